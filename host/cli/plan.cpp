@@ -28,6 +28,7 @@ struct Options {
   std::string file;
   std::vector<std::string> overrides;
   int64_t nproc = 0;  ///< 0: not given
+  int64_t nodes = 1;
   bool json = false;
 };
 
@@ -186,7 +187,8 @@ int plan(const Options& options, const GlobalOptions& globals) {
   SourceTexts texts;
   LoadRequest request = load_request(catalog, options.file, overrides);
   request.texts = &texts;
-  const Experiment experiment = load_experiment(request);
+  const Experiment as_read = load_experiment(request);
+  const Experiment experiment = with_ranks_of_a_host(as_read, ranks_on_each(as_read, options.nodes));
   const auto database = globals.database_or(experiment.log.database);
   ExperimentHashes hashes(catalog, database);
   check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
@@ -195,7 +197,8 @@ int plan(const Options& options, const GlobalOptions& globals) {
   for (const PlannedRun& stage : stages)
     if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)
       check_inputs(one, processes_of(one, options.nproc), catalog, hashes, database);
-  const Machine machine = this_machine(experiment);
+  Machine machine = this_machine(experiment);
+  machine.hosts = options.nodes;
   const Answer answer{experiment, plan, stages, read_sweep(options.file, overrides, texts).size(),
                       misfit(ranks_here(experiment, plan, machine), machine)};
   if (options.json)
@@ -221,6 +224,9 @@ void add_plan(CommandLine& line) {
   plan_command.add_option("FILE", options->file, "experiment (TOML)")->required();
   add_set(plan_command, options->overrides);
   add_nproc(plan_command, options->nproc);
+  plan_command.add_option("--nodes", options->nodes, "number of hosts like this one that share the ranks equally (1)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
   plan_command.add_flag("--json", options->json, "print JSON, with every phase of every strategy");
 }
 

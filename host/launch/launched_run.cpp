@@ -67,6 +67,7 @@ void LaunchedRun::check(const Experiment& experiment, int64_t processes, int64_t
   Experiment started = experiment;
   started.parallel.processes = processes;
   started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, like --nproc
+  started = with_ranks_of_a_host(started, ranks_on_each(started, hosts));
   check_fits(started, catalog_, job_.database.parent_path() / "cache", hosts);
 }
 
@@ -82,16 +83,10 @@ ExitStatus LaunchedRun::run(const std::vector<PlannedRun>& runs) {
 }
 
 ExitStatus LaunchedRun::run_on(const JobNode& node) {
-  const int64_t processes = job_.experiment.parallel.processes;
-  if (processes % node.count != 0)
-    throw Error(ExitStatus::usage, job_.file + ": " + counted(processes, "process", "es") +
-                                       " (parallel.processes) cannot be divided equally among " +
-                                       std::to_string(node.count) + " nodes; choose a multiple, for example --nproc " +
-                                       std::to_string((processes / node.count + 1) * node.count));
   LaunchRequest wanted;
-  wanted.num_ranks = int(processes / node.count);
+  wanted.num_ranks = int(ranks_on_each(job_.experiment, node.count));
   wanted.port = node.port;
-  wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(processes), node.address};
+  wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(job_.experiment.parallel.processes), node.address};
   return launch(std::move(wanted), job_).status;
 }
 

@@ -244,3 +244,13 @@ def test_many_more_ranks_than_cores_need_oversubscribe(place):
     file = place.write(**many)
     assert "oversubscribe = true" in place.host("plan", file).out
     place.host("run", file, "--dry-run", "--set", "parallel.oversubscribe=true")
+
+
+def test_shard_groups_of_hosts_are_planned_for_the_given_number_of_hosts(place):
+    hybrid = {"parallel__processes": 4, "parallel__strategy": "hybrid_shard"}
+    bytes_of = {size: this_one(planned(place, place.write(**hybrid, parallel__shard_group_size=size)))["bytes"]
+                for size in (2, 4)}
+    file = place.write(**hybrid, parallel__shard_group_size="host")
+    assert this_one(planned(place, file))["bytes"] == bytes_of[4] != bytes_of[2]
+    assert this_one(planned(place, file, "--nodes", 2))["bytes"] == bytes_of[2]
+    place.host("plan", file, "--nodes", 3, wanted=2)

@@ -43,6 +43,24 @@ def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, plac
     assert place.log.losses() == wanted and len(wanted) == 3
 
 
+HYBRID_BY_HOST = {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": "host"}
+
+
+def test_shard_groups_of_hosts_train_bitwise_as_groups_of_two_on_one_host(hosts, place):
+    changes = {"train__steps": 3, "train__batch_size": 1, **HYBRID_BY_HOST}
+    place.run(parallel__processes=4, **{**changes, "parallel__shard_group_size": 2})
+    wanted = place.log.losses()
+    for code, text in map(ended, start_job(hosts, place, 4, **changes)):
+        assert code == 0, text
+    assert place.log.losses() == wanted and len(wanted) == 3
+
+
+def test_shard_groups_of_hosts_with_different_numbers_of_ranks_are_refused_by_name(hosts, place):
+    for code, text in map(ended, start_job(hosts, place, 3, **HYBRID_BY_HOST)):
+        assert code == 2 and "found 2 ranks on host-0, then 1 rank on host-1" in text, text
+        assert 'shard_group_size = "host"' in text, text
+
+
 def test_our_launcher_on_each_host_trains_stops_and_resumes_bitwise_as_on_one_host(hosts, place):
     """SIGTERM to one host's launcher stops the ranks of both; --resume continues on one host. A stage runs first."""
     place.tokens(windows=160)

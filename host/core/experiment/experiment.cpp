@@ -1,6 +1,7 @@
 #include "core/experiment/experiment.hpp"
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "core/experiment/plugin_description.hpp"
 
 namespace wmtp {
@@ -19,6 +20,21 @@ std::string first_read(const PluginNeeds& needs, const std::string& model) {
   for (const std::string& read : needs.reads)
     if (read.starts_with(model + ".")) return read;
   return "";
+}
+
+int64_t ranks_on_each(const Experiment& experiment, int64_t hosts) {
+  const int64_t processes = experiment.parallel.processes;
+  if (processes % hosts == 0) return processes / hosts;
+  throw Error(ExitStatus::usage, experiment.file.string() + ": " + counted(processes, "process", "es") +
+                                     " (parallel.processes) cannot be divided equally among " + std::to_string(hosts) +
+                                     " nodes; choose a multiple, for example --nproc " +
+                                     std::to_string((processes / hosts + 1) * hosts));
+}
+
+Experiment with_ranks_of_a_host(Experiment experiment, int64_t ranks) {
+  int64_t& size = experiment.parallel.shard_group_size;
+  if (size == ranks_of_a_host) size = ranks;
+  return experiment;
 }
 
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {

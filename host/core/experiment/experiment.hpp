@@ -61,7 +61,7 @@ struct ModelConfig {
   bool qk_norm = false;              ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
   bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter
   std::string weights;               ///< "", a safetensors file or directory, or "run:NAME"
-  std::string new_heads;  ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
+  std::string new_heads;   ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
   std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
   bool operator==(const ModelConfig&) const = default;
 };
@@ -169,6 +169,9 @@ struct ScheduleConfig {
   bool operator==(const ScheduleConfig&) const = default;
 };
 
+/// As shard_group_size: the ranks of a host, until the hosts are known. Divides every number of ranks.
+inline constexpr int64_t ranks_of_a_host = -1;
+
 struct ParallelConfig {
   int64_t processes = 1;
   Strategy strategy = Strategy::full_shard;
@@ -265,6 +268,11 @@ inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_d
 inline std::array<std::pair<std::string, const FrozenConfig*>, 2> frozen_tables(const Experiment& e) {
   return {{{"reference", &e.reference}, {"value", &e.value}}};
 }
+
+/// The number of ranks on each of `hosts`. Error(usage) if they cannot have equally many.
+int64_t ranks_on_each(const Experiment& experiment, int64_t hosts);
+/// The experiment with shard groups of that number of ranks if its groups are the ranks of a host.
+Experiment with_ranks_of_a_host(Experiment experiment, int64_t ranks);
 
 /// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes);

@@ -114,6 +114,24 @@ SchemaTable parallel_table() {
     const auto* name = std::get_if<std::string>(&value);
     e.parallel.activation_checkpointing = name ? double(*name == "full") : std::get<double>(value);
   };
+  Key groups =
+      key("shard_group_size", AT(parallel.shard_group_size),
+          "only for `hybrid_shard`: number of consecutive ranks that share one copy of the model; a divisor of "
+          "the number of ranks. `host`: the ranks of a host, equally many on each")
+          .one_of({"host"})
+          .range(1, 65536)
+          .defaults_to("required by `hybrid_shard`")
+          .not_in_identity();
+  groups.rule.type = ValueType::text_or_integer;
+  groups.get = [](const Experiment& e) -> std::optional<Value> {
+    const int64_t size = e.parallel.shard_group_size;
+    if (size == 0) return std::nullopt;
+    return size == ranks_of_a_host ? Value(std::string("host")) : Value(size);
+  };
+  groups.set = [](Experiment& e, const Value& value) {
+    const auto* size = std::get_if<int64_t>(&value);
+    e.parallel.shard_group_size = size ? *size : ranks_of_a_host;
+  };
   return {
       "parallel",
       "Number of ranks, sharding, precision and device.",
@@ -123,13 +141,7 @@ SchemaTable parallel_table() {
            "the same, but gathered parameters are kept for the whole step; `no_shard`: nothing is sharded; "
            "`hybrid_shard`: as `full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
            .not_in_identity(),
-       key("shard_group_size", AT(parallel.shard_group_size),
-           "only for `hybrid_shard`: number of consecutive ranks that share one copy of the model; a divisor of "
-           "the number of ranks")
-           .range(1, 65536)
-           .defaults_to("required by `hybrid_shard`")
-           .unset_when_empty()
-           .not_in_identity(),
+       groups,
        key("precision", AT(parallel.precision),
            "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling "
            "and is slow on CPUs"),

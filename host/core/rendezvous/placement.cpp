@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "core/rendezvous/network.hpp"
 #include "core/rendezvous/rendezvous.hpp"
 
@@ -108,6 +110,29 @@ Placement placement_of(const RankEnvironment& environment, const std::vector<Pla
   placement.local_world_size =
       environment.local_world_size.value_or(int(std::count_if(places.begin(), places.end(), on_this_host)));
   return placement;
+}
+
+int64_t ranks_of_each_host(const std::vector<Place>& places, const std::string& wanted_by) {
+  constexpr size_t most_shown = 8;
+  struct Host {
+    std::string name;
+    int64_t ranks = 0;
+  };
+  std::vector<Host> hosts;  // a host appears once for each series of consecutive ranks
+  for (const Place& place : places) {
+    if (hosts.empty() || hosts.back().name != place.host) hosts.push_back({place.host});
+    ++hosts.back().ranks;
+  }
+  std::set<std::string> names;
+  bool equal = true;
+  for (const Host& host : hosts) equal = names.insert(host.name).second && host.ranks == hosts[0].ranks && equal;
+  if (equal) return hosts[0].ranks;
+  std::string found;
+  for (size_t i = 0; i < std::min(hosts.size(), most_shown); ++i)
+    found += (i ? ", then " : "") + counted(hosts[i].ranks, "rank") + " on " +
+             hosts[i].name.substr(hosts[i].name.rfind('/') + 1);
+  throw Error(ExitStatus::usage, wanted_by + ": found " + found + (hosts.size() > most_shown ? ", ..." : "") +
+                                     ", wanted equally many consecutive ranks on each host");
 }
 
 void check_route(const RankEnvironment& environment, const std::vector<Place>& places) {

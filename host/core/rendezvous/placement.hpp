@@ -39,6 +39,10 @@ Place this_place(const std::string& address);
 /// Error(usage) with both addresses if a chosen interface is the loopback and ranks on other hosts cannot reach it.
 Placement placement_of(const RankEnvironment& environment, const std::vector<Place>& places);
 
+/// The number of ranks on each host. Error(usage) naming the hosts and the setting `wanted_by` if the hosts have different
+/// numbers of ranks, or the ranks of a host are not consecutive.
+int64_t ranks_of_each_host(const std::vector<Place>& places, const std::string& wanted_by);
+
 /// Error(usage) with both addresses if this rank or rank 0 has chosen an interface, and this rank cannot reach rank 0
 /// from its own. Takes at most two seconds.
 void check_route(const RankEnvironment& environment, const std::vector<Place>& places);

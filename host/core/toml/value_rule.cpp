@@ -112,6 +112,11 @@ class Check {
         if (node.kind != Node::Kind::text) break;
         if (const auto found = text(node)) return Value(*found);
         return std::nullopt;
+      case ValueType::text_or_integer:
+        if (node.kind == Node::Kind::integer) return integer(node);
+        if (node.kind != Node::Kind::text) break;
+        if (const auto found = text(node)) return Value(*found);
+        return std::nullopt;
       case ValueType::text_or_number:
         if (node.kind == Node::Kind::text) {
           if (const auto found = text(node)) return Value(*found);
@@ -225,20 +230,21 @@ std::string range_text(const ValueRule& rule) {
 
 std::string type_text(ValueType type) {
   // In the order of ValueType.
-  constexpr const char* names[] = {"true or false",    "integer",         "number",         "string",
-                                   "string or number", "list of strings", "list of numbers"};
+  constexpr const char* names[] = {"true or false",     "integer",          "number",          "string",
+                                   "string or integer", "string or number", "list of strings", "list of numbers"};
   return names[static_cast<size_t>(type)];
 }
 
 std::string wanted(const ValueRule& rule) {
   if (!rule.choices.empty()) {
     const std::string list = rule.type == ValueType::texts ? "a list of values from " : "";
-    if (rule.choices.size() == 1) return list + quote(rule.choices[0]);
-    if (rule.type == ValueType::text_or_number) {
+    if (rule.type == ValueType::text_or_integer || rule.type == ValueType::text_or_number) {
       std::string text;
       for (const std::string& choice : rule.choices) text += quote(choice) + ", ";
-      return text + "or a number from " + range_text(rule);
+      return text + (rule.type == ValueType::text_or_integer ? "or an integer from " : "or a number from ") +
+             range_text(rule);
     }
+    if (rule.choices.size() == 1) return list + quote(rule.choices[0]);
     return list + (list.empty() ? "one of " : "") + join_names(in_quotes(rule.choices));
   }
   std::string text = type_text(rule.type);

@@ -13,7 +13,7 @@
 namespace wmtp {
 
 using Value = std::variant<bool, int64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
-enum class ValueType { flag, integer, number, text, text_or_number, texts, numbers };
+enum class ValueType { flag, integer, number, text, text_or_integer, text_or_number, texts, numbers };
 
 struct ValueRule {
   ValueType type = ValueType::text;

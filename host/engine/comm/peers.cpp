@@ -47,15 +47,16 @@ std::string difference(const std::string& mine, const std::string& of_rank0) {
 Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
     : rank_(environment.rank), size_(environment.world_size) {
   if (size_ == 1) {
-    placement_ = placement_of(environment, {Place{"", placement_.address}});
+    places_ = {Place{"", placement_.address}};
+    placement_ = placement_of(environment, places_);
     return;
   }
   const auto end = Clock::now() + timeout;
   const std::string own_address = open_store(environment, timeout);
-  const std::vector<Place> places = meet(this_place(own_address), end);
+  places_ = meet(this_place(own_address), end);
   try {
-    placement_ = placement_of(environment, places);
-    check_route(environment, places);
+    placement_ = placement_of(environment, places_);
+    check_route(environment, places_);
   } catch (const Error& error) {  // the other ranks wait for this one
     post_fault(error);
     throw;

@@ -33,6 +33,8 @@ class Peers {
   int size() const { return size_; }
   /// This rank's host and the address of its connections.
   const Placement& placement() const { return placement_; }
+  /// Of all ranks, by rank.
+  const std::vector<Place>& places() const { return places_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
   /// Posts why this rank is about to end. False if another rank has posted the same text and will print it.
@@ -78,6 +80,7 @@ class Peers {
   std::string get(const std::string& key, int from, const std::string& what);
 
   int rank_, size_;
+  std::vector<Place> places_;
   Placement placement_;
   std::function<void()> hang_up_;
   std::atomic<bool> lost_ = false;

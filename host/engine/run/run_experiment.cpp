@@ -188,8 +188,16 @@ void warn_of_widened_products(const ShardedModel& model, Recorder& recorder) {
   if (!text.empty()) recorder.event("warning", "precision", 0, text);
 }
 
-RunResult run_one(Session& session, const Experiment& experiment, const Stages& stages, const ResumePoint& from) {
-  check_groups(experiment, session.size());
+/// The experiment with the size of its shard groups.
+Experiment with_known_groups(const Session& session, const Experiment& as_read) {
+  check_groups(as_read, session.size());
+  if (as_read.parallel.shard_group_size != ranks_of_a_host) return as_read;
+  const std::string wanted_by = as_read.file.string() + ": [parallel] shard_group_size = \"host\"";
+  return with_ranks_of_a_host(as_read, ranks_of_each_host(session.peers().places(), wanted_by));
+}
+
+RunResult run_one(Session& session, const Experiment& as_read, const Stages& stages, const ResumePoint& from) {
+  const Experiment experiment = with_known_groups(session, as_read);
   name_progress(experiment.name);
   session.channels().set_timeout(timeout_of(experiment));
   const Identity identity = agree_on_identity(session, experiment, stages);

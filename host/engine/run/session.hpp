@@ -29,7 +29,7 @@ class Session {
   int size() const { return environment_.world_size; }
   bool is_rank0() const { return environment_.rank == 0; }
   bool own_launcher() const { return environment_.own_launcher; }
-  Peers& peers() { return peers_; }
+  Peers& peers() const { return peers_; }
   Channels& channels() { return channels_; }
   const at::Device& device() const { return device_; }
   const Catalog& catalog() const { return catalog_; }

@@ -95,10 +95,28 @@ TEST_F(Rules, RequireAShardGroupSizeThatDividesTheRanks) {
   expect_in_order(refused(with(hybrid, "hybrid_shard", "full_shard")),
                   {"a.toml:18:1: shard_group_size applies only to the strategy \"hybrid_shard\"", "remove it"});
   refused(hybrid, {"parallel.shard_group_size=0"});
+  EXPECT_EQ(load(hybrid, {"parallel.shard_group_size=host"}).parallel.shard_group_size, ranks_of_a_host);
+  EXPECT_NO_THROW(load(hybrid, {"parallel.processes=5", "parallel.shard_group_size=host"})) << "the hosts decide";
+  expect_in_order(refused(hybrid, {"parallel.shard_group_size=hots"}),
+                  {"wanted \"host\", or an integer from 1 to 65536", "did you mean \"host\"?"});
+  expect_in_order(refused(hybrid, {"parallel.shard_group_size=2.5"}), {"wanted \"host\", or an integer"});
+  expect_in_order(refused(hybrid, {"parallel.strategy=no_shard", "parallel.shard_group_size=host"}),
+                  {"shard_group_size applies only to the strategy \"hybrid_shard\""});
   // Without `processes`, a launcher determines the number of ranks, which is checked later.
   const Experiment launched = load(with(hybrid, "processes = 4\n", ""));
   EXPECT_EQ(misfit_of_groups(launched, 6), "");
   EXPECT_THROW(check_groups(launched, 5), Error);
+}
+
+TEST_F(Rules, ShardGroupsOfHostsHaveTheRanksOfAHost) {
+  const Experiment e =
+      load(small + "[parallel]\nprocesses = 4\nstrategy = \"hybrid_shard\"\nshard_group_size = \"host\"\n");
+  EXPECT_EQ(with_ranks_of_a_host(e, ranks_on_each(e, 2)).parallel.shard_group_size, 2);
+  EXPECT_EQ(with_ranks_of_a_host(e, ranks_on_each(e, 1)).parallel.shard_group_size, 4);
+  EXPECT_THROW(ranks_on_each(e, 3), Error);
+  Experiment of_one = e;
+  of_one.parallel.shard_group_size = 1;
+  EXPECT_EQ(with_ranks_of_a_host(of_one, 2).parallel.shard_group_size, 1) << "a number is kept";
 }
 
 TEST_F(Rules, RequireAShardGroupSizeForAFrozenModel) {

@@ -44,6 +44,7 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
         load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
                      "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300"}),
         load(small, {"parallel.processes=6", "parallel.strategy=hybrid_shard", "parallel.shard_group_size=3"}),
+        load(small, {"parallel.strategy=hybrid_shard", "parallel.shard_group_size=host"}),
         load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),
         load(with(text_experiment, "steps = 10", "epochs = 1.5"),
              {"data.files=[\"/c/**.py\"]", "data.tokenizer.files=[\"/c/*\"]", "data.exclude=[\"/d\"]",
@@ -112,6 +113,7 @@ TEST_F(Canonical, HashIgnoresShardGroups) {
   };
   EXPECT_EQ(of_two({"parallel.shard_group_size=2"}), hash({}));
   EXPECT_EQ(of_two({"parallel.shard_group_size=4"}), hash({}));
+  EXPECT_EQ(of_two({"parallel.shard_group_size=host"}), hash({}));
 }
 
 TEST_F(Canonical, HashChangesWithEverythingThatChangesTheResult) {

@@ -30,7 +30,8 @@ inline std::string allowed(const Key& key) {
   std::string text;
   for (const std::string& choice : key.rule.choices)
     text.append(text.empty() ? "" : ", ").append(code(toml_text(choice)));
-  if (key.rule.type == ValueType::text_or_number) text += ", " + range_text(key.rule);
+  if (key.rule.type == ValueType::text_or_integer || key.rule.type == ValueType::text_or_number)
+    text += ", " + range_text(key.rule);
   return text;
 }
 

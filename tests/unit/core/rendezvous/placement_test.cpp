@@ -68,6 +68,27 @@ TEST(Placement, RefusesAChosenInterfaceThatOtherHostsCannotReach) {
     EXPECT_NE(shown.find(word), std::string::npos) << word << ": " << shown;
 }
 
+TEST(Placement, CountsTheRanksOfEachHostOrNamesHostsThatDiffer) {
+  const auto places_on = [](const std::vector<std::string>& hosts) {
+    std::vector<Place> places;
+    for (const std::string& host : hosts) places.push_back({"boot/" + host, "192.0.2.1"});
+    return places;
+  };
+  EXPECT_EQ(ranks_of_each_host(places_on({"a", "a", "b", "b"}), ""), 2);
+  EXPECT_EQ(ranks_of_each_host(places_on({"a"}), ""), 1);
+  const auto refused = [&](const std::vector<std::string>& hosts) -> std::string {
+    try {
+      ranks_of_each_host(places_on(hosts), "size");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused({"a", "a", "b"}),
+            "size: found 2 ranks on a, then 1 rank on b, wanted equally many consecutive ranks on each host");
+  EXPECT_EQ(refused({"a", "b", "a", "b"}).find("size: found 1 rank on a, then 1 rank on b, then 1 rank on a"), 0u);
+}
+
 TEST(Placement, APlaceSurvivesItsText) {
   for (const char* interface : {"", "eth0"}) {
     const Place place = Place::from_text(Place{"boot/host", "fe80::1%eth0", interface}.to_text());
