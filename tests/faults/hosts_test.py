@@ -1,5 +1,6 @@
 """Two hosts: ranks that share a network but not a machine."""
 import os
+import re
 import signal
 import time
 
@@ -8,6 +9,7 @@ from experiment import experiment
 from host import children_of
 from hosts import ISOLATED, TwoHosts, ended
 from launchers import free_port
+from paths import BUILD
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +23,9 @@ def pytorchjob(hosts, rank, world, port):
     return {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": port}
 
 
-def start_job(hosts, place, world, env_of=lambda rank: {}, **changes):
+def start_job(hosts, place, world, *arguments, env_of=lambda rank: {}, own=(), **changes):
     file, port = place.write(**{"parallel__processes": world, **changes}), free_port()
-    return [hosts.start(rank * 2 // world, "run", file, cwd=place.folder,
+    return [hosts.start(rank * 2 // world, "run", file, *arguments, cwd=place.folder, own=own,
                         env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
@@ -87,6 +89,20 @@ def test_our_launcher_on_each_host_trains_stops_and_resumes_bitwise_as_on_one_ho
 def test_ranks_that_nodes_cannot_share_equally_are_refused_on_each(hosts, place):
     for code, text in map(ended, start_on_nodes(hosts, place, "--nproc", 3)):
         assert code == 2 and "3 processes (parallel.processes) cannot be divided equally among 2 nodes" in text, text
+
+
+def test_a_host_that_lacks_the_data_and_has_another_plugin_is_named_with_both(hosts, place):
+    focal = (BUILD / "lib/wmtp/plugins/pipelines/focal.so").read_bytes()
+    for folder, content in (("plugins", focal), ("plugins-1", focal + b"another build")):
+        (place.folder / folder / "pipelines").mkdir(parents=True)
+        (place.folder / folder / "pipelines/focal.so").write_bytes(content)
+    (place.folder / "data").mkdir()
+    (place.folder / "tokens.bin").rename(place.folder / "data/tokens.bin")
+    ranks = start_job(hosts, place, 2, "--plugin-dir", "plugins", own=("data", "plugins"), data__file="data/tokens.bin",
+                      pipeline={"plugin": "focal"})
+    for code, text in map(ended, ranks):
+        assert code == 4 and re.search("rank 1 on host-1: data: .*data/tokens.bin", text), text
+        assert "rank 1 on host-1: pipeline: found " in text, text
 
 
 def test_rank_0_whose_own_name_is_its_loopback_uses_the_network_instead(hosts, place):

@@ -56,9 +56,14 @@ class TwoHosts:
     def bytes_received(self, host, interface):
         return json.loads(_ip("-n", self.names[host], "-s", "-j", "link", "show", interface).stdout)[0]["stats64"]["rx"]["bytes"]
 
-    def start(self, host, *arguments, cwd, env):
-        """Starts wmtp-host on that host, without a view of other ranks' processes."""
+    def start(self, host, *arguments, cwd, env, own=()):
+        """Starts wmtp-host on that host, without a view of other ranks' processes. `own`: folders in `cwd` that host 1
+        does not share with host 0; there, NAME is the folder NAME-1."""
         shell = f'hostname host-{host} && exec "$0" "$@"'
+        for name in own if host else ():
+            for folder in (cwd / name, cwd / f"{name}-1"):
+                folder.mkdir(exist_ok=True)
+            shell = f"mount --bind {cwd / name}-1 {cwd / name} && {shell}"
         inside = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", shell]
         return subprocess.Popen(["ip", "netns", "exec", self.names[host], *inside, str(HOST), *map(str, arguments)],
                                 cwd=cwd, env=clean_environment(env), stdin=subprocess.DEVNULL,

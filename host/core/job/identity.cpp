@@ -119,22 +119,35 @@ std::filesystem::path resolve_adapter(const Experiment& experiment, const std::f
                                     "; name a run whose adapter leaves the model frozen, as lora does");
 }
 
+InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalog& catalog,
+                         const std::filesystem::path& database) {
+  InputHashes all;
+  const auto add_plugin = [&](const std::string& table, const std::string& kind, const std::string& name) {
+    all.emplace_back(table, [&catalog, kind, name] { return plugin_part(catalog, kind, name); });
+  };
+  all.emplace_back("data", [&e] { return data_content_hash(e); });
+  add_plugin("pipeline", "pipeline", e.pipeline.plugin);
+  if (e.inner) add_plugin("pipeline.inner", "pipeline", e.inner->plugin);
+  add_plugin("adapter", "adapter", e.adapter.plugin);
+  if (!e.adapter_weights.empty())
+    all.emplace_back("adapter.weights",
+                     [&e, &database] { return weights_content_hash(resolve_adapter(e, database), database); });
+  for (const auto& [input, weights] : {std::pair("model.weights", e.model.weights),
+                                       {"reference.weights", e.reference.weights},
+                                       {"value.weights", e.value.weights}})
+    if (!weights.empty())
+      all.emplace_back(input, [&e, &database, weights = weights] {
+        return weights_content_hash(resolve_weights(weights, e, database), database);
+      });
+  for (const auto& [table, stage] : e.stages)
+    all.emplace_back(table + ".experiment", [&stages, table = table] { return stages.at(table).config_hash; });
+  return all;
+}
+
 std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database) {
   IdentityParts parts;
-  const auto add_weights = [&](const std::string& part, const std::string& weights) {
-    if (!weights.empty()) parts[part] = weights_content_hash(resolve_weights(weights, experiment, database), database);
-  };
-  parts["data"] = data_content_hash(experiment);
-  parts["pipeline"] = plugin_part(catalog, "pipeline", experiment.pipeline.plugin);
-  if (experiment.inner) parts["pipeline.inner"] = plugin_part(catalog, "pipeline", experiment.inner->plugin);
-  parts["adapter"] = plugin_part(catalog, "adapter", experiment.adapter.plugin);
-  add_weights("model.weights", experiment.model.weights);
-  if (!experiment.adapter_weights.empty())
-    parts["adapter.weights"] = weights_content_hash(resolve_adapter(experiment, database), database);
-  add_weights("reference.weights", experiment.reference.weights);
-  add_weights("value.weights", experiment.value.weights);
-  for (const auto& [table, stage] : experiment.stages) parts[table + ".experiment"] = stages.at(table).config_hash;
+  for (const auto& [input, hash] : input_hashes(experiment, stages, catalog, database)) parts[input] = hash();
   return config_hash(experiment, parts);
 }
 

@@ -5,10 +5,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/experiment/experiment.hpp"
 #include "core/plugins/catalog.hpp"
@@ -25,8 +28,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, config_hash, model)
 /// The stages of one experiment, by the naming table: "model", "reference", "value".
 using Stages = std::map<std::string, Stage>;
 
-/// Hashes data, tokenizer and weights by content (a run's model by its manifest), plugins by name and version, and
-/// stages by their own hashes in `stages`. Error(data) if one of them is missing.
+/// The inputs of an experiment by name, each with a function that hashes it: data, tokenizer and weights by content (a
+/// run's model by its manifest), plugins by name and version, stages by their own hashes in `stages`. The functions throw
+/// Error(data) or Error(plugin) if the input is missing, and refer to the arguments.
+using InputHashes = std::vector<std::pair<std::string, std::function<std::string()>>>;
+InputHashes input_hashes(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
+                         const std::filesystem::path& database);
+
+/// The hash of the experiment's text and of its inputs. Errors as above.
 std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database);
 

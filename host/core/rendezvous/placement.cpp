@@ -114,24 +114,23 @@ Placement placement_of(const RankEnvironment& environment, const std::vector<Pla
 
 int64_t ranks_of_each_host(const std::vector<Place>& places, const std::string& wanted_by) {
   constexpr size_t most_shown = 8;
-  struct Host {
-    std::string name;
+  struct Series {  ///< of consecutive ranks
+    Place place;
     int64_t ranks = 0;
   };
-  std::vector<Host> hosts;  // a host appears once for each series of consecutive ranks
+  std::vector<Series> series;
   for (const Place& place : places) {
-    if (hosts.empty() || hosts.back().name != place.host) hosts.push_back({place.host});
-    ++hosts.back().ranks;
+    if (series.empty() || series.back().place.host != place.host) series.push_back({place});
+    ++series.back().ranks;
   }
-  std::set<std::string> names;
+  std::set<std::string> hosts;
   bool equal = true;
-  for (const Host& host : hosts) equal = names.insert(host.name).second && host.ranks == hosts[0].ranks && equal;
-  if (equal) return hosts[0].ranks;
+  for (const Series& one : series) equal = hosts.insert(one.place.host).second && one.ranks == series[0].ranks && equal;
+  if (equal) return series[0].ranks;
   std::string found;
-  for (size_t i = 0; i < std::min(hosts.size(), most_shown); ++i)
-    found += (i ? ", then " : "") + counted(hosts[i].ranks, "rank") + " on " +
-             hosts[i].name.substr(hosts[i].name.rfind('/') + 1);
-  throw Error(ExitStatus::usage, wanted_by + ": found " + found + (hosts.size() > most_shown ? ", ..." : "") +
+  for (size_t i = 0; i < std::min(series.size(), most_shown); ++i)
+    found += (i ? ", then " : "") + counted(series[i].ranks, "rank") + " on " + series[i].place.host_name();
+  throw Error(ExitStatus::usage, wanted_by + ": found " + found + (series.size() > most_shown ? ", ..." : "") +
                                      ", wanted equally many consecutive ranks on each host");
 }
 

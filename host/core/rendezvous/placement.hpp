@@ -18,6 +18,7 @@ struct Place {
   std::string address;         ///< numeric; the one from which it reached rank 0, or of the chosen interface
   std::string interface = {};  ///< chosen by the user; empty: none
 
+  std::string host_name() const { return host.substr(host.rfind('/') + 1); }
   std::string to_text() const;
   static Place from_text(const std::string& text);
 };

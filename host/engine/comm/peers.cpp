@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
@@ -15,12 +17,14 @@
 namespace wmtp {
 namespace {
 
+using nlohmann::json;
 using std::chrono::milliseconds;
 // Plus the launcher's patience, less than 5 s: the time in which all ranks of a hanging job end after the timeout.
 constexpr milliseconds time_to_report{2000};
 constexpr milliseconds time_after_a_loss{500};
 constexpr milliseconds poll_interval{50};
 constexpr milliseconds before_notice{5000};
+constexpr size_t most_shown = 16;  // characters of an input's content, which is a hash
 constexpr const char* missing_ranks = "missing: ";
 
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
@@ -40,6 +44,33 @@ std::string difference(const std::string& mine, const std::string& of_rank0) {
   const size_t name = line.find('\t');
   return line.substr(0, name) + " is '" + line.substr(name + 1) + "' here and '" + other.substr(other.find('\t') + 1) +
          "' on rank 0; start all ranks with the same settings";
+}
+
+/// The error that names what ranks lack or have differently than rank 0; the ranks of a host share a line.
+std::optional<Error> refusal_of_inputs(const std::vector<std::string>& reports, const std::vector<Place>& places) {
+  std::map<std::string, json> of_rank0;
+  for (const json& input : json::parse(reports[0])) of_rank0[input["name"]] = input;
+  std::map<std::string, std::vector<int>> ranks;  // by line
+  std::vector<std::string> lines;
+  ExitStatus status = ExitStatus::usage;
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    for (const json& input : json::parse(reports[rank])) {
+      const std::string name = input["name"], lack = input["lack"], content = input["content"];
+      const std::string wanted = of_rank0.contains(name) ? of_rank0[name]["content"].get<std::string>() : "";
+      if (lack.empty() && (content == wanted || wanted.empty())) continue;
+      if (lines.empty()) status = ExitStatus(input["status"].get<int>());
+      const std::string what = lack.empty() ? "found " + content.substr(0, most_shown) + ", wanted " +
+                                                  wanted.substr(0, most_shown) + " as on rank 0"
+                                            : lack;
+      const std::string line = places[rank].host_name() + ": " + name + ": " + what;
+      if (ranks[line].empty()) lines.push_back(line);
+      ranks[line].push_back(int(rank));
+    }
+  }
+  if (lines.empty()) return {};
+  std::string text = "hosts lack inputs of the experiment, or have other ones than rank 0";
+  for (const std::string& line : lines) text += "\n  " + names_of(ranks[line]) + " on " + line;
+  return Error(status, text + "\nstart all ranks from the same files");
 }
 
 }  // namespace
@@ -275,11 +306,20 @@ std::vector<std::string> Peers::gather(const std::string& what, const std::strin
   return texts;
 }
 
-void Peers::check_equal(const std::string& what, const std::string& mine, ExitStatus status) {
-  const std::string of_rank0 = broadcast("agree/" + what, mine);
-  if (mine == of_rank0) return;
-  throw Error(status, "rank " + std::to_string(rank_) + ": " + what + " differs between ranks: rank 0 has " + of_rank0 +
-                          ", rank " + std::to_string(rank_) + " has " + mine + "; start all ranks from the same files");
+void Peers::check_inputs(const std::vector<Input>& mine) {
+  json report = json::array();
+  for (const Input& input : mine) {
+    if (!store_ && input.lack) throw *input.lack;
+    const auto& lack = input.lack;
+    report.push_back({{"name", input.name}, {"content", input.content}, {"lack", lack ? lack->what() : ""}});
+    report.back()["status"] = int(lack ? lack->status() : ExitStatus::usage);
+  }
+  const std::vector<std::string> reports = gather("comparing the ranks' inputs", report.dump());
+  json verdict;
+  if (rank_ == 0)
+    if (const auto refusal = refusal_of_inputs(reports, places_)) verdict = {refusal->status(), refusal->what()};
+  verdict = json::parse(broadcast("comparing the ranks' inputs", verdict.dump()));
+  if (!verdict.is_null()) throw Error(verdict[0].get<ExitStatus>(), verdict[1].get<std::string>());
 }
 
 }  // namespace wmtp

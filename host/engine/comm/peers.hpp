@@ -65,8 +65,14 @@ class Peers {
   std::string broadcast(const std::string& what, const std::string& text_of_rank0);
   /// Returns every rank's text, by rank, on rank 0; empty on the others.
   std::vector<std::string> gather(const std::string& what, const std::string& mine);
-  /// Error(status) with the rank and both texts if a rank's text differs from rank 0's.
-  void check_equal(const std::string& what, const std::string& mine, ExitStatus status);
+  /// Something that every rank needs.
+  struct Input {
+    std::string name, content;
+    std::optional<Error> lack;  ///< why this rank has no content
+  };
+  /// `mine`: equal names on all ranks. Throws on every rank, in one message with all hosts and inputs concerned, if a
+  /// rank lacks an input or its content differs from rank 0's.
+  void check_inputs(const std::vector<Input>& mine);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
+#include "core/experiment/canonical.hpp"
 #include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/initial_weights.hpp"
 #include "core/formats/hf/params_file.hpp"
@@ -188,14 +189,28 @@ std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins(
 
 Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages) {
   Identity identity;
-  identity.pipeline = session.catalog().describe("pipeline", experiment.pipeline.plugin);
-  if (experiment.inner) identity.inner = session.catalog().describe("pipeline", experiment.inner->plugin);
-  identity.adapter = session.catalog().describe("adapter", experiment.adapter.plugin);
-  identity.config_hash = experiment_hash(experiment, stages, session.catalog(), session.job().database);
-  Peers& peers = session.peers();
-  peers.check_equal("the experiment's hash", identity.config_hash, ExitStatus::usage);
-  for (const auto& [part, plugin] : identity.plugins())
-    peers.check_equal("the sha256 of " + plugin->kind + " '" + plugin->name + "'", plugin->sha256, ExitStatus::plugin);
+  const std::map<std::string, std::pair<const PluginChoice*, PluginDescription*>> plugins{
+      {"pipeline", {&experiment.pipeline, &identity.pipeline}},
+      {"pipeline.inner",
+       {experiment.inner ? &*experiment.inner : nullptr, experiment.inner ? &identity.inner.emplace() : nullptr}},
+      {"adapter", {&experiment.adapter, &identity.adapter}}};
+  IdentityParts parts;
+  std::vector<Peers::Input> inputs{{"experiment", config_hash(experiment, {}), {}}};
+  for (const auto& [name, hash] : input_hashes(experiment, stages, session.catalog(), session.job().database)) {
+    Peers::Input& input = inputs.emplace_back(Peers::Input{name, "", {}});
+    try {
+      parts[name] = input.content = hash();
+      const auto plugin = plugins.find(name);
+      if (plugin == plugins.end()) continue;
+      const auto& [choice, description] = plugin->second;
+      *description = session.catalog().describe(name == "adapter" ? "adapter" : "pipeline", choice->plugin);
+      input.content = description->sha256;
+    } catch (const Error& error) {
+      input.lack = error;
+    }
+  }
+  session.peers().check_inputs(inputs);
+  identity.config_hash = config_hash(experiment, parts);
   return identity;
 }
 

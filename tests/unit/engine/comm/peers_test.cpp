@@ -51,5 +51,27 @@ TEST(Peers, NameRankZeroWhenTheStoreIsGone) {
   }
 }
 
+TEST(Peers, NameEveryInputThatARankLacksOrHasDifferentlyOnEveryRank) {
+  const Error absent(ExitStatus::data, "there is no x.bin");
+  const std::vector<std::vector<Peers::Input>> inputs{
+      {{"experiment", "1111", {}}, {"data", "2222", {}}, {"pipeline", "3333", {}}},
+      {{"experiment", "1111", {}}, {"data", "", absent}, {"pipeline", "4444", {}}},
+      {{"experiment", "1111", {}}, {"data", "", absent}, {"pipeline", "3333", {}}, {"adapter", "5555", {}}}};
+  on_ranks(3, [&](Channels& channels) {
+    channels.peers().check_inputs(inputs[0]);
+    try {
+      channels.peers().check_inputs(inputs[size_t(channels.rank())]);
+      ADD_FAILURE() << "different inputs were accepted";
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_EQ(error.status(), ExitStatus::data);
+      EXPECT_NE(text.find("\n  ranks 1, 2 on "), std::string::npos) << text;
+      EXPECT_NE(text.find(": data: there is no x.bin\n"), std::string::npos) << text;
+      EXPECT_NE(text.find(": pipeline: found 4444, wanted 3333 as on rank 0\n"), std::string::npos) << text;
+      EXPECT_EQ(text.find("experiment: found"), std::string::npos) << text;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace wmtp::test
