@@ -2,7 +2,9 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/checkpoints/manifest.hpp"
@@ -31,15 +33,21 @@ int verify(const Options& options) {
   int64_t bytes = 0;
   for (const auto& [name, size] : manifest.files) bytes += size;
   const auto num_files = static_cast<int64_t>(manifest.files.size());
+  std::set<std::string> hosts;  // that keep files which are not here
+  for (const auto& [name, host] : manifest.hosts)
+    if (!is_there(std::filesystem::path(options.path) / name)) hosts.insert(host);
   if (options.json) {
     std::cout << nlohmann::ordered_json{{"path", options.path},  {"kind", manifest.kind},
                                         {"step", manifest.step}, {"files", num_files},
-                                        {"bytes", bytes},        {"config_hash", manifest.config_hash}}
+                                        {"bytes", bytes},        {"config_hash", manifest.config_hash},
+                                        {"other_hosts", hosts}}
                      .dump(2)
               << '\n';
   } else {
-    std::cout << options.path << ": complete (" << manifest.kind << ", step " << manifest.step << ", "
-              << counted(num_files, "file") << ", " << human_bytes(bytes) << ")\n";
+    std::cout << options.path << ": complete";
+    if (!hosts.empty()) std::cout << " together with the files on " << join_names({hosts.begin(), hosts.end()});
+    std::cout << " (" << manifest.kind << ", step " << manifest.step << ", " << counted(num_files, "file") << ", "
+              << human_bytes(bytes) << ")\n";
   }
   return 0;
 }

@@ -74,8 +74,12 @@ int run_and_print(const SweepRequest& request, SourceTexts& texts) {
 
 int run_one(const Options& options, const std::optional<JobNode>& node, SourceTexts& texts) {
   LaunchedRun run(options.request, texts);
+  if (node && !options.dry_run) {
+    run.check_fit(node->count);
+    return static_cast<int>(run.run_on(*node));
+  }
   run.check(node ? node->count : 1);
-  if (!options.dry_run) return static_cast<int>(node ? run.run_on(*node) : run.run());
+  if (!options.dry_run) return static_cast<int>(run.run());
   std::cout << to_toml(run.job().experiment);
   run.log_stages();
   return 0;

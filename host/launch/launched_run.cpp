@@ -61,8 +61,16 @@ std::vector<std::string> LaunchedRun::member_call(bool resume) const {
   return arguments;
 }
 
-void LaunchedRun::check(const Experiment& experiment, int64_t processes, int64_t hosts) {
-  check_inputs(experiment, processes, catalog_, hashes_, job_.database);
+void LaunchedRun::check(int64_t hosts) {
+  check_inputs(job_.experiment, job_.experiment.parallel.processes);
+  check_fit(hosts);
+}
+
+void LaunchedRun::check_inputs(const Experiment& experiment, int64_t processes) {
+  wmtp::check_inputs(experiment, processes, catalog_, hashes_, job_.database);
+}
+
+void LaunchedRun::check_fit(const Experiment& experiment, int64_t processes, int64_t hosts) {
   check_groups(experiment, processes);
   Experiment started = experiment;
   started.parallel.processes = processes;
@@ -72,9 +80,12 @@ void LaunchedRun::check(const Experiment& experiment, int64_t processes, int64_t
 }
 
 void LaunchedRun::check_stages(const std::vector<PlannedRun>& runs) {
-  for (const PlannedRun& run : runs)
-    if (run.reused_run == 0 && !run.path.empty())
-      check(experiment_at(job_.experiment, run.path), processes_of(run), /*hosts=*/1);
+  for (const PlannedRun& run : runs) {
+    if (run.reused_run != 0 || run.path.empty()) continue;
+    const Experiment& stage = experiment_at(job_.experiment, run.path);
+    check_inputs(stage, processes_of(run));
+    check_fit(stage, processes_of(run), /*hosts=*/1);
+  }
 }
 
 ExitStatus LaunchedRun::run(const std::vector<PlannedRun>& runs) {

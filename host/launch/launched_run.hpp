@@ -34,7 +34,10 @@ class LaunchedRun {
   const std::string& config_hash() { return hashes_.of(job_.experiment); }
 
   /// Checks what can be checked before starting a process: the experiment's inputs, ranks, memory and cores.
-  void check(int64_t hosts = 1) { check(job_.experiment, job_.experiment.parallel.processes, hosts); }
+  void check(int64_t hosts = 1);
+  /// Only ranks, memory and cores: the ranks of several hosts compare their inputs, so that every host prints what one
+  /// of them lacks.
+  void check_fit(int64_t hosts) { check_fit(job_.experiment, job_.experiment.parallel.processes, hosts); }
   /// Logs what run() would do with each stage.
   void log_stages();
   /// Runs missing stages, then the experiment.
@@ -48,7 +51,8 @@ class LaunchedRun {
   std::vector<std::string> member_call(bool resume) const;
 
  private:
-  void check(const Experiment& experiment, int64_t processes, int64_t hosts);
+  void check_inputs(const Experiment& experiment, int64_t processes);
+  void check_fit(const Experiment& experiment, int64_t processes, int64_t hosts);
   void check_stages(const std::vector<PlannedRun>& runs);
   ExitStatus run(const std::vector<PlannedRun>& runs);
   RunResult start(const PlannedRun& run, const Stages& stages);

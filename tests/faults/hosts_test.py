@@ -29,11 +29,24 @@ def start_job(hosts, place, world, *arguments, env_of=lambda rank: {}, own=(), *
                         env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
-def start_on_nodes(hosts, place, *arguments, **changes):
+def start_on_nodes(hosts, place, *arguments, own=(), **changes):
     """Our launcher on each host, with two ranks each."""
     file, port = place.write(**{"parallel__processes": 4, **changes}), free_port()
     return [hosts.start(node, "run", file, "--nodes", 2, "--node-rank", node, "--rendezvous",
-                        f"{hosts.addresses[0]}:{port}", *arguments, cwd=place.folder, env={}) for node in (0, 1)]
+                        f"{hosts.addresses[0]}:{port}", *arguments, cwd=place.folder, env={}, own=own)
+            for node in (0, 1)]
+
+
+def stop_at_step(place, launchers, step, runs_before):
+    """Stops all ranks through the launcher of host 1."""
+    end = time.monotonic() + 60
+    while place.log.last_step(after=runs_before) < step and time.monotonic() < end:
+        assert launchers[1].poll() is None, ended(launchers[1])
+        time.sleep(0.02)
+    (launcher,) = children_of(launchers[1].pid)
+    os.kill(launcher, signal.SIGTERM)
+    for code, text in map(ended, launchers):
+        assert code == 75, text
 
 
 def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, place):
@@ -69,20 +82,36 @@ def test_our_launcher_on_each_host_trains_stops_and_resumes_bitwise_as_on_one_ho
     own = {"train__batch_size": 1, "parallel__processes": 4}
     place.write({**experiment(train__steps=2, **own), "name": "reference"}, "reference.toml")
     changes = own | {"train__steps": 40, "pipeline": {"plugin": "rho1"}, "reference__experiment": "reference.toml"}
-    launchers = start_on_nodes(hosts, place, **changes)
-    end = time.monotonic() + 60
-    while place.log.last_step(after=1) < 3 and time.monotonic() < end:
-        assert launchers[1].poll() is None, ended(launchers[1])
-        time.sleep(0.02)
-    (launcher,) = children_of(launchers[1].pid)
-    os.kill(launcher, signal.SIGTERM)
-    for code, text in map(ended, launchers):
-        assert code == 75, text
+    stop_at_step(place, start_on_nodes(hosts, place, **changes), 3, runs_before=1)
     place.run("--resume", **changes)
     resumed = place.log.losses()
     place.run(**changes)
     whole = place.log.losses()
     assert [run["name"] for run in place.log.runs()] == ["reference", "trial", "trial", "trial"]
+    assert min(resumed) > 1 and resumed == {step: loss for step, loss in whole.items() if step >= min(resumed)}
+
+
+def test_hosts_without_a_shared_file_system_keep_their_shards_and_resume_together(hosts, place):
+    """Each prepares the data, and gets the model of the stage that runs first."""
+    (place.folder / "text.txt").write_text("".join(f"{number} and {number + 1}; " for number in range(2000)))
+    own = {"train__batch_size": 1, "parallel__processes": 4, "model__vocab_size": None,
+           "data": {"kind": "text", "files": ["text.txt"]}}
+    place.write({**experiment(train__steps=2, **own), "name": "reference"}, "reference.toml")
+    changes = own | {"train__steps": 40, "pipeline": {"plugin": "rho1"}, "reference__experiment": "reference.toml"}
+    stop_at_step(place, start_on_nodes(hosts, place, own=["runs"], **changes), 3, runs_before=1)
+    files = {name: {file.name for file in (place.folder / name).glob("2-trial/step-*/*")}
+             for name in ("runs", "runs-1")}
+    assert files == {"runs": {"manifest.json", "rank-0000.safetensors", "rank-0001.safetensors"},
+                     "runs-1": {"rank-0002.safetensors", "rank-0003.safetensors"}}
+    assert list((place.folder / "runs-1/cache").glob("*/train.bin"))
+
+    alone = place.run("--resume", wanted=4, **changes)
+    assert re.search("rank-0002.safetensors: no host of this job has it; host host-1 wrote it", alone.err), alone
+    for code, text in map(ended, start_on_nodes(hosts, place, "--resume", own=["runs"], **changes)):
+        assert code == 0, text
+    resumed = place.log.losses()
+    place.run(**changes)
+    whole = place.log.losses()
     assert min(resumed) > 1 and resumed == {step: loss for step, loss in whole.items() if step >= min(resumed)}
 
 

@@ -54,7 +54,8 @@ class TwoHosts:
             _ip("netns", "delete", name)
 
     def bytes_received(self, host, interface):
-        return json.loads(_ip("-n", self.names[host], "-s", "-j", "link", "show", interface).stdout)[0]["stats64"]["rx"]["bytes"]
+        shown = _ip("-n", self.names[host], "-s", "-j", "link", "show", interface).stdout
+        return json.loads(shown)[0]["stats64"]["rx"]["bytes"]
 
     def start(self, host, *arguments, cwd, env, own=()):
         """Starts wmtp-host on that host, without a view of other ranks' processes. `own`: folders in `cwd` that host 1

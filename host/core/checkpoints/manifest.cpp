@@ -55,6 +55,11 @@ Manifest read_document(const json& document, const std::string& where) {
     manifest.sums[name] = static_cast<uint32_t>(file.integer("crc32c", max_sum));
     file.finish();
   }
+  if (fields.has("hosts"))
+    for (const auto& [name, host] : fields.object("hosts").items()) {
+      if (!host.is_string()) fields.refuse("has no string as the host of " + printable(name));
+      manifest.hosts[name] = host.get<std::string>();
+    }
   for (const json& item : fields.array("slices")) {
     manifest.slices.push_back(read_slice(item, where + ": slice " + std::to_string(manifest.slices.size())));
   }
@@ -88,6 +93,8 @@ class ManifestCheck {
       }
       if (bytes < 0) refuse("files: " + printable(name) + " has " + std::to_string(bytes) + " bytes; wanted 0 or more");
     }
+    for (const auto& [name, host] : manifest_.hosts)
+      if (!manifest_.files.contains(name)) refuse("hosts names " + printable(name) + ", which \"files\" lacks");
     std::map<std::string, std::vector<const Slice*>> tensors;
     for (const Slice& slice : manifest_.slices) {
       check_slice(slice);
@@ -227,6 +234,7 @@ void fill_from_folder(Manifest& manifest, const fs::path& folder) {
     manifest.sums[path.filename()] = crc32c_outside(file, slice_ranges(path, manifest.slices));
   }
   for (const auto& [name, bytes] : manifest.files) {
+    if (manifest.hosts.contains(name)) sizes.emplace(name, bytes);
     const auto found = sizes.find(name);
     if (found == sizes.end() || found->second != bytes) {
       const std::string size = found == sizes.end() ? "is missing" : "has " + std::to_string(found->second) + " bytes";
@@ -245,10 +253,13 @@ json to_json(const Manifest& manifest) {
     const auto sum = manifest.sums.find(name);
     files[name] = {{"bytes", bytes}, {"crc32c", sum == manifest.sums.end() ? 0 : sum->second}};
   }
-  return {{"format", "wmtp-checkpoint"},       {"version", current_version}, {"step", manifest.step},
-          {"world_size", manifest.world_size}, {"kind", manifest.kind},      {"config_hash", manifest.config_hash},
-          {"plugins", manifest.plugins},       {"state", manifest.state},    {"files", std::move(files)},
-          {"slices", manifest.slices}};
+  json document{{"format", "wmtp-checkpoint"}, {"version", current_version},
+                {"step", manifest.step},       {"world_size", manifest.world_size},
+                {"kind", manifest.kind},       {"config_hash", manifest.config_hash},
+                {"plugins", manifest.plugins}, {"state", manifest.state},
+                {"files", std::move(files)},   {"slices", manifest.slices}};
+  if (!manifest.hosts.empty()) document["hosts"] = manifest.hosts;
+  return document;
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& where) {

@@ -42,6 +42,12 @@ void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dt
   }
 }
 
+WorkProgress progress_of(const fs::path& folder, const Manifest& manifest) {
+  int64_t all = 0;
+  for (const auto& [name, bytes] : manifest.files) all += bytes;
+  return WorkProgress("verifying " + folder.filename().string(), all, WorkProgress::Unit::bytes);
+}
+
 }  // namespace
 
 std::vector<SliceRange> slice_ranges(const std::filesystem::path& path, const std::vector<Slice>& slices) {
@@ -139,12 +145,28 @@ Manifest verify_checkpoint(const fs::path& folder) {
                                       std::to_string(manifest.step) + "; the folder's name says " +
                                       std::to_string(named_step));
   }
-  int64_t all = 0;
-  for (const auto& [name, bytes] : manifest.files) all += bytes;
-  WorkProgress progress("verifying " + folder.filename().string(), all, WorkProgress::Unit::bytes);
+  WorkProgress progress = progress_of(folder, manifest);
   SliceDtypes dtypes(manifest.kind);
-  for (const auto& [name, bytes] : manifest.files) verify_file(folder / name, manifest, dtypes, progress);
+  for (const auto& [name, bytes] : manifest.files)
+    if (!manifest.hosts.contains(name) || is_there(folder / name))
+      verify_file(folder / name, manifest, dtypes, progress);
   return manifest;
+}
+
+std::set<std::string> intact_files(const fs::path& folder, const Manifest& manifest) {
+  WorkProgress progress = progress_of(folder, manifest);
+  SliceDtypes dtypes(manifest.kind);
+  std::set<std::string> intact;
+  for (const auto& [name, bytes] : manifest.files) {
+    if (!is_there(folder / name)) continue;
+    try {
+      verify_file(folder / name, manifest, dtypes, progress);
+      intact.insert(name);
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;
+    }
+  }
+  return intact;
 }
 
 }  // namespace wmtp

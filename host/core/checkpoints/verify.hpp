@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,13 @@
 
 namespace wmtp {
 
-/// Reads all files and compares sizes and checksums. Error(data) names the file, the tensor, the found and the expected
-/// value; Error(storage) if something cannot be read, which does not prove damage.
+/// Reads all files and compares sizes and checksums; files that other hosts keep may be missing. Error(data) names the
+/// file, the tensor, the found and the expected value; Error(storage) if something cannot be read, which does not prove
+/// damage.
 Manifest verify_checkpoint(const std::filesystem::path& folder);
+
+/// The names of the manifest's files that are in the folder and pass the same checks. Error(storage) as above.
+std::set<std::string> intact_files(const std::filesystem::path& folder, const Manifest& manifest);
 
 struct SliceRange {
   const Slice* slice = nullptr;

@@ -1,8 +1,8 @@
 // Placement: the hosts on which a job's ranks run, and the address that each uses for communication.
 //
 // A rank uses the address of the interface that WMTP_INTERFACE names, else GLOO_SOCKET_IFNAME, else its address on the
-// route to rank 0. If it reached rank 0 over the loopback and others did not (rank 0 itself, if its host's name resolves
-// to a loopback address there), it uses its address on the route to one of them.
+// route to rank 0. If it reached rank 0 over the loopback and others did not (rank 0 itself, if its host's name
+// resolves to a loopback address there), it uses its address on the route to one of them.
 #pragma once
 
 #include <string>
@@ -40,8 +40,8 @@ Place this_place(const std::string& address);
 /// Error(usage) with both addresses if a chosen interface is the loopback and ranks on other hosts cannot reach it.
 Placement placement_of(const RankEnvironment& environment, const std::vector<Place>& places);
 
-/// The number of ranks on each host. Error(usage) naming the hosts and the setting `wanted_by` if the hosts have different
-/// numbers of ranks, or the ranks of a host are not consecutive.
+/// The number of ranks on each host. Error(usage) naming the hosts and the setting `wanted_by` if the hosts have
+/// different numbers of ranks, or the ranks of a host are not consecutive.
 int64_t ranks_of_each_host(const std::vector<Place>& places, const std::string& wanted_by);
 
 /// Error(usage) with both addresses if this rank or rank 0 has chosen an interface, and this rank cannot reach rank 0

@@ -4,6 +4,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/time_use.hpp"
@@ -54,6 +55,23 @@ class CopyStream {
   c10::Event launched_{c10::DeviceType::CUDA};
 };
 
+/// Why the action failed; "" if it did not.
+template <class Action>
+std::string failure_of(Action action) {
+  try {
+    action();
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// Error(storage) with the first failure, if any.
+void refuse_any(const std::vector<std::string>& failures) {
+  for (const std::string& failure : failures)
+    if (!failure.empty()) throw Error(ExitStatus::storage, failure);
+}
+
 }  // namespace
 
 /// Everything that a save's thread needs.
@@ -69,8 +87,13 @@ struct StateSaver::Work {
   std::promise<void> copied;
 };
 
-StateSaver::StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep)
-    : peers_(peers), optimizer_(optimizer), run_folder_(std::move(run_folder)), keep_(keep) {
+StateSaver::StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep,
+                       Keepers keepers)
+    : peers_(peers),
+      optimizer_(optimizer),
+      run_folder_(std::move(run_folder)),
+      keep_(keep),
+      keepers_(std::move(keepers)) {
   check_save_points();
 }
 
@@ -178,50 +201,89 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   BackgroundStore store(peers_, work.name);
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
-  json opened;
-  if (rank == 0) {
-    try {
-      draft.emplace(work.target);
-      opened["path"] = draft->path().string();
-      reached(SavePoint::draft_made);
-    } catch (const std::exception& error) {
-      opened["error"] = error.what();
-    }
-  }
-  opened = json::parse(store.broadcast(opened.dump()));
-  if (opened.contains("error")) throw Error(ExitStatus::storage, opened["error"].get<std::string>());
-
+  const std::filesystem::path folder = open_draft(store, work, draft);
   std::vector<Piece> pieces = pieces_of(work.flats, work.tensors, rank);
-  const std::string mine = write_rank_file(opened["path"].get<std::string>(), pieces, rank);
-  json ended{{"error", ""}, {"rank_lost", false}};
-  try {
-    const std::vector<std::string> reports = store.gather(mine);
-    if (rank == 0) {
-      gather_and_publish(*draft, work, reports);
-      clear_older(outcome);
-      reached(SavePoint::deleted);
+  const std::string mine = write_rank_file(folder, pieces, rank);
+
+  // Rank 0 sends its failure to the others, which wait for it; theirs are in their answers.
+  json ended{{"error", ""}, {"rank_lost", false}, {"kept", json::array()}};
+  const auto attempt = [&](const auto& action) {
+    if (ended["error"] != "") return;
+    try {
+      action();
+    } catch (const Error& error) {
+      if (rank != 0) throw;
+      ended["error"] = error.what();
+      ended["rank_lost"] = error.status() == ExitStatus::peer;
+    } catch (const std::exception& error) {
+      ended["error"] = error.what();
     }
-  } catch (const Error& error) {
-    if (rank != 0) throw;
-    ended = {{"error", error.what()},
-             {"rank_lost", error.status() == ExitStatus::peer}};  // the other ranks wait for it
-  } catch (const std::exception& error) {
-    ended["error"] = error.what();
+  };
+  Manifest manifest = work.manifest;
+  attempt([&] { add_reports(store.gather(mine), manifest); });
+  bool has_published = false;
+  if (!keepers_.all_share() && store.broadcast(ended["error"].get<std::string>()).empty()) {
+    std::string failure;
+    if (draft && rank != 0) failure = failure_of([&] { draft->publish(); });
+    has_published = draft && rank != 0 && failure.empty();
+    attempt([&] { refuse_any(store.gather(failure)); });
   }
+  if (rank == 0)
+    attempt([&] {
+      publish(*draft, manifest);
+      clear_older(outcome);
+      for (const std::filesystem::path& kept : list_checkpoints(run_folder_))
+        ended["kept"].push_back(kept.filename().string());
+      reached(SavePoint::deleted);
+    });
   ended = json::parse(store.broadcast(ended.dump()));
+  if (has_published) failure_of([&] { clear_like_rank0(ended, work.target); });  // the next save tries again
   outcome.failure = ended["error"];
   outcome.rank_lost = ended["rank_lost"];
 }
 
-void StateSaver::gather_and_publish(FolderDraft& draft, const Work& work, const std::vector<std::string>& reports) {
+/// Returns the folder of this rank's keeper; keepers create theirs.
+std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work& work,
+                                             std::optional<FolderDraft>& draft) const {
+  json mine{{"path", ""}, {"error", ""}};
+  if (is_keeper()) {
+    mine["error"] = failure_of([&] { draft.emplace(work.target); });
+    if (draft) mine["path"] = draft->path().string();
+    if (draft && peers_.rank() == 0) reached(SavePoint::draft_made);
+  }
+  // Only rank 0 uses these texts.
+  const std::vector<std::string> texts = keepers_.all_share() ? std::vector{mine.dump()} : store.gather(mine.dump());
+  json opened;
+  for (const std::string& text : texts) opened.push_back(json::parse(text));
+  opened = json::parse(store.broadcast(opened.dump()));
+  for (const json& one : opened)
+    if (one["error"] != "") throw Error(ExitStatus::storage, one["error"].get<std::string>());
+  return opened.at(size_t(keepers_.of(peers_.rank())))["path"].get<std::string>();
+}
+
+/// [rank 0; does nothing on others, whose list is empty]
+void StateSaver::add_reports(const std::vector<std::string>& reports, Manifest& manifest) const {
+  for (size_t rank = 0; rank < reports.size(); ++rank)
+    add_report(reports[rank], int(rank), keepers_.of(int(rank)) == 0 ? "" : peers_.places()[rank].host_name(),
+               manifest);
+}
+
+void StateSaver::publish(FolderDraft& draft, const Manifest& manifest) {
   reached(SavePoint::files_complete);
-  Manifest manifest = work.manifest;
-  for (const std::string& report : reports)
-    for (Slice& slice : slices_of_report(report)) manifest.slices.push_back(std::move(slice));
   write_manifest(draft.path(), manifest);
   reached(SavePoint::manifest_written);
   draft.publish();
   reached(SavePoint::published);
+}
+
+void StateSaver::clear_like_rank0(const json& ended, const std::filesystem::path& target) const {
+  const auto is_kept = [&](const std::filesystem::path& folder) {
+    const json& kept = ended["kept"];
+    return ended["error"] == "" ? std::find(kept.begin(), kept.end(), folder.filename().string()) != kept.end()
+                                : folder != target;
+  };
+  for (const std::filesystem::path& folder : list_checkpoints(run_folder_))
+    if (!is_kept(folder)) remove_folder(folder);
 }
 
 void StateSaver::clear_older(SaveOutcome& outcome) const {

@@ -6,10 +6,13 @@
 // 2. a thread copies shards and moments into buffers that later saves reuse. Training continues, and before it changes
 //    any of them, a forward and a backward pass later, it waits in settle() for this copy. A CUDA device copies on a
 //    separate stream
-// 3. rank 0 creates a draft of the folder; every rank writes its file there and fsyncs it
-// 4. when all files are reported, rank 0 writes the manifest, publishes the folder (io/durable_file.hpp), deletes
-//    checkpoints beyond `keep` (core/checkpoints/retention.hpp), and sends the outcome to the other ranks
-// A failure anywhere is the outcome on every rank; the draft is then removed. The ranks communicate through
+// 3. every keeper (engine/comm/keepers.hpp; rank 0 if the hosts share the folder) creates a draft of the folder; every
+//    rank writes its file into its keeper's and fsyncs it
+// 4. when all files are reported, keepers other than rank 0 publish their folders (io/durable_file.hpp), which have no
+//    manifest; then rank 0 writes the manifest, publishes its folder, deletes checkpoints beyond `keep`
+//    (core/checkpoints/retention.hpp), and sends the outcome to the other ranks
+// 5. the other keepers delete the checkpoints that rank 0 does not have
+// A failure anywhere is the outcome on every rank; the drafts are then removed. The ranks communicate through
 // BackgroundStore, which uses no connection of the training and gives up if a rank is lost. io/save_points.hpp lists
 // what a crash leaves.
 #pragma once
@@ -27,10 +30,12 @@
 
 #include "core/checkpoints/manifest.hpp"
 #include "engine/checkpoint/training_state.hpp"
+#include "engine/comm/keepers.hpp"
 #include "engine/comm/peers.hpp"
 
 namespace wmtp {
 
+class BackgroundStore;
 class FolderDraft;
 
 struct SaveRequest {
@@ -57,8 +62,10 @@ enum class SaveMode { concurrent, alone };
 
 class StateSaver {
  public:
-  /// `keep`: the number of checkpoints to keep. `peers` and `optimizer` must outlive this object.
-  StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep);
+  /// `keep`: the number of checkpoints to keep. `keepers`: of the run folder. `peers` and `optimizer` must outlive this
+  /// object.
+  StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep,
+             Keepers keepers = {});
   ~StateSaver();  ///< waits for the current save
   StateSaver(const StateSaver&) = delete;
   StateSaver& operator=(const StateSaver&) = delete;
@@ -78,13 +85,19 @@ class StateSaver {
   SaveOutcome run(Work work);
   void copy(std::vector<StateFlat>& flats, SaveMode mode);
   void write(const Work& work, SaveOutcome& outcome);
-  void gather_and_publish(FolderDraft& draft, const Work& work, const std::vector<std::string>& reports);
+  bool is_keeper() const { return keepers_.of(peers_.rank()) == peers_.rank(); }
+  std::filesystem::path open_draft(BackgroundStore& store, const Work& work, std::optional<FolderDraft>& draft) const;
+  void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;
+  static void publish(FolderDraft& draft, const Manifest& manifest);
   void clear_older(SaveOutcome& outcome) const;
+  /// [keepers other than rank 0] Deletes the checkpoints that rank 0 does not have.
+  void clear_like_rank0(const nlohmann::json& ended, const std::filesystem::path& target) const;
 
   Peers& peers_;
   ShardedOptimizer& optimizer_;
   std::filesystem::path run_folder_;
   int64_t keep_;
+  Keepers keepers_;
   int64_t begun_ = 0;                ///< number of saves; used in the names of their exchanges
   std::vector<at::Tensor> buffers_;  ///< for the copies, one per flat
   std::future<void> copied_;

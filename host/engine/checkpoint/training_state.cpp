@@ -185,16 +185,25 @@ std::string write_rank_file(const std::filesystem::path& folder, std::vector<Pie
     reached(SavePoint::file_written);
     writer.finish();
     reached(SavePoint::file_synced);
-    return json{{"slices", slices}}.dump();
+    const InputFile file(folder / rank_file_name(rank));
+    return json{{"slices", slices},
+                {"bytes", file.size()},
+                {"crc32c", crc32c_outside(file, slice_ranges(folder / rank_file_name(rank), slices))}}
+        .dump();
   } catch (const std::exception& error) {
     return json{{"error", error.what()}}.dump();
   }
 }
 
-std::vector<Slice> slices_of_report(const std::string& report) {
+void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest) {
   const json parsed = json::parse(report);
   if (parsed.contains("error")) throw Error(ExitStatus::storage, parsed["error"].get<std::string>());
-  return parsed["slices"].get<std::vector<Slice>>();
+  for (const json& slice : parsed["slices"]) manifest.slices.push_back(slice.get<Slice>());
+  if (host.empty()) return;
+  const std::string name = rank_file_name(rank);
+  manifest.files[name] = parsed["bytes"];
+  manifest.sums[name] = parsed["crc32c"];
+  manifest.hosts[name] = host;
 }
 
 }  // namespace wmtp

@@ -52,9 +52,11 @@ struct Piece {
 std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map<std::string, at::Tensor>& tensors,
                              int rank);
 
-/// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, or the error.
+/// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, the file's size
+/// and the checksum of its other bytes, or the error.
 std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank);
-/// The slices in a report; Error(storage) if it contains an error.
-std::vector<Slice> slices_of_report(const std::string& report);
+/// Adds a report to the manifest; Error(storage) if it contains an error. `host`: the host that keeps the file; empty
+/// if it is in the manifest's folder.
+void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest);
 
 }  // namespace wmtp

@@ -99,6 +99,15 @@ Pending Channel::all_gather(at::Tensor output, at::Tensor input, const std::stri
                [&](at::Tensor& out, at::Tensor& in) { return backend_->_allgather_base(out, in); });
 }
 
+Pending Channel::broadcast(at::Tensor values, int root, const std::string& what) {
+  return start(values, values, what, "broadcast", [&](at::Tensor& out, at::Tensor&) {
+    std::vector<at::Tensor> tensors{out};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    return backend_->broadcast(tensors, options);
+  });
+}
+
 Pending Channel::all_to_all(at::Tensor output, at::Tensor input, const std::string& what) {
   return start(std::move(output), std::move(input), what, "all-to-all", [&](at::Tensor& out, at::Tensor& in) {
     std::vector<int64_t> equal_parts;

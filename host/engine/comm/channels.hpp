@@ -49,6 +49,8 @@ class Channel {
 
   /// output [W*n] = every rank's input [n], in rank order. `what` names the operation in errors.
   Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
+  /// `values` of rank `root`, on every rank. On the CPU only: the exchange through shared memory has no broadcast.
+  Pending broadcast(at::Tensor values, int root, const std::string& what);
   /// Sends part r of input to rank r; output holds the received parts, in rank order. Equal sizes.
   Pending all_to_all(at::Tensor output, at::Tensor input, const std::string& what);
 

@@ -70,8 +70,8 @@ class Peers {
     std::string name, content;
     std::optional<Error> lack;  ///< why this rank has no content
   };
-  /// `mine`: equal names on all ranks. Throws on every rank, in one message with all hosts and inputs concerned, if a
-  /// rank lacks an input or its content differs from rank 0's.
+  /// Throws on every rank, in one message with all hosts and inputs concerned, if a rank lacks an input or its content
+  /// differs from rank 0's input of that name.
   void check_inputs(const std::vector<Input>& mine);
 
  private:

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/experiment/canonical.hpp"
 #include "core/experiment/model_shape.hpp"
@@ -17,14 +19,33 @@
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/model_files.hpp"
 #include "engine/plugin_runtime/loader.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 namespace {
 
+/// The files of a folder, with checksums.
+std::vector<Peers::Input> contents_of(const std::filesystem::path& folder) {
+  std::vector<Peers::Input> files;
+  for (const std::filesystem::path& path : paths_in(folder)) {
+    const InputFile file(path);
+    files.push_back({path.string(), printed("%08x", crc32c_of_range(file, 0, file.size())), {}});
+  }
+  return files;
+}
+
+/// Every keeper prepares the data. Their files are compared, because hosts that train a tokenizer on the same text
+/// could get different ones.
 Prepared open_data(Session& session, const Experiment& experiment, const std::function<void(const std::string&)>& log) {
-  if (session.is_rank0()) prepare_data(experiment, session.cache_folder(), log);
-  session.peers().broadcast("preparing the data", "prepared");
-  return open_prepared(experiment, session.cache_folder(), session.size());
+  Peers& peers = session.peers();
+  if (session.is_keeper()) prepare_data(experiment, session.cache_folder(), log);
+  if (!session.keepers().all_share()) peers.gather("preparing the data", "prepared");
+  peers.broadcast("preparing the data", "prepared");
+  Prepared prepared = open_prepared(experiment, session.cache_folder(), session.size());
+  if (!session.keepers().all_share())
+    peers.check_inputs(session.is_keeper() && !prepared.folder.empty() ? contents_of(prepared.folder)
+                                                                       : std::vector<Peers::Input>{});
+  return prepared;
 }
 
 ActivePipeline pipeline_of(const Identity& identity, const Experiment& experiment) {

@@ -26,7 +26,7 @@ struct Identity {
   /// Every plugin with its table in the experiment: "pipeline", "inner", "adapter".
   std::vector<std::pair<std::string, const PluginDescription*>> plugins() const;
 };
-/// [all ranks, collective] The error of Peers::check_inputs if ranks lack inputs of the experiment or have different ones.
+/// [all ranks, collective] The error of Peers::check_inputs if ranks lack inputs or have different ones.
 Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages);
 
 /// Neither copyable nor movable: its parts refer to each other.

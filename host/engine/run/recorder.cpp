@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/files.hpp"
@@ -23,6 +24,7 @@
 #include "core/runlog/log_reader.hpp"
 #include "engine/comm/cuda_backend.hpp"
 #include "engine/memory/allocator.hpp"
+#include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -155,7 +157,26 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
     announce_run(log_->run_id());
   }
   run_folder_ = session.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");
+  make_folder_of_keeper();
   session.channels().record().set_folder(run_folder_);
+}
+
+/// A folder of another log would be mixed up with this run's. Refused on every rank.
+void Recorder::make_folder_of_keeper() {
+  if (session_.keepers().all_share()) return;
+  std::optional<Error> failure;
+  try {
+    if (session_.is_keeper() && !session_.is_rank0()) {
+      if (is_there(run_folder_))
+        throw Error(ExitStatus::storage, run_folder_.string() +
+                                             " on this host belongs to another log than rank 0's; "
+                                             "move it away");
+      make_folder_durably(run_folder_);
+    }
+  } catch (const Error& error) {
+    failure = error;
+  }
+  session_.peers().check_start({}, failure);
 }
 
 Recorder::~Recorder() = default;

@@ -44,6 +44,7 @@ class Recorder {
 
  private:
   class Progress;
+  void make_folder_of_keeper();
 
   Session& session_;
   const Experiment& experiment_;

@@ -9,6 +9,7 @@
 #include "core/corpus/step_count.hpp"
 #include "core/job/stages.hpp"
 #include "engine/checkpoint/adapter_files.hpp"
+#include "engine/checkpoint/folder_copies.hpp"
 #include "engine/checkpoint/model_files.hpp"
 #include "engine/checkpoint/state_saver.hpp"
 #include "engine/checkpoint/training_state.hpp"
@@ -35,7 +36,8 @@ class TrainingRun {
         identity_(identity),
         assembly_(assembly),
         recorder_(recorder),
-        saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep) {
+        saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep,
+               session.keepers()) {
     if (assembly.model().adapter_unit())
       trainer().state().base_fingerprint = fingerprint_text(assembly.model().base_fingerprint());
     trainer().on_save({[this] { return save_is_due(); }, [this] { saver_.settle(); }});
@@ -48,6 +50,7 @@ class TrainingRun {
 
   void load(const std::filesystem::path& folder) {
     const WorkProgress progress("reading the checkpoint");
+    complete_on_every_host(session_.channels(), session_.keepers(), folder);
     TrainerState& state = trainer().state();
     const auto [manifest, saved] = load_training_state(folder, trainer().optimizer(), state.pipeline);
     if (manifest.config_hash != identity_.config_hash)
@@ -200,6 +203,9 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   const Experiment experiment = with_known_groups(session, as_read);
   name_progress(experiment.name);
   session.channels().set_timeout(timeout_of(experiment));
+  if (!session.keepers().all_share())
+    for (const auto& [table, stage] : stages)
+      complete_on_every_host(session.channels(), session.keepers(), stage.model);
   const Identity identity = agree_on_identity(session, experiment, stages);
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "core/job/device_choice.hpp"
 #include "engine/comm/collective_checker.hpp"
 #include "engine/comm/cuda_backend.hpp"
@@ -73,6 +74,16 @@ at::Device prepare_device(const Job& job, Peers& peers) {
   return device;
 }
 
+void log_keepers(const Keepers& keepers, const std::vector<Place>& places) {
+  if (keepers.all_share()) return;
+  std::vector<std::string> hosts;
+  for (size_t rank = 1; rank < places.size(); ++rank)
+    if (keepers.of(int(rank)) == int(rank)) hosts.push_back(places[rank].host_name());
+  log_info("no shared file system: " + join_names(hosts) + " and " + places[0].host_name() +
+           " each prepare the data and keep their ranks' files of a checkpoint; the log and the final model are on " +
+           places[0].host_name() + " only");
+}
+
 }  // namespace
 
 std::chrono::milliseconds timeout_of(const Experiment& experiment) {
@@ -86,6 +97,9 @@ Session::Session(const Job& job, const RankEnvironment& environment, Peers& peer
       device_(prepare_device(job, peers_)),
       catalog_(job.plugin_folders),
       channels_(peers_, gloo(peers_.placement().address), channels_for(device_, peers_.placement()),
-                timeout_of(job.experiment)) {}
+                timeout_of(job.experiment)),
+      keepers_(peers_, std::filesystem::absolute(job.database).parent_path()) {
+  if (is_rank0()) log_keepers(keepers_, peers_.places());
+}
 
 }  // namespace wmtp

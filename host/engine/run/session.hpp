@@ -11,6 +11,7 @@
 #include "core/job/job_request.hpp"
 #include "core/plugins/catalog.hpp"
 #include "engine/comm/channels.hpp"
+#include "engine/comm/keepers.hpp"
 #include "engine/comm/peers.hpp"
 
 namespace wmtp {
@@ -22,6 +23,7 @@ class Session {
  public:
   /// [all ranks, collective] Sets up threads, device and connections. `peers` have met and must outlive this object.
   /// Error(usage) on every rank if one of them lacks the experiment's device, or if the ranks were started differently.
+  /// Error(storage) on every rank if a host cannot write into the folder of the log.
   Session(const Job& job, const RankEnvironment& environment, Peers& peers);
 
   const Job& job() const { return job_; }
@@ -32,6 +34,9 @@ class Session {
   Peers& peers() const { return peers_; }
   Channels& channels() { return channels_; }
   const at::Device& device() const { return device_; }
+  /// Of the folder of runs and caches.
+  const Keepers& keepers() const { return keepers_; }
+  bool is_keeper() const { return keepers_.of(rank()) == rank(); }
   const Catalog& catalog() const { return catalog_; }
   std::filesystem::path cache_folder() const { return job_.database.parent_path() / "cache"; }
 
@@ -42,6 +47,7 @@ class Session {
   at::Device device_;
   Catalog catalog_;
   Channels channels_;
+  Keepers keepers_;
 };
 
 }  // namespace wmtp

@@ -58,6 +58,14 @@ TEST(Manifest, RefusesEveryInvalidField) {
       {[](json& d) { d["step"] = "7"; }, "step is \"7\""},
       {[](json& d) { d["step"] = 18446744073709551615u; }, "step is 18446744073709551615"},
       {[](json& d) { d.erase("step"); }, "has no step"},
+      {[](json& d) {
+         d["hosts"] = {{"rank-0002.safetensors", "b"}};
+       },
+       "hosts names \"rank-0002.safetensors\""},
+      {[](json& d) {
+         d["hosts"] = {{"rank-0001.safetensors", 1}};
+       },
+       "has no string as the host of"},
       {[](json& d) { d["world_size"] = 0; }, "world_size is 0"},
       {[](json& d) { d["world_size"] = 1; }, "world_size is 1, but \"files\" lists 2 files of ranks"},
       {[](json& d) { d["world_size"] = 3; }, "world_size is 3, but \"files\" lacks rank-0002.safetensors"},

@@ -68,6 +68,24 @@ TEST(Verify, RefusesATruncatedEmptyMissingOrForeignShard) {
   EXPECT_THROW(verify_checkpoint(checkpoint), Error);
 }
 
+TEST(Verify, AFileThatAnotherHostKeepsMayBeMissingButNotDamaged) {
+  TestFolder folder;
+  const fs::path checkpoint = save_checkpoint(folder.path(), 2), shard = checkpoint / "rank-0001.safetensors";
+  Manifest manifest = read_manifest(checkpoint);
+  manifest.hosts["rank-0001.safetensors"] = "node2";
+  fs::remove(checkpoint / "manifest.json");
+  fs::rename(shard, folder / "elsewhere");
+  write_manifest(checkpoint, manifest);
+  EXPECT_EQ(verify_checkpoint(checkpoint).hosts, manifest.hosts);
+  EXPECT_EQ(intact_files(checkpoint, manifest), (std::set<std::string>{"plugin-state.bin", "rank-0000.safetensors"}));
+  fs::rename(folder / "elsewhere", shard);
+  EXPECT_EQ(verify_checkpoint(checkpoint).step, 2);
+  EXPECT_EQ(intact_files(checkpoint, manifest).size(), 3u);
+  flip_bit(shard, 8 * fs::file_size(shard) - 1);
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { verify_checkpoint(checkpoint); }), "rank-0001.safetensors: tensor ");
+  EXPECT_EQ(intact_files(checkpoint, manifest).size(), 2u);
+}
+
 TEST(Verify, RefusesAFolderOfAnotherStepOrWithoutAManifest) {
   TestFolder folder;
   const fs::path checkpoint = save_checkpoint(folder.path(), 2);

@@ -7,7 +7,9 @@
 #include <functional>
 #include <system_error>
 
+#include "base/files.hpp"
 #include "core/checkpoints/retention.hpp"
+#include "engine/checkpoint/folder_copies.hpp"
 #include "engine/checkpoint/training_state.hpp"
 #include "engine/memory/allocator.hpp"
 #include "engine/shard/sharded_model.hpp"
@@ -135,6 +137,70 @@ TEST(StateSaver, LoadsEverySavedLayoutInEveryOtherLayout) {
                   saved.ranks);
         EXPECT_EQ(state.wrong_elements(7), 0) << text_of(saved) << " loaded by " << text_of(loaded);
       });
+  }
+}
+
+/// Ranks 0 and 1 see the folder "a", ranks 2 and 3 see "b".
+const Keepers two_folders({0, 0, 2, 2});
+fs::path seen_by(int rank, const TestFolder& folder) { return folder / (rank < 2 ? "a" : "b") / "run"; }
+
+void wait_for_all(Channels& channels) {
+  channels.peers().gather("waiting", "");
+  channels.peers().broadcast("waiting", "");
+}
+
+TEST(StateSaver, KeepsTheFilesOfRanksThatSeeAnotherFolderThereAndGathersThemToLoad) {
+  TestFolder folder(memory_folder());
+  const Layout layout{4, Strategy::full_shard};
+  on_ranks(4, [&](Channels& channels) {
+    const fs::path here = seen_by(channels.rank(), folder);
+    State state(layout, channels);
+    StateSaver saver(channels.peers(), state.optimizer(), here, 2, two_folders);
+    for (const int64_t step : {1, 2, 3}) {
+      state.fill(step);
+      saver.begin(request_of(step), SaveMode::concurrent);
+      EXPECT_EQ(saver.finish()->failure, "");
+    }
+    wait_for_all(channels);
+    EXPECT_EQ(list_checkpoints(here).size(), 2u) << "as many as rank 0 keeps";
+    EXPECT_EQ(paths_in(here / "step-000003").size(), channels.rank() < 2 ? 3u : 2u);
+    EXPECT_EQ(verify_checkpoint(seen_by(0, folder) / "step-000003").hosts.size(), 2u);
+    wait_for_all(channels);
+
+    for (int times = 0; times < 2; ++times) {  // the second time nothing is missing
+      complete_on_every_host(channels, two_folders, here / "step-000003");
+      EXPECT_EQ(intact_files(here / "step-000003", read_manifest(here / "step-000003")).size(), 4u);
+    }
+    std::map<std::string, Tensor> tensors;
+    load_training_state(here / "step-000003", state.optimizer(), tensors);
+    EXPECT_EQ(state.wrong_elements(3), 0);
+  });
+  on_ranks(2, [&](Channels& channels) {
+    EXPECT_SAYS(refusal(ExitStatus::data,
+                        [&] { complete_on_every_host(channels, Keepers(), seen_by(0, folder) / "step-000002"); }),
+                "rank-0002.safetensors: no host of this job has it; host ");
+  });
+}
+
+TEST(StateSaver, AFailureOfOneKeeperLeavesTheCheckpointInNoFolder) {
+  for (const std::string broken : {"a", "b"}) {
+    TestFolder folder(memory_folder());
+    on_ranks(4, [&](Channels& channels) {
+      const fs::path here = seen_by(channels.rank(), folder);
+      State state({4, Strategy::full_shard}, channels);
+      StateSaver saver(channels.peers(), state.optimizer(), here, 2, two_folders);
+      if (channels.rank() == 0)
+        set_file_hook([&](FileOperation operation, const fs::path& path) {
+          if (operation == FileOperation::rename && path.parent_path().parent_path().filename() == broken)
+            throw std::system_error(ENOSPC, std::generic_category());
+        });
+      wait_for_all(channels);
+      saver.begin(request_of(1), SaveMode::concurrent);
+      EXPECT_NE(saver.finish()->failure, "");
+      wait_for_all(channels);
+      EXPECT_TRUE(paths_in(here).empty()) << here;
+      if (channels.rank() == 0) set_file_hook(nullptr);
+    });
   }
 }
 
