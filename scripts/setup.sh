@@ -17,6 +17,7 @@ packages=(
   chromium                           # for the tests of that page: 122 MB download, 415 MB installed
   zsh fish                           # for the tests of `wmtp-host completion`
   iproute2                           # for tests of several hosts, which use network namespaces
+  openmpi-bin                        # for the test of mpirun
   sqlite3 python3 python3-venv
   python3.11 libpython3.11-testsuite  # the default experiments train on their sources
 )

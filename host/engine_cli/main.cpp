@@ -113,7 +113,7 @@ Peers* own_peers = nullptr;
     const ExitStatus status = run_with_stages(*session, job.experiment);
     session.reset();
     peers.reset();
-    leave(status == ExitStatus::done && environment.own_launcher ? finished_exit_code : int(status));
+    leave(status == ExitStatus::done && environment.is_watched ? finished_exit_code : int(status));
   } catch (...) {
     const Error error = caught_error();
     const bool first = !peers || peers->post_fault(error);

@@ -94,6 +94,10 @@ ExitStatus LaunchedRun::run(const std::vector<PlannedRun>& runs) {
 }
 
 ExitStatus LaunchedRun::run_on(const JobNode& node) {
+  if (const int port = wanted_master_port(); port != 0 && port != node.port)
+    throw Error(ExitStatus::usage, "environment: MASTER_PORT is " + std::to_string(port) +
+                                       ", but --rendezvous names port " + std::to_string(node.port) +
+                                       "; unset MASTER_PORT, or make them equal");
   LaunchRequest wanted;
   wanted.num_ranks = int(ranks_on_each(job_.experiment, node.count));
   wanted.port = node.port;

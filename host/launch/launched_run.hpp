@@ -42,8 +42,8 @@ class LaunchedRun {
   void log_stages();
   /// Runs missing stages, then the experiment.
   ExitStatus run();
-  /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have equally
-  /// many ranks.
+  /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have
+  /// equally many ranks, or MASTER_PORT is set to another port than the rendezvous'.
   ExitStatus run_on(const JobNode& node);
   /// `resume`: unfinished stages continue from their checkpoints.
   ExitStatus run_missing_stages(bool resume);

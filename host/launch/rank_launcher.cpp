@@ -38,10 +38,8 @@ std::vector<std::string> rank_variables(const LaunchRequest& request, int local,
   variables["LOCAL_WORLD_SIZE"] = std::to_string(request.num_ranks);
   variables["MASTER_ADDR"] = request.share ? request.share->address : "127.0.0.1";
   variables["MASTER_PORT"] = std::to_string(port);
-  if (!request.share) {
-    variables[token_variable] = token;
-    variables["WMTP_LAUNCHER"] = "1";
-  }
+  variables["WMTP_LAUNCHER"] = request.share ? "node" : "1";
+  if (!request.share) variables[token_variable] = token;
   return environment_entries(variables);
 }
 
@@ -52,15 +50,14 @@ struct Ending {
   std::string text;
 };
 
-/// `finished`: the exit code of a rank that has finished.
-Ending ending_of(const std::string& name, int wait_status, int forwarded_signal, int finished) {
+Ending ending_of(const std::string& name, int wait_status, int forwarded_signal) {
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
     const auto status = signal == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
     return {status, false, name + " was killed by " + signal_name(signal)};
   }
   const int code = WEXITSTATUS(wait_status);
-  if (code == finished) return {};
+  if (code == finished_exit_code) return {};
   const std::string text = name + " ended with exit code " + std::to_string(code);
   switch (static_cast<ExitStatus>(code)) {
     case ExitStatus::done:
@@ -178,8 +175,7 @@ void Launch::reap() {
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
     if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status()) {
-      const int finished = request_.share ? int(ExitStatus::done) : finished_exit_code;
-      note_ending(rank, ending_of(name_of(rank), *status, forwarded_signal_, finished));
+      note_ending(rank, ending_of(name_of(rank), *status, forwarded_signal_));
     }
   }
 }

@@ -14,8 +14,8 @@
 // A rank that has finished exits with finished_exit_code. Exit code 0 means that a library called exit(0) in the middle
 // of the work, and counts as a lost rank.
 //
-// With a `share`, the job has ranks on other hosts, started by their launchers: 1. sets the given address and port, neither
-// WMTP_TOKEN nor WMTP_LAUNCHER; a rank that has finished exits with 0, as under foreign launchers.
+// With a `share`, the job has ranks on other hosts, started by their launchers: 1. sets the given address and port,
+// WMTP_LAUNCHER=node and no WMTP_TOKEN.
 //
 // The result is the first specific fault (2, 3, 4, 5, 7, 8, 70), otherwise 75, otherwise 6. A rank that was killed by a
 // signal or exited with 0 counts as 6 and is named; one killed by the forwarded signal counts as 75; an unknown exit

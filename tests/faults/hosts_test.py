@@ -9,7 +9,7 @@ from experiment import experiment
 from host import children_of
 from hosts import ISOLATED, TwoHosts, ended
 from launchers import free_port
-from paths import BUILD
+from paths import BUILD, TEST_PLUGINS
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +29,11 @@ def start_job(hosts, place, world, *arguments, env_of=lambda rank: {}, own=(), *
                         env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
-def start_on_nodes(hosts, place, *arguments, own=(), **changes):
+def start_on_nodes(hosts, place, *arguments, own=(), env=None, **changes):
     """Our launcher on each host, with two ranks each."""
     file, port = place.write(**{"parallel__processes": 4, **changes}), free_port()
     return [hosts.start(node, "run", file, "--nodes", 2, "--node-rank", node, "--rendezvous",
-                        f"{hosts.addresses[0]}:{port}", *arguments, cwd=place.folder, env={}, own=own)
+                        f"{hosts.addresses[0]}:{port}", *arguments, cwd=place.folder, env=env or {}, own=own)
             for node in (0, 1)]
 
 
@@ -113,6 +113,19 @@ def test_hosts_without_a_shared_file_system_keep_their_shards_and_resume_togethe
     place.run(**changes)
     whole = place.log.losses()
     assert min(resumed) > 1 and resumed == {step: loss for step, loss in whole.items() if step >= min(resumed)}
+
+
+def test_a_rank_that_a_library_ends_with_exit_code_0_is_noticed_by_its_hosts_launcher(hosts, place):
+    fault = {"plugin": "faulty", "fault": "exit", "step": 2, "rank": 3}
+    codes, texts = zip(*map(ended, start_on_nodes(hosts, place, env={"WMTP_PLUGIN_PATH": TEST_PLUGINS / "bad"},
+                                                  train__steps=5, train__batch_size=1, pipeline=fault)))
+    assert codes == (6, 6), texts
+    assert "rank 3 ended with exit code 0 before it had finished" in texts[1], texts[1]
+
+
+def test_a_port_of_the_environment_that_contradicts_the_rendezvous_is_refused(hosts, place):
+    for code, text in map(ended, start_on_nodes(hosts, place, env={"MASTER_PORT": 1234})):
+        assert code == 2 and "MASTER_PORT is 1234, but --rendezvous names port" in text, text
 
 
 def test_ranks_that_nodes_cannot_share_equally_are_refused_on_each(hosts, place):

@@ -57,18 +57,25 @@ class TwoHosts:
         shown = _ip("-n", self.names[host], "-s", "-j", "link", "show", interface).stdout
         return json.loads(shown)[0]["stats64"]["rx"]["bytes"]
 
-    def start(self, host, *arguments, cwd, env, own=()):
-        """Starts wmtp-host on that host, without a view of other ranks' processes. `own`: folders in `cwd` that host 1
-        does not share with host 0; there, NAME is the folder NAME-1."""
-        shell = f'hostname host-{host} && exec "$0" "$@"'
+    def command(self, host, *command, cwd, own=()):
+        """The command on that host, named host-0 or host-1, without a view of processes outside. `own`: folders in
+        `cwd` that host 1 does not share with host 0; there, NAME is the folder NAME-1. Ends with all that it started."""
+        names = cwd / "hosts"  # the ranks of Slurm and Open MPI find each other by name
+        names.write_text("127.0.0.1 localhost\n" +
+                         "".join(f"{address} host-{number}\n" for number, address in enumerate(self.addresses)))
+        shell = f'mount --bind {names} /etc/hosts && hostname host-{host} && exec "$0" "$@"'
         for name in own if host else ():
             for folder in (cwd / name, cwd / f"{name}-1"):
                 folder.mkdir(exist_ok=True)
             shell = f"mount --bind {cwd / name}-1 {cwd / name} && {shell}"
         inside = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", shell]
-        return subprocess.Popen(["ip", "netns", "exec", self.names[host], *inside, str(HOST), *map(str, arguments)],
-                                cwd=cwd, env=clean_environment(env), stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return ["ip", "netns", "exec", self.names[host], *inside, *map(str, command)]
+
+    def start(self, host, *arguments, cwd, env, own=(), program=HOST, out=subprocess.PIPE):
+        """Starts a program, wmtp-host by default, on that host."""
+        return subprocess.Popen(self.command(host, program, *arguments, cwd=cwd, own=own), cwd=cwd,
+                                env=clean_environment(env), stdin=subprocess.DEVNULL, stdout=out,
+                                stderr=subprocess.STDOUT, text=True)
 
 
 def ended(process, limit=60):

@@ -64,6 +64,7 @@ RankEnvironment from_torchrun() {
   env.master_addr = variable("MASTER_ADDR");
   env.master_port = integer("MASTER_PORT", 1, 65535);
   env.own_launcher = variable("WMTP_LAUNCHER") == "1";
+  env.is_watched = is_set("WMTP_LAUNCHER");
   env.agent_store = !env.own_launcher && variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
   return env;
 }

@@ -13,7 +13,8 @@ struct RankEnvironment {
   std::optional<int> local_world_size;  ///< ranks of this host; if not set, derived from the places of all ranks
   std::string master_addr = "127.0.0.1";
   int master_port = 0;
-  bool own_launcher = false;    ///< started by `wmtp-host run` itself
+  bool own_launcher = false;    ///< started by `wmtp-host run` itself, with all other ranks
+  bool is_watched = false;      ///< by `wmtp-host run`, which started the ranks of this host: own_launcher, or --nodes
   bool agent_store = false;     ///< torchrun's agent serves a store at master_port, where rank 0 publishes its address
   std::string token;            ///< must be presented to connect to the rendezvous
   bool token_is_given = false;  ///< by WMTP_TOKEN; otherwise derived from the launcher's job id

@@ -322,11 +322,4 @@ void Peers::check_inputs(const std::vector<Input>& mine) {
   if (!verdict.is_null()) throw Error(verdict[0].get<ExitStatus>(), verdict[1].get<std::string>());
 }
 
-void Peers::check_equal(const std::string& what, const std::string& mine, ExitStatus status) {
-  const std::string of_rank0 = broadcast("agree/" + what, mine);
-  if (mine == of_rank0) return;
-  throw Error(status, "rank " + std::to_string(rank_) + ": " + what + " differs between ranks: rank 0 has " + of_rank0 +
-                          ", rank " + std::to_string(rank_) + " has " + mine + "; start all ranks from the same files");
-}
-
 }  // namespace wmtp

@@ -73,8 +73,6 @@ class Peers {
   /// Throws on every rank, in one message with all hosts and inputs concerned, if a rank lacks an input or its content
   /// differs from rank 0's input of that name.
   void check_inputs(const std::vector<Input>& mine);
-  /// Error(status) with the rank and both texts if a rank's text differs from rank 0's.
-  void check_equal(const std::string& what, const std::string& mine, ExitStatus status);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -101,6 +101,10 @@ TEST_F(RankEnvironmentTest, KnowsItsOwnLauncher) {
   set(torchrun_);
   set({{"WMTP_LAUNCHER", "1"}});
   EXPECT_TRUE(rank_environment()->own_launcher);
+  EXPECT_TRUE(rank_environment()->is_watched);
+  set({{"WMTP_LAUNCHER", "node"}});
+  EXPECT_FALSE(rank_environment()->own_launcher) << "other hosts have launchers of their own";
+  EXPECT_TRUE(rank_environment()->is_watched);
 }
 
 TEST_F(RankEnvironmentTest, ReadsSlurmsTask) {
