@@ -121,8 +121,7 @@ void print_fit(std::ostream& out, const PlannedFit& fit) {
   if (!fit.same_tokens)
     out << "None leaves the tokens of a step as they are: more accumulation takes memory for ids, the first one also "
            "for "
-           "gradients.
-           ";
+           "gradients.\n";
 }
 
 std::string seconds_text(double seconds) { return printed("%.2f s", seconds); }
