@@ -119,9 +119,8 @@ void print_fit(std::ostream& out, const PlannedFit& fit) {
   out << "\nmicro-batches that fit into " << fit.memory << " per rank\n";
   print_table(out, table, TableFormat::text);
   if (!fit.same_tokens)
-    out << "None leaves the tokens of a step as they are: more accumulation takes memory for ids, the first one also "
-           "for "
-           "gradients.\n";
+    out << "None leaves the tokens of a step as they are: accumulation takes memory for ids, and at "
+           "first for gradients.\n";
 }
 
 std::string seconds_text(double seconds) { return printed("%.2f s", seconds); }
