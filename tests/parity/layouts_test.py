@@ -75,7 +75,8 @@ def run(place, pipeline, layout, strategy, checkpointing):
         changes = changes_for(READER, VALUES[pipeline]) | changes
         changes |= {"pipeline__plugin": VALUES[pipeline].pipeline,
                     "train__batch_size": batch * VALUES[pipeline].sequences // 4}
-    place.run(**changes)
+    threads = {"OMP_NUM_THREADS": 2 if ranks == 1 else 1}  # their number changes as little as that of the ranks
+    place.run(env=threads, **changes)
     parameters = model_tensors(place.log.folder())
     if pipeline == "lora":
         parameters |= adapter_tensors(place.log.folder())

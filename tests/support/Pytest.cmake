@@ -1,7 +1,8 @@
 # wmtp_add_pytest(NAME FILE TIMEOUT [SERIAL]): adds a file of Python tests as one ctest test. SERIAL: no other test runs
 # at the same time. The others wait for their processes often enough that `make test` runs one more of them than there
-# are cores; those with the longest TIMEOUT start first, as long as ctest knows no times of an earlier run. Threads that
-# spin while they wait would take cores from other tests, also those of a program that a test starts through a shell.
+# are cores; those with the longest TIMEOUT start first, as long as ctest knows no times of an earlier run. PyTorch and
+# the programs that a test starts compute on one thread: the threads of their small models would mostly wait for each
+# other, and for cores that other tests use. parity.layouts, the engine's and the plugins' tests compute on several.
 set(WMTP_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python)
 if(NOT EXISTS ${WMTP_PYTHON})
   set(WMTP_PYTHON python3)
@@ -13,5 +14,5 @@ function(wmtp_add_pytest name file timeout)
     SKIP_RETURN_CODE 5  # pytest: no test collected (see support/needs_torch.py)
     # Plugins of pytest that other packages bring along are not used, and take time to load.
     ENVIRONMENT "WMTP_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1;PYTEST_DISABLE_PLUGIN_AUTOLOAD=1;\
-OMP_WAIT_POLICY=passive")
+OMP_NUM_THREADS=1;OMP_WAIT_POLICY=passive")
 endfunction()
