@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "core/model/alignment.hpp"
 #include "support/plain_store.hpp"
 #include "support/ranks.hpp"
 

@@ -237,7 +237,7 @@ TEST(Trainer, SeveralRanksComputeWhatOneRankComputes) {
 TEST(Trainer, ShardOptimizerComputesExactlyWhatNoShardComputes) {
   Experiment experiment = tiny_experiment();
   experiment.train.gradient_accumulation = 2;
-  experiment.optimizer.clip_norm = 0;
+  experiment.train.clip_norm = 0;
   const auto masters_with = [&](Strategy strategy) {
     experiment.parallel.strategy = strategy;
     std::map<std::string, Tensor> masters;
