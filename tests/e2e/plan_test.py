@@ -255,7 +255,7 @@ def test_many_more_ranks_than_cores_need_oversubscribe(place):
 
 
 def test_shard_groups_of_hosts_are_planned_for_the_given_number_of_hosts(place):
-    hybrid = {"parallel__processes": 4, "parallel__strategy": "hybrid_shard"}
+    hybrid = {"parallel__processes": 4, "parallel__strategy": "hybrid_shard", "train__steps": 2}
     bytes_of = {size: this_one(planned(place, place.write(**hybrid, parallel__shard_group_size=size)))["bytes"]
                 for size in (2, 4)}
     file = place.write(**hybrid, parallel__shard_group_size="host")
@@ -280,7 +280,7 @@ def test_the_largest_batch_that_fits_into_a_memory_is_found(place):
 
 
 def test_a_memory_that_no_batch_fits_into_is_refused_with_the_changes_that_help(place):
-    file = place.write(**{**LARGE, "parallel": {**LARGE["parallel"], "device": "cuda", "strategy": "no_shard"}})
+    file = place.write({**LARGE, "parallel": {**LARGE["parallel"], "device": "cuda", "strategy": "no_shard"}})
     place.refuse_command(2, r"experiment\.toml: train\.batch_size = 1 takes 1\d\d\.\d GiB per rank .*GiB optimizer.*"
                          r"more than --fit 60GiB; it fits with .*parallel\.strategy = \"full_shard\" \([23]\d\.\d GiB\)",
                          command=["plan", file, "--fit", "60GiB"])

@@ -117,7 +117,7 @@ def test_hosts_without_a_shared_file_system_keep_their_shards_and_resume_togethe
 
 def test_a_rank_that_a_library_ends_with_exit_code_0_is_noticed_by_its_hosts_launcher(hosts, place):
     fault = {"plugin": "faulty", "fault": "exit", "step": 2, "rank": 3}
-    codes, texts = zip(*map(ended, start_on_nodes(hosts, place, env={"WMTP_PLUGIN_PATH": TEST_PLUGINS / "bad"},
+    codes, texts = zip(*map(ended, start_on_nodes(hosts, place, env={"WMTP_PLUGIN_PATH": TEST_PLUGINS},
                                                   train__steps=5, train__batch_size=1, pipeline=fault)))
     assert codes == (6, 6), texts
     assert "rank 3 ended with exit code 0 before it had finished" in texts[1], texts[1]

@@ -266,6 +266,9 @@ def test_new_chained_heads_are_copies_of_the_last_block_behind_new_projections(p
     assert_tensors_equal({name: still[name] for name in copies}, copies)
     assert sorted(still.keys() - copies.keys()) == [f"extra_heads.{head}.{layer}.weight" for head in (0, 1)
                                                     for layer in ("eh_proj", "enorm", "hnorm")]
+    replaced, _ = run_from(place, "many", chained | {"new_heads": "copy"}, optimizer__lr=1e-30,
+                           optimizer__weight_decay=0)
+    assert_tensors_equal(replaced, still)  # parallel heads of the weights do not become chained ones
     for head in (0, 1):
         assert abs(still[f"extra_heads.{head}.eh_proj.weight"].std().item() - 0.02) < 0.001
         assert still[f"extra_heads.{head}.hnorm.weight"].eq(1).all()

@@ -62,7 +62,8 @@ CASES = {
 LORA = {
     "lora": (POLICY, Recipe(adapter="lora", lora={}, lr=1e-2)),
     "lora-tied": (ALL_OF_IT, Recipe(adapter="lora", lora={"targets": ["wq", "wk", "wv", "w2"]}, lr=1e-2)),
-    "lora-chained": (CHAINED, Recipe(adapter="lora", lora={}, lr=1e-2)),
+    # At 1e-2 rounding errors of the heads' small gradients grow tenfold in each of the last steps.
+    "lora-chained": (CHAINED, Recipe(adapter="lora", lora={}, lr=2e-3)),
     "lora-rho1": (POLICY, Recipe(adapter="lora", lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2,
                                  pipeline="rho1")),
     "rslora": (GROUPED, Recipe(adapter="lora", lora={"rslora": True, "rank": 16}, lr=2e-3)),

@@ -91,7 +91,7 @@ bool InitialWeights::fits_chain(const std::string& name) const {
 
 std::optional<InitialWeights::Tensor> InitialWeights::find(const std::string& name, const std::vector<int64_t>& shape,
                                                            bool may_initialize) const {
-  auto tensor = fits_chain(name) ? lookup(name) : std::nullopt;
+  auto tensor = model_.new_heads.empty() || fits_chain(name) ? lookup(name) : std::nullopt;
   if (!tensor && name.starts_with(extra_heads)) {
     // The last block, which is copied, has no layers of a chain.
     if (model_.new_heads == "new" || (model_.new_heads == "copy" && is_of_chain(name))) return std::nullopt;
