@@ -205,7 +205,7 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   std::vector<Piece> pieces = pieces_of(work.flats, work.tensors, rank);
   const std::string mine = write_rank_file(folder, pieces, rank);
 
-  // Rank 0 sends its failure to the others, which wait for it; theirs are in their answers.
+  // Rank 0 sends its failure to the others, which wait for it; their failures are in their reports.
   json ended{{"error", ""}, {"rank_lost", false}, {"kept", json::array()}};
   const auto attempt = [&](const auto& action) {
     if (ended["error"] != "") return;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "io/input_file.hpp"
 #include "io/scratch_folder.hpp"
 
 namespace wmtp {
@@ -73,21 +74,16 @@ class StackOnDisk final : public OffloadedStack {
   void write(int64_t at) const {
     const char* bytes = static_cast<const char*>(leaving_.const_data_ptr());
     for (size_t done = 0; done < leaving_.nbytes();) {
-      const ssize_t count = pwrite(file_.get(), bytes + done, leaving_.nbytes() - done, at + int64_t(done));
-      if (count < 0 && errno == EINTR) continue;
+      const ssize_t count = retry_interrupted(
+          [&] { return pwrite(file_.get(), bytes + done, leaving_.nbytes() - done, at + int64_t(done)); });
       if (count < 0) throw storage_error("write activations to a file in", folder_, errno);
       done += size_t(count);
     }
   }
 
   void read(int64_t at) const {
-    char* bytes = static_cast<char*>(arriving_.data_ptr());
-    for (size_t done = 0; done < arriving_.nbytes();) {
-      const ssize_t count = pread(file_.get(), bytes + done, arriving_.nbytes() - done, at + int64_t(done));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) throw storage_error("read activations from a file in", folder_, count < 0 ? errno : EIO);
-      done += size_t(count);
-    }
+    if (!read_at(file_.get(), folder_, at, arriving_.data_ptr(), arriving_.nbytes()))
+      throw storage_error("read activations from a file in", folder_, EIO);
   }
 
   const std::filesystem::path folder_;
