@@ -62,10 +62,11 @@ class CudaRows final : public kernels::DeviceRows {
     cuda::sum_of_parts(launch(parts), parts.const_data_ptr(), int(parts.size(0)), floats(sum), sum.numel());
     C10_CUDA_CHECK(cudaGetLastError());
   }
-  void dropout_factors(uint64_t layer, int64_t step, const Tensor& sequence, int64_t threshold, double kept,
-                       Tensor& factors) override {
+  void dropout_factors(uint64_t layer, int64_t step, const Tensor& sequence, int64_t before, int64_t threshold,
+                       double kept, Tensor& factors) override {
     cuda::dropout_factors(launch(factors), layer, uint64_t(step), sequence.const_data_ptr<int64_t>(), factors.size(0),
-                          factors.numel() / factors.size(0), threshold, float(kept), factors.mutable_data_ptr());
+                          before, factors.numel() / factors.size(0), threshold, float(kept),
+                          factors.mutable_data_ptr());
     C10_CUDA_CHECK(cudaGetLastError());
   }
 

@@ -51,10 +51,16 @@ CASES = {
     "saves beside the training": dict(checkpoint__every_steps=1),
     "chained heads": dict(model__future_heads="chained"),
     "chained heads, lora, in bf16": dict(model__future_heads="chained", adapter=LORA, parallel__precision="bf16"),
+    "divided positions": dict(parallel__sequence=2),
+    "divided positions of one sequence, recomputed in bf16": dict(
+        parallel__processes=4, parallel__sequence=4, parallel__activation_checkpointing="full",
+        parallel__precision="bf16", train__batch_size=1, train__sequence_length=512),
+    "divided positions, lora, chained heads": dict(parallel__sequence=2, parallel__processes=4, adapter=LORA,
+                                                   model__future_heads="chained"),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
 }
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16", "saves beside the training",
-         "chained heads", "hybrid_shard, gradients that travel in bf16")
+         "chained heads", "hybrid_shard, gradients that travel in bf16", "divided positions")
 
 
 def planned(place, file, *arguments):

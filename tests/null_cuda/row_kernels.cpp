@@ -199,7 +199,7 @@ void sum_of_parts(Launch launch, const void* parts, int num_parts, float* sum, i
 }
 
 void dropout_factors(Launch launch, uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences,
-                     int64_t per_sequence, int64_t threshold, float kept, void* factors) {
+                     int64_t before, int64_t per_sequence, int64_t threshold, float kept, void* factors) {
   const Kernel kernel("dropout_factors", launch);
   by_type(launch.type, [&]<class T>() {
     const int64_t* of_rows = kernel.in<int64_t>(sequence, sequences);
@@ -209,7 +209,7 @@ void dropout_factors(Launch launch, uint64_t layer, uint64_t step, const int64_t
     rows_of_cpu::store(zero, 0.0f);
     rows_of_cpu::store(factor, kept);
     for (int64_t i = 0; i < sequences * per_sequence; ++i) {
-      const int64_t row = i / per_sequence, at = i % per_sequence;
+      const int64_t row = i / per_sequence, at = before + i % per_sequence;
       const PhiloxBlock bits = philox(layer, step << 40 ^ uint64_t(of_rows[row]), uint64_t(at / 4));
       to[i] = int64_t(bits[size_t(at % 4)]) < threshold ? zero : factor;
     }

@@ -46,7 +46,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
                                                        ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2),
                                                        ("chained", 2)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
-                                                       ("critic", 2), ("joint", 2)]))
+                                                       ("critic", 2), ("joint", 2), ("divided", 2)]))
 def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, processes):
     # Enough that the signal arrives before the end: on busy cores it was handled at steps 4 to 8, later by a fast rank.
     steps = 60 if processes == 1 else 40
@@ -57,6 +57,8 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
         changes |= {"adapter__plugin": "lora", "adapter__dropout": 0.1, "adapter__dora": True}
     if pipeline == "hybrid":
         changes |= {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": 2}
+    if pipeline == "divided":
+        changes |= {"parallel__sequence": 2}
     if pipeline == "tied":
         changes |= {"model__tie_word_embeddings": True, "model__qkv_bias": True,
                     "model__rope_scaling": {"rope_type": "linear", "factor": 2.0}}

@@ -32,6 +32,7 @@ class Rules : RuleChecker {
     head_weights(needs);
     schedule();
     shard_groups();
+    sequence_groups();
     reduction();
     offload();
     activation_offload();
@@ -212,6 +213,36 @@ class Rules : RuleChecker {
                e_.parallel.processes % e_.parallel.shard_group_size != 0) {
       refuse(key, misfit_of_groups(e_, e_.parallel.processes));  // if not given, a launcher sets them
     }
+  }
+
+  void sequence_groups() {
+    const std::string key = "parallel.sequence";
+    const int64_t ranks = e_.parallel.sequence;
+    if (!bound_.good({"parallel", key.c_str()}) || ranks == 1) return;
+    const auto refuse_if = [&](const std::string& misfit) {
+      if (!misfit.empty()) refuse(key, misfit);
+    };
+    const auto found = [&](const std::string& what) { return "found sequence " + number(ranks) + " for " + what; };
+    if (bound_.has("parallel.processes") && bound_.good({"parallel.processes"}))
+      refuse_if(misfit_of_sequence(e_, e_.parallel.processes));  // if not given, a launcher sets them
+    if (bound_.good({"model", "model.heads", "model.kv_heads"})) refuse_if(misfit_of_heads(e_.model, ranks));
+    for (const auto& [table, frozen] : frozen_tables(e_)) {
+      const std::string heads = table + ".model.heads", kv_heads = table + ".model.kv_heads";
+      if (!frozen->model || !bound_.good({heads.c_str(), kv_heads.c_str()})) continue;
+      if (const std::string misfit = misfit_of_heads(*frozen->model, ranks); !misfit.empty())
+        refuse(key, misfit + " ([" + table + ".model])");
+    }
+    if (bound_.good({"train.sequence_length"})) {
+      const int64_t length = e_.train.sequence_length;
+      if (length % ranks != 0)
+        refuse(key, found("sequence_length " + number(length)) + ", wanted a divisor");
+      else if (bound_.good({"model.future_tokens"}) && length / ranks < e_.model.future_tokens)
+        refuse(key, found("sequence_length " + number(length)) + ", which leaves " + number(length / ranks) +
+                        " positions for each rank, wanted at least future_tokens = " + number(e_.model.future_tokens));
+    }
+    if (bound_.good({"data.kind"}) && e_.data.kind == "records" && positions_multiple % ranks != 0)
+      refuse(key, found("records") + ", wanted a divisor of " + number(positions_multiple) +
+                      ": the length of a batch of records is a multiple of that");
   }
 
   void reduction() {

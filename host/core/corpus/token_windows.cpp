@@ -102,10 +102,10 @@ class RandomWindows : public TokenWindows {
   int64_t sequence_length_, vocab_size_;
 };
 
-void check_enough_windows(const Experiment& experiment, int64_t num_windows, int64_t world_size) {
+void check_enough_windows(const Experiment& experiment, int64_t num_windows, int64_t data_ranks) {
   const TrainConfig& train = experiment.train;
   if (train.epochs > 0) return;
-  const int64_t each = sequences_per_step(train, world_size);
+  const int64_t each = sequences_per_step(train, data_ranks);
   if (train.steps <= num_windows / each) return;
   const double wanted = static_cast<double>(train.steps) * static_cast<double>(each);
   throw Error(ExitStatus::data, experiment.data.file + " has " + counted(num_windows, "window") + " of " +
@@ -126,10 +126,10 @@ std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file,
   return std::make_unique<TokenFile>(file, dtype == "uint32", sequence_length, vocab_size);
 }
 
-std::unique_ptr<TokenWindows> open_training_tokens(const Experiment& experiment, int64_t world_size) {
+std::unique_ptr<TokenWindows> open_training_tokens(const Experiment& experiment, int64_t data_ranks) {
   auto windows = open_token_file(experiment.resolve(experiment.data.file), experiment.data.dtype,
                                  experiment.train.sequence_length, experiment.model.vocab_size);
-  check_enough_windows(experiment, windows->count(), world_size);
+  check_enough_windows(experiment, windows->count(), data_ranks);
   return windows;
 }
 

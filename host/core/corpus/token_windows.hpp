@@ -28,7 +28,7 @@ std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file,
                                               int64_t sequence_length, int64_t vocab_size);
 
 /// data.file for training. Error(data) as open_token_file, and if it has fewer windows than train.steps need.
-std::unique_ptr<TokenWindows> open_training_tokens(const Experiment& experiment, int64_t world_size);
+std::unique_ptr<TokenWindows> open_training_tokens(const Experiment& experiment, int64_t data_ranks);
 
 /// Random ids, a function of (seed, window index), uniform below vocab_size.
 std::unique_ptr<TokenWindows> random_windows(int64_t seed, int64_t sequence_length, int64_t vocab_size);

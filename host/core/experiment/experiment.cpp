@@ -44,9 +44,22 @@ std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
          " processes, wanted a divisor of the number of processes";
 }
 
+std::string misfit_of_sequence(const Experiment& experiment, int64_t processes) {
+  const int64_t sequence = experiment.parallel.sequence;
+  if (processes % sequence == 0) return "";
+  return "found sequence " + std::to_string(sequence) + " for " + std::to_string(processes) +
+         " processes, wanted a divisor of the number of processes";
+}
+
+std::string misfit_of_heads(const ModelConfig& shape, int64_t sequence) {
+  if (shape.kv_heads % sequence == 0) return "";
+  return "found sequence " + std::to_string(sequence) + " for " + std::to_string(shape.kv_heads) +
+         " kv_heads, wanted a divisor: each rank computes the attention of equally many heads";
+}
+
 void check_groups(const Experiment& experiment, int64_t processes) {
-  if (const std::string misfit = misfit_of_groups(experiment, processes); !misfit.empty())
-    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
+  for (const std::string& misfit : {misfit_of_groups(experiment, processes), misfit_of_sequence(experiment, processes)})
+    if (!misfit.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
 }
 
 namespace {

@@ -180,6 +180,7 @@ inline constexpr int64_t ranks_of_a_host = -1;
 
 struct ParallelConfig {
   int64_t processes = 1;
+  int64_t sequence = 1;  ///< consecutive ranks that divide the positions of each sequence among them
   Strategy strategy = Strategy::full_shard;
   int64_t shard_group_size = 0;  ///< hybrid_shard: consecutive ranks that share one copy of the model
   Precision precision = Precision::fp32;
@@ -266,6 +267,8 @@ struct Experiment {
 
 /// Whether token ids come from a tokenizer, explicit or default.
 inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" || data.kind == "records"; }
+/// The length of a batch of records is a multiple of this, unless train.sequence_length cuts it.
+inline constexpr int64_t positions_multiple = 16;
 /// Last share of each text file's documents that is excluded from training.
 inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
 /// Trunk blocks, without the heads.
@@ -283,9 +286,16 @@ int64_t ranks_on_each(const Experiment& experiment, int64_t hosts);
 /// The experiment with shard groups of that number of ranks if its groups are the ranks of a host.
 Experiment with_ranks_of_a_host(Experiment experiment, int64_t ranks);
 
+/// The number of groups of ranks that read different sequences.
+inline int64_t data_ranks(const ParallelConfig& parallel, int64_t ranks) { return ranks / parallel.sequence; }
+
 /// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
 std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
-/// Error(usage) with that reason, for the number of ranks given by a launcher.
+/// Why they do not form whole groups of `sequence` ranks; "" when they do.
+std::string misfit_of_sequence(const Experiment& experiment, int64_t processes);
+/// Why `sequence` ranks cannot divide the attention heads of a model of this shape; "" when they can.
+std::string misfit_of_heads(const ModelConfig& shape, int64_t sequence);
+/// Error(usage) with the reason of misfit_of_groups or misfit_of_sequence, for the number of ranks given by a launcher.
 void check_groups(const Experiment& experiment, int64_t processes);
 
 const char* to_string(FutureHeads);

@@ -179,6 +179,12 @@ SchemaTable parallel_table() {
            "`hybrid_shard`: as `full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
            .not_in_identity(),
        groups,
+       key("sequence", AT(parallel.sequence),
+           "number of consecutive ranks that read the same sequences and divide their positions, and in attention "
+           "their heads, among them; saves activations of long sequences. A divisor of the number of ranks, of "
+           "`kv_heads` and of `train.sequence_length`; `batch_size` counts per group of these ranks")
+           .range(1, 65536)
+           .not_in_identity(),
        key("precision", AT(parallel.precision),
            "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling "
            "and is slow on CPUs"),

@@ -13,11 +13,14 @@ namespace {
 
 void check_frozen(const std::string& table, const FrozenConfig& config, const Experiment& experiment,
                   const Catalog& catalog, const std::filesystem::path& database) {
+  if (const Experiment* stage = experiment.stage(table))
+    if (const std::string misfit = misfit_of_heads(stage->model, experiment.parallel.sequence); !misfit.empty())
+      throw Error(ExitStatus::usage,
+                  experiment.file.string() + ": [parallel] " + misfit + " (of " + stage->file.string() + ")");
   if (config.weights.empty()) return;
   const auto weights = resolve_weights(config.weights, experiment, database);
   const ModelConfig shape = config.model ? *config.model : model_config_of(weights, experiment.model);
-  check_frozen_shape(table, weights, shape, experiment.model,
-                     table == "value" && pipeline_needs(experiment, catalog).scores);
+  check_frozen_shape(table, weights, shape, experiment, table == "value" && pipeline_needs(experiment, catalog).scores);
   check_initial_weights(weights, shape, table == "value" ? 0 : 1);
 }
 
@@ -26,7 +29,7 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database) {
   hashes.of(experiment);
-  if (experiment.data.kind == "tokens") open_training_tokens(experiment, processes);
+  if (experiment.data.kind == "tokens") open_training_tokens(experiment, data_ranks(experiment.parallel, processes));
   if (const std::string& weights = experiment.model.weights; !weights.empty()) {
     const bool objective = catalog.describe("pipeline", experiment.pipeline.plugin).role == "objective";
     check_initial_weights(resolve_weights(weights, experiment, database), experiment.model,
@@ -37,13 +40,16 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
 }
 
 void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
-                        const ModelConfig& policy, bool reads_scores) {
+                        const Experiment& experiment, bool reads_scores) {
   const auto refuse = [&](const std::string& reason) {
     throw Error(ExitStatus::data, "[" + table + "] " + weights.string() + ": " + reason);
   };
-  if (frozen.vocab_size != policy.vocab_size)
+  const int64_t vocab_size = experiment.model.vocab_size;
+  if (frozen.vocab_size != vocab_size)
     refuse("its vocabulary has " + std::to_string(frozen.vocab_size) + " ids, the policy's " +
-           std::to_string(policy.vocab_size) + "; both must share a tokenizer");
+           std::to_string(vocab_size) + "; both must share a tokenizer");
+  if (const std::string misfit = misfit_of_heads(frozen, experiment.parallel.sequence); !misfit.empty())
+    refuse("[parallel] " + misfit);
   if (table != "value") return;
   const nlohmann::json heads = std::filesystem::exists(weights / params_file_name)
                                    ? read_params(weights, SafetensorsFolder(weights)).value_heads

@@ -74,30 +74,8 @@ class PlannedMath {
     return y;
   }
 
-  /// Gradients of keys and values are computed in fp32 for each part of the queries, then summed and rounded.
   PlannedRows attention(const PlannedRows& query, const PlannedRows& key, const PlannedRows& value) {
-    const PassSizes& sizes = block_.sizes_;
-    const SharedMemory log_sums = hold(4 * sizes.tokens() * block_.model_.heads);
-    const PlannedRows y = new_rows(query.features);
-    hold(scratch_bytes(/*backward=*/false));
-    const int64_t window = block_.model_.sliding_window;
-    const int64_t keys = window > 0 ? std::min(window, sizes.positions) : sizes.positions;
-    const double computed = operations(2 * query.features * keys);  // without a discount for the causal mask
-    block_.ledger_.compute(computed);
-    const int64_t parts = parts_of_queries(sizes.sequences * block_.model_.kv_heads, sizes.positions);
-    const int64_t of_parts = 4 * parts * sizes.tokens() * key.features;
-    const bool are_results = parts == 1 && sizes.element == 4;
-    record(y, [query, key, value, log_sums, of_query = bytes(query.features), of_key = bytes(key.features), of_parts,
-               are_results, computed,
-               scratch = scratch_bytes(/*backward=*/true)](Gradients& gradients, const SharedMemory&) {
-      gradients.compute(2 * computed);
-      gradients.give(query.value, gradients.hold(of_query), of_query);
-      const SharedMemory d_key = gradients.hold(of_parts), d_value = gradients.hold(of_parts);
-      gradients.hold(scratch);
-      gradients.give(key.value, are_results ? d_key : gradients.hold(of_key), of_key);
-      gradients.give(value.value, are_results ? d_value : gradients.hold(of_key), of_key);
-    });
-    return y;
+    return block_.sizes_.group.ranks > 1 ? split_attention(query, key, value) : causal_attention(query, key, value);
   }
 
   PlannedRows swiglu(const PlannedRows& gate, const PlannedRows& up) {
@@ -132,6 +110,60 @@ class PlannedMath {
   PlannedRows wanted(const PlannedRows& x) const { return x; }
 
  private:
+  /// Gradients of keys and values are computed in fp32 for each part of the queries, then summed and rounded.
+  PlannedRows causal_attention(const PlannedRows& query, const PlannedRows& key, const PlannedRows& value) {
+    const PassSizes& sizes = block_.sizes_;
+    const SharedMemory log_sums = hold(4 * sizes.tokens() * block_.model_.heads);
+    const PlannedRows y = new_rows(query.features);
+    hold(scratch_bytes(/*backward=*/false));
+    const int64_t window = block_.model_.sliding_window;
+    const int64_t keys = window > 0 ? std::min(window, sizes.positions) : sizes.positions;
+    const double computed = operations(2 * query.features * keys);  // without a discount for the causal mask
+    block_.ledger_.compute(computed);
+    const int64_t parts =
+        parts_of_queries(sizes.sequences * block_.model_.kv_heads / sizes.group.ranks, sizes.positions);
+    const int64_t of_parts = 4 * parts * sizes.tokens() * key.features;
+    const bool are_results = parts == 1 && sizes.element == 4;
+    record(y, [query, key, value, log_sums, of_query = bytes(query.features), of_key = bytes(key.features), of_parts,
+               are_results, computed,
+               scratch = scratch_bytes(/*backward=*/true)](Gradients& gradients, const SharedMemory&) {
+      gradients.compute(2 * computed);
+      gradients.give(query.value, gradients.hold(of_query), of_query);
+      const SharedMemory d_key = gradients.hold(of_parts), d_value = gradients.hold(of_parts);
+      gradients.hold(scratch);
+      gradients.give(key.value, are_results ? d_key : gradients.hold(of_key), of_key);
+      gradients.give(value.value, are_results ? d_value : gradients.hold(of_key), of_key);
+    });
+    return y;
+  }
+
+  /// The exchanges of engine/model/split_attention.cpp. What is received is copied head by head.
+  PlannedRows split_attention(const PlannedRows& query, const PlannedRows& key, const PlannedRows& value) {
+    const PlannedAxis& group = block_.sizes_.group;
+    const int64_t of_query = bytes(query.features), of_key = bytes(key.features), of_all = of_query + 2 * of_key;
+    const Gradients exchanges(block_.ledger_, 0);
+    SharedMemory received = exchanges.exchange(group, of_all);
+    const PlannedRows all_queries = new_rows(query.features), all_keys = new_rows(key.features),
+                      all_values = new_rows(value.features);
+    record(all_queries,
+           [query = query.value, key = key.value, value = value.value, group, of_query, of_key, of_all,
+            all_keys = all_keys.value, all_values = all_values.value](Gradients& gradients, const SharedMemory&) {
+             const SharedMemory d_keys = gradients.take(all_keys), d_values = gradients.take(all_values);
+             const SharedMemory d_all = gradients.exchange(group, of_all);
+             gradients.give(query, d_all, of_query);
+             gradients.give(key, d_all, of_key);
+             gradients.give(value, d_all, of_key);
+           });
+    const PlannedRows mixed = causal_attention(all_queries, all_keys, all_values);
+    received.reset();
+    exchanges.exchange(group, of_query);
+    const PlannedRows y = new_rows(query.features);
+    record(y, [mixed = mixed.value, group, of_query](Gradients& gradients, const SharedMemory&) {
+      gradients.give(mixed, gradients.exchange(group, of_query), of_query);
+    });
+    return y;
+  }
+
   /// Of the product of all tokens with a matrix of this many elements.
   double operations(int64_t elements) const { return 2 * double(block_.sizes_.tokens()) * double(elements); }
   int64_t bytes(int64_t features) const { return block_.sizes_.tokens() * features * block_.sizes_.element; }

@@ -14,6 +14,7 @@
 #include "core/model/block.hpp"
 #include "core/plan/layout.hpp"
 #include "core/plan/ledger.hpp"
+#include "core/plan/unit.hpp"
 
 namespace wmtp {
 
@@ -22,8 +23,9 @@ using SharedMemory = std::shared_ptr<Held>;
 
 struct PassSizes {
   int64_t sequences, positions;
-  int64_t element;  ///< bytes per element in the compute dtype
-  int64_t tokens() const { return sequences * positions; }
+  int64_t element;                                                        ///< bytes per element in the compute dtype
+  PlannedAxis group = {};                                                 ///< the ranks that divide the positions
+  int64_t tokens() const { return sequences * positions / group.ranks; }  ///< on this rank
 };
 
 /// The memory of gradients during a block's backward pass.
@@ -40,6 +42,14 @@ class Gradients {
       sum = hold(bytes);
   }
   void compute(double operations) { ledger_.compute(operations); }
+  /// What this rank receives in an all-to-all of `bytes`, with which no product overlaps.
+  SharedMemory exchange(const PlannedAxis& group, int64_t bytes) const {
+    const SharedMemory sent = hold(bytes);
+    InFlight exchange = ledger_.start(group.all_to_all(bytes));
+    SharedMemory received = hold(bytes);
+    ledger_.finish(exchange);
+    return received;
+  }
   SharedMemory take(size_t value) { return std::move(of_values_[value]); }
 
  private:

@@ -134,6 +134,7 @@ class Planner {
     question.hosts = hosts_;
     question.sequences = e_.train.batch_size;
     question.positions = plan.data.positions;
+    question.sequence = p.sequence;
     question.gradient_accumulation = e_.train.gradient_accumulation;
     question.activation_checkpointing = p.activation_checkpointing;
     question.activation_offload = p.activation_offload;
@@ -153,7 +154,7 @@ class Planner {
 
   PlannedData data() const {
     PlannedData data;
-    const int64_t sequences = sequences_per_step(e_.train, e_.parallel.processes);
+    const int64_t sequences = sequences_per_step(e_.train, data_ranks(e_.parallel, e_.parallel.processes));
     data.positions = e_.train.sequence_length;
     if (e_.data.kind == "records") {
       const auto longest = longest_record(e_, cache_, pipeline_.needs.pairs);
@@ -173,7 +174,7 @@ class Planner {
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(file, missing));
     if (missing) return std::nullopt;
     const int64_t windows = bytes / (e_.data.dtype == "uint32" ? 4 : 2) / e_.train.sequence_length;
-    return num_steps(e_.train, windows, e_.parallel.processes);
+    return num_steps(e_.train, windows, data_ranks(e_.parallel, e_.parallel.processes));
   }
 
   static constexpr const char* full = "full";

@@ -1,5 +1,5 @@
-// Replays one step, in the same order as engine/train/micro_step.cpp. N tokens per micro-batch, D width, V vocabulary,
-// e bytes per element in the compute dtype. Sizes of units: unit.hpp; of blocks: block.hpp; here:
+// Replays one step, in the same order as engine/train/micro_step.cpp. N tokens of a micro-batch on this rank, D width, V
+// vocabulary, e bytes per element in the compute dtype. Sizes of units: unit.hpp; of blocks: block.hpp; here:
 //
 //   hidden states between blocks   N D e each
 //   head k, n = B (S - k) rows     its rows of hidden states n D e (if B > 1), their gradient n D e (counted as logits),
@@ -57,7 +57,8 @@ class Replay {
       : q_(question),
         m_(question.policy.shape),
         model_(ledger_, question.policy, question),
-        N_(question.sequences * question.positions),
+        here_(question.positions / question.sequence),
+        N_(question.sequences * here_),
         e_(bytes_of(question.policy.precision)),
         wide_(wide_of(question.policy.precision)),
         ND_(N_ * m_.dim * e_),
@@ -75,7 +76,7 @@ class Replay {
   PlannedMemory run() {
     const Held rotary(ledger_, MemoryCategory::other, q_.positions * head_dim(m_) * 4);
     // Ids, kinds, targets and signals of every micro-batch.
-    const Held batches(ledger_, MemoryCategory::other, 16 * N_ * q_.gradient_accumulation);
+    const Held batches(ledger_, MemoryCategory::other, 16 * N_ * q_.sequence * q_.gradient_accumulation);
     // Those between the second and the last repeat the second.
     const int64_t micro_batches = std::min<int64_t>(q_.gradient_accumulation, 3);
     Offloaded& offloaded = ledger_.offloaded();
@@ -105,7 +106,8 @@ class Replay {
   void multiply(double products, int64_t elements) { ledger_.compute(products * 2 * double(N_) * double(elements)); }
 
   PlannedBlock block(const ModelConfig& shape, Precision precision, const StoredUnit& unit) {
-    return {ledger_, shape, {q_.sequences, q_.positions, bytes_of(precision)}, unit.planned()};
+    const PlannedAxis group{q_.sequence, std::min(q_.sequence, q_.ranks / q_.hosts)};
+    return {ledger_, shape, {q_.sequences, q_.positions, bytes_of(precision), group}, unit.planned()};
   }
   PlannedBlock block(const std::string& name) { return block(m_, q_.policy.precision, model_.unit(name)); }
   bool block_trains(const std::string& name) {
@@ -339,7 +341,7 @@ class Replay {
     Held hidden, targets;
   };
   Rows rows_of_head(int64_t k) {
-    const int64_t count = q_.sequences * (q_.positions - k);
+    const int64_t count = q_.sequences * std::min(here_, q_.positions - k);
     return {count, hold(q_.sequences > 1 ? count * m_.dim * e_ : 0), hold(8 * count)};
   }
 
@@ -418,7 +420,7 @@ class Replay {
     }
     const InUse output(stored.unit("output"));
     multiply(1, shape.vocab_size * shape.dim);
-    const int64_t count = q_.sequences * (q_.positions - 1);
+    const int64_t count = q_.sequences * std::min(here_, q_.positions - 1);
     const Held rows = hold(q_.sequences > 1 ? count * shape.dim * e : 0);
     logits(std::min(chunk_tokens(shape.vocab_size, q_.on_cuda), count) * shape.vocab_size *
            (e + wide_of(model.precision)));
@@ -446,6 +448,7 @@ class Replay {
   Ledger ledger_;
   StoredModel model_;
   std::list<StoredModel> frozen_;
+  int64_t here_;  // positions of a sequence on this rank
   int64_t N_, e_, wide_, ND_;
   bool is_chained_;
   SharedMemory embedded_;  // of the tokens; kept for chained heads

@@ -41,6 +41,7 @@ struct MemoryQuestion {
   int64_t hosts = 1;      ///< each runs as many consecutive ranks
   int64_t sequences = 1;  ///< per micro-batch and rank
   int64_t positions = 0;  ///< per sequence
+  int64_t sequence = 1;   ///< ranks that divide the positions of the same sequences
   int64_t gradient_accumulation = 1;
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
   bool activation_offload = false;

@@ -234,8 +234,10 @@ void print_text(std::ostream& out, const PlanReport& report) {
   const Experiment& e = report.experiment;
   const ExperimentPlan& plan = report.plan;
   out << e.name << ": pipeline " << e.pipeline.plugin << ", adapter " << e.adapter.plugin << ", "
-      << counted(e.parallel.processes, "rank") << ", " << to_string(e.parallel.precision)
-      << ", activation checkpointing " << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
+      << counted(e.parallel.processes, "rank")
+      << (e.parallel.sequence > 1 ? " of which " + std::to_string(e.parallel.sequence) + " divide each sequence" : "")
+      << ", " << to_string(e.parallel.precision) << ", activation checkpointing "
+      << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
   out << "  parameters  " << with_thousands(plan.parameters) << " (" << with_thousands(plan.trained) << " trained)\n";
   for (const auto& [table, parameters] : plan.frozen)
     out << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)

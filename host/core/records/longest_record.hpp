@@ -13,8 +13,7 @@ namespace wmtp {
 
 /// Positions of a batch whose longest record has `longest` ids.
 inline int64_t batch_positions(int64_t longest, int64_t sequence_length) {
-  constexpr int64_t step = 16;
-  return std::min(round_up(longest, step), sequence_length);
+  return std::min(round_up(longest, positions_multiple), sequence_length);
 }
 
 /// Ids of the longest record that training may draw. nullopt if the records are not prepared in `cache`, or if the

@@ -148,12 +148,12 @@ void sum_of_parts(Launch launch, const void* parts, int num_parts, float* sum, i
 }
 
 void dropout_factors(Launch launch, uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences,
-                     int64_t per_sequence, int64_t threshold, float kept, void* factors) {
-  const int64_t blocks = sequences * ((per_sequence + 3) / 4);
+                     int64_t before, int64_t per_sequence, int64_t threshold, float kept, void* factors) {
+  const int64_t blocks = sequences * dropout_blocks(before, per_sequence);
   if (blocks == 0) return;
   by_type(launch.type, [&]<class T>() {
     dropout_factors<T><<<blocks_for(blocks, 1), threads_of_block, 0, stream_of(launch)>>>(
-        layer, step, sequence, sequences, per_sequence, threshold, kept, out<T>(factors));
+        layer, step, sequence, sequences, before, per_sequence, threshold, kept, out<T>(factors));
   });
 }
 

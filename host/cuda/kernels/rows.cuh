@@ -299,21 +299,28 @@ __global__ void __launch_bounds__(threads_of_block)
   store(sum + at, total);
 }
 
-/// 0 for elements whose random bits are below `threshold`, else `kept`; factors [sequences, per_sequence]. A thread writes
-/// the four elements of one Philox block.
+/// Philox blocks that contain elements `before` to `before` + `per_sequence` of a sequence.
+__host__ __device__ inline int64_t dropout_blocks(int64_t before, int64_t per_sequence) {
+  return (before + per_sequence + 3) / 4 - before / 4;
+}
+
+/// 0 for elements whose random bits are below `threshold`, else `kept`; factors [sequences, per_sequence]. `before`:
+/// elements of a whole sequence before these. A thread writes the four elements of one Philox block.
 template <class T>
 __global__ void __launch_bounds__(threads_of_block)
-    dropout_factors(uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences, int64_t per_sequence,
-                    int64_t threshold, float kept, T* factors) {
-  const int64_t blocks = (per_sequence + 3) / 4, at = first_element<1>();
+    dropout_factors(uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences, int64_t before,
+                    int64_t per_sequence, int64_t threshold, float kept, T* factors) {
+  const int64_t blocks = dropout_blocks(before, per_sequence), at = first_element<1>();
   if (at >= sequences * blocks) return;
-  const int64_t row = at / blocks, block = at % blocks;
+  const int64_t row = at / blocks, block = before / 4 + at % blocks;
   const PhiloxBlock bits = philox(layer, step << 40 ^ uint64_t(sequence[row]), uint64_t(block));
   Pack<T, 4> pack;
   for (int j = 0; j < 4; ++j) round_to(pack.values[j], int64_t(bits[size_t(j)]) < threshold ? 0.0f : kept);
-  T* to = factors + row * per_sequence + block * 4;
-  if (per_sequence % 4 == 0) return store(to, pack);
-  for (int64_t j = 0; j < per_sequence - block * 4 && j < 4; ++j) to[j] = pack.values[j];
+  const int64_t first = block * 4 - before;  // negative if the block begins before these elements
+  T* const of_row = factors + row * per_sequence;
+  if (before % 4 == 0 && per_sequence % 4 == 0) return store(of_row + first, pack);
+  for (int64_t j = 0; j < 4; ++j)
+    if (first + j >= 0 && first + j < per_sequence) of_row[first + j] = pack.values[j];
 }
 
 }  // namespace wmtp::cuda

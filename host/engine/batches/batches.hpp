@@ -58,6 +58,7 @@ struct BatchRequest {
   int64_t heads = 1;     ///< H of MicroBatch::counts
   bool prompts = false;  ///< prompt tokens are also targets
   bool pairs = false;
+  int64_t parts = 1;  ///< into which ranks divide the positions, each of at least H
   at::Device device = at::kCPU;
 };
 

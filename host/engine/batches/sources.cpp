@@ -94,7 +94,7 @@ class RecordBatches final : public BatchSource {
   }
 
   int64_t length_of(const std::vector<int64_t>& found) const {
-    int64_t longest = request_.heads + 1;  // every head needs a source
+    int64_t longest = std::max(request_.heads + 1, request_.parts * request_.heads);  // every head needs a source
     for (const int64_t record : found)
       if (record >= 0) longest = std::max<int64_t>(longest, records_.entries()[size_t(record)].length);
     return batch_positions(longest, sequence_length_);

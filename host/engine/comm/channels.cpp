@@ -121,6 +121,7 @@ Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& 
   world_.gather = connect("gather", device, world_);
   world_.reduce = connect("reduce", device, world_);
   control_ = connect("control", control, world_);
+  share_sequences(1);
   peers.on_broken([this] {
     for (const auto& backend : backends_) backend->abort();
   });
@@ -164,6 +165,18 @@ const Mesh& Channels::mesh(int shard_group_size) {
   return mesh;
 }
 
+void Channels::share_sequences(int ranks) {
+  const auto [found, is_new] = sequence_groups_.try_emplace(ranks);
+  sequence_group_ = &found->second;
+  if (!is_new) return;
+  TORCH_CHECK(ranks > 0 && size() % ranks == 0, "sequence groups of ", ranks, " of ", size(), " ranks");
+  Axis& group = found->second;
+  group = {rank() % ranks, ranks};
+  if (ranks > 1)
+    group.gather = connect(
+        "sequence group " + std::to_string(rank() / ranks) + " of " + std::to_string(ranks) + " ranks", make_, group);
+}
+
 void Channels::set_timeout(std::chrono::milliseconds timeout) {
   timeout_ = timeout;
   for (const auto& backend : backends_) backend->setTimeout(timeout);
@@ -177,6 +190,11 @@ at::Tensor Channels::all(const at::Tensor& values, const std::string& what) {
   Channel* channel = values.is_cpu() ? control_ : world_.gather;
   channel->all_gather(every.view({-1}), values.contiguous().view({-1}), what).wait();
   return every;
+}
+
+at::Tensor Channels::all_of_data(const at::Tensor& values, const std::string& what) {
+  if (data_size() == 1) return values.unsqueeze(0);
+  return all(values, what).slice(0, 0, size(), sequence_group_->size);
 }
 
 at::Tensor Channels::sum(const at::Tensor& values, const std::string& what) {

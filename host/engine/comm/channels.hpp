@@ -7,6 +7,9 @@
 // out of six ranks:
 //
 //   shard groups   0 1 | 2 3 | 4 5      replicate groups   0 2 4 | 1 3 5
+//
+// Independently of that, consecutive ranks may read the same sequences and divide their positions (parallel.sequence):
+// a sequence group. Ranks of different sequence groups read different sequences.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -70,8 +73,8 @@ class Channel {
 /// A group of ranks along one axis of the mesh, and this rank's position in it.
 struct Axis {
   int rank = 0, size = 1;
-  Channel* gather = nullptr;  ///< for shard groups; null in replicate groups, whose ranks hold the same shard
-  Channel* reduce = nullptr;
+  Channel* gather = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
+  Channel* reduce = nullptr;  ///< null in sequence groups
 };
 struct Mesh {
   Axis shard, replicate;
@@ -97,12 +100,21 @@ class Channels {
   /// Shard groups of `shard_group_size` ranks, which must divide size(). The first call with a size connects them. [all
   /// ranks, collective]
   const Mesh& mesh(int shard_group_size);
+  /// Makes groups of `ranks` consecutive ranks, which must divide size(), read the same sequences; 1 at the start. The
+  /// first call with a number connects them. [all ranks, collective]
+  void share_sequences(int ranks);
+  const Axis& sequence_group() const { return *sequence_group_; }
+  /// This rank's sequence group, and their number.
+  int data_rank() const { return rank() / sequence_group_->size; }
+  int data_size() const { return size() / sequence_group_->size; }
   FlightRecord& record() { return record_; }
 
   /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
   /// [W, ...]: every rank's values, on the device of `values`. Does not block the host on a device.
   at::Tensor all(const at::Tensor& values, const std::string& what);
+  /// [data_size(), ...]: the values of the first rank of each sequence group, of values that are equal within a group.
+  at::Tensor all_of_data(const at::Tensor& values, const std::string& what);
 
  private:
   /// Creates a communicator between the ranks of an axis; `name` is unique to it.
@@ -116,7 +128,9 @@ class Channels {
   std::vector<std::unique_ptr<Channel>> channels_;
   Axis world_;
   Channel* control_;
-  std::map<int, Mesh> meshes_;  ///< by shard group size
+  std::map<int, Mesh> meshes_;           ///< by shard group size
+  std::map<int, Axis> sequence_groups_;  ///< by size
+  const Axis* sequence_group_ = nullptr;
 };
 
 /// Seconds that this thread has spent blocked in collectives.

@@ -14,7 +14,7 @@ FrozenModel::FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_toke
 std::map<std::string, Tensor> FrozenModel::signals(const Batch& batch, const std::set<std::string>& wanted) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const Pass pass{false, 0, 0, batch.sequence};
+  const Pass pass = model_->pass(false, 0, 0, batch.sequence);
   const Tensor h = trunk(pass, batch.tokens);
   const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
   const Tensor normed = model_->normed(h);
@@ -31,7 +31,7 @@ Tensor FrozenModel::trunk(const Pass& pass, const Tensor& tokens) {
   Tensor h;
   {
     const Gathered embedding(model_->unit("tok_embeddings"), unit(0));
-    h = model_->embedded(tokens);
+    h = model_->embedded(model_->split().part(tokens));
   }
   for (int64_t i = 0; i < blocks; ++i) {
     const Gathered block(*unit(i), unit(i + 1));
@@ -42,18 +42,20 @@ Tensor FrozenModel::trunk(const Pass& pass, const Tensor& tokens) {
 
 Tensor FrozenModel::values(const Tensor& normed) {
   const Gathered heads(model_->unit("value_heads"));
-  return model_->value_heads().front().forward(normed.to(at::kFloat));
+  return model_->split().whole(model_->value_heads().front().forward(normed.to(at::kFloat)));
 }
 
 std::map<std::string, Tensor> FrozenModel::predictions(const Tensor& normed, const Tensor& tokens, bool entropies) {
   const Gathered output(model_->unit("output"));
-  const int64_t B = tokens.size(0), S = tokens.size(1);
-  const Scores scores = loss_->scores(normed.narrow(1, 0, S - 1).reshape({-1, normed.size(2)}),
-                                      tokens.narrow(1, 1, S - 1).reshape({-1}), {.entropies = entropies});
+  const int64_t B = tokens.size(0), S = tokens.size(1), L = normed.size(1);
+  const Positions sources = model_->split().here_below(S - 1, S);
+  const Scores scores =
+      loss_->scores(normed.narrow(1, 0, sources.count).reshape({-1, normed.size(2)}),
+                    tokens.narrow(1, sources.first + 1, sources.count).reshape({-1}), {.entropies = entropies});
   const auto by_source = [&](const Tensor& rows) {
-    Tensor whole = at::zeros({B, S}, rows.options());
-    whole.narrow(1, 0, S - 1).copy_(rows.view({B, S - 1}));
-    return whole;
+    Tensor here = at::zeros({B, L}, rows.options());
+    here.narrow(1, 0, sources.count).copy_(rows.view({B, sources.count}));
+    return model_->split().whole(here);
   };
   std::map<std::string, Tensor> signals{{"loss", by_source(scores.losses)}};
   if (entropies) signals["entropy"] = by_source(scores.entropies);

@@ -23,7 +23,9 @@ class LayerCall final : public LinearCall {
   Tensor value(const std::string& param) override { return handle(param).weight().detach(); }
   Tensor dropout(const Tensor& x, double p) override {
     if (!pass_.training || p <= 0) return x;
-    return x * dropout_factors(x, p, {name_key(slot_.slot_.name, uint64_t(pass_.seed)), pass_.step, pass_.sequence});
+    return x * dropout_factors(x, p,
+                               {name_key(slot_.slot_.name, uint64_t(pass_.seed)), pass_.step, pass_.sequence,
+                                pass_.first_position(x.size(1))});
   }
 
  private:
@@ -61,9 +63,13 @@ class BlockMath {
     return rms_norm(is_whole ? x : x.unflatten(-1, {-1, norm.width}), norm.weight, block_.model_.norm_eps);
   }
   Tensor linear(Layer layer, const Tensor& x) const { return block_.linears_.at(layer)(x, pass_); }
-  Tensor rotate(const Tensor& x) const { return wmtp::rotate(heads(x), rotary_.narrow(0, 0, x.size(1))); }
+  Tensor rotate(const Tensor& x) const {
+    return wmtp::rotate(heads(x), rotary_.narrow(0, pass_.first_position(x.size(1)), x.size(1)));
+  }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
-    return causal_attention(query, key, heads(value), block_.model_.sliding_window);
+    const int64_t window = block_.model_.sliding_window;
+    return pass_.split ? split_attention(query, key, heads(value), window, *pass_.split)
+                       : causal_attention(query, key, heads(value), window);
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return wmtp::swiglu(gate, up); }
   Tensor add(const Tensor& x, const Tensor& y) const { return x + y; }

@@ -11,6 +11,7 @@
 #include <wmtp/pipeline.hpp>
 
 #include "core/model/block.hpp"
+#include "engine/model/split_attention.hpp"
 #include "engine/model/weight_store.hpp"
 
 namespace wmtp {
@@ -22,7 +23,10 @@ struct Pass {
   bool training = false;
   int64_t seed = 0;
   int64_t step = 0;
-  at::Tensor sequence;  ///< [B] int64, global
+  at::Tensor sequence;                   ///< [B] int64, global
+  const PositionSplit* split = nullptr;  ///< of the positions; null: this rank has all of them
+  /// The position in its sequence of the first of `count` on this rank.
+  int64_t first_position(int64_t count) const { return split ? split->rank() * count : 0; }
 };
 
 /// A linear layer, followed by its adapter and its bias, if any.

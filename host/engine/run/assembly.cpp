@@ -41,7 +41,7 @@ Prepared open_data(Session& session, const Experiment& experiment, const std::fu
   if (session.is_keeper()) prepare_data(experiment, session.cache_folder(), log);
   if (!session.keepers().all_share()) peers.gather("preparing the data", "prepared");
   peers.broadcast("preparing the data", "prepared");
-  Prepared prepared = open_prepared(experiment, session.cache_folder(), session.size());
+  Prepared prepared = open_prepared(experiment, session.cache_folder(), session.data_ranks());
   if (!session.keepers().all_share())
     peers.check_inputs(session.is_keeper() && !prepared.folder.empty() ? contents_of(prepared.folder)
                                                                        : std::vector<Peers::Input>{});
@@ -97,7 +97,7 @@ class FrozenSource {
         table_(table),
         weights_(initial_weights(session, experiment, stages, table.name, table.config.weights)),
         shape_(shape()) {
-    check_frozen_shape(table.name, weights_, shape_, experiment.model, table.reads_scores);
+    check_frozen_shape(table.name, weights_, shape_, experiment, table.reads_scores);
     if (!reads_values()) return;
     heads_ = value_heads_of(weights_);
     if (heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
@@ -248,14 +248,16 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   request.prompts = pipeline_.needs.prompts;
   request.pairs = pipeline_.needs.pairs;
   request.device = session.device();
-  training_source_ = training_batches(experiment, data_, request, session.size());
+  request.parts = experiment.parallel.sequence;
+  const int64_t data_ranks = session.data_ranks();
+  training_source_ = training_batches(experiment, data_, request, data_ranks);
   validation_source_ = validation_batches(experiment, data_, request);
   const TrainConfig& train = experiment.train;
   TrainerData data{training_source_.get(), validation_source_.get(), 0};
   if (validation_source_)
-    data.validation_sequences = std::min(validation_source_->count(),
-                                         experiment.validation.batches * sequences_per_step(train, session.size()));
-  const int64_t steps = num_steps(train, training_source_->count(), session.size());
+    data.validation_sequences =
+        std::min(validation_source_->count(), experiment.validation.batches * sequences_per_step(train, data_ranks));
+  const int64_t steps = num_steps(train, training_source_->count(), data_ranks);
   refuse_no_decay(experiment, steps);
   trainer_ =
       std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
@@ -274,15 +276,17 @@ ModelTokenizer Assembly::tokenizer() const {
 }
 
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {
-  if (experiment_.data.difficulty.given)
-    throw Error(ExitStatus::data, "--resume: the checkpoint was saved by " + std::to_string(saved_by) +
-                                      " ranks, this run has " + std::to_string(session_.size()) +
-                                      ", and with [data.difficulty] the order of the records depends on that number; "
-                                      "resume with --nproc " +
-                                      std::to_string(saved_by));
   const TrainerState& state = trainer_->state();
+  if (experiment_.data.difficulty.given)
+    throw Error(ExitStatus::data,
+                "--resume: the checkpoint was saved after " + counted(state.drawn, "sequence") + " in " +
+                    counted(state.step, "step") + ", this run reads " +
+                    std::to_string(sequences_per_step(experiment_.train, session_.data_ranks())) +
+                    " in each, and with [data.difficulty] the order of the records depends on that number; resume with "
+                    "--nproc " +
+                    std::to_string(saved_by) + " and the parallel.sequence of that run");
   trainer_->set_num_steps(
-      num_steps(experiment_.train, training_source_->count(), session_.size(), {state.step, state.drawn}));
+      num_steps(experiment_.train, training_source_->count(), session_.data_ranks(), {state.step, state.drawn}));
 }
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,

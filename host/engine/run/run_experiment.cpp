@@ -57,7 +57,8 @@ class TrainingRun {
       throw Error(ExitStatus::data, folder.string() + ": it belongs to another experiment: found hash " +
                                         manifest.config_hash + ", wanted " + identity_.config_hash);
     state.restore(manifest, saved, sequences_per_step(experiment_.train, manifest.world_size), folder.string());
-    if (manifest.world_size != session_.size()) assembly_.go_on_with_other_ranks(manifest.world_size);
+    if (state.drawn != state.step * sequences_per_step(experiment_.train, session_.data_ranks()))
+      assembly_.go_on_with_other_ranks(manifest.world_size);
     if (state.step > trainer().num_steps())
       throw Error(ExitStatus::data, folder.string() + ": it was saved at step " + std::to_string(state.step) +
                                         ", but the run ends after " + counted(trainer().num_steps(), "step"));
@@ -203,6 +204,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   const Experiment experiment = with_known_groups(session, as_read);
   name_progress(experiment.name);
   session.channels().set_timeout(timeout_of(experiment));
+  session.channels().share_sequences(int(experiment.parallel.sequence));
   if (!session.keepers().all_share())
     for (const auto& [table, stage] : stages)
       complete_on_every_host(session.channels(), session.keepers(), stage.model);

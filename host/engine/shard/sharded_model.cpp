@@ -85,6 +85,7 @@ void ShardUnit::finish_replicate_reduce() { each(&ParameterGroup::finish_replica
 
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
     : channels_(channels),
+      split_(channels.sequence_group()),
       config_(*request.layout.model),
       compute_(at::TensorOptions(request.options.param_dtype).device(request.options.device)) {
   for (const UnitSpec& spec : model_units(request.layout)) {

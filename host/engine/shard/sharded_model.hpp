@@ -12,6 +12,7 @@
 #include "engine/model/block.hpp"
 #include "engine/model/units.hpp"
 #include "engine/shard/parameter_group.hpp"
+#include "engine/shard/sequence_split.hpp"
 
 namespace wmtp {
 
@@ -63,7 +64,12 @@ class ShardedModel {
   int64_t num_heads() const { return int64_t(heads_.size()); }
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
-  /// [B,S] -> [B,S,D]. The embedding must be gathered.
+  /// The positions that this rank computes: blocks read and return [B,S/Q,D] for sequences of S.
+  const SequenceSplit& split() const { return split_; }
+  Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence) const {
+    return {training, seed, step, sequence, split_.is_whole() ? nullptr : &split_};
+  }
+  /// [B,n] -> [B,n,D]. The embedding must be gathered.
   at::Tensor embedded(const at::Tensor& tokens) const;
   /// Applies the final norm, which must be gathered.
   at::Tensor normed(const at::Tensor& hidden) const;
@@ -88,6 +94,7 @@ class ShardedModel {
   void fill_row_norms(const std::set<std::string>& names);
 
   Channels& channels_;
+  SequenceSplit split_;
   ModelConfig config_;
   at::TensorOptions compute_;
   std::vector<std::unique_ptr<ShardUnit>> units_;

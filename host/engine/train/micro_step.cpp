@@ -19,12 +19,6 @@ Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_
 
 Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
 
-/// The embeddings that head k reads if it is chained: at position i that of token i + k - 1, its target being token
-/// i + k. The last k - 1 positions, which have no target, get those of the first tokens; no other position reads them.
-Tensor embedded_for(int64_t head, const Tensor& embedded) {
-  return head > 1 && embedded.defined() ? at::roll(embedded, 1 - head, 1) : Tensor();
-}
-
 /// Whether a parameter of the block or of its adapter trains.
 bool block_trains(const ShardedModel& model, const std::string& block) {
   for (const ParameterGroup* group : model.trained_groups())
@@ -66,12 +60,15 @@ void MicroStep::scale_gradients(double factor) {
 
 void MicroStep::run(StepContext& step, bool last) {
   const MemoryScope scope(MemoryCategory::activations);
-  const Pass pass{true, config_.seed, step.number(), step.batch().sequence};
+  const Pass pass = model_.pass(true, config_.seed, step.number(), step.batch().sequence);
   std::vector<Kept> kept;
   std::optional<Phase> phase(std::in_place, "forward");
   const HeadInputs inputs = forward_trunk(step.batch(), pass, &kept);
-  HeadInputs d_inputs{at::zeros_like(inputs.trunk), {}};
-  if (is_chained_ && embedding_trains_) d_inputs.embedded = at::zeros_like(inputs.embedded);
+  HeadInputs d_inputs{at::zeros_like(inputs.trunk), {}, {}};
+  if (is_chained_ && embedding_trains_) {
+    d_inputs.embedded = at::zeros_like(inputs.embedded);
+    d_inputs.next = at::zeros_like(inputs.next);
+  }
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     phase.reset();
@@ -94,10 +91,11 @@ void MicroStep::run(StepContext& step, bool last) {
 
 MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // gathered once, because every block uses it
-  Tensor h;
+  Tensor h, next;
   {
     const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
-    h = model_.embedded(batch.tokens);
+    h = model_.embedded(model_.split().part(batch.tokens));
+    if (is_chained_) next = model_.embedded(next_tokens(batch));
   }
   const Tensor embedded = is_chained_ ? h : Tensor();
   for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
@@ -112,7 +110,26 @@ MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& p
     h = output.detach();
   }
   if (kept && offloaded_) offloaded_->settle();
-  return {h, embedded};
+  return {h, embedded, next};
+}
+
+/// The H - 1 tokens after this rank's positions; after the end of a sequence its first ones, which only positions without
+/// a target read.
+Tensor MicroStep::next_tokens(const Batch& batch) const {
+  const Positions here = model_.split().here(batch.tokens.size(1));
+  return at::roll(batch.tokens, -(here.first + here.count), 1).narrow(1, 0, model_.num_heads() - 1);
+}
+
+Tensor MicroStep::embedded_for(int64_t head, const HeadInputs& inputs) {
+  if (head == 1 || !inputs.embedded.defined()) return {};
+  const int64_t own = inputs.embedded.size(1) - (head - 1);
+  return at::cat({inputs.embedded.narrow(1, head - 1, own), inputs.next.narrow(1, 0, head - 1)}, 1);
+}
+
+void MicroStep::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInputs& d_inputs) {
+  const int64_t own = d_embedded.size(1) - (head - 1);
+  d_inputs.embedded.narrow(1, head - 1, own).add_(d_embedded.narrow(1, 0, own));
+  d_inputs.next.narrow(1, 0, head - 1).add_(d_embedded.narrow(1, own, head - 1));
 }
 
 void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadInputs d_inputs, const Pass& pass,
@@ -138,7 +155,11 @@ void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadI
   if (!embedding_trains_) return;
   if (is_chained_) d_output.add_(d_inputs.embedded);
   const WeightHandle embedding = model_.weight("tok_embeddings.weight");
-  embedding.store->add_rows(embedding.index, batch.tokens.flatten(), d_output.flatten(0, 1));
+  const auto add = [&](const Tensor& tokens, const Tensor& d_embedded) {
+    embedding.store->add_rows(embedding.index, tokens.flatten(), d_embedded.flatten(0, 1));
+  };
+  add(model_.split().part(batch.tokens), d_output);
+  if (is_chained_ && !model_.split().is_whole()) add(next_tokens(batch), d_inputs.next);  // whole: zero
   reduce(model_.unit("tok_embeddings"), last);
 }
 
@@ -181,7 +202,7 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
   for (int64_t k = 1; k < model_.num_heads(); ++k) {
     const Phase phase("head_" + std::to_string(k));
     const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
-    read.push_back(run_head(k, read.back(), embedded_for(k, inputs.embedded), pass));
+    read.push_back(run_head(k, read.back(), embedded_for(k, inputs), pass));
     d_hidden.push_back(token_loss_->gradient(step, k, model_.normed(read.back())));
   }
   Tensor d_output;  // by the next head
@@ -191,7 +212,7 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       const Gathered block(*unit_of_head(k), unit_of_head(k - 1));
       const Tensor input = as_leaf(read.back());
       read.pop_back();
-      Tensor embedded = embedded_for(k, inputs.embedded);
+      Tensor embedded = embedded_for(k, inputs);
       const bool embeds = embedded.defined() && embedding_trains_;
       if (embeds) embedded.requires_grad_(true);
       Tensor output, hidden;
@@ -210,7 +231,7 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       if (embeds) inputs_of_head.push_back(embedded);
       const auto gradients = torch::autograd::grad(outputs, inputs_of_head, d_outputs);
       d_output = gradients[0];
-      if (embeds) d_inputs.embedded.add_(at::roll(gradients[1], k - 1, 1));
+      if (embeds) add_to_embedded(k, gradients[1], d_inputs);
     }
     reduce(*unit_of_head(k), last);
   }
@@ -226,7 +247,7 @@ Tensor MicroStep::run_head(int64_t head, const Tensor& input, const Tensor& embe
 std::function<Tensor(int64_t)> MicroStep::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
   return [this, inputs, pass, read = inputs.trunk](int64_t head) mutable {
     const Gathered block(*unit_of_head(head));
-    const Tensor output = run_head(head, read, embedded_for(head, inputs.embedded), pass);
+    const Tensor output = run_head(head, read, embedded_for(head, inputs), pass);
     if (is_chained_) read = output;
     return model_.normed(output);
   };
@@ -243,7 +264,7 @@ template <class Evaluate>
 void MicroStep::without_gradient(const Batch& batch, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const Pass pass{false, config_.seed, 0, batch.sequence};
+  const Pass pass = model_.pass(false, config_.seed, 0, batch.sequence);
   const HeadInputs inputs = forward_trunk(batch, pass, nullptr);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);

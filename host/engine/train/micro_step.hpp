@@ -68,12 +68,18 @@ class MicroStep {
     at::Tensor output;  ///< only if its graph was kept
   };
 
-  /// What the heads read, or its gradient, [B,S,D] each.
+  /// What the heads read, or its gradient; L positions on this rank.
   struct HeadInputs {
-    at::Tensor trunk;
-    at::Tensor embedded;  ///< of the tokens; only for chained heads, the gradient only if the embedding trains
+    at::Tensor trunk;  ///< [B,L,D]
+    // Of the tokens; only for chained heads, the gradient only if the embedding trains:
+    at::Tensor embedded;  ///< [B,L,D]
+    at::Tensor next;      ///< [B,H-1,D], of the tokens after this rank's positions
   };
 
+  /// The embeddings that head k reads if it is chained: at position i that of token i + k - 1, its target being token
+  /// i + k. Undefined for others.
+  static at::Tensor embedded_for(int64_t head, const HeadInputs& inputs);
+  at::Tensor next_tokens(const Batch& batch) const;
   HeadInputs forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept);
   void backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadInputs d_inputs, const Pass& pass, bool last);
   void run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
@@ -83,6 +89,7 @@ class MicroStep {
   void without_gradient(const Batch& batch, Evaluate evaluate);
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const Pass& pass) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
+  static void add_to_embedded(int64_t head, const at::Tensor& d_embedded, HeadInputs& d_inputs);
   ShardUnit* unit_of_head(int64_t head) const;
   void reduce(ShardUnit& unit, bool last);
   void finish_reduces(size_t most);

@@ -44,16 +44,16 @@ void RankCollectives::check_same_call(int64_t operation, const Tensor& values) {
 }
 
 Tensor RankCollectives::sum(const Tensor& values) {
-  if (channels_.size() == 1) return values.clone();
+  if (channels_.data_size() == 1) return values.clone();
   check_same_call(sum_operation, values);
-  return channels_.sum(values.detach(), "a plugin's sum over ranks");
+  return channels_.all_of_data(values.detach(), "a plugin's sum over ranks").sum(0);
 }
 
 Tensor RankCollectives::quantile(const Tensor& values, const Tensor& valid, double q) {
-  if (channels_.size() == 1) return quantile_of(values, valid, q);
+  if (channels_.data_size() == 1) return quantile_of(values, valid, q);
   check_same_call(quantile_operation, values);
   const Tensor mine = at::stack({values.detach().flatten(), valid.to(at::kFloat).flatten()});
-  const Tensor all = channels_.all(mine, "a plugin's quantile over ranks");
+  const Tensor all = channels_.all_of_data(mine, "a plugin's quantile over ranks");
   return quantile_of(all.select(1, 0), all.select(1, 1) > 0.5, q);
 }
 

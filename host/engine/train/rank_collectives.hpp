@@ -1,4 +1,5 @@
 // wmtp::Collectives, the collectives that a plugin may call.
+// Plugins call them with values of whole sequences, which count once for each sequence group.
 // Ranks first compare the operation and its size: a rank that calls a different one is reported by number, whereas Gloo
 // would abort the process.
 #pragma once

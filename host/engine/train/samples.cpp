@@ -15,7 +15,8 @@ FrozenCache::Signals Samples::signals_of(const MicroBatch& micro, const std::vec
 }
 
 std::vector<TokenSample> Samples::take(int64_t number) {
-  const MicroBatch micro = request_.source->held_out(0, request_.available, channels_.rank(), channels_.size());
+  const MicroBatch micro =
+      request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_size());
   std::vector<double> lacks;
   for (const auto& frozen : frozen_) lacks.push_back(frozen->kept(micro) ? 0 : 1);
   const StepCounts counts = count_over_ranks({micro}, channels_, "counting sampled tokens", &lacks);

@@ -23,7 +23,8 @@ Tensor for_head(const Tensor& next_token, int64_t head) {
 Tensor StepContext::at_this_moment(const Tensor& next_token) const {
   if (moment_.when == When::head) return for_head(next_token, moment_.head) * moment_.valid;
   if (moment_.when == When::token) {
-    Tensor rows = for_head(next_token, moment_.head).narrow(1, 0, next_token.size(1) - moment_.head).reshape({-1});
+    const int64_t first = std::min(moment_.sources.first + moment_.head - 1, next_token.size(1));
+    Tensor rows = next_token.narrow(1, first, moment_.sources.count).reshape({-1});
     if (moment_.rows.defined()) rows = rows.index_select(0, moment_.rows);
     return rows.narrow(0, moment_.chunk_begin, moment_.valid.size(0)) * moment_.valid;
   }
@@ -115,7 +116,11 @@ void StepContext::metric(const std::string& name, const Tensor& sum, const Tenso
                                 "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");
   check_holds_values(sum, "the sum of metric " + name);
   check_holds_values(count, "the count of metric " + name);
-  scope_.totals.add_plugin_metric(name, sum, count);
+  // Only TokenSteps see a part of the positions: all others are the same on every rank of a sequence group.
+  if (moment_.when == When::token)
+    scope_.totals.add_plugin_metric(name, sum, count);
+  else
+    scope_.totals.add_plugin_metric_once(name, sum, count);
 }
 
 }  // namespace wmtp

@@ -8,6 +8,7 @@
 #include <utility>
 #include <wmtp/pipeline.hpp>
 
+#include "engine/shard/sequence_split.hpp"
 #include "engine/train/rank_collectives.hpp"
 #include "engine/train/step_totals.hpp"
 
@@ -21,7 +22,8 @@ struct WeighContext {
   at::Tensor policy_loss;     ///< like valid, 0 where not valid; undefined before the heads
   at::Tensor policy_entropy;  ///< like the loss; undefined if not read
   int64_t chunk_begin = 0;    ///< token: first row of the chunk
-  at::Tensor rows;            ///< token: indices of the rows in the flattened [B, S-head]; undefined: all
+  at::Tensor rows;            ///< token: indices of the rows in the flattened [B, sources.count]; undefined: all
+  Positions sources;          ///< token: this rank's positions with a target
 };
 
 /// Common to all micro-batches of a run.

@@ -33,7 +33,9 @@ StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& cha
                             std::vector<double>* also) {
   const size_t heads = micros.front().counts.size();
   std::vector<double> mine(heads + 3, 0.0);
+  const bool is_first = channels.sequence_group().rank == 0;  // the others have the same sequences
   for (const MicroBatch& micro : micros) {
+    if (!is_first) break;
     for (size_t k = 0; k < heads; ++k) mine[k] += double(micro.counts[k]);
     mine[heads] += double(micro.tokens);
     mine[heads + 1] += double(micro.answers);
@@ -53,6 +55,13 @@ void StepTotals::add(const std::string& name, const at::Tensor& value) {
 }
 
 void StepTotals::add(const std::string& name, double value) { add(name, at::scalar_tensor(value, at::kDouble)); }
+
+void StepTotals::add_once(const std::string& name, const at::Tensor& value) {
+  if (is_first_)
+    add(name, value);
+  else
+    add(name, 0.0);  // all ranks exchange the same names
+}
 
 void StepTotals::exchange(Channels& channels) {
   std::vector<at::Tensor> values;
@@ -87,6 +96,11 @@ double StepTotals::sum(const std::string& name) const {
 void StepTotals::add_plugin_metric(const std::string& name, const at::Tensor& sum, const at::Tensor& count) {
   add("plugin_sum/" + name, sum);
   add("plugin_count/" + name, count);
+}
+
+void StepTotals::add_plugin_metric_once(const std::string& name, const at::Tensor& sum, const at::Tensor& count) {
+  add_once("plugin_sum/" + name, sum);
+  add_once("plugin_count/" + name, count);
 }
 
 std::map<std::string, double> StepTotals::plugin_metrics() const {

@@ -29,9 +29,13 @@ StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& cha
 
 class StepTotals {
  public:
+  /// `is_first`: whether this rank is the first of its sequence group.
+  explicit StepTotals(bool is_first = true) : is_first_(is_first) {}
   /// Adds a scalar of any dtype and device to a named sum.
   void add(const std::string& name, const at::Tensor& value);
   void add(const std::string& name, double value);
+  /// Adds a scalar that every rank of a sequence group has, once for the group.
+  void add_once(const std::string& name, const at::Tensor& value);
 
   /// Call before sum() and of_rank(). Error(plugin) if ranks have different names. [all ranks, collective]
   void exchange(Channels& channels);
@@ -42,9 +46,12 @@ class StepTotals {
 
   /// A plugin's metric: sum over count, over all ranks and micro-batches; NaN if the count is 0.
   void add_plugin_metric(const std::string& name, const at::Tensor& sum, const at::Tensor& count);
+  /// The same for a metric that every rank of a sequence group reports, once for the group.
+  void add_plugin_metric_once(const std::string& name, const at::Tensor& sum, const at::Tensor& count);
   std::map<std::string, double> plugin_metrics() const;
 
  private:
+  bool is_first_;
   std::map<std::string, at::Tensor> values_;  ///< fp64 scalars
   std::map<std::string, int64_t> column_;
   at::Tensor all_;  ///< [W, names] after the exchange

@@ -1,5 +1,7 @@
 #include "engine/train/token_loss.hpp"
 
+#include <algorithm>
+
 #include "engine/train/step_views.hpp"
 
 namespace wmtp {
@@ -15,7 +17,7 @@ TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
 
 void TokenLoss::weigh_before_the_heads(StepContext& step) {
   if (pipeline_.needs.when == When::before)
-    step.set_weights(weigh(step, {When::before, 0, valid_of_all_heads(step), {}, {}, 0, {}}));
+    step.set_weights(weigh(step, {When::before, 0, valid_of_all_heads(step), {}, {}, 0, {}, {}}));
 }
 
 void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)>& hidden_of) {
@@ -27,7 +29,7 @@ void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)
     if (of_head.entropies.defined()) entropies.push_back(of_head.entropies);
   }
   const Tensor entropy = entropies.empty() ? Tensor() : at::stack(entropies, -1);
-  step.set_weights(weigh(step, {When::all, 0, valid_of_all_heads(step), at::stack(losses, -1), entropy, 0, {}}));
+  step.set_weights(weigh(step, {When::all, 0, valid_of_all_heads(step), at::stack(losses, -1), entropy, 0, {}, {}}));
 }
 
 Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
@@ -47,12 +49,11 @@ Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden
                                                   : with_known_weights(rows);
   step.totals().add("loss", gradient.weighted.sum(at::kDouble));
   step.totals().add("ce/" + std::to_string(head), gradient.losses.sum(at::kDouble));
-  const int64_t B = hidden.size(0), S = hidden.size(1), D = hidden.size(2);
+  const int64_t B = hidden.size(0), D = hidden.size(2), count = rows.sources.count;
   Tensor d_hidden = at::zeros_like(hidden);
   Tensor d_rows = gradient.d_hidden;
-  if (rows.index.defined())
-    d_rows = at::zeros({B * (S - head), D}, d_rows.options()).index_copy_(0, rows.index, d_rows);
-  d_hidden.narrow(1, 0, S - head).copy_(d_rows.view({B, S - head, D}));
+  if (rows.index.defined()) d_rows = at::zeros({B * count, D}, d_rows.options()).index_copy_(0, rows.index, d_rows);
+  d_hidden.narrow(1, 0, count).copy_(d_rows.view({B, count, D}));
   return d_hidden;
 }
 
@@ -66,7 +67,8 @@ WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& 
 }
 
 WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) const {
-  WeighContext moment{pipeline_.needs.when, rows.head, {}, scores.losses, scores.entropies, 0, rows.index};
+  WeighContext moment{pipeline_.needs.when, rows.head, {},         scores.losses,
+                      scores.entropies,     0,         rows.index, rows.sources};
   if (moment.when == When::head) {
     moment.valid = valid_sources(rows.step.micro_batch().targets, rows.head);
     moment.policy_loss = by_source(scores.losses, rows);
@@ -90,8 +92,8 @@ TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
   std::vector<Tensor> parts;
   const auto coefficients_of = [&](const Scores& chunk, int64_t begin) {
     const Tensor valid = at::ones_like(chunk.losses, at::kBool);
-    const Weights weights =
-        weigh(rows.step, {When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index});
+    const Weights weights = weigh(
+        rows.step, {When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index, rows.sources});
     parts.push_back(coefficients(
         rows, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
     return parts.back() * factor_;
@@ -111,31 +113,35 @@ TokenLoss::Gradient TokenLoss::with_known_weights(const Rows& rows) {
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 
-TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const Tensor& hidden) {
+TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const Tensor& hidden) const {
   const MicroBatch& micro = step.micro_batch();
-  const int64_t B = hidden.size(0), S = hidden.size(1);
+  const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1);
+  const Positions sources = model_.split().here_below(S - head, S);
+  const auto targets_of = [&](const Tensor& x) {
+    return x.narrow(1, std::min(sources.first + head, S), sources.count).reshape({-1});
+  };
   Rows rows{step,
             head,
+            sources,
             {},
-            hidden.narrow(1, 0, S - head).reshape({-1, hidden.size(2)}),
-            micro.batch.tokens.narrow(1, head, S - head).reshape({-1})};
+            hidden.narrow(1, 0, sources.count).reshape({-1, hidden.size(2)}),
+            targets_of(micro.batch.tokens)};
   if (micro.counts[size_t(head - 1)] == B * (S - head)) return rows;
-  rows.index = micro.targets.narrow(1, head, S - head).reshape({-1}).nonzero().squeeze(1);
+  rows.index = targets_of(micro.targets).nonzero().squeeze(1);
   rows.hidden = rows.hidden.index_select(0, rows.index);
   rows.targets = rows.targets.index_select(0, rows.index);
   return rows;
 }
 
-/// Values [N] per row as [B,S] by source, 0 elsewhere.
-Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) {
+/// Values [N] per row as [B,S] by source, 0 elsewhere. [sequence group, collective]
+Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) const {
   const Tensor& tokens = rows.step.batch().tokens;
-  const int64_t B = tokens.size(0), S = tokens.size(1);
+  const int64_t B = tokens.size(0), count = rows.sources.count;
   Tensor places = values;
-  if (rows.index.defined())
-    places = at::zeros({B * (S - rows.head)}, values.options()).index_copy_(0, rows.index, values);
-  Tensor whole = at::zeros({B, S}, values.options());
-  whole.narrow(1, 0, S - rows.head).copy_(places.view({B, S - rows.head}));
-  return whole;
+  if (rows.index.defined()) places = at::zeros({B * count}, values.options()).index_copy_(0, rows.index, values);
+  Tensor here = at::zeros({B, model_.split().here(tokens.size(1)).count}, values.options());
+  here.narrow(1, 0, count).copy_(places.view({B, count}));
+  return model_.split().whole(here);
 }
 
 Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
@@ -197,14 +203,14 @@ void TokenLoss::refuse_faulty_weights() const {
 
 /// Weights [N] of a head's rows, converted according to their meaning.
 Tensor TokenLoss::weights_of(const Rows& rows, const Weights& weights) {
-  const int64_t S = rows.step.batch().tokens.size(1), head = rows.head;
   const Tensor& values = weights.values;
   if (weights.meaning == Weights::Meaning::uniform)
     return at::ones(rows.targets.sizes(), at::TensorOptions(at::kFloat).device(rows.targets.device()));
   if (values.dim() == 1) return values;  // already per row
   const bool by_target = weights.meaning == Weights::Meaning::by_target;
-  const Tensor of_head = values.dim() == 3 ? values.select(2, head - 1) : values;
-  const Tensor places = of_head.narrow(1, by_target ? head : 0, S - head).reshape({-1});
+  const Tensor of_head = values.dim() == 3 ? values.select(2, rows.head - 1) : values;
+  const int64_t first = std::min(rows.sources.first + (by_target ? rows.head : 0), of_head.size(1));
+  const Tensor places = of_head.narrow(1, first, rows.sources.count).reshape({-1});
   return rows.index.defined() ? places.index_select(0, rows.index) : places;
 }
 

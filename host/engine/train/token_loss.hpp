@@ -38,9 +38,9 @@ class TokenLoss {
 
   /// When::before: calls the weighting once.
   void weigh_before_the_heads(StepContext& step);
-  /// When::all: calls the weighting once, with all heads' losses. `hidden_of` returns a head's hidden states [B,S,D].
+  /// When::all: calls the weighting once, with all heads' losses. `hidden_of` returns a head's hidden states [B,L,D].
   void weigh_all(StepContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
-  /// hidden [B,S,D], normed -> its gradient. The output layer must be gathered.
+  /// hidden [B,L,D], normed, of this rank's L positions -> its gradient. The output layer must be gathered.
   at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's losses and their weights, without gradients. The output layer must be gathered.
   WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
@@ -52,19 +52,21 @@ class TokenLoss {
   void forget_weights() { judged_.clear(); }
 
  private:
-  /// One head's valid sources in a micro-batch; prompts and padding are excluded before the output layer.
+  /// One head's valid sources in a micro-batch, among this rank's positions; prompts and padding are excluded before the
+  /// output layer.
   struct Rows {
     StepContext& step;
     int64_t head;
-    at::Tensor index;            ///< [N] into the B * (S - head) sources that have a target position; undefined: all
+    Positions sources;           ///< those that have a target position
+    at::Tensor index;            ///< [N] into the B * sources.count of them; undefined: all
     at::Tensor hidden, targets;  ///< [N,D], [N]
   };
   struct Gradient {
     at::Tensor losses, weighted, d_hidden;  ///< [N], [N], [N,D]
   };
 
-  static Rows rows_of_head(StepContext& step, int64_t head, const at::Tensor& hidden);
-  static at::Tensor by_source(const at::Tensor& values, const Rows& rows);
+  Rows rows_of_head(StepContext& step, int64_t head, const at::Tensor& hidden) const;
+  at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
   at::Tensor valid_of_all_heads(const StepContext& step) const;
   ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
   WeighContext moment_after(const Scores& scores, const Rows& rows) const;

@@ -55,7 +55,8 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
                    [this] {
                      const Phase phase("start");
                      const TrainConfig& train = experiment_.train;
-                     return multiplication_rate(model_, train.batch_size * train.sequence_length);
+                     return multiplication_rate(
+                         model_, train.batch_size * train.sequence_length / experiment_.parallel.sequence);
                    }),
       peak_rate_(peak_rate(experiment.parallel, model.compute().device())) {
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
@@ -74,14 +75,14 @@ std::vector<MicroBatch> Trainer::fetch() const {
   std::vector<MicroBatch> micros;
   const int64_t accumulation = experiment_.train.gradient_accumulation;
   for (int64_t a = 0; a < accumulation; ++a)
-    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.size(),
-                                        channels_.rank(), channels_.size()));
+    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.data_size(),
+                                        channels_.data_rank(), channels_.data_size()));
   return micros;
 }
 
 /// Zero for every name that a step may add to, because all ranks must exchange the same names.
 StepTotals Trainer::empty_totals() const {
-  StepTotals totals;
+  StepTotals totals(channels_.sequence_group().rank == 0);
   for (const char* name : {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative"})
     totals.add(name, 0.0);
   for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
@@ -119,7 +120,7 @@ StepReport Trainer::step() {
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
   update(report, lr, norm, scale);
   state_.step = number;
-  state_.drawn += sequences_per_step(experiment_.train, channels_.size());
+  state_.drawn += sequences_per_step(experiment_.train, channels_.data_size());
   state_.tokens += counts.tokens;
 
   const double seconds = seconds_since(start) - stalled;

@@ -17,10 +17,11 @@ constexpr int64_t most_tokens_compared = int64_t{1} << 22;  // 16 MB, in every c
 }  // namespace
 
 std::vector<MicroBatch> Validation::fetch() const {
-  const int64_t per_round = request_.batch_size * channels_.size();
+  const int64_t per_round = request_.batch_size * channels_.data_size();
   std::vector<MicroBatch> micros;
   for (int64_t first = 0; first < request_.sequences; first += per_round)
-    micros.push_back(request_.source->held_out(first, request_.sequences, channels_.rank(), channels_.size()));
+    micros.push_back(
+        request_.source->held_out(first, request_.sequences, channels_.data_rank(), channels_.data_size()));
   return micros;
 }
 
@@ -29,7 +30,8 @@ std::map<std::string, double> Validation::run(int64_t number) {
   const StepCounts counts = count_over_ranks(micros, channels_, "counting the validation's tokens");
   const int64_t compared = std::min(request_.sequences, most_tokens_compared / request_.sequence_length);
   Tensor losses = at::zeros({compared, request_.sequence_length}, at::kDouble);
-  StepTotals totals;
+  const bool is_first = channels_.sequence_group().rank == 0;
+  StepTotals totals(is_first);
   std::map<std::string, Tensor> before;
   for (const auto& [name, state] : environment_.states) before[name] = pipeline_.objective ? state.clone() : state;
   WorkProgress progress("validating", int64_t(micros.size()));
@@ -38,11 +40,11 @@ std::map<std::string, double> Validation::run(int64_t number) {
     StepContext step(environment_, {number, counts, totals}, micro);
     const std::vector<Scores> scores = micro_step_.evaluate(step);
     for (size_t k = 0; k < scores.size(); ++k)
-      totals.add("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
+      totals.add_once("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
     if (scores.empty()) continue;
     add_losses_of_bins(micro, scores[0].losses, totals);
     if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
-    place_losses(micro, scores[0].losses, losses);
+    if (is_first) place_losses(micro, scores[0].losses, losses);
   }
   environment_.states = std::move(before);
   totals.exchange(channels_);
@@ -59,8 +61,8 @@ void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losse
   const Tensor of_row = losses.sum(1, /*keepdim=*/false, at::kDouble);
   const Tensor targets = valid_sources(micro.targets, 1).sum(1);
   for (size_t i = 0; i < names.size(); ++i) {
-    totals.add("bin_loss/" + names[i], (of_row * bins.eq(int64_t(i))).sum());
-    totals.add("bin_targets/" + names[i], (targets * bins.eq(int64_t(i))).sum());
+    totals.add_once("bin_loss/" + names[i], (of_row * bins.eq(int64_t(i))).sum());
+    totals.add_once("bin_targets/" + names[i], (targets * bins.eq(int64_t(i))).sum());
   }
 }
 
@@ -71,8 +73,8 @@ void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, 
   const Tensor matched = asked.logical_and((hits * answers).sum(1).eq(targets));
   const Tensor bins = at::tensor(micro.bins).to(asked.device());
   const auto add = [&](const std::string& name, const Tensor& among) {
-    totals.add("matched" + name, matched.logical_and(among).sum());
-    totals.add("asked" + name, asked.logical_and(among).sum());
+    totals.add_once("matched" + name, matched.logical_and(among).sum());
+    totals.add_once("asked" + name, asked.logical_and(among).sum());
   };
   add("", at::ones_like(asked));
   const std::vector<std::string> names = request_.source->bins();

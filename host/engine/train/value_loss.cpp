@@ -20,7 +20,7 @@ Tensor ValueLoss::loss(StepContext& step, const std::vector<Tensor>& leaves) {
   std::map<std::string, Tensor> by_name;
   for (size_t i = 0; i < leaves.size(); ++i) by_name[model_.value_heads()[i].name()] = leaves[i];
   step.set_values(std::move(by_name));
-  step.enter({When::before, 0, step.micro_batch().targets, {}, {}, 0, {}});
+  step.enter({When::before, 0, step.micro_batch().targets, {}, {}, 0, {}, {}});
   const char* call = pipeline_.objective ? "loss" : "value_loss";
   const Tensor loss = guarded(pipeline_.name, call, [&] {
     ValueView view(step);
@@ -46,9 +46,9 @@ void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, Tensor& d_
   const at::AutoGradMode grad(true);
   const std::vector<Tensor> values = outputs(input);
   std::vector<Tensor> leaves;
-  for (const Tensor& value : values) leaves.push_back(value.detach().requires_grad_(true));
+  for (const Tensor& value : values) leaves.push_back(model_.split().whole(value.detach()).requires_grad_(true));
   const Tensor total = loss(step, leaves);
-  step.totals().add("loss", total);
+  step.totals().add_once("loss", total);
   const auto d_leaves = guarded(pipeline_.name, "loss", [&] {  // backward through the plugin's operations
     return torch::autograd::grad({total}, leaves, {}, /*retain_graph=*/std::nullopt, /*create_graph=*/false,
                                  /*allow_unused=*/true);
@@ -57,7 +57,7 @@ void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, Tensor& d_
   for (size_t i = 0; i < leaves.size(); ++i)
     if (d_leaves[i].defined()) {
       used.push_back(values[i]);
-      d_used.push_back(d_leaves[i] * factor_);
+      d_used.push_back(model_.split().part(d_leaves[i]) * factor_);
     }
   d_trunk.add_(torch::autograd::grad(used, {input}, d_used)[0]);
 }
@@ -65,7 +65,9 @@ void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, Tensor& d_
 void ValueLoss::evaluate(StepContext& step, const Tensor& trunk) {
   const Gathered heads(model_.unit("value_heads"));
   const at::AutoGradMode grad(false);
-  step.totals().add("loss", loss(step, outputs(trunk)));
+  std::vector<Tensor> values;
+  for (const Tensor& value : outputs(trunk)) values.push_back(model_.split().whole(value));
+  step.totals().add_once("loss", loss(step, values));
 }
 
 }  // namespace wmtp

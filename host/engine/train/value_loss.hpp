@@ -17,7 +17,8 @@ class ValueLoss {
   /// Factor on all later gradients; the loss is unaffected.
   void scale_gradients(double factor) { factor_ = factor; }
 
-  /// Runs the heads on the detached trunk output [B,S,D] and adds the loss's gradients to d_trunk, the heads and the
+  /// Runs the heads on the detached trunk output [B,L,D] of this rank's positions, computes the loss from the values
+  /// [B,S] of all positions, and adds the loss's gradients to d_trunk, the heads and the
   /// final norm. The pipeline can read the values afterwards. The final norm must be gathered.
   void differentiate(StepContext& step, const at::Tensor& trunk, at::Tensor& d_trunk);
   /// The loss and its metrics, without gradients.

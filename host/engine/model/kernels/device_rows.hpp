@@ -29,10 +29,10 @@ class DeviceRows {
                                       const at::Tensor& coefficients) = 0;
   /// parts [n, sum.numel()], summed in their order to `sum` (fp32).
   virtual void sum_of_parts(const at::Tensor& parts, at::Tensor& sum) = 0;
-  /// factors [B, ...]: 0 where an element's 32 random bits are below the threshold, else `kept`. The other arguments are
-  /// those of DropoutKey (engine/model/dropout.hpp).
-  virtual void dropout_factors(uint64_t layer, int64_t step, const at::Tensor& sequence, int64_t threshold, double kept,
-                               at::Tensor& factors) = 0;
+  /// factors [B, ...]: 0 where an element's 32 random bits are below the threshold, else `kept`. `before`: elements of a
+  /// whole sequence before these. The other arguments are those of DropoutKey (engine/model/dropout.hpp).
+  virtual void dropout_factors(uint64_t layer, int64_t step, const at::Tensor& sequence, int64_t before,
+                               int64_t threshold, double kept, at::Tensor& factors) = 0;
 };
 
 /// Called by libwmtp_cuda while it is loaded.

@@ -128,6 +128,20 @@ TEST_F(Rules, RequireAShardGroupSizeThatDividesTheRanks) {
   EXPECT_THROW(check_groups(launched, 5), Error);
 }
 
+TEST_F(Rules, DivideSequencesOnlyIntoEqualPartsOfPositionsHeadsAndRanks) {
+  const std::string divided = small + "[parallel]\nprocesses = 4\nsequence = 2\n";
+  const Experiment e = load(divided);
+  EXPECT_EQ(e.parallel.sequence, 2);
+  EXPECT_EQ(data_ranks(e.parallel, 4), 2);
+  EXPECT_THROW(check_groups(e, 3), Error);
+  expect_in_order(refused(divided, {"parallel.processes=3"}), {"found sequence 2 for 3 processes, wanted a divisor"});
+  expect_in_order(refused(divided, {"model.kv_heads=1"}), {"found sequence 2 for 1 kv_heads, wanted a divisor"});
+  expect_in_order(refused(divided, {"train.sequence_length=63"}),
+                  {"found sequence 2 for sequence_length 63, wanted a divisor"});
+  expect_in_order(refused(divided, {"train.sequence_length=6", "model.future_tokens=4", "model.layers=5"}),
+                  {"leaves 3 positions for each rank, wanted at least future_tokens = 4"});
+}
+
 TEST_F(Rules, ShardGroupsOfHostsHaveTheRanksOfAHost) {
   const Experiment e =
       load(small + "[parallel]\nprocesses = 4\nstrategy = \"hybrid_shard\"\nshard_group_size = \"host\"\n");

@@ -227,16 +227,16 @@ TYPED_TEST(Rows, OfRanksAreSummedInTheirOrder) {
 }
 
 template <class T>
-void check_dropout(int64_t per_sequence) {
+void check_dropout(int64_t per_sequence, int64_t before = 0) {
   constexpr uint64_t layer = 0x0123456789ABCDEFu, step = (1 << 24) - 1;
   constexpr int64_t threshold = int64_t{3} << 30;  // three quarters
   const std::vector<int64_t> sequence{0, 5, (int64_t{1} << 40) - 1};
-  const int64_t sequences = int64_t(sequence.size()), blocks = sequences * ((per_sequence + 3) / 4);
+  const int64_t sequences = int64_t(sequence.size()), blocks = sequences * dropout_blocks(before, per_sequence);
   std::vector<T> found(size_t(sequences * per_sequence));
   launch(Order::ascending, blocks_for(size_t(blocks), 1), threads_of_block, dropout_factors<T>, layer, step,
-         sequence.data(), sequences, per_sequence, threshold, 4.0f, found.data());
+         sequence.data(), sequences, before, per_sequence, threshold, 4.0f, found.data());
   for (int64_t i = 0; i < int64_t(found.size()); ++i) {
-    const int64_t row = i / per_sequence, at = i % per_sequence;
+    const int64_t row = i / per_sequence, at = before + i % per_sequence;
     const uint32_t bits = philox(layer, step << 40 ^ uint64_t(sequence[size_t(row)]), uint64_t(at / 4))[size_t(at % 4)];
     ASSERT_EQ(as_float(found[size_t(i)]), bits >> 30 == 3 ? 4.0f : 0.0f) << "at " << i;
   }
@@ -245,6 +245,8 @@ void check_dropout(int64_t per_sequence) {
 TYPED_TEST(Rows, AreDroppedByTheirSequenceAndPosition) {
   check_dropout<TypeParam>(1024);
   check_dropout<TypeParam>(35);  // the last block of a sequence is incomplete
+  check_dropout<TypeParam>(1024, 1024);
+  check_dropout<TypeParam>(35, 35);  // so is the first
 }
 
 // Faults that the fibers must detect.

@@ -52,5 +52,12 @@ TEST(Dropout, DependsOnSequenceStepAndLayerButNotOnTheBatchRow) {
   EXPECT_FALSE(at::equal(dropout_factors(two, 0.5, key_of({8, 9}, 3, 1)), first));
 }
 
+TEST(Dropout, OfAPartOfThePositionsIsThatPartOfTheWhole) {
+  DropoutKey key = key_of({8, 9});
+  const Tensor whole = dropout_factors(at::empty({2, 12, 5}), 0.5, key);
+  key.first_position = 3;  // 15 elements before: in the middle of a block
+  EXPECT_TRUE(at::equal(dropout_factors(at::empty({2, 6, 5}), 0.5, key), whole.narrow(1, 3, 6)));
+}
+
 }  // namespace
 }  // namespace wmtp

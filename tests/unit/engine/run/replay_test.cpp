@@ -203,6 +203,7 @@ int64_t received(const Experiment& e) {
     return c10::make_intrusive<CountingBackend>(memory(store, rank, size, timeout), bytes);
   };
   const auto train = [&](Channels& channels) {
+    channels.share_sequences(int(e.parallel.sequence));
     TinyTraining training(e, baseline(), channels);
     training->step();
   };
@@ -225,6 +226,8 @@ TEST(PlannedTraffic, IsWhatRanksExchange) {
     question.reduce = e.parallel.reduce;
     question.policy.shard_group_size = e.parallel.shard_group_size;
     EXPECT_EQ(plan_memory(question).work.traffic.bus, received(e)) << to_string(strategy);
+    e.parallel.sequence = question.sequence = 2;
+    EXPECT_EQ(plan_memory(question).work.traffic.bus, received(e)) << to_string(strategy) << ", divided positions";
   }
 }
 

@@ -79,8 +79,19 @@ TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {
   const Tensor rows = aligned(head).narrow(1, 0, positions - head).reshape({-1});
   WeighContext chunk = moment(When::token, head, at::ones({3}, at::kBool));
   chunk.chunk_begin = 4;
+  chunk.sources = {0, positions - head};
   step.enter(chunk);
   EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), rows.narrow(0, 4, 3)));
+}
+
+TEST_F(StepContextTest, TheReferenceOfARankWithAPartOfThePositionsCoversItsRows) {
+  const MicroBatch micro = micro_of({0, 1});
+  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  const int64_t head = 2;
+  WeighContext chunk = moment(When::token, head, at::ones({2 * num_sequences}, at::kBool));
+  chunk.sources = {1, 2};
+  step.enter(chunk);
+  EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), aligned(head).narrow(1, 1, 2).flatten()));
 }
 
 TEST_F(StepContextTest, AHeadWithoutATargetHasAReferenceOfZeros) {
