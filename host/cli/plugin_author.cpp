@@ -66,10 +66,10 @@ int check(const Options& options, const GlobalOptions& globals) {
   table.rows.push_back({"schema", "passed", counted(int64_t(plugin.options.size()), "option"),
                         "each option has a help text and a default within its range"});
   bool all = true;
-  for (const Trial& trial : trials_of(plugin.role, options.device)) {
-    const TrialResult result = run_trial(trial, setting, options.device);
+  for (const TrialResult& result : run_trials(setting, options.device)) {
     all &= result.passed;
-    table.rows.push_back({trial.name, result.passed ? "passed" : "FAILED", result.message, trial.promise});
+    table.rows.push_back(
+        {result.trial.name, result.passed ? "passed" : "FAILED", result.message, result.trial.promise});
   }
   print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
   return int(all ? ExitStatus::done : ExitStatus::plugin);

@@ -31,6 +31,7 @@
 #include "core/job/engine_process.hpp"
 #include "core/job/engine_requests.hpp"
 #include "core/job/job_request.hpp"
+#include "core/plugins/trials.hpp"
 #include "core/rendezvous/placement.hpp"
 #include "core/rendezvous/refusal.hpp"
 #include "engine/comm/cuda_backend.hpp"
@@ -143,11 +144,15 @@ int prepare(const std::string& text) {
   return 0;
 }
 
+std::string answer_about_trials(const std::string& question) {
+  return answer_trials(question, [](const std::string& of_one) { return answer_probe(of_one, try_plugin); });
+}
+
 const std::map<std::string, std::function<std::string(const std::string&)>> probes{
     {"describe", describe_plugin_file},
     {"check", check_plugin_options},
     {"layouts", describe_layouts},
-    {"try", try_plugin},
+    {"try", answer_about_trials},
 };
 
 std::string about_cuda() {

@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/error.hpp"
@@ -51,7 +53,15 @@ void place_standard_streams(int out, int err) {
   if (err >= 0) dup2(err, STDERR_FILENO);
 }
 
-/// [in the child] Async-signal-safe calls only.
+/// [in the child]
+[[noreturn]] void run_code(const std::function<int()>& code) noexcept {
+  syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);  // `failure` too: the parent learns that the child has started
+  const int status = code();
+  std::fflush(nullptr);
+  _exit(status);
+}
+
+/// [in the child] Async-signal-safe calls only, unless it runs code of this process.
 [[noreturn]] void execute(const ChildRequest& request, char** arguments, char** environment, pid_t parent, int out,
                           int err, int failure) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -68,10 +78,20 @@ void place_standard_streams(int out, int err) {
     const int count = static_cast<int>(request.descriptors.size());
     ready = setsid() >= 0 && place_descriptors(request.descriptors.data(), count, failure);
   }
+  if (ready && request.code) run_code(request.code);
   if (ready && (!request.before_exec || request.before_exec())) execve(arguments[0], arguments, environment);
   const int error = errno;
   [[maybe_unused]] const auto written = write(failure, &error, sizeof error);
   _exit(127);
+}
+
+/// Before a fork without exec. Empties the buffers of stdio, which the child would otherwise write a second time.
+void prepare_for_code() {
+  using Iterator = std::filesystem::directory_iterator;
+  if (const auto threads = std::distance(Iterator("/proc/self/task"), Iterator()); threads != 1)
+    throw Error(ExitStatus::bug,
+                "cannot fork: found " + std::to_string(threads) + " threads in this process, wanted 1");
+  std::fflush(nullptr);
 }
 
 /// The errno sent by a child that failed before exec; 0 after exec, which closes the pipe.
@@ -92,6 +112,7 @@ Pipe Pipe::open() {
 ChildProcess::ChildProcess(const ChildRequest& request) {
   if (request.descriptors.size() > most_descriptors)
     throw Error(ExitStatus::bug, "too many descriptors for a child process");
+  if (request.code) prepare_for_code();
   Pipe out, err, failure = Pipe::open();
   if (request.descriptors.empty() && !request.inherit_stdout) out = Pipe::open();
   if (request.descriptors.empty() && !request.inherit_stderr) err = Pipe::open();
@@ -171,11 +192,15 @@ bool read_available(int pipe, std::string& text, size_t limit) {
 
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       std::chrono::milliseconds limit) {
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + limit;
   ChildRequest request;
   request.program = program;
   request.arguments = arguments;
+  return run_child(request, limit);
+}
+
+ChildResult run_child(const ChildRequest& request, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + limit;
   ChildProcess child(request);
   ChildResult result;
   pollfd pipes[] = {{child.stdout_pipe(), POLLIN, 0}, {child.stderr_pipe(), POLLIN, 0}};

@@ -4,7 +4,8 @@
 // has ended, the rest of its group is killed. The destructor kills and reaps the whole group.
 //
 // Uses fork() and execve() because posix_spawn() supports neither PR_SET_PDEATHSIG nor before_exec. Between the two,
-// the child makes only async-signal-safe calls, so other threads of this process are harmless.
+// the child makes only async-signal-safe calls, so other threads of this process are harmless. A child may also run code
+// of this process without exec, if this process has no other threads.
 #pragma once
 
 #include <sys/types.h>
@@ -43,11 +44,14 @@ struct ChildRequest {
   std::vector<int> descriptors;
   /// [in the child, immediately before exec] System calls only. False, with errno: the child is not started.
   std::function<bool()> before_exec;
+  /// Runs in the child instead of a program and returns its exit code; the child has only its standard streams open.
+  std::function<int()> code;
 };
 
 class ChildProcess {
  public:
-  /// Returns after exec. Error(storage) with the cause if the child cannot be started.
+  /// Returns after exec. Error(storage) with the cause if the child cannot be started; Error(bug) if it is to run `code`
+  /// and this process has other threads, whose locks would stay locked in the child.
   explicit ChildProcess(const ChildRequest& request);
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -86,8 +90,10 @@ struct ChildResult {
   bool timed_out = false;
 };
 
-/// Runs a program in our environment and reads its output for at most `limit`; then kills its group. Error(storage) if
-/// it cannot be started.
+/// Runs a child, whose stdout and stderr are pipes, and reads its output for at most `limit`; then kills its group.
+/// Errors as of ChildProcess.
+ChildResult run_child(const ChildRequest& request, std::chrono::milliseconds limit);
+/// Runs a program in our environment.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       std::chrono::milliseconds limit);
 

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include "core/plugins/installation.hpp"
+#include "core/plugins/probe.hpp"
 #include "engine/plugin_check/try_plugin.hpp"
 #include "plugin_files.hpp"
 
@@ -70,6 +72,17 @@ INSTANTIATE_TEST_SUITE_P(Trials, BrokenPromise,
 TEST(Trials, OfAPluginThatKeepsItsPromisesArePassed) {
   EXPECT_THAT(failed(test::described("pipeline", "breaks_promises"), {{"promise", std::string("none")}}),
               testing::IsEmpty());
+}
+
+TEST(Trials, ThatExitOrHangAffectNoOther) {
+  set_probe_program(engine_program(), std::chrono::seconds(5));
+  std::map<std::string, std::string> failures;
+  for (const TrialResult& result :
+       run_trials({test::described("pipeline", "breaks_promises"), {{"promise", std::string("returns")}}}, "cpu"))
+    if (!result.passed) failures[result.trial.name] = result.message;
+  set_probe_program(engine_program(), std::chrono::seconds(20));
+  EXPECT_THAT(failures, testing::ElementsAre(testing::Pair("extremes", testing::HasSubstr("longer than 5 s")),
+                                             testing::Pair("no_targets", testing::HasSubstr("exit code 0"))));
 }
 
 TEST(Trials, TellWeightsThatAreOnAnotherDevice) {

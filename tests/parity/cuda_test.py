@@ -1,6 +1,7 @@
 """Runs on a CUDA device, compared with the same runs on the CPU. Without a device they are run on the null device only
 (tests/null_cuda), and ctest reports that this file was skipped."""
 import os
+import shutil
 
 import null_cuda
 import pytest
@@ -11,14 +12,15 @@ if not os.path.exists("/dev/nvidiactl") and not null_cuda.is_used():
 import torch  # noqa: E402
 from compare import assert_losses_close  # noqa: E402
 from places import Place  # noqa: E402
-from reference import Recipe  # noqa: E402
+from reference import Recipe, steps_here  # noqa: E402
 from resume_test import stopped_and_resumed  # noqa: E402
 from start import POLICY, POLICY_KEYS, RHO1_KEYS, train_reference  # noqa: E402
 
 CUDA = {"parallel__device": "cuda", "parallel__processes": 1, "train__batch_size": 4, "parallel__precision": "fp32",
-        "parallel__strategy": "full_shard"}
+        "parallel__strategy": "full_shard", "train__steps": steps_here()}
 CPU = CUDA | {"parallel__device": "cpu"}
-PIPELINES = {"baseline": {}, "lora": {"adapter": {"plugin": "lora", "dropout": 0.1}, "optimizer__lr": 1e-2}}
+PIPELINES = {"baseline": {}, "lora": {"adapter": {"plugin": "lora", "dropout": 0.1}, "optimizer__lr": 1e-2},
+             "chained": {"model__future_heads": "chained"}, "rho1": RHO1_KEYS | POLICY_KEYS}
 
 
 def peaks_of(place):
@@ -34,7 +36,15 @@ def losses_of(place, **changes):
 
 
 @pytest.fixture(scope="module")
-def finished(program, tmp_path_factory):
+def inputs(tmp_path_factory):
+    """A folder with data in which no token lies on a threshold of rho-1, and the weights of both models."""
+    folder = tmp_path_factory.mktemp("inputs")
+    train_reference(folder, POLICY, Recipe(pipeline="rho1", steps=steps_here()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(program, inputs, tmp_path_factory):
     """A function that returns a place with one finished run of BASE with these changes; equal runs are made once."""
     made = {}
 
@@ -42,24 +52,23 @@ def finished(program, tmp_path_factory):
         key = str(sorted(changes.items()))
         if key not in made:
             made[key] = Place(tmp_path_factory.mktemp("finished"))
-            made[key].tokens()
+            shutil.copytree(inputs, made[key].folder, dirs_exist_ok=True)
             losses_of(made[key], **changes)
             null_cuda.assert_no_races(made[key].folder)
         return made[key]
     return finished
 
 
-@pytest.mark.parametrize("pipeline", ["baseline", "lora"])
+def skip_without(ranks):
+    if not null_cuda.is_used() and torch.cuda.device_count() < ranks:
+        pytest.skip("one device only")
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
 def test_losses_in_fp32_are_those_of_the_cpu(finished, pipeline):
     """To 1e-5: products are summed in a different order, and AdamW divides small gradients by their own size."""
     on_cuda, on_cpu = (finished(**of | PIPELINES[pipeline]).log.losses() for of in (CUDA, CPU))
     assert_losses_close(on_cuda, on_cpu, 1e-5)
-
-
-def test_losses_of_rho1_in_fp32_are_those_of_the_cpu(place):
-    train_reference(place.folder, POLICY, Recipe(pipeline="rho1"))
-    rho1 = RHO1_KEYS | POLICY_KEYS
-    assert_losses_close(losses_of(place, **CUDA | rho1), losses_of(place, **CPU | rho1), 1e-5)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -70,7 +79,7 @@ def test_losses_in_half_precision_follow_those_in_fp32(finished, precision):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_an_offloaded_state_gives_the_same_losses_and_leaves_the_device(finished, precision):
-    """To 1e-5 after ten steps: AdamW's CPU kernel rounds differently from the device's."""
+    """To 1e-5: AdamW's CPU kernel rounds differently from the device's."""
     changes = CUDA | {"parallel__precision": precision}
     kept, offloaded = finished(**changes), finished(**changes, parallel__cpu_offload=True)
     kept_peaks, peaks = peaks_of(kept), peaks_of(offloaded)
@@ -79,11 +88,20 @@ def test_an_offloaded_state_gives_the_same_losses_and_leaves_the_device(finished
     assert peaks["parameters"] == 0 and peaks["optimizer"] == 0, peaks
 
 
-def test_an_offloaded_base_model_gives_the_same_losses_and_leaves_the_device(finished):
-    """AdamW runs on the CPU in both runs, so no bit differs."""
-    changes = CUDA | {"adapter": {"plugin": "lora"}, "parallel__precision": "bf16", "parallel__strategy": "no_shard"}
-    kept, offloaded = (finished(**changes, parallel__cpu_offload=offload) for offload in (True, "all"))
+FROZEN = {"base model": ({"adapter": {"plugin": "lora"}, "parallel__precision": "bf16"}, 2e-2),
+          "reference": (PIPELINES["rho1"], 1e-5)}
+
+
+@pytest.mark.parametrize("frozen", FROZEN)
+@pytest.mark.parametrize("ranks, strategy", [(1, "no_shard"), (2, "full_shard")])
+def test_an_offloaded_frozen_model_gives_the_same_losses_and_leaves_the_device(finished, frozen, ranks, strategy):
+    """AdamW runs on the CPU in both runs, so no bit differs; and the CPU's to the tolerance of their precision."""
+    skip_without(ranks)
+    changes, tolerance = FROZEN[frozen]
+    layout = {"parallel__processes": ranks, "train__batch_size": 4 // ranks, "parallel__strategy": strategy}
+    kept, offloaded = (finished(**CUDA | changes | layout, parallel__cpu_offload=offload) for offload in (True, "all"))
     assert offloaded.log.losses() == kept.log.losses()
+    assert_losses_close(offloaded.log.losses(), finished(**CPU | changes).log.losses(), tolerance)
     assert peaks_of(kept)["parameters"] > 0 and peaks_of(offloaded)["parameters"] == 0
 
 
@@ -109,9 +127,13 @@ def test_a_stopped_run_resumes_bit_for_bit(place):
     assert losses == whole
 
 
-@pytest.mark.skipif(not null_cuda.is_used() and torch.cuda.device_count() < 2, reason="one device only")
-@pytest.mark.parametrize("strategy", ["no_shard", "shard_grad_op", "full_shard"])
-def test_two_devices_give_the_losses_of_one(finished, strategy):
-    one = finished(**CUDA | {"parallel__strategy": "no_shard"})
-    two = finished(**CUDA | {"parallel__processes": 2, "train__batch_size": 2, "parallel__strategy": strategy})
+@pytest.mark.parametrize("pipeline, strategy", [("baseline", "no_shard"), ("baseline", "shard_grad_op"),
+                                                ("baseline", "full_shard"), ("chained", "full_shard")])
+def test_two_devices_give_the_losses_of_one(finished, pipeline, strategy):
+    """Chained heads also recompute their blocks."""
+    skip_without(2)
+    one = finished(**CUDA | PIPELINES[pipeline])
+    two = finished(**CUDA | PIPELINES[pipeline] | {
+        "parallel__processes": 2, "train__batch_size": 2, "parallel__strategy": strategy,
+        "parallel__activation_checkpointing": "full" if pipeline == "chained" else "none"})
     assert_losses_close(two.log.losses(), one.log.losses(), 1e-5)

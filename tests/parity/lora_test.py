@@ -80,8 +80,11 @@ def test_frozen_parameters_may_be_replicated_on_every_rank(place, base):
     assert replicated["gathered"] < 0.5 * sharded["gathered"]
 
 
-def test_replicate_frozen_is_refused_if_nothing_is_frozen(place):
-    assert 'adapter "full" freezes no parameter' in place.run(parallel__replicate_frozen=True, wanted=2).err
+@pytest.mark.parametrize("changes, message", [
+    ({"parallel__replicate_frozen": True}, 'adapter "full" freezes no parameter; remove it'),
+    ({"parallel__cpu_offload": "all", "parallel__device": "auto"}, "there are no frozen parameters; set true")])
+def test_a_key_for_frozen_parameters_is_refused_if_nothing_is_frozen(place, changes, message):
+    place.refuse_everywhere(2, message, **changes)
 
 
 def test_an_adapter_is_loaded_bit_for_bit_by_another_run_on_the_same_base_only(place, base):

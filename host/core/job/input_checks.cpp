@@ -64,4 +64,14 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
         scores_hint);
 }
 
+void check_frozen_parameters(const Experiment& experiment, bool freezes) {
+  const ParallelConfig& parallel = experiment.parallel;
+  if (parallel.replicate_frozen && !freezes)
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] replicate_frozen = true: adapter \"" +
+                                       experiment.adapter.plugin + "\" freezes no parameter; remove it");
+  if (parallel.cpu_offload == CpuOffload::all && !freezes && !experiment.reference.given && !experiment.value.given)
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [parallel] cpu_offload = \"all\": there are no frozen parameters; set true");
+}
+
 }  // namespace wmtp

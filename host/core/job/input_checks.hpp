@@ -21,4 +21,8 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
 void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
                         const Experiment& experiment, bool reads_scores);
 
+/// Error(usage) if the experiment replicates or offloads frozen parameters and there are none. `freezes`: whether the
+/// policy has frozen parameters, which only the adapter knows.
+void check_frozen_parameters(const Experiment& experiment, bool freezes);
+
 }  // namespace wmtp

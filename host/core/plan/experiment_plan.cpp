@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "core/corpus/step_count.hpp"
+#include "core/job/input_checks.hpp"
 #include "core/plan/layout.hpp"
 #include "core/plan/memory.hpp"
 #include "core/plugins/probe.hpp"
@@ -62,6 +63,7 @@ class Planner {
     ExperimentPlan plan;
     plan.data = data();
     for (const Asked& asked : asked_) count(asked, plan);
+    check_frozen_parameters(e_, plan.trained < plan.parameters);
     for (const Asked& asked : asked_)
       if (asked.question.adapter) add_variants(asked, plan);
     std::stable_partition(plan.variants.begin(), plan.variants.end(),

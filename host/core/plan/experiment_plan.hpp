@@ -39,7 +39,7 @@ struct ExperimentPlan {
 };
 
 /// `cache`: folder of prepared data. `hosts`: of equally many ranks each; with several, hybrid_shard by host is among the
-/// variants. Error(plugin); Error(data) if files of records are missing.
+/// variants. Error(plugin); Error(data) if files of records are missing; Error(usage) as of check_frozen_parameters.
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
                                int64_t hosts = 1);
 

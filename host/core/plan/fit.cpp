@@ -80,7 +80,9 @@ void check_fits(const Experiment& experiment, const Catalog& catalog, const std:
                 int64_t hosts) {
   Machine machine = this_machine(experiment);
   machine.hosts = hosts;
-  if (surely_fits(experiment, machine)) return;
+  const ParallelConfig& parallel = experiment.parallel;
+  const bool asks_for_frozen = parallel.replicate_frozen || parallel.cpu_offload == CpuOffload::all;
+  if (!asks_for_frozen && surely_fits(experiment, machine)) return;
   const std::string why = misfit(ranks_here(experiment, plan_experiment(experiment, catalog, cache), machine), machine);
   if (!why.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": " + why);
 }

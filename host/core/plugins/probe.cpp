@@ -49,22 +49,19 @@ constexpr ChildTask describing{
     "while it was loaded and described"};
 constexpr ChildTask running_trial{"the trial took longer than {:g} s and was stopped", "in the trial"};
 
-ChildResult run_probe(const std::vector<std::string>& question) {
+ChildResult run_probe(const std::vector<std::string>& question, std::chrono::milliseconds limit) {
   try {
-    return run_child(probe_program().program, question, probe_program().limit);
+    return run_child(probe_program().program, question, limit);
   } catch (const Error& error) {
     throw Error(ExitStatus::plugin, error.what() + std::string("; build or install the program again"));
   }
 }
 
-/// Steps 3 to 5: the child's JSON answer about `file`.
-nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question,
-                         const ChildTask& task = describing) {
-  const ProbeProgram& probe = probe_program();
-  const ChildResult child = run_probe(question);
+/// The JSON answer about `file` of a child that had this time limit.
+nlohmann::json answer_of(const ChildResult& child, const std::string& file, std::chrono::milliseconds limit,
+                         const ChildTask& task) {
   if (child.timed_out) {
-    refuse(file, fmt::format(fmt::runtime(task.took_too_long), std::chrono::duration<double>(probe.limit).count()),
-           child);
+    refuse(file, fmt::format(fmt::runtime(task.took_too_long), std::chrono::duration<double>(limit).count()), child);
   }
   if (child.signal != 0) {
     refuse(file,
@@ -87,6 +84,12 @@ nlohmann::json ask_child(const std::string& file, const std::vector<std::string>
     refuse(file, "its code terminated the probe with exit code " + std::to_string(child.exit_code), child);
   }
   return json;
+}
+
+/// Steps 3 to 5.
+nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question) {
+  const std::chrono::milliseconds limit = probe_program().limit;
+  return answer_of(run_probe(question, limit), file, limit, describing);
 }
 
 bool is_cached(const PluginAnswer& answer) { return !answer.mistake; }
@@ -145,12 +148,19 @@ std::string ask_layouts(const PluginSetting& adapter, const std::string& questio
   return nlohmann::json(answer_about<nlohmann::json::array_t>(adapter, "layouts", questions)).dump();
 }
 
-std::string try_in_child(const std::string& trial, const PluginSetting& plugin, const std::string& device) {
-  const nlohmann::json question{{"trial", trial}, {"plugin", plugin}, {"device", device}};
-  const auto answer =
-      ask_child(plugin.description.name,
-                {"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, running_trial);
-  return answer.at("report");
+nlohmann::json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count) {
+  const std::chrono::milliseconds limit = probe_program().limit, of_all = limit * (int64_t(count) + 1);
+  const nlohmann::json question{{"plugin", plugin}, {"device", device}, {"limit_ms", limit.count()}};
+  const ChildResult child =
+      run_probe({"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, of_all);
+  return answer_of(child, plugin.description.name, of_all, running_trial);
+}
+
+nlohmann::json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit,
+                              const std::function<int()>& trial) {
+  ChildRequest request;
+  request.code = trial;
+  return answer_of(run_child(request, limit), plugin, limit, running_trial);
 }
 
 std::vector<PluginDescription> probe_built_in() {

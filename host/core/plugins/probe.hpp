@@ -7,13 +7,15 @@
 //         5. Opens the library, creates one instance, queries its options and needs, prints JSON.
 //
 // Similarly, `wmtp-engine check SETTINGS` creates the plugin with an experiment's options (a wrapper with its inner
-// plugin), `layouts QUESTIONS` queries the parameters that an adapter adds to a model, and `try QUESTION` runs a trial.
-// If the child dies or exceeds the limit, the plugin is refused; the message names the signal or the limit.
+// plugin), and `layouts QUESTIONS` queries the parameters that an adapter adds to a model. If the child dies or exceeds
+// the limit, the plugin is refused; the message names the signal or the limit. `try QUESTION` runs the trials of
+// `plugins check`, each in a fork of the child that has the same limit.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -32,9 +34,13 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
 /// adapter fails.
 std::string ask_layouts(const PluginSetting& adapter, const std::string& questions);
 
-/// The output of one trial of a plugin (engine/plugin_check/try_plugin.hpp); not cached. Error(plugin) with the
-/// failure.
-std::string try_in_child(const std::string& trial, const PluginSetting& plugin, const std::string& device);
+/// The engine's answers to all `count` trials of a plugin (core/plugins/trials.hpp); not cached.
+nlohmann::json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count);
+
+/// [in the engine, while it has one thread] The answer of `trial`, which answers a probe in a fork of this process.
+/// Error(plugin) with the failure.
+nlohmann::json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit,
+                              const std::function<int()>& trial);
 
 /// Plugins linked into the engine (static build); empty in other builds. Not cached.
 std::vector<PluginDescription> probe_built_in();

@@ -291,8 +291,7 @@ void Assembly::go_on_with_other_ranks(int64_t saved_by) {
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,
                                                      const Stages& stages) {
-  const CpuOffload offload = experiment.parallel.cpu_offload;
-  if (offload != CpuOffload::none && session.device().is_cpu())
+  if (experiment.parallel.cpu_offload != CpuOffload::none && session.device().is_cpu())
     throw Error(ExitStatus::usage,
                 experiment.file.string() +
                     ": [parallel] found cpu_offload on the CPU, wanted false: everything is in host memory anyway; "
@@ -311,12 +310,7 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   request.options = group_options(experiment.parallel, session.device());
   request.positions = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, session.channels());
-  if (experiment.parallel.replicate_frozen && !freezes(*model))
-    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] replicate_frozen = true: adapter \"" +
-                                       experiment.adapter.plugin + "\" freezes no parameter; remove it");
-  if (offload == CpuOffload::all && !freezes(*model) && !experiment.reference.given && !experiment.value.given)
-    throw Error(ExitStatus::usage, experiment.file.string() +
-                                       ": [parallel] cpu_offload = \"all\": there are no frozen parameters; set true");
+  check_frozen_parameters(experiment, freezes(*model));
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
   if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {

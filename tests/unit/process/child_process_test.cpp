@@ -1,10 +1,14 @@
 #include "process/child_process.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
+#include <future>
+#include <thread>
 
 #include "base/error.hpp"
 
@@ -17,11 +21,11 @@ ChildResult shell(const std::string& script, std::chrono::milliseconds limit = 3
   return run_child("/bin/sh", {"-c", script}, limit);
 }
 
-std::string refusal(const ChildRequest& request) {
+std::string refusal(const ChildRequest& request, ExitStatus status = ExitStatus::storage) {
   try {
     ChildProcess child(request);
   } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::storage);
+    EXPECT_EQ(error.status(), status);
     return error.what();
   }
   return "";
@@ -63,6 +67,35 @@ TEST(RunChild, KillsTheGroupAtTheDeadlineAndAtTheLimitOfOutput) {
   const ChildResult loud = shell("cat /dev/zero");
   EXPECT_FALSE(loud.timed_out);
   EXPECT_EQ(loud.signal, SIGKILL);
+}
+
+TEST(RunChild, RunsCodeInACopyOfThisProcess) {
+  int value = 1;
+  ChildRequest request;
+  request.code = [&value] {
+    value = 2;
+    std::printf("%d\n", value);
+    std::fprintf(stderr, "%d\n", fcntl(STDERR_FILENO + 1, F_GETFD));
+    return 5;
+  };
+  const Pipe open = Pipe::open();  // the child must not have it
+  const ChildResult child = run_child(request, 30s);
+  EXPECT_EQ(child.output, "2\n");
+  EXPECT_EQ(child.messages, "-1\n");
+  EXPECT_EQ(child.exit_code, 5);
+  EXPECT_EQ(value, 1);
+  request.code = [] { return pause(); };
+  EXPECT_TRUE(run_child(request, 200ms).timed_out);
+}
+
+TEST(RunChild, RefusesToRunCodeWhileThisProcessHasOtherThreads) {
+  ChildRequest request;
+  request.code = [] { return 0; };
+  std::promise<void> end;
+  std::thread other([&] { end.get_future().wait(); });
+  EXPECT_EQ(refusal(request, ExitStatus::bug), "cannot fork: found 2 threads in this process, wanted 1");
+  end.set_value();
+  other.join();
 }
 
 TEST(RunChild, DoesNotWaitForProcessesThatTheChildLeaves) {
