@@ -1,4 +1,4 @@
-"""Two hosts: ranks that share a network but not a machine."""
+"""Several hosts: ranks that share a network but not a machine."""
 import os
 import re
 import signal
@@ -7,14 +7,20 @@ import time
 import pytest
 from experiment import experiment
 from host import children_of
-from hosts import ISOLATED, TwoHosts, ended
+from hosts import ISOLATED, Hosts, ended
 from launchers import free_port
 from paths import BUILD, TEST_PLUGINS
 
 
 @pytest.fixture(scope="module")
 def hosts():
-    with TwoHosts() as hosts:
+    with Hosts() as hosts:
+        yield hosts
+
+
+@pytest.fixture(scope="module")
+def three_hosts():
+    with Hosts(3) as hosts:
         yield hosts
 
 
@@ -25,16 +31,17 @@ def pytorchjob(hosts, rank, world, port):
 
 def start_job(hosts, place, world, *arguments, env_of=lambda rank: {}, own=(), **changes):
     file, port = place.write(**{"parallel__processes": world, **changes}), free_port()
-    return [hosts.start(rank * 2 // world, "run", file, *arguments, cwd=place.folder, own=own,
+    return [hosts.start(rank * len(hosts.names) // world, "run", file, *arguments, cwd=place.folder, own=own,
                         env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
 def start_on_nodes(hosts, place, *arguments, own=(), env=None, **changes):
     """Our launcher on each host, with two ranks each."""
-    file, port = place.write(**{"parallel__processes": 4, **changes}), free_port()
-    return [hosts.start(node, "run", file, "--nodes", 2, "--node-rank", node, "--rendezvous",
+    nodes = len(hosts.names)
+    file, port = place.write(**{"parallel__processes": 2 * nodes, **changes}), free_port()
+    return [hosts.start(node, "run", file, "--nodes", nodes, "--node-rank", node, "--rendezvous",
                         f"{hosts.addresses[0]}:{port}", *arguments, cwd=place.folder, env=env or {}, own=own)
-            for node in (0, 1)]
+            for node in range(nodes)]
 
 
 def stop_at_step(place, launchers, step, runs_before):
@@ -58,6 +65,14 @@ def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, plac
     assert place.log.losses() == wanted and len(wanted) == 3
 
 
+def test_one_rank_on_each_of_three_hosts_trains_bitwise_as_on_one_host(three_hosts, place):
+    place.run(parallel__processes=3, train__steps=3)
+    wanted = place.log.losses()
+    for code, text in map(ended, start_job(three_hosts, place, 3, train__steps=3)):
+        assert code == 0, text
+    assert place.log.losses() == wanted and len(wanted) == 3
+
+
 HYBRID_BY_HOST = {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": "host"}
 
 
@@ -66,6 +81,15 @@ def test_shard_groups_of_hosts_train_bitwise_as_groups_of_two_on_one_host(hosts,
     place.run(parallel__processes=4, **{**changes, "parallel__shard_group_size": 2})
     wanted = place.log.losses()
     for code, text in map(ended, start_job(hosts, place, 4, **changes)):
+        assert code == 0, text
+    assert place.log.losses() == wanted and len(wanted) == 3
+
+
+def test_our_launcher_on_each_of_three_hosts_trains_shard_groups_of_hosts_bitwise_as_on_one_host(three_hosts, place):
+    changes = {"parallel__processes": 6, "train__steps": 3, "train__batch_size": 1, **HYBRID_BY_HOST}
+    place.run(**{**changes, "parallel__shard_group_size": 2})
+    wanted = place.log.losses()
+    for code, text in map(ended, start_on_nodes(three_hosts, place, **changes)):
         assert code == 0, text
     assert place.log.losses() == wanted and len(wanted) == 3
 
