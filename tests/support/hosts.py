@@ -58,6 +58,11 @@ class Hosts:
         for name in (*self.names, self.switch):
             _ip("netns", "delete", name)
 
+    def set_link(self, host, state):
+        """"down" separates the host from the others, "up" joins it again."""
+        done = _ip("-n", self.switch, "link", "set", f"net{host}", state)
+        assert done.returncode == 0, done.stderr
+
     def bytes_received(self, host, interface):
         shown = _ip("-n", self.names[host], "-s", "-j", "link", "show", interface).stdout
         return json.loads(shown)[0]["stats64"]["rx"]["bytes"]
