@@ -2,7 +2,7 @@
 import shutil
 
 import pytest
-from hosts import TwoHosts, ended
+from hosts import Hosts, ended
 from paths import HOST
 from places import Place
 from slurm import Slurm
@@ -12,7 +12,7 @@ CHANGES = {"train__steps": 3, "train__batch_size": 1, "parallel__processes": 4}
 
 @pytest.fixture(scope="module")
 def hosts():
-    with TwoHosts() as hosts:
+    with Hosts() as hosts:
         yield hosts
 
 

@@ -1,20 +1,29 @@
-"""Two hosts: ranks that share a network but not a machine."""
+"""Several hosts: ranks that share a network but not a machine."""
 import os
 import re
 import signal
 import time
 
 import pytest
+from checkpoint import model_tensors
+from compare import assert_tensors_equal
 from experiment import experiment
 from host import children_of
-from hosts import ISOLATED, TwoHosts, ended
+from hosts import ISOLATED, Hosts, ended
 from launchers import free_port
 from paths import BUILD, TEST_PLUGINS
+from runlog import step_folders
 
 
 @pytest.fixture(scope="module")
 def hosts():
-    with TwoHosts() as hosts:
+    with Hosts() as hosts:
+        yield hosts
+
+
+@pytest.fixture(scope="module")
+def three_hosts():
+    with Hosts(3) as hosts:
         yield hosts
 
 
@@ -25,24 +34,29 @@ def pytorchjob(hosts, rank, world, port):
 
 def start_job(hosts, place, world, *arguments, env_of=lambda rank: {}, own=(), **changes):
     file, port = place.write(**{"parallel__processes": world, **changes}), free_port()
-    return [hosts.start(rank * 2 // world, "run", file, *arguments, cwd=place.folder, own=own,
+    return [hosts.start(rank * len(hosts.names) // world, "run", file, *arguments, cwd=place.folder, own=own,
                         env={**pytorchjob(hosts, rank, world, port), **env_of(rank)}) for rank in range(world)]
 
 
 def start_on_nodes(hosts, place, *arguments, own=(), env=None, **changes):
     """Our launcher on each host, with two ranks each."""
-    file, port = place.write(**{"parallel__processes": 4, **changes}), free_port()
-    return [hosts.start(node, "run", file, "--nodes", 2, "--node-rank", node, "--rendezvous",
+    nodes = len(hosts.names)
+    file, port = place.write(**{"parallel__processes": 2 * nodes, **changes}), free_port()
+    return [hosts.start(node, "run", file, "--nodes", nodes, "--node-rank", node, "--rendezvous",
                         f"{hosts.addresses[0]}:{port}", *arguments, cwd=place.folder, env=env or {}, own=own)
-            for node in (0, 1)]
+            for node in range(nodes)]
+
+
+def wait_until(launchers, happens):
+    end = time.monotonic() + 60
+    while not happens() and time.monotonic() < end:
+        assert launchers[1].poll() is None, ended(launchers[1])
+        time.sleep(0.02)
 
 
 def stop_at_step(place, launchers, step, runs_before):
     """Stops all ranks through the launcher of host 1."""
-    end = time.monotonic() + 60
-    while place.log.last_step(after=runs_before) < step and time.monotonic() < end:
-        assert launchers[1].poll() is None, ended(launchers[1])
-        time.sleep(0.02)
+    wait_until(launchers, lambda: place.log.last_step(after=runs_before) >= step)
     (launcher,) = children_of(launchers[1].pid)
     os.kill(launcher, signal.SIGTERM)
     for code, text in map(ended, launchers):
@@ -58,6 +72,14 @@ def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, plac
     assert place.log.losses() == wanted and len(wanted) == 3
 
 
+def test_one_rank_on_each_of_three_hosts_trains_bitwise_as_on_one_host(three_hosts, place):
+    place.run(parallel__processes=3, train__steps=3)
+    wanted = place.log.losses()
+    for code, text in map(ended, start_job(three_hosts, place, 3, train__steps=3)):
+        assert code == 0, text
+    assert place.log.losses() == wanted and len(wanted) == 3
+
+
 HYBRID_BY_HOST = {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": "host"}
 
 
@@ -66,6 +88,15 @@ def test_shard_groups_of_hosts_train_bitwise_as_groups_of_two_on_one_host(hosts,
     place.run(parallel__processes=4, **{**changes, "parallel__shard_group_size": 2})
     wanted = place.log.losses()
     for code, text in map(ended, start_job(hosts, place, 4, **changes)):
+        assert code == 0, text
+    assert place.log.losses() == wanted and len(wanted) == 3
+
+
+def test_our_launcher_on_each_of_three_hosts_trains_shard_groups_of_hosts_bitwise_as_on_one_host(three_hosts, place):
+    changes = {"parallel__processes": 6, "train__steps": 3, "train__batch_size": 1, **HYBRID_BY_HOST}
+    place.run(**{**changes, "parallel__shard_group_size": 2})
+    wanted = place.log.losses()
+    for code, text in map(ended, start_on_nodes(three_hosts, place, **changes)):
         assert code == 0, text
     assert place.log.losses() == wanted and len(wanted) == 3
 
@@ -113,6 +144,36 @@ def test_hosts_without_a_shared_file_system_keep_their_shards_and_resume_togethe
     place.run(**changes)
     whole = place.log.losses()
     assert min(resumed) > 1 and resumed == {step: loss for step, loss in whole.items() if step >= min(resumed)}
+
+
+def test_a_link_that_fails_during_training_ends_both_hosts_and_the_run_resumes_bitwise(hosts, place):
+    """Neither host is told; packets are lost, until collectives have waited for parallel.timeout_seconds."""
+    timeout, to_report = 6, 5
+    changes = {"train__steps": 60, "train__batch_size": 1, "checkpoint__every_steps": 5, "parallel__processes": 4,
+               "parallel__timeout_seconds": timeout}
+    place.tokens(windows=4 * 60)
+    place.run(**changes)
+    wanted, wanted_model = place.log.losses(), model_tensors(place.log.folder())
+    launchers = start_on_nodes(hosts, place, **changes)
+    wait_until(launchers, lambda: place.log.rows_after(1) and step_folders(place.log.folder()))
+    hosts.set_link(1, "down")
+    begun = time.monotonic()
+    try:
+        codes, texts = zip(*map(ended, launchers))
+    finally:
+        hosts.set_link(1, "up")
+    assert time.monotonic() - begun < timeout + to_report, texts
+    assert codes == (6, 6), texts
+    assert "ranks 2, 3 did not answer" in texts[0] and "rank 0, which serves the rendezvous, is gone" in texts[1], texts
+    lost = place.log.newest()
+    assert (lost["status"], lost["exit_code"]) == ("failed", 6)
+
+    for code, text in map(ended, start_on_nodes(hosts, place, "--resume", **changes)):
+        assert code == 0, text
+    resumed = place.log.losses()
+    assert place.log.newest()["parent_run"] == lost["id"] and min(resumed) % 5 == 1 and min(resumed) > 5
+    assert place.log.losses(lost["id"]) | resumed == wanted
+    assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)
 
 
 def test_a_rank_that_a_library_ends_with_exit_code_0_is_noticed_by_its_hosts_launcher(hosts, place):

@@ -1,5 +1,5 @@
-"""Simulated hosts: network namespaces of this machine, each with its own host name, joined by a veth pair. Ranks on
-different hosts share files and processors, but neither network nor process ids."""
+"""Simulated hosts: network namespaces of this machine, each with its own host name, joined by a bridge in a namespace of
+its own. Ranks on different hosts share files and processors, but neither network nor process ids."""
 import json
 import os
 import subprocess
@@ -17,25 +17,29 @@ def _ip(*arguments):
     return subprocess.run(["ip", *arguments], capture_output=True, text=True)
 
 
-class TwoHosts:
-    """addresses[h] is the address of host h; start() starts a rank there. A second network joins the interfaces "fast".
-    Host 1 also has "isolated", whose address no other host can reach, "bare" without an address, and "unused", which
-    is down."""
+class Hosts:
+    """addresses[h] is the address of host h, at its interface "net"; start() starts a rank there. A second network joins
+    the interfaces "fast". Host 1 also has "isolated", whose address no other host can reach, "bare" without an address,
+    and "unused", which is down."""
 
-    def __init__(self):
-        self.names = [f"wmtp-{os.getpid()}-{letter}" for letter in "ab"]
-        self.addresses = [f"{NETWORK}{number}" for number in (1, 2)]
-        self.fast_addresses = [f"{FAST_NETWORK}{number}" for number in (1, 2)]
+    def __init__(self, number=2):
+        self.names = [f"wmtp-{os.getpid()}-{number}-{host}" for host in range(number)]
+        self.switch = f"wmtp-{os.getpid()}-{number}-switch"
+        self.addresses = [f"{NETWORK}{host + 1}" for host in range(number)]
+        self.fast_addresses = [f"{FAST_NETWORK}{host + 1}" for host in range(number)]
 
     def __enter__(self):
-        ends = [f"wv{os.getpid()}{letter}" for letter in "ab"]
-        commands = [("netns", "add", name) for name in self.names]
-        for names, addresses in ((ends, self.addresses), (["fast"] * 2, self.fast_addresses)):
-            commands.append(("link", "add", names[0], "netns", self.names[0], "type", "veth",
-                             "peer", "name", names[1], "netns", self.names[1]))
-            for name, end, address in zip(self.names, names, addresses):
-                commands += [("-n", name, "addr", "add", f"{address}/24", "dev", end),
-                             ("-n", name, "link", "set", end, "up")]
+        commands = [("netns", "add", name) for name in (*self.names, self.switch)]
+        for network, addresses in (("net", self.addresses), ("fast", self.fast_addresses)):
+            commands += [("-n", self.switch, "link", "add", network, "type", "bridge"),
+                         ("-n", self.switch, "link", "set", network, "up")]
+            for host, (name, address) in enumerate(zip(self.names, addresses)):
+                port = f"{network}{host}"
+                commands += [("link", "add", network, "netns", name, "type", "veth", "peer", "name", port,
+                              "netns", self.switch),
+                             ("-n", self.switch, "link", "set", port, "master", network, "up"),
+                             ("-n", name, "addr", "add", f"{address}/24", "dev", network),
+                             ("-n", name, "link", "set", network, "up")]
         commands += [("-n", name, "link", "set", "lo", "up") for name in self.names]
         commands += [("-n", self.names[1], *words.split()) for words in (
             "link add isolated type veth peer name bare", "link set bare addrgenmode none",
@@ -45,29 +49,36 @@ class TwoHosts:
             done = _ip(*command)
             if done.returncode:
                 self.__exit__()
-                assert command[0] == "netns", f"ip {' '.join(command)}: {done.stderr}"
-                pytest.skip(f"this user may make no network namespaces: {done.stderr.strip()}")
+                may_be_missing = command[0] == "netns" or "bridge" in command
+                assert may_be_missing, f"ip {' '.join(command)}: {done.stderr}"
+                pytest.skip(f"this user may make no network namespaces, or no bridge: {done.stderr.strip()}")
         return self
 
     def __exit__(self, *_):
-        for name in self.names:
+        for name in (*self.names, self.switch):
             _ip("netns", "delete", name)
+
+    def set_link(self, host, state):
+        """"down" separates the host from the others, "up" joins it again."""
+        done = _ip("-n", self.switch, "link", "set", f"net{host}", state)
+        assert done.returncode == 0, done.stderr
 
     def bytes_received(self, host, interface):
         shown = _ip("-n", self.names[host], "-s", "-j", "link", "show", interface).stdout
         return json.loads(shown)[0]["stats64"]["rx"]["bytes"]
 
     def command(self, host, *command, cwd, own=()):
-        """The command on that host, named host-0 or host-1, without a view of processes outside. `own`: folders in
-        `cwd` that host 1 does not share with host 0; there, NAME is the folder NAME-1. Ends with all that it started."""
+        """The command on that host, named host-0, host-1 and so on, without a view of processes outside. `own`: folders in
+        `cwd` that a host does not share with host 0; on host 1, NAME is the folder NAME-1. Ends with all that it
+        started."""
         names = cwd / "hosts"  # the ranks of Slurm and Open MPI find each other by name
         names.write_text("127.0.0.1 localhost\n" +
                          "".join(f"{address} host-{number}\n" for number, address in enumerate(self.addresses)))
         shell = f'mount --bind {names} /etc/hosts && hostname host-{host} && exec "$0" "$@"'
         for name in own if host else ():
-            for folder in (cwd / name, cwd / f"{name}-1"):
+            for folder in (cwd / name, cwd / f"{name}-{host}"):
                 folder.mkdir(exist_ok=True)
-            shell = f"mount --bind {cwd / name}-1 {cwd / name} && {shell}"
+            shell = f"mount --bind {cwd / name}-{host} {cwd / name} && {shell}"
         inside = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", shell]
         return ["ip", "netns", "exec", self.names[host], *inside, *map(str, command)]
 
