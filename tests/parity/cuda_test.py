@@ -137,3 +137,11 @@ def test_two_devices_give_the_losses_of_one(finished, pipeline, strategy):
         "parallel__processes": 2, "train__batch_size": 2, "parallel__strategy": strategy,
         "parallel__activation_checkpointing": "full" if pipeline == "chained" else "none"})
     assert_losses_close(two.log.losses(), one.log.losses(), 1e-5)
+
+
+@pytest.mark.parametrize("pipeline", ["lora", "rho1"])
+def test_two_devices_that_divide_the_positions_give_the_losses_of_one(finished, pipeline):
+    skip_without(2)
+    one = finished(**CUDA | PIPELINES[pipeline])
+    two = finished(**CUDA | PIPELINES[pipeline] | {"parallel__processes": 2, "parallel__sequence": 2})
+    assert_losses_close(two.log.losses(), one.log.losses(), 1e-5)

@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(threads_of_block)
 }
 
 /// Philox blocks that contain elements `before` to `before` + `per_sequence` of a sequence.
-__host__ __device__ inline int64_t dropout_blocks(int64_t before, int64_t per_sequence) {
+constexpr int64_t dropout_blocks(int64_t before, int64_t per_sequence) {
   return (before + per_sequence + 3) / 4 - before / 4;
 }
 
