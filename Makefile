@@ -37,6 +37,7 @@ bench: build
 	$(PYTHON) tests/bench/own_bench.py
 	@cmake --build build --target reducer_bench
 	$(PYTHON) tests/bench/reducer_bench.py
+	$(PYTHON) tests/bench/links_bench.py
 	$(PYTHON) tests/bench/checkpoint_bench.py
 	$(PYTHON) tests/bench/files_bench.py
 	$(PYTHON) tests/bench/ui_bench.py

@@ -1,5 +1,6 @@
 // `plan FILE`: estimates an experiment without training: stages, parameters, memory on each rank, tokens, disk.
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -8,9 +9,11 @@
 #include "cli/command.hpp"
 #include "core/config/load.hpp"
 #include "core/config/sweep.hpp"
+#include "core/job/device_peak.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/job/stages.hpp"
 #include "core/plan/fit.hpp"
+#include "core/plan/measured_rate.hpp"
 #include "core/plan/plan_report.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/rendezvous/rank_environment.hpp"
@@ -23,9 +26,11 @@ struct Options {
   std::vector<std::string> overrides;
   int64_t nproc = 0;  ///< 0: not given
   int64_t nodes = 1;
-  int64_t gpus = 0;  ///< 0: not given
-  std::string on;    ///< name of hardware; "": not given
-  std::string fit;   ///< "80GiB"; "": not given
+  int64_t gpus = 0;    ///< 0: not given
+  std::string on;      ///< name of hardware; "": not given
+  std::string like;    ///< a run; "": not given
+  double network = 0;  ///< Gbit/s; 0: not given
+  std::string fit;     ///< "80GiB"; "": not given
   bool json = false;
 };
 
@@ -60,13 +65,43 @@ PlannedFit fit_into(const std::string& memory, const Experiment& experiment, con
                                      largest_part(one.peak) + "), more than --fit " + memory + "; " + advice);
 }
 
-PlannedCluster plan_cluster(const Options& options, const ExperimentPlan& plan) {
+/// Of Ethernet's bits, those that are left for data after the headers of Ethernet, IP and TCP, and acknowledgements.
+constexpr double share_of_data = 0.94;
+
+/// Error(usage) if options contradict each other.
+void check_options(const Options& options) {
+  const auto refuse = [](const std::string& text) { throw Error(ExitStatus::usage, text); };
+  const std::string hosts = counted(options.nodes, "host");
+  if (options.like.empty() && options.network > 0)
+    refuse("--network: found no --like, which names a run that shows the speed of a rank");
+  if (!options.like.empty() && options.nodes > 1 && options.network == 0)
+    refuse("--like: found " + hosts + " without --network, the speed of the links between them in Gbit/s");
+  if (options.nodes == 1 && options.network > 0)
+    refuse("--network: found " + hosts + ", which needs none; add --nodes");
+}
+
+PlannedCluster plan_cluster(const Options& options, const Experiment& experiment, const ExperimentPlan& plan,
+                            const std::optional<MeasuredRate>& like) {
   PlannedCluster cluster;
   cluster.hosts = options.nodes;
-  if (!options.on.empty()) cluster.hardware = &hardware_named(options.on);
+  std::optional<Rates> rates;
+  double peak = 0;
+  const Precision precision = experiment.parallel.precision;
+  if (!options.on.empty()) {
+    cluster.hardware = &hardware_named(options.on);
+    rates = rates_on(*cluster.hardware, precision);
+    peak = stated_peak(cluster.hardware->device, precision);
+  } else if (like) {
+    cluster.like = like;
+    cluster.gigabits = options.network;
+    constexpr double no_limit = std::numeric_limits<double>::infinity();
+    const double ranks = double(experiment.parallel.processes / options.nodes);
+    rates = Rates{like->operations, no_limit,
+                  options.nodes > 1 ? share_of_data * options.network * 1e9 / 8 / ranks : no_limit};
+  }
   if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
   if (!options.fit.empty()) cluster.memory = parsed_bytes(options.fit);
-  cluster.costs = step_costs(plan, cluster.hardware, cluster.memory);
+  cluster.costs = step_costs(plan, rates, peak, cluster.memory);
   if (cluster.memory) cluster.best = recommended(cluster.costs);
   return cluster;
 }
@@ -77,11 +112,13 @@ std::vector<std::string> overrides_of(const Options& options) {
   const int64_t ranks = options.gpus > 0 ? options.nodes * options.gpus : options.nproc;
   if (ranks > 0) overrides.push_back("parallel.processes=" + std::to_string(ranks));
   if (options.gpus > 0 || !options.on.empty()) overrides.emplace_back("parallel.device=cuda");
+  if (!options.like.empty()) overrides.emplace_back("parallel.device=cpu");
   return overrides;
 }
 
 int plan(const Options& options, const GlobalOptions& globals) {
   check_thread_count();
+  check_options(options);
   const Catalog catalog(globals.plugin_folders);
   const auto overrides = overrides_of(options);
   SourceTexts texts;
@@ -99,14 +136,17 @@ int plan(const Options& options, const GlobalOptions& globals) {
       check_inputs(one, processes_of(one, options.nproc), catalog, hashes, database);
   Machine machine = this_machine(experiment);
   machine.hosts = options.nodes;
+  std::optional<MeasuredRate> like;
+  if (!options.like.empty()) like = measured_rate(database, options.like, experiment.parallel.precision, catalog);
   const bool is_for_cluster = options.gpus > 0 || !options.on.empty();
-  const PlanReport report{experiment,
-                          plan,
-                          stages,
-                          read_sweep(options.file, overrides, texts).size(),
-                          is_for_cluster ? "" : misfit(ranks_here(experiment, plan, machine), machine),
-                          options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan)),
-                          is_for_cluster ? std::optional(plan_cluster(options, plan)) : std::nullopt};
+  const PlanReport report{
+      experiment,
+      plan,
+      stages,
+      read_sweep(options.file, overrides, texts).size(),
+      is_for_cluster ? "" : misfit(ranks_here(experiment, plan, machine), machine),
+      options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan)),
+      is_for_cluster || like ? std::optional(plan_cluster(options, experiment, plan, like)) : std::nullopt};
   if (options.json)
     print_json(std::cout, report);
   else
@@ -127,6 +167,7 @@ void add_plan(CommandLine& line) {
                "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
                "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
                "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
+               "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
                "  wmtp-host plan experiments/lora.toml --json\n",
                [options](const GlobalOptions& globals) { return plan(*options, globals); });
   plan_command.add_option("FILE", options->file, "experiment (TOML)")->required();
@@ -146,6 +187,16 @@ void add_plan(CommandLine& line) {
       ->excludes("--nproc");
   plan_command.add_option("--on", options->on, "compare the cost of a step on this hardware: h100, a100-80gb or h200")
       ->type_name("NAME");
+  plan_command
+      .add_option("--like", options->like,
+                  "compare the cost of a step on CPUs whose ranks compute as fast as those of this finished run (id or "
+                  "name), which ran on one host")
+      ->type_name("RUN")
+      ->excludes("--on")
+      ->excludes("--gpus");
+  plan_command.add_option("--network", options->network, "with --like: speed of the link of each host in Gbit/s")
+      ->type_name("GBIT")
+      ->check(CLI::PositiveNumber);
   plan_command.add_flag("--json", options->json, "print JSON, with every phase of every strategy");
 }
 

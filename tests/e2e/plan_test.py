@@ -1,9 +1,11 @@
 """`plan`: its estimate of an experiment, compared with the allocator's counts on every rank of a run; and plans of
 models too large for this machine."""
+import contextlib
 import json
 import os
 import re
 import shlex
+import sqlite3
 
 import pytest
 from checkpoint import model_tensors
@@ -315,7 +317,8 @@ def test_strategies_are_compared_on_given_hardware(place):
     assert by_strategy["hybrid_shard"]["network_bytes"] < by_strategy["full_shard"]["network_bytes"]
     for one in by_strategy.values():
         time = one["time"]
-        assert time["seconds"] == pytest.approx(max(time["computation"], time["overlapped"]) + time["exposed"])
+        both = time["computation"], time["communication"]
+        assert max(both) <= time["seconds"] < sum(both)
         assert 0 < time["mfu"] < 0.337, "the calibration is the bound"
     plan = planned(place, file, "--nodes", 8, "--gpus", 8, "--on", "h200", "--fit", "200GB")
     assert plan["cluster"]["recommended"] == "hybrid_shard" and "time" not in plan["cluster"]["strategies"][0]
@@ -324,6 +327,53 @@ def test_strategies_are_compared_on_given_hardware(place):
     assert "No times: h200 is not calibrated." in printed and "step s" not in printed
     bytes_only = place.host("plan", file, "--nodes", 8, "--gpus", 8).out
     assert "network GB" in bytes_only and "Recommended" not in bytes_only and "fits" not in bytes_only
+
+
+def with_steps_of(log, seconds):
+    """Replaces the measured times of the newest run's steps."""
+    with contextlib.closing(sqlite3.connect(log.database)) as database, database:
+        database.execute("UPDATE metric_values SET value = ? WHERE run_id = ? AND name_id = (SELECT id FROM metric_names "
+                         "WHERE name = 'perf/step_seconds')", (seconds, log.newest()["id"]))
+
+
+def test_seconds_follow_from_the_steps_of_a_run_and_the_speed_of_the_network(place):
+    place.tokens(windows=400)
+    place.run(train__steps=4, train__gradient_accumulation=2)
+    with_steps_of(place.log, 0.25)
+    file = place.write(train__steps=4, train__gradient_accumulation=2)
+
+    def times(*arguments):
+        cluster = planned(place, file, "--like", "trial", *arguments)["cluster"]
+        return {one["strategy"]: (one["time"], one["network_bytes"]) for one in cluster["strategies"]}
+
+    for time, network_bytes in times().values():
+        assert (time["seconds"], time["communication"], network_bytes) == (pytest.approx(0.25), 0, 0)
+    for time, _ in times("--set", "train.batch_size=6").values():
+        assert time["seconds"] == pytest.approx(0.75), "three times the work"
+    for time, _ in times("--nproc", 8).values():
+        assert time["seconds"] == pytest.approx(0.25), "ranks with as many cores as before"
+    slow = times("--nodes", 2, "--nproc", 4, "--network", 1e-5)
+    assert len(slow) == 5, "hybrid_shard by host, too"
+    for time, network_bytes in slow.values():
+        assert time["seconds"] == pytest.approx(network_bytes * 2 / (0.94 * 1e4 / 8), rel=1e-3)
+    for time, _ in times("--nodes", 2, "--nproc", 4, "--network", 1e5).values():
+        assert time["seconds"] == pytest.approx(0.25, rel=1e-3)
+    shown = place.host("plan", file, "--nodes", 2, "--like", 1, "--network", 2.5).out
+    assert "as in run 1 (trial, 2 ranks); 2.5 Gbit/s between hosts" in shown and "MFU" not in shown
+
+
+def test_a_run_that_shows_no_comparable_speed_is_refused(place):
+    file = place.write(**ONE_RANK, train__steps=2)
+    place.refuse_command(2, "1 host, which needs none", command=["plan", file, "--like", "1", "--network", "1"])
+    place.refuse_command(2, "--network: found no --like", command=["plan", file, "--nodes", "2", "--network", "1"])
+    place.refuse_command(2, "2 hosts without --network", command=["plan", file, "--nodes", "2", "--like", "1"])
+    place.refuse_command(2, "--on excludes --like", command=["plan", file, "--like", "1", "--on", "h100"])
+    place.host("run", file)
+    place.refuse_command(2, r"run 1 \(trial\) took 2 steps.* wanted at least 3", command=["plan", file, "--like", "trial"])
+    place.refuse_command(2, r"run 1 \(trial\) trained in fp32.* wanted bf16",
+                         command=["plan", file, "--like", "1", "--set", "parallel.precision=bf16"])
+    place.run(**ONE_RANK, train__steps=4, optimizer__lr=1e30, guard__max_in_a_row=1, wanted=5)
+    place.refuse_command(2, r"run 2 \(trial\) is failed, wanted a finished one", command=["plan", file, "--like", "2"])
 
 
 def test_unknown_hardware_and_contradicting_ranks_are_refused(place):

@@ -1,4 +1,5 @@
 """Several hosts: ranks that share a network but not a machine."""
+import json
 import os
 import re
 import signal
@@ -99,6 +100,21 @@ def test_our_launcher_on_each_of_three_hosts_trains_shard_groups_of_hosts_bitwis
     for code, text in map(ended, start_on_nodes(three_hosts, place, **changes)):
         assert code == 0, text
     assert place.log.losses() == wanted and len(wanted) == 3
+
+
+@pytest.mark.parametrize("strategy", [{"parallel__strategy": "full_shard"}, HYBRID_BY_HOST])
+def test_as_many_bytes_as_planned_enter_each_host(hosts, place, strategy):
+    def entered(steps):
+        before = hosts.bytes_received(1, "net")
+        for code, text in map(ended, start_job(hosts, place, 4, train__steps=steps, train__batch_size=1, **strategy)):
+            assert code == 0, text
+        return hosts.bytes_received(1, "net") - before
+
+    found = (entered(9) - entered(3)) / 6
+    plan = place.host("plan", "experiment.toml", "--nodes", 2, "--like", "trial", "--network", 1, "--json").out
+    wanted = next(2 * one["network_bytes"] for one in json.loads(plan)["cluster"]["strategies"]
+                  if one["strategy"] == strategy["parallel__strategy"])
+    assert wanted < found < 1.05 * wanted, "the rest is headers and the sums of the step"
 
 
 def test_shard_groups_of_hosts_with_different_numbers_of_ranks_are_refused_by_name(hosts, place):

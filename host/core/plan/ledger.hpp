@@ -1,8 +1,10 @@
 // Counts planned bytes like the allocator counts real ones: live bytes by category, and the peak of each phase. Also
-// counts a rank's work: floating-point operations and the bytes of its collectives.
+// counts a rank's work: floating-point operations and the bytes of its collectives, and its seconds if rates are known.
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -27,32 +29,38 @@ struct Traffic {
   }
 };
 
+/// What one rank does in a second.
+struct Rates {
+  double operations = 0;
+  double bus = 0, network = 0;  ///< bytes received; links that are infinitely fast take no time
+  double seconds(const Traffic& traffic) const { return std::max(traffic.bus / bus, traffic.network / network); }
+};
+
 /// The work of one rank.
 struct Work {
+  double seconds = 0;     ///< since the step began; 0 without rates
   double operations = 0;  ///< floating-point operations of matrix products and attention
   double extra = 0;       ///< those that perf/mfu does not count: repeated ones, and of frozen models
   Traffic traffic;
-  Traffic exposed;  ///< the part that no product overlaps with
   /// Adds `times` times what was done since `before`.
   void repeat(const Work& before, double times) {
     const auto add = [times](double& sum, double earlier) { sum += times * (sum - earlier); };
+    add(seconds, before.seconds);
     add(operations, before.operations);
     add(extra, before.extra);
     add(traffic.bus, before.traffic.bus);
     add(traffic.network, before.traffic.network);
-    add(exposed.bus, before.exposed.bus);
-    add(exposed.network, before.exposed.network);
   }
 };
 
 /// A collective between its start and its end.
 struct InFlight {
-  Traffic traffic;
-  double started_at = 0;  ///< operations done before
+  double ends_at = 0;  ///< in seconds since the step began; 0 without rates
 };
 
 class Ledger {
  public:
+  explicit Ledger(const std::optional<Rates>& rates = {}) : rates_(rates) {}
   void enter(const std::string& phase) {
     now_at_ = &phases_[phase];
     note();
@@ -65,13 +73,22 @@ class Ledger {
   const std::map<std::string, MemoryMoment>& phases() const { return phases_; }
   Offloaded& offloaded() { return offloaded_; }
   Work& work() { return work_; }
-  void compute(double operations) { work_.operations += operations; }
+  void compute(double operations) {
+    work_.operations += operations;
+    if (rates_) work_.seconds += operations / rates_->operations;
+  }
+  /// On each link, collectives follow one another.
   InFlight start(const Traffic& traffic) {
     work_.traffic += traffic;
-    return {traffic, work_.operations};
+    if (!rates_) return {};
+    const auto end = [this](double& free_at, double seconds) {
+      return seconds > 0 ? free_at = std::max(free_at, work_.seconds) + seconds : 0;
+    };
+    const double bus = end(bus_free_at_, traffic.bus / rates_->bus);
+    return {std::max(bus, end(network_free_at_, traffic.network / rates_->network))};
   }
   void finish(InFlight& collective) {
-    if (work_.operations == collective.started_at) work_.exposed += collective.traffic;
+    work_.seconds = std::max(work_.seconds, collective.ends_at);
     collective = {};
   }
 
@@ -84,6 +101,8 @@ class Ledger {
   MemoryMoment* now_at_ = &phases_["other"];
   Offloaded offloaded_;
   Work work_;
+  std::optional<Rates> rates_;
+  double bus_free_at_ = 0, network_free_at_ = 0;  ///< in seconds since the step began
 };
 
 /// Operations are extra during the lifetime of this object.

@@ -32,9 +32,16 @@ int64_t wide_of(Precision precision) { return precision == Precision::fp16 ? 8 :
 class StoredModel {
  public:
   StoredModel(Ledger& ledger, const PlannedModel& model, const MemoryQuestion& q) {
-    const StorageSizes sizes{model.strategy,         model.precision, q.ranks,
-                             model.shard_group_size, q.reduce,        q.background_saves,
-                             model.replicate_frozen, model.offload,   q.hosts};
+    const StorageSizes sizes{model.strategy,
+                             model.precision,
+                             q.ranks,
+                             model.shard_group_size,
+                             q.reduce,
+                             q.background_saves,
+                             model.replicate_frozen,
+                             model.offload,
+                             q.hosts,
+                             q.on_cuda};
     for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
     is_tied_ = model.shape.tie_word_embeddings && find(head_block_name(model.shape, 1));
   }
@@ -56,6 +63,7 @@ class Replay {
   explicit Replay(const MemoryQuestion& question)
       : q_(question),
         m_(question.policy.shape),
+        ledger_(question.rates),
         model_(ledger_, question.policy, question),
         here_(question.positions / question.sequence),
         N_(question.sequences * here_),

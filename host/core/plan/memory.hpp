@@ -3,7 +3,7 @@
 // step in memory.cpp, a block in block.cpp).
 //
 // Also counts the step's work: operations of matrix products and attention, as in engine/train/utilization.hpp, and those
-// repeated by activation checkpointing; bytes of gathers and reductions. Not counted: validation, saving.
+// repeated by activation checkpointing; bytes of gathers and reductions; with rates, seconds. Not counted: validation, saving.
 //
 // Counted, as by the allocator of a CPU rank: tensors by category, at the peak. Not counted: other memory of the
 // process (LibTorch's libraries, threads, Gloo's connections), memory cached by the allocator, tensors created by
@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct MemoryQuestion {
   Precision reduce = Precision::fp32;
   bool on_cuda = false;
   bool background_saves = false;  ///< checkpoints are written while training continues
+  std::optional<Rates> rates;     ///< counts seconds of the step, too
 };
 
 struct PlannedMemory {

@@ -33,10 +33,12 @@ Json to_json(const PlannedBatch& batch) {
 }
 
 Json to_json(const PlannedCluster& cluster) {
-  Json json{{"hosts", cluster.hosts},
-            {"on", cluster.hardware ? Json(cluster.hardware->name) : Json()},
-            {"recommended", cluster.best ? Json(to_string(cluster.best->variant->strategy)) : Json()},
-            {"strategies", Json::array()}};
+  Json json{
+      {"hosts", cluster.hosts},
+      {"on", cluster.hardware ? Json(cluster.hardware->name) : Json()},
+      {"like", cluster.like ? Json({{"run", cluster.like->run}, {"operations", cluster.like->operations}}) : Json()},
+      {"recommended", cluster.best ? Json(to_string(cluster.best->variant->strategy)) : Json()},
+      {"strategies", Json::array()}};
   for (const StepCost& cost : cluster.costs) {
     Json one{{"strategy", to_string(cost.variant->strategy)},
              {"bytes", cost.memory},
@@ -45,11 +47,10 @@ Json to_json(const PlannedCluster& cluster) {
              {"network_bytes", cost.traffic.network},
              {"operations", cost.variant->memory.work.operations}};
     if (cost.time)
-      one["time"] = {{"seconds", cost.time->seconds()},
+      one["time"] = {{"seconds", cost.time->seconds},
                      {"computation", cost.time->computation},
-                     {"overlapped", cost.time->overlapped},
-                     {"exposed", cost.time->exposed},
-                     {"mfu", cost.time->mfu}};
+                     {"communication", cost.time->communication},
+                     {"mfu", cost.time->mfu > 0 ? Json(cost.time->mfu) : Json()}};
     json["strategies"].push_back(one);
   }
   return json;
@@ -139,28 +140,35 @@ void print_times(std::ostream& out, const Hardware& hardware, const StepCost& wh
     out << "No times: " << hardware.name << " is not calibrated" << (hardware.products > 0 ? " in fp32.\n" : ".\n");
     return;
   }
-  const bool hides = whole.time->hides_communication();
+  const bool hides = whole.time->communication <= whole.time->computation;
   out << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over "
       << counted(whole.variant->question.ranks, "rank") << " computes for " << seconds_text(whole.time->computation)
-      << " and communicates for " << seconds_text(whole.time->overlapped) << " meanwhile"
-      << (whole.fits ? "" : ", but does not fit") << (hides ? "" : "; more tokens per rank and micro-batch hide more")
-      << ".\nTimes: products at " << rounded(100 * hardware.products) << "% of the peak, links of "
-      << shown(hardware.bus / 1e9) << " (bus) and " << shown(hardware.network / 1e9)
-      << " GB/s (network) per rank; see docs/plan.md.\n";
+      << " and communicates for " << seconds_text(whole.time->communication) << (whole.fits ? "" : ", but does not fit")
+      << (hides ? "" : "; more tokens per rank and micro-batch hide more") << ".\nTimes: products at "
+      << rounded(100 * hardware.products) << "% of the peak, links of " << shown(hardware.bus / 1e9) << " (bus) and "
+      << shown(hardware.network / 1e9) << " GB/s (network) per rank; see docs/plan.md.\n";
+}
+
+void print_measured_rates(std::ostream& out, const PlannedCluster& cluster) {
+  const MeasuredRate& like = *cluster.like;
+  out << "Times: " << printed("%.1f", like.operations / 1e9) << " GFLOP/s per rank, as in run " << like.run << " ("
+      << like.name << ", " << counted(like.ranks, "rank") << ")";
+  if (cluster.gigabits > 0)
+    out << "; " << shown(cluster.gigabits) << " Gbit/s between hosts, which the ranks of a host share";
+  out << "; see docs/plan.md.\n";
 }
 
 Table table_of(const PlannedCluster& cluster) {
   const bool has_times = cluster.costs.front().time.has_value();
   Table table{{"strategy", "GiB", "bus GB", "network GB"}, {}, false};
-  if (has_times) table.columns.insert(table.columns.end(), {"step s", "MFU %"});
+  if (has_times) table.columns.emplace_back("step s");
+  if (has_times && cluster.hardware) table.columns.emplace_back("MFU %");
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
     std::vector<nlohmann::json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
                                     rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
-    if (has_times) {
-      row.emplace_back(rounded(cost.time->seconds()));
-      row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
-    }
+    if (has_times) row.emplace_back(rounded(cost.time->seconds));
+    if (has_times && cluster.hardware) row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
     if (cluster.memory) row.emplace_back(cost.fits ? "yes" : "no");
     table.rows.push_back(std::move(row));
   }
@@ -176,6 +184,7 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster) {
   print_table(out, table_of(cluster), TableFormat::text);
   if (cluster.memory) print_recommendation(out, cluster);
   if (cluster.hardware) print_times(out, *cluster.hardware, whole);
+  if (cluster.like) print_measured_rates(out, cluster);
 }
 
 std::string checkpointing_text(double share) { return share == 0 ? "none" : share == 1 ? "full" : shown(share); }

@@ -9,6 +9,7 @@
 #include "core/job/stages.hpp"
 #include "core/plan/batch_fit.hpp"
 #include "core/plan/experiment_plan.hpp"
+#include "core/plan/measured_rate.hpp"
 #include "core/plan/step_cost.hpp"
 
 namespace wmtp {
@@ -24,6 +25,8 @@ struct PlannedFit {
 struct PlannedCluster {
   int64_t hosts = 1;
   const Hardware* hardware = nullptr;  ///< null: not given
+  std::optional<MeasuredRate> like;    ///< instead of hardware
+  double gigabits = 0;                 ///< per second between hosts, with `like`; 0: one host
   std::optional<int64_t> memory;       ///< of a rank, in bytes
   std::vector<StepCost> costs;
   const StepCost* best = nullptr;  ///< of `costs`; null if none fits

@@ -10,13 +10,9 @@ namespace {
 
 constexpr double nearly = 1.01;  // differences below the model's accuracy
 
-double seconds(const Traffic& traffic, const Hardware& hardware) {
-  return std::max(traffic.bus / hardware.bus, traffic.network / hardware.network);
-}
-
 /// What to minimize, most important first.
 std::array<double, 3> price(const StepCost& cost) {
-  if (cost.time) return {cost.time->seconds(), 0, double(cost.memory)};
+  if (cost.time) return {cost.time->seconds, 0, double(cost.memory)};
   return {cost.traffic.network, cost.traffic.bus, double(cost.memory)};
 }
 
@@ -29,27 +25,31 @@ bool is_cheaper(const StepCost& one, const StepCost& other) {
 
 }  // namespace
 
-std::optional<StepTime> step_time(const PlannedVariant& variant, const Hardware& hardware) {
-  const Precision precision = variant.question.policy.precision;
+std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
   if (hardware.products == 0 || precision == Precision::fp32) return std::nullopt;
-  const double peak = stated_peak(hardware.device, precision);
-  const Work& work = variant.memory.work;
+  return Rates{stated_peak(hardware.device, precision) * hardware.products, hardware.bus, hardware.network};
+}
+
+StepTime step_time(const PlannedVariant& variant, const Rates& rates, double peak) {
+  MemoryQuestion question = variant.question;
+  question.rates = rates;
+  const Work work = plan_memory(question).work;
   StepTime time;
-  time.computation = work.operations / (peak * hardware.products);
-  const Traffic overlapped{work.traffic.bus - work.exposed.bus, work.traffic.network - work.exposed.network};
-  time.overlapped = seconds(overlapped, hardware);
-  time.exposed = seconds(work.exposed, hardware);
-  time.mfu = (work.operations - work.extra) / (peak * time.seconds());
+  time.seconds = work.seconds;
+  time.computation = work.operations / rates.operations;
+  time.communication = rates.seconds(work.traffic);
+  if (peak > 0) time.mfu = (work.operations - work.extra) / (peak * time.seconds);
   return time;
 }
 
-std::vector<StepCost> step_costs(const ExperimentPlan& plan, const Hardware* hardware, std::optional<int64_t> memory) {
+std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::optional<Rates>& rates, double peak,
+                                 std::optional<int64_t> memory) {
   std::vector<StepCost> costs;
   for (const PlannedVariant& variant : plan.variants) {
     if (variant.adapter != plan.variants.front().adapter) continue;
-    const int64_t peak = highest(variant.memory.phases)->second.total;
-    costs.push_back({&variant, peak, variant.memory.work.traffic, !memory || peak <= *memory,
-                     hardware ? step_time(variant, *hardware) : std::nullopt});
+    const int64_t bytes = highest(variant.memory.phases)->second.total;
+    costs.push_back({&variant, bytes, variant.memory.work.traffic, !memory || bytes <= *memory,
+                     rates ? std::optional(step_time(variant, *rates, peak)) : std::nullopt});
   }
   return costs;
 }

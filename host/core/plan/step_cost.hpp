@@ -1,11 +1,7 @@
 // The cost of a step under each strategy on given hosts and hardware, from the work that its replay counts.
 //
-// Seconds are those of a simple model, which docs/plan.md explains:
-//
-//   computation     operations, repeated ones included, at the hardware's calibrated rate
-//   communication   bytes over each link at its rate; the slower link counts, because both work at the same time
-//   step            the larger of computation and the communication that products overlap with, plus the exposed
-//                   communication
+// Seconds are those of the replay with a rate for operations and one for each link, which docs/plan.md explains:
+// operations follow one another, and so do collectives; a step waits for a collective where the engine does.
 #pragma once
 
 #include <algorithm>
@@ -31,12 +27,13 @@ struct Hardware {
 /// Error(usage) for another name.
 const Hardware& hardware_named(const std::string& name);
 
+/// Calibrated rates of a device. nullopt without calibration, and in fp32, because all calibrations are in bf16.
+std::optional<Rates> rates_on(const Hardware& hardware, Precision precision);
+
 struct StepTime {
-  double computation = 0;
-  double overlapped = 0, exposed = 0;  ///< communication
-  double mfu = 0;                      ///< as perf/mfu: of the stated peak, without repeated operations
-  double seconds() const { return std::max(computation, overlapped) + exposed; }
-  bool hides_communication() const { return overlapped <= computation; }
+  double seconds = 0;
+  double computation = 0, communication = 0;  ///< of this time; they overlap
+  double mfu = 0;  ///< as perf/mfu: of the stated peak, without repeated operations; 0: unknown
 };
 
 struct StepCost {
@@ -47,11 +44,12 @@ struct StepCost {
   std::optional<StepTime> time;
 };
 
-/// nullopt without calibration, and in fp32, because all calibrations are in bf16.
-std::optional<StepTime> step_time(const PlannedVariant& variant, const Hardware& hardware);
+/// `peak`: operations per second for MFU; 0: unknown.
+StepTime step_time(const PlannedVariant& variant, const Rates& rates, double peak);
 
-/// Of the experiment's adapter under every strategy. `hardware`: nullptr if unknown. `memory`: bytes per rank, if known.
-std::vector<StepCost> step_costs(const ExperimentPlan& plan, const Hardware* hardware, std::optional<int64_t> memory);
+/// Of the experiment's adapter under every strategy. `memory`: bytes per rank, if known.
+std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::optional<Rates>& rates, double peak,
+                                 std::optional<int64_t> memory);
 
 /// Of those that fit, the one with the shortest step, or without times with the fewest bytes over the network, then over
 /// the bus; among nearly equal ones, the one with the least memory. Null if none fits.

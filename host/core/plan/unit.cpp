@@ -10,7 +10,8 @@ Traffic PlannedAxis::all_to_all(int64_t bytes) const {
 }
 
 Traffic PlannedAxis::all_gather(int64_t bytes) const {
-  const double network = double(bytes) * double(ranks - on_host) / double(on_host);
+  const int64_t entering = ranks == on_host ? 0 : on_cuda ? ranks - on_host : ranks - 1;
+  const double network = double(bytes) * double(entering) / double(on_host);
   return {double(bytes) * double(ranks - 1) - network, network};
 }
 
@@ -19,8 +20,8 @@ StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const Planne
       sizes_(sizes),
       trains_(trains),
       group_(ranks_in_row(sizes.strategy, sizes.shard_group_size, sizes.ranks)),
-      shard_axis_{group_, std::min(group_, sizes.ranks / sizes.hosts)},
-      replicate_axis_{sizes.ranks / group_, std::max<int64_t>(sizes.ranks / sizes.hosts / group_, 1)},
+      shard_axis_{group_, std::min(group_, sizes.ranks / sizes.hosts), sizes.on_cuda},
+      replicate_axis_{sizes.ranks / group_, std::max<int64_t>(sizes.ranks / sizes.hosts / group_, 1), sizes.on_cuda},
       element_(fp32 ? 4 : bytes_of(sizes.precision)),
       reduced_(bytes_of(sizes.reduce)),
       total_(round_up(group.elements, alignment * sizes.ranks)),

@@ -39,15 +39,18 @@ struct StorageSizes {
   bool replicate_frozen = false;
   CpuOffload offload = CpuOffload::none;
   int64_t hosts = 1;
+  bool on_cuda = false;
 };
 
 /// A group of ranks that communicate, `on_host` of them on each host.
 struct PlannedAxis {
   int64_t ranks = 1, on_host = 1;
+  bool on_cuda = true;
   /// Each rank sends one of equal parts of `bytes` to each other rank.
   Traffic all_to_all(int64_t bytes) const;
-  /// Each rank sends `bytes` to all others. The parts of other hosts enter a host once, divided among its ranks, and
-  /// then travel over its bus, like in the rings of NCCL.
+  /// Each rank sends `bytes` to all others. On GPUs, the parts of other hosts enter a host once, divided among its ranks,
+  /// and then travel over its bus, like in the rings of NCCL. In the one ring of Gloo, the parts of all other ranks enter
+  /// a host, those of its own ranks included; these are means over its ranks.
   Traffic all_gather(int64_t bytes) const;
 };
 

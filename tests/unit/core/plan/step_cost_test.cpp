@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
 #include "core/plan/small_question.hpp"
@@ -23,6 +25,14 @@ TEST(PlannedAxis, CountsBytesByLink) {
   EXPECT_EQ(both.all_to_all(3200).bus, 700);
   EXPECT_EQ(both.all_gather(100).network, 300) << "2,400 bytes enter a host once, over eight network cards";
   EXPECT_EQ(both.all_gather(100).bus, 2800);
+}
+
+TEST(PlannedAxis, OnTheCpuTheRingOfAllRanksEntersEachHostOnce) {
+  const PlannedAxis host{8, 8, false}, hosts{4, 1, false}, both{4, 2, false};
+  EXPECT_EQ(host.all_gather(100).network, 0);
+  EXPECT_EQ(hosts.all_gather(100).network, 300);
+  EXPECT_EQ(both.all_gather(100).network, 150) << "300 bytes enter a host of two ranks";
+  EXPECT_EQ(both.all_gather(100).bus, 150);
 }
 
 PlannedVariant variant(MemoryQuestion question, Strategy strategy, int64_t hosts, int64_t ranks_per_host) {
@@ -99,15 +109,48 @@ TEST(Work, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
   EXPECT_GT(work.extra, needed / 3);
 }
 
-TEST(Work, OnlyCommunicationWithoutAProductMeanwhileIsExposed) {
+TEST(StepTime, WaitsOnlyForCommunicationWithoutAProductMeanwhileIfLinksAreFast) {
   const MemoryQuestion question = test::small_question();
-  const Work work = variant(question, Strategy::full_shard, 1, 4).memory.work;
+  const PlannedVariant full_shard = variant(question, Strategy::full_shard, 1, 4);
+  const StepTime time = step_time(full_shard, {.operations = 1, .bus = 1e3, .network = 1}, 0);
+  EXPECT_EQ(time.computation, full_shard.memory.work.operations);
   const double block = bytes_of(question, 4, "layers.0"), table = bytes_of(question, 4, "output");
+  const double norm = bytes_of(question, 4, "norm");
   // Without one: the embedding and the trunk's first block in forward, the output and the first head, the trunk's last
   // block in backward; the last head's reduction, because those of the output and the norm follow at once; at the end
-  // those of the trunk's first block and of the embedding.
-  EXPECT_DOUBLE_EQ(work.exposed.bus, ((3 + 2) * block + (2 + 1) * table) * 3 / 4);
+  // those of the trunk's first block and of the embedding. The gather of the trunk's last block in backward also waits for
+  // the reductions of the output and the norm, which began before it.
+  EXPECT_NEAR(time.seconds - time.computation, ((3 + 2) * block + (2 + 1 + 1) * table + norm) * 3 / 4 / 1e3, 0.01);
   EXPECT_EQ(variant(question, Strategy::full_shard, 1, 1).memory.work.traffic.bus, 0);
+}
+
+TEST(StepTime, IsThatOfTheCommunicationIfLinksAreSlow) {
+  MemoryQuestion question = test::small_question();
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard, Strategy::hybrid_shard})
+    for (const int micro_batches : {1, 2, 7}) {
+      question.gradient_accumulation = micro_batches;
+      const PlannedVariant one = variant(question, strategy, 2, 2);
+      const StepTime time = step_time(one, {.operations = 1e15, .bus = 1e15, .network = 1}, 0);
+      EXPECT_DOUBLE_EQ(time.communication, one.memory.work.traffic.network);
+      EXPECT_NEAR(time.seconds / time.communication, 1, 1e-6) << to_string(strategy) << ", " << micro_batches;
+    }
+}
+
+TEST(StepTime, IsThatOfTheProductsIfLinksTakeNoTime) {
+  const double no_limit = std::numeric_limits<double>::infinity();
+  const PlannedVariant one = variant(test::small_question(), Strategy::full_shard, 2, 2);
+  const StepTime time = step_time(one, {.operations = 1e9, .bus = no_limit, .network = no_limit}, 2e9);
+  EXPECT_DOUBLE_EQ(time.seconds, one.memory.work.operations / 1e9);
+  EXPECT_DOUBLE_EQ(time.mfu, 0.5) << "nothing is repeated";
+}
+
+TEST(StepTime, LiesBetweenTheLargerPartAndTheSumOfBoth) {
+  for (const double network : {1e6, 1e7, 1e8}) {
+    const StepTime time = step_time(variant(test::small_question(), Strategy::full_shard, 2, 2),
+                                    {.operations = 1e9, .bus = 1e12, .network = network}, 0);
+    EXPECT_GT(time.seconds, std::max(time.computation, time.communication));
+    EXPECT_LT(time.seconds, time.computation + time.communication);
+  }
 }
 
 TEST(Work, AShardedOptimizerReducesOncePerStep) {
@@ -140,8 +183,8 @@ MemoryQuestion in_bf16(const ModelConfig& model, int64_t sequences, int64_t posi
 
 /// Per second and device.
 double tokens(const PlannedVariant& variant, const std::string& hardware) {
-  const StepTime time = *step_time(variant, hardware_named(hardware));
-  return double(variant.question.sequences * variant.question.positions) / time.seconds();
+  const StepTime time = step_time(variant, *rates_on(hardware_named(hardware), Precision::bf16), 0);
+  return double(variant.question.sequences * variant.question.positions) / time.seconds;
 }
 
 /// benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 8B, 2 x 8,192 tokens per GPU, selective checkpointing. The
@@ -153,22 +196,22 @@ TEST(StepTime, ScalesFrom8To128DevicesLikeTorchtitan) {
   EXPECT_NEAR(on_8 / 5762, 1, 0.01);
   EXPECT_NEAR(on_128 / 5605, 1, 0.1);
   EXPECT_NEAR(on_128 / on_8, 5605.0 / 5762, 0.02);
-  EXPECT_EQ(std::lround(on_128), 5586) << "docs/plan.md";
+  EXPECT_EQ(std::lround(on_128), 5506) << "docs/plan.md";
 }
 
 /// fms-fsdp, README.md: Llama 2 7B, hybrid sharding on 128 A100 in 16 hosts, 2 x 4,096 tokens per GPU. The figure is the
-/// calibration; a sum over hosts, which that trainer hides, is exposed here.
+/// calibration; our schedule waits for a part of the sums over hosts, which that trainer hides.
 TEST(StepTime, ReproducesTheCalibrationOfTheA100) {
   MemoryQuestion question = in_bf16(llama(4096, 32, 32, 11008, 32000), 2, 4096);
   question.reduce = Precision::bf16;
-  EXPECT_NEAR(tokens(variant(question, Strategy::hybrid_shard, 16, 8), "a100-80gb") / 3700, 0.9, 0.05);
+  EXPECT_NEAR(tokens(variant(question, Strategy::hybrid_shard, 16, 8), "a100-80gb") / 3700, 0.81, 0.01);
+  const double on_one_host = tokens(variant(question, Strategy::full_shard, 1, 8), "a100-80gb");
+  EXPECT_NEAR(on_one_host / 3700, 1, 0.01) << "with its communication hidden";
 }
 
 TEST(StepTime, IsUnknownWithoutCalibration) {
-  const PlannedVariant bf16 = variant(in_bf16(llama(512, 4, 4, 1024, 4096), 1, 512), Strategy::full_shard, 1, 8);
-  EXPECT_FALSE(step_time(bf16, hardware_named("h200")));
-  EXPECT_FALSE(step_time(variant(test::small_question(), Strategy::full_shard, 1, 8), hardware_named("h100")))
-      << "fp32";
+  EXPECT_FALSE(rates_on(hardware_named("h200"), Precision::bf16));
+  EXPECT_FALSE(rates_on(hardware_named("h100"), Precision::fp32));
   EXPECT_THROW(hardware_named("h101"), Error);
 }
 
@@ -188,7 +231,7 @@ TEST(Plan, SeventyBillionParametersFitOn64Devices) {
 
 StepCost cost(int64_t memory, double network, bool fits, std::optional<double> seconds = {}) {
   StepCost one{nullptr, memory, {0, network}, fits, {}};
-  if (seconds) one.time = StepTime{*seconds, 0, 0, 0};
+  if (seconds) one.time = StepTime{*seconds};
   return one;
 }
 

@@ -1,0 +1,64 @@
+#include "core/plan/measured_rate.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <vector>
+
+#include "base/error.hpp"
+#include "core/config/load.hpp"
+#include "core/plan/experiment_plan.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "io/scratch_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+[[noreturn]] void refuse(const LoggedRun& run, const std::string& why) {
+  throw Error(ExitStatus::usage, "--like: run " + std::to_string(run.id) + " (" + run.name + ") " + why);
+}
+
+/// Median.
+double seconds_of_step(const LogReader& log, const LoggedRun& run) {
+  std::vector<double> seconds;
+  for (const Row& row :
+       log.query("SELECT value FROM metrics WHERE run_id = ?1 AND name = 'perf/step_seconds' ORDER BY step", {run.id})
+           .rows)
+    seconds.push_back(row[0]);
+  const auto all = int64_t(seconds.size());
+  if (all <= uncounted_steps)
+    refuse(run, "took " + std::to_string(all) + " steps, of which the first " + std::to_string(uncounted_steps) +
+                    " do not count, wanted at least " + std::to_string(uncounted_steps + 1));
+  std::sort(seconds.begin() + uncounted_steps, seconds.end());
+  const size_t lower = size_t(uncounted_steps + all - 1) / 2, upper = size_t(uncounted_steps + all) / 2;
+  return (seconds[lower] + seconds[upper]) / 2;
+}
+
+double operations_of_step(const std::string& experiment_toml, const Catalog& catalog,
+                          const std::filesystem::path& cache) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "experiment.toml";
+  std::ofstream(file) << experiment_toml;
+  const Experiment as_logged = load_experiment(load_request(catalog, file, {}));
+  const Experiment experiment = with_ranks_of_a_host(as_logged, as_logged.parallel.processes);
+  return plan_experiment(experiment, catalog, cache).variants.front().memory.work.operations;
+}
+
+}  // namespace
+
+MeasuredRate measured_rate(const std::filesystem::path& database, const std::string& run, Precision precision,
+                           const Catalog& catalog) {
+  const LogReader log(database);
+  const LoggedRun found = log.run(log.resolve_run(run));
+  const Row row =
+      log.query("SELECT device, precision, world_size, resolved_toml FROM runs WHERE id = ?1", {found.id}).rows.at(0);
+  if (found.status != "finished") refuse(found, "is " + found.status + ", wanted a finished one");
+  if (row[0] != "cpu")
+    refuse(found, "used " + row[0].get<std::string>() + ", wanted one on the CPU; for GPUs, use --on");
+  if (row[1] != to_string(precision))
+    refuse(found,
+           "trained in " + row[1].get<std::string>() + ", wanted " + to_string(precision) + " as in this experiment");
+  const double operations = operations_of_step(row[3], catalog, database.parent_path() / "cache");
+  return {found.id, found.name, row[2], operations / seconds_of_step(log, found)};
+}
+
+}  // namespace wmtp
