@@ -9,6 +9,7 @@
 #include "core/config/load.hpp"
 #include "core/config/sweep.hpp"
 #include "core/job/input_checks.hpp"
+#include "core/job/job_request.hpp"
 #include "core/job/stages.hpp"
 #include "core/plan/fit.hpp"
 #include "core/plan/plan_report.hpp"
