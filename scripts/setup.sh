@@ -12,12 +12,14 @@ cd "$(dirname "$0")/.."
 packages=(
   make g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libtomlplusplus-dev libspdlog-dev libfmt-dev libboost-dev libboost-filesystem-dev libsqlite3-dev libcli11-dev
-  nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libutf8proc-dev libssl-dev libgloo-dev libgtest-dev libgmock-dev
+  nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libutf8proc-dev libssl-dev
+  zlib1g-dev libzstd-dev libgloo-dev libgtest-dev libgmock-dev
   libcpp-httplib-dev libjs-dygraphs  # for the page of `wmtp-host ui`
   chromium                           # for the tests of that page: 122 MB download, 415 MB installed
   zsh fish                           # for the tests of `wmtp-host completion`
   iproute2                           # for tests of several hosts, which use network namespaces
   openmpi-bin                        # for the test of mpirun
+  zstd                               # for the tests of packed data
   sqlite3 python3 python3-venv
   python3.11 libpython3.11-testsuite  # the default experiments train on their sources
 )

@@ -26,29 +26,44 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return table[a.size()][b.size()];
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
+std::string digits_of(std::string_view text) {
+  std::string digits;
+  for (const char c : text)
+    if ('0' <= c && c <= '9') digits += c;
+  return digits;
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  const size_t limit = name.size() <= 3 ? 1 : name.size() <= 8 ? 2 : 3;
+  // A second wrong letter of five is another word.
+  const size_t limit = name.size() <= 5 ? 1 : name.size() <= 8 ? 2 : 3;
+  const std::string wanted = in_lower_case(name), number = digits_of(name);
   size_t best = limit + 1;
-  std::string nearest;
+  std::string nearest, longer_name;
   for (const std::string& candidate : candidates) {
+    const std::string other = in_lower_case(candidate), its_number = digits_of(candidate);
+    if (!number.empty() && !its_number.empty() && number != its_number) continue;
+    // "warmup" for "warmup_steps" is not a typo, but more likely than a candidate with two typos.
+    const bool begins = other.starts_with(wanted) || wanted.starts_with(other);
+    if (longer_name.empty() && std::min(name.size(), candidate.size()) >= 3 && begins) longer_name = candidate;
     const size_t longer = std::max(candidate.size(), name.size());
     if (longer - std::min(candidate.size(), name.size()) > limit) continue;
     // One letter is a large part of a short word: "gpu" is not a typo for "cpu", but "rl" is one for "lr".
-    if (name.size() <= 3 && !name.empty() && candidate.find(name.front()) == candidate.npos) continue;
-    const size_t distance = edit_distance(name, candidate);
+    if (name.size() <= 3 && !name.empty() && other.find(wanted.front()) == other.npos) continue;
+    const size_t distance = edit_distance(wanted, other);
     if (distance < best && distance < longer) {
       best = distance;
       nearest = candidate;
     }
   }
-  if (best <= 1 || name.size() < 3) return nearest;
-  // "warmup" for "warmup_steps" is not a typo, but more likely than a candidate with two typos.
-  for (const std::string& candidate : candidates) {
-    if (candidate.size() >= 3 && (candidate.starts_with(name) || name.starts_with(candidate))) return candidate;
-  }
-  return nearest;
+  return best <= 1 || longer_name.empty() ? nearest : longer_name;
 }
 
 size_t shown_length(std::string_view text) {

@@ -11,6 +11,7 @@
 #include "core/config/sweep.hpp"
 #include "core/job/device_peak.hpp"
 #include "core/job/input_checks.hpp"
+#include "core/job/job_request.hpp"
 #include "core/job/stages.hpp"
 #include "core/plan/fit.hpp"
 #include "core/plan/measured_rate.hpp"

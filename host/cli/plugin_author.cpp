@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/experiment/experiment.hpp"
+#include "core/job/job_request.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/plugins/probe.hpp"
 #include "core/plugins/scaffold.hpp"

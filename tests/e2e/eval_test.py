@@ -119,7 +119,7 @@ def test_mistakes_are_reported_before_anything_runs(place, suite):
     good = samples(place, [("t/0", RIGHT), ("t/1", RIGHT)])
     refuse = place.refuse_command
     call = ["eval", "--suite", suite, "--samples"]
-    refuse(4, "line 1", 'did you mean "t/0"?', command=[*call, samples(place, [("t/7", "")], "other.jsonl")])
+    refuse(4, "line 1", 'did you mean "t/0"?', command=[*call, samples(place, [("t0", "")], "other.jsonl")])
     refuse(4, "1 of 2 problems have no sample", "t/1", command=[*call, samples(place, [("t/0", "")], "few.jsonl")])
     refuse(2, "t/0 has 1", command=[*call, good, "-k", "5"])
     refuse(2, "no-such-python", "--python", command=[*call, good, "--python", "no-such-python"])

@@ -490,6 +490,6 @@ def test_a_report_replaces_a_file_only_with_force_and_then_completely(log, tmp_p
     assert (tmp_path / "x.html").read_text() == first
     run_host("report", "baseline", "-o", "x.html", "--db", "wmtp.db", "--force", cwd=tmp_path)
     assert (tmp_path / "x.html").read_text() != first
-    assert "did you mean \"rho1\"" in run_host("report", "rho2", "-o", "y.html", "--db", "wmtp.db", cwd=tmp_path, wanted=2).err
+    assert "did you mean \"rho1\"" in run_host("report", "roh1", "-o", "y.html", "--db", "wmtp.db", cwd=tmp_path, wanted=2).err
     run_host("report", "rho1", "-o", "absent/y.html", "--db", "wmtp.db", cwd=tmp_path, wanted=7)
     assert not [file for file in tmp_path.iterdir() if "tmp" in file.name or file.name == "y.html"]

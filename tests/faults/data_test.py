@@ -67,17 +67,29 @@ def test_a_device_or_a_pipe_is_refused_at_once(place, kind):
 
 def test_packed_and_columnar_files_are_refused_as_text_and_as_ids(place):
     (place.folder / "good.txt").write_text("a sound text\n" * 1000)
-    (place.folder / "corpus.txt").write_bytes(gzip.compress(b"text" * 1000))
-    place.refuse(4, r"corpus\.txt: found a gzip file", r"gunzip -k \S*corpus\.txt", data=TEXT, model__vocab_size=None)
+    (place.folder / "packed.bin").write_bytes(gzip.compress(b"text" * 1000))
+    place.refuse(4, r"packed\.bin: found a gzip file", r"gunzip -k \S*packed\.bin", data__file="packed.bin")
     (place.folder / "corpus.txt").write_bytes(b"PAR1" + bytes(1000))
     place.refuse(4, r"corpus\.txt: found a Parquet file", data=TEXT | {"files": ["good.txt"]}, model__vocab_size=None,
                  validation={"files": ["corpus.txt"]}, **ONE_RANK)
-    (place.folder / "corpus.txt").write_text('{"text": "x"}\n' * 1000)
+    (place.folder / "corpus.txt").write_text('{"content": "x"}\n' * 1000)
     tokenizer = {"kind": "bpe", "files": ["corpus.txt"], "vocab_size": 300}
     place.refuse(4, r"corpus\.txt: found JSON lines", 'kind = "records"', model__vocab_size=None, **ONE_RANK,
                  data=TEXT | {"files": ["good.txt"], "tokenizer": tokenizer})
     np.save(place.folder / "tokens.npy", np.fromfile(place.folder / "tokens.bin", "<u2"))
     place.refuse(4, r"tokens\.npy: found a numpy file", r"numpy\.load", data__file="tokens.npy")
+
+
+def test_a_truncated_packed_text_is_refused(place):
+    packed = gzip.compress(b"".join(b"line %d\n" % i for i in range(1000)))
+    (place.folder / "corpus.txt").write_bytes(packed[:-10])
+    place.refuse(4, r"corpus\.txt: found a truncated gzip file: its [\d,]+ bytes end in the middle", "gzip -t",
+                 data=TEXT, model__vocab_size=None)
+
+
+def test_a_line_of_json_without_text_is_reported_with_its_number(place):
+    (place.folder / "corpus.txt").write_text('{"text": "x"}\n' * 1000 + '{"txt": "y"}\n')
+    place.refuse(4, r"corpus\.txt: line 1001: text: missing, wanted a string", data=TEXT, model__vocab_size=None)
 
 
 def test_a_corpus_of_empty_files_is_refused(place):

@@ -231,6 +231,24 @@ def test_a_hugging_face_folder_is_read_as_it_is_imported(place, case, dtype, ran
         assert abs(found_losses[1] - losses[1]) <= 1e-6 * losses[1]
 
 
+@pytest.mark.parametrize("case", ["llama3", "qwen2-tied"])
+def test_a_folder_of_weights_states_the_shape_of_the_model(place, case):
+    """Of a Hugging Face model, of an imported one, and of a run that began with it."""
+    random_llama(**THEIRS[case]).save_pretrained(place.folder / "theirs")
+    many = imported(place, "theirs", "many", "--future-tokens", 3)
+    wanted, losses = run_from(place, "theirs", many | {"new_heads": "copy"}, **ONE)
+    hash_of = lambda: place.log.newest("trial")["config_hash"]  # noqa: E731
+    given = hash_of()
+    place.run(model={"weights": "theirs", "future_tokens": 3, "new_heads": "copy"}, train__steps=3, **ONE)
+    assert hash_of() == given and place.log.losses() == losses
+    assert_tensors_equal(model_tensors(place.log.folder()), wanted)
+    for weights in ("many", str(place.log.folder() / "model")):
+        place.run(model={"weights": weights}, train__steps=1, **ONE)
+        assert model_tensors(place.log.folder()).keys() == wanted.keys()
+    place.refuse(2, r"\[model\] lacks dim, layers and heads", "only a folder of weights", model={"weights": "run:trial"})
+    place.refuse(4, "there is no .*absent", model={"weights": "absent"})
+
+
 @pytest.mark.parametrize("how", ["copy", "new"])
 def test_heads_that_the_weights_lack_are_initialized_as_new_heads_says(place, how):
     """And the adapter `heads` trains only them."""
@@ -274,17 +292,20 @@ def test_new_chained_heads_are_copies_of_the_last_block_behind_new_projections(p
         assert still[f"extra_heads.{head}.hnorm.weight"].eq(1).all()
     weights = str(place.log.folder() / "model")
     place.refuse(4, r"extra_heads.0.eh_proj.weight. is not part of the model; check \[model\] future_heads",
-                 **{f"model__{key}": value for key, value in (many | {"weights": weights}).items()})
+                 **{f"model__{key}": value
+                    for key, value in (many | {"weights": weights, "future_heads": "parallel"}).items()})
 
 
 def test_differences_from_a_hugging_face_config_are_reported(place):
     random_llama(**THEIRS["llama3"]).save_pretrained(place.folder / "theirs")
     table = imported(place, "theirs", "ours")
     keys = {f"model__{key}": value for key, value in (table | {"weights": "theirs"}).items()}
-    place.refuse(4, r"4 heads and 2 kv_heads, \[model\] has 2 and 1", **keys | {"model__heads": 2, "model__kv_heads": 1})
+    place.refuse(2, 'found heads 2, wanted 4 as in the weights "theirs"', "found kv_heads 1, wanted 2", "remove the key",
+                 **keys | {"model__heads": 2, "model__kv_heads": 1})
     place.refuse(2, "new_heads has no effect without weights", **keys | {"model__new_heads": "copy", "model__weights": None})
     for weights in ("theirs", "ours"):
-        ended = place.run(**keys | {"model__rope_scaling": None, "model__weights": weights}, **ONE, train__steps=1)
+        unscaled = {"model__rope_scaling": {"rope_type": "default"}, "model__weights": weights}
+        ended = place.run(**keys | unscaled, **ONE, train__steps=1)
         assert ended.err.count('rope_scaling is {"factor":4.0') == 1 and "there and null here" in ended.err, ended
         assert "rope_theta is" not in ended.err
     change_config(place, sliding_window=4096)

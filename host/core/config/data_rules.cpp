@@ -109,16 +109,18 @@ class DataRules : RuleChecker {
     }
     if (!bound_.good({"model", "model.vocab_size"})) return;
     if (has_tokenizer(e_.data) && t.kind == "file") {
-      if (!bound_.has("model.vocab_size"))
+      if (e_.model.vocab_size == 0)
         refuse("model.vocab_size", "[model] lacks vocab_size, which a tokenizer of kind \"file\" requires",
                "set the size of the weights' vocabulary, at least the number of the tokenizer's ids");
     } else if (has_tokenizer(e_.data) && e_.model.vocab_size != t.vocab_size) {
       refuse("model.vocab_size",
              "found vocab_size " + number(e_.model.vocab_size) + ", wanted " + number(t.vocab_size) +
                  ", the size of the tokenizer",
-             "remove the key: its default is the size of the tokenizer");
+             bound_.has("model.vocab_size") ? "remove the key: its default is the size of the tokenizer"
+                                            : "the weights state it: set [data.tokenizer] kind = \"file\" and file to "
+                                              "their own tokenizer");
     }
-    if (!has_tokenizer(e_.data) && !bound_.has("model.vocab_size")) {
+    if (!has_tokenizer(e_.data) && e_.model.vocab_size == 0) {
       refuse("model.vocab_size", "[model] lacks vocab_size, which data of kind " + quote(e_.data.kind) + " requires");
     }
   }

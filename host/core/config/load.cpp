@@ -16,7 +16,10 @@ using Chain = std::vector<std::filesystem::path>;  ///< files from the first exp
 class Loader {
  public:
   Loader(const LoadRequest& request, SourceTexts& texts)
-      : describe_(request.describe_plugin), check_(request.check_plugin), texts_(texts) {}
+      : describe_(request.describe_plugin),
+        check_(request.check_plugin),
+        shape_of_weights_(request.shape_of_weights),
+        texts_(texts) {}
 
   struct Loaded {
     Experiment experiment;
@@ -40,6 +43,7 @@ class Loader {
     e.source = text;
     e.name += request.name_suffix;
     const auto needs = bind_plugins(*document, describe_, check_, bound, diagnostics_);
+    take_shape_of_weights(bound);
     resolve_defaults(bound);
     check_rules(bound, needs, diagnostics_);
     hold_out(e, request);
@@ -50,6 +54,23 @@ class Loader {
   Diagnostics& diagnostics() { return diagnostics_; }
 
  private:
+  void take_shape_of_weights(Bound& bound) {
+    const ModelConfig& model = bound.experiment.model;
+    if (!bound.has("model.weights")) return;
+    std::optional<ModelConfig> shape;
+    const bool has_weights = !model.weights.empty() && model.experiment.empty();
+    try {
+      if (has_weights && shape_of_weights_) shape = shape_of_weights_(bound.experiment);
+    } catch (const Error&) {
+      // With a shape of its own the experiment is complete, and the checks of its inputs report the error.
+      if (!bound.has("model.dim") || !bound.has("model.layers") || !bound.has("model.heads")) {
+        diagnostics_.raise();
+        throw;
+      }
+    }
+    fill_shape(bound, shape, diagnostics_);
+  }
+
   /// Text is held out by file or by the end of each file; records by problem, because other files may contain the same
   /// problems.
   static void hold_out(Experiment& e, const LoadRequest& request) {
@@ -122,6 +143,7 @@ class Loader {
 
   const DescribePlugin& describe_;
   const CheckPlugin& check_;
+  const ShapeOfWeights& shape_of_weights_;
   SourceTexts& texts_;
   Diagnostics diagnostics_;
 };

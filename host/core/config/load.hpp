@@ -4,12 +4,14 @@
 // 2. Each `--set a.b=value` is parsed as TOML and applied to the file's tables.
 // 3. The schema (core/experiment) binds keys to the Experiment: unknown and missing keys, types, ranges, NaN.
 // 4. Plugin options are checked by the schemas that the plugins declare, then by the plugins (plugin_options.cpp).
-// 5. Rules across keys (rules.cpp, data_rules.cpp), some of which depend on what the pipeline needs (step 4).
-// 6. The stages named by the experiment are loaded the same way and compared with it (stage_rules.cpp).
+// 5. Keys of [model] that are not given are taken from the folder of its weights (weights_shape.cpp).
+// 6. Rules across keys (rules.cpp, data_rules.cpp), some of which depend on what the pipeline needs (step 4).
+// 7. The stages named by the experiment are loaded the same way and compared with it (stage_rules.cpp).
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ using DescribePlugin = std::function<PluginDescription(const std::string& kind, 
 /// plugin fails. Not called if the description already contains the answer, or after errors in the options.
 using CheckPlugin = std::function<PluginAnswer(const PluginSetting& plugin, const PluginSetting* inner)>;
 
+/// The shape that the folder of [model] weights states, with its number of heads; what it leaves open is 0. nullopt if
+/// the weights are no such folder. Error(data) if it cannot be used.
+using ShapeOfWeights = std::function<std::optional<ModelConfig>(const Experiment& experiment)>;
+
 struct LoadRequest {
   std::filesystem::path file;
   std::vector<std::string> overrides;  ///< "a.b=value"
@@ -36,6 +42,7 @@ struct LoadRequest {
   double hold_out_share = 0;       ///< stages: last share of each text file held out by a parent
   SourceTexts* texts = nullptr;    ///< source of files; nullptr: the file system
   std::string name_suffix = {};    ///< appended to the name, for members of a sweep
+  ShapeOfWeights shape_of_weights = {};
 };
 
 /// Error(usage) that lists all errors, each as

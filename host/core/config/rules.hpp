@@ -16,6 +16,11 @@ namespace wmtp {
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
                                         Bound& bound, Diagnostics& diagnostics);
 
+/// Fills the keys of [model] that are not given from `shape`, which the folder of its weights states. Adds an error for
+/// each given key that the weights contradict: the keys that determine the tensors. Positions and norms may differ.
+/// Without `shape`, adds an error unless dim, layers and heads are given. (weights_shape.cpp)
+void fill_shape(Bound& bound, const std::optional<ModelConfig>& shape, Diagnostics& diagnostics);
+
 /// Fills defaults that depend on other keys (kv_heads, ffn_dim, vocab_size, max_sequence_length, the tokenizer's size,
 /// the shapes of [reference.model] and [value.model]). Values unknown because of an error remain zero.
 void resolve_defaults(Bound& bound);

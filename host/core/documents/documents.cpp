@@ -1,14 +1,13 @@
 #include "core/documents/documents.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
+#include <limits>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "core/documents/text_stream.hpp"
 
 namespace wmtp {
 namespace {
@@ -17,33 +16,39 @@ namespace fs = std::filesystem;
 
 constexpr size_t piece_bytes = 1 << 20;
 
-/// Splits a text that arrives in pieces at its separators, which may cross pieces.
+/// Splits a text that arrives in pieces at its separators, which may cross pieces. Without a separator the text is one
+/// document.
 class DocumentFinder {
  public:
-  explicit DocumentFinder(const std::string& separator) : separator_(separator) {}
+  /// Adds the documents to `found`. `offset`: of the text in its file.
+  DocumentFinder(const std::string& separator, int64_t offset, std::vector<TextRange>& found)
+      : separator_(separator), offset_(offset), begin_(offset), found_(found) {}
 
   void take(std::string_view piece) {
     text_ += piece;
     size_t next = 0;
-    for (size_t at; (at = text_.find(separator_, next)) != std::string::npos; next = at + separator_.size()) {
+    for (size_t at; (at = next_separator(next)) != std::string::npos; next = at + separator_.size()) {
       look_at(next, at);
       end_document(at);
       begin_ = offset_ + static_cast<int64_t>(at + separator_.size());
     }
     // The rest may be the start of a separator.
-    const size_t done = text_.size() - std::min(text_.size() - next, separator_.size() - 1);
+    const size_t open_end = separator_.empty() ? 0 : separator_.size() - 1;
+    const size_t done = text_.size() - std::min(text_.size() - next, open_end);
     look_at(next, done);
     offset_ += static_cast<int64_t>(done);
     text_.erase(0, done);
   }
 
-  std::vector<TextRange> finish() {
+  void finish() {
     look_at(0, text_.size());
     end_document(text_.size());
-    return std::move(found_);
   }
 
  private:
+  size_t next_separator(size_t from) const {
+    return separator_.empty() ? std::string::npos : text_.find(separator_, from);
+  }
   void look_at(size_t begin, size_t end) { blank_ = blank_ && text_.find_first_not_of(" \t\n\v\f\r", begin) >= end; }
   void end_document(size_t at) {
     if (!blank_) found_.push_back({begin_, offset_ + static_cast<int64_t>(at)});
@@ -51,43 +56,45 @@ class DocumentFinder {
   }
 
   const std::string& separator_;
-  std::string text_;    ///< the part of the file that is in memory
-  int64_t offset_ = 0;  ///< of text_ in the file
-  int64_t begin_ = 0;   ///< start of the current document in the file
-  bool blank_ = true;   ///< whether the current document is blank so far
-  std::vector<TextRange> found_;
+  std::string text_;   ///< the part of the text that is in memory
+  int64_t offset_;     ///< of text_
+  int64_t begin_;      ///< of the current document
+  bool blank_ = true;  ///< whether the current document is blank so far
+  std::vector<TextRange>& found_;
 };
 
 std::vector<TextRange> documents_of(const fs::path& file, const std::string& separator) {
-  if (separator.empty()) return {{0, static_cast<int64_t>(fs::file_size(file))}};
-  DocumentFinder finder(separator);
-  std::ifstream in(file, std::ios::binary);
-  std::vector<char> piece(piece_bytes);
-  while (in) {
-    in.read(piece.data(), piece_bytes);
-    finder.take({piece.data(), static_cast<size_t>(in.gcount())});
+  TextStream in(file);
+  if (separator.empty() && !in.is_json_lines()) {
+    in.skip_to(std::numeric_limits<int64_t>::max());
+    return {{0, in.offset()}};
   }
-  if (!in.eof() || in.bad())
-    throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
-  return finder.finish();
+  std::string piece(piece_bytes, '\0');
+  std::vector<TextRange> found;
+  while (in.next_text()) {
+    DocumentFinder finder(separator, in.offset(), found);
+    while (const size_t got = in.read(piece.data(), piece_bytes)) finder.take({piece.data(), got});
+    finder.finish();
+  }
+  return found;
 }
 
 /// Position after the last newline before the document's last `share`; nullopt if there is none.
 std::optional<int64_t> line_end_before(const fs::path& file, const TextRange& document, double share) {
   const auto bytes = static_cast<double>(document.end - document.begin);
-  int64_t end = document.begin + static_cast<int64_t>(std::floor(bytes * (1 - share)));
-  std::ifstream in(file, std::ios::binary);
-  std::string piece;
-  while (end > document.begin) {
-    const int64_t begin = std::max(document.begin, end - static_cast<int64_t>(piece_bytes));
-    piece.resize(static_cast<size_t>(end - begin));
-    in.seekg(begin);
-    if (!in.read(piece.data(), end - begin))
-      throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
-    if (const size_t at = piece.rfind('\n'); at != std::string::npos) return begin + static_cast<int64_t>(at) + 1;
-    end = begin;
+  const int64_t end = document.begin + static_cast<int64_t>(std::floor(bytes * (1 - share)));
+  TextStream in(file);
+  in.skip_to(document.begin);
+  std::optional<int64_t> found;
+  std::string piece(piece_bytes, '\0');
+  while (in.offset() < end) {
+    const int64_t begin = in.offset();
+    const size_t got = in.read(piece.data(), static_cast<size_t>(std::min<int64_t>(end - begin, piece_bytes)));
+    if (got == 0) throw Error(ExitStatus::data, file.string() + " was truncated while it was read");
+    const size_t at = std::string_view(piece.data(), got).rfind('\n');
+    if (at != std::string_view::npos) found = begin + static_cast<int64_t>(at) + 1;
   }
-  return std::nullopt;
+  return found;
 }
 
 /// At least one of `count` documents, never all. The 1e-9 keeps 0.1 * 30 at 3 despite rounding.

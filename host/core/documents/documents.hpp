@@ -1,7 +1,8 @@
 // Text files as documents, and their split into training and validation ([validation] share). A file is one document,
-// or several delimited by data.separator; blank ones are skipped. Of several documents the last ones, at least one, are
-// held out; a single document is split at the last newline before the held-out share, and is entirely training data if
-// there is none. Files may be larger than memory.
+// or several: one for each line of JSON lines, and those delimited by data.separator; if there can be several, blank
+// ones are skipped. Of several documents the last ones, at least one, are held out; a single document is split at the
+// last newline before the held-out share, and is entirely training data if there is none. Files may be larger than
+// memory, which holds 16 bytes for each document.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace wmtp {
 
-/// Byte offsets in a file.
+/// Byte offsets in a file's text (text_stream.hpp).
 struct TextRange {
   int64_t begin = 0, end = 0;
   bool operator==(const TextRange&) const = default;
@@ -31,7 +32,7 @@ int64_t bytes_of(const std::vector<TextPart>& parts);
 
 /// How files are divided into documents and split; determined by the experiment.
 struct TextSplitting {
-  std::string separator;  ///< "": a file is one document
+  std::string separator;  ///< "": a file, or a line of JSON lines, is one document
   double held_out = 0;  ///< share not trained on: the maximum over this run and the experiments that use it as a stage
   double validation = 0;  ///< share used for validation
 

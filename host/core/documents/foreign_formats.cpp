@@ -8,15 +8,14 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "core/documents/json_lines.hpp"
+#include "io/unpacked_file.hpp"
 
 namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t longest_line = size_t{16} << 20;
 constexpr size_t looked_at_bytes = 4096;
-constexpr int lines_looked_at = 10;
 
 const char* name_of(FileContent wanted) {
   return wanted == FileContent::text ? "text" : wanted == FileContent::json_lines ? "JSON lines" : "raw token ids";
@@ -42,14 +41,15 @@ std::string numpy_command(const fs::path& file, FileContent wanted) {
          file.string() + " " + target + " ('<u4' with data.dtype = \"uint32\")";
 }
 
-bool begins_an_object(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text[first] == '{';
+/// Token ids may begin with gzip's two magic bytes; the compression method after them has always been 8.
+Packing packing_found(std::string_view start, FileContent wanted) {
+  const Packing packing = packing_of(start);
+  const bool is_short = wanted == FileContent::tokens && packing == Packing::gzip && !start.starts_with("\x1f\x8b\x08");
+  return is_short ? Packing::none : packing;
 }
 
-/// Token ids may begin with gzip's two magic bytes; the compression method after them has always been 8.
-bool is_gzip(std::string_view start, FileContent wanted) {
-  return start.starts_with(wanted == FileContent::tokens ? "\x1f\x8b\x08" : "\x1f\x8b");
+std::string unpacking(Packing packing, const fs::path& file) {
+  return std::string("unpack it first: ") + (packing == Packing::gzip ? "gunzip -k " : "zstd -d ") + file.string();
 }
 
 }  // namespace
@@ -65,37 +65,47 @@ std::string start_of(const fs::path& file, size_t bytes) {
 }
 
 void refuse_foreign_format(const fs::path& file, FileContent wanted) {
-  const std::string start = start_of(file, looked_at_bytes);
+  std::string start = start_of(file, looked_at_bytes);
   const auto refuse = [&](const std::string& found, const std::string& what_to_do) {
     throw Error(ExitStatus::data,
                 file.string() + ": found " + found + ", wanted " + name_of(wanted) + "; " + what_to_do);
   };
-  if (is_gzip(start, wanted)) refuse("a gzip file", "unpack it first: gunzip -k " + file.string());
-  if (start.starts_with("\x28\xb5\x2f\xfd")) refuse("a zstd file", "unpack it first: zstd -d " + file.string());
-  if (start.starts_with("PAR1")) refuse("a Parquet file", table_command(file, "read_parquet", wanted));
-  if (start.starts_with("ARROW1")) refuse("an Arrow file", table_command(file, "read_feather", wanted));
-  if (start.starts_with("\x93NUMPY")) refuse("a numpy file", numpy_command(file, wanted));
+  const Packing outer = packing_found(start, wanted);
+  const bool is_packed = outer != Packing::none;
+  if (is_packed && wanted == FileContent::text) {
+    start.resize(looked_at_bytes);
+    start.resize(UnpackedFile(file).read(start.data(), start.size()));
+  }
+  const std::string inside = is_packed && wanted == FileContent::text ? " inside" : "";
+  const auto command = [&](const std::string& of_this_format) {
+    return is_packed ? unpacking(outer, file) : of_this_format;
+  };
+  const Packing packing = packing_found(start, wanted);
+  if (packing == Packing::gzip) refuse("a gzip file" + inside, unpacking(packing, file));
+  if (packing == Packing::zstd) refuse("a zstd file" + inside, unpacking(packing, file));
+  if (start.size() > 262 && start.substr(257, 5) == "ustar")
+    refuse("a tar archive", "unpack it first: tar -xf " + file.string());
+  if (start.starts_with("PAR1"))
+    refuse("a Parquet file" + inside, command(table_command(file, "read_parquet", wanted)));
+  if (start.starts_with("ARROW1"))
+    refuse("an Arrow file" + inside, command(table_command(file, "read_feather", wanted)));
+  if (start.starts_with("\x93NUMPY")) refuse("a numpy file" + inside, command(numpy_command(file, wanted)));
 }
 
 void check_text_file(const fs::path& file) {
   refuse_foreign_format(file, FileContent::text);
-  if (!begins_an_object(start_of(file, looked_at_bytes))) return;
-  int objects = 0;
-  bool all = true;
-  for_each_line(file, longest_line, [&](int64_t, std::string_view line, size_t bytes) {
-    if (bytes <= longest_line && is_blank(line)) return true;
-    all = begins_an_object(line) && nlohmann::json::accept(line.begin(), line.end());
-    objects += all;
-    return all && objects < lines_looked_at;
-  });
-  if (!all || objects == 0) return;
-  throw Error(
-      ExitStatus::data,
-      file.string() + ": found JSON lines (" +
-          (objects == 1 ? "an object on its only line" : "an object on each of its first lines") +
-          "), wanted text; set [data] kind = \"records\" if they have instruction and output, write their texts "
-          "to another file (jq -r .text " +
-          file.string() + "), or exclude the file with data.exclude");
+  if (!has_json_lines(file)) return;
+  LineStream lines(file, longest_jsonl_line);
+  while (lines.next() && is_blank(lines.line())) {
+  }
+  const auto first = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
+  const auto* object = std::get_if<nlohmann::json>(&first);
+  if (!object || object->contains("text")) return;  // a mistake is reported with its line when the file is read
+  throw Error(ExitStatus::data, file.string() +
+                                    ": found JSON lines without a field text, wanted text, or JSON lines with a text "
+                                    "each; set [data] kind = \"records\" if they have instruction and output, rename "
+                                    "their field in another file (jq -c '{text: .content}' " +
+                                    file.string() + "), or exclude the file with data.exclude");
 }
 
 }  // namespace wmtp

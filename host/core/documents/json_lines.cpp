@@ -1,13 +1,8 @@
 #include "core/documents/json_lines.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <set>
-#include <vector>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 
@@ -20,44 +15,64 @@ using Json = nlohmann::json;
 constexpr size_t piece_bytes = 1 << 20;
 constexpr int deepest_json = 32;
 constexpr size_t longest_quote = 40;
+constexpr size_t looked_at_bytes = 4096;
+constexpr int lines_looked_at = 10;
 
 size_t column_of(std::string_view line, size_t offset) {
   const std::string_view before = line.substr(0, offset);
   return 1 + size_t(std::count_if(before.begin(), before.end(), [](char byte) { return !is_continuation(byte); }));
 }
 
+bool begins_an_object(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
 }  // namespace
+
+LineStream::LineStream(const std::filesystem::path& file, size_t longest)
+    : file_(file), longest_(longest), piece_(piece_bytes, '\0') {}
+
+bool LineStream::next() {
+  line_.clear();
+  bytes_ = 0;
+  for (bool ended = false; !ended;) {
+    if (rest_.empty()) rest_ = {piece_.data(), file_.read(piece_.data(), piece_.size())};
+    if (rest_.empty() && bytes_ == 0) return false;
+    const size_t newline = rest_.find('\n'), part = std::min(newline, rest_.size());
+    bytes_ += part;
+    if (bytes_ <= longest_)
+      line_.append(rest_.substr(0, part));
+    else
+      std::string().swap(line_);
+    ended = rest_.empty() || newline != std::string_view::npos;
+    rest_.remove_prefix(std::min(part + 1, rest_.size()));
+  }
+  ++number_;
+  return true;
+}
 
 void for_each_line(const std::filesystem::path& file, size_t longest,
                    const std::function<bool(int64_t, std::string_view, size_t)>& take) {
-  std::ifstream in(file, std::ios::binary);
-  std::vector<char> piece(piece_bytes);
-  std::string line;
-  size_t bytes = 0;
-  int64_t number = 1;
-  while (in) {
-    in.read(piece.data(), piece_bytes);
-    std::string_view rest(piece.data(), static_cast<size_t>(in.gcount()));
-    while (!rest.empty()) {
-      const size_t newline = rest.find('\n'), part = std::min(newline, rest.size());
-      bytes += part;
-      if (bytes <= longest)
-        line.append(rest.substr(0, part));
-      else
-        std::string().swap(line);
-      rest.remove_prefix(std::min(part + 1, rest.size()));
-      if (newline == std::string_view::npos) break;
-      if (!take(number++, line, bytes)) return;
-      line.clear();
-      bytes = 0;
-    }
-  }
-  if (!in.eof() || in.bad())
-    throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
-  if (bytes > 0) take(number, line, bytes);
+  for (LineStream lines(file, longest); lines.next();)
+    if (!take(lines.number(), lines.line(), lines.bytes())) return;
 }
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
+
+bool has_json_lines(const std::filesystem::path& file) {
+  std::string start(looked_at_bytes, '\0');
+  start.resize(UnpackedFile(file).read(start.data(), start.size()));
+  if (!begins_an_object(start)) return false;  // without reading its first line, which may be the whole file
+  int objects = 0;
+  for (LineStream lines(file, longest_jsonl_line); objects < lines_looked_at && lines.next();) {
+    const std::string_view line = lines.line();
+    if (lines.bytes() <= longest_jsonl_line && is_blank(line)) continue;
+    if (!begins_an_object(line) || !Json::accept(line.begin(), line.end())) return false;
+    ++objects;
+  }
+  return objects > 0;
+}
 
 std::variant<Json, LineMistake> parse_object(std::string_view line,
                                              const std::function<bool(const std::string&)>& wants) {

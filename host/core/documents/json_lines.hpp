@@ -1,4 +1,5 @@
-// Reads the lines of an untrusted file and the JSON object on each, for all readers of JSONL.
+// Reads the lines of an untrusted file, packed or not (io/unpacked_file.hpp), and the JSON object on each, for all
+// readers of JSONL.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,41 @@
 #include <string_view>
 #include <variant>
 
+#include "io/unpacked_file.hpp"
+
 namespace wmtp {
 
-/// Calls take(number, line, bytes) for each line, numbered from 1, until it returns false. A line longer than `longest`
-/// bytes is passed as empty and never held in memory. Error(data) if the file cannot be read.
+/// The tests of a programming problem, or the text of a book, can take tens of megabytes.
+constexpr size_t longest_jsonl_line = size_t{256} << 20;
+
+/// Reads one line after the other. A line longer than `longest` bytes appears as empty and is never held in memory.
+/// Throws the errors of UnpackedFile.
+class LineStream {
+ public:
+  LineStream(const std::filesystem::path& file, size_t longest);
+  /// False after the last line.
+  bool next();
+  int64_t number() const { return number_; }  ///< from 1
+  std::string_view line() const { return line_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  UnpackedFile file_;
+  size_t longest_, bytes_ = 0;
+  std::string piece_, line_;
+  std::string_view rest_;  ///< the part of piece_ that follows the line
+  int64_t number_ = 0;
+};
+
+/// Calls take(number, line, bytes) for each line until it returns false.
 void for_each_line(const std::filesystem::path& file, size_t longest,
                    const std::function<bool(int64_t number, std::string_view line, size_t bytes)>& take);
 
 bool is_blank(std::string_view line);
+
+/// Whether the first ten lines that are not blank, or all if there are fewer, are JSON objects. Throws the errors of
+/// UnpackedFile.
+bool has_json_lines(const std::filesystem::path& file);
 
 /// A mistake at a column (in characters, from 1), in a field, or in the whole line.
 struct LineMistake {

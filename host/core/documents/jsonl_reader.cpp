@@ -47,6 +47,12 @@ void JsonlMistakes::add(int64_t line, const std::string& field, const Json* foun
   add(line, field, (found ? "found " + found_text(*found) : "missing") + ", wanted " + wanted);
 }
 
+void JsonlMistakes::add_long_line(int64_t line, size_t bytes) {
+  add(line, "",
+      "found a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
+          human_bytes(int64_t(longest_jsonl_line)));
+}
+
 void JsonlMistakes::raise() const {
   if (mistakes_.empty()) return;
   std::string text;
@@ -64,10 +70,7 @@ void for_each_json_line(const fs::path& file, const std::vector<std::string>& wa
   WorkProgress progress("reading " + file.filename().string(), int64_t(fs::file_size(file)), WorkProgress::Unit::bytes);
   for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
     progress.done(int64_t(bytes) + 1);
-    if (bytes > longest_jsonl_line)
-      mistakes.add(number, "",
-                   "found a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
-                       human_bytes(int64_t(longest_jsonl_line)));
+    if (bytes > longest_jsonl_line) mistakes.add_long_line(number, bytes);
     if (is_blank(line)) return true;  // also a line that is too long
     const auto parsed = parse_object(line, wants);
     if (const auto* mistake = std::get_if<LineMistake>(&parsed))

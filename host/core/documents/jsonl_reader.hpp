@@ -13,8 +13,6 @@
 
 namespace wmtp {
 
-/// The tests of a programming problem can take tens of megabytes.
-constexpr size_t longest_jsonl_line = size_t{256} << 20;
 constexpr size_t most_jsonl_mistakes = 20;
 
 class JsonlMistakes {
@@ -25,6 +23,7 @@ class JsonlMistakes {
   void add(int64_t line, const LineMistake& mistake);
   /// A value of the wrong type, or null for a missing one.
   void add(int64_t line, const std::string& field, const nlohmann::json* found, const std::string& wanted);
+  void add_long_line(int64_t line, size_t bytes);
   int64_t count() const { return static_cast<int64_t>(mistakes_.size()); }
   /// Error(data) with all mistakes, if any.
   void raise() const;

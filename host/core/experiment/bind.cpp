@@ -73,7 +73,9 @@ class Binder {
       std::vector<std::string> names;
       for (const Key& key : table.keys) {
         const std::string path = path_of(table.name, key.name);
-        if (!key.is_required || bound_.has(path)) continue;
+        const bool is_required =
+            key.is_required || (!key.required_without.empty() && !bound_.has(key.required_without));
+        if (!is_required || bound_.has(path)) continue;
         names.push_back(key.name);
         bound_.bad.insert(path);
       }

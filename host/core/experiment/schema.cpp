@@ -211,6 +211,7 @@ SchemaTable parallel_table() {
        key("device", AT(parallel.device),
            "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
            .one_of({"auto", "cpu", "cuda"})
+           .also({{"gpu", "cuda"}})
            .not_in_identity(),
        key("deterministic", AT(parallel.deterministic),
            "whether a CUDA device uses only deterministic kernels; with `false`, a repeated or resumed run differs in "

@@ -22,6 +22,7 @@ struct Key {
   std::function<void(Experiment&, const Value&)> set;
 
   bool is_required = false;
+  std::string required_without;         ///< "model.weights": required unless that key is given
   std::string default_text;             ///< describes a default that depends on other keys
   std::vector<std::string> kinds;       ///< kinds of data that allow the key; empty: all
   PathKind path_kind = PathKind::none;  ///< the identity uses the content of these files instead of their paths
@@ -52,6 +53,11 @@ struct Key {
   }
   Key& one_of(std::vector<std::string> choices) {
     rule.choices = std::move(choices);
+    return *this;
+  }
+  /// Other names of choices. Only the choice is printed, and part of the identity.
+  Key& also(std::vector<std::pair<std::string, std::string>> synonyms) {
+    rule.synonyms = std::move(synonyms);
     return *this;
   }
   Key& planned(std::vector<std::string> names) {

@@ -12,11 +12,12 @@ SchemaTable data_table() {
       "line of JSON with the fields `instruction`, `input`, `output`, `task_id`, `is_correct` and "
       "`metadata.difficulty`.",
       {key("kind", AT(data.kind),
-           "`text`: text files; `records`: JSONL files of records; `tokens`: one file of token ids; `random`: random "
-           "token ids")
+           "`text`: text files, or JSON lines with a field `text`; `records`: JSONL files of records; `tokens`: one "
+           "file of token ids; `random`: random token ids")
            .required()
            .one_of({"text", "records", "tokens", "random"}),
-       key("files", AT(data.files), "patterns of the text files or JSONL files to train on")
+       key("files", AT(data.files),
+           "patterns of the text files or JSONL files to train on; those of `text` may be packed with gzip or zstd")
            .not_empty()
            .only_for({"text", "records"})
            .is_path(PathKind::paths)
@@ -57,7 +58,7 @@ SchemaTable data_table() {
            "follows each document, blank documents are skipped")
            .not_empty()
            .only_for({"text"})
-           .defaults_to("each file is one document")
+           .defaults_to("each file, or line of JSON lines, is one document")
            .unset_when_empty(),
        key("hold_out_share", AT(data.hold_out_share),
            "share of each file's documents, from its end, that is excluded from training, as with `validation.share`; "

@@ -70,6 +70,8 @@ ValueRule rule_of() {
     rule.type = ValueType::numbers;
   else if constexpr (std::is_enum_v<T>)
     for (const T value : all_of<T>) rule.choices.push_back(to_string(value));
+  if constexpr (std::is_same_v<T, Precision>)
+    rule.synonyms = {{"float32", "fp32"}, {"bfloat16", "bf16"}, {"float16", "fp16"}};
   return rule;
 }
 

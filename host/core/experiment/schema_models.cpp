@@ -35,20 +35,24 @@ std::vector<Key> model_keys(Model model, bool is_policy) {
           .defaults_to("8/3 `dim`, rounded up to a multiple of 256, as in Llama"),
       key("vocab_size", IN(model, vocab_size), "number of tokens")
           .range(2, 1 << 24)
-          .defaults_to("the tokenizer's; required for `tokens`, `random` and a tokenizer of kind `file`"),
+          .defaults_to("the tokenizer's; required for `tokens`, `random` and a tokenizer of kind `file`, unless "
+                       "`weights` state it"),
       key("future_tokens", IN(model, future_tokens),
           "number of future tokens predicted at each position, one head for each")
           .range(1, 64),
       key("max_sequence_length", IN(model, max_sequence_length), "maximum length of a sequence, in tokens")
           .range(2, 1 << 20)
-          .defaults_to("`train.sequence_length`"),
+          .defaults_to("`train.sequence_length`, or that of `weights` if it is larger"),
       key("rope_theta", IN(model, rope_theta), "base of the rotary position embedding").above(0),
       key("norm_eps", IN(model, norm_eps), "epsilon of the RMSNorm layers").above(0)};
   for (const ShapeOption& option : shape_options)
     std::visit([&](auto member) { keys.push_back(shape_key(option, model, member, is_policy)); }, option.member);
   for (Key& one : keys) {
     if (!is_policy) one.default_text = "as in `[model]`";
-    if (one.name == "dim" || one.name == "layers" || one.name == "heads") one.is_required = is_policy;
+    if (is_policy && (one.name == "dim" || one.name == "layers" || one.name == "heads")) {
+      one.required_without = "model.weights";
+      one.default_text = "required without `weights` that state it";
+    }
   }
   if (!is_policy) {
     keys[3].default_text += "; this table's `heads` if given";
@@ -185,7 +189,12 @@ SchemaTable adapter_table() {
 }
 
 SchemaTable model_table() {
-  SchemaTable table{"model", "The policy: a Llama that predicts several future tokens.", model_keys(AT(model), true)};
+  SchemaTable table{"model",
+                    "The policy: a Llama that predicts several future tokens. If `weights` is a folder with a "
+                    "`config.json` or `params.json`, every key of the shape that is not given is taken from it, and "
+                    "`layers` counts one block for each of `future_tokens`; without `future_tokens`, the model has the "
+                    "heads of the weights, or 4 if they have one and `new_heads` is given.",
+                    model_keys(AT(model), true)};
   Key future_heads =
       key("future_heads", AT(model.future_heads),
           "input of heads 2, 3, ...: the trunk's output (`parallel`), or the output of the head before and the "

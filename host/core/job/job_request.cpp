@@ -6,9 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "core/config/load.hpp"
+#include "core/formats/hf/hf_config.hpp"
+#include "core/formats/hf/initial_weights.hpp"
 #include "core/job/stages.hpp"
+#include "core/plugins/probe.hpp"
 
 namespace wmtp {
 
@@ -46,6 +50,24 @@ std::filesystem::path chosen_database(const std::filesystem::path& given, const 
   if (!given.empty()) return given;
   const char* variable = std::getenv("WMTP_DB");
   return variable && *variable ? variable : otherwise;
+}
+
+LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides) {
+  LoadRequest request;
+  request.file = std::move(file);
+  request.overrides = std::move(overrides);
+  request.describe_plugin = [&catalog](const std::string& kind, const std::string& name) {
+    return catalog.describe(kind, name);
+  };
+  request.check_plugin = check_plugin;
+  request.shape_of_weights = [](const Experiment& experiment) -> std::optional<ModelConfig> {
+    const std::string& weights = experiment.model.weights;
+    if (weights.starts_with("run:")) return std::nullopt;  // that run may be trained later
+    const std::filesystem::path folder = resolve_weights(weights, experiment, {});
+    const bool states_shape = is_there(folder / hf_config_name) || is_there(folder / params_file_name);
+    return states_shape ? std::optional(model_config_of(folder, {})) : std::nullopt;
+  };
+  return request;
 }
 
 Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& texts) {

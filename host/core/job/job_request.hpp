@@ -48,6 +48,10 @@ inline std::vector<std::string> rank_arguments(const JobRequest& request) { retu
 /// `given`, else WMTP_DB, else `otherwise`.
 std::filesystem::path chosen_database(const std::filesystem::path& given, const std::filesystem::path& otherwise);
 
+/// A request to load an experiment with the plugins of `catalog`, which must outlive the request, and the shapes of the
+/// weights that it names.
+LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides);
+
 /// Reads and checks the file with the request's overrides, and selects the stage. Errors as load_experiment.
 Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& texts);
 

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "core/config/load.hpp"
+#include "core/job/job_request.hpp"
 #include "core/plan/experiment_plan.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "io/scratch_folder.hpp"

@@ -153,17 +153,6 @@ std::vector<Catalog::Listed> Catalog::list() const {
   return all;
 }
 
-LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides) {
-  LoadRequest request;
-  request.file = std::move(file);
-  request.overrides = std::move(overrides);
-  request.describe_plugin = [&catalog](const std::string& kind, const std::string& name) {
-    return catalog.describe(kind, name);
-  };
-  request.check_plugin = check_plugin;
-  return request;
-}
-
 PluginSetting setting_of(const Catalog& catalog, const std::string& kind, const PluginChoice& choice) {
   return {catalog.describe(kind, choice.plugin), given_options(choice)};
 }

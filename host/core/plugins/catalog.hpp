@@ -40,9 +40,6 @@ class Catalog {
   std::vector<std::filesystem::path> folders_;
 };
 
-/// A request to load an experiment with the plugins of `catalog`, which must outlive the request.
-LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides);
-
 /// Whether this is a valid name for a plugin.
 bool is_plugin_name(const std::string& name);
 

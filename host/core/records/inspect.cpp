@@ -15,6 +15,7 @@
 #include "base/utf8.hpp"
 #include "core/documents/foreign_formats.hpp"
 #include "core/documents/json_lines.hpp"
+#include "core/documents/text_stream.hpp"
 #include "core/records/record_file.hpp"
 
 namespace wmtp {
@@ -23,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t block_bytes = size_t{1} << 20;
-constexpr size_t longest_line = size_t{256} << 20;
 
 template <class Id>
 std::vector<Finding> findings_of_ids(std::ifstream& in, int64_t tokens) {
@@ -91,23 +91,30 @@ std::vector<Finding> inspect_records(const fs::path& file) {
 }
 
 std::vector<Finding> inspect_text(const fs::path& file) {
-  check_is_file(file);
+  check_text_file(file);
   int64_t lines = 0, longest = 0, too_long = 0;
   std::optional<std::string> fault;
-  for_each_line(file, longest_line, [&](int64_t number, std::string_view line, size_t bytes) {
+  for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
     ++lines;
     longest = std::max(longest, int64_t(bytes));
-    if (bytes > longest_line) ++too_long;
+    if (bytes > longest_jsonl_line) ++too_long;
     if (const size_t valid = valid_utf8(line); valid < line.size() && !fault)
       fault = "no: line " + std::to_string(number) + ", byte " + std::to_string(valid + 1);
     return true;
   });
   if (too_long > 0 && !fault)
     fault = "unknown: " + counted(too_long, "line") + (too_long == 1 ? " is" : " are") + " too long to check";
-  return {{"bytes", int64_t(fs::file_size(file))},
-          {"lines", lines},
-          {"longest_line_bytes", longest},
-          {"utf8", fault.value_or("yes")}};
+  std::vector<Finding> found{{"bytes", int64_t(fs::file_size(file))},
+                             {"lines", lines},
+                             {"longest_line_bytes", longest},
+                             {"utf8", fault.value_or("yes")}};
+  TextStream text(file);
+  int64_t documents = 0;
+  while (text.is_json_lines() && text.next_text()) ++documents;
+  text.skip_to(std::numeric_limits<int64_t>::max());
+  if (text.is_json_lines()) found.emplace_back("documents", documents);
+  if (text.offset() != int64_t(fs::file_size(file))) found.emplace_back("text_bytes", text.offset());
+  return found;
 }
 
 }  // namespace wmtp

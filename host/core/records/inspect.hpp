@@ -1,4 +1,4 @@
-// Statistics of a data file (token ids, records or text), computed in one pass with little memory.
+// Statistics of a data file (token ids, records or text), computed with little memory.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,9 @@ std::vector<Finding> inspect_tokens(const std::filesystem::path& file, const std
 /// problem, the longest. Error(data) lists the file's mistakes.
 std::vector<Finding> inspect_records(const std::filesystem::path& file);
 
-/// Any other file: bytes, lines, the longest line, and whether it is UTF-8 or where it is invalid.
+/// Text (core/documents/text_stream.hpp): bytes, lines of the unpacked file, the longest line, and whether it is UTF-8
+/// or where it is invalid; documents of JSON lines, and the size of the text if it is not that of the file. Error(data)
+/// if the file cannot be trained on as text.
 std::vector<Finding> inspect_text(const std::filesystem::path& file);
 
 }  // namespace wmtp

@@ -11,12 +11,6 @@
 namespace wmtp {
 namespace {
 
-/// The choice for which other programs use this name, else the most similar one.
-std::string suggested_choice(const std::string& word, const std::vector<std::string>& choices) {
-  if (word == "gpu" && std::find(choices.begin(), choices.end(), "cuda") != choices.end()) return "cuda";
-  return nearest_name(word, choices);
-}
-
 std::string number_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
@@ -184,16 +178,19 @@ class Check {
   }
 
   std::optional<std::string> text(const Node& node) {
-    const bool known = rule_.choices.empty() ||
-                       std::find(rule_.choices.begin(), rule_.choices.end(), node.text) != rule_.choices.end();
+    const auto synonym = std::find_if(rule_.synonyms.begin(), rule_.synonyms.end(),
+                                      [&](const auto& one) { return one.first == node.text; });
+    const std::string& found = synonym == rule_.synonyms.end() ? node.text : synonym->second;
+    const bool known =
+        rule_.choices.empty() || std::find(rule_.choices.begin(), rule_.choices.end(), found) != rule_.choices.end();
     if (!known) {
-      const std::string nearest = suggested_choice(node.text, rule_.choices);
+      const std::string nearest = nearest_name(node.text, rule_.choices);
       return refuse(node, nearest.empty() ? "" : "did you mean " + quote(nearest) + "?");
     }
     if (node.text.empty() && !rule_.may_be_empty) return refuse(node);
     // C functions would truncate the text at the NUL.
     if (node.text.find('\0') != std::string::npos) return refuse(node, "a string must not contain NUL");
-    return node.text;
+    return found;
   }
 
   std::optional<Value> texts(const Node& node) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,15 +20,16 @@ struct ValueRule {
   ValueType type = ValueType::text;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above = false;                ///< min is excluded
-  bool below = false;                ///< max is excluded
-  std::vector<std::string> choices;  ///< empty: any text
-  std::vector<std::string> planned;  ///< names refused with "not supported yet"
-  bool may_be_empty = true;          ///< for texts and lists
-  size_t count = 0;                  ///< required length of a list of numbers; 0: any
+  bool above = false;                                         ///< min is excluded
+  bool below = false;                                         ///< max is excluded
+  std::vector<std::string> choices;                           ///< empty: any text
+  std::vector<std::pair<std::string, std::string>> synonyms;  ///< other names of choices: the name, the choice
+  std::vector<std::string> planned;                           ///< names refused with "not supported yet"
+  bool may_be_empty = true;                                   ///< for texts and lists
+  size_t count = 0;                                           ///< required length of a list of numbers; 0: any
 };
 
-/// The value; nullopt if an error was added. `name`: the key's name in messages.
+/// The value, a choice under its own name whatever its synonym; nullopt if an error was added. `name`: the key's name in messages.
 std::optional<Value> check_value(const Node& node, const ValueRule& rule, const std::string& name,
                                  Diagnostics& diagnostics);
 

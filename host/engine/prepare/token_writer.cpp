@@ -1,9 +1,6 @@
 #include "engine/prepare/token_writer.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 
 #include "base/error.hpp"
 #include "base/utf8.hpp"
@@ -19,21 +16,20 @@ constexpr size_t piece_bytes = 1 << 20;
 std::string id_dtype(int64_t vocab_size) { return vocab_size < 65536 ? "uint16" : "uint32"; }
 
 void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text;
-  while (in) {
-    const size_t kept = text.size();
-    text.resize(kept + piece_bytes);
-    in.read(text.data() + kept, piece_bytes);
-    text.resize(kept + static_cast<size_t>(in.gcount()));
-    if (!in) break;
-    const size_t cut = cut_of(text);
-    if (!take(std::string_view(text).substr(0, cut))) return;
-    text.erase(0, cut);
+  TextStream in(file);
+  while (in.next_text()) {
+    std::string text;
+    for (bool ended = false; !ended;) {
+      const size_t kept = text.size();
+      text.resize(kept + piece_bytes);
+      const size_t got = in.read(text.data() + kept, piece_bytes);
+      text.resize(kept + got);
+      ended = got < piece_bytes;
+      const size_t cut = ended ? text.size() : cut_of(text);
+      if (cut > 0 && !take(std::string_view(text).substr(0, cut))) return;
+      text.erase(0, cut);
+    }
   }
-  if (!in.eof() || in.bad())
-    throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
-  if (!text.empty()) take(text);
 }
 
 int64_t first_non_utf8(const std::filesystem::path& file) {
@@ -51,28 +47,28 @@ TokenWriter::TokenWriter(const std::filesystem::path& file, const Tokenizer& tok
     : file_(file), tokenizer_(tokenizer), wide_(id_dtype(tokenizer.vocab_size()) == "uint32") {}
 
 void TokenWriter::add_documents(const TextPart& part, WorkProgress* progress) {
-  std::ifstream in(part.file, std::ios::binary);
+  TextStream in(part.file);
   for (const TextRange& document : part.documents) {
-    in.seekg(document.begin);
+    in.skip_to(document.begin);
     add_document(in, document.end - document.begin, progress);
-    if (!in)
-      throw Error(ExitStatus::data, "cannot read " + part.file.string() + ": " +
-                                        (in.eof() ? "it was truncated while it was read" : std::strerror(errno)));
+    if (in.offset() != document.end)
+      throw Error(ExitStatus::data, part.file.string() + " was truncated while it was read");
     add({static_cast<int32_t>(tokenizer_.end_of_text())});
   }
 }
 
-void TokenWriter::add_document(std::istream& in, int64_t left, WorkProgress* progress) {
+void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progress) {
   const bool repairs = tokenizer_.reads() == Tokenizer::Reads::repaired;
   std::string bytes, text;  // bytes read but not decoded; text not yet encoded
   add(tokenizer_.before_text());
-  for (bool more = true; more && in;) {
+  for (bool more = true; more;) {
     const size_t kept = bytes.size();
     const auto wanted = std::min(left, static_cast<int64_t>(std::max(piece_bytes, text.size())));
     bytes.resize(kept + static_cast<size_t>(wanted));
-    in.read(bytes.data() + kept, wanted);
-    if (progress) progress->done(in.gcount());
-    left -= wanted;
+    const size_t got = in.read(bytes.data() + kept, static_cast<size_t>(wanted));
+    bytes.resize(kept + got);
+    if (progress) progress->done(static_cast<int64_t>(got));
+    left = got == 0 ? 0 : left - static_cast<int64_t>(got);
     more = left > 0;
     const size_t usable = repairs && more ? without_open_end(bytes) : bytes.size();
     text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, usable)) : bytes;

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <istream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/work_progress.hpp"
 #include "core/documents/documents.hpp"
+#include "core/documents/text_stream.hpp"
 #include "core/tokenizer/tokenizer.hpp"
 #include "io/durable_file.hpp"
 
@@ -20,11 +20,11 @@ namespace wmtp {
 /// "uint16" if the vocabulary has fewer than 65,536 ids, else "uint32".
 std::string id_dtype(int64_t vocab_size);
 
-/// Calls `take` with pieces of about 1 MiB until it returns false. Every piece except the first begins with a newline,
-/// or with a complete character if lines are longer. Error(data) if `file` cannot be read.
+/// Calls `take` with pieces of about 1 MiB of each text until it returns false. Every piece except a text's first begins
+/// with a newline, or with a complete character if lines are longer. Throws the errors of TextStream.
 void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take);
 
-/// Offset of the first invalid UTF-8 byte, or -1.
+/// Offset of the first invalid UTF-8 byte in the file's text, or -1.
 int64_t first_non_utf8(const std::filesystem::path& file);
 
 class TokenWriter {
@@ -41,7 +41,7 @@ class TokenWriter {
   int64_t num_ids() const { return num_ids_; }
 
  private:
-  void add_document(std::istream& in, int64_t left, WorkProgress* progress);
+  void add_document(TextStream& in, int64_t left, WorkProgress* progress);
 
   DurableFile file_;
   const Tokenizer& tokenizer_;

@@ -13,7 +13,6 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <tuple>
 #include <unordered_map>
@@ -24,6 +23,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "base/work_progress.hpp"
+#include "core/documents/text_stream.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "core/tokenizer/tokenizer_json.hpp"
 #include "io/durable_file.hpp"
@@ -188,18 +188,21 @@ void add_lines(std::string_view text, std::vector<std::string>& lines) {
   end_line(text.size(), text.size());
 }
 
+Error truncated(const TextPart& part) {
+  return Error(ExitStatus::data, part.file.string() + " was truncated while it was read");
+}
+
 /// Adds lines of a file's documents, at most `room` bytes, and subtracts their size from `room`. Adds nothing if a
 /// document is not UTF-8: such files are skipped, as in encoding.
 void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& lines) {
-  std::ifstream in(part.file, std::ios::binary);
+  TextStream in(part.file);
   std::vector<std::string> found;
   size_t left = room;
   for (const TextRange& document : part.documents) {
     const auto bytes = static_cast<size_t>(document.end - document.begin);
     std::string text(std::min(left, bytes), '\0');
-    in.seekg(document.begin);
-    in.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (!in) throw Error(ExitStatus::data, "cannot read " + part.file.string());
+    in.skip_to(document.begin);
+    if (in.read(text.data(), text.size()) < text.size()) throw truncated(part);
     const size_t valid = valid_utf8(text);
     if (valid < text.size() && !(text.size() < bytes && valid + 4 > text.size())) return;
     left -= text.size();
@@ -212,15 +215,14 @@ void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& 
 
 /// Hash of the documents in `part` only: held-out ones do not affect the order.
 std::string hash_of(const TextPart& part) {
-  std::ifstream in(part.file, std::ios::binary);
+  TextStream in(part.file);
   Sha256 hash;
   std::string piece;
   for (const TextRange& document : part.documents) {
-    in.seekg(document.begin);
+    in.skip_to(document.begin);
     for (int64_t left = document.end - document.begin; left > 0; left -= static_cast<int64_t>(piece.size())) {
       piece.resize(static_cast<size_t>(std::min<int64_t>(left, 1 << 20)));
-      if (!in.read(piece.data(), static_cast<std::streamsize>(piece.size())))
-        throw Error(ExitStatus::data, "cannot read " + part.file.string());
+      if (in.read(piece.data(), piece.size()) < piece.size()) throw truncated(part);
       hash.add(piece);
     }
   }

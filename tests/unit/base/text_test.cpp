@@ -17,6 +17,22 @@ TEST(NearestName, DoesNotConfuseShortWords) {
   EXPECT_EQ(nearest_name("gpu", {"auto", "cpu", "cuda"}), "");
   EXPECT_EQ(nearest_name("rl", {"dim", "lr"}), "lr");
   EXPECT_EQ(nearest_name("cp", {"auto", "cpu"}), "cpu");
+  EXPECT_EQ(nearest_name("fp16", {"fp32", "bf16"}), "") << "two letters of four";
+  EXPECT_EQ(nearest_name("tf32", {"fp32", "bf16", "fp16"}), "");
+}
+
+TEST(NearestName, DoesNotConfuseNumbers) {
+  EXPECT_EQ(nearest_name("fp64", {"fp32", "bf16", "fp16"}), "");
+  EXPECT_EQ(nearest_name("uint64", {"uint16", "uint32"}), "");
+  EXPECT_EQ(nearest_name("HumanEval/12", {"HumanEval/11", "HumanEval/13"}), "");
+  EXPECT_EQ(nearest_name("unit16", {"uint16", "uint32"}), "uint16");
+  EXPECT_EQ(nearest_name("beta1", {"eps", "betas"}), "betas");
+}
+
+TEST(NearestName, IgnoresTheCase) {
+  EXPECT_EQ(nearest_name("CUDA", {"auto", "cpu", "cuda"}), "cuda");
+  EXPECT_EQ(nearest_name("L2", {"l2", "l1", "inf"}), "l2");
+  EXPECT_EQ(nearest_name("Warmup", {"dim", "warmup_steps"}), "warmup_steps");
 }
 
 TEST(Counted, UsesThePluralExceptForOne) {

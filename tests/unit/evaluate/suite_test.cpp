@@ -87,10 +87,10 @@ TEST_F(SuiteTest, SamplesBelongToProblems) {
   expect_has(
       refused([&] {
         read_samples(
-            put("bad.jsonl", "{\"task_id\": \"HumanEval/1\", \"completion\": \"x\"}\n{\"task_id\": \"HumanEval/0\"}\n"),
+            put("bad.jsonl", "{\"task_id\": \"HumanEvl/0\", \"completion\": \"x\"}\n{\"task_id\": \"HumanEval/0\"}\n"),
             suite);
       }),
-      {"line 1", "\"HumanEval/1\" is not in the suite; did you mean \"HumanEval/0\"?", "line 2", "completion"});
+      {"line 1", "\"HumanEvl/0\" is not in the suite; did you mean \"HumanEval/0\"?", "line 2", "completion"});
 }
 
 TEST_F(SuiteTest, OfRecordsHasTheFirstRightAnswerOfEachProblem) {

@@ -145,7 +145,27 @@ TEST_F(Load, ChecksTheRangesOfTheSchema) {
 TEST_F(Load, SuggestsTheNearestChoice) {
   expect_in_order(refused(small + "[parallel]\nstrategy = \"ful_shard\"\n"),
                   {"found the string \"ful_shard\", wanted one of", "did you mean \"full_shard\"?"});
-  expect_in_order(refused(small + "[parallel]\ndevice = \"gpu\"\n"), {"did you mean \"cuda\"?"});
+}
+
+TEST_F(Load, SuggestsNothingForANameThatIsNoTypo) {
+  for (const std::string line :
+       {"[parallel]\ndevice = \"tpu\"", "[parallel]\ndevice = \"mps\"", "[parallel]\nprecision = \"fp64\"",
+        "[parallel]\nprecision = \"tf32\"", "[parallel]\nprecision = \"bf16\"\nreduce = \"fp16\"",
+        "[parallel]\nprecision = \"bf16\"\nreduce = \"float16\"", "[parallel]\nprecision = \"int8\"",
+        "[schedule]\nname = \"linear\"", "[parallel]\nstrategy = \"ddp\""}) {
+    const std::string message = refused(small + line + "\n");
+    EXPECT_NE(message.find("wanted one of"), std::string::npos) << message;
+    EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
+  }
+  EXPECT_EQ(refused(small, {"train.norm=l3"}).find("did you mean"), std::string::npos);
+}
+
+TEST_F(Load, AcceptsTheNamesOfOtherProgramsAsTheSameValues) {
+  const Experiment e = load(small + "[parallel]\ndevice = \"gpu\"\nprecision = \"bfloat16\"\nreduce = \"float32\"\n");
+  EXPECT_EQ(e.parallel.device, "cuda");
+  EXPECT_EQ(e.parallel.precision, Precision::bf16);
+  EXPECT_EQ(load(small, {"parallel.precision=float16"}).parallel.precision, Precision::fp16);
+  EXPECT_EQ(load(small, {"parallel.precision=float32"}).parallel.precision, Precision::fp32);
 }
 
 TEST_F(Load, AcceptsANameOrAShareOfBlocksToRecompute) {

@@ -2,7 +2,9 @@
 
 #include <map>
 
+#include "io/unpacked_file.hpp"
 #include "support/data_fixture.hpp"
+#include "support/packed.hpp"
 
 namespace wmtp {
 namespace {
@@ -19,9 +21,9 @@ class ForeignFormats : public DataTest {
   }
 };
 
-const std::string records(int count) {
+std::string lines_of(int count, const std::string& field) {
   std::string text;
-  for (int i = 0; i < count; ++i) text += "{\"text\": \"" + std::to_string(i) + "\"}\n";
+  for (int i = 0; i < count; ++i) text += "{\"" + field + "\": \"" + std::to_string(i) + "\"}\n";
   return text;
 }
 
@@ -36,6 +38,7 @@ TEST_F(ForeignFormats, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) 
     for (const auto& [wanted, name] :
          {std::pair(FileContent::text, "wanted text"), std::pair(FileContent::json_lines, "wanted JSON lines"),
           std::pair(FileContent::tokens, "wanted raw token ids")}) {
+      if (wanted == FileContent::text && packing_of(bytes) != Packing::none) continue;
       const std::string text = refused(bytes, wanted);
       EXPECT_TRUE(has(text, at("a file")) && has(text, message.first) && has(text, message.second) && has(text, name))
           << text;
@@ -45,22 +48,40 @@ TEST_F(ForeignFormats, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) 
 
 TEST_F(ForeignFormats, AreNotSeenInTokenIdsThatBeginLikeGzip) {
   EXPECT_NO_THROW(refuse_foreign_format(write("ids.bin", "\x1f\x8b\x09\x01"), FileContent::tokens));
-  EXPECT_TRUE(has(refused("\x1f\x8b text", FileContent::text), "gzip"));
+  EXPECT_TRUE(has(refused("\x1f\x8b text", FileContent::json_lines), "gzip"));
 }
 
-TEST_F(ForeignFormats, IncludeJsonLinesWhereTextIsExpected) {
-  for (const int count : {1, 9, 12}) {
-    const std::string text = refused_as_text(records(count));
-    EXPECT_TRUE(has(text, "a.txt: found JSON lines") && has(text, "kind = \"records\"")) << text;
+TEST_F(ForeignFormats, AreSeenInsidePackedText) {
+  EXPECT_NO_THROW(check_text_file(write("a.txt", gzip("words"))));
+  EXPECT_NO_THROW(check_text_file(write("a.txt", zstd(""))));
+  for (const auto& [inside, name] :
+       {std::pair<std::string, std::string>("PAR1 more", "a Parquet file inside"), {gzip("a"), "a gzip file inside"}}) {
+    std::string text = refused_as_text(gzip(inside));
+    EXPECT_TRUE(has(text, "found " + name) && has(text, "unpack it first: gunzip -k " + at("a.txt"))) << text;
+    text = refused_as_text(zstd(inside));
+    EXPECT_TRUE(has(text, "found " + name)) << text;
   }
-  EXPECT_TRUE(
-      has(refused_as_text("\n  {\"a\": 1}\r\n\n" + records(10) + "the eleventh line is not checked\n"), "JSON"));
+  const std::string archive = std::string(257, 'x') + "ustar and more";
+  for (const std::string& bytes : {archive, gzip(archive)})
+    EXPECT_TRUE(has(refused_as_text(bytes), "found a tar archive, wanted text; unpack it first: tar -xf"));
+}
+
+TEST_F(ForeignFormats, IncludeJsonLinesWithoutText) {
+  for (const int count : {1, 9, 12}) {
+    const std::string lines = lines_of(count, "content");
+    for (const std::string& bytes : {lines, zstd(lines)}) {
+      const std::string text = refused_as_text(bytes);
+      EXPECT_TRUE(has(text, "a.txt: found JSON lines without a field text") && has(text, "kind = \"records\"")) << text;
+    }
+    EXPECT_NO_THROW(check_text_file(write("a.txt", lines_of(count, "text"))));
+  }
+  EXPECT_TRUE(has(refused_as_text("\n  {\"a\": 1}\r\n\n" + lines_of(10, "text") + "the eleventh line\n"), "JSON"));
 }
 
 TEST_F(ForeignFormats, AllowTextThatContainsJson) {
-  for (const std::string& text :
-       {std::string(), std::string("\n\n"), std::string("{\n  \"a\": 1\n}\n"), records(9) + "words\n",
-        std::string("[{\"a\": 1}]\n"), std::string("{\"a\": 1} and more\n"), std::string("words\n") + records(20)})
+  for (const std::string& text : {std::string(), std::string("\n\n"), std::string("{\n  \"a\": 1\n}\n"),
+                                  lines_of(9, "a") + "words\n", std::string("[{\"a\": 1}]\n"),
+                                  std::string("{\"a\": 1} and more\n"), std::string("words\n") + lines_of(20, "a")})
     EXPECT_NO_THROW(check_text_file(write("a.txt", text))) << text;
 }
 

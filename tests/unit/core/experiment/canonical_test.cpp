@@ -127,6 +127,8 @@ TEST_F(Canonical, HashChangesWithEverythingThatChangesTheResult) {
     EXPECT_NE(hash({other}), base) << other;
   }
   EXPECT_NE(hash({"parallel.precision=bf16", "parallel.reduce=bf16"}), hash({"parallel.precision=bf16"}));
+  EXPECT_EQ(hash({"parallel.precision=bfloat16", "parallel.reduce=bfloat16"}),
+            hash({"parallel.precision=bf16", "parallel.reduce=bf16"}));
   EXPECT_NE(hash({}, {{"data", "1"}}), base);
   EXPECT_NE(hash({}, {{"data", "1"}}), hash({}, {{"data", "2"}}));
   EXPECT_NE(hash({}, {{"a", "b\" = \"c"}}), hash({}, {{"a\" = \"b", "c"}}));

@@ -1,6 +1,7 @@
 // docs/experiment.md, generated from the schema.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,12 @@ inline std::string allowed(const Key& key) {
 
 inline std::string meaning(const Key& key) {
   std::string text = key.help;
+  std::string synonyms;
+  const std::vector<std::string>& choices = key.rule.choices;
+  for (const auto& [name, choice] : key.rule.synonyms)
+    if (std::find(choices.begin(), choices.end(), choice) != choices.end())
+      synonyms.append(synonyms.empty() ? "; also accepted: " : ", ").append(code(name) + " for " + code(choice));
+  text += synonyms;
   if (!key.kinds.empty()) text += "; only for " + kinds_of(key.kinds);
   if (key.path_kind == PathKind::path || key.path_kind == PathKind::paths) text += "; relative to the experiment file";
   return text;

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "support/packed.hpp"
 
 namespace wmtp {
 namespace {
@@ -93,6 +94,13 @@ TEST_F(InspectTest, OfTextReportsLinesAndTheFirstByteThatIsNotUtf8) {
   EXPECT_EQ(found.at("utf8"), Finding::second_type(std::string("yes")));
   found = by_name(inspect_text(file("one\ntw\xff\n")));
   EXPECT_EQ(found.at("utf8"), Finding::second_type(std::string("no: line 2, byte 3")));
+}
+
+TEST_F(InspectTest, OfPackedJsonLinesCountsDocumentsAndTheSizeOfTheirText) {
+  const auto found = by_name(inspect_text(file(gzip("{\"text\": \"one\"}\n\n{\"text\": \"three\"}\n"))));
+  EXPECT_EQ(found.at("lines"), Finding::second_type(int64_t{3}));
+  EXPECT_EQ(found.at("documents"), Finding::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("text_bytes"), Finding::second_type(int64_t{8}));
 }
 
 TEST_F(InspectTest, RefusesAMissingFile) {

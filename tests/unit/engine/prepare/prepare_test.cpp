@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "support/data_fixture.hpp"
+#include "support/packed.hpp"
 
 namespace wmtp {
 namespace {
@@ -120,6 +121,29 @@ TEST_F(Prepare, EndsEachDocumentBetweenSeparatorsWithEndOfText) {
   experiment.data.separator = "<|end|>";
   EXPECT_EQ(all_ids(*prepare_and_open(experiment).train, 8),
             (std::vector<int64_t>{'a', 'b', 'c', 257, 'd', 'e', 257, '\n'}));
+}
+
+TEST_F(Prepare, ReadsPackedTextAndJsonLinesAsTheirTexts) {
+  write("text/a.txt", zstd("abc"));
+  write("text/b.jsonl", gzip("{\"text\": \"de\"}\n{\"text\": \"f\", \"id\": 1}\n{\"text\": \"ghijklmn\"}\n"));
+  const auto prepared = prepare_and_open(text_experiment());
+  EXPECT_EQ(all_ids(*prepared.train, 8),
+            (std::vector<int64_t>{'a', 'b', 'c', 257, 'd', 'e', 257, 'f', 257, 'g', 'h', 'i', 'j', 'k', 'l', 'm'}));
+  write("text/a.txt", zstd("abC"));
+  EXPECT_NE(prepare_and_open(text_experiment()).folder, prepared.folder);
+}
+
+TEST_F(Prepare, TrainsTheSameTokenizerOnPackedText) {
+  write_words(3);
+  const auto plain = prepare_and_open(bpe_experiment());
+  for (int i = 0; i < 3; ++i) {
+    const std::string file = "text/" + std::to_string(i) + ".txt";
+    write(file, gzip(read(at(file))));
+  }
+  const auto packed = prepare_and_open(bpe_experiment());
+  EXPECT_NE(packed.folder, plain.folder);
+  for (const char* name : {"tokenizer.model", "train.bin"})
+    EXPECT_EQ(read(packed.folder / name), read(plain.folder / name));
 }
 
 TEST_F(Prepare, TrainsTheTokenizerWithoutHeldOutText) {
