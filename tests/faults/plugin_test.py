@@ -27,7 +27,7 @@ def test_an_invalid_name_is_refused_and_nothing_is_opened(place, name):
 
 
 def test_an_absent_plugin_is_reported_with_a_similar_name_and_the_searched_folders(place):
-    place.refuse(3, "rho2", "rho1", str(BUILD / "lib/wmtp/plugins"), pipeline={"plugin": "rho2"})
+    place.refuse(3, "rho_1", "rho1", str(BUILD / "lib/wmtp/plugins"), pipeline={"plugin": "rho_1"})
 
 
 def test_a_text_file_is_refused(place):

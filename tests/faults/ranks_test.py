@@ -71,7 +71,7 @@ def test_a_killed_launcher_leaves_no_rank_and_the_next_run_removes_its_temporary
     running.wait(10)  # fails if a process of its session is left
     left = set(temporary.iterdir())
     assert left, "a killed process removes nothing"
-    place.run(wanted=2, parallel__device="gpu")  # refused before anything is created
+    place.run(wanted=2, parallel__device="tpu")  # refused before anything is created
     assert set(temporary.iterdir()) == left
     place.run(**ONE_RANK, train__steps=1)
     assert list(temporary.iterdir()) == []
