@@ -53,7 +53,9 @@ void print_text(const SuiteResult& result) {
   std::cout << counted(score.samples, "sample") << " of " << counted(int64_t(result.problems), "problem") << ": "
             << with_thousands(score.passed) << " passed, "
             << with_thousands(score.samples - score.passed - score.timed_out) << " failed, "
-            << with_thousands(score.timed_out) << " timed out\n";
+            << with_thousands(score.timed_out) << " timed out";
+  if (result.not_counted > 0) std::cout << "; " << with_thousands(result.not_counted) << " not counted";
+  std::cout << '\n';
   for (const auto& [k, value] : score.pass_at) std::cout << "pass@" << k << "  " << printed("%.4f", value) << '\n';
   for (const auto& [name, value] : result.exact_match)
     std::cout << "exact match, " << name << "  " << printed("%.4f", value) << '\n';
@@ -65,6 +67,7 @@ void print_json(const SuiteResult& result) {
             {"samples", score.samples},
             {"passed", score.passed},
             {"timed_out", score.timed_out},
+            {"not_counted", result.not_counted},
             {"pass_at", Json::object()}};
   for (const auto& [k, value] : score.pass_at) json["pass_at"][std::to_string(k)] = value;
   for (const auto& [name, value] : result.exact_match) json["exact_match"][name] = value;

@@ -12,6 +12,7 @@
 #include "core/job/engine_process.hpp"
 #include "core/job/find_model.hpp"
 #include "core/runlog/evaluations.hpp"
+#include "evaluate/missing_modules.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {
@@ -79,6 +80,21 @@ void log_answers(const std::filesystem::path& database, int64_t run_id, const Su
            " is logged; see `wmtp-host sql \"SELECT * FROM v_evaluations\"`");
 }
 
+/// Returns the number of answers left out.
+int64_t leave_out_unjudged(std::vector<Sample>& samples, std::vector<Judged>& judged, const Sandbox& sandbox) {
+  int64_t removed = 0;
+  std::vector<std::string> modules;
+  for (const auto& [module, count] : remove_unjudged(samples, judged, sandbox)) {
+    removed += count;
+    modules.push_back(module);
+  }
+  if (removed > 0)
+    log_warning(counted(removed, "answer") + " not counted: " + sandbox.python().string() +
+                " lacks modules that they import (" + join_names(modules) +
+                "); install them, or name another Python with --python");
+  return removed;
+}
+
 /// Null if the targets have no text.
 nlohmann::json bits_per_byte(const HeadLoss& head) {
   if (head.bytes == 0) return nullptr;
@@ -96,12 +112,13 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
   std::optional<Sandbox> sandbox;
   if (read.runs_programs) sandbox.emplace(request.python, request.limits);
   const FoundModel model = request.run.empty() ? FoundModel() : find_model(request.run, database);
-  const std::vector<Sample> samples =
+  std::vector<Sample> samples =
       request.run.empty() ? read_samples(request.samples, suite) : answers_of(request, read, model.folder);
   check_samples(suite, samples, request.ks);
-  const std::vector<Judged> judged =
+  std::vector<Judged> judged =
       judge(suite, samples, sandbox ? &*sandbox : nullptr, request.jobs, extraction_named(request.extract));
-  SuiteResult result{suite.size(), score_of(suite, samples, judged, request.ks), {}};
+  const int64_t not_counted = sandbox ? leave_out_unjudged(samples, judged, *sandbox) : 0;
+  SuiteResult result{suite.size(), not_counted, score_of(suite, samples, judged, request.ks), {}};
   if (!request.output.empty()) write_results(request.output, suite, samples, judged);
   if (model.run_id > 0) log_answers(database, model.run_id, request, suite, samples, judged);
   if (request.extract.empty()) return result;

@@ -28,6 +28,7 @@ struct SuiteRequest {
 
 struct SuiteResult {
   size_t problems = 0;
+  int64_t not_counted = 0;  ///< answers that import modules which Python lacks
   Score score;
   /// With `extract`, for each extraction: the share of right answers, averaged over the problems.
   std::vector<std::pair<std::string, double>> exact_match;

@@ -48,6 +48,8 @@ class Sandbox {
 
   /// [any thread] Error(storage) if no folder or process can be created.
   Judged run(const Submission& submission) const;
+  /// The interpreter.
+  const std::filesystem::path& python() const { return python_; }
 
  private:
   std::filesystem::path python_;

@@ -37,7 +37,7 @@ def limit(hosts, gigabits):
         rate = ["rate", f"{gigabits * 1000:.0f}mbit"]
         burst = max(64 << 10, int(gigabits * 1e9 / 8 / 1000))  # what arrives in a millisecond
         refusals = []
-        for kind in (["tbf", *rate, "burst", str(burst), "latency", "100ms"], ["netem", *rate, "limit", "100000"]):
+        for kind in (["tbf", *rate, "burst", str(burst), "latency", "1s"], ["netem", *rate, "limit", "100000"]):
             done = subprocess.run([*queue, "add", "dev", "net", "root", *kind], capture_output=True, text=True)
             if done.returncode == 0:
                 break

@@ -2,6 +2,7 @@
 import ctypes
 import json
 import math
+import subprocess
 
 import pytest
 from paths import SHARED_DATA, count
@@ -85,6 +86,20 @@ def test_harmful_samples_fail_and_leave_no_trace(place, suite):
     assert [result["passed"] for result in results] == [False] * len(HARMFUL) + [True, False]
     assert results[0]["verdict"] == "timed_out" and results[-1]["told"].startswith("AssertionError")
     assert results[-2]["completion"] == RIGHT and results[-2]["task_id"] == "t/0"
+
+
+def test_an_answer_that_imports_a_module_which_python_lacks_is_not_counted(place, suite):
+    widely_used = ["sortedcontainers", "networkx", "sklearn", "pandas", "torch"]
+    code = "import importlib.util as u, sys; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None))"
+    lacks = subprocess.run(["python3", "-I", "-c", code, *widely_used], capture_output=True, text=True).stdout.split()
+    if not lacks:
+        pytest.skip(f"this Python has {widely_used}")
+    file = samples(place, [("t/0", f"    import {lacks[0]}\n" + RIGHT), ("t/0", RIGHT), ("t/0", "    import invented\n" + RIGHT),
+                           ("t/1", RIGHT)])
+    ended = place.host("eval", "--suite", suite, "--samples", file, "--json")
+    assert json.loads(ended.out) | {"pass_at": 0} == {"problems": 2, "samples": 3, "passed": 2, "timed_out": 0,
+                                                      "not_counted": 1, "pass_at": 0}
+    assert f"1 answer not counted: " in ended.err and f"lacks modules that they import ({lacks[0]})" in ended.err
 
 
 def test_pass_at_k_is_the_mean_over_problems(place, suite):

@@ -9,7 +9,7 @@ from compare import assert_losses_close, assert_tensors_close
 from mtp_model import Shape
 from reference import Recipe
 from runlog import step_folders
-from start import POLICY, changes_for, train_reference
+from start import POLICY, READER, changes_for, train_reference
 
 GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
                 norm_eps=1e-6, future_tokens=3)
@@ -57,6 +57,13 @@ CASES = {
     "head-weights": (POLICY, Recipe(head_weights=[1.0, 0.3, 0.1, 0.0])),
     "chained": (CHAINED, Recipe()),
     "chained-tied": (replace(ALL_OF_IT, future_heads="chained"), Recipe(accumulation=2, head_weights=[1.0, 0.3, 0.1])),
+    # In PyTorch each record and document has a row of its own.
+    "packed": (READER, Recipe(data="packed")),
+    "packed-accumulation": (replace(READER, sliding_window=20), Recipe(data="packed", accumulation=2)),
+    "packed-rho1": (READER, Recipe(data="packed", pipeline="rho1")),
+    "packed-chained": (replace(READER, future_heads="chained"), Recipe(data="packed")),
+    "documents": (READER, Recipe(data="documents")),
+    "documents-rho1": (READER, Recipe(data="documents", pipeline="rho1")),
     "chained-rho1": (replace(POLICY, future_heads="chained"), Recipe(pipeline="rho1")),
 }
 LORA = {

@@ -1,6 +1,8 @@
 """Inputs of the runs in these tests: weights of the policy and of frozen models as files for the experiment, and data
 in which no token lies so close to a threshold that rounding decides."""
 import json
+from dataclasses import replace
+from itertools import chain
 
 import experiment
 import records
@@ -30,6 +32,11 @@ PLAIN_REFERENCE = {"reference__model__qkv_bias": False, "reference__model__tie_w
 RHO1_KEYS = {"pipeline__plugin": "rho1", **REFERENCE_KEYS}
 RECORD_KEYS = {"data__kind": "records", "data__files": ["records.jsonl"], "data__template": "plain", "data__file": None,
                "data__dtype": None}
+PACKED_KEYS = {"data__packing": True}
+DOCUMENT_KEYS = {"data__kind": "text", "data__files": ["documents.txt"], "data__separator": records.SEPARATOR,
+                 "data__file": None, "data__dtype": None, "data__tokenizer": {"kind": "byte"}}
+DATA_KEYS = {"windows": {}, "records": RECORD_KEYS, "pairs": RECORD_KEYS, "packed": RECORD_KEYS | PACKED_KEYS,
+             "documents": DOCUMENT_KEYS | PACKED_KEYS}
 
 
 def changes_for(shape, recipe, ranks=2):
@@ -50,10 +57,9 @@ def changes_for(shape, recipe, ranks=2):
         "adapter__plugin": recipe.adapter, **{f"adapter__{name}": value for name, value in (recipe.lora or {}).items()},
         **keys_of(shape, "model"),
     }
-    if recipe.data != "windows":
-        changes |= RECORD_KEYS
+    changes |= DATA_KEYS[recipe.data]
     if reads_reference(recipe):
-        changes |= REFERENCE_KEYS | PLAIN_REFERENCE
+        changes |= REFERENCE_KEYS | PLAIN_REFERENCE | {"reference__model__vocab_size": shape.vocab_size}
     if reads_judge(recipe):
         changes |= {"value__weights": "judge"}
     return changes
@@ -67,8 +73,8 @@ def reads_judge(recipe):
     return recipe.pipeline == "verifiable" and not recipe.options.get("joint")
 
 
-def write_frozen(folder, sharp=1.0):
-    model = filled(FROZEN, seed=4, sharp=sharp).requires_grad_(False)
+def write_frozen(folder, sharp=1.0, vocab_size=FROZEN.vocab_size):
+    model = filled(replace(FROZEN, vocab_size=vocab_size), seed=4, sharp=sharp).requires_grad_(False)
     save_file(model.state_dict(), folder / "reference.safetensors")
     return model
 
@@ -111,13 +117,21 @@ def write_batches(folder, recipe, seed):
     if recipe.data == "windows":
         ids = experiment.write_tokens(folder, count, seed)
         return records.window_batches(ids, recipe.sequence_length, recipe.sequences)
+    if recipe.data == "documents":
+        rows = records.write_documents(folder, count * recipe.sequence_length, recipe.sequence_length, seed)
+        return [records.document_batch(chain(*rows[first:first + recipe.sequences]), first)
+                for first in range(0, count, recipe.sequences)]
+    if recipe.data == "packed":
+        packs = records.packed(records.write_records(folder, 4 * count, seed=seed), recipe.sequence_length)
+        return [records.record_batch(list(chain(*packs[first:first + recipe.sequences])), first)
+                for first in range(0, count, recipe.sequences)]
     lines = records.write_records(folder, count, unknown=recipe.data == "records", seed=seed)
     return records.record_batches(lines, recipe.sequences)
 
 
 def write_start(folder, shape, recipe, seed):
     """Writes weights, frozen models and data; returns the reference that starts from them, and its micro-batches."""
-    frozen = write_frozen(folder, recipe.sharp) if reads_reference(recipe) else None
+    frozen = write_frozen(folder, recipe.sharp, shape.vocab_size) if reads_reference(recipe) else None
     judge = write_judge(folder) if reads_judge(recipe) else None
     return Reference(recipe, start_model(folder, shape, recipe), frozen, judge), write_batches(folder, recipe, seed)
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 VOCAB, END = 258, 257
+SEPARATOR = "\n---\n"
 PROMPT, ANSWER = 1, 2
 
 
@@ -46,13 +47,56 @@ def write_records(folder, count, unknown=False, seed=17):
     return lines
 
 
+def write_documents(folder, tokens, length, seed):
+    """Writes documents.txt of at least `tokens`, and returns the documents of each sequence of `length` ids."""
+    random = np.random.default_rng(seed)
+    texts, ids = [], []
+    while len(ids) < tokens:
+        texts.append("".join(map(chr, np.cumsum(random.integers(0, 4, random.integers(2, 90))) % 26 + ord("a"))))
+        ids += [*texts[-1].encode(), END]
+    (folder / "documents.txt").write_text(SEPARATOR.join(texts))
+    rows = []
+    for first in range(0, tokens, length):
+        ends = [i + 1 for i in range(first, first + length) if ids[i] == END or i + 1 == first + length]
+        rows.append([ids[begin:end] for begin, end in zip([first, *ends], ends)])
+    return rows
+
+
+def document_batch(documents, first):
+    """A row for each document: what is packed must not change the numbers."""
+    rows = [torch.tensor(document) for document in documents]
+    tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    kind = torch.nn.utils.rnn.pad_sequence([torch.full_like(row, ANSWER) for row in rows], batch_first=True)
+    return Batch(tokens, kind, torch.full((len(rows),), -1), first)
+
+
+def packed(lines, length):
+    """The records of each sequence: the longest first, into the fullest sequence with room, the newest of these."""
+    packs = []
+    for line in sorted(lines, key=lambda line: -len(text_of(line)[1])):
+        needed = len(text_of(line)[1])
+        fitting = [pack for pack in packs if pack["room"] >= needed]
+        pack = min(fitting, key=lambda pack: (pack["room"], -pack["filled"]), default=None)
+        if pack is None:
+            packs.append(pack := {"room": length, "lines": []})
+        pack["room"] -= needed
+        pack["lines"].append(line)
+        pack["filled"] = sum(len(other["lines"]) for other in packs)  # when it reached this room
+    return [pack["lines"] for pack in packs]
+
+
+def text_of(line):
+    """Its prompt, and the ids of prompt and answer."""
+    prompt = "".join(f"{line[part]}\n" for part in ("instruction", "input") if line[part])
+    return prompt, [*prompt.encode(), *line["output"].encode(), END]
+
+
 def record_batches(lines, sequences):
-    return [_batch(lines[first:first + sequences], first) for first in range(0, len(lines), sequences)]
+    return [record_batch(lines[first:first + sequences], first) for first in range(0, len(lines), sequences)]
 
 
-def _batch(lines, first):
-    prompts = ["".join(f"{line[part]}\n" for part in ("instruction", "input") if line[part]) for line in lines]
-    texts = [[*prompt.encode(), *line["output"].encode(), END] for prompt, line in zip(prompts, lines)]
+def record_batch(lines, first):
+    prompts, texts = zip(*map(text_of, lines))
     length = -(-max(map(len, texts)) // 16) * 16
     tokens, kind = (torch.zeros(len(lines), length, dtype=torch.long) for _ in range(2))
     for row, (prompt, text) in enumerate(zip(prompts, texts)):

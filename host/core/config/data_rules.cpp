@@ -28,6 +28,9 @@ class DataRules : RuleChecker {
     difficulty_weights("weights", e_.data.difficulty.weights);
     difficulty_weights("end_weights", e_.data.difficulty.end_weights);
     difficulty_order();
+    if (e_.data.packing && bound_.good({"data.packing"}))
+      refuse_key("data.packing", "found packing and [data.difficulty], wanted one of them",
+                 "a packed sequence contains records of several difficulties; remove one");
   }
 
  private:

@@ -40,6 +40,7 @@ class Rules : RuleChecker {
     check_data_rules(bound_, diagnostics_);
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     if (needs && needs->pairs) pairs();
+    if (needs && e_.data.packing && bound_.good({"data.packing"})) packing(*needs);
   }
 
  private:
@@ -323,6 +324,15 @@ class Rules : RuleChecker {
       refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) +
                                      ", wanted an even number, because " + title() + " needs pairs of answers");
     }
+  }
+
+  /// A packed sequence has several answers, but one row of values and one answer to judge.
+  void packing(const PluginNeeds& needs) {
+    const std::string values = !needs.heads.empty() || !first_read(needs, "value").empty() ? "values of whole sequences" : "";
+    const std::string needed = needs.pairs ? "pairs of answers" : values;
+    if (!needed.empty())
+      refuse("data.packing", "found packing, which does not work with " + title() + ": it needs " + needed,
+             "remove the key");
   }
 
   std::string title() const {

@@ -136,6 +136,7 @@ struct DataConfig {
   bool hold_out_problems = false;     ///< records: 1 problem in 20
   double hold_out_share = 0;          ///< text: last share of each file's documents
   std::string separator;              ///< text: separates the documents of a file; "": a file is one document
+  bool packing = false;               ///< text, records: no token sees or predicts one of another document of its sequence
   DifficultyConfig difficulty;
   std::string file;                ///< tokens: raw little-endian ids
   std::string dtype = "uint16";    ///< tokens: "uint16" or "uint32"

@@ -60,6 +60,11 @@ SchemaTable data_table() {
            .only_for({"text"})
            .defaults_to("each file, or line of JSON lines, is one document")
            .unset_when_empty(),
+       key("packing", AT(data.packing),
+           "whether the documents or records of a sequence are separate: no token attends to, or predicts, a token of "
+           "another. `records` are packed into full sequences instead of padded ones; not for pipelines that need pairs "
+           "or values. With `false`, a sequence of `text` is read across its documents")
+           .only_for({"text", "records"}),
        key("hold_out_share", AT(data.hold_out_share),
            "share of each file's documents, from its end, that is excluded from training, as with `validation.share`; "
            "a stage inherits it from the experiment that names it")

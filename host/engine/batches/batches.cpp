@@ -1,5 +1,9 @@
 #include "engine/batches/batches.hpp"
 
+#include <algorithm>
+
+#include "engine/batches/batch_rows.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -8,44 +12,47 @@ using at::Tensor;
 class WindowBatches final : public BatchSource {
  public:
   WindowBatches(const TokenWindows& windows, WindowOrder order, int64_t batch_size, int64_t sequence_length,
-                const BatchRequest& request)
+                const BatchRequest& request, std::optional<int64_t> end_of_text)
       : BatchSource(batch_size),
         windows_(windows),
         order_(order),
         sequence_length_(sequence_length),
-        request_(request) {}
+        request_(request),
+        end_of_text_(end_of_text) {}
 
   int64_t count() const override { return windows_.count(); }
 
   MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
-    const int64_t B = int64_t(positions.size()) / world, S = sequence_length_;
-    MicroBatch micro;
-    micro.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
-    micro.windows.assign(size_t(B), -1);
-    micro.bins.assign(size_t(B), -1);
-    micro.counts.assign(size_t(request_.heads), 0);
-    Tensor tokens = at::zeros({B, S}, at::kLong), kind = at::zeros({B, S}, at::kByte);
-    for (int64_t b = 0; b < B; ++b) {
-      const int64_t position = micro.positions[size_t(b)];
+    BatchRows rows(positions, rank, world, sequence_length_, request_, end_of_text_.has_value());
+    for (int64_t b = 0; b < rows.count(); ++b) {
+      const int64_t position = rows.micro().positions[size_t(b)];
       if (position < 0) continue;
-      micro.windows[size_t(b)] = order_.window(position);
-      windows_.read(micro.windows[size_t(b)], tokens.mutable_data_ptr<int64_t>() + b * S);
-      kind[b].fill_(answer_kind);
-      micro.tokens += S;
-      micro.answers += S;
-      for (int64_t k = 1; k <= request_.heads; ++k) micro.counts[size_t(k - 1)] += std::max<int64_t>(0, S - k);
+      const int64_t window = rows.micro().windows[size_t(b)] = order_.window(position);
+      windows_.read(window, rows.ids(b));
+      add_documents(rows, b);
     }
-    const Tensor unknown = at::full({B}, -1, at::kLong);
-    micro.batch = on_device({tokens, kind, at::tensor(micro.positions), unknown, unknown}, request_.device);
-    micro.targets = micro.batch.kind.eq(answer_kind);
-    return micro;
+    return rows.finish();
   }
 
  private:
+  void add_documents(BatchRows& rows, int64_t row) const {
+    const int64_t* const ids = rows.ids(row);
+    for (int64_t begin = 0; begin < sequence_length_;) {
+      int64_t end = sequence_length_;
+      if (end_of_text_) {
+        const int64_t* const last = std::find(ids + begin, ids + sequence_length_, *end_of_text_);
+        end = std::min(last - ids + 1, sequence_length_);
+      }
+      rows.add_document(row, begin, end - begin, /*prompt=*/0);
+      begin = end;
+    }
+  }
+
   const TokenWindows& windows_;
   WindowOrder order_;
   int64_t sequence_length_;
   BatchRequest request_;
+  std::optional<int64_t> end_of_text_;
 };
 
 }  // namespace
@@ -65,8 +72,9 @@ MicroBatch BatchSource::held_out(int64_t first, int64_t end, int64_t rank, int64
 }
 
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
-                                            int64_t sequence_length, const BatchRequest& request) {
-  return std::make_unique<WindowBatches>(windows, order, batch_size, sequence_length, request);
+                                            int64_t sequence_length, const BatchRequest& request,
+                                            std::optional<int64_t> end_of_text) {
+  return std::make_unique<WindowBatches>(windows, order, batch_size, sequence_length, request, end_of_text);
 }
 
 Batch on_device(const Batch& batch, const at::Device& device) {
@@ -85,11 +93,17 @@ Batch on_device(const Batch& batch, const at::Device& device) {
           of_rows(2)};
 }
 
-Tensor valid_sources(const Tensor& targets, int64_t head) {
+Tensor valid_sources(const Tensor& targets, int64_t head, const Tensor& documents) {
   const int64_t S = targets.size(1);
   Tensor valid = at::zeros_like(targets);
-  if (head < S) valid.narrow(1, 0, S - head).copy_(targets.narrow(1, head, S - head));
+  if (head >= S) return valid;
+  Tensor sources = valid.narrow(1, 0, S - head);
+  sources.copy_(targets.narrow(1, head, S - head));
+  if (documents.defined())
+    sources.logical_and_(documents.narrow(1, head, S - head) <= at::arange(S - head, documents.options()));
   return valid;
 }
+
+Tensor MicroBatch::sources(int64_t head) const { return valid_sources(targets, head, documents); }
 
 }  // namespace wmtp

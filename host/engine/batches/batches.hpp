@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 #include <wmtp/step.hpp>
@@ -22,13 +23,18 @@ constexpr uint8_t prompt_kind = 1, answer_kind = 2;
 struct MicroBatch {
   Batch batch;
   at::Tensor targets;              ///< [B,S] bool: tokens to predict
+  at::Tensor documents;            ///< [B,S] int32: first position of each token's document; undefined: one per row
   std::vector<int64_t> counts;     ///< [H] valid targets of each head
   int64_t tokens = 0;              ///< excluding padding
+  int64_t keys = 0;                ///< sum over tokens of the length of their document, at most BatchRequest::window
   int64_t answers = 0;             ///< tokens of kind "answer"
   int64_t pairs = 0;               ///< pairs of right and wrong answers in adjacent rows
   std::vector<int64_t> positions;  ///< of the sequences in the run's order; -1: padding
-  std::vector<int64_t> windows;    ///< window or record of each sequence in the data; -1: padding
+  std::vector<int64_t> windows;    ///< window, record or pack of each sequence in the data; -1: padding
   std::vector<int64_t> bins;       ///< difficulty bin of each sequence, an index into BatchSource::bins(); -1: none
+
+  /// [B,S] bool: whether head k has a target at each source position: one to predict, in the same document.
+  at::Tensor sources(int64_t head) const;
 };
 
 class BatchSource {
@@ -58,18 +64,21 @@ struct BatchRequest {
   int64_t heads = 1;     ///< H of MicroBatch::counts
   bool prompts = false;  ///< prompt tokens are also targets
   bool pairs = false;
-  int64_t parts = 1;  ///< into which ranks divide the positions, each of at least H
+  int64_t parts = 1;   ///< into which ranks divide the positions, each of at least H
+  int64_t window = 0;  ///< of the model's attention, for MicroBatch::keys; 0: none
   at::Device device = at::kCPU;
 };
 
-/// Windows of text, of a token file, or of random ids: every token is an answer. `windows` must outlive the source.
+/// Windows of text, of a token file, or of random ids: every token is an answer. `windows` must outlive the source. With
+/// `end_of_text`, documents are separate and end with that id; without, each window is one document.
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
-                                            int64_t sequence_length, const BatchRequest& request);
+                                            int64_t sequence_length, const BatchRequest& request,
+                                            std::optional<int64_t> end_of_text = std::nullopt);
 
 /// Copies `batch` from the CPU to the device in one asynchronous copy.
 Batch on_device(const Batch& batch, const at::Device& device);
 
-/// [B,S] bool: whether head k has a target at each source position.
-at::Tensor valid_sources(const at::Tensor& targets, int64_t head);
+/// [B,S] bool: whether `targets` has the position k = head after each, in the same document (MicroBatch::documents).
+at::Tensor valid_sources(const at::Tensor& targets, int64_t head, const at::Tensor& documents = {});
 
 }  // namespace wmtp

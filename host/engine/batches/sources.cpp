@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
+#include <optional>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -10,19 +13,20 @@
 #include "core/experiment/difficulty.hpp"
 #include "core/records/longest_record.hpp"
 #include "core/records/record_order.hpp"
+#include "core/records/record_packs.hpp"
 #include "core/records/record_selection.hpp"
+#include "engine/batches/batch_rows.hpp"
 
 namespace wmtp {
 namespace {
 
-using at::Tensor;
-
 /// The possible draws: `rows` consecutive sequences of the run at a time, one record or a pair (right, wrong).
 struct RecordDraws {
   int64_t rows = 1;
-  std::vector<std::vector<int64_t>> records;  ///< lists of record numbers, `rows` per draw
+  std::vector<std::vector<int64_t>> records;  ///< lists of record or pack numbers, `rows` per draw
   std::vector<DifficultyRange> ranges;        ///< difficulty bins, for MicroBatch::bins
   std::vector<std::string> bins;              ///< their names
+  std::optional<RecordPacks> packs;           ///< data.packing, of training
 };
 
 /// Position of a draw in RecordDraws::records.
@@ -33,8 +37,8 @@ struct RecordPlace {
 /// The order of a run, by draw index (position / rows).
 using RecordOrder = std::function<RecordPlace(int64_t)>;
 
-/// Batches of prompt, answer, padding. The length is that of the longest record on any rank, rounded up to a multiple
-/// of 16: every rank has the index, so this needs no communication.
+/// Batches of prompt, answer, padding. The length is that of the longest row on any rank, rounded up to a multiple of
+/// 16: every rank has the index, so this needs no communication.
 class RecordBatches final : public BatchSource {
  public:
   RecordBatches(const Records& records, RecordDraws draws, RecordOrder order, int64_t batch_size,
@@ -55,58 +59,56 @@ class RecordBatches final : public BatchSource {
   std::vector<std::string> bins() const override { return draws_.bins; }
 
   MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
-    const int64_t B = int64_t(positions.size()) / world;
-    std::vector<int64_t> found;
-    for (const int64_t position : positions) found.push_back(position < 0 ? -1 : record_at(position));
-    const int64_t S = length_of(found);
-    MicroBatch micro;
-    micro.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
-    micro.windows.assign(found.begin() + rank * B, found.begin() + (rank + 1) * B);
-    micro.bins.assign(size_t(B), -1);
-    micro.counts.assign(size_t(request_.heads), 0);
-    Tensor tokens = at::zeros({B, S}, at::kLong), kind = at::zeros({B, S}, at::kByte);
-    Tensor correct = at::full({B}, -1, at::kLong), partner = at::full({B}, -1, at::kLong);
-    for (int64_t b = 0; b < B; ++b) {
-      const int64_t record = micro.windows[size_t(b)];
-      if (record < 0) continue;
-      const RecordEntry& entry = records_.entries()[size_t(record)];
-      records_.read(record, tokens.mutable_data_ptr<int64_t>() + b * S);
-      uint8_t* row = kind.mutable_data_ptr<uint8_t>() + b * S;
-      std::fill(row, row + entry.prompt, prompt_kind);
-      std::fill(row + entry.prompt, row + entry.length, answer_kind);
-      correct.mutable_data_ptr<int64_t>()[b] = entry.correct;
-      if (request_.pairs) partner.mutable_data_ptr<int64_t>()[b] = b ^ 1;
-      micro.bins[size_t(b)] = bin_of(draws_.ranges, entry.difficulty);
-      add_counts(entry, micro);
+    std::vector<int64_t> drawn;
+    for (const int64_t position : positions) drawn.push_back(position < 0 ? -1 : draw_at(position));
+    BatchRows rows(positions, rank, world, length_of(drawn), request_, draws_.packs.has_value());
+    MicroBatch& micro = rows.micro();
+    std::copy_n(drawn.begin() + rank * rows.count(), rows.count(), micro.windows.begin());
+    for (int64_t b = 0; b < rows.count(); ++b) {
+      int64_t begin = 0;
+      for (const int64_t record : records_of(micro.windows[size_t(b)])) {
+        const RecordEntry& entry = records_.entries()[size_t(record)];
+        records_.read(record, rows.ids(b) + begin);
+        rows.add_document(b, begin, entry.length, entry.prompt);
+        begin += entry.length;
+      }
+      if (begin > 0 && !draws_.packs) label(b, micro);
     }
     if (request_.pairs) micro.pairs = std::count_if(micro.windows.begin(), micro.windows.end(), is_record) / 2;
-    micro.batch = on_device({tokens, kind, at::tensor(micro.positions), correct, partner}, request_.device);
-    micro.targets = request_.prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(answer_kind);
-    return micro;
+    return rows.finish();
   }
 
  private:
   static bool is_record(int64_t record) { return record >= 0; }
 
-  int64_t record_at(int64_t position) const {
+  /// The record or pack at a position of the run's order.
+  int64_t draw_at(int64_t position) const {
     const RecordPlace place = order_(position / draws_.rows);
     return draws_.records[place.list][size_t(place.index * draws_.rows + position % draws_.rows)];
   }
 
-  int64_t length_of(const std::vector<int64_t>& found) const {
+  /// The records of a row, none for padding.
+  std::span<const int64_t> records_of(const int64_t& drawn) const {
+    if (drawn < 0) return {};
+    return draws_.packs ? draws_.packs->records(drawn) : std::span(&drawn, 1);
+  }
+
+  int64_t length_of(const std::vector<int64_t>& drawn) const {
     int64_t longest = std::max(request_.heads + 1, request_.parts * request_.heads);  // every head needs a source
-    for (const int64_t record : found)
-      if (record >= 0) longest = std::max<int64_t>(longest, records_.entries()[size_t(record)].length);
+    for (const int64_t& row : drawn) {
+      int64_t length = 0;
+      for (const int64_t record : records_of(row)) length += records_.entries()[size_t(record)].length;
+      longest = std::max(longest, length);
+    }
     return batch_positions(longest, sequence_length_);
   }
 
-  /// Targets of head k are at position k or later: their source is k positions earlier.
-  void add_counts(const RecordEntry& entry, MicroBatch& micro) const {
-    micro.tokens += entry.length;
-    micro.answers += entry.answer();
-    const int64_t first = request_.prompts ? 0 : entry.prompt;
-    for (int64_t k = 1; k <= request_.heads; ++k)
-      micro.counts[size_t(k - 1)] += std::max<int64_t>(0, entry.length - std::max(first, k));
+  /// The properties of a row that is one record.
+  void label(int64_t row, MicroBatch& micro) const {
+    const RecordEntry& entry = records_.entries()[size_t(micro.windows[size_t(row)])];
+    micro.batch.correct.mutable_data_ptr<int64_t>()[row] = entry.correct;
+    if (request_.pairs) micro.batch.partner.mutable_data_ptr<int64_t>()[row] = row ^ 1;
+    micro.bins[size_t(row)] = bin_of(draws_.ranges, entry.difficulty);
   }
 
   const Records& records_;
@@ -117,9 +119,12 @@ class RecordBatches final : public BatchSource {
 };
 
 std::unique_ptr<BatchSource> window_source(const Experiment& experiment, const TokenWindows& windows,
-                                           const std::string& order, const BatchRequest& request) {
+                                           const std::string& order, const BatchRequest& request,
+                                           const Tokenizer* tokenizer) {
+  std::optional<int64_t> end_of_text;
+  if (experiment.data.packing && tokenizer) end_of_text = tokenizer->end_of_text();
   return window_batches(windows, WindowOrder(experiment.seed, windows.count(), order), experiment.train.batch_size,
-                        experiment.train.sequence_length, request);
+                        experiment.train.sequence_length, request, end_of_text);
 }
 
 void check_pairs(const Experiment& experiment, const BatchRequest& request) {
@@ -134,7 +139,15 @@ void check_pairs(const Experiment& experiment, const BatchRequest& request) {
 
 RecordDraws draws_of(const Experiment& experiment, const Records& records, RecordPart part, bool pairs) {
   RecordSelection selection = select_records(experiment, records, part, pairs);
-  return {pairs ? 2 : 1, std::move(selection.records), std::move(selection.ranges), experiment.data.difficulty.bins};
+  RecordDraws draws{pairs ? 2 : 1, std::move(selection.records), std::move(selection.ranges),
+                    experiment.data.difficulty.bins, std::nullopt};
+  if (experiment.data.packing && part == RecordPart::train) {
+    std::vector<int64_t>& only = draws.records.front();
+    draws.packs.emplace(records.entries(), only, experiment.train.sequence_length);
+    only.resize(size_t(draws.packs->count()));
+    std::iota(only.begin(), only.end(), 0);
+  }
+  return draws;
 }
 
 std::vector<int64_t> sizes_of(const RecordDraws& draws) {
@@ -195,7 +208,7 @@ std::unique_ptr<BatchSource> training_records(const Experiment& experiment, cons
   for (const auto& list : draws.records) count += static_cast<int64_t>(list.size());
   check_fills_a_step(experiment.train, count, world,
                      (count == 1 ? "there is " : "there are ") + counted(count, "sequence") + " to train on" +
-                         (request.pairs ? " (two for each pair of answers)" : ""),
+                         (request.pairs ? " (two for each pair of answers)" : draws.packs ? " of packed records" : ""),
                      "records");
   RecordOrder order = training_order(experiment, draws, count, world);
   return record_batches(experiment, records, std::move(draws), std::move(order), request);
@@ -215,7 +228,7 @@ std::unique_ptr<BatchSource> training_batches(const Experiment& experiment, cons
   check_pairs(experiment, request);
   if (prepared.records) return training_records(experiment, *prepared.records, request, world);
   const std::string order = experiment.data.kind == "random" ? "sequential" : experiment.data.order;
-  return window_source(experiment, *prepared.train, order, request);
+  return window_source(experiment, *prepared.train, order, request, prepared.tokenizer.get());
 }
 
 std::unique_ptr<BatchSource> validation_batches(const Experiment& experiment, const Prepared& prepared,
@@ -223,7 +236,9 @@ std::unique_ptr<BatchSource> validation_batches(const Experiment& experiment, co
   check_pairs(experiment, request);
   if (prepared.records)
     return experiment.validation.given ? validation_records(experiment, *prepared.records, request) : nullptr;
-  return prepared.validation ? window_source(experiment, *prepared.validation, "sequential", request) : nullptr;
+  return prepared.validation ? window_source(experiment, *prepared.validation, "sequential", request,
+                                             prepared.tokenizer.get())
+                             : nullptr;
 }
 
 }  // namespace wmtp

@@ -11,15 +11,15 @@ FrozenModel::FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_toke
     loss_ = std::make_unique<LinearCrossEntropy>(model_->weight("output.weight"), chunk_tokens);
 }
 
-std::map<std::string, Tensor> FrozenModel::signals(const Batch& batch, const std::set<std::string>& wanted) {
+std::map<std::string, Tensor> FrozenModel::signals(const MicroBatch& micro, const std::set<std::string>& wanted) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const Pass pass = model_->pass(false, 0, 0, batch.sequence);
-  const Tensor h = trunk(pass, batch.tokens);
+  const Pass pass = model_->pass(false, 0, 0, micro.batch.sequence, micro.documents);
+  const Tensor h = trunk(pass, micro.batch.tokens);
   const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
   const Tensor normed = model_->normed(h);
   if (!loss_) return {{"value", values(normed)}};
-  return predictions(normed, batch.tokens, wanted.count("entropy") > 0);
+  return predictions(normed, micro.batch.tokens, wanted.count("entropy") > 0);
 }
 
 /// The trunk's output, after the next-token head if there is one.
@@ -79,7 +79,7 @@ std::optional<FrozenCache::Signals> FrozenCache::kept(const MicroBatch& micro) c
 FrozenCache::Signals FrozenCache::computed(const MicroBatch& micro) {
   if (!frozen_) frozen_ = build_();
   Signals signals;
-  for (const auto& [name, signal] : frozen_->signals(micro.batch, wanted_)) {
+  for (const auto& [name, signal] : frozen_->signals(micro, wanted_)) {
     if (wanted_.count(name) == 0) continue;
     signals[model_ + "." + name] = signal;
     if (const auto store = stores_.find(name); store != stores_.end()) keep(*store->second, micro, signal);

@@ -25,7 +25,7 @@ class FrozenModel {
   FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_tokens);
   /// [B,S] fp32 by name: "loss" and "entropy" of the next token at each source position (0 at the last), "value" after
   /// each position. Padding is predicted like any token: the caller must mask it. [all ranks, collective]
-  std::map<std::string, at::Tensor> signals(const Batch& batch, const std::set<std::string>& wanted);
+  std::map<std::string, at::Tensor> signals(const MicroBatch& micro, const std::set<std::string>& wanted);
 
  private:
   at::Tensor trunk(const Pass& pass, const at::Tensor& tokens);

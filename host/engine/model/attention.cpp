@@ -20,9 +20,11 @@ using torch::autograd::variable_list;
 struct Shape {
   int64_t B, S, K, R, D;  ///< each of the K key heads is read by R query heads
   int64_t window;
+  const int32_t* documents;  ///< [B,S] or null
 
-  static Shape of(const Tensor& query, const Tensor& key, int64_t window) {
-    return {query.size(0), query.size(1), key.size(2), query.size(2) / key.size(2), query.size(3), window};
+  static Shape of(const Tensor& query, const Tensor& key, int64_t window, const Tensor& documents) {
+    return {query.size(0), query.size(1), key.size(2), query.size(2) / key.size(2), query.size(3), window,
+            documents.defined() ? documents.const_data_ptr<int32_t>() : nullptr};
   }
   int64_t parts() const { return parts_of_queries(B * K, S); }
 };
@@ -38,7 +40,8 @@ struct Task {
     const auto cut = [&](int64_t i) {
       return std::min(blocks_of_queries(s.S) * i / s.parts() * queries_of_block, s.S);
     };
-    head = {s.R, s.D, s.K * s.R * s.D, s.K * s.D, cut(part), cut(part + 1), s.S, s.window};
+    head = {s.R, s.D, s.K * s.R * s.D, s.K * s.D, cut(part), cut(part + 1), s.S, s.window,
+            s.documents ? s.documents + b * s.S : nullptr};
     query = b * s.S * head.query_stride + k * s.R * s.D;
     key = b * s.S * head.key_stride + k * s.D;
     log_sum = pair * s.R * s.S;
@@ -59,8 +62,9 @@ void for_each_task(const Shape& s, bool backward, Call call) {
 
 struct CausalAttention : Function<CausalAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
-                        int64_t window) {
-    const Shape s = Shape::of(query, key, window);
+                        int64_t window, const std::optional<Tensor>& given_documents) {
+    const Tensor documents = given_documents.value_or(Tensor());
+    const Shape s = Shape::of(query, key, window, documents);
     const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
     const Tensor log_sums = at::empty({s.B * s.K, s.R, s.S}, q.options().dtype(at::kFloat)), out = at::empty_like(q);
     kernels::by_type(q, [&]<class T>() {
@@ -70,7 +74,7 @@ struct CausalAttention : Function<CausalAttention> {
                                         kernels::out<float>(log_sums) + task.log_sum, scratch);
       });
     });
-    context->save_for_backward({q, k, v, log_sums});
+    context->save_for_backward({q, k, v, log_sums, documents});
     context->saved_data["window"] = window;
     return out.flatten(2);
   }
@@ -78,7 +82,7 @@ struct CausalAttention : Function<CausalAttention> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &log_sums = saved[3], d_out = gradients[0].contiguous();
-    const Shape s = Shape::of(q, k, context->saved_data["window"].toInt());
+    const Shape s = Shape::of(q, k, context->saved_data["window"].toInt(), saved[4]);
     const Tensor dq = at::empty_like(q);
     const auto of_parts = at::TensorOptions(at::kFloat);
     const Tensor dk = at::zeros({s.parts(), s.B, s.S, s.K, s.D}, of_parts), dv = at::zeros_like(dk);
@@ -94,18 +98,30 @@ struct CausalAttention : Function<CausalAttention> {
     const auto summed = [&](const Tensor& parts) {
       return (s.parts() == 1 ? parts.select(0, 0) : parts.sum(0)).to(q.scalar_type());
     };
-    return {dq, summed(dk), summed(dv), Tensor()};
+    return {dq, summed(dk), summed(dv), Tensor(), Tensor()};
   }
 };
 
+/// [S,S] or [B,1,S,S] bool: where a query reads; nullopt: all keys up to its own.
+std::optional<Tensor> mask_of(const Tensor& query, int64_t window, const Tensor& documents) {
+  const int64_t S = query.size(1);
+  const bool has_window = window > 0 && window < S;
+  if (!has_window && !documents.defined()) return std::nullopt;
+  Tensor mask = at::ones({S, S}, query.options().dtype(at::kBool).requires_grad(false)).tril_();
+  if (has_window) mask.triu_(1 - window);
+  if (!documents.defined()) return mask;
+  const Tensor keys = at::arange(S, documents.options());
+  return mask.logical_and(keys >= documents.unsqueeze(-1)).unsqueeze(1);
+}
+
 }  // namespace
 
-Tensor causal_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window) {
-  if (kernels::takes(query)) return CausalAttention::apply(query, key, value, window);
-  const int64_t S = query.size(1);
-  std::optional<Tensor> mask;  // where a query reads
-  if (window > 0 && window < S)
-    mask = at::ones({S, S}, query.options().dtype(at::kBool).requires_grad(false)).tril_().triu_(1 - window);
+Tensor causal_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window,
+                        const Tensor& documents) {
+  if (kernels::takes(query))  // an undefined tensor would not be taken
+    return CausalAttention::apply(query, key, value, window,
+                                  documents.defined() ? std::optional(documents) : std::nullopt);
+  const std::optional<Tensor> mask = mask_of(query, window, documents);
   const Tensor mixed = at::scaled_dot_product_attention(
       query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), mask, /*dropout_p=*/0.0,
       /*is_causal=*/!mask, /*scale=*/std::nullopt, /*enable_gqa=*/query.size(2) != key.size(2));

@@ -68,8 +68,8 @@ class BlockMath {
   }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
     const int64_t window = block_.model_.sliding_window;
-    return pass_.split ? split_attention(query, key, heads(value), window, *pass_.split)
-                       : causal_attention(query, key, heads(value), window);
+    return pass_.split ? split_attention(query, key, heads(value), window, pass_.documents, *pass_.split)
+                       : causal_attention(query, key, heads(value), window, pass_.documents);
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return wmtp::swiglu(gate, up); }
   Tensor add(const Tensor& x, const Tensor& y) const { return x + y; }

@@ -24,6 +24,7 @@ struct Pass {
   int64_t seed = 0;
   int64_t step = 0;
   at::Tensor sequence;                   ///< [B] int64, global
+  at::Tensor documents;                  ///< [B,S], of all positions, as causal_attention reads it; undefined: none
   const PositionSplit* split = nullptr;  ///< of the positions; null: this rank has all of them
   /// The position in its sequence of the first of `count` on this rank.
   int64_t first_position(int64_t count) const { return split ? split->rank() * count : 0; }

@@ -27,7 +27,7 @@ struct AllToAll : Function<AllToAll> {
 }  // namespace
 
 Tensor split_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window,
-                       const PositionSplit& split) {
+                       const Tensor& documents, const PositionSplit& split) {
   const int64_t Q = split.ranks();
   const auto parts_by_heads = [Q](const Tensor& x) {  // [B,S/Q,n,D] -> [Q,B,S/Q,n/Q,D]
     return x.unflatten(2, {Q, x.size(2) / Q}).permute({2, 0, 1, 3, 4});
@@ -38,7 +38,8 @@ Tensor split_attention(const Tensor& query, const Tensor& key, const Tensor& val
   const std::vector<Tensor> of_kind = received.split_with_sizes({H, K, K}, /*dim=*/3);
   const auto all_positions = [](const Tensor& x) { return x.permute({1, 0, 2, 3, 4}).flatten(1, 2); };
   const Tensor mixed =  // [B,S,H/Q*D]
-      causal_attention(all_positions(of_kind[0]), all_positions(of_kind[1]), all_positions(of_kind[2]), window);
+      causal_attention(all_positions(of_kind[0]), all_positions(of_kind[1]), all_positions(of_kind[2]), window,
+                       documents);
   const Tensor returned = AllToAll::apply(mixed.unflatten(1, {Q, -1}).transpose(0, 1), &split);
   return returned.permute({1, 2, 0, 3}).flatten(2);
 }

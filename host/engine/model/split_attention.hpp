@@ -18,9 +18,9 @@ class PositionSplit {
   virtual at::Tensor all_to_all(const at::Tensor& parts) const = 0;
 };
 
-/// causal_attention (engine/model/attention.hpp) of query [B,S/Q,H,D], key and value [B,S/Q,K,D] -> [B,S/Q,H*D]. Q divides
-/// H and K. [all Q ranks, collective, also in backward]
+/// causal_attention (engine/model/attention.hpp) of query [B,S/Q,H,D], key and value [B,S/Q,K,D] -> [B,S/Q,H*D], with
+/// `documents` [B,S]. Q divides H and K. [all Q ranks, collective, also in backward]
 at::Tensor split_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t window,
-                           const PositionSplit& split);
+                           const at::Tensor& documents, const PositionSplit& split);
 
 }  // namespace wmtp

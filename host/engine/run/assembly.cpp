@@ -174,8 +174,12 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
       return std::make_unique<FrozenCache>(
           table.name, table.wanted, [frozen] { return frozen->model(); }, frozen->stores(data, part));
     };
-    opened.training.push_back(cache(""));
-    opened.validation.push_back(cache(" held out"));
+    // What packing changes is not part of the data's identity. Records are packed for training only.
+    const DataConfig& config = experiment.data;
+    const std::string separate = config.packing && config.kind == "text" ? " separate documents" : "";
+    const std::string packs = config.packing && config.kind == "records" ? " packs of " + config.select + " records" : "";
+    opened.training.push_back(cache(separate + packs));
+    opened.validation.push_back(cache(" held out" + separate));
   }
   return opened;
 }
@@ -249,6 +253,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   request.pairs = pipeline_.needs.pairs;
   request.device = session.device();
   request.parts = experiment.parallel.sequence;
+  request.window = experiment.model.sliding_window;
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);
   validation_source_ = validation_batches(experiment, data_, request);

@@ -66,8 +66,8 @@ class ShardedModel {
   const at::Tensor& rotary() const { return rotary_; }
   /// The positions that this rank computes: blocks read and return [B,S/Q,D] for sequences of S.
   const SequenceSplit& split() const { return split_; }
-  Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence) const {
-    return {training, seed, step, sequence, split_.is_whole() ? nullptr : &split_};
+  Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence, const at::Tensor& documents) const {
+    return {training, seed, step, sequence, documents, split_.is_whole() ? nullptr : &split_};
   }
   /// [B,n] -> [B,n,D]. The embedding must be gathered.
   at::Tensor embedded(const at::Tensor& tokens) const;

@@ -60,7 +60,7 @@ void MicroStep::scale_gradients(double factor) {
 
 void MicroStep::run(StepContext& step, bool last) {
   const MemoryScope scope(MemoryCategory::activations);
-  const Pass pass = model_.pass(true, config_.seed, step.number(), step.batch().sequence);
+  const Pass pass = model_.pass(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents);
   std::vector<Kept> kept;
   std::optional<Phase> phase(std::in_place, "forward");
   const HeadInputs inputs = forward_trunk(step.batch(), pass, &kept);
@@ -261,11 +261,11 @@ ShardUnit* MicroStep::unit_of_head(int64_t head) const {
 
 /// Calls evaluate(inputs of the heads, pass) with the final norm gathered, after a forward pass that keeps nothing.
 template <class Evaluate>
-void MicroStep::without_gradient(const Batch& batch, Evaluate evaluate) {
+void MicroStep::without_gradient(const MicroBatch& micro, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const Pass pass = model_.pass(false, config_.seed, 0, batch.sequence);
-  const HeadInputs inputs = forward_trunk(batch, pass, nullptr);
+  const Pass pass = model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  const HeadInputs inputs = forward_trunk(micro.batch, pass, nullptr);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     evaluate(inputs, pass);
@@ -275,7 +275,7 @@ void MicroStep::without_gradient(const Batch& batch, Evaluate evaluate) {
 
 std::vector<Scores> MicroStep::evaluate(StepContext& step) {
   std::vector<Scores> scores;
-  without_gradient(step.batch(), [&](const HeadInputs& inputs, const Pass& pass) {
+  without_gradient(step.micro_batch(), [&](const HeadInputs& inputs, const Pass& pass) {
     if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk);
     if (!token_loss_) return;
     const Gathered output(model_.unit("output"));
@@ -288,7 +288,7 @@ std::vector<Scores> MicroStep::evaluate(StepContext& step) {
 
 std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
   std::vector<WeighedLosses> heads;
-  without_gradient(step.batch(), [&](const HeadInputs& inputs, const Pass& pass) {
+  without_gradient(step.micro_batch(), [&](const HeadInputs& inputs, const Pass& pass) {
     if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk);
     const Gathered output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);

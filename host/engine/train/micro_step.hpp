@@ -86,7 +86,7 @@ class MicroStep {
   void run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   template <class Evaluate>
-  void without_gradient(const Batch& batch, Evaluate evaluate);
+  void without_gradient(const MicroBatch& micro, Evaluate evaluate);
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const Pass& pass) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
   static void add_to_embedded(int64_t head, const at::Tensor& d_embedded, HeadInputs& d_inputs);

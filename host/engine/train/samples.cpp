@@ -35,9 +35,13 @@ std::vector<TokenSample> Samples::take(int64_t number) {
 
 std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
                                        const Tensor& reference_loss) const {
-  const Tensor tokens = micro.batch.tokens.cpu(), kinds = micro.batch.kind.cpu(), targets = micro.targets.cpu();
+  const Tensor tokens = micro.batch.tokens.cpu(), kinds = micro.batch.kind.cpu();
   std::vector<WeighedLosses> here;
-  for (const WeighedLosses& head : heads) here.push_back({head.losses.cpu(), head.weights.cpu()});
+  std::vector<Tensor> sources;
+  for (const WeighedLosses& head : heads) {
+    here.push_back({head.losses.cpu(), head.weights.cpu()});
+    sources.push_back(micro.sources(int64_t(here.size())).cpu());
+  }
   std::vector<TokenSample> rows;
   for (int64_t b = 0; b < std::min(request_.sequences, tokens.size(0)); ++b) {
     if (micro.positions[size_t(b)] < 0) continue;
@@ -45,7 +49,7 @@ std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vecto
       if (kinds[b][position].item<int>() == 0) continue;
       for (int64_t k = 1; k <= int64_t(here.size()); ++k) {
         TokenSample row{micro.positions[size_t(b)], position, k, tokens[b][position].item<int64_t>(), {}, {}, {}};
-        if (const int64_t source = position - k; source >= 0 && targets[b][position].item<bool>()) {
+        if (const int64_t source = position - k; source >= 0 && sources[size_t(k - 1)][b][source].item<bool>()) {
           row.loss = here[size_t(k - 1)].losses[b][source].item<double>();
           row.weight = here[size_t(k - 1)].weights[b][source].item<double>();
           if (reference_loss.defined()) row.reference_loss = reference_loss[b][position - 1].item<double>();

@@ -32,7 +32,7 @@ at::Tensor on_cpu(const std::vector<at::Tensor>& values) {
 StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& channels, const std::string& what,
                             std::vector<double>* also) {
   const size_t heads = micros.front().counts.size();
-  std::vector<double> mine(heads + 3, 0.0);
+  std::vector<double> mine(heads + 5, 0.0);
   const bool is_first = channels.sequence_group().rank == 0;  // the others have the same sequences
   for (const MicroBatch& micro : micros) {
     if (!is_first) break;
@@ -40,12 +40,15 @@ StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& cha
     mine[heads] += double(micro.tokens);
     mine[heads + 1] += double(micro.answers);
     mine[heads + 2] += double(micro.pairs);
+    mine[heads + 3] += double(micro.keys);
+    mine[heads + 4] += double(micro.batch.tokens.numel());
   }
   if (also) mine.insert(mine.end(), also->begin(), also->end());
   const at::Tensor all = channels.sum(at::tensor(mine, at::kDouble), what).contiguous();
   const double* sums = all.const_data_ptr<double>();
-  if (also) also->assign(sums + heads + 3, sums + mine.size());
-  return {{sums, sums + heads}, int64_t(sums[heads]), int64_t(sums[heads + 1]), int64_t(sums[heads + 2])};
+  if (also) also->assign(sums + heads + 5, sums + mine.size());
+  const auto count = [&](size_t i) { return int64_t(sums[heads + i]); };
+  return {{sums, sums + heads}, count(0), count(1), count(2), count(3), count(4)};
 }
 
 void StepTotals::add(const std::string& name, const at::Tensor& value) {

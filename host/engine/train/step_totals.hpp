@@ -20,6 +20,8 @@ struct StepCounts {
   int64_t tokens = 0;            ///< excluding padding
   int64_t answers = 0;           ///< tokens of kind "answer"
   int64_t pairs = 0;
+  int64_t keys = 0;       ///< MicroBatch::keys
+  int64_t positions = 0;  ///< including padding
 };
 
 /// Sums over ranks. `also`: additional numbers, replaced by their sums over ranks in the same exchange. [all ranks,

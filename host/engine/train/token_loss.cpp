@@ -70,7 +70,7 @@ WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) con
   WeighContext moment{pipeline_.needs.when, rows.head, {},         scores.losses,
                       scores.entropies,     0,         rows.index, rows.sources};
   if (moment.when == When::head) {
-    moment.valid = valid_sources(rows.step.micro_batch().targets, rows.head);
+    moment.valid = rows.step.micro_batch().sources(rows.head);
     moment.policy_loss = by_source(scores.losses, rows);
     if (scores.entropies.defined()) moment.policy_entropy = by_source(scores.entropies, rows);
   } else {
@@ -117,17 +117,14 @@ TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const T
   const MicroBatch& micro = step.micro_batch();
   const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1);
   const Positions sources = model_.split().here_below(S - head, S);
-  const auto targets_of = [&](const Tensor& x) {
-    return x.narrow(1, std::min(sources.first + head, S), sources.count).reshape({-1});
-  };
   Rows rows{step,
             head,
             sources,
             {},
             hidden.narrow(1, 0, sources.count).reshape({-1, hidden.size(2)}),
-            targets_of(micro.batch.tokens)};
+            micro.batch.tokens.narrow(1, std::min(sources.first + head, S), sources.count).reshape({-1})};
   if (micro.counts[size_t(head - 1)] == B * (S - head)) return rows;
-  rows.index = targets_of(micro.targets).nonzero().squeeze(1);
+  rows.index = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1}).nonzero().squeeze(1);
   rows.hidden = rows.hidden.index_select(0, rows.index);
   rows.targets = rows.targets.index_select(0, rows.index);
   return rows;
@@ -146,7 +143,7 @@ Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) const {
 
 Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
   std::vector<Tensor> heads;
-  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(valid_sources(step.micro_batch().targets, k));
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(step.micro_batch().sources(k));
   return at::stack(heads, -1);
 }
 

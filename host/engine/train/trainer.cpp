@@ -50,8 +50,8 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, across_, state_.pipeline},
       micro_step_(model, pipeline, channels,
                   micro_step_config(experiment, pipeline.needs.when, model.compute().device())),
-      utilization_(operations_per_token(model, micro_step_.lowest_block(), experiment.train.sequence_length),
-                   channels.size(),
+      operations_(step_operations(model, micro_step_.lowest_block())),
+      utilization_(channels.size(),
                    [this] {
                      const Phase phase("start");
                      const TrainConfig& train = experiment_.train;
@@ -130,12 +130,17 @@ StepReport Trainer::step() {
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
   report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
+  if (experiment_.data.kind == "records") {
+    report.metrics["perf/padding"] = 1 - double(counts.tokens) / double(counts.positions);
+    report.metrics["perf/targets_per_second"] = double(counts.targets.empty() ? 0 : counts.targets[0]) / seconds;
+  }
   report.metrics["perf/run_tokens"] = double(tokens_trained_ += counts.tokens);
   report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
   // All ranks reach this right after the exchange, so they measure at the same time.
   if (totals.sum("multiplication_rate/doubted") > 0) utilization_.measure();
-  const double share = utilization_.share(counts.tokens, seconds);
-  report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_of(peak_rate_, counts.tokens, seconds) : share;
+  const double operations = operations_.of(counts.tokens, counts.keys);
+  const double share = utilization_.share(operations, seconds);
+  report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_of(peak_rate_, operations, seconds) : share;
   if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
   for (const MicroBatch& micro : micros)

@@ -114,6 +114,7 @@ class Trainer {
   StepEnvironment environment_;
   MicroStep micro_step_;
   double waited_after_ = 0;  ///< seconds waited in the last step's exchange
+  StepOperations operations_;
   Utilization utilization_;
   double peak_rate_;            ///< operations per second of a rank's device; 0: unknown
   int64_t tokens_trained_ = 0;  ///< by this trainer; the same for seconds_trained_

@@ -30,15 +30,14 @@ Matrices matrices_of(const ShardUnit& unit) {
 
 }  // namespace
 
-double operations_per_token(const ShardedModel& model, int64_t lowest_block, int64_t positions) {
-  double operations = 0;
+StepOperations step_operations(const ShardedModel& model, int64_t lowest_block) {
+  double per_token = 0, per_key = 0;
   const auto add = [&](const Matrices& matrices, bool differentiated, double uses) {
-    operations += uses * ((differentiated ? 4 : 2) * matrices.elements + 2 * matrices.trained);
+    per_token += uses * ((differentiated ? 4 : 2) * matrices.elements + 2 * matrices.trained);
   };
   const ModelConfig& shape = model.config();
-  const int64_t keys = shape.sliding_window > 0 ? std::min(positions, shape.sliding_window) : positions;
   const auto add_attention = [&](bool differentiated) {
-    operations += (differentiated ? 12.0 : 4.0) * double(shape.heads * head_dim(shape) * keys);
+    per_key += (differentiated ? 12.0 : 4.0) * double(shape.heads * head_dim(shape));
   };
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) {
     add(matrices_of(model.unit(trunk_block_name(i))), i >= lowest_block, 1);
@@ -51,7 +50,7 @@ double operations_per_token(const ShardedModel& model, int64_t lowest_block, int
   if (model.num_heads() > 0) add(matrices_of(model.unit("output")), true, double(model.num_heads()));
   if (!model.value_heads().empty()) add(matrices_of(model.unit("value_heads")), true, 1);
   if (const ShardUnit* adapter = model.adapter_unit()) add(matrices_of(*adapter), true, 1);
-  return operations;
+  return {per_token, per_key};
 }
 
 double multiplication_rate(const ShardedModel& model, int64_t rows) {
@@ -71,13 +70,13 @@ double peak_rate(const ParallelConfig& parallel, const at::Device& device) {
   return device.is_cuda() ? stated_peak(cuda_backend().current_device().name, parallel.precision) : 0;
 }
 
-double Utilization::share_of(double rate, int64_t tokens, double seconds) const {
-  return double(tokens) * operations_per_token_ / (seconds * rate * ranks_);
+double Utilization::share_of(double rate, double operations, double seconds) const {
+  return operations / (seconds * rate * ranks_);
 }
 
-double Utilization::share(int64_t tokens, double seconds) {
+double Utilization::share(double operations, double seconds) {
   if (measured_ == 0) measure();
-  const double share = share_of(best_, tokens, seconds);
+  const double share = share_of(best_, operations, seconds);
   doubted_ = share > 1 && measured_ < most_measurements;
   return share;
 }

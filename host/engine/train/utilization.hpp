@@ -3,8 +3,8 @@
 //
 // Counted as in PaLM (Chowdhery et al. 2022, arXiv 2204.02311, appendix B), for comparison with other trainers. Each
 // matrix: per element and token 2 operations forward, 2 for the gradient of its input, 2 for its own gradient if it
-// trains. Attention: 12 * heads * head_dim * positions per block and token, without a discount for the causal mask; with a
-// sliding window, the window in place of the positions. Not counted: recomputation, a weighting's extra pass, frozen
+// trains. Attention: 12 * heads * head_dim * length of its document per block and token, without a discount for the causal
+// mask; with a sliding window, at most the window in place of the length. Not counted: recomputation, a weighting's extra pass, frozen
 // models, the embedding. The output layer counts once per head.
 #pragma once
 
@@ -14,9 +14,15 @@
 
 namespace wmtp {
 
-/// Floating-point operations of a training step per token, in sequences of `positions` tokens. `lowest_block`: the
-/// lowest trunk block that trains (MicroStep::lowest_block).
-double operations_per_token(const ShardedModel& model, int64_t lowest_block, int64_t positions);
+/// Floating-point operations of training steps.
+struct StepOperations {
+  double per_token = 0, per_key = 0;
+  /// `keys`: sum over tokens of the length of their document (MicroBatch::keys).
+  double of(int64_t tokens, int64_t keys) const { return per_token * double(tokens) + per_key * double(keys); }
+};
+
+/// `lowest_block`: the lowest trunk block that trains (MicroStep::lowest_block).
+StepOperations step_operations(const ShardedModel& model, int64_t lowest_block);
 
 /// Floating-point operations per second of a plain multiplication [rows, dim] x [dim, ffn_dim] on this rank's device,
 /// with this rank's threads, in the model's compute dtype, by best_rate.
@@ -35,19 +41,18 @@ class Utilization {
   static constexpr int most_measurements = 8;
 
   /// `rate`: measures multiplication_rate on this rank; assumed to be equal on all `ranks`.
-  Utilization(double operations_per_token, int ranks, std::function<double()> rate)
-      : operations_per_token_(operations_per_token), ranks_(ranks), rate_(std::move(rate)) {}
+  Utilization(int ranks, std::function<double()> rate) : ranks_(ranks), rate_(std::move(rate)) {}
 
-  /// The share of one step, over all ranks. The first call measures the rate. [all ranks at the same time]
-  double share(int64_t tokens, double seconds);
+  /// The share of one step of so many operations on all ranks. The first call measures the rate. [all ranks at the same
+  /// time]
+  double share(double operations, double seconds);
   /// A step's share of `rate` per rank.
-  double share_of(double rate, int64_t tokens, double seconds) const;
+  double share_of(double rate, double operations, double seconds) const;
   /// Whether the last share shows that the rate is too low; if so, all ranks call measure() together.
   bool doubted() const { return doubted_; }
   void measure();
 
  private:
-  double operations_per_token_;
   int ranks_;
   std::function<double()> rate_;
   double best_ = 0;

@@ -59,7 +59,7 @@ void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losse
   if (names.empty()) return;
   const Tensor bins = at::tensor(micro.bins).to(losses.device());
   const Tensor of_row = losses.sum(1, /*keepdim=*/false, at::kDouble);
-  const Tensor targets = valid_sources(micro.targets, 1).sum(1);
+  const Tensor targets = micro.sources(1).sum(1);
   for (size_t i = 0; i < names.size(); ++i) {
     totals.add_once("bin_loss/" + names[i], (of_row * bins.eq(int64_t(i))).sum());
     totals.add_once("bin_targets/" + names[i], (targets * bins.eq(int64_t(i))).sum());
@@ -83,7 +83,7 @@ void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, 
 
 /// Rows of `all` by position: NaN without a target, zero if another rank has the sequence.
 void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
-  const Tensor rows = at::where(valid_sources(micro.targets, 1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
+  const Tensor rows = at::where(micro.sources(1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
   for (int64_t b = 0; b < rows.size(0); ++b) {
     const int64_t position = micro.positions[size_t(b)];
     if (position < 0 || position >= all.size(0)) continue;

@@ -19,9 +19,14 @@ struct AttentionHead {
   int64_t begin, end;                ///< range of queries to compute; they read keys before `end`
   int64_t positions;                 ///< log_sums [R,positions]
   int64_t window = 0;                ///< the number of last keys, including its own, that a query reads; 0: all
+  /// [positions] the first position of each query's document, ascending; null: the sequence is one document.
+  const int32_t* documents = nullptr;
 
   /// The first key that query `i` reads.
-  int64_t first_key(int64_t i) const { return window == 0 || i < window ? 0 : i - window + 1; }
+  int64_t first_key(int64_t i) const {
+    const int64_t in_window = window == 0 || i < window ? 0 : i - window + 1;
+    return documents && documents[i] > in_window ? documents[i] : in_window;
+  }
 };
 
 template <class T>

@@ -52,6 +52,14 @@ TEST_F(RecordsConfig, RefuseKeysOfOtherKindsAndViceVersa) {
   EXPECT_NE(refused(head + data + "select = \"right\"\n").find("one of \"all\" and \"correct\""), std::string::npos);
 }
 
+TEST_F(RecordsConfig, RefusePackingWhereASequenceMustBeOneRecord) {
+  const std::string packed = head + data + "packing = true\n";
+  EXPECT_TRUE(load(packed).data.packing);
+  EXPECT_NE(refused(packed + "[data.difficulty]\nbins = [\"1-5\"]\n").find("found packing and [data.difficulty]"),
+            std::string::npos);
+  EXPECT_NE(refused(head + "[data]\nkind = \"random\"\npacking = true\n").find("packing does not apply"), std::string::npos);
+}
+
 TEST_F(RecordsConfig, RefuseMalformedAndOverlappingBinsAtTheirColumn) {
   const std::string message =
       refused(head + data +

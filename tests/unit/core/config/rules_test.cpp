@@ -299,6 +299,14 @@ TEST_F(Rules, RequireRecordsAndAnEvenBatchForPairs) {
   EXPECT_NO_THROW(load(critic, {"train.batch_size=3", "pipeline.loss=lambda_return"}));
 }
 
+TEST_F(Rules, RefusePackingForPipelinesThatNeedPairsOrValuesOfWholeSequences) {
+  const std::string critic = with(small, "baseline", "critic");
+  expect_in_order(refused(critic, {"data.packing=true"}),
+                  {"found packing, which does not work with pipeline \"critic\": it needs pairs of answers"});
+  expect_in_order(refused(critic, {"data.packing=true", "pipeline.loss=lambda_return"}),
+                  {"found packing, which does not work with pipeline \"critic\": it needs values of whole sequences"});
+}
+
 TEST_F(Rules, AllowOneSourceOfInitialWeights) {
   write("b.toml", small);
   const std::string both = with(small, "dim = 64\n", "dim = 64\nexperiment = \"b.toml\"\nweights = \"run:b\"\n");

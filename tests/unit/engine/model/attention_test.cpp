@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -21,17 +22,35 @@ using test::distance;
 struct Case {
   int64_t B, S, heads, kv_heads, D;
   int64_t window = 0;
+  std::vector<int64_t> documents{};  ///< lengths, in every row; a second row begins with the last
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.B << " x " << c.S << ", " << c.heads << " heads on " << c.kv_heads << ", " << c.D << " features, window "
-       << c.window;
+       << c.window << ", " << c.documents.size() << " documents";
 }
 
-Tensor plain(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window) {
+/// [B,S], as causal_attention reads it; undefined without documents.
+Tensor documents_of(const Case& c) {
+  if (c.documents.empty()) return {};
+  Tensor documents = at::empty({c.B, c.S}, at::kInt);
+  for (int64_t b = 0; b < c.B; ++b) {
+    std::vector<int64_t> lengths = c.documents;
+    if (b % 2 == 1) std::reverse(lengths.begin(), lengths.end());
+    int64_t begin = 0;
+    for (const int64_t length : lengths) {
+      documents[b].narrow(0, begin, length).fill_(begin);
+      begin += length;
+    }
+  }
+  return documents;
+}
+
+Tensor plain(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window, const Tensor& documents) {
   const int64_t S = query.size(1), shared = query.size(2) / key.size(2);
   Tensor hidden = at::ones({S, S}, at::kBool).triu(1);
   if (window > 0) hidden = hidden.logical_or(at::ones({S, S}, at::kBool).tril(-window));
+  if (documents.defined()) hidden = hidden.logical_or(documents.unsqueeze(1).ne(documents.unsqueeze(2)).unsqueeze(1));
   const auto of_heads = [&](const Tensor& x) { return x.repeat_interleave(shared, 2).transpose(1, 2); };
   const Tensor scores =
       at::matmul(query.transpose(1, 2), of_heads(key).transpose(2, 3)) / std::sqrt(double(query.size(3)));
@@ -43,7 +62,8 @@ class Attention : public testing::TestWithParam<Case> {
  protected:
   /// Distances of the output and the three gradients from fp64.
   std::vector<double> distances(at::ScalarType type, double spread) {
-    const auto [B, S, heads, kv_heads, D, window] = GetParam();
+    const auto& [B, S, heads, kv_heads, D, window, lengths] = GetParam();
+    const Tensor documents = documents_of(GetParam());
     at::manual_seed(3);
     const Tensor query = (at::randn({B, S, heads, D}) * spread).to(type).requires_grad_(true);
     const Tensor key = (at::randn({B, S, kv_heads, D}) * spread).to(type).requires_grad_(true);
@@ -51,8 +71,8 @@ class Attention : public testing::TestWithParam<Case> {
     const Tensor d_out = at::randn({B, S, heads * D}).to(type);
     std::vector<Tensor> wide;
     for (const Tensor& x : {query, key, value}) wide.push_back(x.detach().to(at::kDouble).requires_grad_(true));
-    const Tensor expected = plain(wide[0], wide[1], wide[2], window),
-                 found = causal_attention(query, key, value, window);
+    const Tensor expected = plain(wide[0], wide[1], wide[2], window, documents),
+                 found = causal_attention(query, key, value, window, documents);
     const auto expected_d = torch::autograd::grad({expected}, wide, {d_out.to(at::kDouble)});
     const auto found_d = torch::autograd::grad({found}, {query, key, value}, {d_out});
     EXPECT_EQ(found.scalar_type(), type);
@@ -90,12 +110,23 @@ INSTANTIATE_TEST_SUITE_P(Windows, Attention,
                                          Case{4, 300, 4, 2, 8, 100}, Case{1, 200, 2, 1, 48, 65},
                                          Case{2, 50, 2, 2, 32, 50}, Case{2, 50, 2, 2, 32, 51}));
 
-TEST(AttentionWindow, WithoutTheKernelsGivesTheSame) {
+// Of one token each; of a row; across panels and blocks, with split queries, shared heads and a window.
+INSTANTIATE_TEST_SUITE_P(Documents, Attention,
+                         testing::Values(Case{2, 4, 2, 2, 16, 0, {1, 1, 1, 1}}, Case{2, 70, 2, 2, 16, 0, {70}},
+                                         Case{2, 131, 4, 4, 16, 0, {1, 63, 2, 65}},
+                                         Case{4, 300, 4, 2, 8, 0, {100, 7, 193}},
+                                         Case{2, 200, 2, 1, 48, 20, {30, 10, 160}}));
+
+TEST(AttentionWithoutTheKernels, GivesTheSameForWindowsAndDocuments) {
   at::manual_seed(4);
+  const Case c{2, 20, 4, 2, 8, 5, {3, 10, 7}};
   const Tensor query = at::randn({2, 20, 4, 8}), key = at::randn({2, 20, 2, 8}), value = at::randn({2, 20, 2, 8});
   const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
-  EXPECT_LT(distance(causal_attention(query, key, value, 5), causal_attention(wide(query), wide(key), wide(value), 5)),
-            2e-6);
+  for (const int64_t window : {int64_t{0}, c.window})
+    for (const Tensor& documents : {Tensor(), documents_of(c)})
+      EXPECT_LT(distance(causal_attention(query, key, value, window, documents),
+                         causal_attention(wide(query), wide(key), wide(value), window, documents)),
+                2e-6);
 }
 
 class AttentionKernels : public testing::TestWithParam<kernels::Isa> {

@@ -57,7 +57,7 @@ class BlockTest : public testing::TestWithParam<int64_t> {
     at::manual_seed(5);
     input_ = at::randn({num_sequences, positions, 8}).requires_grad_(true);
     d_output_ = at::randn({num_sequences, positions, 8});
-    pass_ = {true, 1, 1, at::arange(num_sequences, at::kLong)};
+    pass_ = {true, 1, 1, at::arange(num_sequences, at::kLong), {}};
   }
   Block make(const Adapter* adapter = nullptr) {
     model_ = small(GetParam());

@@ -69,6 +69,32 @@ BatchRequest pairs_wanted() {
   return request;
 }
 
+TEST_F(RecordData, ArePackedIntoSequencesWhoseRecordsAreSeparate) {
+  write("a.jsonl", line("abc", 1, true) + line("d", 2, true) + line(std::string(12, 'e'), 3, true));
+  Experiment e = experiment();
+  e.train.batch_size = 2;
+  e.train.sequence_length = 16;
+  e.data.packing = true;
+  e.data.order = "sequential";
+  const Prepared prepared = open(e);
+  BatchRequest request;
+  request.heads = 3;
+  const auto source = training_batches(e, prepared, request, 1);
+  EXPECT_EQ(source->count(), 2) << "15 tokens; 6 and 4 tokens";
+  const auto micro = source->training(0, 0, 1);
+  EXPECT_EQ(ids_of(micro.batch.tokens[1].narrow(0, 0, 11)), (Ids{'q', '\n', 'a', 'b', 'c', 257, 'q', '\n', 'd', 257, 0}));
+  EXPECT_EQ(ids_of(micro.batch.kind[1].narrow(0, 0, 11)), (Ids{1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 0}));
+  EXPECT_EQ(ids_of(micro.documents[1].narrow(0, 0, 12)), (Ids{0, 0, 0, 0, 0, 0, 6, 6, 6, 6, 10, 11}));
+  EXPECT_EQ(ids_of(micro.sources(1)[1].narrow(0, 0, 10)), (Ids{0, 1, 1, 1, 1, 0, 0, 1, 1, 0}));
+  EXPECT_EQ(ids_of(micro.sources(3)[1].narrow(0, 0, 10)), (Ids{1, 1, 1, 0, 0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(ids_of(micro.batch.correct), (Ids{-1, -1})) << "of several records";
+  EXPECT_EQ(micro.windows, (Ids{0, 1})) << "packs";
+  EXPECT_EQ(micro.tokens, 15 + 6 + 4);
+  EXPECT_EQ(micro.keys, 15 * 15 + 6 * 6 + 4 * 4);
+  for (int64_t k = 1; k <= 3; ++k)
+    EXPECT_EQ(micro.counts[static_cast<size_t>(k - 1)], micro.sources(k).sum().item<int64_t>()) << k;
+}
+
 TEST_F(RecordData, BecomePromptAnswerAndPadding) {
   write("a.jsonl", line("abc", 1, true, 3) + line("d", 2, false) +
                        R"({"instruction": "q", "output": ""})"

@@ -151,10 +151,12 @@ TEST(MemoryPlan, MatchesLogitsInManyChunks) {
 void expect_operations(const Experiment& e, const Adapter& adapter) {
   SingleRank rank;
   TinyTraining training(e, baseline(), rank.channels, {.adapter = &adapter});
-  const double tokens = double(e.train.batch_size * e.train.sequence_length);
+  const int64_t window = e.model.sliding_window, S = e.train.sequence_length, keys = window > 0 ? std::min(window, S) : S;
   const Work work = plan_memory(question_of(e, adapter, "before")).work;
   EXPECT_DOUBLE_EQ(work.operations - work.extra,
-                   tokens * operations_per_token(training.model(), 0, e.train.sequence_length));
+                   step_operations(training.model(), 0)
+                       .of(e.train.batch_size * e.train.sequence_length,
+                           e.train.batch_size * e.train.sequence_length * keys));
 }
 
 TEST(PlannedOperations, AreThoseOfTheUtilization) {

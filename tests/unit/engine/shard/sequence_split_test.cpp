@@ -71,7 +71,8 @@ std::vector<Tensor> attended(const std::vector<Tensor>& inputs, const Tensor& d_
   return results;
 }
 
-void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType type, double tolerance) {
+void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType type, double tolerance,
+                          bool separate = false) {
   on_ranks(ranks, [&](Channels& channels) {
     channels.share_sequences(ranks);
     const SequenceSplit split(channels.sequence_group());
@@ -79,12 +80,15 @@ void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType t
     const std::vector<Tensor> inputs{numbers({B, S, H, D}, 1).to(type), numbers({B, S, K, D}, 2).to(type),
                                      numbers({B, S, K, D}, 3).to(type)};
     const Tensor d_out = numbers({B, S, H * D}, 4).to(type);
-    const auto wanted = attended(
-        inputs, d_out, [&](const std::vector<Tensor>& x) { return causal_attention(x[0], x[1], x[2], window); });
+    Tensor documents;  // of 7 tokens, across the ranks' borders
+    if (separate) documents = (at::arange(S, at::kInt) / 7).floor().mul(7).to(at::kInt).expand({B, S}).contiguous();
+    const auto wanted = attended(inputs, d_out, [&](const std::vector<Tensor>& x) {
+      return causal_attention(x[0], x[1], x[2], window, documents);
+    });
     std::vector<Tensor> parts;
     for (const Tensor& input : inputs) parts.push_back(split.part(input));
     const auto found = attended(parts, split.part(d_out), [&](const std::vector<Tensor>& x) {
-      return split_attention(x[0], x[1], x[2], window, split);
+      return split_attention(x[0], x[1], x[2], window, documents, split);
     });
     for (size_t i = 0; i < wanted.size(); ++i) {
       ASSERT_EQ(found[i].sizes(), split.part(wanted[i]).sizes());
@@ -100,6 +104,8 @@ TEST(SplitAttention, EqualsThatOfOneRank) {
 }
 
 TEST(SplitAttention, EqualsThatOfOneRankWithASlidingWindow) { expect_like_one_rank(2, 2, 7, at::kFloat, 1e-6); }
+
+TEST(SplitAttention, EqualsThatOfOneRankWithinDocuments) { expect_like_one_rank(2, 2, 0, at::kFloat, 1e-6, true); }
 
 TEST(SplitAttention, EqualsThatOfOneRankInBf16) { expect_like_one_rank(4, 2, 0, at::kBFloat16, 1e-2); }
 

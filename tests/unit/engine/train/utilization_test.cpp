@@ -18,20 +18,17 @@ TEST(Utilization, CountsSixOperationsForEachElementOfAMatrixAndToken) {
   const Experiment experiment = test::tiny_experiment();
   test::Everything everything;
   const auto model = test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels);
-  EXPECT_EQ(operations_per_token(*model, 0, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
+  EXPECT_EQ(step_operations(*model, 0).of(1, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
 }
 
-TEST(Utilization, CountsAttentionByTheWidthOfItsHeadsAndItsWindow) {
+TEST(Utilization, CountsAttentionByTheWidthOfItsHeads) {
   SingleRank rank;
   Experiment experiment = test::tiny_experiment();
   const auto operations = [&] {
     test::Everything everything;
-    return operations_per_token(*test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels), 0, 12);
+    return step_operations(*test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels), 0).of(1, 12);
   };
   const double before = operations();
-  experiment.model.sliding_window = 4;
-  EXPECT_EQ(operations(), before - 4 * attention * 2 / 3);
-  experiment.model.sliding_window = 0;
   experiment.model.head_dim = 2 * experiment.model.dim / experiment.model.heads;  // attention's matrices double too
   EXPECT_EQ(operations(), before + 4 * (6 * 4 * 16 * 16 + attention));
 }
@@ -46,7 +43,7 @@ TEST(Utilization, CountsNoGradientOfFrozenMatricesNorBelowTheLowestBlock) {
   const auto model = test::tiny_model(experiment, Heads::all, &heads, 1, rank.channels);
   const double trunk = 2 * of_block + attention / 3, first_head = 4 * of_block + attention;
   const double other_heads = 2 * (6 * of_block + attention);
-  EXPECT_EQ(operations_per_token(*model, 1, 12), trunk + first_head + other_heads + 3 * 4 * of_output);
+  EXPECT_EQ(step_operations(*model, 1).of(1, 12), trunk + first_head + other_heads + 3 * 4 * of_output);
 }
 
 TEST(Utilization, IsAShareOfThePlainMultiplicationRate) {
@@ -60,21 +57,21 @@ TEST(Utilization, IsAShareOfThePlainMultiplicationRate) {
 TEST(Utilization, IsMeasuredAgainWhileStepsAreFasterThanTheMeasuredRate) {
   const std::vector<double> rates{100, 300, 200, 1000};  // the machine is busy at first
   size_t measured = 0;
-  Utilization utilization(/*operations_per_token=*/50, /*ranks=*/2, [&] { return rates.at(measured++); });
-  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 2.5);
+  Utilization utilization(/*ranks=*/2, [&] { return rates.at(measured++); });
+  EXPECT_DOUBLE_EQ(utilization.share(500, 1), 2.5);
   EXPECT_TRUE(utilization.doubted());
   utilization.measure();
-  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 500.0 / 600);
+  EXPECT_DOUBLE_EQ(utilization.share(500, 1), 500.0 / 600);
   EXPECT_FALSE(utilization.doubted()) << "a share of less than 1 is possible";
   EXPECT_EQ(measured, 2u);
   utilization.measure();
-  EXPECT_DOUBLE_EQ(utilization.share(10, 1), 500.0 / 600) << "the best of all measurements counts";
+  EXPECT_DOUBLE_EQ(utilization.share(500, 1), 500.0 / 600) << "the best of all measurements counts";
 }
 
 TEST(Utilization, IsMeasuredALimitedNumberOfTimes) {
-  Utilization utilization(50, 1, [] { return 1.0; });
+  Utilization utilization(1, [] { return 1.0; });
   int measured = 1;
-  for (utilization.share(10, 1); utilization.doubted(); utilization.share(10, 1), ++measured) utilization.measure();
+  for (utilization.share(500, 1); utilization.doubted(); utilization.share(500, 1), ++measured) utilization.measure();
   EXPECT_EQ(measured, Utilization::most_measurements);
 }
 
