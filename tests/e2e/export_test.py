@@ -58,7 +58,7 @@ def test_pandas_reads_the_csv(logged):
     pandas, = needs("pandas")
     logged.host("export", "first", "second", "--to", "csv", "-o", "metrics.csv")
     table = pandas.read_csv(logged.folder / "metrics.csv")
-    assert list(table.columns) == ["run_id", "run", "step", "name", "value", "kind", "time_ns"]
+    assert list(table.columns) == ["run_id", "run", "step", "name", "value", "kind", "time_ns", "segment"]
     assert table.value.dtype == "float64" and table.time_ns.dtype == "int64" and set(table.run) == {"first", "second"}
     for run in (1, 2):
         wanted = points(logged, run)

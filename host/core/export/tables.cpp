@@ -16,14 +16,14 @@ struct Rows {
   const char *name, *sql;
 };
 
-constexpr std::array<Rows, 9> tables{{
+constexpr std::array<Rows, 11> tables{{
     {"params", "SELECT key, value_text, value_num FROM run_params WHERE run_id = ?1 ORDER BY key"},
     {"plugins",
      "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, "
      "name"},
-    {"metrics",
-     "SELECT v.step, n.name, v.value, v.kind, v.time_ns FROM metric_names AS n CROSS JOIN metric_values AS v "
-     "ON v.run_id = ?1 AND v.name_id = n.id ORDER BY n.name, v.step"},
+    {"metrics", "SELECT step, name, value, kind, time_ns, segment FROM v_curves WHERE run_id = ?1 ORDER BY name, step"},
+    {"segments", "SELECT segment, before_step FROM v_lineage WHERE run_id = ?1 ORDER BY segment"},
+    {"rank_times", "SELECT rank, step, phase, seconds FROM rank_times WHERE run_id = ?1 ORDER BY rank, phase, step"},
     {"memory", "SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid"},
     {"checkpoints",
      "SELECT step, path, bytes, state, time_ns FROM checkpoints WHERE run_id = ?1 ORDER BY step, "
@@ -67,7 +67,7 @@ void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextO
 }  // namespace
 
 void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
-  out("run_id,run,step,name,value,kind,time_ns\r\n");
+  out("run_id,run,step,name,value,kind,time_ns,segment\r\n");
   for (const int64_t run : runs) {
     const LoggedRunRows rows(log, run);
     const std::string head = std::to_string(run) + "," + csv_field(rows.text("name")) + ",";
@@ -76,7 +76,8 @@ void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, c
       rows.each_point(name, [&](const LoggedPoint& point) {
         const char* kind = kind_of(point.value);
         out(head + std::to_string(point.step) + metric + (kind ? std::string(kind) : shortest_digits(point.value)) +
-            "," + (kind ? kind : "") + "," + std::to_string(point.time_ns) + "\r\n");
+            "," + (kind ? kind : "") + "," + std::to_string(point.time_ns) + "," + std::to_string(point.segment) +
+            "\r\n");
       });
     }
   }

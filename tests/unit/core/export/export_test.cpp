@@ -62,7 +62,7 @@ class ExportTest : public testing::Test {
 TEST_F(ExportTest, CsvHasEveryNumberWithAllDigits) {
   run("a, \"b\"");
   const std::string text = csv({1});
-  EXPECT_EQ(text.substr(0, text.find("\r\n")), "run_id,run,step,name,value,kind,time_ns");
+  EXPECT_EQ(text.substr(0, text.find("\r\n")), "run_id,run,step,name,value,kind,time_ns,segment");
   for (const char* line :
        {"1,\"a, \"\"b\"\"\",1,train/loss,0.1,,", "1,\"a, \"\"b\"\"\",2,train/loss,1e-300,,",
         "1,\"a, \"\"b\"\"\",3,train/loss,-inf,-inf,", "1,\"a, \"\"b\"\"\",1,train/grad_norm,nan,nan,",
