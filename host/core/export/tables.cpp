@@ -1,7 +1,9 @@
 #include "core/export/tables.hpp"
 
 #include <array>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "core/export/logged_run.hpp"
@@ -81,6 +83,41 @@ void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, c
       });
     }
   }
+}
+
+void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out) {
+  std::map<std::string, size_t> columns;
+  std::string head = "step,timestamp";
+  for (const std::string& name : LoggedRunRows(log, run).metric_names()) {
+    columns.emplace(name, columns.size());
+    head += "," + csv_field(name);
+  }
+  out(head + "\r\n");
+  std::vector<std::string> cells;
+  std::string begin;  // of the current row, "" before the first
+  const auto finish_row = [&] {
+    if (begin.empty()) return;
+    std::string row = begin;
+    for (const std::string& cell : cells) row += "," + cell;
+    out(row + "\r\n");
+  };
+  int64_t step = -1;
+  const auto take = [&](const Statement& row) {
+    if (row.integer(0) != step) {
+      finish_row();
+      cells.assign(columns.size(), "");
+      step = row.integer(0);
+    }
+    begin = std::to_string(step) + "," + row.text(4);
+    const double value = logged_number(row, 2, 3);
+    const char* kind = kind_of(value);
+    cells.at(columns.at(row.text(1))) = kind ? kind : shortest_digits(value);
+  };
+  log.each_row(
+      "SELECT step, name, value, kind, strftime('%Y-%m-%dT%H:%M:%fZ', max(time_ns) OVER (PARTITION BY step) / 1e9, "
+      "'unixepoch') FROM v_curves WHERE run_id = ?1 ORDER BY step, name",
+      {run}, take, LogReader::unlimited);
+  finish_row();
 }
 
 void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
