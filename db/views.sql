@@ -32,43 +32,82 @@ SELECT r.id AS run_id,
    WHERE share.run_id = r.id AND share.name_id = names.mfu ORDER BY share.step DESC LIMIT 1) AS bare_seconds_per_token
 FROM runs AS r CROSS JOIN names;
 
--- Speed is tokens divided by the summed seconds of training steps; mfu is the summed operations divided by those that
--- `mfu_of` would do in the same time: the device's specified peak, or plain matrix multiplication if that is unknown.
--- Both cover the run and the runs that it resumed.
+-- A run and the runs that it resumed, its segments. A segment contributes the steps before `before_step`, the first that
+-- a later segment logged: steps after the checkpoint were trained again. A parent is always older.
+CREATE VIEW v_lineage AS
+WITH RECURSIVE lines (run_id, segment, before_step) AS (
+  SELECT id, id, 9223372036854775807 FROM runs
+  UNION ALL
+  SELECT l.run_id, p.id, min(l.before_step, coalesce(
+    (SELECT min(step) FROM metric_values WHERE run_id = l.segment
+     AND name_id = (SELECT id FROM metric_names WHERE name = 'train/loss')), l.before_step))
+  FROM lines AS l JOIN runs AS s ON s.id = l.segment JOIN runs AS p ON p.id = s.parent_run AND p.id < s.id
+)
+SELECT run_id, segment, before_step FROM lines;
+
+-- The metrics of a run over all its segments: one curve. Totals (time/PHASE, perf/run_tokens, perf/run_seconds) begin at
+-- 0 in each segment; here they include the earlier ones, with the steps that were trained again. `row` is the rowid.
+CREATE VIEW v_curves AS
+SELECT l.run_id, l.segment, n.name, v.step,
+  v.value + iif(n.name GLOB 'time/*' OR n.name IN ('perf/run_tokens', 'perf/run_seconds'), coalesce(
+    (SELECT sum((SELECT value FROM metric_values WHERE run_id = e.segment AND name_id = n.id ORDER BY step DESC LIMIT 1))
+     FROM v_lineage AS e WHERE e.run_id = l.run_id AND e.segment < l.segment), 0), 0) AS value,
+  v.kind, v.time_ns, v.rowid AS row
+FROM v_lineage AS l CROSS JOIN metric_names AS n  -- in this order, so that a name is looked up before its values
+CROSS JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = n.id AND v.step < l.before_step;
+
+-- All columns cover the run and the runs that it resumed, except status, exit_code and the columns of its own row from
+-- ended_at on. Speed is tokens divided by the summed seconds of training steps; mfu is the summed operations divided by
+-- those that `mfu_of` would do in the same time: the device's specified peak, or plain matrix multiplication if that is
+-- unknown. `seconds` sums the segments, without the pauses between them. Losses of runs with different numbers of heads
+-- are compared by the columns of head 1: valid_loss is the mean over heads. `resumed_by`: the newest run that continues
+-- this one.
 CREATE VIEW v_runs AS
 WITH names AS (
   SELECT max(iif(name = 'train/loss', id, NULL)) AS train_loss,
          max(iif(name = 'valid/loss', id, NULL)) AS valid_loss,
+         max(iif(name = 'valid/ce_head_1', id, NULL)) AS valid_head_1,
          max(iif(name = 'train/tokens', id, NULL)) AS tokens,
          max(iif(name = 'perf/multiplication_share', id, NULL)) AS multiplication_share
-  FROM metric_names WHERE name IN ('train/loss', 'valid/loss', 'train/tokens', 'perf/multiplication_share')
-)
+  FROM metric_names
+  WHERE name IN ('train/loss', 'valid/loss', 'valid/ce_head_1', 'train/tokens', 'perf/multiplication_share')
+), lines AS MATERIALIZED (SELECT run_id, segment, before_step FROM v_lineage)
 SELECT r.id, r.name, r.pipeline, r.adapter,
   iif(r.status = 'running' AND r.heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds'), 'lost', r.status)
     AS status,
   r.exit_code,
-  (SELECT max(step) FROM metric_values WHERE run_id = r.id AND name_id = names.train_loss) AS steps,
-  (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.train_loss ORDER BY step DESC LIMIT 1)
-    AS train_loss,
-  (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss ORDER BY step DESC LIMIT 1)
-    AS valid_loss,
-  (SELECT min(value) FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss) AS best_valid_loss,
-  (WITH RECURSIVE line (id, parent_run) AS (
-     SELECT r.id, r.parent_run UNION SELECT p.id, p.parent_run FROM line JOIN runs AS p ON p.id = line.parent_run)
-   SELECT sum(s.tokens) / sum(s.seconds) FROM line JOIN v_segments AS s ON s.run_id = line.id) AS tokens_per_second,
-  (WITH RECURSIVE line (id, parent_run) AS (
-     SELECT r.id, r.parent_run UNION SELECT p.id, p.parent_run FROM line JOIN runs AS p ON p.id = line.parent_run)
-   SELECT sum(s.tokens * s.bare_seconds_per_token) / sum(s.seconds)
-   FROM line JOIN v_segments AS s ON s.run_id = line.id WHERE s.bare_seconds_per_token IS NOT NULL) AS mfu,
+  (SELECT max((SELECT max(step) FROM metric_values WHERE run_id = l.segment AND name_id = names.train_loss
+               AND step < l.before_step)) FROM lines AS l WHERE l.run_id = r.id) AS steps,
+  (SELECT v.value FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.train_loss
+   AND v.step < l.before_step WHERE l.run_id = r.id ORDER BY v.step DESC LIMIT 1) AS train_loss,
+  (SELECT v.value FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.valid_loss
+   AND v.step < l.before_step WHERE l.run_id = r.id ORDER BY v.step DESC LIMIT 1) AS valid_loss,
+  (SELECT min(v.value) FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment
+   AND v.name_id = names.valid_loss AND v.step < l.before_step WHERE l.run_id = r.id) AS best_valid_loss,
+  (SELECT v.value FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.valid_head_1
+   AND v.step < l.before_step WHERE l.run_id = r.id ORDER BY v.step DESC LIMIT 1) AS valid_head_1,
+  (SELECT min(v.value) FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment
+   AND v.name_id = names.valid_head_1 AND v.step < l.before_step WHERE l.run_id = r.id) AS best_valid_head_1,
+  (SELECT sum(s.tokens) / sum(s.seconds) FROM lines AS l JOIN v_segments AS s ON s.run_id = l.segment
+   WHERE l.run_id = r.id) AS tokens_per_second,
+  (SELECT sum(s.tokens * s.bare_seconds_per_token) / sum(s.seconds) FROM lines AS l
+   JOIN v_segments AS s ON s.run_id = l.segment WHERE l.run_id = r.id AND s.bare_seconds_per_token IS NOT NULL) AS mfu,
   iif(EXISTS (SELECT 1 FROM metric_values WHERE run_id = r.id AND name_id = names.multiplication_share),
       'the specified peak', 'plain matrix multiplication') AS mfu_of,
-  (SELECT CAST(value AS INTEGER) FROM metric_values WHERE run_id = r.id AND name_id = names.tokens
-   ORDER BY step DESC LIMIT 1) AS tokens,
-  r.started_at, r.ended_at, r.heartbeat_at,
-  CAST(strftime('%s', coalesce(r.ended_at, r.heartbeat_at)) AS INTEGER)
-    - CAST(strftime('%s', r.started_at) AS INTEGER) AS seconds,
+  (SELECT CAST(v.value AS INTEGER) FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment
+   AND v.name_id = names.tokens AND v.step < l.before_step WHERE l.run_id = r.id ORDER BY v.step DESC LIMIT 1) AS tokens,
+  (SELECT min(f.started_at) FROM lines AS l JOIN runs AS f ON f.id = l.segment WHERE l.run_id = r.id) AS started_at,
+  r.ended_at, r.heartbeat_at,
+  (SELECT sum(CAST(strftime('%s', coalesce(f.ended_at, f.heartbeat_at)) AS INTEGER)
+              - CAST(strftime('%s', f.started_at) AS INTEGER))
+   FROM lines AS l JOIN runs AS f ON f.id = l.segment WHERE l.run_id = r.id) AS seconds,
   r.world_size, r.strategy, r.precision, r.device, r.seed, r.parent_run, r.config_hash, r.git_commit, r.host,
-  r.version, r.log_incomplete
+  r.version, r.log_incomplete,
+  (SELECT count(*) FROM lines AS l WHERE l.run_id = r.id) AS segments,
+  (SELECT max(id) FROM runs WHERE parent_run = r.id) AS resumed_by,
+  (SELECT group_concat(tag, ' ') FROM (SELECT tag FROM run_tags WHERE run_id = r.id ORDER BY tag)) AS tags,
+  (SELECT note FROM run_notes WHERE run_id = r.id) AS note,
+  EXISTS (SELECT 1 FROM archived_runs WHERE run_id = r.id) AS archived
 FROM runs AS r CROSS JOIN names;
 
 CREATE VIEW v_metrics AS

@@ -1,7 +1,9 @@
--- Which finished runs reached the lowest validation loss, and at which step?
-SELECT r.id, r.name, r.pipeline, min(m.value) AS best_valid_loss, m.step, r.tokens
-FROM v_runs AS r JOIN metrics AS m ON m.run_id = r.id AND m.name = 'valid/loss'
-WHERE r.status = 'finished'
+-- Which finished runs reached the lowest validation loss of head 1, and at which step? (valid/loss is a mean over heads,
+-- which depends on their number; an objective has only that.)
+SELECT r.id, r.name, r.pipeline, min(m.value) AS best, m.step, r.tokens, m.name AS metric
+FROM v_runs AS r JOIN v_curves AS m ON m.run_id = r.id
+  AND m.name = iif(r.best_valid_head_1 IS NULL, 'valid/loss', 'valid/ce_head_1')
+WHERE r.status = 'finished' AND r.resumed_by IS NULL
 GROUP BY r.id
-ORDER BY best_valid_loss
+ORDER BY metric, best
 LIMIT 20;

@@ -19,7 +19,27 @@ constexpr const char* program_help =
     "  wmtp-host run experiments/rho1.toml\n"
     "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
     "  wmtp-host runs list\n"
-    "  wmtp-host plugins inspect rho1\n";
+    "  wmtp-host plugins inspect rho1\n\n"
+    "short forms: train (run), ls (runs list), rm (runs delete)\n";
+
+const std::map<std::string, std::vector<const char*>> short_forms{
+    {"train", {"run"}}, {"ls", {"runs", "list"}}, {"rm", {"runs", "delete"}}};
+
+/// The command line with the command's full name.
+std::vector<const char*> in_full(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string word = words[i];
+    if (word == "--db" || word == "--plugin-dir") ++i;  // and its value
+    if (word.starts_with("-")) continue;
+    const auto found = short_forms.find(word);
+    if (found == short_forms.end()) break;
+    words.erase(words.begin() + std::ptrdiff_t(i));
+    words.insert(words.begin() + std::ptrdiff_t(i), found->second.begin(), found->second.end());
+    break;
+  }
+  return words;
+}
 
 /// CLI11's layout, except that lists of commands show only the first line of each help.
 class FirstLines : public CLI::Formatter {
@@ -182,7 +202,8 @@ std::string CommandLine::explain(const CLI::ParseError& error) const {
 
 std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
   try {
-    app_.parse(argc, argv);
+    const std::vector<const char*> words = in_full(argc, argv);
+    app_.parse(int(words.size()), words.data());
   } catch (const CLI::CallForHelp&) {
     for (const CLI::App* app : typed_commands())
       for (const std::string& word : app->remaining())

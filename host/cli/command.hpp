@@ -41,7 +41,7 @@ class CommandLine {
   /// Hidden from every help.
   CLI::App& add_hidden(const std::string& words, Action action);
 
-  /// Returns the exit code if parsing alone answers the command line (help, version, no command); otherwise call run().
+  /// Expands short forms (train, ls, rm). Returns the exit code if parsing alone answers the command line (help, version, no command); otherwise call run().
   std::optional<int> parse(int argc, const char* const* argv);
   int run() const;
 
@@ -80,8 +80,9 @@ void add_nproc(CLI::App& app, int64_t& nproc);
 
 void add_run(CommandLine& line);      // run FILE
 void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
+void add_labels(CommandLine& line);   // runs note, tag, archive, rename: after add_runs
 void add_sql(CommandLine& line);      // sql "SELECT …"
-void add_export(CommandLine& line);   // export RUN… --to csv, json, tensorboard, mlflow
+void add_export(CommandLine& line);   // export RUN… --to csv, wide, json, tensorboard, mlflow
 void add_plugins(CommandLine& line);  // plugins list, plugins inspect NAME
 void add_plugin_author(CommandLine& line);  // plugins new NAME, plugins check FILE: after add_plugins
 void add_checkpoint(CommandLine& line);     // checkpoint list RUN, checkpoint verify PATH

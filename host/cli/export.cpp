@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "cli/command.hpp"
 #include "core/export/mlflow.hpp"
+#include "core/export/mlflow_push.hpp"
 #include "core/export/tables.hpp"
 #include "core/export/tensorboard.hpp"
 #include "core/report/runs.hpp"
@@ -18,18 +19,21 @@ namespace {
 constexpr const char* help =
     "export runs to CSV, JSON, TensorBoard or MLflow\n\n"
     "  csv          every metric value, one per line, for pandas, R and spreadsheets\n"
+    "  wide         one run as CSV with a column for each metric, for Trackio's import_csv and spreadsheets\n"
     "  json         everything the log contains about the runs\n"
     "  tensorboard  folder of event files, for `tensorboard --logdir DIR`\n"
-    "  mlflow       SQLite file, for `mlflow server --backend-store-uri sqlite:///FILE` (MLflow 2.8 and later)\n\n"
+    "  mlflow       SQLite file, for `mlflow server --backend-store-uri sqlite:///FILE` (MLflow 2.8 and later);\n"
+    "               with --push URI instead the runs on a tracking server, through MLflow's Python client\n\n"
     "examples:\n"
     "  wmtp-host export rho1 --to csv -o rho1.csv\n"
     "  wmtp-host export baseline rho1 --to tensorboard -o board\n"
     "  wmtp-host export 3 4 5 --to mlflow -o mlflow.db\n"
+    "  wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000\n"
     "  wmtp-host export 3 --to json | python3 -m json.tool\n";
 
 struct Options {
   std::vector<std::string> runs;
-  std::string format, target;
+  std::string format, target, push_uri;
 };
 
 using Writer = void (*)(const LogReader&, const std::vector<int64_t>&, const TextOutput&);
@@ -48,14 +52,29 @@ void write_text(const Options& options, const LogReader& log, const std::vector<
   draft.publish();
 }
 
+Writer writer_of(const std::string& format) {
+  if (format == "csv") return write_metrics_csv;
+  if (format == "json") return write_runs_json;
+  return [](const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
+    write_wide_csv(log, runs.front(), out);
+  };
+}
+
 int export_runs(const Options& options, const GlobalOptions& globals) {
-  const bool text = options.format == "csv" || options.format == "json";
-  if (!text && options.target.empty())
+  const bool text = options.format == "csv" || options.format == "wide" || options.format == "json";
+  if (!options.push_uri.empty() && (options.format != "mlflow" || !options.target.empty()))
+    throw Error(ExitStatus::usage, "--push applies only to --to mlflow, and writes no file; remove it, or -o");
+  if (!text && options.target.empty() && options.push_uri.empty())
     throw Error(ExitStatus::usage, "--to " + options.format + " needs -o PATH; see `wmtp-host export --help`");
   const LogReader log(globals.database_or(default_database), std::chrono::minutes(10));
   const std::vector<int64_t> runs = distinct_runs(log, options.runs);
+  if (options.format == "wide" && runs.size() > 1)
+    throw Error(ExitStatus::usage, "--to wide writes one run, found " + std::to_string(runs.size()) +
+                                       "; export each to a file of its own");
   if (text) {
-    write_text(options, log, runs, options.format == "csv" ? write_metrics_csv : write_runs_json);
+    write_text(options, log, runs, writer_of(options.format));
+  } else if (!options.push_uri.empty()) {
+    std::cout << push_mlflow(log, runs, options.push_uri);
   } else if (options.format == "tensorboard") {
     export_tensorboard(log, runs, options.target);
   } else {
@@ -73,13 +92,14 @@ void add_export(CommandLine& line) {
   auto& command = line.add(
       "export", help, reading_log([options](const GlobalOptions& globals) { return export_runs(*options, globals); }));
   command.add_option("RUN", options->runs, runs_argument)->required();
-  command.add_option("--to", options->format, "csv, json, tensorboard or mlflow")
-      ->check(CLI::IsMember({"csv", "json", "tensorboard", "mlflow"}))
+  command.add_option("--to", options->format, "csv, wide, json, tensorboard or mlflow")
+      ->check(CLI::IsMember({"csv", "wide", "json", "tensorboard", "mlflow"}))
       ->required();
   command
       .add_option("-o,--output", options->target,
-                  "file or folder to write; must not exist (default of csv and json: standard output)")
+                  "file or folder to write; must not exist (default of csv, wide and json: standard output)")
       ->type_name("PATH");
+  command.add_option("--push", options->push_uri, "tracking server of MLflow to push to")->type_name("URI");
 }
 
 }  // namespace wmtp

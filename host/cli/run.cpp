@@ -10,6 +10,7 @@
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/rendezvous/refusal.hpp"
 #include "core/report/table.hpp"
+#include "launch/end_command.hpp"
 #include "launch/launched_run.hpp"
 #include "launch/sweep_run.hpp"
 
@@ -23,6 +24,7 @@ struct Options {
   bool dry_run = false;
   std::optional<int64_t> nodes, node_rank;
   std::string rendezvous;
+  std::string end_command;
   std::string member;  ///< in the process of a sweep member: its request, as text
 };
 
@@ -74,6 +76,7 @@ int run_and_print(const SweepRequest& request, SourceTexts& texts) {
 
 int run_one(const Options& options, const std::optional<JobNode>& node, SourceTexts& texts) {
   LaunchedRun run(options.request, texts);
+  run.on_end(options.end_command);
   if (node && !options.dry_run) {
     run.check_fit(node->count);
     return static_cast<int>(run.run_on(*node));
@@ -87,10 +90,16 @@ int run_one(const Options& options, const std::optional<JobNode>& node, SourceTe
 
 int run_as(const std::optional<RankEnvironment>& environment, Options options) {
   check_thread_count();
+  if (!options.end_command.empty()) {
+    if (environment)
+      throw Error(ExitStatus::usage, "--on-end is called by this program's launcher, but " +
+                                         std::string("torchrun, srun or mpirun started this process; remove --on-end"));
+    options.end_command = checked_end_command(options.end_command).string();
+  }
   const std::optional<JobNode> node = node_of(options);
   SourceTexts texts(options.request.sources);
   if (options.member.empty()) {
-    SweepRequest sweep{options.request, {}, std::max<int64_t>(options.jobs, 1)};
+    SweepRequest sweep{options.request, {}, options.end_command, std::max<int64_t>(options.jobs, 1)};
     for (const std::string& file : options.files)
       sweep.files.push_back({file, read_sweep(file, options.request.overrides, texts)});
     if (is_sweep(options, sweep, environment.has_value(), node.has_value())) {
@@ -148,6 +157,10 @@ void add_run(CommandLine& line) {
   run_command.add_option("--jobs", options->jobs, "members of a sweep to run concurrently, sharing the cores (1)")
       ->type_name("K")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  run_command
+      .add_option("--on-end", options->end_command,
+                  "program to start when the run has ended, finished or not; the environment names the run")
+      ->type_name("PROGRAM");
   run_command.add_flag("--dry-run", options->dry_run,
                        "check and print the resolved experiment and its stages without running");
   run_command.add_option("--member", options->member)->group("");

@@ -1,6 +1,7 @@
 // `runs list`, `show`, `compare` and `watch` read the run log; `runs delete` and `snapshot` maintain it.
 #include "core/report/runs.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -8,6 +9,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "core/config/sweep.hpp"
 #include "core/job/delete_run.hpp"
 #include "core/report/compare.hpp"
 #include "core/report/watch.hpp"
@@ -16,6 +18,36 @@
 
 namespace wmtp {
 namespace {
+
+/// A word that is the file of an experiment is replaced by the names of its runs: several for a [sweep].
+std::vector<std::string> with_names_of_files(const std::vector<std::string>& words, const GlobalOptions& globals,
+                                             const LogReader& log) {
+  std::vector<std::string> names;
+  for (const std::string& word : words) {
+    if (!word.ends_with(".toml")) {
+      names.push_back(word);
+      continue;
+    }
+    SourceTexts texts;
+    const Catalog catalog(globals.plugin_folders);
+    std::vector<SweepMember> members = read_sweep(word, {}, texts);
+    if (members.empty()) members.emplace_back();
+    for (const SweepMember& member : members) {
+      JobRequest request;
+      globals.add_to(request);
+      request.file = word;
+      request.overrides = member.overrides;
+      request.name_suffix = member.suffix;
+      const std::string name = make_job(request, catalog, texts).experiment.name;
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      if (log.newest_finished(name))
+        names.push_back(name);
+      else
+        log_warning(word + ": no finished run of " + name + " in the log");
+    }
+  }
+  return names;
+}
 
 /// Checks every run before deleting the first.
 int delete_runs(const std::filesystem::path& database, const std::vector<std::string>& words, bool yes) {
@@ -45,22 +77,23 @@ void add_runs(CommandLine& line) {
     std::string run, file;
     std::vector<std::string> runs, metrics;
     RunSelection selection;
-    bool json = false, yes = false, toml = false;
+    bool json = false, yes = false, toml = false, all = false;
   };
   const auto options = std::make_shared<Options>();
   const auto format = [options] { return options->json ? TableFormat::json : TableFormat::text; };
 
   line.add_group("runs", "list, show, compare, watch and delete runs");
-  auto& list = line.add("runs list",
-                        "list runs, newest first\n\n"
-                        "examples:\n  wmtp-host runs list\n"
-                        "  wmtp-host runs list --status finished --sort valid_loss --limit 5\n"
-                        "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
-                        reading_log([options, format](const GlobalOptions& globals) {
-                          print_runs_list(std::cout, LogReader(globals.database_or(default_database)), format(),
-                                          options->selection);
-                          return 0;
-                        }));
+  auto& list = line.add(
+      "runs list",
+      "list runs, newest first\n\n"
+      "A run that was resumed is listed once, as its last segment, with the values of all segments.\n\n"
+      "examples:\n  wmtp-host runs list\n"
+      "  wmtp-host runs list --status finished --sort valid_head_1 --limit 5\n"
+      "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
+      reading_log([options, format](const GlobalOptions& globals) {
+        print_runs_list(std::cout, LogReader(globals.database_or(default_database)), format(), options->selection);
+        return 0;
+      }));
   RunSelection& selection = options->selection;
   list.add_option("--status", selection.statuses, "running, finished, failed, interrupted or lost; may be repeated")
       ->check(CLI::IsMember({"running", "finished", "failed", "interrupted", "lost"}))
@@ -69,6 +102,10 @@ void add_runs(CommandLine& line) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   list.add_option("--name", selection.name, "name, with wildcards * and ?")->type_name("PATTERN");
   list.add_option("--pipeline", selection.pipeline, "pipeline plugin")->type_name("NAME");
+  list.add_option("--tag", selection.tags, "tag; may be repeated, then all must be set")
+      ->type_name("TAG")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   list.add_option("--where", selection.where, "value in the experiment, as pipeline.keep=0.6; may be repeated")
       ->type_name("KEY=VALUE")
       ->expected(1)
@@ -78,6 +115,8 @@ void add_runs(CommandLine& line) {
       ->type_name("COLUMN");
   list.add_flag("--reverse", selection.reverse, "reverse the order");
   list.add_option("--limit", selection.limit, "maximum number of runs")->type_name("N")->check(CLI::Range(1, 100'000));
+  list.add_flag("--segments", selection.segments, "also runs that a later run resumed");
+  list.add_flag("--archived", selection.archived, "also archived runs");
   list.add_flag("--json", options->json, "print JSON");
 
   auto& show = line.add("runs show",
@@ -108,14 +147,18 @@ void add_runs(CommandLine& line) {
   auto& compare = line.add(
       "runs compare",
       "compare the configurations and metrics of runs\n\n"
-      "A name selects its newest finished run of each seed. With several seeds, figures are means with standard\n"
-      "errors, and differences from the first name are taken within the same seed.\n\n"
-      "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n",
+      "A name selects its newest finished run of each seed; the name or the file of a sweep selects its runs. With\n"
+      "several seeds, figures are means with standard errors, and differences from the first name are taken within\n"
+      "the same seed.\n\n"
+      "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n"
+      "  wmtp-host runs compare sweep.toml\n",
       reading_log([options, format](const GlobalOptions& globals) {
-        print_comparison(std::cout, LogReader(globals.database_or(default_database)), options->runs, format());
+        const LogReader log(globals.database_or(default_database));
+        print_comparison(std::cout, log, with_names_of_files(options->runs, globals, log), format(), options->all);
         return 0;
       }));
-  compare.add_option("RUN", options->runs, "two or more run ids or names")->required();
+  compare.add_option("RUN", options->runs, "run ids, names, or sweeps; two or more runs in total")->required();
+  compare.add_flag("--all", options->all, "also show time/ and perf/");
   compare.add_flag("--json", options->json, "print JSON");
 
   auto& watch = line.add("runs watch",

@@ -11,15 +11,20 @@
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/runlog/run_log.hpp"
 #include "io/scratch_folder.hpp"
+#include "launch/end_command.hpp"
 
 namespace wmtp {
 namespace {
 
-/// `id_file`: see run_id_file_variable; empty if the run has no row.
-void close_row(const std::filesystem::path& database, const std::filesystem::path& id_file,
-               const LaunchResult& result) {
+/// 0 if the run has no row. `file`: see run_id_file_variable.
+int64_t run_id_in(const std::filesystem::path& file) {
   int64_t run_id = 0;
-  if (!(std::ifstream(id_file) >> run_id)) return;
+  std::ifstream(file) >> run_id;
+  return run_id;
+}
+
+void close_row(const std::filesystem::path& database, int64_t run_id, const LaunchResult& result) {
+  if (run_id == 0) return;
   try {
     close_lost_run(database, run_id, result.status, result.reason);
   } catch (const Error& error) {  // the exit code of the ranks takes precedence
@@ -56,6 +61,7 @@ std::vector<std::string> LaunchedRun::member_call(bool resume) const {
   request.resume = resume;
   request.sources = texts_.file();
   std::vector<std::string> arguments{"run", job_.file, "--member", to_text(request)};
+  if (!end_command_.empty()) arguments.insert(arguments.end(), {"--on-end", end_command_.string()});
   if (job_.quiet) arguments.push_back("--quiet");
   if (job_.no_color) arguments.push_back("--no-color");
   return arguments;
@@ -113,7 +119,11 @@ LaunchResult LaunchedRun::launch(LaunchRequest wanted, JobRequest request) {
   wanted.arguments = rank_arguments(request);
   wanted.environment[run_id_file_variable] = id_file.string();
   LaunchResult result = launch_ranks(wanted);
-  if (result.status != ExitStatus::done) close_row(job_.database, id_file, result);
+  const int64_t run_id = run_id_in(id_file);
+  if (result.status != ExitStatus::done) close_row(job_.database, run_id, result);
+  if (!end_command_.empty())
+    tell_end(end_command_, job_.database,
+             {run_id, experiment_at(job_.experiment, request.stage).name, result.status, result.reason});
   return result;
 }
 

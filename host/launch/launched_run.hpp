@@ -31,6 +31,8 @@ class LaunchedRun {
   LaunchedRun(const LaunchedRun&) = delete;  // `hashes_` refers to `catalog_`
 
   const Job& job() const { return job_; }
+  /// A program that is told the end of each run, also of stages (end_command.hpp).
+  void on_end(std::filesystem::path program) { end_command_ = std::move(program); }
   const std::string& config_hash() { return hashes_.of(job_.experiment); }
 
   /// Checks what can be checked before starting a process: the experiment's inputs, ranks, memory and cores.
@@ -64,6 +66,7 @@ class LaunchedRun {
   Catalog catalog_;
   Job job_;
   ExperimentHashes hashes_;
+  std::filesystem::path end_command_;  ///< "": none
 };
 
 }  // namespace wmtp

@@ -30,6 +30,7 @@ struct Member {
     for (const std::string& text : member.overrides) title += (title.empty() ? "" : " ") + text;
     try {
       run.emplace(request, texts);
+      run->on_end(sweep.end_command);
     } catch (const Error& error) {
       if (member.overrides.empty()) throw;
       throw Error(error.status(), "a member of [sweep] (" + title + "):\n" + error.what());

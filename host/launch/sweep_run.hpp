@@ -17,7 +17,8 @@ struct SweepRequest {
   };
   JobRequest job;  ///< common to all members, except file and overrides
   std::vector<File> files;
-  int64_t jobs = 1;  ///< members that run at the same time
+  std::filesystem::path end_command = {};  ///< of every member (end_command.hpp); "": none
+  int64_t jobs = 1;                        ///< members that run at the same time
 };
 
 struct SweepOutcome {

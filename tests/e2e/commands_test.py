@@ -182,6 +182,27 @@ def test_a_run_and_its_folder_are_deleted_only_with_yes(place):
     place.host("runs", "delete", "2", "--yes", wanted=2)
 
 
+def test_runs_have_notes_tags_names_and_an_archive(place):
+    for _ in range(2):
+        place.run(**ONE_RANK, train__steps=1)
+    place.host("runs", "note", "1", "the first")
+    place.host("runs", "tag", "1", "2", "--add", "paper", "--add", "small")
+    place.host("runs", "tag", "2", "--remove", "paper")
+    place.host("runs", "rename", "1", "renamed")
+    assert [run["name"] for run in json.loads(place.host("ls", "--tag", "paper", "--json").out)] == ["renamed"]
+    shown = place.host("runs", "show", "renamed").out
+    assert "note       the first" in shown and "tags       paper small" in shown and "1-renamed/step-" in shown
+    place.host("checkpoint", "verify", place.folder / "runs/1-renamed/model")
+    place.host("runs", "archive", "1")
+    assert [run["id"] for run in json.loads(place.host("ls", "--json").out)] == [2]
+    place.host("runs", "archive", "1", "--undo")
+    assert len(json.loads(place.host("ls", "--json").out)) == 2
+    assert "wanted one word" in place.host("runs", "tag", "1", "--add", "two words", wanted=2).err
+    assert "give --add TAG" in place.host("runs", "tag", "1", wanted=2).err
+    place.host("--db", "runs/wmtp.db", "rm", "1", "--yes")
+    assert len(place.log.runs()) == 1
+
+
 def test_a_running_run_is_not_deleted(place):
     running = place.start(**ONE_RANK, train__steps=100_000, data={"kind": "random"})
     running.wait_for_step(3)

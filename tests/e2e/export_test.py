@@ -3,6 +3,7 @@ numbers, including NaN and infinities."""
 import json
 import math
 import os
+import re
 import socket
 import sqlite3
 import subprocess
@@ -54,11 +55,45 @@ def equal(a, b):
     return a == b or (math.isnan(a) and math.isnan(b))
 
 
+def test_trackios_way_of_reading_finds_every_number(logged):
+    """Trackio's import_csv reads with pandas, needs a column "step", and takes every other numeric column as a metric."""
+    pandas, = needs("pandas")
+    logged.host("export", "first", "--to", "wide", "-o", "wide.csv")
+    table = pandas.read_csv(logged.folder / "wide.csv", float_precision="round_trip")
+    wanted = points(logged, 1)
+    assert set(table.columns) == {"step", "timestamp", *wanted}
+    for name, values in wanted.items():
+        found = dict(zip(table.step, pandas.to_numeric(table[name], errors="raise")))
+        assert all(equal(found[step], value) for step, value in values.items()), name
+    assert pandas.to_datetime(table.timestamp).is_monotonic_increasing
+    assert "one run" in logged.host("export", "first", "second", "--to", "wide", wanted=2).err
+
+
+def test_runs_are_pushed_through_mlflows_client_once(logged):
+    mlflow, = needs("mlflow")
+    uri = f"sqlite:///{logged.folder}/tracking.db"
+    for told in (r"run 1 \(first\) is [0-9a-f]{32} of experiment wmtp-host\nrun 2", r"run 1 \(first\) is there already\nrun 2"):
+        pushed = logged.host("export", "first", "second", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": sys.executable})
+        assert re.match(told, pushed.out), pushed
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    runs = client.search_runs([client.get_experiment_by_name("wmtp-host").experiment_id])
+    assert sorted(run.info.run_name for run in runs) == ["first", "second"]
+    first = next(run for run in runs if run.info.run_name == "first")
+    assert first.info.status == "FINISHED" and first.data.params["model.dim"] == "64"
+    losses = {one.step: one.value for one in client.get_metric_history(first.info.run_id, "train/loss")}
+    assert losses == points(logged, 1)["train/loss"]
+    norms = {one.step: one.value for one in client.get_metric_history(first.info.run_id, "train/grad_norm")}
+    assert math.isnan(norms[2]) and norms[3] == sys.float_info.max
+    refused = logged.host("export", "first", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": "/absent/python"}, wanted=2)
+    assert "WMTP_PYTHON" in refused.err
+    assert "--push applies only" in logged.host("export", "first", "--to", "json", "--push", uri, wanted=2).err
+
+
 def test_pandas_reads_the_csv(logged):
     pandas, = needs("pandas")
     logged.host("export", "first", "second", "--to", "csv", "-o", "metrics.csv")
     table = pandas.read_csv(logged.folder / "metrics.csv")
-    assert list(table.columns) == ["run_id", "run", "step", "name", "value", "kind", "time_ns"]
+    assert list(table.columns) == ["run_id", "run", "step", "name", "value", "kind", "time_ns", "segment"]
     assert table.value.dtype == "float64" and table.time_ns.dtype == "int64" and set(table.run) == {"first", "second"}
     for run in (1, 2):
         wanted = points(logged, run)

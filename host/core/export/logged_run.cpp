@@ -53,18 +53,16 @@ std::vector<RunStart::Plugin> LoggedRunRows::plugins() const {
 std::vector<std::string> LoggedRunRows::metric_names() const {
   std::vector<std::string> names;
   each(log_,
-       "SELECT name FROM metric_names AS n WHERE EXISTS "
-       "(SELECT 1 FROM metric_values WHERE run_id = ?1 AND name_id = n.id) ORDER BY name",
+       "SELECT name FROM metric_names AS n WHERE EXISTS (SELECT 1 FROM v_lineage AS l JOIN metric_values AS v "
+       "ON v.run_id = l.segment AND v.step < l.before_step WHERE l.run_id = ?1 AND v.name_id = n.id) ORDER BY name",
        {id_}, [&](const Statement& row) { names.push_back(row.text(0)); });
   return names;
 }
 
 void LoggedRunRows::each_point(const std::string& metric, const std::function<void(const LoggedPoint&)>& visit) const {
-  each(log_,
-       "SELECT step, value, kind, time_ns FROM metric_values WHERE run_id = ?1 "
-       "AND name_id = (SELECT id FROM metric_names WHERE name = ?2) ORDER BY step",
+  each(log_, "SELECT step, value, kind, time_ns, segment FROM v_curves WHERE run_id = ?1 AND name = ?2 ORDER BY step",
        {id_, metric}, [&](const Statement& row) {
-         visit({row.integer(0), logged_number(row, 1, 2), row.integer(3)});
+         visit({row.integer(0), logged_number(row, 1, 2), row.integer(3), row.integer(4)});
        });
 }
 

@@ -1,4 +1,4 @@
-// One run of the log, as needed by the export formats.
+// One run of the log with the runs that it resumed, as needed by the export formats.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct LoggedPoint {
   int64_t step = 0;
   double value = 0;
   int64_t time_ns = 0;
+  int64_t segment = 0;  ///< the run that logged it
 };
 
 /// Peak memory of a rank so far: "allocated" by tensors, or "resident" in the process.
@@ -51,7 +52,7 @@ class LoggedRunRows {
   std::vector<LoggedOption> options() const;
   std::vector<RunStart::Plugin> plugins() const;
   std::vector<std::string> metric_names() const;
-  /// Points are ordered by step.
+  /// Points are ordered by step, over all segments (v_curves).
   void each_point(const std::string& metric, const std::function<void(const LoggedPoint&)>& visit) const;
   /// Ordered by rank, category and step.
   void each_memory(const std::function<void(const LoggedMemory&)>& visit) const;

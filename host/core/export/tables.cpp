@@ -1,7 +1,9 @@
 #include "core/export/tables.hpp"
 
 #include <array>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "core/export/logged_run.hpp"
@@ -16,14 +18,14 @@ struct Rows {
   const char *name, *sql;
 };
 
-constexpr std::array<Rows, 9> tables{{
+constexpr std::array<Rows, 11> tables{{
     {"params", "SELECT key, value_text, value_num FROM run_params WHERE run_id = ?1 ORDER BY key"},
     {"plugins",
      "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, "
      "name"},
-    {"metrics",
-     "SELECT v.step, n.name, v.value, v.kind, v.time_ns FROM metric_names AS n CROSS JOIN metric_values AS v "
-     "ON v.run_id = ?1 AND v.name_id = n.id ORDER BY n.name, v.step"},
+    {"metrics", "SELECT step, name, value, kind, time_ns, segment FROM v_curves WHERE run_id = ?1 ORDER BY name, step"},
+    {"segments", "SELECT segment, before_step FROM v_lineage WHERE run_id = ?1 ORDER BY segment"},
+    {"rank_times", "SELECT rank, step, phase, seconds FROM rank_times WHERE run_id = ?1 ORDER BY rank, phase, step"},
     {"memory", "SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid"},
     {"checkpoints",
      "SELECT step, path, bytes, state, time_ns FROM checkpoints WHERE run_id = ?1 ORDER BY step, "
@@ -67,7 +69,7 @@ void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextO
 }  // namespace
 
 void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
-  out("run_id,run,step,name,value,kind,time_ns\r\n");
+  out("run_id,run,step,name,value,kind,time_ns,segment\r\n");
   for (const int64_t run : runs) {
     const LoggedRunRows rows(log, run);
     const std::string head = std::to_string(run) + "," + csv_field(rows.text("name")) + ",";
@@ -76,10 +78,46 @@ void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, c
       rows.each_point(name, [&](const LoggedPoint& point) {
         const char* kind = kind_of(point.value);
         out(head + std::to_string(point.step) + metric + (kind ? std::string(kind) : shortest_digits(point.value)) +
-            "," + (kind ? kind : "") + "," + std::to_string(point.time_ns) + "\r\n");
+            "," + (kind ? kind : "") + "," + std::to_string(point.time_ns) + "," + std::to_string(point.segment) +
+            "\r\n");
       });
     }
   }
+}
+
+void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out) {
+  std::map<std::string, size_t> columns;
+  std::string head = "step,timestamp";
+  for (const std::string& name : LoggedRunRows(log, run).metric_names()) {
+    columns.emplace(name, columns.size());
+    head += "," + csv_field(name);
+  }
+  out(head + "\r\n");
+  std::vector<std::string> cells;
+  std::string begin;  // of the current row, "" before the first
+  const auto finish_row = [&] {
+    if (begin.empty()) return;
+    std::string row = begin;
+    for (const std::string& cell : cells) row += "," + cell;
+    out(row + "\r\n");
+  };
+  int64_t step = -1;
+  const auto take = [&](const Statement& row) {
+    if (row.integer(0) != step) {
+      finish_row();
+      cells.assign(columns.size(), "");
+      step = row.integer(0);
+    }
+    begin = std::to_string(step) + "," + row.text(4);
+    const double value = logged_number(row, 2, 3);
+    const char* kind = kind_of(value);
+    cells.at(columns.at(row.text(1))) = kind ? kind : shortest_digits(value);
+  };
+  log.each_row(
+      "SELECT step, name, value, kind, strftime('%Y-%m-%dT%H:%M:%fZ', max(time_ns) OVER (PARTITION BY step) / 1e9, "
+      "'unixepoch') FROM v_curves WHERE run_id = ?1 ORDER BY step, name",
+      {run}, take, LogReader::unlimited);
+  finish_row();
 }
 
 void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {

@@ -1,6 +1,7 @@
 #include "core/report/compare.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -18,7 +19,8 @@ using Json = nlohmann::ordered_json;
 struct LoggedValues {
   int64_t id = 0;
   std::map<std::string, std::string> params;
-  /// The last value of each metric; speed and mfu over all steps; and the lowest valid/loss.
+  /// The last value of each metric; speed and mfu over all steps; and the lowest validation loss of head 1, or of an
+  /// objective.
   std::map<std::string, double> metrics;
 };
 
@@ -46,10 +48,22 @@ struct Side {
   std::map<int64_t, LoggedValues> runs;
 };
 
+/// The names of a sweep's runs, NAME-KEY-VALUE, if no run has the sweep's own name; else the word.
+std::vector<std::string> names_of(const LogReader& log, const std::string& word) {
+  std::vector<std::string> names;
+  log.each_row(
+      "SELECT name FROM runs WHERE status = 'finished' AND substr(name, 1, length(?1) + 1) = ?1 || '-' "
+      "AND NOT EXISTS (SELECT 1 FROM runs WHERE name = ?1 OR CAST(id AS TEXT) = ?1) GROUP BY name ORDER BY min(id)",
+      {word}, [&](const Statement& row) { names.push_back(row.text(0)); });
+  return names.empty() ? std::vector{word} : names;
+}
+
 class Comparison {
  public:
   Comparison(const LogReader& log, const std::vector<std::string>& words) : log_(log) {
-    for (const std::string& word : words) sides_.push_back(side_of(word));
+    for (const std::string& word : words)
+      for (const std::string& name : names_of(log, word)) sides_.push_back(side_of(name));
+    if (sides_.size() < 2) throw Error(ExitStatus::usage, "found fewer than two runs to compare");
   }
 
   /// Keys whose values differ between runs; the seed only if no side has several.
@@ -64,12 +78,15 @@ class Comparison {
     return differing(columns("key"), values);
   }
 
+  /// Validation first, then training, then the others, with time and speed last.
   std::vector<std::string> metric_names() const {
-    std::set<std::string> names;
+    std::set<std::pair<size_t, std::string>> names;
     each([&](const LoggedValues& run) {
-      for (const auto& [name, value] : run.metrics) names.insert(name);
+      for (const auto& [name, value] : run.metrics) names.emplace(place_of(name), name);
     });
-    return {names.begin(), names.end()};
+    std::vector<std::string> ordered;
+    for (const auto& [place, name] : names) ordered.push_back(name);
+    return ordered;
   }
 
   MeanOf figure(const Side& side, const std::string& name) const {
@@ -79,13 +96,15 @@ class Comparison {
     return mean_of(values);
   }
 
-  /// Difference from the first side, over seeds that both have; between two single runs regardless of their seeds.
+  /// Difference from the first side, over seeds that both have; between two single runs regardless of their seeds. None
+  /// if the metric does not measure the same in both.
   MeanOf difference(const Side& side, const std::string& name) const {
     const Side& first = sides_.front();
     std::vector<double> values;
     const auto add = [&](const LoggedValues& here, const LoggedValues& there) {
       const auto a = here.metrics.find(name), b = there.metrics.find(name);
-      if (a != here.metrics.end() && b != there.metrics.end()) values.push_back(a->second - b->second);
+      if (a != here.metrics.end() && b != there.metrics.end() && is_same_quantity(name, here, there))
+        values.push_back(a->second - b->second);
     };
     if (side.runs.size() == 1 && first.runs.size() == 1) {
       add(side.runs.begin()->second, first.runs.begin()->second);
@@ -94,6 +113,16 @@ class Comparison {
         if (const auto same = first.runs.find(seed); same != first.runs.end()) add(run, same->second);
     }
     return mean_of(values);
+  }
+
+  /// Whether some difference of `name` is not taken.
+  bool is_incomparable(const std::string& name) const {
+    bool found = false;
+    each([&](const LoggedValues& run) {
+      found =
+          found || (run.metrics.contains(name) && !is_same_quantity(name, run, sides_.front().runs.begin()->second));
+    });
+    return found;
   }
 
   bool has_seeds() const {
@@ -112,6 +141,32 @@ class Comparison {
   }
 
  private:
+  static size_t place_of(const std::string& name) {
+    constexpr std::array first{"valid/", "train/"}, last{"perf/", "time/"};
+    for (size_t i = 0; i < first.size(); ++i)
+      if (name.starts_with(first[i])) return i;
+    for (size_t i = 0; i < last.size(); ++i)
+      if (name.starts_with(last[i])) return first.size() + 1 + i;
+    return first.size();
+  }
+
+  /// A training loss contains the weights; a mean over heads depends on their number.
+  static bool is_same_quantity(const std::string& name, const LoggedValues& a, const LoggedValues& b) {
+    const bool is_weighted = name == "train/loss";
+    if (!is_weighted && name != "train/ce" && !name.starts_with("valid/loss")) return true;
+    const auto matters = [&](const std::string& key) {
+      if (key == "model.future_tokens") return true;
+      return is_weighted && (key.starts_with("pipeline.") || key == "train.normalize" || key == "train.head_weights");
+    };
+    const auto chosen = [&](const LoggedValues& run) {
+      std::map<std::string, std::string> params;
+      for (const auto& [key, value] : run.params)
+        if (matters(key)) params[key] = value;
+      return params;
+    };
+    return chosen(a) == chosen(b);
+  }
+
   Side side_of(const std::string& word) const {
     Side side{word, {}};
     const Table seeds =
@@ -127,10 +182,11 @@ class Comparison {
   LoggedValues values(int64_t id) const {
     LoggedValues run{id, params_of(log_, id), {}};
     for (const auto& row :
-         log_.query("SELECT name, value FROM v_latest WHERE run_id = ?1 "
+         log_.query("SELECT name, value FROM (SELECT name, value, max(step) FROM v_curves WHERE run_id = ?1 "
                     "AND name NOT IN ('perf/tokens_per_second', 'perf/mfu', 'perf/run_tokens', 'perf/run_seconds') "
-                    "UNION ALL "
-                    "SELECT 'valid/loss, lowest', best_valid_loss FROM v_runs WHERE id = ?1 UNION ALL "
+                    "GROUP BY name) UNION ALL "
+                    "SELECT iif(best_valid_head_1 IS NULL, 'valid/loss, lowest', 'valid/ce_head_1, lowest'), "
+                    "coalesce(best_valid_head_1, best_valid_loss) FROM v_runs WHERE id = ?1 UNION ALL "
                     "SELECT 'perf/tokens_per_second', tokens_per_second FROM v_runs WHERE id = ?1 "
                     "UNION ALL SELECT 'perf/mfu', mfu FROM v_runs WHERE id = ?1",
                     {id})
@@ -159,12 +215,19 @@ class Comparison {
   std::vector<Side> sides_;
 };
 
-/// The metrics of every side, then the differences of later sides from the first.
-void print_metrics(std::ostream& out, const Comparison& comparison) {
+/// The metrics of every side, then the differences of later sides from the first. `all`: also times and speeds.
+void print_metrics(std::ostream& out, const Comparison& comparison, bool all) {
   Table table{comparison.columns("metric"), {}, false};
   for (size_t i = 1; i < comparison.sides().size(); ++i)
     table.columns.push_back(comparison.sides()[i].word + " - " + comparison.sides()[0].word);
+  std::vector<std::string> incomparable;
+  bool hides = false;
   for (const std::string& name : comparison.metric_names()) {
+    if (!all && (name.starts_with("time/") || name.starts_with("perf/"))) {
+      hides = true;
+      continue;
+    }
+    if (comparison.is_incomparable(name)) incomparable.push_back(name);
     std::vector<json> row{name};
     for (const Side& side : comparison.sides()) row.push_back(with_error(comparison.figure(side, name)));
     for (size_t i = 1; i < comparison.sides().size(); ++i)
@@ -172,6 +235,10 @@ void print_metrics(std::ostream& out, const Comparison& comparison) {
     table.rows.push_back(std::move(row));
   }
   print_table(out, table, TableFormat::text);
+  if (!incomparable.empty())
+    out << "\nno difference of " << join_names(incomparable)
+        << ": the weights or the number of heads differ; compare valid/ce_head_1\n";
+  if (hides) out << (incomparable.empty() ? "\n" : "") << "time/ and perf/ are shown with --all\n";
 }
 
 Json json_of(const MeanOf& of) {
@@ -232,8 +299,7 @@ Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
 }
 
 void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
-                      TableFormat format) {
-  if (words.size() < 2) throw Error(ExitStatus::usage, "found fewer than two runs to compare");
+                      TableFormat format, bool all) {
   if (format == TableFormat::csv) throw Error(ExitStatus::usage, "a comparison has no CSV form; use --json");
   const Comparison comparison(log, words);
   if (format == TableFormat::json) return print_json(out, comparison);
@@ -242,7 +308,7 @@ void print_comparison(std::ostream& out, const LogReader& log, const std::vector
     out << "the configurations are equal\n\n";
   else
     print_table(out, params, TableFormat::text), out << '\n';
-  print_metrics(out, comparison);
+  print_metrics(out, comparison, all);
 }
 
 }  // namespace wmtp

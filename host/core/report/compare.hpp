@@ -1,8 +1,10 @@
 // `runs compare`: differences between runs, in configuration and metrics.
 //
-// A word is a run id, or a name, which selects the newest finished run of each seed. With several seeds, values are
-// means over them with standard errors, and a difference from the first word is the mean difference within the same
-// seed with its standard error, which removes the effect of the seed.
+// A word is a run id, a name, which selects the newest finished run of each seed, or the name of a sweep, which selects
+// the names of its runs. With several seeds, values are means over them with standard errors, and a difference from the
+// first word is the mean difference within the same seed with its standard error, which removes the effect of the seed.
+// Differences are only taken between equal quantities: not of a training loss with other weights, nor of a mean over
+// another number of heads.
 #pragma once
 
 #include <ostream>
@@ -26,8 +28,9 @@ std::string with_error(const MeanOf& of, bool signed_number = false);
 /// A row per key whose values differ: the key, then the value of each run (null: none).
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);
 
-/// Error(usage) for a run that is not in the log, for fewer than two words, and for CSV. JSON is one object.
+/// Error(usage) for a run that is not in the log, for fewer than two runs or names, and for CSV. The text shows
+/// validation first, and time/ and perf/ only if `all`. JSON is one object with all metrics.
 void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
-                      TableFormat format);
+                      TableFormat format, bool all = false);
 
 }  // namespace wmtp

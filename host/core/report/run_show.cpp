@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/report/curve.hpp"
+#include "core/report/rank_times.hpp"
 #include "core/report/runs.hpp"
 #include "core/report/summary.hpp"
 #include "core/report/terminal.hpp"
@@ -17,20 +18,26 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kEventsShown = 20;
 
 const char* const kMetrics =
-    "WITH m AS (SELECT run_id, name, count(*) AS points, min(step) AS first_step, max(step) AS last_step, "
-    "min(value) AS lowest, max(value) AS highest, count(kind) AS not_finite "
-    "FROM metrics WHERE run_id = ?1 GROUP BY run_id, name) "
-    "SELECT name, points, "
-    "(SELECT value FROM metrics AS f WHERE f.run_id = m.run_id AND f.name = m.name AND f.step = first_step) AS first, "
-    "(SELECT value FROM metrics AS l WHERE l.run_id = m.run_id AND l.name = m.name AND l.step = last_step) AS last, "
-    "lowest, highest, last_step, not_finite FROM m ORDER BY name";
+    "WITH points AS MATERIALIZED (SELECT name, step, value, kind FROM v_curves WHERE run_id = ?1), "
+    "m AS (SELECT name, count(*) AS points, min(step) AS first_step, max(step) AS last_step, "
+    "min(value) AS lowest, max(value) AS highest, count(kind) AS not_finite FROM points GROUP BY name) "
+    "SELECT m.name, points, f.value AS first, l.value AS last, lowest, highest, last_step, not_finite FROM m "
+    "JOIN points AS f ON f.name = m.name AND f.step = first_step "
+    "JOIN points AS l ON l.name = m.name AND l.step = last_step GROUP BY m.name ORDER BY m.name";
+const char* const kSegments =
+    "SELECT l.segment AS run, s.status, "
+    "(SELECT min(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss') AS first_step, "
+    "(SELECT max(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss' AND step < l.before_step) "
+    "AS last_step, s.started_at, s.ended_at, s.world_size FROM v_lineage AS l JOIN runs AS s ON s.id = l.segment "
+    "WHERE l.run_id = ?1 ORDER BY l.segment";
 const char* const kPlugins =
     "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name";
 const char* const kMemory =
     "SELECT rank, category, bytes, phase, step FROM v_memory_peak WHERE run_id = ?1 "
     "ORDER BY rank, bytes DESC";
 const char* const kCheckpoints =
-    "SELECT step, state, bytes, path FROM checkpoints WHERE run_id = ?1 ORDER BY step, path";
+    "SELECT step, state, bytes, path FROM checkpoints "
+    "WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY run_id, step, path";
 const char* const kEvaluations =
     "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
     "WHERE run_id = ?1 ORDER BY id";
@@ -40,7 +47,7 @@ const char* const kTextLosses =
 const char* const kEvents =
     "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
     "message "
-    "FROM events WHERE run_id = ?1 ORDER BY time_ns DESC";
+    "FROM events WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY time_ns DESC";
 const char* const kParams = "SELECT key, value_text AS value FROM run_params WHERE run_id = ?1 ORDER BY key";
 
 Json objects_of(const Table& table) {
@@ -74,7 +81,9 @@ void print_json_run(std::ostream& out, const LogReader& log, Json run, int64_t i
   for (const auto& row : log.query(kParams, {id}).rows) params[row[0].get<std::string>()] = row[1];
   run["params"] = params;
   run["plugins"] = objects_of(log.query(kPlugins, {id}));
+  run["segments"] = objects_of(log.query(kSegments, {id}));
   run["metrics"] = objects_of(log.query(kMetrics, {id}));
+  run["rank_seconds"] = objects_of(times_of_ranks(log, id));
   run["memory_peak"] = objects_of(log.query(kMemory, {id}));
   run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}));
   run["evaluations"] = objects_of(log.query(kEvaluations, {id}));
@@ -86,7 +95,7 @@ void print_json_run(std::ostream& out, const LogReader& log, Json run, int64_t i
 /// Means over at most 120 intervals of steps, so that a long run costs no more than a short one.
 Curve curve_of(const LogReader& log, int64_t id, const std::string& name) {
   const Table table = log.query(
-      "WITH points AS (SELECT step, value FROM metrics WHERE run_id = ?1 AND name = ?2 "
+      "WITH points AS (SELECT step, value FROM v_curves WHERE run_id = ?1 AND name = ?2 "
       "AND value IS NOT NULL), span AS (SELECT min(step) AS low, max(step) - min(step) + 1 AS wide FROM points) "
       "SELECT avg(step), avg(value) FROM points, span GROUP BY (step - low) * 120 / wide ORDER BY 1",
       {id, name});
@@ -97,7 +106,8 @@ Curve curve_of(const LogReader& log, int64_t id, const std::string& name) {
 
 void require_metrics(const LogReader& log, int64_t id, const std::vector<std::string>& metrics) {
   std::vector<std::string> names;
-  for (const Row& row : log.query(kMetrics, {id}).rows) names.push_back(row[0]);
+  for (const Row& row : log.query("SELECT DISTINCT name FROM v_curves WHERE run_id = ?1", {id}).rows)
+    names.push_back(row[0]);
   for (const std::string& metric : metrics) {
     if (std::find(names.begin(), names.end(), metric) != names.end()) continue;
     const std::string nearest = nearest_name(metric, names);
@@ -141,6 +151,10 @@ void print_head(std::ostream& out, const Json& run) {
   if (run.at("host") != "") out << ", on " << text("host");
   out << '\n';
   if (!run.at("parent_run").is_null()) out << "  resumed    run " << text("parent_run") << '\n';
+  if (!run.at("resumed_by").is_null()) out << "  continued  by run " << text("resumed_by") << '\n';
+  if (!run.at("tags").is_null()) out << "  tags       " << one_line(run.at("tags").get<std::string>()) << '\n';
+  if (!run.at("note").is_null()) out << "  note       " << one_line(run.at("note").get<std::string>()) << '\n';
+  if (run.at("archived") != 0) out << "  archived   hidden from lists; `runs archive --undo` shows it again\n";
   if (run.at("log_incomplete") != 0) {
     out << "  log        incomplete: rows that could not be written to the database are next to it in *.run-"
         << text("id") << ".spool\n";
@@ -155,9 +169,18 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, in
                 log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
                           "FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name",
                           {id}));
+  if (run.at("segments") != 1) print_section(out, "segments", log.query(kSegments, {id}));
   print_section(out, "metrics", log.query(kMetrics, {id}));
   print_curves(out, log, id, metrics);
 
+  Table times = times_of_ranks(log, id);
+  for (auto& row : times.rows)
+    for (size_t column = 1; column < row.size(); ++column) row[column] = human_seconds(row[column].get<double>());
+  const auto slowest = slowest_rank(log, id);
+  print_section(out, "time by rank" + (slowest ? ": " + text_of(*slowest) : ""), times);
+  int64_t rank = 0;
+  const Table tensors = peaks_by_phase(log, id, rank);
+  print_section(out, "tensors on rank " + std::to_string(rank) + ", peak per phase", tensors);
   Table memory = log.query(kMemory, {id});
   for (auto& row : memory.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "peak memory", memory);

@@ -66,6 +66,11 @@ Conditions conditions_of(const RunSelection& selection, const LogReader& log) {
   }
   if (!selection.name.empty()) conditions.add("name GLOB " + conditions.bound(selection.name));
   if (!selection.pipeline.empty()) conditions.add("pipeline = " + conditions.bound(selection.pipeline));
+  for (const std::string& tag : selection.tags)
+    conditions.add("EXISTS (SELECT 1 FROM run_tags AS t WHERE t.run_id = v.id AND t.tag = " + conditions.bound(tag) +
+                   ")");
+  if (!selection.archived) conditions.add("archived = 0");
+  if (!selection.segments) conditions.add("resumed_by IS NULL");
   for (const std::string& condition : selection.where) add_option(conditions, log, condition);
   return conditions;
 }
@@ -78,8 +83,10 @@ std::string order_of(const RunSelection& selection) {
 }  // namespace
 
 const std::vector<std::string>& sort_keys() {
-  static const std::vector<std::string> keys{"id",         "name",       "pipeline",          "status",     "steps",
-                                             "train_loss", "valid_loss", "tokens_per_second", "started_at", "seconds"};
+  static const std::vector<std::string> keys{
+      "id",         "name",       "seed",       "pipeline",     "status",
+      "steps",      "train_loss", "valid_loss", "valid_head_1", "tokens_per_second",
+      "started_at", "seconds",    "tags"};
   return keys;
 }
 
@@ -114,12 +121,13 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
       out << "no runs in " << log.database().string() << " yet; start one with `wmtp-host run FILE.toml`\n";
     return;
   }
-  table.columns = {"id",         "name",       "pipeline", "status",        "steps",
-                   "train/loss", "valid/loss", "tokens/s", "started (UTC)", "duration"};
+  table.columns = {"id",         "name",   "seed",     "pipeline",      "status",   "steps", "train/loss",
+                   "valid/loss", "head 1", "tokens/s", "started (UTC)", "duration", "tags"};
   for (auto& row : table.rows) {
-    if (row[7].is_number()) row[7] = with_thousands(std::llround(row[7].get<double>()));
-    row[8] = readable_time(row[8].get<std::string>());
-    if (row[9].is_number()) row[9] = human_seconds(row[9].get<double>());
+    if (row[9].is_number()) row[9] = with_thousands(std::llround(row[9].get<double>()));
+    row[10] = readable_time(row[10].get<std::string>());
+    if (row[11].is_number()) row[11] = human_seconds(row[11].get<double>());
+    if (row[12].is_null()) row[12] = "";
   }
   print_table(out, table, format);
 }

@@ -15,10 +15,13 @@ struct RunSelection {
   std::vector<std::string> statuses{};  ///< any of these
   std::string name{};                   ///< pattern with *, ? and [abc]
   std::string pipeline{};
+  std::vector<std::string> tags{};   ///< all must be set
   std::vector<std::string> where{};  ///< "pipeline.keep=0.6", all must hold; numeric values are compared as numbers
   std::string sort{};  ///< one of sort_keys(), smallest first, runs without a value last; "": newest first
   bool reverse = false;
-  int64_t limit = 0;  ///< 0: all
+  int64_t limit = 0;      ///< 0: all
+  bool archived = false;  ///< also archived runs
+  bool segments = false;  ///< also runs that a later run resumed, whose steps that run includes
 };
 
 /// The columns of the list.
@@ -30,8 +33,9 @@ std::vector<int64_t> distinct_runs(const LogReader& log, const std::vector<std::
 /// JSON and CSV have the columns of v_runs. Error(usage) for an invalid condition or a key that no run has.
 void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format, const RunSelection& selection = {});
 
-/// Configuration, plugins, first/last/best metrics, curves, memory, checkpoints, evaluations, losses on texts and
-/// events of one run. JSON is one object. Draws the curves of `metrics`, or by default of the losses. Error(usage) for
+/// Configuration, plugins, segments, first/last/best metrics, curves, time by rank, memory, checkpoints, evaluations,
+/// losses on texts and events of one run; metrics, curves, checkpoints and events cover the runs that it resumed. JSON
+/// is one object. Draws the curves of `metrics`, or by default of the losses. Error(usage) for
 /// CSV, an unknown run, or a metric that the run lacks.
 void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
                const std::vector<std::string>& metrics = {});

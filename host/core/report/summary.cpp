@@ -4,15 +4,14 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "base/text.hpp"
-#include "core/report/table.hpp"
+#include "core/report/rank_times.hpp"
 
 namespace wmtp {
 namespace {
 
-constexpr size_t phases_shown = 6;
+constexpr int64_t ranks_shown = 8;
 
 std::string percent(double share) { return std::to_string(std::llround(100 * share)) + "%"; }
 
@@ -21,81 +20,50 @@ class Summary {
   Summary(std::ostream& out, const LogReader& log, int64_t run_id) : out_(out), log_(log), id_(run_id) {}
 
   void print() {
-    const auto run = rows("SELECT name, status, seconds FROM v_runs WHERE id = ?1");
+    const auto run = rows("SELECT name, status, seconds, segments FROM v_runs WHERE id = ?1");
     if (run.empty()) return;
     const auto status = run[0][1].get<std::string>();
+    const auto segments = run[0][3].get<int64_t>();
     out_ << "run " << id_ << " (" << run[0][0].get<std::string>() << ") " << status << " after "
-         << human_seconds(run[0][2].is_number() ? run[0][2].get<double>() : 0) << '\n';
-    losses();
-    selection();
+         << human_seconds(run[0][2].is_number() ? run[0][2].get<double>() : 0)
+         << (segments > 1 ? " in " + counted(segments, "segment") : "") << change() << '\n';
     speed();
     time();
     memory();
     checkpoint();
-    next(status == "interrupted");
+    out_ << "  next             " << (status == "interrupted" ? "repeat the command with --resume to continue; " : "")
+         << "wmtp-host runs show " << id_ << '\n';
   }
 
  private:
-  void next(bool interrupted) {
-    const char* curve = first("valid/loss") ? "valid/loss" : "train/loss";
-    out_ << "  next             ";
-    if (interrupted) out_ << "repeat the command with --resume to continue\n                   ";
-    out_ << "wmtp-host runs show " << id_ << '\n'
-         << "                   wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = " << id_
-         << " AND name = '" << curve << "'\"\n";
-  }
-
   std::vector<std::vector<nlohmann::json>> rows(const std::string& sql) const { return log_.query(sql, {id_}).rows; }
 
   std::optional<double> metric(const std::string& name, const std::string& order) const {
     const auto found = log_.query(
-                               "SELECT value FROM metrics WHERE run_id = ?1 AND name = ?2 "
+                               "SELECT value FROM v_curves WHERE run_id = ?1 AND name = ?2 "
                                "AND value IS NOT NULL ORDER BY step " +
                                    order + " LIMIT 1",
                                {id_, name})
                            .rows;
     return found.empty() ? std::nullopt : std::optional(found[0][0].get<double>());
   }
-  std::optional<double> first(const std::string& name) const { return metric(name, "ASC"); }
-  std::optional<double> last(const std::string& name) const { return metric(name, "DESC"); }
 
-  /// The mean of the last hundred steps, because selection fluctuates from step to step.
-  std::optional<double> recent(const std::string& name) const {
-    const auto found = log_.query(
-        "SELECT avg(value) FROM (SELECT value FROM metrics WHERE run_id = ?1 "
-        "AND name = ?2 AND value IS NOT NULL ORDER BY step DESC LIMIT 100)",
-        {id_, name});
-    return found.rows[0][0].is_null() ? std::nullopt : std::optional(found.rows[0][0].get<double>());
+  /// ": validation loss 8.3373 -> 6.4450, fell by 1.8924", or "" without a loss.
+  std::string change() const {
+    for (const auto& [title, name] :
+         {std::pair(": validation loss ", "valid/loss"), {": training loss ", "train/loss"}})
+      if (const auto begin = metric(name, "ASC"), end = metric(name, "DESC"); begin && end)
+        return title + change(*begin, *end);
+    return "";
   }
 
   static std::string loss(double value) { return printed("%.4f", value); }
 
-  void fall(const char* title, const std::string& name) {
-    const auto begin = first(name), end = last(name);
-    if (!begin || !end) return;
-    out_ << title << loss(*begin) << " -> " << loss(*end);
-    const double by = std::fabs(*begin - *end);
-    if (by == 0)
-      out_ << ", unchanged\n";
-    else
-      out_ << (*end < *begin ? ", fell by " : ", rose by ") << (by < 5e-5 ? printed("%.1g", by) : loss(by)) << '\n';
-  }
-
-  void losses() {
-    fall("  validation loss  ", "valid/loss");
-    fall("  training loss    ", "train/loss");
-  }
-
-  void selection() {
-    const auto selected = recent("rho1/ce_selected"), unselected = recent("rho1/ce_unselected");
-    const auto ratio = recent("rho1/selection_ratio");
-    if (!selected && !unselected && !ratio) return;
-    out_ << "  selection        ";
-    if (ratio) out_ << loss(*ratio) << " of the tokens";
-    if (selected && unselected) {
-      out_ << (ratio ? "; " : "") << "selected loss " << loss(*selected) << ", unselected loss " << loss(*unselected);
-    }
-    out_ << " (last 100 steps)\n";
+  static std::string change(double begin, double end) {
+    const std::string values = loss(begin) + " -> " + loss(end);
+    const double by = std::fabs(begin - end);
+    if (by == 0) return values + ", unchanged";
+    return values + (end < begin ? ", fell by " : ", rose by ") + (by < 5e-5 ? printed("%.1g", by) : loss(by));
   }
 
   void speed() {
@@ -107,8 +75,10 @@ class Summary {
   /// Phases that took at least 1% of the time, longest first; token heads are added up.
   void time() {
     const auto found = rows(
-        "SELECT iif(name GLOB 'time/head_*', 'heads', substr(name, 6)) AS phase, sum(value) AS seconds FROM v_latest "
-        "WHERE run_id = ?1 AND name GLOB 'time/*' GROUP BY phase ORDER BY seconds DESC");
+        "SELECT iif(name GLOB 'head_*', 'heads', name) AS phase, sum(seconds) AS seconds FROM ("
+        "SELECT substr(name, 6) AS name, value AS seconds, max(step) FROM v_curves "
+        "WHERE run_id = ?1 AND name GLOB 'time/*' AND value IS NOT NULL GROUP BY name) "
+        "GROUP BY phase ORDER BY seconds DESC");
     double all = 0;
     for (const auto& row : found) all += row[1].get<double>();
     if (all == 0) return;
@@ -116,62 +86,41 @@ class Summary {
     for (const auto& row : found)
       if (const double share = row[1].get<double>() / all; share >= 0.01)
         text += (text.empty() ? "" : ", ") + row[0].get<std::string>() + " " + percent(share);
-    out_ << "  time             " << text << '\n';
+    const auto slowest = slowest_rank(log_, id_);
+    out_ << "  time             " << text << (slowest ? "; " + text_of(*slowest) : "") << '\n';
   }
 
+  /// Every rank of a small job; of a larger one the rank with the highest peak.
   void memory() {
-    const auto peaks = rows(
+    auto peaks = rows(
         "SELECT rank, max(iif(category = 'resident', bytes, NULL)), max(iif(category = 'device_used', bytes, NULL)) "
-        "FROM memory WHERE run_id = ?1 AND phase = 'peak' GROUP BY rank ORDER BY rank");
+        "FROM memory WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) AND phase = 'peak' "
+        "GROUP BY rank ORDER BY rank");
+    std::erase_if(peaks, [](const auto& row) { return !row[1].is_number(); });
     if (peaks.empty()) return;
+    const auto ranks = int64_t(peaks.size());
+    if (ranks > ranks_shown) {
+      const auto of_peak = [](const auto& row) {
+        return std::pair(row[2].is_number() ? row[2].template get<int64_t>() : 0, row[1].template get<int64_t>());
+      };
+      std::swap(peaks.front(), *std::max_element(peaks.begin(), peaks.end(), [&](const auto& a, const auto& b) {
+                  return of_peak(a) < of_peak(b);
+                }));
+      peaks.resize(1);
+    }
     out_ << "  peak memory      ";
     for (size_t i = 0; i < peaks.size(); ++i) {
       out_ << (i ? ", " : "") << "rank " << peaks[i][0].get<int64_t>() << ": ";
       if (peaks[i][2].is_number()) out_ << human_bytes(peaks[i][2].get<int64_t>()) << " of the device, ";
       out_ << human_bytes(peaks[i][1].get<int64_t>());
     }
-    out_ << " resident\n";
-    phases();
-  }
-
-  /// The peak of each phase on the rank with the highest peak, largest first.
-  void phases() {
-    const auto moments = rows(
-        "WITH moments AS (SELECT rank, phase, category, bytes, max(rowid) FROM memory "
-        "WHERE run_id = ?1 AND phase NOT IN ('peak', 'live') GROUP BY rank, phase, category), "
-        "totals AS (SELECT rank, phase, bytes AS total FROM moments WHERE category = 'allocated') "
-        "SELECT m.phase, m.category, m.bytes, m.rank FROM moments AS m JOIN totals AS t USING (rank, phase) "
-        "WHERE m.rank = (SELECT rank FROM totals ORDER BY total DESC, rank LIMIT 1) ORDER BY t.total DESC, m.phase");
-    if (moments.empty()) return;
-    std::map<std::string, std::map<std::string, int64_t>> bytes;
-    std::map<std::string, int64_t> most;
-    std::vector<std::string> order;
-    for (const auto& row : moments) {
-      const auto phase = row[0].get<std::string>(), category = row[1].get<std::string>();
-      if (order.empty() || order.back() != phase) order.push_back(phase);
-      bytes[phase][category] = row[2].get<int64_t>();
-      most[category] = std::max(most[category], row[2].get<int64_t>());
-    }
-    Table table{{"MiB", "allocated"}, {}, false};
-    for (const char* category : {"reserved", "device_used", "parameters", "gathered", "gradients", "optimizer",
-                                 "activations", "logits", "communication", "other"})
-      if (most[category] > 0) table.columns.push_back(category);
-    if (order.size() > phases_shown) order.resize(phases_shown);
-    for (const std::string& phase : order) {
-      table.rows.push_back({phase});
-      for (size_t column = 1; column < table.columns.size(); ++column)
-        table.rows.back().push_back(std::round(double(bytes[phase][table.columns[column]]) / (1 << 20) * 10) / 10);
-    }
-    std::stringstream text;
-    print_text_table(text, table, 0);
-    out_ << "  tensors          rank " << moments[0][3].get<int64_t>() << ", peak per phase\n";
-    for (std::string line; std::getline(text, line);) out_ << "                   " << line << '\n';
+    out_ << " resident" << (ranks > ranks_shown ? ", the most of " + counted(ranks, "rank") : "") << '\n';
   }
 
   void checkpoint() {
     const auto newest = rows(
-        "SELECT path, bytes FROM checkpoints WHERE run_id = ?1 "
-        "AND state = 'kept' ORDER BY step DESC, time_ns DESC LIMIT 1");
+        "SELECT path, bytes FROM checkpoints WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) "
+        "AND state = 'kept' ORDER BY run_id DESC, step DESC, time_ns DESC LIMIT 1");
     if (newest.empty()) return;
     out_ << "  checkpoint       " << newest[0][0].get<std::string>() << " (" << human_bytes(newest[0][1].get<int64_t>())
          << ")\n";
@@ -190,6 +139,39 @@ std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::
   if (mfu.get<double>() > 1 && mfu_of == multiplication)
     return speed + ", faster than the matrix multiplication benchmark (the machine was busy during it)";
   return speed + ", " + percent(mfu.get<double>()) + " of " + mfu_of;
+}
+
+Table peaks_by_phase(const LogReader& log, int64_t run_id, int64_t& rank) {
+  const auto moments =
+      log.query(
+             "WITH moments AS (SELECT rank, phase, category, bytes, max(rowid) FROM memory "
+             "WHERE run_id = ?1 AND phase NOT IN ('peak', 'live') GROUP BY rank, phase, category), "
+             "totals AS (SELECT rank, phase, bytes AS total FROM moments WHERE category = 'allocated') "
+             "SELECT m.phase, m.category, m.bytes, m.rank FROM moments AS m JOIN totals AS t USING (rank, phase) "
+             "WHERE m.rank = (SELECT rank FROM totals ORDER BY total DESC, rank LIMIT 1) "
+             "ORDER BY t.total DESC, m.phase",
+             {run_id})
+          .rows;
+  std::map<std::string, std::map<std::string, int64_t>> bytes;
+  std::map<std::string, int64_t> most;
+  std::vector<std::string> order;
+  for (const auto& row : moments) {
+    const auto phase = row[0].get<std::string>(), category = row[1].get<std::string>();
+    if (order.empty() || order.back() != phase) order.push_back(phase);
+    bytes[phase][category] = row[2].get<int64_t>();
+    most[category] = std::max(most[category], row[2].get<int64_t>());
+    rank = row[3].get<int64_t>();
+  }
+  Table table{{"MiB", "allocated"}, {}, false};
+  for (const char* category : {"reserved", "device_used", "parameters", "gathered", "gradients", "optimizer",
+                               "activations", "logits", "communication", "other"})
+    if (most[category] > 0) table.columns.push_back(category);
+  for (const std::string& phase : order) {
+    table.rows.push_back({phase});
+    for (size_t column = 1; column < table.columns.size(); ++column)
+      table.rows.back().push_back(std::round(double(bytes[phase][table.columns[column]]) / (1 << 20) * 10) / 10);
+  }
+  return table;
 }
 
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id) { Summary(out, log, run_id).print(); }

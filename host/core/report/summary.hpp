@@ -5,14 +5,19 @@
 #include <ostream>
 #include <string>
 
+#include "core/report/table.hpp"
 #include "core/runlog/log_reader.hpp"
 
 namespace wmtp {
 
-/// Losses and their change, losses of selected and unselected tokens if the pipeline selects, speed, peak memory per
-/// rank, tensors of the largest rank at the peak of each phase, path of the checkpoint, next commands. Lines without
+/// Six lines over all segments of the run: result (the change of the validation loss, else of the training loss),
+/// speed, time by phase with the slowest rank, peak memory per rank, path of the checkpoint, next command. Lines without
 /// data are omitted.
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id);
+
+/// The peak of each phase on the rank with the highest peak, largest first: "MiB" (the phase), then a column for each
+/// category with tensors. `rank` is set if there are rows.
+Table peaks_by_phase(const LogReader& log, int64_t run_id, int64_t& rank);
 
 /// The column mfu_of of v_runs if the device's peak is unknown.
 inline constexpr const char* multiplication = "plain matrix multiplication";

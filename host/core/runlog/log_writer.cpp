@@ -29,6 +29,9 @@ class RowWriter {
             "SET value = excluded.value, kind = excluded.kind, time_ns = excluded.time_ns"),
         memory_(database,
                 "INSERT INTO memory (run_id, rank, step, phase, category, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+        rank_time_(
+            database,
+            "INSERT OR REPLACE INTO rank_times (run_id, rank, step, phase, seconds) VALUES (?1, ?2, ?3, ?4, ?5)"),
         sample_(database,
                 "INSERT INTO samples (run_id, step, sequence, position, head, token_id, text, weight, loss, "
                 "reference_loss) "
@@ -64,6 +67,9 @@ class RowWriter {
     for (const MemoryRecord& one : record.values)
       memory_.run(run_id_, one.rank, one.step, one.phase, one.category, one.bytes);
   }
+  void write(const RankTimes& record) {
+    for (const RankTime& one : record.values) rank_time_.run(run_id_, one.rank, one.step, one.phase, one.seconds);
+  }
   void write(const SampleRecords& record) {
     for (const SampleRecord& one : record.values)
       sample_.run(run_id_, record.step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
@@ -90,7 +96,7 @@ class RowWriter {
 
   int64_t run_id_;
   std::unordered_map<std::string, int64_t> name_ids_;
-  Statement add_name_, find_name_, metric_, memory_, sample_, checkpoint_, event_, heartbeat_, incomplete_;
+  Statement add_name_, find_name_, metric_, memory_, rank_time_, sample_, checkpoint_, event_, heartbeat_, incomplete_;
 };
 
 namespace {

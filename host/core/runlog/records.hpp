@@ -23,6 +23,10 @@ struct MemoryRecords {
   std::vector<MemoryRecord> values;
 };
 
+struct RankTimes {
+  std::vector<RankTime> values;
+};
+
 struct SampleRecords {
   int64_t step = 0;
   std::vector<SampleRecord> values;
@@ -42,12 +46,13 @@ struct EventRecord {
   std::string message;
 };
 
-using Record = std::variant<MetricsRecord, MemoryRecords, SampleRecords, CheckpointRecord, EventRecord>;
+using Record = std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, CheckpointRecord, EventRecord>;
 
 /// Number of rows in the record.
 inline int64_t rows_of(const Record& record) {
   if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return static_cast<int64_t>(metrics->values.size());
   if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
+  if (const auto* times = std::get_if<RankTimes>(&record)) return static_cast<int64_t>(times->values.size());
   if (const auto* samples = std::get_if<SampleRecords>(&record)) return static_cast<int64_t>(samples->values.size());
   return 1;
 }

@@ -97,6 +97,8 @@ void RunLog::metrics(int64_t step, const std::map<std::string, double>& values) 
 
 void RunLog::memory(const std::vector<MemoryRecord>& records) { writer_->push(MemoryRecords{records}); }
 
+void RunLog::rank_times(std::vector<RankTime> records) { writer_->push(RankTimes{std::move(records)}); }
+
 void RunLog::samples(int64_t step, std::vector<SampleRecord> records) {
   writer_->push(SampleRecords{step, std::move(records)});
 }

@@ -43,6 +43,13 @@ struct MemoryRecord {
   int64_t bytes = 0;
 };
 
+/// Seconds of a rank's training thread in a phase since the run began.
+struct RankTime {
+  int64_t rank = 0, step = 0;
+  std::string phase;
+  double seconds = 0;
+};
+
 /// One head's result for one token; see db/001_first.sql.
 struct SampleRecord {
   int64_t sequence = 0, position = 0, head = 1, token_id = 0;
@@ -69,6 +76,7 @@ class RunLog {
   // These only append to the queue. NaN and infinities keep their kind.
   void metrics(int64_t step, const std::map<std::string, double>& values);
   void memory(const std::vector<MemoryRecord>& records);
+  void rank_times(std::vector<RankTime> records);
   void samples(int64_t step, std::vector<SampleRecord> records);
   void checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state);
   void event(int64_t rank, const std::string& level, const std::string& kind, int64_t step, const std::string& message);

@@ -8,6 +8,7 @@
 namespace wmtp {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryRecord, rank, step, phase, category, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankTime, rank, step, phase, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRecord, sequence, position, head, token_id, text, weight, loss, reference_loss)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointRecord, step, path, bytes, state, time_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EventRecord, time_ns, rank, level, kind, step, message)
@@ -43,6 +44,12 @@ std::string lines_of(const MetricsRecord& record, int64_t run_id) {
 std::string lines_of(const MemoryRecords& record, int64_t run_id) {
   std::string lines;
   for (const MemoryRecord& one : record.values) lines += line_of("memory", run_id, one);
+  return lines;
+}
+
+std::string lines_of(const RankTimes& record, int64_t run_id) {
+  std::string lines;
+  for (const RankTime& one : record.values) lines += line_of("rank_times", run_id, one);
   return lines;
 }
 

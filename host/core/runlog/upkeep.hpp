@@ -1,14 +1,31 @@
-// Maintenance of a log: deletes a run, copies the log.
+// Maintenance of a log: deletes a run, copies the log; what a user adds to a run. All throw Error(storage) if the log
+// cannot be written.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace wmtp {
 
 /// Deletes the run's row and everything that belongs to it; runs resumed from it remain, without a parent.
 /// Error(storage).
 void delete_rows(const std::filesystem::path& database, int64_t run_id);
+
+/// Replaces the run's note; "" removes it.
+void set_note(const std::filesystem::path& database, int64_t run_id, const std::string& note);
+
+/// Adds tags to a run and removes others.
+void change_tags(const std::filesystem::path& database, int64_t run_id, const std::vector<std::string>& added,
+                 const std::vector<std::string>& removed);
+
+/// Hides the run from lists, or shows it again.
+void set_archived(const std::filesystem::path& database, int64_t run_id, bool archived);
+
+/// Changes a run's name, and the name of its folder in the paths of its checkpoints.
+void rename_rows(const std::filesystem::path& database, int64_t run_id, const std::string& name,
+                 const std::string& old_folder, const std::string& folder);
 
 /// A consistent copy of a log that may be in use: one file without -wal and -shm, complete or absent. Error(usage) if
 /// `copy` already exists, Error(storage) if it cannot be written.

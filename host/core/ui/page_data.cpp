@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <regex>
 
 #include "base/text.hpp"
 #include "core/report/compare.hpp"
+#include "core/report/rank_times.hpp"
 
 namespace wmtp {
 namespace {
@@ -21,16 +23,51 @@ constexpr const char* memory_rows = R"sql(
   SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid LIMIT 200000)sql";
 
 constexpr const char* newest_events = R"sql(
-  SELECT run, time, rank, level, kind, step, message, seconds FROM (
-    SELECT e.rowid AS row, e.run_id AS run, e.time_ns / 1e9 AS time, e.rank, e.level, e.kind, e.step, e.message,
+  SELECT run, segment, time, rank, level, kind, step, message, seconds FROM (
+    SELECT e.rowid AS row, ?1 AS run, l.segment, e.time_ns / 1e9 AS time, e.rank, e.level, e.kind, e.step, e.message,
       e.time_ns / 1e9 - CAST(strftime('%s', r.started_at) AS INTEGER) AS seconds
-    FROM events AS e JOIN runs AS r ON r.id = e.run_id
-    WHERE e.run_id = ?1 AND e.rowid > ?2 ORDER BY e.rowid DESC LIMIT 2000)
+    FROM v_lineage AS l JOIN events AS e ON e.run_id = l.segment JOIN runs AS r ON r.id = e.run_id
+    WHERE l.run_id = ?1 AND e.rowid > ?2 ORDER BY e.rowid DESC LIMIT 2000)
   ORDER BY row)sql";
+
+/// Keys with several values, or that only some runs have.
+constexpr const char* differing_values = R"sql(
+  SELECT p.key, p.run_id, p.value_text, p.value_num FROM run_params AS p WHERE p.key IN (
+    SELECT key FROM run_params GROUP BY key
+    HAVING count(DISTINCT value_text) > 1 OR count(*) < (SELECT count(*) FROM runs)) ORDER BY p.key)sql";
+
+constexpr const char* one_run = R"sql(
+  SELECT v.*, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id WHERE v.id = ?1)sql";
+
+constexpr const char* segments_of_run = R"sql(
+  SELECT l.segment AS run, s.status, s.started_at, s.ended_at, s.world_size,
+    (SELECT min(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss') AS first_step,
+    (SELECT max(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss' AND step < l.before_step)
+      AS last_step
+  FROM v_lineage AS l JOIN runs AS s ON s.id = l.segment WHERE l.run_id = ?1 ORDER BY l.segment)sql";
+
+constexpr const char* checkpoints_of_run = R"sql(
+  SELECT run_id AS run, step, state, bytes, path FROM checkpoints
+  WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY run_id, step, path LIMIT 1000)sql";
+
+constexpr const char* evaluations_of_run = R"sql(
+  SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations
+  WHERE run_id = ?1 ORDER BY id)sql";
+
+constexpr const char* answers_of_run = R"sql(
+  SELECT a.evaluation_id AS evaluation, a.task_id AS task, a.sample, a.verdict, a.seconds,
+    substr(a.answer, 1, 4000) AS answer, substr(a.told, 1, 1000) AS told
+  FROM evaluations AS e JOIN evaluation_answers AS a ON a.evaluation_id = e.id
+  WHERE e.run_id = ?1 ORDER BY e.id, a.task_id, a.sample LIMIT 1000)sql";
+
+constexpr const char* texts_of_run = R"sql(
+  SELECT texts, stride, head, tokens, loss, bits_per_byte, time FROM v_text_losses WHERE run_id = ?1
+  ORDER BY id, head LIMIT 1000)sql";
 
 constexpr const char* token_rows = R"sql(
   SELECT position, head, token_id, text, weight, loss, reference_loss
-  FROM samples WHERE run_id = ?1 AND step = ?2 AND sequence = ?3 ORDER BY head, position)sql";
+  FROM v_lineage AS l JOIN samples AS s ON s.run_id = l.segment AND s.step < l.before_step
+  WHERE l.run_id = ?1 AND s.step = ?2 AND s.sequence = ?3 ORDER BY head, position)sql";
 
 constexpr size_t most_new_points = 5'000;  ///< per curve and refresh; above this the page reloads all curves
 
@@ -40,7 +77,11 @@ constexpr const char* deleted_runs = R"sql(
 /// Detects rows of v_runs that must be read again, without the view's slow parts.
 constexpr const char* run_states = R"sql(
   SELECT id, status || '|' || coalesce(ended_at, '') || '|' || heartbeat_at || '|' || log_incomplete || '|' ||
-    (status = 'running' AND heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds'))
+    (status = 'running' AND heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds')) || '|' || name ||
+    '|' || coalesce((SELECT max(id) FROM runs AS c WHERE c.parent_run = runs.id), '') ||
+    '|' || coalesce((SELECT note FROM run_notes WHERE run_id = runs.id), '') ||
+    '|' || coalesce((SELECT group_concat(tag) FROM run_tags WHERE run_id = runs.id), '') ||
+    '|' || (SELECT count(*) FROM archived_runs WHERE run_id = runs.id)
   FROM runs)sql";
 
 constexpr const char* newest_event = "SELECT coalesce(max(rowid), 0) FROM events";
@@ -70,26 +111,63 @@ int64_t only_number(const LogReader& log, const char* sql) {
   return number;
 }
 
-PageJson points_json(const MetricSeries& series, const std::vector<double>& values, const std::vector<size_t>& which) {
-  PageJson step = PageJson::array(), seconds = PageJson::array(), value = PageJson::array();
-  for (const size_t i : which) {
-    step.push_back(static_cast<int64_t>(series.step[i]));
-    seconds.push_back(std::round(series.seconds[i] * 1000) / 1000);
-    value.push_back(number_json(values[i]));
+/// The tokens trained at each step, between the logged ones on a line through 0; NaN if none are logged.
+std::vector<double> tokens_at(const MetricSeries& tokens, const std::vector<double>& steps) {
+  std::vector<double> found;
+  for (const double step : steps) {
+    if (tokens.step.empty()) {
+      found.push_back(std::numeric_limits<double>::quiet_NaN());
+      continue;
+    }
+    const auto after =
+        std::min<size_t>(size_t(std::lower_bound(tokens.step.begin(), tokens.step.end(), step) - tokens.step.begin()),
+                         tokens.step.size() - 1);
+    const double from = after == 0 ? 0 : tokens.step[after - 1], before = after == 0 ? 0 : tokens.value[after - 1];
+    const double share = tokens.step[after] > from ? (step - from) / (tokens.step[after] - from) : 1;
+    found.push_back(before + share * (tokens.value[after] - before));
   }
-  return {{"step", step}, {"seconds", seconds}, {"value", value}};
+  return found;
 }
 
-const std::vector<double>& x_of(const MetricSeries& series, const CurvesRequest& request) {
-  return request.by_time ? series.seconds : series.step;
+/// A curve with the x of its points.
+struct DrawnSeries {
+  const MetricSeries& series;
+  std::vector<double> tokens;
+
+  DrawnSeries(SeriesStore& store, int64_t run, const std::string& name)
+      : series(store.series(run, name)), tokens(tokens_at(store.series(run, "train/tokens"), series.step)) {}
+  const std::vector<double>& x(Axis axis) const {
+    return axis == Axis::step ? series.step : axis == Axis::time ? series.seconds : tokens;
+  }
+};
+
+PageJson points_json(const DrawnSeries& drawn, const std::vector<double>& values, const std::vector<size_t>& which) {
+  PageJson step = PageJson::array(), seconds = PageJson::array(), tokens = PageJson::array(), value = PageJson::array();
+  for (const size_t i : which) {
+    step.push_back(static_cast<int64_t>(drawn.series.step[i]));
+    seconds.push_back(std::round(drawn.series.seconds[i] * 1000) / 1000);
+    tokens.push_back(std::isfinite(drawn.tokens[i]) ? PageJson(std::round(drawn.tokens[i])) : PageJson());
+    value.push_back(number_json(values[i]));
+  }
+  return {{"step", step}, {"seconds", seconds}, {"tokens", tokens}, {"value", value}};
+}
+
+PageJson objects_of(const Table& table) {
+  PageJson rows = PageJson::array();
+  for (const Row& cells : table.rows) {
+    PageJson& row = rows.emplace_back(PageJson::object());
+    for (size_t i = 0; i < cells.size(); ++i) row[table.columns[i]] = cell_json(cells[i]);
+  }
+  return rows;
 }
 
 Window window_of(SeriesStore& store, const CurvesRequest& request) {
   Window window{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), request.cells};
   for (const int64_t run : request.runs) {
     for (const std::string& name : request.names) {
-      const auto& x = x_of(store.series(run, name), request);
-      if (x.empty()) continue;
+      const DrawnSeries drawn(store, run, name);
+      const auto& x = drawn.x(request.axis);
+      if (x.empty() || std::isnan(x.front())) continue;
       window.from = std::min(window.from, x.front());
       window.to = std::max(window.to, x.back());
     }
@@ -99,28 +177,43 @@ Window window_of(SeriesStore& store, const CurvesRequest& request) {
   return window;
 }
 
-PageJson curve_json(const MetricSeries& series, const CurvesRequest& request, const Window& window) {
-  const auto& x = x_of(series, request);
+PageJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, const Window& window) {
+  const MetricSeries& series = drawn.series;
+  const auto& x = drawn.x(request.axis);
   PageJson curve{{"points", series.step.size()},
-                 {"raw", points_json(series, series.value, thinned(x, series.value, window))},
-                 {"not_finite", points_json(series, series.value, not_finite(x, series.value, window))}};
+                 {"raw", points_json(drawn, series.value, thinned(x, series.value, window))},
+                 {"not_finite", points_json(drawn, series.value, not_finite(x, series.value, window))}};
   if (request.smoothing > 0) {
     const std::vector<double> means = smoothed(series.step, series.value, request.smoothing);
-    curve["smooth"] = points_json(series, means, thinned(x, means, window));
+    curve["smooth"] = points_json(drawn, means, thinned(x, means, window));
+  }
+  if (!series.starts.empty()) {
+    PageJson& segments = curve["segments"] = PageJson::array();
+    for (const SegmentStart& start : series.starts)
+      segments.push_back({{"run", start.run}, {"step", start.step}, {"seconds", start.seconds}});
   }
   return curve;
 }
 
 /// Points after the cursor, or nullopt if there are too many.
-std::optional<PageJson> new_points(const MetricSeries& series, double smoothing, int64_t cursor) {
+std::optional<PageJson> new_points(const DrawnSeries& drawn, double smoothing, int64_t cursor) {
+  const MetricSeries& series = drawn.series;
   std::vector<size_t> which;
   for (size_t i = 0; i < series.rowid.size(); ++i)
     if (series.rowid[i] > cursor) which.push_back(i);
   if (which.size() > most_new_points) return std::nullopt;
-  PageJson points = points_json(series, series.value, which);
+  PageJson points = points_json(drawn, series.value, which);
   if (smoothing > 0)
-    points["smooth"] = points_json(series, smoothed(series.step, series.value, smoothing), which)["value"];
+    points["smooth"] = points_json(drawn, smoothed(series.step, series.value, smoothing), which)["value"];
   return points;
+}
+
+/// The name that an experiment's text gives, without the values of a sweep: of the first line `name = "…"`.
+std::string name_in(const std::string& toml) {
+  static const std::regex line("(?:^|\n)[ \t]*name[ \t]*=[ \t]*[\"']([A-Za-z0-9._-]{1,64})[\"']");
+  std::smatch found;
+  const std::string head = toml.substr(0, 4096);
+  return std::regex_search(head, found, line) ? found[1].str() : "";
 }
 
 }  // namespace
@@ -149,12 +242,12 @@ void PageData::open_if_changed() {
 void PageData::read_runs() {
   open_if_changed();
   const std::string epoch = std::to_string(opened_) + "-" + std::to_string(only_number(*log_, deleted_runs));
-  if (epoch != epoch_) {
+  if (!epoch_.starts_with(epoch + "-")) {
     series_ = std::make_unique<SeriesStore>(*log_);
     known_.clear();
-    epoch_ = epoch;
   }
   const std::set<int64_t> with_new_metrics = series_->sync();
+  epoch_ = epoch + "-" + std::to_string(series_->shortened());
   std::map<int64_t, std::string> states;
   log_->each_row(run_states, {}, [&](const Statement& row) { states[row.integer(0)] = row.text(1); });
   const bool all = known_.empty();
@@ -211,10 +304,10 @@ PageJson PageData::curves(const CurvesRequest& request) {
   answer["curves"] = PageJson::array();
   for (const int64_t run : request.runs) {
     for (const std::string& name : request.names) {
-      const MetricSeries& series = series_->series(run, name);
-      if (series.step.empty()) continue;
+      const DrawnSeries drawn(*series_, run, name);
+      if (drawn.series.step.empty() || std::isnan(drawn.x(request.axis).front())) continue;
       PageJson curve{{"run", run}, {"name", name}};
-      curve.update(curve_json(series, request, window));
+      curve.update(curve_json(drawn, request, window));
       answer["curves"].push_back(std::move(curve));
     }
   }
@@ -233,9 +326,9 @@ PageJson PageData::refresh(const RefreshRequest& request) {
   answer["new"] = PageJson::array();
   for (const int64_t run : request.shown.runs) {
     for (const std::string& name : request.shown.names) {
-      const MetricSeries& series = series_->series(run, name);
-      if (series.newest <= request.cursor) continue;
-      std::optional<PageJson> points = new_points(series, request.shown.smoothing, request.cursor);
+      const DrawnSeries drawn(*series_, run, name);
+      if (drawn.series.newest <= request.cursor) continue;
+      std::optional<PageJson> points = new_points(drawn, request.shown.smoothing, request.cursor);
       if (!points) return {{"reset", true}};
       PageJson curve{{"run", run}, {"name", name}};
       curve.update(*points);
@@ -243,6 +336,43 @@ PageJson PageData::refresh(const RefreshRequest& request) {
     }
   }
   answer["events"] = events_after(request.event_cursor, request.shown.runs);
+  return answer;
+}
+
+PageJson PageData::configs() {
+  const std::lock_guard lock(mutex_);
+  read_runs();
+  const int64_t newest = known_.empty() ? 0 : known_.rbegin()->first;
+  if (configs_of_ == std::pair(epoch_, newest)) return configs_;
+  PageJson keys = PageJson::object();
+  log_->each_row(differing_values, {}, [&](const Statement& row) {
+    PageJson& values = keys[row.text(0)];
+    values[std::to_string(row.integer(1))] = row.null(3) ? PageJson(row.text(2)) : number_json(row.real(3));
+  });
+  // Members of a sweep have the text of their experiment in common.
+  log_->each_row("SELECT id, name, substr(experiment_toml, 1, 4096) FROM runs", {}, [&](const Statement& row) {
+    const std::string base = name_in(row.text(2));
+    keys["sweep"][std::to_string(row.integer(0))] = base.empty() ? row.text(1) : base;
+  });
+  configs_of_ = {epoch_, newest};
+  return configs_ = {{"keys", std::move(keys)}};
+}
+
+PageJson PageData::run(int64_t run) {
+  const auto lock = locked();
+  PageJson rows = objects_of(log_->query(one_run, {run}));
+  if (rows.empty()) throw Error(ExitStatus::usage, "no run " + std::to_string(run) + " in the log");
+  PageJson answer = std::move(rows[0]);
+  answer["params"] = PageJson::object();
+  log_->each_row(all_params, {run}, [&](const Statement& row) { answer["params"][row.text(0)] = row.text(1); });
+  answer["segment_rows"] = objects_of(log_->query(segments_of_run, {run}));
+  answer["checkpoints"] = objects_of(log_->query(checkpoints_of_run, {run}));
+  answer["evaluations"] = objects_of(log_->query(evaluations_of_run, {run}));
+  answer["answers"] = objects_of(log_->query(answers_of_run, {run}));
+  answer["text_losses"] = objects_of(log_->query(texts_of_run, {run}));
+  answer["rank_times"] = objects_of(times_of_ranks(*log_, run));
+  const auto slowest = slowest_rank(*log_, run);
+  answer["slowest"] = slowest ? PageJson(text_of(*slowest)) : PageJson();
   return answer;
 }
 
@@ -283,8 +413,10 @@ PageJson PageData::sampled(int64_t run) {
   PageJson sampled{{"run", run}};
   for (const std::string column : {"step", "sequence", "head"}) {
     PageJson& values = sampled[column + "s"] = PageJson::array();
-    log_->each_row("SELECT DISTINCT " + column + " FROM samples WHERE run_id = ?1 ORDER BY 1", {run},
-                   [&](const Statement& row) { values.push_back(row.integer(0)); });
+    log_->each_row("SELECT DISTINCT s." + column +
+                       " FROM v_lineage AS l JOIN samples AS s ON s.run_id = l.segment AND s.step < l.before_step "
+                       "WHERE l.run_id = ?1 ORDER BY 1",
+                   {run}, [&](const Statement& row) { values.push_back(row.integer(0)); });
   }
   return sampled;
 }

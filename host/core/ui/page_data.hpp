@@ -25,11 +25,14 @@ namespace wmtp {
 
 using PageJson = nlohmann::ordered_json;
 
+/// What x is: the step, seconds of training, or tokens trained.
+enum class Axis { step, time, tokens };
+
 struct CurvesRequest {
   std::vector<int64_t> runs;
   std::vector<std::string> names;
   double smoothing = 0;
-  bool by_time = false;  ///< x is seconds since the run's start, not the step
+  Axis axis = Axis::step;
   std::optional<double> from, to;
   size_t cells = 800;
 };
@@ -48,9 +51,15 @@ class PageData {
 
   /// All runs, newest first, with the columns of v_runs; names of metrics; cursors.
   PageJson runs();
-  /// For each run and name that has values: `raw`, and `smooth` unless smoothing is 0; arrays step, seconds, value.
+  /// For each run and name that has values: `raw`, and `smooth` unless smoothing is 0; arrays step, seconds, tokens
+  /// (null if unknown), value; for a resumed run `segments`, with the first step of each later one.
   PageJson curves(const CurvesRequest& request);
   PageJson refresh(const RefreshRequest& request);
+  /// The keys whose values differ between any runs of the log, with the value of each run; and "sweep", the
+  /// name of the experiment, which members of a sweep share.
+  PageJson configs();
+  /// One run: its rows in the log, experiment, segments, checkpoints, evaluations with their answers, losses on texts.
+  PageJson run(int64_t run);
   /// All keys of one run, or the differing keys of several.
   PageJson params(const std::vector<int64_t>& runs);
   PageJson memory(int64_t run);
@@ -84,6 +93,8 @@ class PageData {
   std::map<int64_t, KnownRun> known_;
   std::string epoch_;
   int64_t version_ = 0, opened_ = 0;
+  std::pair<std::string, int64_t> configs_of_;  ///< the epoch and newest run of `configs_`
+  PageJson configs_;
 };
 
 }  // namespace wmtp

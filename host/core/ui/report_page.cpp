@@ -71,6 +71,14 @@ PageJson report_data(PageData& data, const std::vector<int64_t>& runs) {
     const auto has_it = [&](const PageJson& curve) { return curve["name"] == name; };
     if (std::any_of(report["curves"].begin(), report["curves"].end(), has_it)) report["names"].push_back(name);
   }
+  report["configs"] = {{"keys", PageJson::object()}};
+  const PageJson configs = data.configs();
+  for (const auto& [key, values] : configs["keys"].items())
+    for (const int64_t run : runs)
+      if (const auto value = values.find(std::to_string(run)); value != values.end())
+        report["configs"]["keys"][key][value.key()] = *value;
+  report["pages"] = PageJson::array();
+  for (const int64_t run : runs) report["pages"].push_back(data.run(run));
   report["events"] = data.events(runs);
   report["params"] = PageJson::array({data.params(runs)});
   report["memory"] = PageJson::array();

@@ -74,7 +74,8 @@ CurvesRequest curves_request(const Parameters& given) {
   request.runs = given.runs();
   request.names = given.names();
   request.smoothing = given.between("smoothing", 0, 0, most_smoothing);
-  request.by_time = given.text("x") == "time";
+  const std::string axis = given.text("x");
+  request.axis = axis == "time" ? Axis::time : axis == "tokens" ? Axis::tokens : Axis::step;
   request.from = given.number("from");
   request.to = given.number("to");
   request.cells = static_cast<size_t>(given.between("cells", 800, 10, 10'000));
@@ -96,6 +97,8 @@ using Route = std::function<PageJson(PageData&, const Parameters&)>;
 const std::map<std::string, Route>& routes() {
   static const std::map<std::string, Route> all{
       {"/api/runs", [](PageData& data, const Parameters&) { return data.runs(); }},
+      {"/api/configs", [](PageData& data, const Parameters&) { return data.configs(); }},
+      {"/api/run", [](PageData& data, const Parameters& given) { return data.run(given.integer("run")); }},
       {"/api/curves", [](PageData& data, const Parameters& given) { return data.curves(curves_request(given)); }},
       {"/api/refresh", [](PageData& data, const Parameters& given) { return data.refresh(refresh_request(given)); }},
       {"/api/params", [](PageData& data, const Parameters& given) { return data.params(given.runs()); }},

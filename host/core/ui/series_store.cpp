@@ -17,7 +17,20 @@ constexpr const char* rows_of_series = R"sql(
   SELECT rowid, step, value, kind, time_ns
   FROM metric_values WHERE run_id = ?1 AND name_id = ?2 AND +rowid <= ?3 ORDER BY step)sql";
 
-constexpr const char* start_of_run = "SELECT CAST(strftime('%s', started_at) AS INTEGER) FROM runs WHERE id = ?1";
+constexpr const char* start_of_run =
+    "SELECT CAST(strftime('%s', started_at) AS INTEGER), parent_run IS NOT NULL FROM runs WHERE id = ?1";
+
+constexpr const char* rows_of_curve = R"sql(
+  SELECT row, step, value, kind, time_ns, segment FROM v_curves WHERE run_id = ?1 AND name = ?2 AND row <= ?3
+  ORDER BY step)sql";
+
+/// With the seconds from its start to the last step that it contributes.
+constexpr const char* segments_of_run = R"sql(
+  SELECT l.segment, l.before_step, CAST(strftime('%s', r.started_at) AS INTEGER) AS started, coalesce(
+    (SELECT time_ns / 1e9 FROM metric_values WHERE run_id = l.segment AND step < l.before_step
+     AND name_id = (SELECT id FROM metric_names WHERE name = 'train/loss') ORDER BY step DESC LIMIT 1)
+    - CAST(strftime('%s', r.started_at) AS INTEGER), 0)
+  FROM v_lineage AS l JOIN runs AS r ON r.id = l.segment WHERE l.run_id = ?1 ORDER BY l.segment)sql";
 
 /// Inserts by step, which is an append except for rows written late.
 void add(MetricSeries& series, const Statement& row, double started) {
@@ -52,7 +65,10 @@ std::set<int64_t> SeriesStore::sync() {
   log_.each_row(new_rows, {cursor_, newest}, [&](const Statement& row) {
     runs.insert(row.integer(5));
     const auto found = kept_.find({row.integer(5), row.integer(6)});
-    if (found != kept_.end()) add(found->second.series, row, found->second.started);
+    if (found == kept_.end()) return;
+    if (!found->second.is_resumed) return add(found->second.series, row, found->second.started);
+    shortened_ += found->second.has_begun ? 0 : 1;
+    kept_.erase(found);
   });
   cursor_ = newest;
   forget_unused();
@@ -67,11 +83,35 @@ const MetricSeries& SeriesStore::series(int64_t run, const std::string& name) {
   const auto [place, is_new] = kept_.try_emplace({run, name_id});
   Kept& kept = place->second;
   kept.used = now_;
-  if (!is_new) return kept.series;
-  log_.each_row(start_of_run, {run}, [&](const Statement& row) { kept.started = row.real(0); });
+  if (is_new) load(run, name, name_id, kept);
+  return kept.series;
+}
+
+void SeriesStore::load(int64_t run, const std::string& name, int64_t name_id, Kept& kept) const {
+  log_.each_row(start_of_run, {run}, [&](const Statement& row) {
+    kept.started = row.real(0);
+    kept.is_resumed = row.integer(1) != 0;
+  });
+  if (kept.is_resumed) return load_segments(run, name, kept);
   log_.each_row(rows_of_series, {run, name_id, cursor_},
                 [&](const Statement& row) { add(kept.series, row, kept.started); });
-  return kept.series;
+}
+
+void SeriesStore::load_segments(int64_t run, const std::string& name, Kept& kept) const {
+  std::map<int64_t, double> zero;  // of each segment's clock, so that the next one goes on where it ended
+  double passed = 0, next_step = 0;
+  log_.each_row(segments_of_run, {run}, [&](const Statement& row) {
+    if (!zero.empty()) kept.series.starts.push_back({row.integer(0), next_step, passed});
+    zero[row.integer(0)] = row.real(2) - passed;
+    next_step = static_cast<double>(row.integer(1));
+    passed += row.real(3);
+  });
+  log_.each_row(rows_of_curve, {run, name, cursor_}, [&](const Statement& row) {
+    add(kept.series, row, zero[row.integer(5)]);
+    kept.has_begun = kept.has_begun || row.integer(5) == run;
+  });
+  // A segment without a step yet has no place in the curve.
+  std::erase_if(kept.series.starts, [](const SegmentStart& start) { return start.step > 9e18; });
 }
 
 void SeriesStore::forget_unused() {

@@ -16,7 +16,6 @@ const Curves = (() => {
   });
   /** False until the curves for a new smoothing factor have arrived. */
   const areSmoothed = (curves) => state.smoothing > 0 && curves.every((curve) => curve.smooth);
-  const xOf = (points) => (state.axis === "time" ? points.seconds : points.step);
 
   // ---- data
 
@@ -37,13 +36,18 @@ const Curves = (() => {
   /** Appends new points from a refresh; skips known ones. */
   function append(newPoints) {
     const touched = new Set();
-    for (const { run, name, step, seconds, value, smooth } of newPoints) {
+    for (const { run, name, step, seconds, tokens, value, smooth } of newPoints) {
       const curve = charts.get(name)?.curves.find((one) => one.run === run);
       if (!curve) return load();
       const last = Math.max(curve.raw.step.at(-1) ?? -1, curve.not_finite.step.at(-1) ?? -1);
       step.forEach((at, i) => {
         if (at <= last) return;
-        const add = (points, y) => { points.step.push(at); points.seconds.push(seconds[i]); points.value.push(y); };
+        const add = (points, y) => {
+          points.step.push(at);
+          points.seconds.push(seconds[i]);
+          points.tokens.push(tokens[i]);
+          points.value.push(y);
+        };
         const finite = typeof value[i] === "number";
         add(finite ? curve.raw : curve.not_finite, value[i]);
         if (finite && curve.smooth) add(curve.smooth, smooth[i]);
@@ -53,26 +57,6 @@ const Curves = (() => {
       if (curve.raw.step.length > 4 * view().cells) return load();  // reload a thinned curve
     }
     touched.forEach(draw);
-  }
-
-  /** [[x, y of column 1, ...], ...] for all curves of a chart: the raw ones, then the smoothed ones. Many runs use a
-   *  common grid of half a pixel, since every x of one curve is a row for all. */
-  function rowsOf(curves) {
-    const columns = [...curves.map((curve) => curve.raw),
-                     ...(areSmoothed(curves) ? curves.map((curve) => curve.smooth) : [])];
-    const ends = columns.flatMap((points) => [xOf(points)[0], xOf(points).at(-1)]).filter((x) => x !== undefined);
-    const [from, to] = range ?? [Math.min(...ends), Math.max(...ends)];
-    const grid = curves.length > 12 ? (to - from) / (4 * view().cells) : 0;
-    const rows = new Map();
-    columns.forEach((points, column) => {
-      xOf(points).forEach((x, i) => {
-        const place = grid > 0 ? Math.round(x / grid) * grid : x;
-        let row = rows.get(place);
-        if (!row) rows.set(place, row = [place, ...new Array(columns.length).fill(null)]);
-        row[column + 1] = points.value[i];
-      });
-    });
-    return [...rows.values()].sort((a, b) => a[0] - b[0]);
   }
 
   // ---- drawing
@@ -85,10 +69,14 @@ const Curves = (() => {
       onclick: () => change({ metrics: state.metrics.filter((one) => one !== name) }),
     }, "×");
     const card = element("article", { class: "chart", dataset: { metric: name } },
-                         element("h2", {}, element("span", { textContent: name }), close),
+                         element("h2", {}, element("span", { textContent: name }), element("span", { class: "tools" },
+                           element("button", { type: "button", title: "Download as SVG",
+                                               onclick: () => Download.saveSvg(name, charts.get(name).lines) }, "SVG"),
+                           element("button", { type: "button", title: "Download as CSV", onclick: () =>
+                             Download.saveCsv(name, charts.get(name).lines, charts.get(name).rows) }, "CSV")), close),
                          element("p", { class: "remarks" }), plot, legend);
     byId("charts").append(card);
-    const chart = { card, plot, legend, graph: null, curves: [] };
+    const chart = { card, plot, legend, graph: null, curves: [], lines: [], rows: [] };
     charts.set(name, chart);
     return chart;
   }
@@ -105,6 +93,8 @@ const Curves = (() => {
     const found = Object.entries(kinds).map(([kind, count]) => `${count} × ${kind}`);
     const texts = found.length ? [`not finite: ${found.join(", ")}`] : [];
     const low = curves.flatMap((curve) => curve.raw.value).filter((value) => value <= 0).length;
+    const baseline = state.baseline && curves.length ? curves.some(({ run }) => run === state.baseline) : true;
+    if (!baseline) texts.push(`run ${state.baseline} has no values to subtract`);
     if (state.logarithmic && low) texts.push(`${counted(low, "point")} at or below 0 have no logarithm`);
     return texts.join("; ");
   }
@@ -113,7 +103,9 @@ const Curves = (() => {
     const chart = charts.get(name);
     const { curves, card, plot } = chart;
     card.querySelector(".remarks").textContent = remarks(curves);
-    const data = rowsOf(curves);
+    const smooth = areSmoothed(curves);
+    const lines = chart.lines = Lines.of(curves, smooth);
+    const data = chart.rows = Lines.rowsOf(lines, range, view().cells);
     if (data.length === 0) {
       chart.graph?.destroy();
       chart.graph = null;
@@ -123,13 +115,11 @@ const Curves = (() => {
       legendOf(chart);
       return;
     }
-    const smooth = areSmoothed(curves);
     const options = {
       file: data,
-      labels: ["x", ...curves.map((curve) => `r${curve.run}`),
-               ...(smooth ? curves.map((curve) => `s${curve.run}`) : [])],
-      colors: [...curves.map((curve) => runColor(curve.run, smooth ? 0.28 : 1)),
-               ...(smooth ? curves.map((curve) => runColor(curve.run)) : [])],
+      labels: ["x", ...lines.map(({ label }) => label)],
+      colors: lines.map(({ label, run }) => runColor(run, smooth && label.startsWith("r") ? 0.28 : 1)),
+      customBars: state.group !== "",
       logscale: state.logarithmic,
       dateWindow: range,
       gridLineColor: styleColor("--line"), axisLineColor: styleColor("--line"),
@@ -149,7 +139,10 @@ const Curves = (() => {
     legendOf(chart);
   }
 
-  /** Events as lines, values that are not finite as triangles: up for inf, down for -inf, a cross for nan. */
+  /** x of an event; null where it has none. */
+  const placeOf = (event) => (state.axis === "time" ? event.seconds : state.axis === "step" ? event.step : null);
+
+  /** Events as lines, beginnings of segments as ticks, values that are not finite as triangles: up for inf, down for -inf, a cross for nan. */
   function marks(canvas, area, graph, { curves }) {
     canvas.save();
     canvas.beginPath();
@@ -159,7 +152,7 @@ const Curves = (() => {
       const shown = new Set(curves.map((curve) => curve.run));
       canvas.setLineDash([3, 4]);
       for (const event of state.events) {
-        const at = state.axis === "time" ? event.seconds : event.step;
+        const at = placeOf(event);
         if (at === null || !shown.has(event.run)) continue;
         const x = graph.toDomXCoord(at);
         canvas.strokeStyle = event.level === "info" ? runColor(event.run, 0.45) : styleColor(`--${event.level}`);
@@ -169,6 +162,15 @@ const Curves = (() => {
         canvas.stroke();
       }
       canvas.setLineDash([]);
+    }
+    for (const { run, segments = [] } of state.markEvents && state.axis !== "tokens" ? curves : []) {
+      canvas.strokeStyle = runColor(run, 0.5);
+      for (const segment of segments) {
+        const x = graph.toDomXCoord(state.axis === "time" ? segment.seconds : segment.step);
+        canvas.strokeRect(x, area.y + area.h - 14, 0, 14);
+        canvas.fillStyle = runColor(run);
+        canvas.fillText(`run ${segment.run}`, x + 3, area.y + area.h - 4);
+      }
     }
     for (const { run, not_finite: points } of curves) {
       canvas.strokeStyle = canvas.fillStyle = runColor(run);
@@ -195,19 +197,19 @@ const Curves = (() => {
   /** The legend below the chart: the runs by colour, with their values at the pointer. */
   function legendOf(chart, x, points = []) {
     const values = new Map(points.map((point) => [point.name, point.yval]));
-    const kind = state.smoothing ? "s" : "r";
-    const entries = chart.curves.slice(0, 40).map((curve) => {
-      const value = values.get(kind + curve.run) ?? values.get(`r${curve.run}`);
-      return element("span", {}, element("i", { style: { background: runColor(curve.run) } }),
-                     runTitle(curve.run) + (value === undefined ? "" : `: ${shownNumber(value)}`));
+    const named = chart.lines.filter(({ label }) => !label.startsWith("s"));
+    const entries = named.slice(0, 40).map(({ label, run, title }) => {
+      const value = values.get(label.replace("r", "s")) ?? values.get(label);
+      return element("span", {}, element("i", { style: { background: runColor(run) } }),
+                     title + (value === undefined ? "" : `: ${shownNumber(value)}`));
     });
-    if (chart.curves.length > 40) entries.push(element("span", {}, `and ${chart.curves.length - 40} more`));
+    if (named.length > 40) entries.push(element("span", {}, `and ${named.length - 40} more`));
     const near = x === undefined || !chart.graph || !state.markEvents ? [] : state.events.filter((event) => {
-      const at = state.axis === "time" ? event.seconds : event.step;
+      const at = placeOf(event);
       return at !== null && Math.abs(chart.graph.toDomXCoord(at) - chart.graph.toDomXCoord(x)) < 5;
     });
     const place = x === undefined ? [] :
-      [element("b", {}, state.axis === "time" ? shownSeconds(x) : `step ${shownNumber(Math.round(x))}`)];
+      [element("b", {}, state.axis === "time" ? shownSeconds(x) : `${state.axis} ${shownNumber(Math.round(x))}`)];
     const events = near.slice(0, 3).map((event) => element("em", {}, `${event.kind}: ${event.message}`));
     chart.legend.replaceChildren(...place, ...entries, ...events);
   }
@@ -234,6 +236,14 @@ const Curves = (() => {
     byId("metric-list").replaceChildren(filter, ...boxes);
   }
 
+  /** The choices of groups and baselines, which depend on the runs. */
+  function fillChoices() {
+    const keys = Object.keys(state.configs);
+    fillSelect(byId("group"), [["", "none"], ["name", "name"], ...keys.map((key) => [key, key])], state.group);
+    fillSelect(byId("baseline"), [["", "nothing"], ...chosenRuns().map(({ id }) => [id, runTitle(id)])],
+               state.baseline ?? "");
+  }
+
   function start() {
     const slider = byId("smoothing");
     slider.max = source.smoothings.length - 1;
@@ -247,12 +257,14 @@ const Curves = (() => {
         box.firstChild.checked = state.metrics.includes(box.dataset.name);
     };
     slider.addEventListener("input", () => change({ smoothing: source.smoothings[slider.value] }));
+    byId("group").addEventListener("change", ({ target }) => change({ group: target.value }));
+    byId("baseline").addEventListener("change", ({ target }) => change({ baseline: Number(target.value) || null }));
     byId("axis").addEventListener("change", ({ target }) => change({ axis: target.value }));
     whenChanged(["axis"], () => { range = null; });
     byId("logarithmic").addEventListener("change", ({ target }) => change({ logarithmic: target.checked }));
     byId("mark-events").addEventListener("change", ({ target }) => change({ markEvents: target.checked }));
     document.addEventListener("pointerdown", ({ target }) => {
-      if (!byId("metrics").contains(target)) byId("metrics").open = false;
+      for (const menu of document.querySelectorAll(".menu")) if (!menu.contains(target)) menu.open = false;
     });
     byId("metrics").addEventListener("keydown", ({ key }) => {
       if (key !== "Escape") return;
@@ -264,7 +276,17 @@ const Curves = (() => {
     whenChanged(["names"], metricList);
     whenChanged(["smoothing", "axis", "logarithmic", "markEvents", "metrics"], showSettings);
     const drawAll = () => { if (isVisible()) for (const name of charts.keys()) draw(name); };
-    whenChanged(["logarithmic", "markEvents", "events"], drawAll);
+    whenChanged(["configs", "chosen", "runs", "group", "baseline"], fillChoices);
+    const redrawAll = () => {  // dygraphs cannot turn bars on and off
+      for (const chart of charts.values()) {
+        chart.graph?.destroy();
+        chart.graph = null;
+      }
+      drawAll();
+    };
+    whenChanged(["group"], redrawAll);
+    whenChanged(["configs"], () => { if (state.group) redrawAll(); });
+    whenChanged(["logarithmic", "markEvents", "events", "baseline", "theme"], drawAll);
     whenChanged(["chosen", "metrics", "smoothing", "axis", "tab"], load);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
     showSettings();

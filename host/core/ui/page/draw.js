@@ -60,7 +60,11 @@ function shownBytes(bytes) {
   return `${unit ? bytes.toFixed(1) : bytes} ${units[unit]}`;
 }
 
-const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+/** The theme that the user chose, else the system's. */
+const isDark = () => {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+};
 
 /** Twelve distinguishable hues, ordered so that adjacent ones differ most. */
 const HUES = [215, 25, 145, 330, 265, 48, 185, 0, 95, 300, 235, 165];
@@ -73,6 +77,28 @@ function runColor(run, alpha = 1) {
 
 /** The value of a colour variable in the page's style. */
 const styleColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** y at x on the line through the points, null outside of them. `xs` ascends. */
+function interpolated(xs, ys, x) {
+  let low = 0, high = xs.length - 1;
+  if (high < 0 || x < xs[0] || x > xs[high]) return null;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (xs[middle] <= x) low = middle; else high = middle;
+  }
+  if (xs[high] <= x) return ys[high];
+  return ys[low] + ((x - xs[low]) / (xs[high] - xs[low])) * (ys[high] - ys[low]);
+}
+
+/** A table of objects with these [key, title, formatting] columns. */
+function tableOf(rows, columns) {
+  return element("div", { class: "table" }, element("table", {},
+    element("thead", {}, element("tr", {}, ...columns.map(([, title]) => element("th", { scope: "col" }, title)))),
+    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...columns.map(([key, , show]) => element("td", {
+      class: typeof row[key] === "number" ? "number" : "",
+      textContent: row[key] === null || row[key] === undefined ? "–" : (show ?? String)(row[key]),
+    })))))));
+}
 
 /** Fills a select with [value, text] pairs; keeps the selected value if it still exists. */
 function fillSelect(select, choices, chosen) {

@@ -39,11 +39,30 @@ async function loadRuns() {
   cursors = answer;
   const there = new Set(answer.runs.map((run) => run.id));
   const chosen = location.hash.includes("runs=") ? [...state.chosen].filter((id) => there.has(id))
-    : source.live ? answer.runs.slice(0, CHOSEN_AT_FIRST).map((run) => run.id) : [...there];
+    : source.live ? answer.runs.filter((run) => run.resumed_by === null && !run.archived).slice(0, CHOSEN_AT_FIRST).map((run) => run.id)
+    : [...there];
   byId("about").textContent = source.live ? answer.database : `${answer.database}, as of ${answer.made}`;
   if (!source.live) showState(`report by wmtp-host ${answer.program}`);
   document.title = source.live ? "wmtp-host" : `wmtp-host: ${answer.runs.map((run) => run.name).join(", ")}`;
   change({ runs: answer.runs, names: answer.names, chosen: new Set(chosen), tab: state.tab });
+  await loadConfigs();
+}
+
+async function loadConfigs() { change({ configs: (await source.configs()).keys }); }
+
+function toggleTheme() {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  change({ theme: document.documentElement.dataset.theme });
+}
+
+async function copyLink() {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    byId("copy-link").textContent = "Copied";
+  } catch {  // a browser may refuse; the address bar has the link
+    byId("copy-link").textContent = "See address bar";
+  }
+  setTimeout(() => { byId("copy-link").textContent = "Copy link"; }, 1500);
 }
 
 async function refresh() {
@@ -55,6 +74,7 @@ async function refresh() {
     const rows = new Map(state.runs.map((run) => [run.id, run]));
     for (const run of answer.runs) rows.set(run.id, run);
     changes.runs = [...rows.values()].sort((a, b) => b.id - a.id);
+    if (answer.runs.some((run) => !state.runs.some(({ id }) => id === run.id))) setTimeout(loadConfigs);
     if (!state.runs.length) changes.chosen = new Set(answer.runs.slice(0, CHOSEN_AT_FIRST).map((run) => run.id));
   }
   if (answer.names.length !== state.names.length) changes.names = answer.names;
@@ -87,7 +107,9 @@ addEventListener("unhandledrejection", ({ reason }) => showState(String(reason?.
 async function start() {
   readAddress();
   makeTabs();
-  for (const part of [RunTable, Curves, Differences, Memory, Tokens, Events]) part.start();
+  byId("theme").addEventListener("click", toggleTheme);
+  byId("copy-link").addEventListener("click", copyLink);
+  for (const part of [RunTable, Curves, Parameters, Differences, RunPage, Memory, Tokens, Events]) part.start();
   showTab();
   try {
     await loadRuns();

@@ -20,7 +20,7 @@ class LiveSource {
 
   runs() { return this.ask("runs"); }
 
-  /** `view`: runs, names, smoothing, x ("step" or "time"), from, to, cells. */
+  /** `view`: runs, names, smoothing, x ("step", "time" or "tokens"), from, to, cells. */
   curves(view) { return this.ask("curves", this.viewParameters(view)); }
 
   refresh(cursors, view) {
@@ -28,6 +28,8 @@ class LiveSource {
                                  events_since: cursors.event_cursor, ...this.viewParameters(view) });
   }
 
+  configs() { return this.ask("configs"); }
+  run(run) { return this.ask("run", { run }); }
   params(runs) { return this.ask("params", { runs: runs.join(",") }); }
   events(runs) { return this.ask("events", { runs: runs.join(",") }); }
   memory(run) { return this.ask("memory", { run }); }
@@ -68,6 +70,8 @@ class ReportSource {
     return { runs, rows: runs.length > 1 ? rows.filter(differ) : rows };
   }
 
+  async configs() { return this.report.configs; }
+  async run(run) { return this.report.pages.find((page) => page.id === run); }
   async events(runs) { return this.report.events.filter((event) => runs.includes(event.run)); }
   async memory(run) { return this.report.memory.find((memory) => memory.run === run); }
   async sampled(run) { return this.report.samples.find(({ sampled }) => sampled.run === run).sampled; }

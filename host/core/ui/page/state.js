@@ -13,13 +13,18 @@ const state = {
   axis: "step",
   logarithmic: false,
   markEvents: true,
+  group: "",            // of curves: "", "name" or a config key ("sweep" is one)
+  baseline: null,       // number of the run that is subtracted from all curves
+  columns: [],          // config keys shown in the table
+  configs: {},          // config key -> {number of run: value}, for keys that differ between runs
   tab: "curves",
   events: [],           // of the chosen runs
 };
 
 const CHOSEN_AT_FIRST = 5;
-const TABS = [["curves", "Curves"], ["differences", "Differences"], ["memory", "Memory"], ["tokens", "Tokens"],
-              ["events", "Events"]];
+const TABS = [["curves", "Curves"], ["parameters", "Parameters"], ["differences", "Differences"], ["run", "Run"],
+              ["memory", "Memory"], ["tokens", "Tokens"], ["events", "Events"]];
+const AXES = ["step", "time", "tokens"];
 
 const listeners = [];
 /** Calls the listener when one of these keys of `state` changes. */
@@ -42,6 +47,13 @@ function atMostEvery(milliseconds, action) {
 }
 
 const chosenRuns = () => state.runs.filter((run) => state.chosen.has(run.id));
+/** The value of a config key in a run, null if it has none. */
+const configOf = (run, key) => state.configs[key]?.[run] ?? null;
+/** The shown name of a config key: "pipeline.keep" -> "keep", unless another key has the same last part. */
+const shortKey = (key) => {
+  const last = key.split(".").at(-1);
+  return Object.keys(state.configs).filter((other) => other.split(".").at(-1) === last).length > 1 ? key : last;
+};
 /** "12 rho1" */
 const runTitle = (id) => `${id} ${state.runs.find((run) => run.id === id)?.name ?? ""}`;
 
@@ -55,6 +67,9 @@ function writeAddress() {
   if (state.axis !== "step") kept.set("axis", state.axis);
   if (state.logarithmic) kept.set("log", "1");
   if (!state.markEvents) kept.set("events", "0");
+  if (state.group) kept.set("group", state.group);
+  if (state.baseline) kept.set("baseline", state.baseline);
+  for (const key of state.columns) kept.append("column", key);
   history.replaceState(null, "", `#${kept}`);
   ownAddress = location.hash;
 }
@@ -68,7 +83,10 @@ function readAddress() {
   state.tab = TABS.some(([tab]) => tab === kept.get("tab")) ? kept.get("tab") : "curves";
   const smoothing = Number(kept.get("smoothing"));
   state.smoothing = source.smoothings.includes(smoothing) ? smoothing : 0;
-  state.axis = kept.get("axis") === "time" ? "time" : "step";
+  state.axis = AXES.includes(kept.get("axis")) ? kept.get("axis") : "step";
+  state.group = kept.get("group") ?? "";
+  state.baseline = Number(kept.get("baseline")) || null;
+  state.columns = kept.getAll("column");
   state.logarithmic = kept.get("log") === "1";
   state.markEvents = kept.get("events") !== "0";
 }

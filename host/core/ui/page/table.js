@@ -9,17 +9,26 @@ const RunTable = (() => {
     ["tokens_per_second", "tokens/s", shownNumber], ["seconds", "took", shownSeconds],
     ["started_at", "started (UTC)", (time) => String(time).replace("T", " ").replace("Z", "")],
     ["world_size", "ranks", shownNumber], ["strategy", "strategy", String], ["precision", "precision", String],
-    ["seed", "seed", String],
+    ["seed", "seed", String], ["tags", "tags", String], ["note", "note", String],
   ];
+  const SECONDARY = new Set(["pipeline", "adapter", "steps", "train_loss", "best_valid_loss", "tokens_per_second", "seconds",
+                             "started_at", "world_size", "strategy", "precision", "seed", "tags", "note"]);
+  /** The columns, then the chosen config keys. */
+  const columns = () => [...COLUMNS, ...state.columns.map((key) => [key, shortKey(key), shownNumber])];
+  const valueOf = (run, column) => (column in run ? run[column] : configOf(run.id, column));
   const sorting = { column: "id", down: true };
-  const COMPARISON = /^([a-z_]+)(<=|>=|<|>|=)(.+)$/;
+  const COMPARISON = /^([a-z0-9_.]+)(<=|>=|<|>|=)(.+)$/;
+  /** The column or config key that a filter names: "keep" is "pipeline.keep". */
+  const columnNamed = (run, name) => (name in run || name in state.configs ? name
+    : Object.keys(state.configs).find((key) => key.endsWith(`.${name}`)));
 
-  /** Every word of the filter must match: `column<number`, `column=text`, or a substring of any cell. */
+  /** Every word of the filter must match: `column<number`, `key=text` of the config, or a substring of any cell. */
   function passes(run, filter) {
     return filter.toLowerCase().split(/\s+/).filter(Boolean).every((word) => {
-      const [, column, sign, wanted] = word.match(COMPARISON) ?? [];
-      if (column !== undefined && column in run) {
-        const value = run[column];
+      const [, name, sign, wanted] = word.match(COMPARISON) ?? [];
+      const column = name === undefined ? undefined : columnNamed(run, name);
+      if (column !== undefined) {
+        const value = valueOf(run, column);
         if (value === null) return false;
         if (sign === "=") return String(value).toLowerCase() === wanted || Number(value) === Number(wanted);
         const [a, b] = [Number(value), Number(wanted)];
@@ -30,14 +39,16 @@ const RunTable = (() => {
   }
 
   function compare(a, b) {
-    const [x, y] = [a[sorting.column], b[sorting.column]];
+    const [x, y] = [valueOf(a, sorting.column), valueOf(b, sorting.column)];
     if (x === y) return b.id - a.id;
     if (x === null || y === null) return x === null ? 1 : -1;  // rows without a value come last in both directions
     const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
     return sorting.down ? -order : order;
   }
 
-  const shown = () => state.runs.filter((run) => passes(run, byId("filter").value)).sort(compare);
+  /** Segments that a later run continues, and archived runs, are part of the list on request. */
+  const isListed = (run) => byId("all-runs").checked || (run.resumed_by === null && !run.archived);
+  const shown = () => state.runs.filter((run) => isListed(run) && passes(run, byId("filter").value)).sort(compare);
 
   function choose(ids, chosen) {
     const all = new Set(state.chosen);
@@ -57,11 +68,11 @@ const RunTable = (() => {
       checked: runs.length > 0 && runs.every((run) => state.chosen.has(run.id)),
       onchange: (event) => choose(runs.map((run) => run.id), event.target.checked),
     });
-    const titles = COLUMNS.map(([column, title]) => {
+    const titles = columns().map(([column, title]) => {
       const sorted = sorting.column === column;
       const button = element("button", { type: "button", onclick: () => sortBy(column), dataset: { sort: column } }, title,
                              element("span", { "aria-hidden": "true" }, sorted ? (sorting.down ? " ▾" : " ▴") : ""));
-      return element("th", { scope: "col", "aria-sort": sorted ? (sorting.down ? "descending" : "ascending") : "none" },
+      return element("th", { scope: "col", class: SECONDARY.has(column) ? "secondary" : "", title: column, "aria-sort": sorted ? (sorting.down ? "descending" : "ascending") : "none" },
                      button);
     });
     return element("thead", {}, element("tr", {}, element("th", { scope: "col" }, all), ...titles));
@@ -72,10 +83,15 @@ const RunTable = (() => {
     const box = element("input", { type: "checkbox", checked: chosen, "aria-label": `Choose run ${run.id} ${run.name}`,
                                    onchange: (event) => choose([run.id], event.target.checked) });
     box.style.accentColor = runColor(run.id);
-    const cells = COLUMNS.map(([column, , show]) => {
-      const value = run[column];
+    const cells = columns().map(([column, , show]) => {
+      const value = valueOf(run, column);
       const cell = element("td", { class: typeof value === "number" || value === null ? "number" : "" });
       cell.textContent = value === null ? "–" : show(value);
+      if (SECONDARY.has(column)) cell.classList.add("secondary");
+      if (column === "name" && run.segments > 1) {
+        cell.textContent += ` (${run.segments} segments)`;
+        cell.title = `continues run ${run.parent_run}`;
+      }
       if (column === "status") cell.className = `status ${run.status}`;
       if (column === "status" && run.log_incomplete) {
         cell.textContent += " *";
@@ -97,15 +113,25 @@ const RunTable = (() => {
     const focused = document.activeElement?.closest?.("#run-table tr")?.dataset.run;
     const sorted = document.activeElement?.dataset?.sort;
     byId("run-table").replaceChildren(head(runs), element("tbody", {}, ...runs.map(line)));
-    byId("counts").textContent = `${runs.length} of ${counted(state.runs.length, "run")}, ${state.chosen.size} chosen`;
+    const hidden = state.runs.filter((run) => !isListed(run)).length;
+    byId("counts").textContent = `${runs.length} of ${counted(state.runs.length - hidden, "run")}, ${state.chosen.size} chosen`;
     if (focused) byId("run-table").querySelector(`tr[data-run="${focused}"] input`)?.focus();
     if (sorted) byId("run-table").querySelector(`button[data-sort="${sorted}"]`)?.focus();
   }
 
-  function start() {
-    byId("filter").addEventListener("input", render);
-    byId("choose-none").addEventListener("click", () => change({ chosen: new Set() }));
-    whenChanged(["runs", "chosen"], render);
+  function columnList() {
+    byId("column-list").replaceChildren(...Object.keys(state.configs).map((key) => element("label", { dataset: { key } },
+      element("input", { type: "checkbox", checked: state.columns.includes(key), onchange: ({ target }) => change({
+        columns: target.checked ? [...state.columns, key] : state.columns.filter((one) => one !== key),
+      }) }), ` ${key}`)));
   }
-  return { start };
+
+  function start() {
+    byId("filter").addEventListener("input", () => change({ filter: byId("filter").value }));
+    byId("all-runs").addEventListener("change", render);
+    byId("choose-none").addEventListener("click", () => change({ chosen: new Set() }));
+    whenChanged(["runs", "chosen", "filter", "columns", "configs"], render);
+    whenChanged(["configs", "columns"], columnList);
+  }
+  return { start, shown };
 })();

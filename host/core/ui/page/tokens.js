@@ -1,11 +1,11 @@
-// The tokens of sampled sequences, coloured by weight, loss, reference loss or excess loss, for one head at the
-// slider's step.
+// The tokens of sampled sequences, coloured by weight, loss, reference loss or excess loss, for one head at the slider's
+// step; next to those of another run, with the difference of the two.
 "use strict";
 
 const Tokens = (() => {
   const QUANTITIES = [["weight", "weight"], ["loss", "loss"], ["reference_loss", "reference loss"],
                       ["excess", "excess (loss − reference)"]];
-  const chosen = { run: null, sequence: null, head: null, quantity: "weight", step: null };
+  const chosen = { run: null, other: 0, sequence: null, head: null, quantity: "weight", step: null };
   let sampled = null, asked = 0, newest = true;  // `newest`: follow new steps
 
   const isNumber = (value) => typeof value === "number";
@@ -26,14 +26,28 @@ const Tokens = (() => {
   /** Colours from the smallest to the largest value; excess uses two colours that meet at 0. */
   function scaleOf(values) {
     const finite = values.filter(isNumber);
-    if (chosen.quantity === "excess") {
-      const most = Math.max(1e-9, ...finite.map(Math.abs));
-      return { low: -most, high: most, color: (value) =>
-        `hsla(${value > 0 ? 12 : 212}, 85%, 52%, ${(0.75 * Math.abs(value)) / most})` };
-    }
+    if (chosen.quantity === "excess") return differenceScale(values);
     const low = Math.min(0, ...finite), high = Math.max(low + 1e-9, ...finite);
     const hue = { weight: 152, loss: 28, reference_loss: 268 }[chosen.quantity];
     return { low, high, color: (value) => `hsla(${hue}, 75%, 45%, ${(0.78 * (value - low)) / (high - low)})` };
+  }
+
+  /** Colours of a difference: red above 0, blue below. */
+  function differenceScale(values) {
+    const most = Math.max(1e-9, ...values.filter(isNumber).map(Math.abs));
+    return { low: -most, high: most, color: (value) =>
+      `hsla(${value > 0 ? 12 : 212}, 85%, 52%, ${(0.75 * Math.abs(value)) / most})` };
+  }
+
+  /** The other run's values minus the run's, where both have the same token. */
+  function differences(tokens, others) {
+    const byPosition = new Map(others.map((token) => [token.position, token]));
+    return tokens.map((token) => {
+      const other = byPosition.get(token.position);
+      const [a, b] = [token[chosen.quantity], other?.[chosen.quantity]];
+      const same = other?.token === token.token && isNumber(a) && isNumber(b);
+      return { ...token, [chosen.quantity]: same ? b - a : null };
+    });
   }
 
   /** Adds symbols for invisible characters; keeps newlines. */
@@ -66,14 +80,10 @@ const Tokens = (() => {
     return svg;
   }
 
-  function render(answer) {
-    const tokens = tokensOf(answer);
-    const values = tokens.map((token) => token[chosen.quantity]);
-    const scale = scaleOf(values);
-    const text = byId("token-text"), detail = byId("token-detail");
+  function paint(text, tokens, scale, tell = describe) {
     const showDetail = ({ target }) => {
       const token = tokens[target.dataset?.index];
-      if (token) detail.textContent = describe(token);
+      if (token) byId("token-detail").textContent = tell(token);
     };
     text.replaceChildren(...tokens.map((token, index) => {
       const value = token[chosen.quantity];
@@ -83,6 +93,32 @@ const Tokens = (() => {
       return span;
     }));
     text.onmouseover = text.onclick = showDetail;
+  }
+
+  /** The tokens of two runs and their difference, on one scale. */
+  function renderOther(tokens, others, answer) {
+    const pane = (title, id) => {
+      const text = element("div", { id, class: "token-text", tabindex: 0, role: "region", "aria-label": title });
+      byId("token-panes").append(element("div", {}, element("h2", { textContent: title }), text));
+      return text;
+    };
+    byId("token-panes").replaceChildren();
+    if (!answer) return;
+    const scale = scaleOf([...tokens, ...others].map((token) => token[chosen.quantity]));
+    paint(byId("token-text"), tokens, scale);
+    paint(pane(`${runTitle(chosen.other)}, step ${answer.step}`, "token-other"), others, scale);
+    const apart = differences(tokens, others);
+    paint(pane(`${runTitle(chosen.other)} minus ${runTitle(chosen.run)}`, "token-difference"), apart,
+          differenceScale(apart.map((token) => token[chosen.quantity])),
+          (token) => `position ${token.position}: difference of the ${chosen.quantity} ${shownNumber(token[chosen.quantity])}`);
+  }
+
+  function render(answer, otherAnswer) {
+    const tokens = tokensOf(answer);
+    const values = tokens.map((token) => token[chosen.quantity]);
+    const scale = scaleOf(values);
+    paint(byId("token-text"), tokens, scale);
+    renderOther(tokens, otherAnswer ? tokensOf(otherAnswer) : [], otherAnswer);
     const known = values.filter(isNumber);
     const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
     byId("token-counts").textContent = !tokens.length ? "No tokens of this head."
@@ -93,10 +129,19 @@ const Tokens = (() => {
     byId("token-step-shown").textContent = chosen.step;
   }
 
+  /** The other run's tokens at its sampled step nearest to the slider's; null if it lacks the sequence. */
+  async function nearestOf(run) {
+    const { steps, sequences } = await source.sampled(run);
+    if (!sequences.includes(chosen.sequence)) return null;
+    const step = steps.reduce((a, b) => (Math.abs(b - chosen.step) < Math.abs(a - chosen.step) ? b : a));
+    return source.tokens(run, step, chosen.sequence);
+  }
+
   async function loadTokens() {
     const question = ++asked;
     const answer = await source.tokens(chosen.run, chosen.step, chosen.sequence);
-    if (question === asked) render(answer);
+    const other = chosen.other ? await nearestOf(chosen.other) : null;
+    if (question === asked) render(answer, other);
   }
 
   function controls() {
@@ -120,6 +165,8 @@ const Tokens = (() => {
     return [
       element("div", { class: "bar" },
         element("label", {}, "Run ", choice("run", withSamples.map((id) => [id, runTitle(id)]), load)),
+        element("label", {}, "Compare with ", choice("other", [[0, "none"], ...withSamples.filter((id) => id !== chosen.run)
+          .map((id) => [id, runTitle(id)])], loadTokens)),
         element("label", {}, "Sequence ", choice("sequence", sampled.sequences.map((s) => [s, s]), loadTokens)),
         element("label", {}, "Head ", choice("head", sampled.heads.map((h) => [h, h]), loadTokens)),
         element("label", {}, "Colour ", choice("quantity", QUANTITIES, loadTokens)),
@@ -127,7 +174,8 @@ const Tokens = (() => {
       element("p", { class: "hint", id: "token-counts" }),
       element("div", { id: "token-histogram" }),
       element("p", { id: "token-detail", role: "status" }, `Point at a token for its values.${kept}`),
-      element("div", { id: "token-text", tabindex: 0, role: "region", "aria-label": "Text with coloured tokens" }),
+      element("div", { id: "token-text", class: "token-text", tabindex: 0, role: "region", "aria-label": "Text with coloured tokens" }),
+      element("div", { id: "token-panes", class: "token-panes" }),
     ];
   }
 
@@ -144,6 +192,7 @@ const Tokens = (() => {
         ? "The chosen runs have no samples of tokens in the log." : "No run is chosen."));
     }
     if (!withSamples.includes(chosen.run)) chosen.run = withSamples[0];
+    if (!withSamples.includes(chosen.other) || chosen.other === chosen.run) chosen.other = 0;
     const before = JSON.stringify(sampled);
     sampled = answers.find((answer) => answer.run === chosen.run);
     if (JSON.stringify(sampled) === before && byId("token-text")) return;

@@ -62,13 +62,31 @@ class ExportTest : public testing::Test {
 TEST_F(ExportTest, CsvHasEveryNumberWithAllDigits) {
   run("a, \"b\"");
   const std::string text = csv({1});
-  EXPECT_EQ(text.substr(0, text.find("\r\n")), "run_id,run,step,name,value,kind,time_ns");
+  EXPECT_EQ(text.substr(0, text.find("\r\n")), "run_id,run,step,name,value,kind,time_ns,segment");
   for (const char* line :
        {"1,\"a, \"\"b\"\"\",1,train/loss,0.1,,", "1,\"a, \"\"b\"\"\",2,train/loss,1e-300,,",
         "1,\"a, \"\"b\"\"\",3,train/loss,-inf,-inf,", "1,\"a, \"\"b\"\"\",1,train/grad_norm,nan,nan,",
         "1,\"a, \"\"b\"\"\",2,train/grad_norm,inf,inf,"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   }
+}
+
+TEST_F(ExportTest, WideCsvHasARowForEachStepAndAColumnForEachMetric) {
+  run();
+  Database(log_, Database::Mode::write)
+      .execute("UPDATE metric_values SET time_ns = 1500000000 * step + (name_id - 1) * 1000000");
+  Database(log_, Database::Mode::write)
+      .execute(
+          "INSERT INTO metric_values VALUES (1, (SELECT id FROM metric_names WHERE name = 'train/loss'), 4, 0.5, "
+          "NULL, 9000000000)");
+  std::string text;
+  write_wide_csv(LogReader(log_), 1, [&](std::string_view more) { text += more; });
+  EXPECT_EQ(text,
+            "step,timestamp,train/grad_norm,train/loss\r\n"
+            "1,1970-01-01T00:00:01.501Z,nan,0.1\r\n"
+            "2,1970-01-01T00:00:03.001Z,inf,1e-300\r\n"
+            "3,1970-01-01T00:00:04.501Z,2,-inf\r\n"
+            "4,1970-01-01T00:00:09.000Z,,0.5\r\n");
 }
 
 TEST_F(ExportTest, JsonHasTheRowAndEveryTable) {

@@ -84,6 +84,40 @@ TEST_F(CompareTest, PairsRunsOfTwoNamesBySeed) {
   EXPECT_NE(text({"base", "rho1"}).find("base (3 seeds)"), std::string::npos);
 }
 
+TEST_F(CompareTest, ShowsValidationFirstAndTimeAndSpeedOnlyOnRequest) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.5, 4);
+  std::ostringstream all;
+  print_comparison(all, LogReader(file_), {"a", "b"}, TableFormat::text, /*all=*/true);
+  EXPECT_LT(all.str().find("valid/loss"), all.str().find("train/loss"));
+  EXPECT_LT(all.str().find("train/loss"), all.str().find("perf/step_seconds"));
+  EXPECT_EQ(text({"a", "b"}).find("perf/step_seconds"), std::string::npos);
+  EXPECT_NE(text({"a", "b"}).find("shown with --all"), std::string::npos);
+}
+
+TEST_F(CompareTest, SubtractsNoLossesWithOtherWeights) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.6, 4);
+  run("c", 1, 0.5, 4);
+  const auto losses = [&](const char* other, const char* metric) {
+    return compare({"a", other})["metrics"][metric]["difference_from_first"][1];
+  };
+  EXPECT_EQ(losses("b", "train/loss"), nullptr) << "pipeline.keep differs";
+  EXPECT_EQ(losses("b", "valid/loss")["mean"], 1) << "validation has no weights";
+  EXPECT_EQ(losses("c", "train/loss")["mean"], 2);
+  EXPECT_NE(text({"a", "b"}).find("no difference of train/loss"), std::string::npos) << text({"a", "b"});
+  EXPECT_EQ(text({"a", "c"}).find("no difference of"), std::string::npos);
+}
+
+TEST_F(CompareTest, TakesTheNameOfASweep) {
+  run("lr-0.1", 1, 0.5, 3);
+  run("lr-0.2", 1, 0.5, 4);
+  run("lrate", 1, 0.5, 4);
+  const auto runs = compare({"lr"})["runs"];
+  ASSERT_EQ(runs.size(), 2u) << runs;
+  EXPECT_EQ(runs[1]["word"], "lr-0.2");
+}
+
 TEST_F(CompareTest, RefusesFewerThanTwoRunsAndUnknownRuns) {
   run("a", 1, 0.5, 3);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"a"}, {"a", "aa"}})

@@ -3,13 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
 
+#include "core/report/rank_times.hpp"
 #include "core/report/summary.hpp"
 #include "core/runlog/database.hpp"
 #include "core/runlog/run_log.hpp"
+#include "core/runlog/upkeep.hpp"
 
 namespace wmtp {
 namespace {
@@ -47,7 +50,9 @@ class RunsTest : public ::testing::Test {
                          {"rho1/ce_unselected", 2.0},
                          {"train/grad_norm", step == 3 ? std::nan("") : 1.0}});
     }
-    log.metrics(20, {{"valid/loss", 4.25}});
+    log.metrics(20, {{"valid/loss", 4.25}, {"time/forward", 3.0}, {"time/data", 1.0}});
+    log.rank_times({{0, 20, "forward", 2.0}, {0, 20, "communication", 2.5}, {0, 20, "data", 1.0}});
+    log.rank_times({{1, 20, "forward", 4.0}, {1, 20, "communication", 0.5}, {1, 20, "data", 1.0}});
     log.memory({{0, 20, "peak", "resident", 512 << 20},
                 {1, 20, "peak", "resident", 256 << 20},
                 {0, 20, "peak", "parameters", 99 << 20}});
@@ -272,16 +277,20 @@ TEST_F(RunsTest, AShareOfMultiplicationAboveOneIsNotPrinted) {
   EXPECT_TRUE(speed_text(1217.4, 2.15).starts_with("1,217 tokens/s, faster than the matrix multiplication benchmark"));
 }
 
-TEST_F(RunsTest, TheSummaryShowsLossesSelectionSpeedMemoryAndNextCommands) {
+TEST_F(RunsTest, TheSummaryHasSixLines) {
   rho1_run();
   std::ostringstream out;
   run_summary(out, LogReader(file_), 1);
   for (const char* part :
-       {"run 1 (rho1) finished", "6.0000 -> 4.2500, fell by 1.7500", "5.9000 -> 4.0000", "0.6000 of the tokens",
-        "selected loss 3.0000, unselected loss 2.0000", "12,345 tokens/s", "rank 0: 512.0 MiB, rank 1: 256.0 MiB",
-        "runs/1-rho1/model (1.0 MiB)", "wmtp-host runs show 1", "wmtp-host sql \""}) {
+       {"run 1 (rho1) finished after ", "s: validation loss 6.0000 -> 4.2500, fell by 1.7500\n",
+        "  speed            12,345 tokens/s",
+        "  time             forward 75%, data 25%; rank 1 is the slowest: 2.0s more",
+        "  peak memory      rank 0: 512.0 MiB, rank 1: 256.0 MiB resident\n",
+        "  checkpoint       runs/1-rho1/model (1.0 MiB)\n", "  next             wmtp-host runs show 1\n"}) {
     EXPECT_TRUE(holds(out.str(), part)) << part << '\n' << out.str();
   }
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6) << text;
 }
 
 TEST_F(RunsTest, TheSummaryShowsSmallChangesOfALoss) {
@@ -296,7 +305,7 @@ TEST_F(RunsTest, TheSummaryShowsSmallChangesOfALoss) {
     run_summary(out, LogReader(file_), log.run_id());
     return out.str();
   };
-  EXPECT_TRUE(holds(summary(2, 2), "training loss    2.0000 -> 2.0000, unchanged\n"));
+  EXPECT_TRUE(holds(summary(2, 2), ": training loss 2.0000 -> 2.0000, unchanged\n"));
   EXPECT_TRUE(holds(summary(2, 1.99997), "2.0000 -> 2.0000, fell by 3e-05\n"));
   EXPECT_TRUE(holds(summary(2, 2.5), "2.0000 -> 2.5000, rose by 0.5000\n"));
 }
@@ -325,16 +334,94 @@ TEST_F(RunsTest, AMissingLogIsNamedWithItsAbsolutePath) {
   }
 }
 
-TEST_F(RunsTest, TheSummaryShowsTensorsOfTheLargestRankByPhase) {
+TEST_F(RunsTest, ShowHasTensorsOfTheLargestRankByPhaseAndTheTimeOfEachRank) {
   rho1_run();
-  std::ostringstream out;
-  run_summary(out, LogReader(file_), 1);
-  EXPECT_TRUE(holds(out.str(),
-                    "tensors          rank 0, peak per phase\n"
-                    "                   MiB       allocated  parameters  activations\n"
-                    "                   backward         99          35           64\n"
-                    "                   forward          60          40           20\n"))
-      << out.str();
+  EXPECT_TRUE(holds(show(TableFormat::text),
+                    "tensors on rank 0, peak per phase\n"
+                    "MiB       allocated  parameters  activations\n"
+                    "backward         99          35           64\n"
+                    "forward          60          40           20\n"))
+      << show(TableFormat::text);
+  EXPECT_TRUE(holds(show(TableFormat::text),
+                    "time by rank: rank 1 is the slowest: 2.0s more than the others in forward\n"
+                    "phase          rank 0  rank 1\n"
+                    "forward        2.0s    4.0s\n"
+                    "communication  2.5s    0.5s\n"))
+      << show(TableFormat::text);
+}
+
+TEST_F(RunsTest, AResumedRunIsOneRunWithItsSegments) {
+  const auto segment = [&](int64_t parent, int64_t from, int64_t to, ExitStatus end) {
+    RunStart start;
+    start.name = "parts";
+    start.parent_run = parent;
+    RunLog log(file_, start);
+    for (int64_t step = from; step <= to; ++step)
+      log.metrics(step, {{"train/loss", 10.0 - double(step)}, {"valid/loss", 10.0 + double(step)}});
+    log.metrics(to, {{"time/forward", 10.0}});
+    log.memory({{0, to, "peak", "resident", (parent == 0 ? 9 : 5) << 20}});
+    log.checkpoint(to, "step-" + std::to_string(to), 1 << 20, "kept");
+    log.end(end);
+    return log.run_id();
+  };
+  const int64_t first = segment(0, 1, 5, ExitStatus::interrupted);
+  const int64_t last = segment(first, 4, 8, ExitStatus::done);
+  std::ostringstream summary, shown;
+  run_summary(summary, LogReader(file_), last);
+  EXPECT_TRUE(
+      holds(summary.str(), "run 2 (parts) finished after 0.0s in 2 segments: validation loss 11.0000 -> 18.0000"))
+      << summary.str();
+  for (const char* part : {"rank 0: 9.0 MiB", "checkpoint       step-8"})
+    EXPECT_TRUE(holds(summary.str(), part)) << summary.str();
+
+  print_run(shown, LogReader(file_), last, TableFormat::json);
+  const auto run = nlohmann::json::parse(shown.str());
+  EXPECT_EQ(run["segments"].size(), 2u);
+  EXPECT_EQ(run["segments"][0]["last_step"], 3);
+  EXPECT_EQ(run["segments"][1]["first_step"], 4);
+  EXPECT_EQ(run["checkpoints"].size(), 2u);
+  for (const auto& metric : run["metrics"]) {
+    if (metric["name"] == "train/loss") {
+      EXPECT_EQ(metric["first"].get<double>() - metric["last"].get<double>(), 7);
+      EXPECT_EQ(metric["points"], 8);
+    }
+    if (metric["name"] == "time/forward") {
+      EXPECT_EQ(metric["last"], 20);
+    }
+  }
+
+  EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json)).size(), 1u) << "one row for both";
+  std::ostringstream all;
+  print_runs_list(all, LogReader(file_), TableFormat::json, {.segments = true});
+  EXPECT_EQ(nlohmann::json::parse(all.str()).size(), 2u);
+}
+
+TEST_F(RunsTest, TheListHidesArchivedRunsAndSelectsByTag) {
+  rho1_run(), rho1_run();
+  change_tags(file_, 1, {"paper", "old"}, {});
+  set_archived(file_, 1, true);
+  const auto count = [&](const RunSelection& selection) {
+    std::ostringstream out;
+    print_runs_list(out, LogReader(file_), TableFormat::json, selection);
+    return nlohmann::json::parse(out.str()).size();
+  };
+  EXPECT_EQ(count({}), 1u);
+  EXPECT_EQ(count({.archived = true}), 2u);
+  EXPECT_EQ(count({.tags = {"paper", "old"}, .archived = true}), 1u);
+  EXPECT_EQ(count({.tags = {"paper", "new"}, .archived = true}), 0u);
+  EXPECT_EQ(count({.tags = {"paper"}}), 0u);
+}
+
+TEST_F(RunsTest, RanksWithEqualTimesAreCalledEquallyFast) {
+  RunStart start;
+  start.name = "even";
+  RunLog log(file_, start);
+  log.rank_times({{0, 1, "forward", 10.0}, {1, 1, "forward", 10.05}, {0, 1, "communication", 1.0}});
+  log.end(ExitStatus::done);
+  const auto slowest = slowest_rank(LogReader(file_), 1);
+  ASSERT_TRUE(slowest);
+  EXPECT_EQ(slowest->rank, 1);
+  EXPECT_EQ(text_of(*slowest), "ranks are equally fast");
 }
 
 TEST_F(RunsTest, ThePeakOfACategoryNamesItsPhase) {
@@ -354,7 +441,7 @@ TEST_F(RunsTest, TheSummaryOmitsMissingMeasurements) {
   std::ostringstream out;
   run_summary(out, LogReader(file_), 1);
   EXPECT_TRUE(holds(out.str(), "run 1 (bare) failed"));
-  for (const char* part : {"loss  ", "selection", "memory", "checkpoint"}) EXPECT_FALSE(holds(out.str(), part)) << part;
+  for (const char* part : {"loss", "time", "memory", "checkpoint"}) EXPECT_FALSE(holds(out.str(), part)) << part;
 }
 
 }  // namespace

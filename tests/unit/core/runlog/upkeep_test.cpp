@@ -41,5 +41,33 @@ TEST_F(Upkeep, CopiesALogInUse) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "other.db"));
 }
 
+TEST_F(Upkeep, LabelsARun) {
+  { RunLog log(file_, start()); }
+  set_note(file_, 1, "first");
+  set_note(file_, 1, "second");
+  change_tags(file_, 1, {"b", "a", "a"}, {});
+  change_tags(file_, 1, {"c"}, {"b", "absent"});
+  set_archived(file_, 1, true);
+  set_archived(file_, 1, true);
+  EXPECT_EQ(text("SELECT note || ' ' || tags || ' ' || archived FROM v_runs"), "second a c 1");
+  set_note(file_, 1, "");
+  set_archived(file_, 1, false);
+  EXPECT_EQ(text("SELECT coalesce(note, 'none') || archived FROM v_runs"), "none0");
+  EXPECT_THROW(set_note(file_, 7, "there is no such run"), Error);
+}
+
+TEST_F(Upkeep, RenamesARunInThePathsOfItsCheckpoints) {
+  {
+    RunLog log(file_, start("old"));
+    log.checkpoint(1, "runs/1-old/step-000001", 1, "kept");
+    log.checkpoint(2, "1-old/step-000002", 1, "kept");
+    log.checkpoint(3, "/1-older/1-old/model", 1, "kept");
+  }
+  rename_rows(file_, 1, "new", "1-old", "1-new");
+  EXPECT_EQ(text("SELECT name FROM runs"), "new");
+  EXPECT_EQ(text("SELECT group_concat(path, ' ') FROM (SELECT path FROM checkpoints ORDER BY step)"),
+            "runs/1-new/step-000001 1-new/step-000002 /1-older/1-new/model");
+}
+
 }  // namespace
 }  // namespace wmtp

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -123,6 +124,59 @@ TEST_F(PageDataTest, ResetsAPageWhenARunIsDeletedSinceRowidsAreReused) {
   const PageJson curves = data.curves(losses({a, b, c}))["curves"];
   ASSERT_EQ(curves.size(), 2u);
   EXPECT_EQ(curves[1]["raw"]["step"], PageJson({1, 2, 3, 4}));
+}
+
+TEST_F(PageDataTest, JoinsTheSegmentsOfAResumedRun) {
+  const int64_t first = run("a", 5);
+  PageData data(file_);
+  RunStart given = start("a");
+  given.parent_run = first;
+  RunLog log(file_, given);
+  log.metrics(100, {{"other", 1.0}});
+  const auto logged = [&](int64_t rows) {
+    return eventually([&] { return integer("SELECT count(*) FROM metric_values WHERE run_id = 2") == rows; });
+  };
+  ASSERT_TRUE(logged(1));
+  const PageJson before = data.runs();
+  EXPECT_EQ(data.curves(losses({2}))["curves"].at(0)["raw"]["step"], PageJson({1, 2, 3, 4, 5}));
+  log.metrics(4, {{"train/loss", 9.0}, {"train/tokens", 400.0}});
+  ASSERT_TRUE(logged(3));
+  EXPECT_EQ(data.refresh(after(before, {2})), PageJson({{"reset", true}})) << "the repeated steps are no longer part";
+  const PageJson now = data.runs();
+  const PageJson curve = data.curves(losses({2}))["curves"].at(0);
+  EXPECT_EQ(curve["raw"]["step"], PageJson({1, 2, 3, 4}));
+  EXPECT_EQ(curve["raw"]["value"][3], 9.0);
+  EXPECT_EQ(curve["raw"]["tokens"], PageJson({100, 200, 300, 400}));
+  EXPECT_EQ(curve["segments"][0]["run"], 2);
+  EXPECT_EQ(curve["segments"][0]["step"], 4.0);
+  const auto seconds = curve["raw"]["seconds"].get<std::vector<double>>();
+  EXPECT_TRUE(std::is_sorted(seconds.begin(), seconds.end())) << curve;
+  log.metrics(5, {{"train/loss", 8.0}});
+  ASSERT_TRUE(logged(4));
+  const PageJson answer = data.refresh(after(now, {2}));
+  ASSERT_TRUE(answer.contains("new")) << answer;
+  EXPECT_EQ(answer["new"].at(0)["step"], PageJson({5}));
+  EXPECT_EQ(now["runs"][1]["resumed_by"], 2);
+}
+
+TEST_F(PageDataTest, ListsTheConfigurationThatDiffersBetweenRuns) {
+  run("a", 1), run("b", 1);
+  PageData data(file_);
+  EXPECT_EQ(data.configs()["keys"],
+            PageJson({{"data.files", {{"1", "a"}, {"2", "b"}}}, {"sweep", {{"1", "tiny"}, {"2", "tiny"}}}}));
+}
+
+TEST_F(PageDataTest, HasAPageForOneRun) {
+  run("a", 2);
+  PageData data(file_);
+  const PageJson answer = data.run(1);
+  EXPECT_EQ(answer["name"], "a");
+  EXPECT_EQ(answer["params"]["pipeline.keep"], "0.5");
+  EXPECT_EQ(answer["segment_rows"].size(), 1u);
+  EXPECT_TRUE(answer["resolved_toml"].get<std::string>().find("seed = 0") != std::string::npos);
+  for (const char* table : {"checkpoints", "evaluations", "answers", "text_losses", "rank_times"})
+    EXPECT_TRUE(answer[table].empty()) << table;
+  EXPECT_THROW(data.run(7), Error);
 }
 
 TEST_F(PageDataTest, ZoomsToFullDetail) {

@@ -1,0 +1,118 @@
+// `runs note`, `tag`, `archive` and `rename`: what a user adds to runs of the log.
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "core/job/rename_run.hpp"
+#include "core/report/runs.hpp"
+#include "core/runlog/log_reader.hpp"
+#include "core/runlog/upkeep.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr size_t longest_note = 10'000, longest_tag = 64;
+
+struct Options {
+  std::string run, text;
+  std::vector<std::string> runs, add, remove;
+  bool undo = false;
+};
+
+/// Reads the runs before the log is opened for writing.
+std::vector<int64_t> runs_of(const GlobalOptions& globals, const std::vector<std::string>& words) {
+  return distinct_runs(LogReader(globals.database_or(default_database)), words);
+}
+
+void check_tag(const std::string& tag) {
+  const bool is_word = !tag.empty() && tag.find_first_of(" \t\r\n,") == std::string::npos;
+  if (!is_word || shown_length(tag) > longest_tag)
+    throw Error(ExitStatus::usage, "found the tag " + printable(tag) + ", wanted one word of at most " +
+                                       std::to_string(longest_tag) + " characters, without commas");
+}
+
+int note(const Options& options, const GlobalOptions& globals) {
+  if (shown_length(options.text) > longest_note)
+    throw Error(ExitStatus::usage, "found a note of " + with_thousands(int64_t(shown_length(options.text))) +
+                                       " characters, wanted at most " + with_thousands(longest_note));
+  const int64_t run = runs_of(globals, {options.run}).front();
+  set_note(globals.database_or(default_database), run, options.text);
+  log_info("run " + std::to_string(run) + (options.text.empty() ? ": note removed" : ": note written"));
+  return 0;
+}
+
+int tag(const Options& options, const GlobalOptions& globals) {
+  if (options.add.empty() && options.remove.empty())
+    throw Error(ExitStatus::usage, "found no tag; give --add TAG or --remove TAG");
+  for (const std::string& one : options.add) check_tag(one);
+  for (const int64_t run : runs_of(globals, options.runs))
+    change_tags(globals.database_or(default_database), run, options.add, options.remove);
+  return 0;
+}
+
+int archive(const Options& options, const GlobalOptions& globals) {
+  for (const int64_t run : runs_of(globals, options.runs)) {
+    set_archived(globals.database_or(default_database), run, !options.undo);
+    log_info("run " + std::to_string(run) + (options.undo ? " is listed again" : " is archived: hidden from lists"));
+  }
+  return 0;
+}
+
+int rename(const Options& options, const GlobalOptions& globals) {
+  const int64_t run = runs_of(globals, {options.run}).front();
+  rename_run(globals.database_or(default_database), run, options.text);
+  log_info("run " + std::to_string(run) + " is now " + options.text);
+  return 0;
+}
+
+}  // namespace
+
+void add_labels(CommandLine& line) {
+  const auto options = std::make_shared<Options>();
+  const auto action = [options](int (*run)(const Options&, const GlobalOptions&)) {
+    return reading_log([options, run](const GlobalOptions& globals) { return run(*options, globals); });
+  };
+  const auto add_words = [](CLI::App& app, const char* name, std::vector<std::string>& words, const char* help) {
+    app.add_option(name, words, help)
+        ->type_name("TAG")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+
+  auto& notes = line.add("runs note",
+                         "write a note to a run\n\n"
+                         "Replaces an earlier note; an empty text removes it.\n\n"
+                         "example:\n  wmtp-host runs note 3 \"twice the batch; loss spikes at step 400\"\n",
+                         action(note));
+  notes.add_option("RUN", options->run, run_argument)->required();
+  notes.add_option("TEXT", options->text, "text of the note")->required();
+
+  auto& tags = line.add("runs tag",
+                        "add tags to runs, or remove them\n\n"
+                        "examples:\n  wmtp-host runs tag 3 4 --add paper\n  wmtp-host runs tag 3 --remove paper\n"
+                        "  wmtp-host runs list --tag paper\n",
+                        action(tag));
+  tags.add_option("RUN", options->runs, runs_argument)->required();
+  add_words(tags, "--add", options->add, "tag to add; may be repeated");
+  add_words(tags, "--remove", options->remove, "tag to remove; may be repeated");
+
+  auto& archives = line.add("runs archive",
+                            "hide runs from lists and from the page\n\n"
+                            "Rows and files stay; commands that name the run find it as before.\n\n"
+                            "examples:\n  wmtp-host runs archive 3 4\n  wmtp-host runs archive 3 --undo\n",
+                            action(archive));
+  archives.add_option("RUN", options->runs, runs_argument)->required();
+  archives.add_flag("--undo", options->undo, "list them again");
+
+  auto& renames = line.add("runs rename",
+                           "rename a run and its folder\n\n"
+                           "Experiments that name it as run:NAME must be changed too.\n\n"
+                           "example:\n  wmtp-host runs rename 3 rho1-long\n",
+                           action(rename));
+  renames.add_option("RUN", options->run, run_argument)->required();
+  renames.add_option("NAME", options->text, "new name")->required();
+}
+
+}  // namespace wmtp

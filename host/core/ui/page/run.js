@@ -1,0 +1,62 @@
+// The page of one run: its row, configuration, segments, time of its ranks, checkpoints, and evaluations with answers.
+"use strict";
+
+const RunPage = (() => {
+  let shown = null;  // number of the run
+
+  const section = (title, rows, columns) => (rows.length ? [element("h3", { textContent: title }), tableOf(rows, columns)] : []);
+
+  function facts(run) {
+    const rows = [["status", run.exit_code === null ? run.status : `${run.status} (exit ${run.exit_code})`],
+                  ["started", `${run.started_at} (UTC), took ${shownSeconds(run.seconds)}`],
+                  ["layout", `${counted(run.world_size, "rank")}, ${run.strategy}, ${run.precision}, ${run.device}`],
+                  ["commit", run.git_commit || "none"], ["program", `${run.version} on ${run.host}`],
+                  ["config hash", run.config_hash], ["tags", run.tags], ["note", run.note],
+                  ["resumed", run.parent_run && `run ${run.parent_run}`],
+                  ["continued by", run.resumed_by && `run ${run.resumed_by}`],
+                  ["repeat it", `wmtp-host runs show ${run.id} --toml > again.toml && wmtp-host run again.toml`]];
+    return element("dl", {}, ...rows.filter(([, text]) => text).flatMap(([name, text]) =>
+      [element("dt", { textContent: name }), element("dd", { textContent: text })]));
+  }
+
+  function details(run) {
+    const ranks = Object.keys(run.rank_times[0] ?? {}).filter((key) => key !== "phase");
+    return [
+      facts(run),
+      ...section("Segments", run.segments > 1 ? run.segment_rows : [],
+                 [["run", "run"], ["status", "status"], ["first_step", "first step"], ["last_step", "last step"],
+                  ["started_at", "started"], ["ended_at", "ended"], ["world_size", "ranks"]]),
+      ...section(`Time by rank${run.slowest ? `: ${run.slowest}` : ""}`, run.rank_times,
+                 [["phase", "phase"], ...ranks.map((rank) => [rank, rank, shownSeconds])]),
+      ...section("Checkpoints", run.checkpoints,
+                 [["run", "run"], ["step", "step", shownNumber], ["state", "state"], ["bytes", "size", shownBytes], ["path", "path"]]),
+      ...section("Evaluations", run.evaluations,
+                 [["id", "number"], ["suite", "suite"], ["temperature", "temperature"], ["problems", "problems"],
+                  ["answers", "answers"], ["passed", "passed"], ["pass_at_1", "pass@1", shownNumber], ["time", "time"]]),
+      ...section("Answers", run.answers,
+                 [["evaluation", "evaluation"], ["task", "problem"], ["sample", "sample"], ["verdict", "verdict"],
+                  ["answer", "answer"], ["told", "output"]]),
+      ...section("Losses on texts", run.text_losses,
+                 [["texts", "texts"], ["head", "head"], ["tokens", "tokens", shownNumber], ["loss", "loss", shownNumber],
+                  ["bits_per_byte", "bits per byte", shownNumber]]),
+      element("h3", {}, "Configuration"), element("pre", { textContent: run.resolved_toml }),
+    ];
+  }
+
+  async function render() {
+    if (state.tab !== "run") return;
+    const panel = byId("run"), runs = chosenRuns();
+    if (!runs.length) return panel.replaceChildren(element("p", { class: "empty" }, "No run is chosen."));
+    if (!state.chosen.has(shown)) shown = runs[0].id;
+    const answer = await source.run(shown);
+    if (state.tab !== "run" || answer.id !== shown) return;
+    const select = element("select", { id: "run-shown", onchange: ({ target }) => { shown = Number(target.value); render(); } });
+    fillSelect(select, runs.map(({ id }) => [id, runTitle(id)]), shown);
+    panel.replaceChildren(element("div", { class: "bar" }, element("label", {}, "Run ", select)), ...details(answer));
+  }
+
+  return { start: () => {
+    whenChanged(["tab", "chosen"], render);
+    whenChanged(["runs"], atMostEvery(5000, render));
+  } };
+})();
