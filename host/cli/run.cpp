@@ -80,7 +80,7 @@ int run_one(const Options& options, const std::optional<JobNode>& node, SourceTe
   }
   run.check(node ? node->count : 1);
   if (!options.dry_run) return static_cast<int>(run.run());
-  std::cout << to_toml(run.job().experiment);
+  std::cout << to_toml_with_origins(run.job().experiment);
   run.log_stages();
   return 0;
 }
@@ -148,8 +148,9 @@ void add_run(CommandLine& line) {
   run_command.add_option("--jobs", options->jobs, "members of a sweep to run concurrently, sharing the cores (1)")
       ->type_name("K")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  run_command.add_flag("--dry-run", options->dry_run,
-                       "check and print the resolved experiment and its stages without running");
+  run_command.add_flag(
+      "--dry-run", options->dry_run,
+      "check and print the resolved experiment, where each value comes from, and its stages, without running");
   run_command.add_option("--member", options->member)->group("");
 }
 
