@@ -12,6 +12,7 @@ import sqlite3
 import statistics
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,9 +64,9 @@ class Log:
 
     def finished(self, resolved, version):
         """The id of the newest finished run of this resolved experiment, or None."""
-        rows = self.query("SELECT id FROM runs WHERE status = 'finished' AND resolved_toml = ? AND version = ? "
-                          "ORDER BY id DESC LIMIT 1", resolved, version)
-        return rows[0][0] if rows else None
+        rows = self.query("SELECT id, resolved_toml FROM runs WHERE status = 'finished' AND version = ? "
+                          "ORDER BY id DESC", version)
+        return next((run for run, text in rows if tomllib.loads(text) == resolved), None)
 
     def curve(self, run, metric):
         """[(step, value)]"""
@@ -92,7 +93,7 @@ def train(log, study, title, member, seed, version):
                  "--name", f"{title}-{member}-{seed}".replace(" ", "-").replace("%", "")]
     for key, value in settings.items():
         arguments += ["--set", f"{key}={value}"]
-    resolved = answer(*arguments, "--dry-run")
+    resolved = tomllib.loads(answer(*arguments, "--dry-run"))
     run = log.finished(resolved, version)
     if run is None:
         host(*arguments)

@@ -13,6 +13,7 @@ const EmbeddedFiles& embedded_sql();              ///< db/*.sql
 const EmbeddedFiles& embedded_templates();        ///< sdk/template/*/*: "pipeline/NAME.cpp"
 const EmbeddedFiles& embedded_programs();         ///< host/evaluate/programs/*.py
 const EmbeddedFiles& embedded_export_programs();  ///< host/core/export/programs/*.py
+const EmbeddedFiles& embedded_modeling();         ///< host/core/formats/hf/modeling/*.py
 /// host/core/ui/page/* and dygraphs' script and style. page.html refers to all of them in loading order.
 const EmbeddedFiles& embedded_page();
 

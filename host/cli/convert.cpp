@@ -12,6 +12,7 @@
 #include "core/checkpoints/adapter_identity.hpp"
 #include "core/checkpoints/manifest.hpp"
 #include "core/experiment/model_shape.hpp"
+#include "core/formats/hf/eagle_export.hpp"
 #include "core/formats/hf/model_export.hpp"
 #include "core/formats/hf/model_import.hpp"
 #include "core/formats/hf/params_file.hpp"
@@ -25,16 +26,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* export_help =
-    "export a trained model or adapter to Hugging Face, Meta or PEFT format\n\n"
+    "export a trained model or adapter to Hugging Face, Meta, EAGLE-3 or PEFT format\n\n"
     "  hf    Hugging Face Llama: the trunk with head 1 as its last layer. The other heads are written to\n"
-    "        mtp_heads.safetensors, from which `checkpoint import` restores the whole model\n"
+    "        mtp_heads.safetensors, from which `checkpoint import` restores the whole model. --modeling adds code\n"
+    "        with which transformers computes them too (trust_remote_code=True)\n"
     "  meta  one safetensors file with Meta's names, all heads included\n"
+    "  eagle3  head 2 alone, as a draft model for the Hugging Face export of the same model (vLLM, SGLang)\n"
     "  peft  the adapter alone, for PEFT on top of the Hugging Face export of its base model\n\n"
     "A run with an adapter saves its model with the adapter merged; hf and meta export the merged model. The base\n"
     "of a PEFT adapter is the model that the run started from.\n\n"
     "examples:\n"
     "  wmtp-host checkpoint export rho1 -o rho1-hf\n"
+    "  wmtp-host checkpoint export rho1 --modeling -o rho1-all-heads\n"
     "  wmtp-host checkpoint export runs/2-rho1 --dtype bf16 -o rho1-bf16\n"
+    "  wmtp-host checkpoint export rho1 --to eagle3 -o rho1-draft\n"
     "  wmtp-host checkpoint export lora --to peft -o lora-peft\n";
 
 constexpr const char* import_help =
@@ -52,6 +57,7 @@ constexpr const char* import_help =
 struct Options {
   std::string source, target, format = "hf", dtype = "fp32", base;
   int64_t future_tokens = 0;
+  bool modeling = false;
 };
 
 [[noreturn]] void refuse(const std::string& message, const char* command) {
@@ -122,16 +128,27 @@ int write_adapter(const Options& options, const Found& found) {
 
 int export_files(const Options& options, const CLI::App& app, const GlobalOptions& globals) {
   const bool adapter = options.format == "peft";
-  if (adapter && app.get_option("--dtype")->count() > 0)
-    refuse("--dtype applies only to --to hf and --to meta", "export");
+  if (adapter && app.get_option("--dtype")->count() > 0) refuse("--dtype applies only to models", "export");
+  if (options.modeling && options.format != "hf") refuse("--modeling applies only to --to hf", "export");
   if (!adapter && !options.base.empty()) refuse("--base applies only to --to peft", "export");
   const Found found = find_source(options.source, globals);
   if (adapter) return write_adapter(options, found);
   if (found.model.empty()) refuse(options.source + " is an adapter without a model; use --to peft", "export");
+  if (options.format == "eagle3") {
+    export_eagle({found.model, options.target, ModelFormat::hf, options.dtype == "bf16" ? "BF16" : "F32"});
+    log_written(options.target);
+    log_info("head 2 is a draft for the Hugging Face export of this model");
+    return static_cast<int>(ExitStatus::done);
+  }
   const ExportedModel exported =
       export_model({found.model, options.target, options.format == "meta" ? ModelFormat::meta : ModelFormat::hf,
-                    options.dtype == "bf16" ? "BF16" : "F32"});
+                    options.dtype == "bf16" ? "BF16" : "F32", options.modeling});
   log_written(options.target);
+  if (options.format == "hf" && exported.heads > 1)
+    log_info("transformers computes head 1; " +
+             std::string(exported.heads == 2 ? "head 2 is" : "heads 2 to " + std::to_string(exported.heads) + " are") +
+             " only in mtp_heads.safetensors" +
+             (options.modeling ? ", which modeling_wmtp.py reads with trust_remote_code=True" : " (see --modeling)"));
   if (!exported.has_tokenizer) log_info("the model has no tokenizer; none was written");
   if (!exported.has_sequence_length)
     log_info("the model's sequence length is unknown; max_position_embeddings is set to 2048");
@@ -200,11 +217,12 @@ void add_convert(CommandLine& line) {
   *app = &out;
   out.add_option("RUN", options->source, "run id, run name, run folder, model folder or adapter folder")->required();
   out.add_option("--to", options->format, "target format")
-      ->check(CLI::IsMember({"hf", "meta", "peft"}))
+      ->check(CLI::IsMember({"hf", "meta", "eagle3", "peft"}))
       ->capture_default_str();
   out.add_option("--dtype", options->dtype, "data type of the weights")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
+  out.add_flag("--modeling", options->modeling, "hf: add code that computes all heads in transformers");
   out.add_option("--base", options->base, "base model of an adapter that is not in a run's folder")->type_name("MODEL");
 
   auto& in =

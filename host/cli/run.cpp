@@ -83,7 +83,7 @@ int run_one(const Options& options, const std::optional<JobNode>& node, SourceTe
   }
   run.check(node ? node->count : 1);
   if (!options.dry_run) return static_cast<int>(run.run());
-  std::cout << to_toml(run.job().experiment);
+  std::cout << to_toml_with_origins(run.job().experiment);
   run.log_stages();
   return 0;
 }
@@ -161,8 +161,9 @@ void add_run(CommandLine& line) {
       .add_option("--on-end", options->end_command,
                   "program to start when the run has ended, finished or not; the environment names the run")
       ->type_name("PROGRAM");
-  run_command.add_flag("--dry-run", options->dry_run,
-                       "check and print the resolved experiment and its stages without running");
+  run_command.add_flag(
+      "--dry-run", options->dry_run,
+      "check and print the resolved experiment, where each value comes from, and its stages, without running");
   run_command.add_option("--member", options->member)->group("");
 }
 

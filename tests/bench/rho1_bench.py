@@ -28,9 +28,15 @@ EXPERIMENTS = HERE.parent.parent / "experiments"
 WANTED = 1.0
 
 
+def resolved(file):
+    """A shipped experiment with all its keys."""
+    shown = subprocess.run([HOST, "run", EXPERIMENTS / file, "--dry-run"], text=True, capture_output=True, check=True)
+    return tomllib.loads(shown.stdout)
+
+
 def tables(file, name, vocab_size, train):
     """A shipped experiment, on ids instead of text."""
-    found = tomllib.loads((EXPERIMENTS / file).read_text())
+    found = resolved(file)
     data = {"kind": "tokens", "file": "tokens.bin", "dtype": "uint16", "order": "shuffled"}
     size = {key: found["train"][key] for key in ("batch_size", "sequence_length")}
     return {"name": name, "seed": 0, "pipeline": found["pipeline"],
@@ -58,7 +64,7 @@ def main():
     if arguments.steps < 5 or arguments.pairs < 1:
         parser.error("wanted at least 5 steps and 1 pair")
 
-    vocab_size = tomllib.loads((EXPERIMENTS / "rho1.toml").read_text())["data"]["tokenizer"]["vocab_size"]
+    vocab_size = resolved("rho1.toml")["data"]["tokenizer"]["vocab_size"]
     two_epochs = {"epochs": 2}
     rho1 = {**tables("rho1.toml", "rho1", vocab_size, two_epochs), "reference": {"experiment": "reference.toml"}}
     baseline = {**rho1, "name": "baseline", "pipeline": {"plugin": "baseline"}}

@@ -17,7 +17,7 @@ CONTEST = {"name": "sums", "source": 2, "description": "Add.", "difficulty": 1,
            "incorrect_solutions": []}
 RECORDS = [{"instruction": "1+1", "output": "#2", "task_id": "a", "is_correct": True},
            {"instruction": "1+1", "output": "#3", "task_id": "a", "is_correct": False}]
-SHAPE = dict(model__dim=32, model__heads=2, model__ffn_dim=48, model__layers=3, model__future_tokens=2, model__vocab_size=None,
+SHAPE = dict(model__dim=32, model__heads=2, model__ffn_dim=48, model__layers=4, model__future_tokens=2, model__vocab_size=None,
              train__steps=3, train__sequence_length=32, data={"kind": "text", "files": ["../text.txt"]},
              checkpoint={"every_steps": 2})
 # Examples that are not run here, and why.

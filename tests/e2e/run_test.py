@@ -1,6 +1,7 @@
 """A run from its file to its log: written files and rows, overrides, stages, text."""
 import json
 import re
+import signal
 import tomllib
 
 import pytest
@@ -104,6 +105,28 @@ def test_a_dry_run_writes_nothing(place):
     ended = place.host("run", file, "--dry-run")
     left = {path.name for path in place.folder.iterdir()} - {path.name for path in before}
     assert {name for name in left if not name.startswith("std")} == {"experiment.toml"}, ended
+
+
+def test_an_experiment_that_extends_files_trains_and_resumes_the_merged_one(place):
+    changes = {**ONE_RANK, "train__steps": 40}
+    place.run(**changes)
+    (place.folder / "bases").mkdir()
+    place.write(name="bases/base.toml", **changes, data__file="../tokens.bin", train__batch_size=4)
+    place.write('extends = "bases/base.toml"\n[train]\nbatch_size = 2\n', "own.toml")
+    shown = place.host("run", "own.toml", "--dry-run", "--set", "train.clip_norm=1").out
+    for line in (f'file = "{place.folder}/tokens.bin"  # bases/base.toml:', "batch_size = 2  # own.toml:3\n",
+                 "clip_norm = 1.0  # command line\n", 'normalize = "tokens"  # default\n'):
+        assert line in shown
+    assert "40 steps" in place.host("plan", "own.toml").out
+    running = place.start_command("run", "own.toml")
+    running.wait_for_step(2)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, running
+    place.host("run", "own.toml", "--resume")
+    plain, first, second = place.log.runs()
+    assert plain["config_hash"] == first["config_hash"] == second["config_hash"]
+    assert place.log.losses(first["id"]) | place.log.losses(second["id"]) == place.log.losses(plain["id"])
 
 
 def test_text_is_read_split_and_validated(place):

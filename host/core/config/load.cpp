@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "core/config/document.hpp"
 #include "core/config/rules.hpp"
 #include "core/config/stage_rules.hpp"
-#include "core/toml/toml_source.hpp"
 
 namespace wmtp {
 namespace {
@@ -26,11 +26,8 @@ class Loader {
     std::optional<PluginNeeds> needs;
   };
   /// The experiment is complete only if no error was added.
-  Loaded load(const LoadRequest& request, const Chain& chain, const std::string& text) {
-    const int source = diagnostics_.add_file(request.file.string(), text);
-    std::optional<Node> document = parse_source(source, text, diagnostics_);
-    Node fallback;
-    for (const std::string& one : request.overrides) apply_override(document ? *document : fallback, one, diagnostics_);
+  Loaded load(const LoadRequest& request, const Chain& chain) {
+    const auto [source, document] = read_document(request.file, request.overrides, texts_, diagnostics_);
     if (!document) return {};
 
     const size_t before = diagnostics_.count();
@@ -40,8 +37,9 @@ class Loader {
     Bound bound = bind(*document, source, diagnostics_);
     Experiment& e = bound.experiment;
     e.file = std::filesystem::absolute(request.file).lexically_normal();
-    e.source = text;
+    e.source = texts_.of(request.file);
     e.name += request.name_suffix;
+    for (const auto& [key, place] : bound.values) e.origins[key] = diagnostics_.origin_of(place);
     const auto needs = bind_plugins(*document, describe_, check_, bound, diagnostics_);
     take_shape_of_weights(bound);
     resolve_defaults(bound);
@@ -124,15 +122,14 @@ class Loader {
       return {};
     }
     chain.push_back(canonical);
-    std::string text;
     try {
-      text = texts_.of(request.file);
+      texts_.of(request.file);
     } catch (const Error& error) {
       diagnostics_.add(place, error.what());
       return {};
     }
     const size_t before = diagnostics_.count();
-    Loaded stage = load(request, chain, text);
+    Loaded stage = load(request, chain);
     const bool is_good = diagnostics_.count() == before;
     const bool trains_objective = is_good && has_objective(stage.experiment);
     return {std::make_shared<const Experiment>(std::move(stage.experiment)), std::move(stage.needs), is_good,
@@ -154,9 +151,8 @@ Experiment load_experiment(const LoadRequest& request) {
   SourceTexts own_texts;
   SourceTexts& texts = request.texts ? *request.texts : own_texts;
   Loader loader(request, texts);
-  const std::string& text = texts.of(request.file);
   const Chain chain{std::filesystem::weakly_canonical(std::filesystem::absolute(request.file))};
-  Experiment experiment = loader.load(request, chain, text).experiment;
+  Experiment experiment = loader.load(request, chain).experiment;
   loader.diagnostics().raise();
   return experiment;
 }

@@ -1,7 +1,7 @@
 // Loads an experiment: TOML file and overrides -> Experiment, or a list of all errors.
 //
 // 1. The file's size (16 KiB), UTF-8 and nesting depth are checked before toml++ sees it (core/toml).
-// 2. Each `--set a.b=value` is parsed as TOML and applied to the file's tables.
+// 2. The files that it extends are merged under it, then each `--set a.b=value` is applied (document.cpp).
 // 3. The schema (core/experiment) binds keys to the Experiment: unknown and missing keys, types, ranges, NaN.
 // 4. Plugin options are checked by the schemas that the plugins declare, then by the plugins (plugin_options.cpp).
 // 5. Keys of [model] that are not given are taken from the folder of its weights (weights_shape.cpp).

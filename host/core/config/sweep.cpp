@@ -3,7 +3,7 @@
 #include <cctype>
 
 #include "base/text.hpp"
-#include "core/toml/toml_source.hpp"
+#include "core/config/document.hpp"
 #include "core/toml/value_rule.hpp"
 
 namespace wmtp {
@@ -132,12 +132,8 @@ class Reader {
 
 std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                                     SourceTexts& texts) {
-  const std::string& text = texts.of(file);
   Diagnostics diagnostics;
-  const int source = diagnostics.add_file(file.string(), text);
-  std::optional<Node> document = parse_source(source, text, diagnostics);
-  diagnostics.raise();
-  for (const std::string& one : overrides) apply_override(*document, one, diagnostics);
+  const std::optional<Node> document = read_document(file, overrides, texts, diagnostics).root;
   diagnostics.raise();
   const Entry* const sweep = document->find("sweep");
   if (!sweep) return {};

@@ -77,7 +77,9 @@ class WeightsShape {
 
   template <class T>
   void take_unless_given(const std::string& key, T& ours, const T& theirs) {
-    if (!given(key)) ours = theirs;
+    if (given(key)) return;
+    ours = theirs;
+    bound_.experiment.origins[path(key)] = "weights";
   }
 
   std::string weights() const { return "the weights " + quote(ours_.weights); }

@@ -40,12 +40,14 @@ Value with_absolute_paths(const Experiment& e, const Key& key, Value value) {
 
 class Printer {
  public:
-  void add(const SchemaTable& table, const std::string& name, const Value& value, bool as_comment = false) {
+  void add(const SchemaTable& table, const std::string& name, const Value& value, bool as_comment = false,
+           const std::string& remark = "") {
     if (table.name != table_) {
       table_ = table.name;
       text_ += "\n[" + table.name + "]\n";
     }
-    text_ += (as_comment ? "# " : "") + name + " = " + toml_text(value) + "\n";
+    text_ +=
+        (as_comment ? "# " : "") + name + " = " + toml_text(value) + (remark.empty() ? "" : "  # " + remark) + "\n";
   }
   const std::string& text() const { return text_; }
 
@@ -54,17 +56,26 @@ class Printer {
   std::string text_;
 };
 
-}  // namespace
-
-std::string to_toml(const Experiment& experiment) {
+std::string toml_of(const Experiment& experiment, bool with_origins) {
   Printer printer;
+  const auto origin_of = [&](const std::string& path) {
+    const auto stated = experiment.origins.find(path);
+    return stated == experiment.origins.end() ? "default" : stated->second;
+  };
   for_each_value(experiment,
                  [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
                    const bool is_given = key || table.plugin(experiment).given.count(name) > 0;
-                   printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value, !is_given);
+                   printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value, !is_given,
+                               with_origins ? origin_of(path_of(table.name, name)) : "");
                  });
   return printer.text();
 }
+
+}  // namespace
+
+std::string to_toml(const Experiment& experiment) { return toml_of(experiment, false); }
+
+std::string to_toml_with_origins(const Experiment& experiment) { return toml_of(experiment, true); }
 
 std::string config_hash(const Experiment& experiment, const IdentityParts& parts) {
   Printer printer;

@@ -12,6 +12,9 @@ namespace wmtp {
 /// values of plugin options are commented out, because some plugins refuse an option that has no effect.
 std::string to_toml(const Experiment& experiment);
 
+/// to_toml, each line with a comment that tells what stated the value.
+std::string to_toml_with_origins(const Experiment& experiment);
+
 /// Additional input of `config_hash`: content hashes of data, tokenizer and weights; plugin versions; stage hashes.
 using IdentityParts = std::map<std::string, std::string>;
 

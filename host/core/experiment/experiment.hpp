@@ -254,6 +254,8 @@ struct Experiment {
 
   std::filesystem::path file;  ///< absolute; paths in the experiment are relative to its folder
   std::string source;          ///< the text of the file
+  /// What stated a key's value: "base.toml:12", "command line" or "weights"; by path, "train.steps". Else: a default.
+  std::map<std::string, std::string> origins;
   /// The experiments to run first, by the naming table: "model", "reference", "value".
   std::map<std::string, std::shared_ptr<const Experiment>> stages;
 

@@ -9,10 +9,20 @@ namespace wmtp {
 namespace {
 
 SchemaTable head_table() {
+  Key extends;
+  extends.name = "extends";
+  extends.help =
+      "experiment file whose keys this one inherits: tables are merged, any other value here replaces that of the "
+      "base; "
+      "paths in the base are relative to the base. A base may extend another file, and lack required keys";
+  extends.get = [](const Experiment&) { return std::nullopt; };  // the experiment is the merged one
+  extends.set = [](Experiment&, const Value&) {};
+  extends.is_path(PathKind::path).not_in_identity();
   return {
       "",
       "Keys above all tables.",
-      {key("name", AT(name),
+      {extends,
+       key("name", AT(name),
            "name of the run and its folder: at most 64 letters, digits, `.`, `_` and `-`, the first a letter or digit")
            .required()
            .not_in_identity(),

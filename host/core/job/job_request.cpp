@@ -1,7 +1,5 @@
 #include "core/job/job_request.hpp"
 
-#include <toml++/toml.h>
-
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -27,11 +25,6 @@ std::vector<std::string> all_overrides(const JobRequest& request) {
   // A JSON string is a TOML basic string.
   if (!request.name.empty()) overrides.push_back("name=" + nlohmann::json(request.name).dump());
   return overrides;
-}
-
-bool sets_processes(const std::string& text) {
-  const auto table = toml::parse(text);
-  return static_cast<bool>(table["parallel"]["processes"]);
 }
 
 }  // namespace
@@ -85,9 +78,8 @@ Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& tex
 }
 
 void adopt_world_size(const JobRequest& request, int64_t world_size, Experiment& experiment) {
-  bool written = request.nproc > 0 || sets_processes(experiment.source);
-  for (const auto& text : request.overrides) written = written || sets_processes(text);
-  if (written && experiment.parallel.processes != world_size) {
+  const bool is_stated = request.nproc > 0 || experiment.origins.count("parallel.processes") > 0;
+  if (is_stated && experiment.parallel.processes != world_size) {
     throw Error(ExitStatus::usage,
                 "the launcher started " + counted(world_size, "process", "es") + " (WORLD_SIZE), but " +
                     (request.nproc > 0 ? "--nproc" : "processes in [parallel]") + " is " +

@@ -113,6 +113,11 @@ std::string Diagnostics::print(const Found& found) const {
   return text;
 }
 
+std::string Diagnostics::origin_of(TomlPlace place) const {
+  const Source& source = sources_[static_cast<size_t>(place.source)];
+  return source.is_file ? on_one_line(source.label) + ":" + std::to_string(place.line) : "command line";
+}
+
 void Diagnostics::raise() const {
   if (found_.empty()) return;
   std::vector<Found> ordered = found_;

@@ -20,6 +20,8 @@ class Diagnostics {
   void add(TomlPlace place, std::string message, std::string hint = "", ExitStatus status = ExitStatus::usage);
 
   size_t count() const { return found_.size(); }
+  /// "base.toml:12", or "command line" for an override.
+  std::string origin_of(TomlPlace place) const;
   const std::string& text_of(int source) const { return sources_[static_cast<size_t>(source)].text; }
 
   /// Throws one Error with all errors in source order: a file, its overrides, then its stages. Its status is plugin if

@@ -1,5 +1,6 @@
 #include "core/formats/hf/model_export.hpp"
 
+#include "base/embedded.hpp"
 #include "base/files.hpp"
 #include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/params_file.hpp"
@@ -18,7 +19,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr size_t main_file = 0, heads_file = 1;
-constexpr int64_t default_sequence_length = 2048;  // of transformers' LlamaConfig
 
 TensorMove::Target target_of(const ModelTensor& tensor, ModelFormat format) {
   if (format == ModelFormat::meta) return {main_file, tensor.name};
@@ -62,11 +62,21 @@ std::vector<std::string> file_names(const ModelExport& request, const SavedShape
   return {hf_model_name};
 }
 
+void write_modeling(json& config, const fs::path& folder) {
+  const auto& [name, text] = *embedded_modeling().begin();
+  config["auto_map"] = {{"AutoModelForCausalLM", fs::path(name).stem().string() + ".MultiTokenForCausalLM"}};
+  const std::string placeholder = "BASE_CLASS";
+  std::string code = text;
+  code.replace(code.find(placeholder), placeholder.size(), config["architectures"][0].get<std::string>());
+  write_new_file(folder / name, code);
+}
+
 void write_descriptions(const ModelExport& request, const SavedShape& saved, const fs::path& folder) {
   if (request.format == ModelFormat::meta) return write_new_file(folder / params_file_name, params_text(saved));
   json config = hf_config_json(saved.model, request.dtype);
   config["bos_token_id"] = saved.bos_token_id;
   config["eos_token_id"] = saved.eos_token_id;
+  if (request.modeling) write_modeling(config, folder);
   write_new_file(folder / hf_config_name, pretty_json(config));
   if (!needs_heads_file(saved)) return;
   json heads{{"format_version", heads_format_version},
@@ -123,6 +133,10 @@ ExportedModel export_model(const ModelExport& request) {
     throw Error(ExitStatus::data, request.model.string() +
                                       ": it has value heads and predicts no tokens, which these formats do not "
                                       "support; export the policy instead");
+  if (request.modeling && saved.model.future_tokens == 1)
+    throw Error(ExitStatus::usage, request.model.string() +
+                                       ": it has one head, which transformers computes itself; export it without "
+                                       "--modeling");
   if (!saved.has_max_sequence_length) saved.model.max_sequence_length = default_sequence_length;
   std::vector<TensorMove> moves = plan_moves(request, saved, files);
   const SourceSums sums(request.model, "model");
@@ -135,7 +149,7 @@ ExportedModel export_model(const ModelExport& request) {
     copy_chat_files(request.model, product.path());
   }
   product.publish();
-  return {has_tokenizer, saved.has_max_sequence_length};
+  return {has_tokenizer, saved.model.future_tokens, saved.has_max_sequence_length};
 }
 
 }  // namespace wmtp
