@@ -115,12 +115,14 @@ SELECT v.run_id, r.name AS run, r.pipeline, v.step, n.name, v.value, v.kind, v.t
   strftime('%Y-%m-%dT%H:%M:%fZ', v.time_ns / 1e9, 'unixepoch') AS time
 FROM metric_values AS v JOIN metric_names AS n ON n.id = v.name_id JOIN runs AS r ON r.id = v.run_id;
 
+-- Over all segments. The step is looked up in each segment, because sorting a curve would read all of it.
 CREATE VIEW v_latest AS
-SELECT r.id AS run_id, r.name AS run, n.name, v.step, v.value, v.kind,
-  strftime('%Y-%m-%dT%H:%M:%fZ', v.time_ns / 1e9, 'unixepoch') AS time
-FROM runs AS r CROSS JOIN metric_names AS n
-JOIN metric_values AS v ON v.run_id = r.id AND v.name_id = n.id
-  AND v.step = (SELECT max(step) FROM metric_values WHERE run_id = r.id AND name_id = n.id);
+SELECT r.id AS run_id, r.name AS run, n.name, c.step, c.value, c.kind,
+  strftime('%Y-%m-%dT%H:%M:%fZ', c.time_ns / 1e9, 'unixepoch') AS time
+FROM runs AS r CROSS JOIN metric_names AS n CROSS JOIN v_curves AS c ON c.run_id = r.id AND c.name = n.name
+  AND c.step = (SELECT max((SELECT max(step) FROM metric_values
+                            WHERE run_id = l.segment AND name_id = n.id AND step < l.before_step))
+                FROM v_lineage AS l WHERE l.run_id = r.id);
 
 -- With equal bytes, prefers a row of a phase to one of 'peak' or 'live', which does not show when the maximum occurred.
 CREATE VIEW v_memory_peak AS

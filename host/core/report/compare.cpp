@@ -182,9 +182,9 @@ class Comparison {
   LoggedValues values(int64_t id) const {
     LoggedValues run{id, params_of(log_, id), {}};
     for (const auto& row :
-         log_.query("SELECT name, value FROM (SELECT name, value, max(step) FROM v_curves WHERE run_id = ?1 "
+         log_.query("SELECT name, value FROM v_latest WHERE run_id = ?1 "
                     "AND name NOT IN ('perf/tokens_per_second', 'perf/mfu', 'perf/run_tokens', 'perf/run_seconds') "
-                    "GROUP BY name) UNION ALL "
+                    "UNION ALL "
                     "SELECT iif(best_valid_head_1 IS NULL, 'valid/loss, lowest', 'valid/ce_head_1, lowest'), "
                     "coalesce(best_valid_head_1, best_valid_loss) FROM v_runs WHERE id = ?1 UNION ALL "
                     "SELECT 'perf/tokens_per_second', tokens_per_second FROM v_runs WHERE id = ?1 "

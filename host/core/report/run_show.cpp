@@ -17,13 +17,22 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kEventsShown = 20;
 
-const char* const kMetrics =
-    "WITH points AS MATERIALIZED (SELECT name, step, value, kind FROM v_curves WHERE run_id = ?1), "
-    "m AS (SELECT name, count(*) AS points, min(step) AS first_step, max(step) AS last_step, "
-    "min(value) AS lowest, max(value) AS highest, count(kind) AS not_finite FROM points GROUP BY name) "
-    "SELECT m.name, points, f.value AS first, l.value AS last, lowest, highest, last_step, not_finite FROM m "
-    "JOIN points AS f ON f.name = m.name AND f.step = first_step "
-    "JOIN points AS l ON l.name = m.name AND l.step = last_step GROUP BY m.name ORDER BY m.name";
+/// Aggregates each segment by itself along the index. A total grows, so its extremes are its first and last values.
+const char* const kMetrics = R"sql(
+  WITH parts AS (
+    SELECT v.name_id, count(*) AS points, min(v.step) AS first_step, max(v.step) AS last_step, min(v.value) AS lowest,
+      max(v.value) AS highest, count(v.kind) AS not_finite
+    FROM v_lineage AS l CROSS JOIN metric_values AS v ON v.run_id = l.segment AND v.step < l.before_step
+    WHERE l.run_id = ?1 GROUP BY l.segment, v.name_id),
+  m AS (SELECT n.name, sum(points) AS points, min(first_step) AS first_step, max(last_step) AS last_step,
+    min(lowest) AS lowest, max(highest) AS highest, sum(not_finite) AS not_finite,
+    n.name GLOB 'time/*' OR n.name IN ('perf/run_tokens', 'perf/run_seconds') AS total
+    FROM parts JOIN metric_names AS n ON n.id = name_id GROUP BY n.name)
+  SELECT m.name, points, f.value AS first, c.value AS last, iif(total, f.value, lowest) AS lowest,
+    iif(total, c.value, highest) AS highest, last_step, not_finite
+  FROM m CROSS JOIN v_curves AS f ON f.run_id = ?1 AND f.name = m.name AND f.step = first_step
+  CROSS JOIN v_curves AS c ON c.run_id = ?1 AND c.name = m.name AND c.step = last_step
+  GROUP BY m.name ORDER BY m.name)sql";
 const char* const kSegments =
     "SELECT l.segment AS run, s.status, "
     "(SELECT min(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss') AS first_step, "

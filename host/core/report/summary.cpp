@@ -75,10 +75,8 @@ class Summary {
   /// Phases that took at least 1% of the time, longest first; token heads are added up.
   void time() {
     const auto found = rows(
-        "SELECT iif(name GLOB 'head_*', 'heads', name) AS phase, sum(seconds) AS seconds FROM ("
-        "SELECT substr(name, 6) AS name, value AS seconds, max(step) FROM v_curves "
-        "WHERE run_id = ?1 AND name GLOB 'time/*' AND value IS NOT NULL GROUP BY name) "
-        "GROUP BY phase ORDER BY seconds DESC");
+        "SELECT iif(name GLOB 'time/head_*', 'heads', substr(name, 6)) AS phase, sum(value) AS seconds FROM v_latest "
+        "WHERE run_id = ?1 AND name GLOB 'time/*' AND value IS NOT NULL GROUP BY phase ORDER BY seconds DESC");
     double all = 0;
     for (const auto& row : found) all += row[1].get<double>();
     if (all == 0) return;
