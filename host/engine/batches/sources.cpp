@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -72,12 +73,11 @@ class RecordBatches final : public BatchSource {
       const RecordEntry& entry = records_.entries()[size_t(record)];
       records_.read(record, tokens.mutable_data_ptr<int64_t>() + b * S);
       uint8_t* row = kind.mutable_data_ptr<uint8_t>() + b * S;
-      std::fill(row, row + entry.prompt, prompt_kind);
-      std::fill(row + entry.prompt, row + entry.length, answer_kind);
+      records_.kinds(record, row);
       correct.mutable_data_ptr<int64_t>()[b] = entry.correct;
       if (request_.pairs) partner.mutable_data_ptr<int64_t>()[b] = b ^ 1;
       micro.bins[size_t(b)] = bin_of(draws_.ranges, entry.difficulty);
-      add_counts(entry, micro);
+      add_counts({row, size_t(entry.length)}, micro);
     }
     if (request_.pairs) micro.pairs = std::count_if(micro.windows.begin(), micro.windows.end(), is_record) / 2;
     micro.batch = on_device({tokens, kind, at::tensor(micro.positions), correct, partner}, request_.device);
@@ -101,12 +101,12 @@ class RecordBatches final : public BatchSource {
   }
 
   /// Targets of head k are at position k or later: their source is k positions earlier.
-  void add_counts(const RecordEntry& entry, MicroBatch& micro) const {
-    micro.tokens += entry.length;
-    micro.answers += entry.answer();
-    const int64_t first = request_.prompts ? 0 : entry.prompt;
-    for (int64_t k = 1; k <= request_.heads; ++k)
-      micro.counts[size_t(k - 1)] += std::max<int64_t>(0, entry.length - std::max(first, k));
+  void add_counts(std::span<const uint8_t> kinds, MicroBatch& micro) const {
+    micro.tokens += int64_t(kinds.size());
+    micro.answers += std::count(kinds.begin(), kinds.end(), answer_kind);
+    for (size_t k = 1; k <= size_t(request_.heads) && k <= kinds.size(); ++k)
+      micro.counts[k - 1] += request_.prompts ? int64_t(kinds.size() - k)
+                                              : std::count(kinds.begin() + int64_t(k), kinds.end(), answer_kind);
   }
 
   const Records& records_;
