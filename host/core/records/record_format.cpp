@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 
-constexpr int objects_looked_at = 10;
+constexpr int objects_looked_at = 10, lines_looked_at = 100;
 constexpr const char* a_list = "a list of at least one message";
 
 struct Format {
@@ -73,7 +73,8 @@ std::string recognised_format(const fs::path& file) {
   std::vector<std::string> first;  // the fields of the first object
   bool is_close = false;
   int objects = 0;
-  for (LineStream lines(file, max_line_bytes); objects < objects_looked_at && lines.next();) {
+  for (LineStream lines(file, max_line_bytes);
+       objects < objects_looked_at && lines.number() < lines_looked_at && lines.next();) {
     const auto parsed = parse_object(lines.line(), [](const std::string&) { return true; });
     const auto* object = std::get_if<Json>(&parsed);
     if (!object) continue;
@@ -155,6 +156,8 @@ RecordFields::Ordered RecordFields::message(const std::string& place, const Orde
   }
   const Ordered *role = member("role"), *content = member("content");
   if (!role || !role->is_string()) return refused(".role", role, "a string");
+  if (const Ordered* weight = member("weight"); weight && *weight != 1)
+    return refused(".weight", weight, "1 or none: every answer of the assistant is trained on");
   const bool calls_tools = member("tool_calls") && (!content || content->is_null());
   if (!calls_tools && (!content || !content->is_string())) return refused(".content", content, "a string");
   return given;

@@ -118,6 +118,8 @@ TEST_F(RecordFormat, ReportsEachMistakeInAMessage) {
                            "a.jsonl:4: messages[1].content: found a list, wanted a string",
                            "a.jsonl:5: messages[0].content: found null, wanted a string"})
     EXPECT_TRUE(has(message, part)) << part << "\nin:\n" << message;
+  EXPECT_TRUE(has(refused(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})"),
+                  "messages[0].weight: found the number 0, wanted 1 or none"));
   EXPECT_TRUE(has(refused(R"({"conversations": [{"from": "bing", "value": "a"}]})"),
                   "conversations[0].from: found the string \"bing\", wanted \"human\", \"gpt\" or \"system\""));
   EXPECT_TRUE(has(refused(R"({"chosen": "b", "rejected": "c"})"), "prompt: missing, wanted a string"));
