@@ -9,11 +9,10 @@ namespace wmtp {
 
 using EmbeddedFiles = std::map<std::string, std::string>;
 
-const EmbeddedFiles& embedded_sql();              ///< db/*.sql
-const EmbeddedFiles& embedded_templates();        ///< sdk/template/*/*: "pipeline/NAME.cpp"
-const EmbeddedFiles& embedded_programs();         ///< host/evaluate/programs/*.py
-const EmbeddedFiles& embedded_export_programs();  ///< host/core/export/programs/*.py
-const EmbeddedFiles& embedded_modeling();         ///< host/core/formats/hf/modeling/*.py
+const EmbeddedFiles& embedded_sql();        ///< db/*.sql
+const EmbeddedFiles& embedded_templates();  ///< sdk/template/*/*: "pipeline/NAME.cpp"
+const EmbeddedFiles& embedded_programs();   ///< *.py of host/**/programs
+const EmbeddedFiles& embedded_modeling();   ///< host/core/formats/hf/modeling/*.py
 /// host/core/ui/page/* and dygraphs' script and style. page.html refers to all of them in loading order.
 const EmbeddedFiles& embedded_page();
 

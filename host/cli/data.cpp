@@ -1,5 +1,5 @@
 // `data prepare`: prepares an experiment's data before its first run, converts published data sets to records, or
-// generates arithmetic records. `data inspect`: contents of a data file.
+// generates arithmetic records. `data inspect`: contents of a data file. `data convert`: tables to JSON lines.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -11,6 +11,7 @@
 #include "cli/command.hpp"
 #include "core/arithmetic/arithmetic.hpp"
 #include "core/config/load.hpp"
+#include "core/documents/table_conversion.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/plugins/catalog.hpp"
 #include "core/records/import_records.hpp"
@@ -51,7 +52,7 @@ int prepare_experiment(const Options& options, const GlobalOptions& globals) {
 }
 
 [[noreturn]] void refuse(const std::string& message) {
-  throw Error(ExitStatus::usage, message + "; see `wmtp-host data prepare --help`");
+  throw Error(ExitStatus::usage, message + "; see `wmtp-host data --help`");
 }
 
 /// Refuses options that this use would ignore.
@@ -67,17 +68,18 @@ void check_use(const Options& options) {
   if (!options.from.empty() && options.output.empty()) refuse("--from needs -o FILE: the file of records to write");
 }
 
-void check_output(const Options& options) {
+/// `option`: the name of the option that names the output.
+void check_output(const fs::path& input, const fs::path& output, bool force, const std::string& option) {
   std::error_code ignored;
-  const fs::path output = options.output;
-  if (fs::equivalent(options.file, output, ignored)) refuse("-o " + options.output + " is the input file");
-  if (fs::is_directory(output, ignored)) refuse("-o " + options.output + " is a folder, wanted a file");
-  if (fs::exists(output, ignored) && !options.force)
-    refuse("-o " + options.output + " already exists; choose another file, or replace it with --force");
+  const std::string found = option + " " + output.string();
+  if (fs::equivalent(input, output, ignored)) refuse(found + " is the input file");
+  if (fs::is_directory(output, ignored)) refuse(found + " is a folder, wanted a file");
+  if (fs::exists(output, ignored) && !force)
+    refuse(found + " already exists; choose another file, or replace it with --force");
 }
 
 int prepare_records(const Options& options) {
-  check_output(options);
+  check_output(options.file, options.output, options.force, "-o");
   if (options.from == "arithmetic") {
     write_arithmetic(options.arithmetic, options.output);
     log_info("wrote " + options.output + ": " + counted(options.arithmetic.problems, "problem"));
@@ -114,7 +116,7 @@ void add_arithmetic_options(CLI::App& prepare, Options& options) {
 }
 
 struct InspectOptions {
-  std::string file, kind, dtype = "uint16";
+  std::string file, kind, dtype;
   bool json = false;
 };
 
@@ -122,7 +124,7 @@ struct InspectOptions {
 std::string kind_of(const InspectOptions& options) {
   const fs::path file = options.file;
   if (!options.kind.empty()) return options.kind;
-  if (file.extension() == ".bin") return "tokens";
+  if (file.extension() == ".bin" || file.extension() == ".npy") return "tokens";
   return file.extension() == ".jsonl" ? "records" : "text";
 }
 
@@ -150,7 +152,7 @@ int inspect(const InspectOptions& options) {
 void add_inspect(CommandLine& line) {
   const auto options = std::make_shared<InspectOptions>();
   auto& app = line.add("data inspect",
-                       "describe a data file: token ids (.bin), records (.jsonl) or text\n\n"
+                       "describe a data file: token ids (.bin, .npy), records (.jsonl) or text\n\n"
                        "examples:\n  wmtp-host data inspect corpus.bin --dtype uint16\n"
                        "  wmtp-host data inspect answers.jsonl --json\n",
                        [options](const GlobalOptions&) { return inspect(*options); });
@@ -158,19 +160,51 @@ void add_inspect(CommandLine& line) {
   app.add_option("--kind", options->kind, "tokens, records or text (default: by the file's extension)")
       ->type_name("KIND")
       ->check(CLI::IsMember({"tokens", "records", "text"}));
-  app.add_option("--dtype", options->dtype, "data type of token ids")
+  app.add_option("--dtype", options->dtype, "data type of token ids (default: of the header, uint16 without one)")
       ->type_name("DTYPE")
-      ->check(CLI::IsMember({"uint16", "uint32"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"uint16", "uint32"}));
   app.add_flag("--json", options->json, "print JSON");
+}
+
+struct ConvertOptions {
+  std::vector<std::string> inputs, columns;
+  std::string output, split;
+  bool force = false;
+};
+
+int convert(const ConvertOptions& options) {
+  for (const std::string& input : options.inputs) check_output(input, options.output, options.force, "--to");
+  convert_tables({{options.inputs.begin(), options.inputs.end()}, options.columns, options.split, options.output});
+  log_info("wrote " + options.output);
+  return static_cast<int>(ExitStatus::done);
+}
+
+void add_data_convert(CommandLine& line) {
+  const auto options = std::make_shared<ConvertOptions>();
+  auto& app = line.add(
+      "data convert",
+      "convert tables to JSON lines: Parquet, Arrow, folders of Hugging Face data sets, JSON lists\n\n"
+      "Needs python3 with pyarrow. Each row becomes an object with a field for each column: `kind = \"text\"`\n"
+      "reads the field text, `kind = \"records\"` the formats of data.format.\n\n"
+      "examples:\n"
+      "  wmtp-host data convert train-00000-of-00001.parquet --to train.jsonl\n"
+      "  wmtp-host data convert ultrachat_200k/data --split train_sft --columns messages --to chats.jsonl\n"
+      "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n",
+      [options](const GlobalOptions&) { return convert(*options); });
+  app.add_option("FILE", options->inputs, "files or folders, whose rows follow one another")->required();
+  app.add_option("--to", options->output, "file of JSON lines to write")->type_name("FILE")->required();
+  app.add_option("--columns", options->columns, "columns to keep, comma-separated (default: all)")->delimiter(',');
+  app.add_option("--split", options->split, "split of a folder that has several")->type_name("NAME");
+  app.add_flag("--force", options->force, "replace an existing output file");
 }
 
 }  // namespace
 
 void add_data(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  line.add_group("data", "prepare and inspect data");
+  line.add_group("data", "prepare, inspect and convert data");
   add_inspect(line);
+  add_data_convert(line);
   auto& prepare = line.add("data prepare", prepare_help, [options](const GlobalOptions& globals) {
     check_use(*options);
     return options->from.empty() ? prepare_experiment(*options, globals) : prepare_records(*options);

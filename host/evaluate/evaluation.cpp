@@ -74,9 +74,10 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
       try {
         const Problem& problem = suite[samples[i].problem];
         judged[i] = problem.answer && extraction ? compared_numbers(samples[i].completion, *problem.answer, *extraction)
-                    : problem.answer             ? compared(samples[i].completion, *problem.answer)
-                                                 : sandbox->run({problem.before + samples[i].completion, problem.tests,
-                                                                 problem.before, problem.entry_point});
+                    : problem.answer
+                        ? compared(samples[i].completion, *problem.answer)
+                        : sandbox->run({(samples[i].is_whole ? "" : problem.before) + samples[i].completion,
+                                        problem.tests, problem.before, problem.entry_point});
         progress.done(1);
       } catch (...) {
         const std::lock_guard lock(mutex);

@@ -11,11 +11,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
@@ -33,20 +31,6 @@ constexpr std::chrono::seconds interpreter_start_limit(60);
 constexpr std::chrono::milliseconds watch_interval(10);  ///< between checks of the program's usage
 
 Error failed(const std::string& what) { return {ExitStatus::storage, what + ": " + std::strerror(errno)}; }
-
-/// Without resolving links: the Python of a virtual environment is a link to another one, and finds its packages by its
-/// own path.
-fs::path find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const fs::path file = fs::path(folder) / name;
-    std::error_code ignored;
-    if (fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0) return file;
-  }
-  return {};
-}
 
 /// The path reported by `program` itself: a program in PATH may be a script that starts the interpreter, which a
 /// confined process could not do. "" if it is not Python.

@@ -38,10 +38,10 @@ class Fields {
     return value ? value->get<bool>() : otherwise;
   }
 
-  std::vector<std::string> texts(const char* name) {
+  std::vector<std::string> texts(const char* name, bool may_be_empty = false) {
     std::vector<std::string> all;
     const Json* value = find(name, &Json::is_array, "a list of strings");
-    if (value && value->empty()) mistakes_.add(line_, name, value, "a non-empty list of strings");
+    if (value && value->empty() && !may_be_empty) mistakes_.add(line_, name, value, "a non-empty list of strings");
     for (const Json& one : value ? *value : Json::array()) {
       if (one.is_string())
         all.push_back(one.get<std::string>());
@@ -79,10 +79,14 @@ Problem human_eval(Fields& fields) {
 /// The task and its tests, which name the function, as a docstring, as in InCoder (Fried et al. 2022, arXiv 2204.05999;
 /// bigcode's harness shows only the first test). Austin et al. show solved tasks first, each after "You are an expert
 /// Python programmer, …".
+/// The sanitized problems name the task `prompt`, and list imports.
 Problem mbpp(Fields& fields) {
   Problem problem;
-  problem.prompt = "\"\"\"\n" + fields.text("text") + "\n";
+  problem.prompt = "\"\"\"\n" + fields.text(fields.has("text") ? "text" : "prompt") + "\n";
   if (fields.has("test_setup_code")) problem.tests = fields.text("test_setup_code") + "\n";
+  if (fields.has("test_imports"))
+    for (const std::string& import : fields.texts("test_imports", /*may_be_empty=*/true))
+      problem.tests += import + "\n";
   for (const std::string& test : fields.texts("test_list")) {
     problem.prompt += test + "\n";
     problem.tests += test + "\n";
@@ -126,6 +130,13 @@ std::vector<std::string> stops_of(Shape shape) {
   return {};
 }
 
+/// EvalPlus writes "Mbpp/2" for the task that MBPP calls 2.
+std::string sample_id(Fields& fields, const std::map<std::string, size_t>& places) {
+  const std::string task_id = fields.task_id();
+  const bool is_known = places.count(task_id) > 0 || !task_id.starts_with("Mbpp/");
+  return is_known ? task_id : "mbpp/" + task_id.substr(5);
+}
+
 }  // namespace
 
 Suite read_suite(const std::filesystem::path& file, const std::string& prompt_template) {
@@ -133,9 +144,9 @@ Suite read_suite(const std::filesystem::path& file, const std::string& prompt_te
   std::map<std::string, int64_t> lines;
   std::optional<Shape> shape;
   JsonlMistakes mistakes(file);
-  const std::vector<std::string> wanted{"task_id", "prompt",    "entry_point",     "test",
-                                        "text",    "test_list", "test_setup_code", "instruction",
-                                        "input",   "output",    "is_correct"};
+  const std::vector<std::string> wanted{"task_id",     "prompt",    "entry_point",     "test",
+                                        "text",        "test_list", "test_setup_code", "test_imports",
+                                        "instruction", "input",     "output",          "is_correct"};
   for_each_json_line(file, wanted, mistakes, [&](int64_t line, const Json& object) {
     Fields fields(line, object, mistakes);
     const std::optional<Shape> here = shape_of(fields);
@@ -177,11 +188,12 @@ std::vector<Sample> read_samples(const std::filesystem::path& file, const std::v
   }
   std::vector<Sample> samples;
   JsonlMistakes mistakes(file);
-  for_each_json_line(file, {"task_id", "completion"}, mistakes, [&](int64_t line, const Json& object) {
+  for_each_json_line(file, {"task_id", "completion", "solution"}, mistakes, [&](int64_t line, const Json& object) {
     Fields fields(line, object, mistakes);
-    const std::string task_id = fields.task_id(), completion = fields.text("completion");
+    const bool is_whole = fields.has("solution") && !fields.has("completion");
+    const std::string task_id = sample_id(fields, places), text = fields.text(is_whole ? "solution" : "completion");
     const auto found = places.find(task_id);
-    if (found != places.end()) return samples.push_back({found->second, completion});
+    if (found != places.end()) return samples.push_back({found->second, text, is_whole});
     if (task_id.empty()) return;  // already reported
     const std::string near = nearest_name(task_id, names);
     mistakes.add(line, "task_id",

@@ -4,11 +4,13 @@
 // | shape     | fields                                             | a right answer |
 // | HumanEval | task_id, prompt, entry_point, test                 | after prompt passes test, check(entry_point) |
 // | MBPP      | task_id, text, test_list, optional test_setup_code | passes test_setup_code and the tests |
+// | sanitized | task_id, prompt, test_list, test_imports           | passes test_imports and the tests    |
 // | records   | instruction, input, output, task_id, is_correct    | equals the output exactly |
 //
 // HumanEval: Chen et al. 2021, arXiv 2107.03374, github.com/openai/human-eval. MBPP: Austin et al. 2021, arXiv
 // 2108.07732. Records are those of core/records/record_file.hpp; wrong outputs are ignored, and of several right ones
-// to a problem the first counts. A sample is {task_id, completion}, as human-eval writes it.
+// to a problem the first counts. A sample is {task_id, completion}, as human-eval writes it, or {task_id, solution}, a
+// whole program, as EvalPlus does. Files may be packed with gzip or zstd.
 #pragma once
 
 #include <filesystem>
@@ -30,6 +32,7 @@ struct Problem {
 struct Sample {
   size_t problem;  ///< index in the suite
   std::string completion;
+  bool is_whole = false;  ///< a program that does not follow Problem::before
 };
 
 struct Suite {

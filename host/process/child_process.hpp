@@ -97,6 +97,10 @@ ChildResult run_child(const ChildRequest& request, std::chrono::milliseconds lim
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                       std::chrono::milliseconds limit);
 
+/// The program's path, or that of the first program of this name in PATH; "" if there is none. Links are not resolved:
+/// the Python of a virtual environment is a link to another one, and finds its packages by its own path.
+std::filesystem::path find_program(const std::string& name);
+
 /// The path of this program's executable, for starting it again. Error(storage) without /proc.
 std::filesystem::path own_program(const std::filesystem::path& link = "/proc/self/exe");
 

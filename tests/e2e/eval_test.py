@@ -1,5 +1,6 @@
 """`eval`: problems scored by running their tests, including on harmful samples."""
 import ctypes
+import gzip
 import json
 import math
 import subprocess
@@ -202,6 +203,15 @@ def test_mbpps_tests_are_run(place):
         {"task_id": 12, "text": "Square x.", "code": "", "test_setup_code": "", "test_list": ["assert f(3) == 9"]}])
     file = samples(place, [("mbpp/11", "def f(x): return 2 * x"), ("mbpp/12", "def f(x): return 2 * x")])
     assert evaluate(place, suite, file)["pass_at"] == {"1": 0.5}
+
+
+def test_solutions_of_evalplus_are_whole_programs_and_suites_may_be_packed(place):
+    (place.folder / "suite.jsonl.gz").write_bytes(gzip.compress("".join(
+        json.dumps({**PROBLEM, "task_id": name}) + "\n" for name in ("t/0", "t/1")).encode()))
+    file = lines(place.folder / "samples.jsonl", [
+        {"task_id": "t/0", "solution": "import operator\n\ndef double(x):\n    return operator.mul(2, x)\n"},
+        {"task_id": "t/1", "solution": RIGHT}])
+    assert evaluate(place, "suite.jsonl.gz", file)["pass_at"] == {"1": 0.5}, "the second is no program without the prompt"
 
 
 def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):

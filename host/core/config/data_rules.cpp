@@ -22,6 +22,7 @@ class DataRules : RuleChecker {
     arithmetic();
     validation_share();
     tokenizer();
+    chat_template();
     length_bins();
     if (!e_.data.difficulty.given) return;
     difficulty_bins();
@@ -136,6 +137,20 @@ class DataRules : RuleChecker {
                    "remove the key: the file defines the tokenizer");
   }
 
+  void chat_template() {
+    if (e_.data.prompt_template != "chat" || !bound_.good({"data.template", "data.tokenizer", "data.tokenizer.kind"}) ||
+        !bound_.good({"data.tokenizer.file"}))
+      return;
+    const TokenizerConfig& t = e_.data.tokenizer;
+    if (t.kind == "file" && !t.file.ends_with(".json"))
+      refuse("data.template", "found template \"chat\" with a SentencePiece model, wanted a tokenizer.json",
+             "a SentencePiece model does not read the special tokens that chat templates write");
+    else if (t.kind != "file")
+      refuse("data.template",
+             "template \"chat\" needs the chat template of a tokenizer of kind \"file\", found kind " + quote(t.kind),
+             "set template = \"chatml\", or use the tokenizer of a model");
+  }
+
   void length_bins() {
     const std::vector<double>& bounds = e_.data.length_bins;
     if (!bound_.has("data.length_bins") || !bound_.good({"data.length_bins"})) return;
@@ -200,6 +215,7 @@ std::set<std::string> tokenizer_text(const Experiment& e) {
     text.insert(e.resolve(file).string());
   if (own_files) return text;
   if (e.data.kind == "records") {
+    text.insert("format " + e.data.format);
     text.insert("template " + e.data.prompt_template);
     for (const std::string& file : e.data.exclude) text.insert("without " + e.resolve(file).string());
   }

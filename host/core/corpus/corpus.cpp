@@ -12,6 +12,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "core/corpus/id_layout.hpp"
 #include "core/documents/documents.hpp"
 #include "core/documents/foreign_formats.hpp"
 #include "core/experiment/canonical.hpp"
@@ -265,7 +266,7 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   else if (data.tokenizer.kind == "file")
     result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
   else if (data.tokenizer.kind == "bpe")
-    result.tokenizer = sha256_of("records " + data.prompt_template + " " + train);
+    result.tokenizer = sha256_of("records " + data.format + " " + data.prompt_template + " " + train);
   result.records = sha256_of(train + " " + hashes.of(files.validation) + " " + hashes.of(files.hold_out));
   return result;
 }
@@ -276,8 +277,10 @@ std::string data_content_hash(const Experiment& experiment) {
   if (data.kind == "tokens") {
     const fs::path file = experiment.resolve(data.file);
     refuse_foreign_format(file, FileContent::tokens);
+    id_layout(file, data.dtype);
     WorkProgress progress("hashing the data", total_bytes({file}), WorkProgress::Unit::bytes);
-    return sha256_of("tokens " + sha256_of_file(file, &progress));
+    const std::string index = has_megatron_index(file) ? " " + sha256_of_file(megatron_index(file)) : "";
+    return sha256_of("tokens " + sha256_of_file(file, &progress) + index);
   }
   if (data.kind == "records") {
     const RecordContent content = record_content(experiment, record_files(experiment));

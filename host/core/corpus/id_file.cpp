@@ -1,5 +1,8 @@
 #include "core/corpus/id_file.hpp"
 
+#include <bit>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -7,28 +10,30 @@
 
 namespace wmtp {
 
-IdFile::IdFile(const std::filesystem::path& file, bool wide, int64_t vocab_size, std::string hint)
-    : path_(file), hint_(std::move(hint)), file_(file), id_bytes_(wide ? 4 : 2), vocab_size_(vocab_size) {}
+static_assert(std::endian::native == std::endian::little, "ids are copied from the file");
 
-bool IdFile::read_bytes(int64_t offset, void* out, size_t size) const {
-  return read_at(file_.descriptor(), path_, offset, out, size);
-}
+IdFile::IdFile(const std::filesystem::path& file, IdLayout layout, int64_t vocab_size, std::string hint)
+    : path_(file), hint_(std::move(hint)), file_(file), layout_(std::move(layout)), vocab_size_(vocab_size) {}
 
 void IdFile::read(int64_t first, int64_t count, int64_t* ids) const {
-  std::vector<unsigned char> bytes(static_cast<size_t>(count * id_bytes_));
-  if (!read_bytes(header_bytes_ + first * id_bytes_, bytes.data(), bytes.size()))
+  const int64_t id_bytes = layout_.id_bytes(), unused_bits = 64 - 8 * id_bytes;
+  std::vector<unsigned char> bytes(static_cast<size_t>(count * id_bytes));
+  if (!read_at(file_.descriptor(), path_, layout_.offset + first * id_bytes, bytes.data(), bytes.size()))
     throw Error(ExitStatus::data, path_.string() + " was truncated during the run: it had " +
                                       with_thousands(this->count()) + " ids when it was opened, and ids " +
                                       with_thousands(first) + " to " + with_thousands(first + count - 1) +
                                       " are missing; do not change the data of a running experiment");
   const unsigned char* next = bytes.data();
-  for (int64_t i = 0; i < count; ++i, next += id_bytes_) {
-    int64_t id = next[0] | next[1] << 8;
-    if (id_bytes_ == 4) id |= static_cast<int64_t>(next[2]) << 16 | static_cast<int64_t>(next[3]) << 24;
-    if (id >= vocab_size_)
-      throw Error(ExitStatus::data, path_.string() + ", position " + with_thousands(first + i) + ": id " +
-                                        with_thousands(id) + " is not below the vocabulary's size " +
-                                        with_thousands(vocab_size_) + hint_);
+  for (int64_t i = 0; i < count; ++i, next += id_bytes) {
+    uint64_t number = 0;
+    std::memcpy(&number, next, static_cast<size_t>(id_bytes));
+    const int64_t id =
+        layout_.is_signed() ? static_cast<int64_t>(number << unused_bits) >> unused_bits : static_cast<int64_t>(number);
+    if (id < 0 || id >= vocab_size_)
+      throw Error(ExitStatus::data,
+                  path_.string() + ", position " + with_thousands(first + i) + ": id " + with_thousands(id) +
+                      (id < 0 ? " is negative" : " is not below the vocabulary's size " + with_thousands(vocab_size_)) +
+                      hint_);
     ids[i] = id;
   }
 }

@@ -21,9 +21,8 @@ class TokenWindows {
   virtual void read(int64_t index, int64_t* ids) const = 0;
 };
 
-/// A file of raw little-endian ids (uint16 or uint32); the 1,024-byte header of llm.c is recognised and skipped.
-/// Error(data): not a regular file, empty, a size that is not a multiple of the id size, an llm.c header with another
-/// version, count or dtype, fewer ids than one window. Ids after the last complete window are ignored.
+/// A file of ids. Throws the errors of id_layout, and Error(data) for fewer ids than one window. Ids after the last
+/// complete window are ignored.
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size);
 

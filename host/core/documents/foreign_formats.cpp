@@ -21,24 +21,10 @@ const char* name_of(FileContent wanted) {
   return wanted == FileContent::text ? "text" : wanted == FileContent::json_lines ? "JSON lines" : "raw token ids";
 }
 
-/// The command that converts a table to text or JSON lines with pandas; `read`: the name of pandas' reader.
-std::string table_command(const fs::path& file, const std::string& read, FileContent wanted) {
-  const bool text = wanted != FileContent::json_lines;
-  const std::string target = fs::path(file).replace_extension(text ? ".txt" : ".jsonl").string();
-  return std::string(wanted == FileContent::tokens ? "set [data] kind = \"text\" and " : "") +
-         "convert it first: python3 -c \"import sys, pandas; t = pandas." + read + "(sys.argv[1]); " +
-         (text ? "open(sys.argv[2], 'w').write('\\n'.join(t['text']))"
-               : "t.to_json(sys.argv[2], orient='records', lines=True)") +
-         "\" " + file.string() + " " + target;
-}
-
-std::string numpy_command(const fs::path& file, FileContent wanted) {
-  const std::string target = fs::path(file).replace_extension(".bin").string();
-  return std::string(wanted == FileContent::tokens ? ""
-                                                   : "if it contains token ids, set [data] kind = \"tokens\" and ") +
-         "convert it first: python3 -c \"import sys, numpy; numpy.load(sys.argv[1]).astype('<u2').tofile(sys.argv[2])"
-         "\" " +
-         file.string() + " " + target + " ('<u4' with data.dtype = \"uint32\")";
+std::string table_command(const fs::path& file, FileContent wanted) {
+  return std::string(wanted == FileContent::tokens ? "set [data] kind = \"text\" or \"records\", and " : "") +
+         "convert it first: wmtp-host data convert " + file.string() + " --to " +
+         fs::path(file).replace_extension(".jsonl").string();
 }
 
 /// Token ids may begin with gzip's two magic bytes; the compression method after them has always been 8.
@@ -72,11 +58,12 @@ void refuse_foreign_format(const fs::path& file, FileContent wanted) {
   };
   const Packing outer = packing_found(start, wanted);
   const bool is_packed = outer != Packing::none;
-  if (is_packed && wanted == FileContent::text) {
+  const bool may_be_packed = wanted != FileContent::tokens;
+  if (is_packed && may_be_packed) {
     start.resize(looked_at_bytes);
     start.resize(UnpackedFile(file).read(start.data(), start.size()));
   }
-  const std::string inside = is_packed && wanted == FileContent::text ? " inside" : "";
+  const std::string inside = is_packed && may_be_packed ? " inside" : "";
   const auto command = [&](const std::string& of_this_format) {
     return is_packed ? unpacking(outer, file) : of_this_format;
   };
@@ -85,11 +72,12 @@ void refuse_foreign_format(const fs::path& file, FileContent wanted) {
   if (packing == Packing::zstd) refuse("a zstd file" + inside, unpacking(packing, file));
   if (start.size() > 262 && start.substr(257, 5) == "ustar")
     refuse("a tar archive", "unpack it first: tar -xf " + file.string());
-  if (start.starts_with("PAR1"))
-    refuse("a Parquet file" + inside, command(table_command(file, "read_parquet", wanted)));
-  if (start.starts_with("ARROW1"))
-    refuse("an Arrow file" + inside, command(table_command(file, "read_feather", wanted)));
-  if (start.starts_with("\x93NUMPY")) refuse("a numpy file" + inside, command(numpy_command(file, wanted)));
+  if (start.starts_with("PAR1")) refuse("a Parquet file" + inside, command(table_command(file, wanted)));
+  const bool is_stream = start.starts_with("\xff\xff\xff\xff") && wanted != FileContent::tokens;
+  if (start.starts_with("ARROW1") || is_stream) refuse("an Arrow file" + inside, command(table_command(file, wanted)));
+  if (start.starts_with("\x93NUMPY") && wanted != FileContent::tokens)
+    refuse("a numpy file" + inside,
+           command("if it contains token ids, set [data] kind = \"tokens\" and file = \"" + file.string() + "\""));
 }
 
 void check_text_file(const fs::path& file) {

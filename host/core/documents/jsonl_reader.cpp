@@ -16,14 +16,6 @@ using Json = nlohmann::json;
 
 constexpr size_t start_bytes = 1 << 20;
 
-void refuse_a_list(const fs::path& file) {
-  const std::string start = start_of(file, start_bytes);
-  const size_t first = start.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && start[first] == '[')
-    throw Error(ExitStatus::data,
-                file.string() + ": found a list, wanted one object per line; convert it first (jq -c '.[]')");
-}
-
 }  // namespace
 
 void JsonlMistakes::add(std::string mistake) {
@@ -58,6 +50,17 @@ void JsonlMistakes::raise() const {
   std::string text;
   for (const std::string& one : mistakes_) text += (text.empty() ? "" : "\n") + file_.string() + ": " + one;
   throw Error(ExitStatus::data, text);
+}
+
+void refuse_a_list(const fs::path& file) {
+  std::string start(start_bytes, '\0');
+  start.resize(UnpackedFile(file).read(start.data(), start.size()));
+  const size_t first = start.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && start[first] == '[')
+    throw Error(ExitStatus::data,
+                file.string() +
+                    ": found a list, wanted one object per line; convert it first: wmtp-host data convert " +
+                    file.string() + " --to " + std::filesystem::path(file).replace_extension(".jsonl").string());
 }
 
 void for_each_json_line(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,

@@ -34,6 +34,9 @@ class JsonlMistakes {
   std::vector<std::string> mistakes_;
 };
 
+/// Error(data) if the file is a JSON list.
+void refuse_a_list(const std::filesystem::path& file);
+
 /// Calls take(line, object) for each line that is not blank, with only the `wanted` fields of the object. Lines with
 /// mistakes are added to `mistakes` and skipped. Error(data) if `file` is not a regular file, has another format
 /// (foreign_formats.hpp), or cannot be read. Shows progress.

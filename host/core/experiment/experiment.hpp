@@ -125,10 +125,12 @@ struct DataConfig {
   std::vector<std::string> files;    ///< text, records: patterns; `*` within a name, `**` over folders
   std::vector<std::string> exclude;  ///< text, records: patterns; stages of text add their parent's validation files
   TokenizerConfig tokenizer;
-  ArithmeticConfig arithmetic;             ///< records: generated instead of read from files
-  std::string select = "all";              ///< records: "all" or "correct"
-  std::string prompt_template = "alpaca";  ///< records: "alpaca" or "plain"
-  int64_t max_pairs_per_problem = 50;      ///< records: 0: unlimited
+  ArithmeticConfig arithmetic;         ///< records: generated instead of read from files
+  std::string select = "all";          ///< records: "all" or "correct"
+  std::string format;                  ///< records: of core/records/record_format.hpp; "": recognised
+  std::string prompt_template;         ///< records: "alpaca", "plain", "none", "chat", "chatml"; "": by format
+  std::string too_long = "exclude";    ///< records longer than a sequence: "exclude" or "truncate"
+  int64_t max_pairs_per_problem = 50;  ///< records: 0: unlimited
   /// records: upper bounds of an answer's length in tokens
   std::vector<double> length_bins{100, 150, 200, 300, 500, 1000, 2000};
   // Excluded from training; stages inherit all three from their parent.
@@ -138,8 +140,8 @@ struct DataConfig {
   std::string separator;              ///< text: separates the documents of a file; "": a file is one document
   bool packing = false;               ///< text, records: no token sees or predicts one of another document of its sequence
   DifficultyConfig difficulty;
-  std::string file;                ///< tokens: raw little-endian ids
-  std::string dtype = "uint16";    ///< tokens: "uint16" or "uint32"
+  std::string file;                ///< tokens: little-endian ids, raw or with a header
+  std::string dtype;               ///< tokens: of raw ids, "uint16" or "uint32"; "": of the header, or "uint16"
   std::string order = "shuffled";  ///< "shuffled" or "sequential"
   bool operator==(const DataConfig&) const = default;
 };

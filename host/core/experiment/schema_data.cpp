@@ -9,8 +9,7 @@ SchemaTable data_table() {
   return {
       "data",
       "The training data. In patterns of files, `*` and `?` match within a name, `**` across folders. A record is a "
-      "line of JSON with the fields `instruction`, `input`, `output`, `task_id`, `is_correct` and "
-      "`metadata.difficulty`.",
+      "line of JSON with the fields of its `format`, and if needed `task_id`, `is_correct` and `metadata.difficulty`.",
       {key("kind", AT(data.kind),
            "`text`: text files, or JSON lines with a field `text`; `records`: JSONL files of records; `tokens`: one "
            "file of token ids; `random`: random token ids")
@@ -29,10 +28,26 @@ SchemaTable data_table() {
        key("select", AT(data.select), "train on all records, or only on those with `is_correct` = true")
            .one_of({"all", "correct"})
            .only_for({"records"}),
+       key("format", AT(data.format),
+           "fields of a record: `instructions`: `instruction`, `input` and `output`; `messages`, `conversations` "
+           "(ShareGPT): a chat; `completions`: `prompt` and `completion`; `preferences`: `chosen` and `rejected`, a "
+           "correct and an incorrect answer")
+           .one_of({"instructions", "messages", "conversations", "completions", "preferences"})
+           .only_for({"records"})
+           .defaults_to("recognised by the first records of each file")
+           .unset_when_empty(),
        key("template", AT(data.prompt_template),
-           "how `instruction` and `input` form the prompt: in the texts of Stanford Alpaca, or each followed by a "
-           "newline")
-           .one_of({"alpaca", "plain"})
+           "how the texts of a record form a prompt: `alpaca`: as in Stanford Alpaca; `plain`: each followed by a "
+           "newline; `none`: as they are; `chat`: by the chat template beside `tokenizer.json`; `chatml`: in ChatML, "
+           "for tokenizers without a template")
+           .one_of({"alpaca", "plain", "none", "chat", "chatml"})
+           .only_for({"records"})
+           .defaults_to("`alpaca` for `instructions`, `none` for prompts that are strings, `chat` for messages")
+           .unset_when_empty(),
+       key("too_long", AT(data.too_long),
+           "what to do with records longer than `train.sequence_length`: exclude them, or truncate them at the end; "
+           "those whose prompt alone is as long are always excluded")
+           .one_of({"exclude", "truncate"})
            .only_for({"records"}),
        key("max_pairs_per_problem", AT(data.max_pairs_per_problem),
            "maximum number of pairs of a correct and an incorrect answer drawn from one problem, for pipelines that "
@@ -73,12 +88,19 @@ SchemaTable data_table() {
            .only_for({"text"})
            .defaults_to("none")
            .unset_when_empty(),
-       key("file", AT(data.file), "file of token ids, little-endian, without a header")
+       key("file", AT(data.file),
+           "file of token ids, little-endian: raw, with a header of llm.c, `.npy`, or the `.bin` of Megatron beside "
+           "its "
+           "`.idx`")
            .not_empty()
            .only_for({"tokens"})
            .is_path(PathKind::path)
            .defaults_to("required for `tokens`"),
-       key("dtype", AT(data.dtype), "integer type of the token ids").one_of({"uint16", "uint32"}).only_for({"tokens"}),
+       key("dtype", AT(data.dtype), "integer type of raw token ids; with a header, which names it, only checked")
+           .one_of({"uint16", "uint32"})
+           .only_for({"tokens"})
+           .defaults_to("that of the header, `\"uint16\"` without one")
+           .unset_when_empty(),
        key("order", AT(data.order), "order in which windows or records are drawn").one_of({"shuffled", "sequential"})}};
 }
 

@@ -36,7 +36,7 @@ void write_input(const LogReader& log, const std::vector<int64_t>& runs, const s
 std::string push_mlflow(const LogReader& log, const std::vector<int64_t>& runs, const std::string& tracking_uri) {
   const ScratchFolder folder;
   const std::filesystem::path program = folder.path() / "mlflow_push.py", input = folder.path() / "runs.json";
-  std::ofstream(program) << embedded_export_programs().at("mlflow_push.py");
+  std::ofstream(program) << embedded_programs().at("mlflow_push.py");
   write_input(log, runs, input);
   const char* chosen = std::getenv("WMTP_PYTHON");
   const ChildResult result =

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "core/corpus/id_layout.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/plan/layout.hpp"
@@ -169,13 +170,14 @@ class Planner {
     return data;
   }
 
-  /// Unknown if the file cannot be examined, which the check of the inputs reports.
+  /// Unknown if the file cannot be read, which the check of the inputs reports.
   std::optional<int64_t> steps_over_tokens() const {
-    const auto file = e_.resolve(e_.data.file);
-    std::error_code missing;
-    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(file, missing));
-    if (missing) return std::nullopt;
-    const int64_t windows = bytes / (e_.data.dtype == "uint32" ? 4 : 2) / e_.train.sequence_length;
+    int64_t windows = 0;
+    try {
+      windows = id_layout(e_.resolve(e_.data.file), e_.data.dtype).count / e_.train.sequence_length;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
     return num_steps(e_.train, windows, data_ranks(e_.parallel, e_.parallel.processes));
   }
 

@@ -1,54 +1,27 @@
 #include "core/records/inspect.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
-#include <unordered_map>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "core/corpus/id_file.hpp"
 #include "core/documents/foreign_formats.hpp"
 #include "core/documents/json_lines.hpp"
 #include "core/documents/text_stream.hpp"
 #include "core/records/record_file.hpp"
+#include "core/records/record_format.hpp"
 
 namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t block_bytes = size_t{1} << 20;
-
-template <class Id>
-std::vector<Finding> findings_of_ids(std::ifstream& in, int64_t tokens) {
-  std::unordered_map<Id, int64_t> counts;
-  std::vector<Id> block(block_bytes / sizeof(Id));
-  while (in.read(reinterpret_cast<char*>(block.data()), block_bytes), in.gcount() > 0)
-    for (size_t i = 0; i < size_t(in.gcount()) / sizeof(Id); ++i) ++counts[block[i]];
-  std::vector<Finding> found{{"tokens", tokens}, {"different_ids", int64_t(counts.size())}};
-  if (counts.empty()) return found;
-  Id smallest = std::numeric_limits<Id>::max(), largest = 0, most_frequent = 0;
-  int64_t most = 0;
-  for (const auto& [id, count] : counts) {
-    smallest = std::min(smallest, id);
-    largest = std::max(largest, id);
-    if (count > most || (count == most && id < most_frequent)) {
-      most = count;
-      most_frequent = id;
-    }
-  }
-  found.insert(found.end(), {{"smallest_id", int64_t(smallest)},
-                             {"largest_id", int64_t(largest)},
-                             {"most_frequent_id", int64_t(most_frequent)},
-                             {"its_share", double(most) / double(tokens)}});
-  return found;
-}
+constexpr int64_t ids_at_a_time = 1 << 18;
 
 struct Answers {
   int64_t right = 0, wrong = 0;
@@ -58,14 +31,26 @@ struct Answers {
 
 std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dtype) {
   refuse_foreign_format(file, FileContent::tokens);
-  const int64_t bytes_of_id = dtype == "uint16" ? 2 : 4;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(ExitStatus::data, "cannot read " + file.string() + ": " + std::strerror(errno));
-  const auto bytes = int64_t(fs::file_size(file));
-  if (bytes % bytes_of_id != 0)
-    throw Error(ExitStatus::data, file.string() + ": " + std::to_string(bytes) +
-                                      " bytes are not a multiple of the size of " + dtype + " ids; correct --dtype");
-  return bytes_of_id == 2 ? findings_of_ids<uint16_t>(in, bytes / 2) : findings_of_ids<uint32_t>(in, bytes / 4);
+  const IdLayout layout = id_layout(file, dtype);
+  const IdFile ids(file, layout, std::numeric_limits<int64_t>::max());
+  std::map<int64_t, int64_t> counts;
+  std::vector<int64_t> block;
+  for (int64_t first = 0; first < layout.count; first += int64_t(block.size())) {
+    block.resize(size_t(std::min(ids_at_a_time, layout.count - first)));
+    ids.read(first, int64_t(block.size()), block.data());
+    for (const int64_t id : block) ++counts[id];
+  }
+  std::vector<Finding> found{
+      {"dtype", layout.type}, {"tokens", layout.count}, {"different_ids", int64_t(counts.size())}};
+  if (counts.empty()) return found;
+  const auto [id, most] = *std::max_element(counts.begin(), counts.end(), [](const auto& one, const auto& other) {
+    return one.second < other.second;  // of several, the smallest id
+  });
+  found.insert(found.end(), {{"smallest_id", counts.begin()->first},
+                             {"largest_id", counts.rbegin()->first},
+                             {"most_frequent_id", id},
+                             {"its_share", double(most) / double(layout.count)}});
+  return found;
 }
 
 std::vector<Finding> inspect_records(const fs::path& file) {
@@ -74,7 +59,9 @@ std::vector<Finding> inspect_records(const fs::path& file) {
   std::map<int64_t, Answers> problems;
   for_each_record(file, {}, mistakes, [&](const Record& record) {
     ++records;
-    longest = std::max(longest, int64_t(record.instruction.size() + record.input.size() + record.output.size()));
+    int64_t bytes = 0;
+    for (const std::string& text : texts_of(record)) bytes += int64_t(text.size());
+    longest = std::max(longest, bytes);
     Answers& answers = problems[record.identity];
     if (record.correct) ++(*record.correct ? answers.right : answers.wrong);
   });
@@ -85,8 +72,13 @@ std::vector<Finding> inspect_records(const fs::path& file) {
     wrong += answers.wrong;
     pairs += std::min(answers.right, answers.wrong);
   }
-  return {{"records", records},      {"problems", int64_t(problems.size())}, {"right", right},
-          {"wrong", wrong},          {"unmarked", records - right - wrong},  {"pairs", pairs},
+  return {{"format", recognised_format(file)},
+          {"records", records},
+          {"problems", int64_t(problems.size())},
+          {"right", right},
+          {"wrong", wrong},
+          {"unmarked", records - right - wrong},
+          {"pairs", pairs},
           {"longest_bytes", longest}};
 }
 

@@ -13,9 +13,8 @@ namespace wmtp {
 /// One statistic: a name in snake case, and a number or a text.
 using Finding = std::pair<std::string, std::variant<int64_t, double, std::string>>;
 
-/// Raw little-endian ids, `dtype` "uint16" or "uint32": count, smallest and largest id, number of distinct ids, and the
-/// most frequent id with its share. Error(data) if the file cannot be read, or its size is not a multiple of the id
-/// size.
+/// Token ids; `dtype` as in id_layout (core/corpus/id_layout.hpp): type, count, smallest and largest id, number of
+/// distinct ids, and the most frequent id with its share. Throws the errors of id_layout.
 std::vector<Finding> inspect_tokens(const std::filesystem::path& file, const std::string& dtype);
 
 /// Records (record_file.hpp): count, right and wrong ones, problems, pairs of a right and a wrong answer to the same

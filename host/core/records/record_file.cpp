@@ -9,7 +9,9 @@
 #include "base/work_progress.hpp"
 #include "core/documents/foreign_formats.hpp"
 #include "core/documents/json_lines.hpp"
+#include "core/documents/jsonl_reader.hpp"
 #include "core/experiment/difficulty.hpp"
+#include "core/records/record_format.hpp"
 
 namespace wmtp {
 
@@ -27,21 +29,32 @@ class LineReader {
              RecordMistakes& mistakes)
       : file_(file), number_(number), line_(line), needs_(needs), mistakes_(mistakes) {}
 
-  /// nullopt if the line has a mistake, which is added to `mistakes`.
-  std::optional<Record> record() {
+  void read(const std::string& format, const std::function<void(const Record&)>& take) {
     const auto parsed = parse_object(line_, [](const std::string&) { return true; });
-    if (const auto* mistake = std::get_if<LineMistake>(&parsed)) {
-      const std::string place = mistake->column          ? std::to_string(*mistake->column) + ":"
-                                : mistake->field.empty() ? ""
-                                                         : " " + mistake->field + ":";
-      mistakes_.add(file_, number_, place + " " + mistake->message);
-      return std::nullopt;
+    if (const auto* mistake = std::get_if<LineMistake>(&parsed)) return add(*mistake);
+    fill(std::get<Json>(parsed), format);
+    const RecordFields::Refuse refuse = [this](const std::string& field, const auto* found, const std::string& wanted) {
+      const Json shown = found ? Json(*found) : Json();
+      refuse_field(field, found ? &shown : nullptr, wanted);
+    };
+    const auto ordered = nlohmann::ordered_json::parse(line_.begin(), line_.end());
+    try {
+      RecordFields(format, ordered, refuse).read(record_, [&] {
+        if (good_) take(record_);
+      });
+    } catch (const LineMistake& mistake) {
+      add(mistake);
     }
-    fill(std::get<Json>(parsed));
-    return good_ ? std::optional(std::move(record_)) : std::nullopt;
   }
 
  private:
+  void add(const LineMistake& mistake) {
+    const std::string place = mistake.column          ? std::to_string(*mistake.column) + ":"
+                              : mistake.field.empty() ? ""
+                                                      : " " + mistake.field + ":";
+    mistakes_.add(file_, number_, place + " " + mistake.message);
+  }
+
   /// `found` is null for a missing field.
   void refuse_field(const std::string& field, const Json* found, const std::string& wanted) {
     mistakes_.add(file_, number_,
@@ -49,25 +62,25 @@ class LineReader {
     good_ = false;
   }
 
-  void fill(const Json& json) {
-    record_.instruction = text(json, "instruction", true);
-    record_.input = text(json, "input", false);
-    record_.output = text(json, "output", true);
+  /// The fields of every format.
+  void fill(const Json& json, const std::string& format) {
+    const bool is_preference = format == "preferences";
     if (const Json* id = field(json, "task_id")) {
       if (id->is_string() || id->is_number_integer())
         record_.problem = hash60(id->is_string() ? id->get<std::string>() : id->dump());
       else
         refuse_field("task_id", id, "a string or an integer");
     }
-    record_.identity = record_.problem >= 0 ? record_.problem : hash60(line_);
-    if (const Json* correct = field(json, "is_correct")) {
-      if (correct->is_boolean())
-        record_.correct = correct->get<bool>();
-      else
-        refuse_field("is_correct", correct, "true or false, without quotes");
-    } else if (needs_.correct) {
+    const Json* prompt = is_preference ? field(json, "prompt") : nullptr;
+    record_.identity = record_.problem >= 0 ? record_.problem : hash60(prompt ? prompt->dump() : line_);
+    if (is_preference && record_.problem < 0) record_.problem = hash60(line_);
+    const Json* correct = is_preference ? nullptr : field(json, "is_correct");
+    if (correct && correct->is_boolean())
+      record_.correct = correct->get<bool>();
+    else if (correct)
+      refuse_field("is_correct", correct, "true or false, without quotes");
+    else if (needs_.correct && !is_preference)
       refuse_field("is_correct", nullptr, "true or false: data.select = \"correct\" needs it");
-    }
     if (needs_.difficulty) fill_difficulty(json);
   }
 
@@ -86,13 +99,6 @@ class LineReader {
     } else {
       record_.difficulty = difficulty->get<int64_t>();
     }
-  }
-
-  std::string text(const Json& json, const char* name, bool required) {
-    const Json* value = field(json, name);
-    if (value && value->is_string()) return value->get<std::string>();
-    if (value || required) refuse_field(name, value, "a string");
-    return {};
   }
 
   /// A null value counts as missing.
@@ -127,6 +133,8 @@ void RecordMistakes::raise() const {
 void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
                      const std::function<void(const Record&)>& take, WorkProgress* progress) {
   refuse_foreign_format(file, FileContent::json_lines);
+  refuse_a_list(file);
+  const std::string format = needs.format.empty() ? recognised_format(file) : needs.format;
   for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
     if (progress) progress->done(static_cast<int64_t>(bytes) + 1);
     if (bytes > max_line_bytes) {
@@ -135,13 +143,14 @@ void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMista
                        human_bytes(static_cast<int64_t>(max_line_bytes)) +
                        ": one record on each line, each ended by a newline");
     } else if (!is_blank(line)) {
-      if (const auto record = LineReader(file, number, line, needs, mistakes).record()) take(*record);
+      LineReader(file, number, line, needs, mistakes).read(format, take);
     }
     return !mistakes.full();
   });
 }
 
 std::string prompt_of(const Record& record, const std::string& prompt_template) {
+  if (prompt_template == "none") return record.instruction;
   const bool input = !record.input.empty();
   if (prompt_template == "plain") {
     std::string text;
@@ -153,6 +162,14 @@ std::string prompt_of(const Record& record, const std::string& prompt_template) 
          (input ? ", paired with an input that provides further context" : "") +
          ". Write a response that appropriately completes the request.\n\n### Instruction:\n" + record.instruction +
          (input ? "\n\n### Input:\n" + record.input : "") + "\n\n### Response:";
+}
+
+std::vector<std::string> texts_of(const Record& record) {
+  std::vector<std::string> texts{record.instruction, record.input, record.output};
+  for (const auto& message : record.messages)
+    if (message["content"].is_string()) texts.push_back(message["content"].get<std::string>());
+  std::erase(texts, "");
+  return texts;
 }
 
 }  // namespace wmtp

@@ -1,14 +1,15 @@
-// Records: answers to instructions, one JSON object per line (JSONL).
+// Records: answers to instructions, or chats, one JSON object per line (JSONL), in one of the formats of
+// record_format.hpp, each with
 //
-// {"instruction": text, "input": text, "output": text, "task_id": text or whole number, "is_correct": true or false,
-//  "metadata": {"difficulty": whole number}}
-// `instruction` and `output` are required; unknown keys are ignored, blank lines are skipped. A file is read line by
-// line and may be larger than memory; a line longer than max_line_bytes is a mistake and never held in memory.
+// {"task_id": text or whole number, "is_correct": true or false, "metadata": {"difficulty": whole number}}
+// Unknown keys are ignored, blank lines are skipped. A file is read line by line and may be larger than memory; a line
+// longer than max_line_bytes is a mistake and never held in memory.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,17 +21,22 @@ class WorkProgress;
 constexpr size_t max_line_bytes = size_t{16} << 20;
 
 struct Record {
-  std::string instruction, input, output;
-  int64_t problem = -1;  ///< hash of task_id, the same for all answers to a problem; -1 without task_id
-  int64_t identity = 0;  ///< `problem`, or a hash of the line without task_id; never negative
+  std::string instruction, input, output;  ///< empty for a chat
+  bool has_whole_prompt = false;           ///< `instruction` is a prompt rather than a part of one
+  nlohmann::ordered_json messages;         ///< of a chat, each with role and content; otherwise null
+  nlohmann::ordered_json tools;            ///< of a chat: descriptions of tools, or null
+  size_t prompt_messages = 0;              ///< of a chat: its answers are the assistant's messages after these
+  int64_t problem = -1;  ///< hash of task_id (of the line for a preference), the same for all answers; -1 without one
+  int64_t identity = 0;  ///< hash of task_id, without it of the line (of the prompt for a preference); never negative
   std::optional<bool> correct;
   std::optional<int64_t> difficulty;
 };
 
-/// Required fields of a record besides instruction and output.
+/// How to read the lines of files, and which fields they need besides those of their format.
 struct RecordNeeds {
   bool correct = false;
   bool difficulty = false;  ///< otherwise `metadata` is ignored
+  std::string format = {};  ///< "": recognised for each file
 };
 
 /// Whether validation holds out the record's problem: one problem in twenty. Depends only on task_id, so that every
@@ -50,13 +56,18 @@ class RecordMistakes {
   std::vector<std::string> mistakes_;
 };
 
-/// Calls `take` for each record in file order; a line with a mistake is added to `mistakes` and skipped. Stops when
-/// `mistakes` is full. `progress`, if not null, counts bytes. Error(data) if the file cannot be read.
+/// Calls `take` for each record in file order; a line with a mistake is added to `mistakes` and skipped, and so is a
+/// LineMistake that `take` throws. Stops when `mistakes` is full. `progress`, if not null, counts bytes. Error(data) if
+/// the file cannot be read, or has no known format.
 void for_each_record(const std::filesystem::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
                      const std::function<void(const Record&)>& take, WorkProgress* progress = nullptr);
 
 /// The text before the answer. "alpaca": the templates of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca,
-/// train.py), with or without an input. "plain": instruction and input, each followed by a newline if not empty.
+/// train.py), with or without an input. "plain": instruction and input, each followed by a newline if not empty. "none":
+/// the instruction as it is.
 std::string prompt_of(const Record& record, const std::string& prompt_template);
+
+/// The texts of a record, or of the messages of a chat, that are not empty.
+std::vector<std::string> texts_of(const Record& record);
 
 }  // namespace wmtp

@@ -10,7 +10,7 @@
 
 namespace wmtp {
 
-inline constexpr int records_format = 1;
+inline constexpr int records_format = 2;
 
 struct RecordPlan {
   RecordFiles files;

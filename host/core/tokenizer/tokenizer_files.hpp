@@ -1,10 +1,12 @@
 // The files of an existing tokenizer, copied into every folder of a model or of prepared data: tokenizer.json or
-// tokenizer.model (SentencePiece), and tokenizer_config.json, which names the end-of-text token and whether a
-// SentencePiece model prepends its BOS to a text. Tokenizers trained by this program have no tokenizer_config.json.
+// tokenizer.model (SentencePiece); tokenizer_config.json, which names the end-of-text token and whether a SentencePiece
+// model prepends its BOS to a text; and chat_template.jinja. Tokenizers trained by this program have neither of the last
+// two.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -13,6 +15,7 @@ namespace wmtp {
 inline constexpr const char* tokenizer_model_name = "tokenizer.model";
 inline constexpr const char* tokenizer_json_name = "tokenizer.json";
 inline constexpr const char* tokenizer_config_name = "tokenizer_config.json";
+inline constexpr const char* chat_template_name = "chat_template.jinja";
 inline constexpr int64_t max_tokenizer_bytes = int64_t{64} << 20;  ///< per file
 
 /// Depends only on the extension .json; all other files are SentencePiece models.
@@ -29,11 +32,20 @@ struct TokenizerConfigFile {
 /// an EOS to every text: prompts would end with it.
 std::optional<TokenizerConfigFile> read_tokenizer_config(const std::filesystem::path& file);
 
+struct ChatTemplateFile {
+  std::string text;                           ///< in Jinja
+  std::map<std::string, std::string> tokens;  ///< the special tokens of tokenizer_config.json that it may write
+  std::filesystem::path file;                 ///< that contains it
+};
+/// The chat template in the folder of `file`: chat_template.jinja, else `chat_template` in tokenizer_config.json, of
+/// several the one named "default"; nullopt if there is none. Error(data) if a file is malformed.
+std::optional<ChatTemplateFile> read_chat_template(const std::filesystem::path& file);
+
 /// tokenizer_config.json of a SentencePiece model for transformers: with a BOS and a space before texts, as in Llama's
 /// own model, or with neither, as in models trained by this program.
 std::string llama_tokenizer_config(bool begins_texts);
 
-/// Copies `file` into `folder` under the standard name of its kind, with tokenizer_config.json if there is one.
+/// Copies `file` into `folder` under the standard name of its kind, with the other two if they exist.
 /// Error(data) if it cannot be read.
 void copy_tokenizer_files(const std::filesystem::path& file, const std::filesystem::path& folder);
 

@@ -25,20 +25,21 @@ int64_t* BatchRows::ids(int64_t row) {
   return micro_.batch.tokens.mutable_data_ptr<int64_t>() + row * micro_.batch.tokens.size(1);
 }
 
+uint8_t* BatchRows::kinds(int64_t row) {
+  return micro_.batch.kind.mutable_data_ptr<uint8_t>() + row * micro_.batch.kind.size(1);
+}
+
 /// Targets of head k are at position k of the document or later: their source is k positions earlier.
-void BatchRows::add_document(int64_t row, int64_t begin, int64_t length, int64_t prompt) {
-  const int64_t place = row * micro_.batch.tokens.size(1) + begin;
-  uint8_t* const kinds = micro_.batch.kind.mutable_data_ptr<uint8_t>() + place;
-  std::fill(kinds, kinds + prompt, prompt_kind);
-  std::fill(kinds + prompt, kinds + length, answer_kind);
+void BatchRows::add_document(int64_t row, int64_t begin, int64_t length) {
   if (micro_.documents.defined())
-    std::fill_n(micro_.documents.mutable_data_ptr<int32_t>() + place, length, int32_t(begin));
+    std::fill_n(micro_.documents.mutable_data_ptr<int32_t>() + row * micro_.documents.size(1) + begin, length,
+                int32_t(begin));
+  const uint8_t *const first = kinds(row) + begin, *const last = first + length;
   micro_.tokens += length;
-  micro_.answers += length - prompt;
+  micro_.answers += std::count(first, last, answer_kind);
   micro_.keys += length * (request_.window > 0 ? std::min(length, request_.window) : length);
-  const int64_t first = request_.prompts ? 0 : prompt;
-  for (int64_t k = 1; k <= request_.heads; ++k)
-    micro_.counts[size_t(k - 1)] += std::max<int64_t>(0, length - std::max(first, k));
+  for (int64_t k = 1; k <= std::min(request_.heads, length); ++k)
+    micro_.counts[size_t(k - 1)] += request_.prompts ? length - k : std::count(first + k, last, answer_kind);
 }
 
 MicroBatch BatchRows::finish() {

@@ -19,8 +19,10 @@ class BatchRows {
   int64_t count() const { return micro_.batch.tokens.size(0); }
   /// [S]: the ids of a row.
   int64_t* ids(int64_t row);
-  /// Marks and counts a document at position `begin` of a row, whose first `prompt` tokens are its prompt.
-  void add_document(int64_t row, int64_t begin, int64_t length, int64_t prompt);
+  /// [S]: the kinds of its tokens.
+  uint8_t* kinds(int64_t row);
+  /// Counts a document at position `begin` of a row, whose kinds are set.
+  void add_document(int64_t row, int64_t begin, int64_t length);
   /// The micro-batch on its device.
   MicroBatch finish();
 

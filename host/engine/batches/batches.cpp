@@ -37,13 +37,14 @@ class WindowBatches final : public BatchSource {
  private:
   void add_documents(BatchRows& rows, int64_t row) const {
     const int64_t* const ids = rows.ids(row);
+    std::fill_n(rows.kinds(row), sequence_length_, answer_kind);
     for (int64_t begin = 0; begin < sequence_length_;) {
       int64_t end = sequence_length_;
       if (end_of_text_) {
         const int64_t* const last = std::find(ids + begin, ids + sequence_length_, *end_of_text_);
         end = std::min(last - ids + 1, sequence_length_);
       }
-      rows.add_document(row, begin, end - begin, /*prompt=*/0);
+      rows.add_document(row, begin, end - begin);
       begin = end;
     }
   }

@@ -12,11 +12,9 @@
 
 #include "base/order.hpp"
 #include "core/corpus/token_windows.hpp"
+#include "core/records/records.hpp"
 
 namespace wmtp {
-
-/// Token kinds in Batch::kind; 0 is padding.
-constexpr uint8_t prompt_kind = 1, answer_kind = 2;
 
 /// One rank's part of a micro-batch: B sequences of S tokens. S may be less than sequence_length, and is the same on
 /// every rank. Counts are for this rank only.

@@ -69,7 +69,8 @@ class RecordBatches final : public BatchSource {
       for (const int64_t record : records_of(micro.windows[size_t(b)])) {
         const RecordEntry& entry = records_.entries()[size_t(record)];
         records_.read(record, rows.ids(b) + begin);
-        rows.add_document(b, begin, entry.length, entry.prompt);
+        records_.kinds(record, rows.kinds(b) + begin);
+        rows.add_document(b, begin, entry.length);
         begin += entry.length;
       }
       if (begin > 0 && !draws_.packs) label(b, micro);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -14,6 +15,7 @@
 #include "core/records/record_plan.hpp"
 #include "core/records/records.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
+#include "engine/prepare/record_encoder.hpp"
 #include "engine/prepare/token_writer.hpp"
 #include "engine/prepare/tokenizers.hpp"
 #include "io/durable_file.hpp"
@@ -48,15 +50,19 @@ void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
 }
 
 /// Writes the records' texts to one file; a random sample if there are more than train_bpe reads.
-fs::path write_texts(const RecordPlan& plan, const std::string& prompt_template, const fs::path& folder) {
+fs::path write_texts(const Experiment& experiment, const RecordPlan& plan, const fs::path& folder) {
   const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(total_bytes(plan.files.train))));
   const fs::path file = folder / "texts.txt";
   DurableFile texts(file);
   uint64_t number = 0;
   const auto take = [&](const Record& record) {
     if (static_cast<double>(hash64(0, number++) >> 11) * 0x1p-53 >= share) return;
-    texts.write(prompt_of(record, prompt_template));
-    texts.write(record.output + "\n");
+    const std::string& name = experiment.data.prompt_template;
+    const bool is_prompt = name == "plain" || name == "alpaca" || (name.empty() && !record.has_whole_prompt);
+    if (record.messages.is_null() && is_prompt)
+      texts.write(prompt_of(record, name.empty() ? "alpaca" : name) + record.output + "\n");
+    else
+      for (const std::string& text : texts_of(record)) texts.write(text + "\n");
   };
   read_all(plan.files.train, plan.needs, take, "reading the records");
   texts.finish();
@@ -68,13 +74,14 @@ class Builder {
   Builder(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, const fs::path& folder)
       : experiment_(experiment),
         plan_(plan),
-        tokenizer_(tokenizer),
+        encoder_(experiment, tokenizer),
         ids_(folder / Records::ids_name, tokenizer),
-        index_(folder / Records::index_name) {}
+        index_(folder / Records::index_name),
+        turns_(folder / Records::turns_name) {}
 
   Json build() {
     const auto hold = [&](const Record& record) { held_out_.insert(record.identity); };
-    read_all(plan_.files.hold_out, {}, hold, "reading held-out records");
+    read_all(plan_.files.hold_out, {.format = plan_.needs.format}, hold, "reading held-out records");
     const auto validate = [&](const Record& record) {
       hold(record);
       add(record, true);
@@ -92,25 +99,21 @@ class Builder {
     read_all(plan_.files.train, plan_.needs, train, "encoding train");
     ids_.finish();
     index_.finish();
-    return {{"train", counts_.train},       {"validation", counts_.validation}, {"too_long", counts_.too_long},
-            {"held_out", counts_.held_out}, {"longest", counts_.longest},       {"tokens", ids_.num_ids()}};
+    turns_.finish();
+    return {{"train", counts_.train},         {"validation", counts_.validation}, {"too_long", counts_.too_long},
+            {"truncated", counts_.truncated}, {"held_out", counts_.held_out},     {"longest", counts_.longest},
+            {"tokens", ids_.num_ids()}};
   }
 
  private:
   struct Counts {
-    int64_t train = 0, validation = 0, too_long = 0, held_out = 0, longest = 0;
+    int64_t train = 0, validation = 0, too_long = 0, truncated = 0, held_out = 0, longest = 0;
   };
 
   void add(const Record& record, bool validation) {
-    std::vector<int32_t> ids = tokenizer_.before_text();
-    tokenizer_.encode_begin(prompt_of(record, experiment_.data.prompt_template), /*more=*/false, ids);
-    const size_t prompt = ids.size();
-    const std::vector<int32_t> answer = tokenizer_.encode(record.output);
-    ids.insert(ids.end(), answer.begin(), answer.end());
-    ids.push_back(static_cast<int32_t>(tokenizer_.end_of_text()));
-    const auto length = static_cast<int64_t>(ids.size());
-    counts_.longest = std::max(counts_.longest, length);
-    if (length > experiment_.train.sequence_length) {
+    EncodedRecord encoded = encoder_.encode(record);
+    counts_.longest = std::max(counts_.longest, static_cast<int64_t>(encoded.ids.size()));
+    if (!shorten(encoded)) {
       ++counts_.too_long;
       return;
     }
@@ -118,20 +121,39 @@ class Builder {
     RecordEntry entry;
     entry.offset = ids_.num_ids();
     entry.problem = record.problem;
-    entry.length = static_cast<int32_t>(length);
-    entry.prompt = static_cast<int32_t>(prompt);
+    entry.length = static_cast<int32_t>(encoded.ids.size());
+    entry.prompt = encoded.turns[0];
     entry.difficulty = static_cast<int32_t>(record.difficulty.value_or(-1));
     entry.correct = record.correct ? static_cast<int8_t>(*record.correct) : int8_t{-1};
     entry.held_out = validation;
-    ids_.add(ids);
+    if (encoded.turns.size() > 1) {
+      entry.turns = num_turns_;
+      encoded.turns.push_back(entry.length);
+      const auto further = std::span(encoded.turns).subspan(1);
+      turns_.write({reinterpret_cast<const char*>(further.data()), further.size_bytes()});
+      num_turns_ += static_cast<int64_t>(further.size());
+    }
+    ids_.add(encoded.ids);
     index_.write({reinterpret_cast<const char*>(&entry), sizeof entry});
+  }
+
+  /// Truncates a record that is too long; false if it is to be excluded.
+  bool shorten(EncodedRecord& encoded) {
+    const int64_t limit = experiment_.train.sequence_length;
+    if (static_cast<int64_t>(encoded.ids.size()) <= limit) return true;
+    if (experiment_.data.too_long == "exclude" || encoded.turns[0] >= limit) return false;
+    encoded.ids.resize(static_cast<size_t>(limit));
+    while (encoded.turns.back() >= limit) encoded.turns.pop_back();
+    ++counts_.truncated;
+    return true;
   }
 
   const Experiment& experiment_;
   const RecordPlan& plan_;
-  const Tokenizer& tokenizer_;
+  RecordEncoder encoder_;
   TokenWriter ids_;
-  DurableFile index_;
+  DurableFile index_, turns_;
+  int64_t num_turns_ = 0;
   std::set<int64_t> held_out_;
   Counts counts_;
 };
@@ -142,7 +164,7 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Log& log)
   fs::path texts;
   const auto text = [&] {
     if (!config.files.empty()) return whole_files(tokenizer_files(experiment, {}));
-    texts = write_texts(plan, experiment.data.prompt_template, draft.path());
+    texts = write_texts(experiment, plan, draft.path());
     return whole_files({texts});
   };
   const auto tokenizer = prepare_tokenizer(experiment, plan.tokenizer, draft.path(), text, log);
@@ -159,15 +181,20 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Log& log)
 
 void check_and_log_counts(const Experiment& experiment, const Json& prepared, const Log& log) {
   const auto count = [&](const char* name) { return with_thousands(prepared[name].get<int64_t>()); };
-  const bool excluded = prepared["too_long"] != 0 || prepared["held_out"] != 0;
-  const std::string counts = counted(prepared["train"].get<int64_t>(), "record") + " to train on, " +
-                             count("validation") + " for validation" +
-                             (excluded ? "; excluded: " + count("too_long") + " longer than train.sequence_length " +
-                                             std::to_string(experiment.train.sequence_length) +
-                                             " (longest: " + counted(prepared["longest"].get<int64_t>(), "token") +
-                                             "), " + count("held_out") + " of held-out problems"
-                                       : "");
+  const auto number = [&](const char* name) { return prepared[name].get<int64_t>(); };
+  const std::string length = std::to_string(experiment.train.sequence_length);
+  const std::string longest = "longest: " + counted(number("longest"), "token");
+  std::string counts = counted(number("train"), "record") + " to train on, " + count("validation") + " for validation";
+  if (number("truncated") > 0) counts += "; " + count("truncated") + " truncated to " + length + " (" + longest + ")";
+  if (number("too_long") > 0 || number("held_out") > 0)
+    counts += "; excluded: " + count("too_long") + " longer than train.sequence_length " + length + " (" + longest +
+              "), " + count("held_out") + " of held-out problems";
   log(counts);
+  const int64_t all = number("train") + number("validation") + number("too_long");
+  if (number("too_long") * 10 > all)
+    log("warning: " + printed("%.0f%%", 100 * double(number("too_long")) / double(all)) +
+        " of the records are excluded because they are longer than train.sequence_length; raise it" +
+        (experiment.data.too_long == "exclude" ? ", or set data.too_long = \"truncate\"" : ""));
   if (prepared["train"] == 0) throw Error(ExitStatus::data, "no records remain to train on: " + counts);
   if (prepared["validation"] == 0 && experiment.validation.given)
     throw Error(ExitStatus::data,

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "support/packed.hpp"
 
 namespace wmtp {
 namespace {
@@ -17,7 +18,7 @@ class SuiteTest : public testing::Test {
   }
   ~SuiteTest() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path put(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
+    std::ofstream(folder_ / name, std::ios::binary) << text;
     return folder_ / name;
   }
   static std::string refused(const std::function<void()>& act) {
@@ -60,6 +61,38 @@ TEST_F(SuiteTest, AProblemIsAPromptAndTests) {
   EXPECT_EQ(suite[1].prompt, "\"\"\"\nAdd one.\nassert f(1) == 2\nassert f(y) == 2\n\"\"\"\n");
   EXPECT_EQ(suite[1].before, "");
   EXPECT_EQ(suite[1].tests, "y = 1\nassert f(1) == 2\nassert f(y) == 2\n");
+}
+
+TEST_F(SuiteTest, SanitizedProblemsOfMbppNameTheTaskPromptAndListImports) {
+  const auto suite =
+      read_suite(put("suite.jsonl", R"({"source_file": "a", "task_id": 2, "prompt": "Add one.", "code": "",)"
+                                    R"( "test_imports": ["import math"], "test_list": ["assert f(1) == 2"]})"
+                                    "\n"
+                                    R"({"task_id": 3, "prompt": "b", "test_imports": [], "test_list": ["c"]})"
+                                    "\n"));
+  ASSERT_EQ(suite.problems.size(), 2u);
+  EXPECT_EQ(suite.problems[0].prompt, "\"\"\"\nAdd one.\nassert f(1) == 2\n\"\"\"\n");
+  EXPECT_EQ(suite.problems[0].tests, "import math\nassert f(1) == 2\n");
+  EXPECT_EQ(suite.problems[1].tests, "c\n");
+}
+
+TEST_F(SuiteTest, SuitesAndSamplesMayBePacked) {
+  const auto suite = read_suite(put("suite.jsonl.gz", gzip(human_eval)));
+  ASSERT_EQ(suite.problems.size(), 1u);
+  const std::string sample = R"({"task_id": "HumanEval/0", "completion": "x"})";
+  EXPECT_EQ(read_samples(put("a.jsonl.zst", zstd(sample)), suite.problems).size(), 1u);
+}
+
+TEST_F(SuiteTest, SolutionsAreWholePrograms) {
+  const auto problems = read_suite(put("suite.jsonl", mbpp)).problems;
+  const auto samples =
+      read_samples(put("samples.jsonl",
+                       "{\"task_id\": \"Mbpp/11\", \"solution\": \"a\"}\n{\"task_id\": 11, \"completion\": \"b\"}\n"),
+                   problems);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_TRUE(samples[0].is_whole);
+  EXPECT_EQ(samples[0].completion, "a");
+  EXPECT_FALSE(samples[1].is_whole);
 }
 
 TEST_F(SuiteTest, AllMistakesAreReported) {

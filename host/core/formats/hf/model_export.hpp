@@ -41,7 +41,8 @@ struct ExportedModel {
 /// target; Error(storage).
 ExportedModel export_model(const ModelExport& request);
 
-/// Copies Hugging Face files that do not affect the computation: chat_template.jinja, generation_config.json.
+/// Copies Hugging Face files that do not affect the computation, unless they are there: chat_template.jinja,
+/// generation_config.json.
 void copy_chat_files(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace wmtp

@@ -14,7 +14,7 @@ const std::string data = "[data]\nkind = \"records\"\nfiles = [\"a.jsonl\"]\n";
 TEST_F(RecordsConfig, HaveDefaultsAndTheTokenizersVocabulary) {
   const Experiment e = load(head + data);
   EXPECT_EQ(e.data.select, "all");
-  EXPECT_EQ(e.data.prompt_template, "alpaca");
+  EXPECT_EQ(e.data.prompt_template, "") << "by the format";
   EXPECT_EQ(e.data.max_pairs_per_problem, 50);
   EXPECT_EQ(e.data.length_bins, (std::vector<double>{100, 150, 200, 300, 500, 1000, 2000}));
   EXPECT_EQ(e.model.vocab_size, 258);
@@ -58,6 +58,18 @@ TEST_F(RecordsConfig, RefusePackingWhereASequenceMustBeOneRecord) {
   EXPECT_NE(refused(packed + "[data.difficulty]\nbins = [\"1-5\"]\n").find("found packing and [data.difficulty]"),
             std::string::npos);
   EXPECT_NE(refused(head + "[data]\nkind = \"random\"\npacking = true\n").find("packing does not apply"), std::string::npos);
+}
+
+TEST_F(RecordsConfig, NeedTheTokenizerOfAModelForItsChatTemplate) {
+  EXPECT_NE(refused(head + data + "template = \"chat\"\n").find("set template = \"chatml\""), std::string::npos);
+  EXPECT_EQ(load(head + data + "template = \"chatml\"\n").data.prompt_template, "chatml");
+  const std::string with_vocabulary =
+      std::string(head).replace(head.find("heads = 4\n"), 10, "heads = 4\nvocab_size = 300\n");
+  const auto with = [&](const std::string& file) {
+    return with_vocabulary + data + "template = \"chat\"\n[data.tokenizer]\nkind = \"file\"\nfile = \"" + file + "\"\n";
+  };
+  EXPECT_EQ(load(with("tokenizer.json")).data.prompt_template, "chat");
+  EXPECT_NE(refused(with("tokenizer.model")).find("wanted a tokenizer.json"), std::string::npos);
 }
 
 TEST_F(RecordsConfig, RefuseMalformedAndOverlappingBinsAtTheirColumn) {

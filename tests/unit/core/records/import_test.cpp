@@ -169,9 +169,9 @@ TEST_F(Import, ReportsWhereALineIsNotJson) {
 }
 
 TEST_F(Import, NamesTheFormatOfAFileThatIsNotJsonl) {
-  EXPECT_TRUE(has(refused("humaneval", "\x1f\x8b\x08"), "found a gzip file"));
+  EXPECT_TRUE(has(refused("humaneval", "\x1f\x8b\x08"), "found a truncated gzip file"));
   EXPECT_TRUE(has(refused("codecontests", "PAR1\x15"), "found a Parquet file"));
-  EXPECT_TRUE(has(refused("mbpp", "[\n{}\n]"), "wanted one object per line; convert it first (jq"));
+  EXPECT_TRUE(has(refused("mbpp", "[\n{}\n]"), "wanted one object per line; convert it first: wmtp-host data convert"));
   EXPECT_TRUE(has(refused("gsm8k", " \n"), "contains no record: found 0 problems"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", at("none.jsonl")); }), "does not exist"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", folder_); }), "is a folder"));

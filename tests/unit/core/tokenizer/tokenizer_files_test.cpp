@@ -40,13 +40,33 @@ TEST_F(TokenizerFiles, AreCopiedTogetherAndHashedTogether) {
   write("from/tokenizer_config.json", "{}");
   const std::string both = tokenizer_hash(model);
   EXPECT_NE(alone, both) << "a BOS changes what is trained on";
+  write("from/chat_template.jinja", "{{ messages }}");
+  const std::string all = tokenizer_hash(model);
+  EXPECT_NE(both, all) << "a chat template too";
   std::filesystem::create_directory(folder_ / "to");
   copy_tokenizer_files(model, folder_ / "to");
   EXPECT_EQ(read(folder_ / "to/tokenizer.model"), "pieces");
   EXPECT_EQ(read(folder_ / "to/tokenizer_config.json"), "{}");
-  EXPECT_EQ(tokenizer_hash(tokenizer_file_in(folder_ / "to")), both);
+  EXPECT_EQ(tokenizer_hash(tokenizer_file_in(folder_ / "to")), all);
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { copy_tokenizer_files(at("none.json"), folder_ / "to"); }),
                   "none.json does not exist"));
+}
+
+TEST_F(TokenizerFiles, ContainAChatTemplateBesideOrInTheirConfig) {
+  const auto file = write("tokenizer.json", "{}");
+  EXPECT_EQ(read_chat_template(file), std::nullopt);
+  write("tokenizer_config.json",
+        R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": null, "add_bos_token": true,
+            "chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
+  const auto found = read_chat_template(file);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->text, "b");
+  EXPECT_EQ(found->tokens, (std::map<std::string, std::string>{{"bos_token", "<s>"}, {"eos_token", "</s>"}}));
+  write("chat_template.jinja", "c");
+  EXPECT_EQ(read_chat_template(file)->text, "c") << "as in transformers";
+  std::filesystem::remove(folder_ / "chat_template.jinja");
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "a"}]})");
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { read_chat_template(file); }), "a list with one named \"default\""));
 }
 
 }  // namespace

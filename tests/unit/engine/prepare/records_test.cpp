@@ -176,12 +176,102 @@ TEST_F(RecordData, LongerThanASequenceAreExcludedAndLogged) {
   e.train.batch_size = 1;
   std::vector<std::string> said;
   EXPECT_EQ(training_batches(e, open(e, &said), {}, 1)->count(), 3);
-  EXPECT_EQ(said.back(),
+  EXPECT_EQ(said[said.size() - 2],
             "3 records to train on, 0 for validation; excluded: 1 longer than train.sequence_length 64 "
             "(longest: 65 tokens), 0 of held-out problems");
   said.clear();
   open(e, &said);
-  EXPECT_EQ(said.size(), 1u) << "logged again, but built once";
+  EXPECT_EQ(said.size(), 2u) << "logged and warned again, but built once";
+}
+
+TEST_F(RecordData, LongerThanASequenceAreTruncatedOnRequest) {
+  write("a.jsonl", line("abc", 1, true) + line(std::string(100, 'x'), 1, true) + R"({"instruction": ")" +
+                       std::string(64, 'q') + R"(", "output": "never reached"})" + "\n");
+  Experiment e = experiment();
+  e.data.too_long = "truncate";
+  e.data.order = "sequential";
+  e.train.batch_size = 2;
+  std::vector<std::string> said;
+  const Prepared prepared = open(e, &said);
+  const auto micro = training_batches(e, prepared, {}, 1)->training(0, 0, 1);
+  ASSERT_EQ(micro.batch.tokens.size(1), 64);
+  EXPECT_EQ(ids_of(micro.batch.tokens[1].narrow(0, 60, 4)), (Ids{'x', 'x', 'x', 'x'})) << "without end of text";
+  EXPECT_EQ(micro.answers, 4 + 62);
+  EXPECT_EQ(said[said.size() - 2],
+            "2 records to train on, 0 for validation; 1 truncated to 64 (longest: 103 tokens); excluded: 1 longer than "
+            "train.sequence_length 64 (longest: 103 tokens), 0 of held-out problems");
+  EXPECT_EQ(said.back(),
+            "warning: 33% of the records are excluded because they are longer than "
+            "train.sequence_length; raise it");
+}
+
+TEST_F(RecordData, WarnIfMoreThanATenthIsExcluded) {
+  const auto excluded = [&](int too_long) {
+    std::string text;
+    for (int i = 0; i < 20; ++i) text += line(std::string(i < too_long ? 100 : 1, 'x'), i, true);
+    write("a.jsonl", text);
+    std::vector<std::string> said;
+    open(experiment(), &said);
+    return said.back();
+  };
+  EXPECT_FALSE(has(excluded(2), "warning"));
+  EXPECT_EQ(excluded(3),
+            "warning: 15% of the records are excluded because they are longer than "
+            "train.sequence_length; raise it, or set data.too_long = \"truncate\"");
+}
+
+TEST_F(RecordData, OfSeveralTurnsHaveTheirKindAtEachToken) {
+  write("a.jsonl", R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"},)"
+                   R"( {"role": "user", "content": "r"}, {"role": "assistant", "content": "bc"}]})"
+                   "\n"
+                   R"({"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "q"}]})"
+                   "\n");
+  Experiment e = experiment();
+  e.data.prompt_template = "chatml";
+  e.data.order = "sequential";
+  e.train.batch_size = 2;
+  e.train.sequence_length = 256;
+  const Prepared prepared = open(e);
+  BatchRequest request;
+  request.heads = 3;
+  const auto micro = training_batches(e, prepared, request, 1)->training(0, 0, 1);
+  const auto answers = [&](int64_t row) {
+    std::string text;
+    for (int64_t i = 0; i < micro.batch.tokens.size(1); ++i)
+      if (micro.batch.kind[row][i].item<int64_t>() == answer_kind) {
+        const auto id = micro.batch.tokens[row][i].item<int64_t>();
+        text += id == byte_vocab_size - 1 ? '!' : static_cast<char>(id);
+      }
+    return text;
+  };
+  EXPECT_EQ(answers(0), "a<|im_end|>bc<|im_end|>!") << "! is the end of text";
+  EXPECT_EQ(answers(1), "a<|im_end|>") << "nothing after the user's last message";
+  for (int64_t k = 1; k <= 3; ++k)
+    EXPECT_EQ(micro.counts[static_cast<size_t>(k - 1)], valid_sources(micro.targets, k).sum().item<int64_t>()) << k;
+  EXPECT_EQ(micro.answers, micro.batch.kind.eq(answer_kind).sum().item<int64_t>());
+}
+
+TEST_F(RecordData, OfPreferencesArePairs) {
+  std::string text;
+  for (int i = 0; i < 4; ++i)
+    text += R"({"prompt": "q", "chosen": "right)" + std::to_string(i) + R"(", "rejected": "wrong"})" + "\n";
+  write("a.jsonl", text);
+  Experiment e = experiment();
+  e.data.prompt_template.clear();
+  const Prepared prepared = open(e);
+  const auto source = training_batches(e, prepared, pairs_wanted(), 1);
+  EXPECT_EQ(source->count(), 8);
+  const auto micro = source->training(0, 0, 1);
+  EXPECT_EQ(ids_of(micro.batch.correct), (Ids{1, 0, 1, 0}));
+  EXPECT_EQ(ids_of(micro.batch.tokens[0].narrow(0, 0, 2)), (Ids{'q', 'r'})) << "the prompt as it is";
+}
+
+TEST_F(RecordData, OfMessagesNeedATemplateForThem) {
+  write("a.jsonl", R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})");
+  Experiment e = experiment();
+  EXPECT_TRUE(has(refused(e), "need data.template = \"chat\""));
+  e.data.prompt_template.clear();
+  EXPECT_TRUE(has(refused(e), "data.template = \"chatml\""));
 }
 
 TEST_F(RecordData, ComeInPairsOfOneProblem) {

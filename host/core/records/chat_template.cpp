@@ -1,0 +1,144 @@
+#include "core/records/chat_template.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "base/embedded.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "core/documents/json_lines.hpp"
+#include "core/tokenizer/tokenizer_files.hpp"
+#include "process/child_process.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int reply_limit_ms = 60'000;
+constexpr size_t longest_reply = 4 * max_line_bytes;
+constexpr const char* what_to_install =
+    "chat templates are rendered by jinja2: install it (pip install 'jinja2>=3.1.6') for the python3 in PATH, or put "
+    "another Python first in PATH; data.template = \"chatml\" needs neither";
+
+}  // namespace
+
+/// Sends one line, then waits for one: the program reads a whole line before it answers, so that neither waits forever.
+/// Both use one socket, because a write to a pipe whose reader has ended would end this process.
+class ChatTemplate::Process {
+ public:
+  explicit Process(const fs::path& python) : child_(start(python)) {}
+
+  /// nullopt if the program has ended, is silent, or does not stop writing.
+  std::optional<Json> ask(const nlohmann::ordered_json& question) {
+    std::string reply;
+    if (!sent(question.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n") || !received(reply))
+      return std::nullopt;
+    const Json answer = Json::parse(reply, nullptr, false);
+    return answer.is_object() ? std::optional(answer) : std::nullopt;
+  }
+
+ private:
+  ChildProcess start(const fs::path& python) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      throw storage_error("open", "a socket to the program that renders chats", errno);
+    socket_ = Descriptor(ends[0]);
+    const Descriptor other(ends[1]);
+    ChildRequest request;
+    request.program = python;
+    request.arguments = {"-B", "-c", embedded_programs().at("chats.py")};
+    request.descriptors = {other.get(), other.get(), STDERR_FILENO};
+    return ChildProcess(request);
+  }
+
+  bool sent(std::string_view text) const {
+    while (!text.empty()) {
+      const ssize_t count =
+          retry_interrupted([&] { return send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL); });
+      if (count < 0) return false;
+      text.remove_prefix(size_t(count));
+    }
+    return true;
+  }
+
+  bool received(std::string& reply) const {
+    std::string piece(1 << 16, '\0');
+    while (!reply.ends_with('\n')) {
+      pollfd readable{socket_.get(), POLLIN, 0};
+      if (retry_interrupted([&] { return poll(&readable, 1, reply_limit_ms); }) <= 0) return false;
+      const ssize_t count = retry_interrupted([&] { return recv(readable.fd, piece.data(), piece.size(), 0); });
+      if (count <= 0 || reply.size() + size_t(count) > longest_reply) return false;
+      reply.append(piece, 0, size_t(count));
+    }
+    return true;
+  }
+
+  Descriptor socket_;  // before the child, whose start sets it
+  ChildProcess child_;
+};
+
+ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
+  const auto found = read_chat_template(tokenizer);
+  if (!found)
+    throw Error(ExitStatus::data, tokenizer.parent_path().string() +
+                                      " contains no chat template, which records of messages need: wanted " +
+                                      chat_template_name + ", or chat_template in " + tokenizer_config_name +
+                                      "; add the one of the model, or set data.template = \"chatml\"");
+  file_ = found->file;
+  const fs::path python = find_program("python3");
+  if (python.empty()) throw Error(ExitStatus::usage, std::string("found no python3 in PATH; ") + what_to_install);
+  process_ = std::make_unique<Process>(python);
+  const auto answer = process_->ask({{"template", found->text}, {"tokens", found->tokens}});
+  if (!answer) throw Error(ExitStatus::usage, python.string() + " cannot render chats; " + what_to_install);
+  if (answer->contains("missing"))
+    throw Error(ExitStatus::usage, answer->at("missing").get<std::string>() + "; " + what_to_install);
+  check_usable(*answer);
+}
+
+ChatTemplate::~ChatTemplate() = default;
+
+void ChatTemplate::check_usable(const Json& answer) const {
+  if (answer.contains("unusable"))
+    throw Error(ExitStatus::data,
+                file_.string() + ": the chat template cannot be used: " + answer.at("unusable").get<std::string>());
+}
+
+std::vector<std::string> ChatTemplate::render(const Record& record) {
+  const auto answer =
+      process_->ask({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
+  if (!answer)
+    throw Error(ExitStatus::data, file_.string() + ": the chat template could not render a chat within a minute and " +
+                                      human_bytes(int64_t{4} << 30) + " of memory");
+  check_usable(*answer);
+  if (answer->contains("refused"))
+    throw LineMistake{{}, "", "the chat template refuses the messages: " + answer->at("refused").get<std::string>()};
+  return answer->at("parts").get<std::vector<std::string>>();
+}
+
+std::vector<std::string> chatml_parts(const Record& record) {
+  std::vector<std::string> parts{""};
+  if (!record.tools.is_null()) throw LineMistake{{}, "tools", "template \"chatml\" has no tools"};
+  for (size_t i = 0; i < record.messages.size(); ++i) {
+    const auto& message = record.messages[i];
+    if (message.size() != 2 || !message.at("content").is_string())
+      throw LineMistake{{},
+                        "message " + std::to_string(i + 1),
+                        "template \"chatml\" writes a role and a content, found more fields or no content"};
+    const std::string role = message.at("role").get<std::string>();
+    parts.back() += (i > 0 ? "\n<|im_start|>" : "<|im_start|>") + role + "\n";
+    const bool is_answer = role == "assistant" && i >= record.prompt_messages;
+    if (is_answer) parts.emplace_back();
+    parts.back() += message.at("content").get<std::string>() + "<|im_end|>";
+    if (is_answer) parts.emplace_back();
+  }
+  return parts;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,129 @@
+"""Renders chats with a chat template, in the environment that transformers (chat_template_utils.py) gives to templates.
+
+stdin: one line {"template", "tokens"}, then a line {"messages", "tools", "first"} for each chat. stdout: one line for
+each, {} first if the template can be used. A chat becomes {"parts"}: its text, divided where prompt and answer
+alternate, beginning with a prompt. Answers are the messages of the assistant from message `first` on. {"refused"}: this
+chat cannot be rendered; {"unusable"}: no chat can be, {"missing"}: without a newer Python package."""
+import datetime
+import json
+import re
+import resource
+import secrets
+import sys
+
+sys.path[:] = [folder for folder in sys.path if folder]  # -c puts the working folder first
+MEMORY_BYTES = 4 << 30
+OLDEST_JINJA = (3, 1, 6)  # earlier ones have known escapes from the sandbox
+BEGIN, END = ("<%s%s>" % (secrets.token_hex(16), end) for end in "be")
+REASONING = ("reasoning_content", "thinking", "reasoning")
+
+
+class Unusable(Exception):
+    """Of the template."""
+
+
+class Missing(Exception):
+    """A package that renders templates."""
+
+
+def environment():
+    from importlib.metadata import version
+    try:
+        import jinja2.ext
+        import jinja2.sandbox
+    except ImportError:
+        raise Missing(f"{sys.executable} has no jinja2") from None
+    if tuple(map(int, re.findall(r"\d+", version("jinja2"))[:3])) < OLDEST_JINJA:
+        raise Missing(f"{sys.executable} has jinja2 {version('jinja2')}")
+
+    class Generation(jinja2.ext.Extension):
+        """Marks what is between {% generation %} and {% endgeneration %}."""
+        tags = {"generation"}
+
+        def parse(self, parser):
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+            return jinja2.nodes.CallBlock(self.call_method("marked"), [], [], body).set_lineno(line)
+
+        def marked(self, caller):
+            return BEGIN + caller() + END
+
+    def raise_exception(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    made = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
+                                                        extensions=[Generation, jinja2.ext.loopcontrols])
+    made.filters["tojson"] = tojson
+    made.globals["raise_exception"] = raise_exception
+    made.globals["strftime_now"] = lambda format: datetime.datetime.now().strftime(format)
+    return made
+
+
+def with_reasoning(message):
+    """Templates read an assistant's reasoning under different names."""
+    reasoning = next((message[key] for key in REASONING if message.get(key) is not None), None)
+    return message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
+
+
+class Template:
+    def __init__(self, text, tokens):
+        self.marks_answers = re.search(r"\{%-?\s*generation\s*-?%\}", text) is not None
+        self.compiled, self.tokens = environment().from_string(text), tokens
+
+    def parts(self, messages, tools, first):
+        messages = [with_reasoning(message) for message in messages]
+
+        def text(messages, prompts=False):
+            return self.compiled.render(messages=messages, tools=tools, documents=None, add_generation_prompt=prompts,
+                                        **self.tokens)
+
+        answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        whole = text(messages)
+        if self.marks_answers:
+            parts = re.split(f"{BEGIN}|{END}", whole)
+            if len(parts) // 2 != len(answers):
+                raise Unusable(f"it marks {len(parts) // 2} answers with {{% generation %}} in a chat with "
+                               f"{len(answers)} messages of the assistant")
+            for i in reversed(range(len(answers))):
+                if answers[i] < first:
+                    parts[2 * i:2 * i + 3] = ["".join(parts[2 * i:2 * i + 3])]
+            return parts
+        parts, done = [], 0
+        for i in answers:
+            if i < first:
+                continue
+            prompt, answered = text(messages[:i], prompts=True), text(messages[:i + 1])
+            if not (whole.startswith(answered) and answered.startswith(prompt) and len(prompt) >= done):
+                raise Unusable(f"it renders the first {i + 1} of {len(messages)} messages of a chat differently alone "
+                               "than at the beginning of the whole chat, which hides where the assistant's answers "
+                               "begin and end; mark them in the template: {% generation %}...{% endgeneration %}")
+            parts += [whole[done:len(prompt)], whole[len(prompt):len(answered)]]
+            done = len(answered)
+        return parts + [whole[done:]]
+
+
+def replies(lines):
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    template = None
+    for line in lines:
+        given = json.loads(line)
+        try:
+            if template is None:
+                template = Template(given["template"], given["tokens"])
+                yield {}
+            else:
+                yield {"parts": template.parts(given["messages"], given["tools"], given["first"])}
+        except Missing as why:
+            yield {"missing": str(why)}
+        except Unusable as why:
+            yield {"unusable": str(why)}
+        except Exception as why:  # whatever an untrusted template raises
+            yield {"refused" if template else "unusable": f"{type(why).__name__}: {why}"[:1000]}
+
+
+for reply in replies(sys.stdin.buffer):
+    sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n")
+    sys.stdout.buffer.flush()

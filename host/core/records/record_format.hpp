@@ -1,0 +1,60 @@
+// The published formats of records: which fields a line has, and how they become records.
+//
+// | data.format   | fields of a line                                                                              |
+// | ---           | ---                                                                                           |
+// | instructions  | instruction, output, input if there is one                                                    |
+// | messages      | messages: a list of {role, content}, as of OpenAI and transformers                            |
+// | conversations | conversations: a list of {from, value}, as of ShareGPT, or of {role, content}                 |
+// | completions   | prompt, completion: strings, or lists of messages                                             |
+// | preferences   | chosen, rejected: strings after a string prompt, or lists of messages with or without prompt  |
+//
+// task_id, is_correct and metadata.difficulty are read in every format (record_file.hpp); other fields are ignored.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace wmtp {
+
+struct Record;
+
+const std::vector<std::string>& record_formats();
+
+/// The format of a file by its first ten objects: the only one whose fields the first object that fits any of them has.
+/// "instructions" if no line is an object, so that reading the lines reports why. Error(data) if no format fits, or
+/// several do, with the fields found.
+std::string recognised_format(const std::filesystem::path& file);
+
+/// Fills the texts of `record` from the fields of its line and calls take() for each answer: one, or the right and the
+/// wrong one of a preference. refuse(field, value or null, wanted) is called for each mistake, and take() then not.
+class RecordFields {
+ public:
+  using Ordered = nlohmann::ordered_json;  ///< templates see the order of keys
+  using Refuse = std::function<void(const std::string& field, const Ordered* found, const std::string& wanted)>;
+
+  RecordFields(const std::string& format, const Ordered& line, const Refuse& refuse)
+      : format_(format), line_(line), refuse_(refuse) {}
+  void read(Record& record, const std::function<void()>& take);
+
+ private:
+  const Ordered* field(const std::string& name) const;
+  void refuse(const std::string& field, const Ordered* found, const std::string& wanted);
+  std::string text(const std::string& name, bool required);
+  Ordered messages(const std::string& name, const Ordered* found);
+  Ordered message(const std::string& place, const Ordered& given);
+  void read_chat(Record& record, const std::string& name);
+  void read_completion(Record& record);
+  void read_preference(Record& record, const std::function<void()>& take);
+  Ordered preferred(const std::string& name);
+  bool has_answer(const Record& record, const std::string& name);
+
+  const std::string& format_;
+  const Ordered& line_;
+  const Refuse& refuse_;
+  bool good_ = true;
+};
+
+}  // namespace wmtp

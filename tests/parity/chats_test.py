@@ -1,0 +1,252 @@
+"""Chats become the ids of apply_chat_template of transformers, and the loss is on the tokens of the assistant: those of
+return_assistant_tokens_mask for a template with {% generation %}, else those between the ids of the beginnings of the
+chat. Two published kinds of templates, ChatML (Qwen) and Llama 3, on chats of several turns with difficult texts."""
+import json
+import os
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from places import assert_nothing_half_written
+from texts import code, mixed_text
+
+transformers = pytest.importorskip("transformers", reason="no transformers in .venv: `make setup` installs it")
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
+from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split  # noqa: E402
+
+WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+SPECIAL = ["<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+
+CHATML = """{%- if tools %}
+    {{- '<|im_start|>system\\n# Tools\\n' }}
+    {%- for tool in tools %}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- '<|im_end|>\\n' }}
+{%- elif messages[0].role != 'system' %}
+    {{- '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+LLAMA3 = """{{- bos_token }}
+{%- for message in messages %}
+    {%- if message.role not in ['system', 'user', 'assistant'] %}
+        {{- raise_exception('no role ' + message.role) }}
+    {%- endif %}
+    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}
+"""
+MARKED = """{%- for message in messages %}
+    {%- if message.role == 'assistant' %}
+        {{- '<|im_start|>assistant\\n' }}
+        {%- generation %}
+        {{- message.content + '<|im_end|>' }}
+        {%- endgeneration %}
+        {{- '\\n' }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+"""
+ENTRY = np.dtype([("offset", "<i8"), ("problem", "<i8"), ("turns", "<i8"), ("length", "<i4"), ("prompt", "<i4"),
+                  ("difficulty", "<i4"), ("correct", "i1"), ("held_out", "i1"), ("unused", "V2")])
+PYTHON = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # which has jinja2
+ROLES = {"human": "user", "gpt": "assistant", "system": "system"}
+
+
+@pytest.fixture(scope="module")
+def tokenizer_json():
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = Sequence([Split(Regex(WORDS), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)])
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=2000, special_tokens=SPECIAL, show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    made.train_from_iterator([code()[:60_000] + mixed_text(20_000)], trainer)
+    return made.to_str()
+
+
+def write_tokenizer(folder, tokenizer_json, template, beside=False):
+    """`beside`: in chat_template.jinja, as by newer versions of transformers."""
+    is_llama = "bos_token" in template
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|eot_id|>" if is_llama else "<|im_end|>",
+              "bos_token": {"__type": "AddedToken", "content": "<|begin_of_text|>"} if is_llama else None}
+    (folder / "tokenizer.json").write_text(tokenizer_json)
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | ({} if beside else {"chat_template": template})))
+    if beside:
+        (folder / "chat_template.jinja").write_text(template)
+    return transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def chats(count, seed=3):
+    """With all kinds of spaces at the ends of texts, which templates trim and tokens may span."""
+    draw = random.Random(seed)
+    text = mixed_text(60_000, seed)
+
+    def content():
+        begin = draw.randrange(len(text) - 200)
+        return text[begin:begin + draw.randint(1, 200)]
+    made = []
+    for _ in range(count):
+        turns = draw.randint(1, 4)
+        system = [("system", content())] if draw.random() < 0.3 else []
+        made.append(system + [(role, content()) for _ in range(turns) for role in ("human", "gpt")])
+    return made
+
+
+def messages_of(chat):
+    return [{"role": ROLES[speaker], "content": text} for speaker, text in chat]
+
+
+def write_lines(place, lines, name="chats.jsonl"):
+    (place.folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def prepared(place, **data):
+    """[(ids, whether each is an answer's)] of the records, in file order."""
+    tables = {"data": {"kind": "records", "files": ["chats.jsonl"], "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
+              "model__vocab_size": 4096, "parallel__processes": 1, "train__sequence_length": 4096}
+    if data.get("tokenizer") == {"kind": "byte"}:
+        tables["model__vocab_size"] = 258
+    for old in place.folder.glob("runs/cache/*/records.ids"):
+        old.unlink()
+    place.host("data", "prepare", place.write(**tables), env=PYTHON)
+    file, = place.folder.glob("runs/cache/*/records.ids")
+    ids, turns = np.fromfile(file, "<u2"), np.fromfile(file.with_name("records.turns"), "<i4")
+    found = []
+    for entry in np.fromfile(file.with_name("records.index"), ENTRY):
+        length, bounds = entry["length"], [entry["prompt"]]
+        if entry["turns"] >= 0:
+            for turn in turns[entry["turns"]:]:
+                bounds.append(turn)
+                if turn == length:
+                    break
+        answers = np.zeros(length, bool)
+        for begin, end in zip(bounds[::2], bounds[1::2] + [length]):
+            answers[begin:end] = True
+        found.append((ids[entry["offset"]:entry["offset"] + length].tolist(), answers.astype(int).tolist()))
+    return found
+
+
+def common(one, other):
+    return next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+
+
+def wanted(tokenizer, messages, **more):
+    """By the ids of the beginnings of the chat."""
+    ids = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False, **more)
+    mask = [0] * len(ids)
+    for i, message in enumerate(messages):
+        if message["role"] == "assistant":
+            before = tokenizer.apply_chat_template(messages[:i], add_generation_prompt=True, return_dict=False, **more)
+            after = tokenizer.apply_chat_template(messages[:i + 1], return_dict=False, **more)
+            begin, end = common(before, ids), common(after, ids)
+            mask[begin:end] = [1] * (end - begin)
+    return ids, mask
+
+
+@pytest.mark.parametrize("template,beside", [(CHATML, False), (LLAMA3, True)], ids=["chatml", "llama3"])
+def test_ids_and_answers_are_those_of_transformers(place, tokenizer_json, template, beside):
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, template, beside)
+    lists = [messages_of(chat) for chat in chats(150)]
+    write_lines(place, [{"messages": messages} for messages in lists])
+    found = prepared(place)
+    assert len(found) == len(lists)
+    for messages, record in zip(lists, found):
+        assert record == wanted(tokenizer, messages), messages
+
+
+def test_answers_marked_in_the_template_are_those_of_transformers(place, tokenizer_json):
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, MARKED)
+    lists = [[{**one, "content": one["content"].strip() or "x"} for one in messages_of(chat)] for chat in chats(100, seed=4)]
+    write_lines(place, [{"messages": messages} for messages in lists])
+    for messages, (ids, answers) in zip(lists, prepared(place)):
+        encoded = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        assert ids == encoded["input_ids"], messages
+        assert answers == encoded["assistant_masks"], messages
+
+
+def test_every_format_of_a_chat_is_recognised(place, tokenizer_json):
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, CHATML)
+    chat = chats(1)[0][:1] + [("human", "Hi"), ("gpt", "Hello."), ("human", "Bye"), ("gpt", "See you.")]
+    chat = chat if chat[0][0] == "system" else chat[1:]
+    messages = messages_of(chat)
+    ids, answers = wanted(tokenizer, messages)
+    last = wanted(tokenizer, messages)[1]
+    first_end = answers.index(0, answers.index(1))
+    last[:first_end] = [0] * first_end
+    write_lines(place, [{"conversations": [{"from": speaker, "value": text} for speaker, text in chat], "id": 1}])
+    assert prepared(place) == [(ids, answers)]
+    write_lines(place, [{"prompt": messages[:-1], "completion": messages[-1:]}])
+    assert prepared(place) == [(ids, last)]
+    wrong = messages[:-1] + [{"role": "assistant", "content": "No."}]
+    pair = [(ids, last), wanted(tokenizer, wrong)]
+    for line in ({"chosen": messages, "rejected": wrong}, {"prompt": messages[:-1], "chosen": messages[-1:], "rejected": wrong[-1:]}):
+        write_lines(place, [line])
+        found = prepared(place)
+        assert [record[0] for record in found] == [record[0] for record in pair]
+        assert found[0][1] == last
+        assert sum(found[1][1]) < sum(pair[1][1])
+    write_lines(place, [{"instruction": "Hi", "output": "Hello."}])
+    assert prepared(place, template="chat") == [wanted(tokenizer, messages_of([("human", "Hi"), ("gpt", "Hello.")]))]
+
+
+def test_descriptions_of_tools_keep_the_order_of_their_keys(place, tokenizer_json):
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, CHATML)
+    tools = [{"type": "function", "function": {"name": "add", "description": "<b>", "arguments": {"z": 1, "a": [2.5, None]}}}]
+    messages = messages_of([("human", "Hi"), ("gpt", "Hello.")])
+    write_lines(place, [{"messages": messages, "tools": tools}])
+    assert prepared(place) == [wanted(tokenizer, messages, tools=tools)]
+
+
+def test_chatml_needs_neither_a_template_nor_jinja(place):
+    write_lines(place, [{"messages": messages_of([("human", "Hi"), ("gpt", "Hello."), ("human", "Bye"), ("gpt", "See you.")])}])
+    (ids, answers), = prepared(place, template="chatml", tokenizer={"kind": "byte"})
+    text = ("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
+            "<|im_start|>assistant\nSee you.<|im_end|>")
+    assert bytes(ids[:-1]).decode() == text and ids[-1] == 257
+    assert bytes(np.array(ids[:-1], np.uint8)[np.array(answers[:-1], bool)]).decode() == "Hello.<|im_end|>See you.<|im_end|>"
+    assert answers[-1] == 1
+
+
+def refuse(place, *messages, code=4, env=PYTHON, **data):
+    tables = {"data": {"kind": "records", "files": ["chats.jsonl"], "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
+              "model__vocab_size": 4096, "parallel__processes": 1}
+    place.refuse_command(code, *messages, command=["data", "prepare", place.write(**tables)], env=env)
+    assert_nothing_half_written(place.folder)
+
+
+def test_templates_that_cannot_be_used_are_refused(place, tokenizer_json):
+    chat = messages_of([("human", "Hi"), ("gpt", "Hello."), ("human", "Bye"), ("gpt", "See you.")])
+    write_lines(place, [{"messages": chat}])
+
+    def with_template(template):
+        write_tokenizer(place.folder, tokenizer_json, template)
+    with_template("{{ messages[-1].content }}")
+    refuse(place, "renders the first 2 of 4 messages of a chat differently alone", "{% generation %}")
+    with_template("{% for m in messages %}{{ m.content }}{% generation %}{% endgeneration %}{% endfor %}")
+    refuse(place, "marks 4 answers with {% generation %} in a chat with 2 messages of the assistant")
+    with_template("{{ messages")
+    refuse(place, "tokenizer_config.json: the chat template cannot be used: TemplateSyntaxError")
+    with_template("{{ raise_exception('no') }}")
+    refuse(place, "chats.jsonl:1: the chat template refuses the messages: TemplateError: no")
+    with_template("{{ messages.__class__.__base__.__subclasses__() }}")
+    refuse(place, "chats.jsonl:1: the chat template refuses the messages: SecurityError")
+    with_template("{{ 'x' * 5000000000 }}")
+    refuse(place, "chats.jsonl:1: the chat template refuses the messages: MemoryError")
+    with_template("")
+    refuse(place, "contains no chat template", 'data.template = "chatml"')
+    with_template(CHATML)
+    refuse(place, "found no python3 in PATH", "pip install", code=2, env={"PATH": "/nowhere"})
+    (place.folder / "jinja2").mkdir()
+    (place.folder / "jinja2/__init__.py").write_text("raise ImportError")
+    refuse(place, "has no jinja2", "pip install", code=2, env=PYTHON | {"PYTHONPATH": place.folder})
