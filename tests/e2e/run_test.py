@@ -1,6 +1,8 @@
 """A run from its file to its log: written files and rows, overrides, stages, text."""
 import json
+import os
 import re
+import signal
 import tomllib
 
 import pytest
