@@ -1,5 +1,6 @@
 """A run from its file to its log: written files and rows, overrides, stages, text."""
 import json
+import os
 import re
 import signal
 import tomllib
@@ -97,6 +98,22 @@ def test_another_database_can_be_named(place):
     assert (place.folder / "elsewhere/log.db").exists() and not (place.folder / "runs").exists()
     place.run(**ONE_RANK, train__steps=1, env={"WMTP_DB": "third/log.db"})
     assert (place.folder / "third/log.db").exists() and not (place.folder / "runs").exists()
+
+
+def test_a_program_is_told_the_end_of_a_run(place):
+    told = place.folder / "told.sh"
+    told.write_text('#!/bin/sh\necho "$WMTP_RUN_ID $WMTP_RUN_NAME $WMTP_RUN_STATUS $WMTP_RUN_EXIT_CODE" >> told.txt\n')
+    told.chmod(0o755)
+    place.run("--on-end", "./told.sh", **ONE_RANK, train__steps=2)
+    place.run("--on-end", "./told.sh", **ONE_RANK, train__steps=2, optimizer__lr=1e30, train__clip_norm=0.0,
+              guard={"max_in_a_row": 1}, wanted=None)
+    killed = place.start("--on-end", "./told.sh", train__steps=100_000, data={"kind": "random"})
+    killed.wait_for_step(2)
+    os.kill(killed.ranks()[0], signal.SIGKILL)
+    killed.wait()
+    lines = (place.folder / "told.txt").read_text().splitlines()
+    assert lines[0] == "1 trial finished 0" and lines[1].startswith("2 trial ") and lines[2] == "3 trial failed 6", lines
+    assert "an executable file" in place.host("run", "experiment.toml", "--on-end", "absent", wanted=2).err
 
 
 def test_a_dry_run_writes_nothing(place):

@@ -136,6 +136,21 @@ def test_a_stopped_stage_is_resumed_and_followed_by_the_experiment(place, undist
     assert place.log.losses(rows[2]["id"]) == wanted
 
 
+def test_a_finished_run_is_extended_as_if_it_had_been_longer(place):
+    changes = {**ONE_RANK, "data__order": "shuffled"}
+    place.tokens(windows=80)
+    place.run(**changes, train__steps=8)
+    wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
+    place.run(**changes, train__steps=4)
+    extended = place.host("run", "experiment.toml", "--resume", "--set", "train.steps=8")
+    assert "run 2 of 4 steps is extended to 8" in extended.err
+    assert "experiment.toml: continues run 2 at step 5" in extended.err
+    assert "finished after" in extended.out and "in 2 segments: training loss" in extended.out
+    assert place.log.newest()["parent_run"] == 2
+    assert place.log.losses() == {step: loss for step, loss in wanted_losses.items() if step > 4}
+    assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)
+
+
 def test_nothing_to_resume_is_refused(place):
     place.run(**ONE_RANK, train__steps=2)
     ended = place.host("run", "experiment.toml", "--resume", wanted=4)

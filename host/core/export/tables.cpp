@@ -114,7 +114,7 @@ void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out) {
     cells.at(columns.at(row.text(1))) = kind ? kind : shortest_digits(value);
   };
   log.each_row(
-      "SELECT step, name, value, kind, strftime('%Y-%m-%dT%H:%M:%fZ', max(time_ns) OVER (PARTITION BY step) / 1e9, "
+      "SELECT step, name, value, kind, strftime('%Y-%m-%dT%H:%M:%fZ', min(time_ns) OVER (PARTITION BY step) / 1e9, "
       "'unixepoch') FROM v_curves WHERE run_id = ?1 ORDER BY step, name",
       {run}, take, LogReader::unlimited);
   finish_row();

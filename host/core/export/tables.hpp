@@ -17,7 +17,7 @@ using TextOutput = std::function<void(std::string_view)>;
 /// finite number.
 void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out);
 
-/// One run as a table: step, timestamp (ISO-8601 UTC, of the step's last value), then a column for each metric; a row
+/// One run as a table: step, timestamp (ISO-8601 UTC, of the step's first value), then a column for each metric; a row
 /// for each step with a value, an empty cell where a metric has none. Trackio imports it.
 void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out);
 

@@ -7,8 +7,10 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "core/checkpoints/manifest.hpp"
 #include "core/checkpoints/retention.hpp"
 #include "core/runlog/log_reader.hpp"
+#include "core/training/schedule.hpp"
 #include "io/run_lock.hpp"
 
 namespace wmtp {
@@ -64,7 +66,69 @@ bool stays_held(const std::filesystem::path& run_folder) {
   return false;
 }
 
+/// The newest run with an intact checkpoint; see resume_point.
+std::optional<ResumePoint> newest_checkpoint(const std::vector<LoggedRun>& runs) {
+  const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
+    log_warning("damaged checkpoint set aside: " + was.string() + ": " + reason);
+  };
+  for (const LoggedRun& run : runs) {
+    if (!std::filesystem::exists(run.folder)) continue;
+    if (stays_held(run.folder))
+      throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
+                                        " of this experiment is still running (" + run.folder.string() +
+                                        " is locked); stop it first");
+    remove_leftovers(run.folder);
+    if (const auto good = newest_good(run.folder, report)) return ResumePoint{run.id, good->folder, ""};
+  }
+  return std::nullopt;
+}
+
+/// Numbers of steps, the largest first, of the logged runs of this name with fewer steps.
+std::vector<int64_t> fewer_steps(const LogReader& log, const Experiment& experiment) {
+  std::vector<int64_t> steps;
+  log.each_row(
+      "SELECT DISTINCT CAST(p.value_num AS INTEGER) FROM runs AS r JOIN run_params AS p ON p.run_id = r.id "
+      "WHERE r.name = ?1 AND p.key = 'train.steps' AND p.value_num BETWEEN 1 AND ?2 ORDER BY 1 DESC",
+      {experiment.name, experiment.train.steps - 1}, [&](const Statement& row) { steps.push_back(row.integer(0)); });
+  return steps;
+}
+
+void log_extension(const Experiment& experiment, int64_t steps, const ResumePoint& from) {
+  const int64_t last = experiment.train.steps, at = step_of_name(from.folder.filename().string());
+  log_info("run " + std::to_string(from.run_id) + " of " + counted(steps, "step") + " is extended to " +
+           std::to_string(last));
+  const auto rate = [&](int64_t step, int64_t of) {
+    return printed("%.3g", learning_rate(experiment.schedule, experiment.optimizer.lr, step, of));
+  };
+  if (experiment.schedule.name != "constant")
+    log_warning("the " + experiment.schedule.name + " schedule now ends at step " + std::to_string(last) +
+                ": the learning rate was " + rate(at, steps) + " at step " + std::to_string(at) +
+                ", and the next step uses " + rate(at + 1, last) + "; a run of " + std::to_string(last) +
+                " steps from the start differs");
+}
+
+std::optional<ResumePoint> extended_run(const Experiment& experiment, ExperimentHashes& hashes) {
+  if (!std::filesystem::exists(hashes.database())) return std::nullopt;
+  const LogReader log(hashes.database());
+  for (const int64_t steps : fewer_steps(log, experiment)) {
+    const std::string& hash = hashes.of(hashes.with_steps(experiment, steps));
+    for (const auto& runs : {log.finished_with_hash(hash), log.unfinished_with_hash(hash)})
+      if (auto from = newest_checkpoint(runs)) {
+        log_extension(experiment, steps, *from);
+        from->config_hash = hash;
+        return from;
+      }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+const Experiment& ExperimentHashes::with_steps(const Experiment& experiment, int64_t steps) {
+  other_steps_.push_back(experiment);
+  other_steps_.back().train.steps = steps;
+  return other_steps_.back();
+}
 
 const std::string& ExperimentHashes::of(const Experiment& experiment) {
   const auto known = known_.find(&experiment);
@@ -82,12 +146,16 @@ std::vector<PlannedRun> plan_stages(const Experiment& experiment, ExperimentHash
 
 std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
   PlannedRun own = Planner{hashes, resume}.planned(experiment, {});
+  if (resume && own.from.run_id == 0) own.from = extended_run(experiment, hashes).value_or(ResumePoint());
   std::vector<PlannedRun> runs = plan_stages(experiment, hashes, resume);
   const bool resumes = own.from.run_id > 0 || std::any_of(runs.begin(), runs.end(), std::mem_fn(&PlannedRun::begun));
   if (resume && !resumes)
-    throw Error(ExitStatus::data,
-                "--resume: " + hashes.database().string() + " contains no unfinished run of this experiment (hash " +
-                    own.config_hash.substr(0, 12) + ") with an intact checkpoint; run it without --resume");
+    throw Error(
+        ExitStatus::data,
+        "--resume: " + hashes.database().string() + " contains no unfinished run of this experiment (hash " +
+            own.config_hash.substr(0, 12) +
+            ") with an intact checkpoint, nor a run of its name with fewer steps; run it without --resume, or " +
+            "extend a finished run with --set train.steps=N");
   if (resume && own.from.run_id == 0) log_info(own.file + " has no checkpoint of its own and starts at step 0");
   runs.push_back(std::move(own));
   return runs;
@@ -108,6 +176,9 @@ void log_reused(const std::vector<PlannedRun>& runs) {
 std::string title_of(const PlannedRun& stage) { return stage.tables + ": " + stage.file; }
 
 void log_start(const PlannedRun& run) {
+  if (run.from.run_id > 0)
+    log_info((run.path.empty() ? run.file : title_of(run)) + ": continues run " + std::to_string(run.from.run_id) +
+             " at step " + std::to_string(step_of_name(run.from.folder.filename().string()) + 1));
   if (run.path.empty()) return;
   log_info(title_of(run) + (run.from.run_id > 0 ? " resumes from its last checkpoint first"
                             : run.begun         ? " restarts first, because its unfinished run has no checkpoint"
@@ -131,19 +202,7 @@ ExitStatus run_in_order(const std::vector<PlannedRun>& runs, const StartRun& sta
 
 std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database) {
   if (!std::filesystem::exists(database)) return std::nullopt;
-  const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
-    log_warning("damaged checkpoint set aside: " + was.string() + ": " + reason);
-  };
-  for (const LoggedRun& run : LogReader(database).unfinished_with_hash(config_hash)) {
-    if (!std::filesystem::exists(run.folder)) continue;
-    if (stays_held(run.folder))
-      throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
-                                        " of this experiment is still running (" + run.folder.string() +
-                                        " is locked); stop it first");
-    remove_leftovers(run.folder);
-    if (const auto good = newest_good(run.folder, report)) return ResumePoint{run.id, good->folder};
-  }
-  return std::nullopt;
+  return newest_checkpoint(LogReader(database).unfinished_with_hash(config_hash));
 }
 
 bool has_unfinished_run(const std::string& config_hash, const std::filesystem::path& database) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,8 +24,9 @@ namespace wmtp {
 struct ResumePoint {
   int64_t run_id = 0;            ///< 0: none, the run starts at step 0
   std::filesystem::path folder;  ///< an intact step-NNNNNN/
+  std::string config_hash;       ///< of a run with fewer steps that is extended; "": the hash of the run itself
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResumePoint, run_id, folder)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResumePoint, run_id, folder, config_hash)
 
 /// [rank 0, or the launcher] The newest unfinished run of this configuration with an intact checkpoint, or nullopt.
 /// Renames damaged checkpoints, with a warning for each. A run resumed by a finished run counts as finished.
@@ -43,11 +45,14 @@ class ExperimentHashes {
   const std::filesystem::path& database() const { return database_; }
   /// The hash of an experiment, which must outlive this object. Errors as experiment_hash.
   virtual const std::string& of(const Experiment& experiment);
+  /// The same experiment with another number of steps; lives as long as this object.
+  const Experiment& with_steps(const Experiment& experiment, int64_t steps);
 
  private:
   const Catalog& catalog_;
   std::filesystem::path database_;
   std::map<const Experiment*, std::string> known_;
+  std::list<Experiment> other_steps_;
 };
 
 /// A run of a stage or of the experiment itself.
@@ -69,8 +74,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedRun, path, tables, file, config_hash, 
 /// unfinished run. Errors as experiment_hash and resume_point.
 std::vector<PlannedRun> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
 
-/// The stages, then the experiment itself. Error(data) if `resume` finds neither a checkpoint of the experiment nor an
-/// unfinished run of a stage; logs a message if only a stage has one.
+/// The stages, then the experiment itself. With `resume` it continues from its unfinished run, or else from the newest
+/// run of its name with fewer [train] steps and no other difference, which is extended. Error(data) if `resume` finds
+/// neither a checkpoint of the experiment nor an unfinished run of a stage; logs a message if only a stage has one.
 std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
 
 /// The experiment at the end of a PlannedRun's path.

@@ -243,10 +243,13 @@ void Recorder::resources(int64_t step) {
   if (!log_) return;
   std::vector<MemoryRecord> records;
   std::map<std::string, double> seconds;
+  std::vector<RankTime> times;
   for (int rank = 0; rank < session_.size(); ++rank) {
     const json report = json::parse(reports[size_t(rank)]);
-    for (const auto& [phase, used] : report["seconds"].items())
+    for (const auto& [phase, used] : report["seconds"].items()) {
       seconds["time/" + phase] += used.get<double>() / session_.size();
+      times.push_back({rank, step, phase, used.get<double>()});
+    }
     for (const auto& [phase, bytes] : report["memory"].items()) {
       if (bytes.contains("allocated") && phase != peak_phase) {
         const int64_t held = bytes["allocated"].get<int64_t>() + bytes.value("reserved", int64_t(0));
@@ -258,6 +261,7 @@ void Recorder::resources(int64_t step) {
   }
   log_->memory(records);
   log_->metrics(step, seconds);
+  if (session_.size() > 1) log_->rank_times(std::move(times));
 }
 
 void Recorder::end(ExitStatus status) {

@@ -37,7 +37,7 @@ class Recorder {
   void samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer);
   /// Memory and time of every rank since the run began. Memory: each phase's moment with the most live bytes, unless
   /// already logged; the peak of each category separately; resident memory; current live bytes. Time: time/PHASE, mean
-  /// over ranks. [all ranks, collective]
+  /// over ranks, and the seconds of each rank. [all ranks, collective]
   void resources(int64_t step);
   /// Completes the run's row and prints the summary.
   void end(ExitStatus status);

@@ -48,14 +48,16 @@ class TrainingRun {
   }
   TrainingRun(const TrainingRun&) = delete;
 
-  void load(const std::filesystem::path& folder) {
+  void load(const ResumePoint& from) {
+    const std::filesystem::path& folder = from.folder;
+    const std::string& wanted = from.config_hash.empty() ? identity_.config_hash : from.config_hash;
     const WorkProgress progress("reading the checkpoint");
     complete_on_every_host(session_.channels(), session_.keepers(), folder);
     TrainerState& state = trainer().state();
     const auto [manifest, saved] = load_training_state(folder, trainer().optimizer(), state.pipeline);
-    if (manifest.config_hash != identity_.config_hash)
+    if (manifest.config_hash != wanted)
       throw Error(ExitStatus::data, folder.string() + ": it belongs to another experiment: found hash " +
-                                        manifest.config_hash + ", wanted " + identity_.config_hash);
+                                        manifest.config_hash + ", wanted " + wanted);
     state.restore(manifest, saved, sequences_per_step(experiment_.train, manifest.world_size), folder.string());
     if (state.drawn != state.step * sequences_per_step(experiment_.train, session_.data_ranks()))
       assembly_.go_on_with_other_ranks(manifest.world_size);
@@ -76,6 +78,7 @@ class TrainingRun {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
     recorder_.validation(step, metrics, passed.count());
     recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
+    if (step > 0 && step != trainer().num_steps()) recorder_.resources(step);  // also written at the end
   }
 
   /// Failing to write a checkpoint does not end the run, unless it is the last one.
@@ -215,7 +218,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
     std::optional<Phase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.info(text); });
     TrainingRun run(session, experiment, identity, assembly, recorder);
-    if (from.run_id > 0) run.load(from.folder);
+    if (from.run_id > 0) run.load(from);
     if (session.device().is_cpu()) warn_of_widened_products(assembly.model(), recorder);
     phase.reset();
     status = train(run, assembly);

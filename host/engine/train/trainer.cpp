@@ -143,6 +143,9 @@ StepReport Trainer::step() {
   report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_of(peak_rate_, operations, seconds) : share;
   if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
+  for (int rank = 0; channels_.size() > 1 && rank < channels_.size(); ++rank)
+    report.metrics["perf/waited_rank_" + std::to_string(rank)] = totals.of_rank("waited", rank);
+  if (experiment_.train.clip_norm > 0) report.metrics["train/clip_ratio"] = norm / experiment_.train.clip_norm;
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
   return report;

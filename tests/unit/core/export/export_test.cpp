@@ -83,9 +83,9 @@ TEST_F(ExportTest, WideCsvHasARowForEachStepAndAColumnForEachMetric) {
   write_wide_csv(LogReader(log_), 1, [&](std::string_view more) { text += more; });
   EXPECT_EQ(text,
             "step,timestamp,train/grad_norm,train/loss\r\n"
-            "1,1970-01-01T00:00:01.501Z,nan,0.1\r\n"
-            "2,1970-01-01T00:00:03.001Z,inf,1e-300\r\n"
-            "3,1970-01-01T00:00:04.501Z,2,-inf\r\n"
+            "1,1970-01-01T00:00:01.500Z,nan,0.1\r\n"
+            "2,1970-01-01T00:00:03.000Z,inf,1e-300\r\n"
+            "3,1970-01-01T00:00:04.500Z,2,-inf\r\n"
             "4,1970-01-01T00:00:09.000Z,,0.5\r\n");
 }
 

@@ -98,6 +98,46 @@ TEST_F(StagesTest, ResumeIsRefusedWhereNothingWasBegun) {
   EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { planned(*top_, true); }), "with an intact checkpoint"));
 }
 
+/// The hash of an experiment is its file's name and its number of steps.
+class HashesBySteps : public ExperimentHashes {
+ public:
+  using ExperimentHashes::ExperimentHashes;
+  const std::string& of(const Experiment& experiment) override {
+    return names_[&experiment] = experiment.file.stem().string() + std::to_string(experiment.train.steps);
+  }
+
+ private:
+  std::map<const Experiment*, std::string> names_;
+};
+
+TEST_F(StagesTest, ExtendTheRunWithTheMostOfFewerSteps) {
+  const auto finished = [&](int64_t steps, const std::string& hash) {
+    RunStart one = start("long");
+    one.config_hash = hash;
+    one.params = {{"train.steps", steps}};
+    RunLog log(file_, one);
+    test::save_checkpoint(log.run_folder(), steps);
+    log.end(ExitStatus::done);
+    return log.run_id();
+  };
+  finished(3, "base3");
+  const int64_t id = finished(5, "base5");
+  finished(7, "another experiment");
+  finished(20, "base20");
+  Experiment experiment;
+  experiment.file = "/experiments/base.toml";
+  experiment.name = "long";
+  experiment.train.steps = 10;
+  HashesBySteps hashes(catalog_, file_);
+  const ResumePoint from = plan_run(experiment, hashes, /*resume=*/true).at(0).from;
+  EXPECT_EQ(from.run_id, id);
+  EXPECT_EQ(from.folder.filename(), checkpoint_name(5));
+  EXPECT_EQ(from.config_hash, "base5");
+  EXPECT_EQ(plan_run(experiment, hashes, /*resume=*/false).at(0).from.run_id, 0);
+  experiment.train.steps = 3;
+  EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { plan_run(experiment, hashes, true); }), "--set train.steps=N"));
+}
+
 TEST_F(StagesTest, GiveTheirModelsToTheRunsThatNeedThem) {
   logged("middle", ExitStatus::done);
   const auto sent = nlohmann::json::parse(nlohmann::json(planned(*top_)).dump()).get<std::vector<PlannedRun>>();
