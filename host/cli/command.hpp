@@ -78,6 +78,7 @@ CLI::Option* add_set(CLI::App& app, std::vector<std::string>& overrides);
 /// --nproc N; 0 if not given.
 void add_nproc(CLI::App& app, int64_t& nproc);
 
+void add_init(CommandLine& line);     // init DATA
 void add_run(CommandLine& line);      // run FILE
 void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
 void add_labels(CommandLine& line);   // runs note, tag, archive, rename: after add_runs

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE then makes write() fail, which is reported
   try {
     wmtp::CommandLine line;
+    wmtp::add_init(line);
     wmtp::add_run(line);
     wmtp::add_plan(line);
     wmtp::add_eval(line);

@@ -1,0 +1,233 @@
+// `init DATA [MODEL]`: looks at data, and at a model to begin with, and writes three experiments on them that run as they
+// are: a baseline, a reference, and rho-1.
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/round_up.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "core/corpus/corpus.hpp"
+#include "core/documents/documents.hpp"
+#include "core/documents/foreign_formats.hpp"
+#include "core/documents/json_lines.hpp"
+#include "core/records/record_file.hpp"
+#include "core/records/record_format.hpp"
+#include "core/tokenizer/tokenizer_files.hpp"
+#include "core/toml/value_rule.hpp"
+#include "io/durable_file.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t longest_sequence = 1024, shortest_sequence = 16, text_sequence = 256;
+constexpr int64_t fewest_records_to_validate = 200;  // 1 in 20 is held out, by a hash: none of 200 once in 30,000 times
+constexpr int64_t bytes_for_bpe = 1 << 20, bytes_of_template = 256;
+constexpr double held_out = 0.1;
+
+struct Found {
+  std::string kind, pattern, format, text;  ///< `text` describes the data
+  std::vector<fs::path> files;
+  int64_t bytes = 0, records = 0, longest = 0;  ///< `longest`: bytes of the longest record
+  bool is_chat = false;
+};
+
+struct Options {
+  std::string data, model, folder = ".";
+};
+
+bool is_model(const fs::path& path) { return fs::is_directory(path) && is_there(path / "config.json"); }
+
+/// JSON lines with a field text are text, others records.
+bool has_records(const fs::path& file) {
+  if (!has_json_lines(file)) return false;
+  LineStream lines(file, longest_jsonl_line);
+  while (lines.next() && is_blank(lines.line())) {
+  }
+  const auto first = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
+  const auto* object = std::get_if<nlohmann::json>(&first);
+  return object && !object->contains("text");
+}
+
+void look_at_records(Found& found) {
+  RecordMistakes mistakes;
+  for (const fs::path& file : found.files)
+    for_each_record(file, {}, mistakes, [&](const Record& record) {
+      ++found.records;
+      found.is_chat = found.is_chat || record.messages.is_array();
+      int64_t bytes = bytes_of_template;
+      for (const std::string& text : texts_of(record)) bytes += int64_t(text.size()) + 32;
+      found.longest = std::max(found.longest, bytes);
+    });
+  mistakes.raise();
+  found.format = recognised_format(found.files[0]);
+}
+
+Found look_at(const fs::path& data) {
+  Found found;
+  const bool is_folder = fs::is_directory(data);
+  if (!is_folder) check_is_file(data);
+  found.pattern = fs::absolute(is_folder ? data / "**" : data).lexically_normal().string();
+  found.files = list_files({found.pattern}, {});
+  found.kind = has_records(found.files[0]) ? "records" : "text";
+  if (found.kind == "records") {
+    look_at_records(found);
+  } else {
+    for (const fs::path& file : found.files) check_text_file(file);
+    found.bytes = bytes_of(whole_files(found.files));
+  }
+  const std::string files = counted(int64_t(found.files.size()), "file");
+  found.text = found.kind == "records" ? counted(found.records, "record") + " (" + found.format + ") in " + files
+                                       : human_bytes(found.bytes) + " of text in " + files;
+  return found;
+}
+
+/// The text of the three experiments.
+class Experiments {
+ public:
+  Experiments(const Found& found, const std::string& model)
+      : found_(found), model_(model.empty() ? fs::path() : fs::absolute(model).lexically_normal()) {
+    choose_tokenizer();
+    if (found.kind == "records")
+      size_for_records();
+    else
+      size_for_text();
+  }
+
+  std::string text(const std::string& name) const {
+    const bool is_reference = name == "reference";
+    std::string text = about(name) + "name = " + quoted(name) +
+                       "\nseed = 42\n\n[pipeline]\nplugin = " + quoted(name == "rho1" ? "rho1" : "baseline") +
+                       (name == "rho1" ? "\nkeep = 0.6" : "") + "\n";
+    text += model(is_reference) + data();
+    if (name == "rho1") text += "\n[reference]\nexperiment = \"reference.toml\"\n";
+    text += "\n[train]\nsteps = 200\nbatch_size = " + std::to_string(batch_) +
+            "\nsequence_length = " + std::to_string(sequence_) +
+            "\n\n[optimizer]\nlr = " + (has_model() ? "2e-5" : "2e-3") +
+            "\n\n[schedule]\nname = \"cosine\"\nwarmup_steps = 20\n\n[checkpoint]\nevery_steps = 100\n";
+    return text + validation_;
+  }
+
+ private:
+  bool has_model() const { return !model_.empty(); }
+  static std::string quoted(const std::string& text) { return toml_text(Value(text)); }
+
+  std::string about(const std::string& name) const {
+    if (name == "baseline") return "# Multi-token prediction with equal token weights, to compare rho1.toml with.\n";
+    if (name == "rho1")
+      return "# rho-1 (arXiv 2404.07965): each head learns from the 60% of the tokens that are hard for it, but not "
+             "for the\n"
+             "# reference.\n";
+    return "# The reference of rho1.toml. Here it learns from the same data; it is more useful if its data is "
+           "cleaner:\n"
+           "# change `files`, and name its tokenizer's files in all experiments.\n";
+  }
+
+  std::string model(bool is_reference) const {
+    if (!has_model())
+      return std::string("\n[model]\ndim = 128\nlayers = ") + (is_reference ? "4" : "6") +
+             "\nheads = 4\nfuture_tokens = " + (is_reference ? "1" : "4") + "\n";
+    return "\n[model]\nweights = " + quoted(model_.string()) +
+           (is_reference ? "\nfuture_tokens = 1\n" : "\nfuture_tokens = 4\nnew_heads = \"copy\"\n");
+  }
+
+  std::string data() const {
+    return "\n[data]\nkind = " + quoted(found_.kind) + "\nfiles = [" + quoted(found_.pattern) + "]\n" + records_ +
+           "\n[data.tokenizer]\n" + tokenizer_;
+  }
+
+  void choose_tokenizer() {
+    if (has_model()) {
+      const fs::path file = tokenizer_file_in(model_);
+      if (!is_there(file))
+        throw Error(ExitStatus::data, model_.string() + " contains no tokenizer.json and no tokenizer.model");
+      tokenizer_ = "kind = \"file\"\nfile = " + quoted(file.string()) + "\n";
+      bytes_per_token_ = 3;
+      has_template_ = is_tokenizer_json(file) && read_chat_template(file);
+    } else if (found_.kind == "text" && found_.bytes >= bytes_for_bpe) {
+      tokenizer_ = "kind = \"bpe\"\nvocab_size = 4096\n";
+      bytes_per_token_ = 4;
+    } else {
+      tokenizer_ = "kind = \"byte\"      # with more data: \"bpe\" and a vocab_size\n";
+    }
+  }
+
+  void size_for_records() {
+    if (found_.is_chat && !has_template_) records_ += "template = \"chatml\"\n";
+    records_ += "too_long = \"truncate\"\n";
+    const int64_t wanted = round_up(found_.longest / bytes_per_token_ + 1, 64);
+    sequence_ = std::min(longest_sequence, wanted);
+    batch_ = std::min<int64_t>(4, found_.records);
+    if (found_.records >= fewest_records_to_validate) validation_ = "\n[validation]\nevery_steps = 50\nbatches = 16\n";
+  }
+
+  void size_for_text() {
+    const int64_t held = bytes_of(split_files(found_.files, {"", held_out, held_out}).validation);
+    const auto windows = [&](int64_t bytes) { return bytes / bytes_per_token_ / 2 / sequence_; };  // at least
+    sequence_ = text_sequence;
+    while (sequence_ > shortest_sequence && (windows(found_.bytes - held) < batch_ || windows(held) < 1))
+      sequence_ /= 2;
+    if (windows(found_.bytes - held) < batch_)
+      throw Error(ExitStatus::data, found_.pattern + ": found " + human_bytes(found_.bytes) +
+                                        " of text, which is too little to train on");
+    if (windows(held) >= 1)
+      validation_ = "\n[validation]\nevery_steps = 50\nbatches = 16\nshare = 0.1          # the end of each file\n";
+  }
+
+  const Found& found_;
+  fs::path model_;
+  std::string tokenizer_, records_, validation_;
+  int64_t bytes_per_token_ = 1, sequence_ = 0, batch_ = 4;
+  bool has_template_ = false;
+};
+
+int init(const Options& options) {
+  if (options.model.empty() && is_model(options.data))
+    throw Error(ExitStatus::usage,
+                options.data + " is a model, which needs data to train on: wmtp-host init DATA " + options.data);
+  if (!options.model.empty() && !is_model(options.model))
+    throw Error(ExitStatus::usage, options.model + " is no folder of a Hugging Face model: it contains no config.json");
+  const std::vector<std::string> names{"baseline", "reference", "rho1"};
+  const auto file_of = [&](const std::string& name) { return fs::path(options.folder) / (name + ".toml"); };
+  for (const std::string& name : names)
+    if (is_there(file_of(name)))
+      throw Error(ExitStatus::usage, file_of(name).string() + " already exists; choose another folder with -o");
+  const Found found = look_at(options.data);
+  const Experiments experiments(found, options.model);
+  fs::create_directories(options.folder);
+  for (const std::string& name : names) write_new_file(file_of(name), experiments.text(name));
+  std::cout << "found " << found.text << "\nwrote " << file_of("baseline").string() << ", "
+            << file_of("reference").string() << " and " << file_of("rho1").string() << "\nnext:\n"
+            << "  wmtp-host plan " << file_of("rho1").string() << "      # memory and time before it runs\n"
+            << "  wmtp-host run " << file_of("baseline").string() << "\n"
+            << "  wmtp-host run " << file_of("rho1").string() << "       # trains the reference first\n"
+            << "  wmtp-host runs compare rho1 baseline\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_init(CommandLine& line) {
+  const auto options = std::make_shared<Options>();
+  auto& app =
+      line.add("init",
+               "write experiments on your data that run as they are\n\n"
+               "DATA is a file or folder of text, or of JSON lines: texts, or records in one of the formats of\n"
+               "data.format. MODEL is a folder of Hugging Face to begin with; without it, a small model is trained\n"
+               "from the beginning. Writes baseline.toml, reference.toml and rho1.toml.\n\n"
+               "examples:\n"
+               "  wmtp-host init novel.txt\n"
+               "  wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats\n",
+               [options](const GlobalOptions&) { return init(*options); });
+  app.add_option("DATA", options->data, "file or folder to train on")->required();
+  app.add_option("MODEL", options->model, "folder of a Hugging Face model");
+  app.add_option("-o,--output", options->folder, "folder of the experiments")->type_name("DIR")->capture_default_str();
+}
+
+}  // namespace wmtp
