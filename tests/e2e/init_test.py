@@ -75,7 +75,7 @@ def test_what_cannot_be_trained_on_is_refused_and_nothing_is_overwritten(place):
 
 
 def test_a_model_is_where_training_begins(place):
-    tables = {"data": {"kind": "text", "files": ["data.txt"], "tokenizer": {"kind": "bpe", "vocab_size": 300}},
+    tables = {"data": {"kind": "text", "files": ["data.txt"], "tokenizer": {"kind": "byte"}},
               "model__vocab_size": None, "model__layers": 2, "model__future_tokens": 1, "parallel__processes": 1, "train__steps": 1}
     write_text(place.folder)
     place.run(**tables)
