@@ -59,10 +59,14 @@ CASES = {
         parallel__precision="bf16", train__batch_size=1, train__sequence_length=512),
     "divided positions, lora, chained heads": dict(parallel__sequence=2, parallel__processes=4, adapter=LORA,
                                                    model__future_heads="chained"),
+    "muon with a moving average": dict(optimizer={"name": "muon"}, train__ema=0.9),
+    "muon in bf16, no_shard": dict(optimizer={"name": "muon"}, parallel__precision="bf16", parallel__strategy="no_shard"),
+    "sgd": dict(optimizer={"name": "sgd"}),
+    "only the last blocks": dict(adapter={"plugin": "full", "train_last": 5}),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
 }
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16", "saves beside the training",
-         "chained heads", "hybrid_shard, gradients that travel in bf16", "divided positions")
+         "muon with a moving average", "only the last blocks", "chained heads", "hybrid_shard, gradients that travel in bf16", "divided positions")
 
 
 def planned(place, file, *arguments):

@@ -32,6 +32,8 @@ ALL += [("lora", *other) for other in OTHERS]
 ALL += [("tied", *other) for other in OTHERS]
 # Heads that read one another and the embedding, whose gradient has two sources.
 ALL += [("chained", *other) for other in OTHERS]
+# Matrices that are gathered from the ranks, and updated by one or several of them.
+ALL += [("muon", *other) for other in OTHERS]
 ALL += [("rho1", *other) for other in OTHERS if LAYOUTS[other[0]][2] == 1]
 # Whitening also keeps statistics across micro-batches. Two rows form a pair, so "pairs" has twice the rows.
 CRITIC = {"loss": "lambda_return", "head": "mlp"}
@@ -57,6 +59,7 @@ SHORT += [("tied", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_sha
 SHORT += [(pipeline, *WITH_RECOMPUTATION) for pipeline in ("critic", "verifiable")]
 SHORT += [("chained", *layout) for layout in (("2x2", "full_shard", "none"), WITH_RECOMPUTATION,
                                               ("2x1x2", "hybrid_shard", "none"))]
+SHORT += [("muon", *layout) for layout in (WITH_RECOMPUTATION, IN_GROUPS, ("2x1x2", "no_shard", "none"))]
 # Divided positions: every kind of weighting and of signal once.
 SHORT += [("baseline", "1x4-on-2", "no_shard", "none"), ("baseline", "2x1x2-on-2", "full_shard", "none"),
           ("baseline", "1x4-on-4", "full_shard", "full"), ("rho1", "2x2-on-2", "full_shard", "none"),
@@ -82,6 +85,8 @@ def run(place, pipeline, layout, strategy, checkpointing):
                         "original_max_position_embeddings": 32}}
     if pipeline == "chained":
         changes |= {"pipeline__plugin": "baseline", "model__future_heads": "chained", "optimizer__eps": 1e-5}
+    if pipeline == "muon":
+        changes |= {"pipeline__plugin": "baseline", "optimizer__name": "muon", "optimizer__eps": 1e-5, "train__ema": 0.9}
     if pipeline == "rho1":  # as in the reference training that chose the data
         changes = changes_for(POLICY, RHO1) | changes
     if pipeline in VALUES:

@@ -11,6 +11,7 @@ update   clip by global norm, AdamW without decay on norms, biases and magnitude
 """
 import math
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import null_cuda
 import torch
@@ -46,6 +47,11 @@ class Recipe:
     normalize: str = "tokens"
     head_weights: list = None
     lr: float = 1e-3
+    optimizer: str = "adamw"
+    momentum: float = None  # of muon and sgd
+    ema: float = 0.0
+    groups: list = field(default_factory=list)  # tables of [[optimizer.groups]]
+    train: list = None  # shell patterns of the parameters that train
     betas: tuple = (0.9, 0.95)
     eps: float = 1e-5  # see parity_test.py
     weight_decay: float = 0.1
@@ -54,6 +60,7 @@ class Recipe:
     schedule: str = "constant"
     warmup_steps: int = 0
     stable_steps: int = 0
+    decay: str = "linear"  # of wsd
     min_lr_ratio: float = 0.1
 
 
@@ -63,6 +70,7 @@ class Result:
     first_gradients: dict = field(default_factory=dict)  # of step 1, after clipping
     norms: dict = field(default_factory=dict)  # {step: norm before clipping}, if clipping is on
     parameters: dict = field(default_factory=dict)       # after the last step
+    averages: dict = field(default_factory=dict)         # of the parameters
     margins: list = field(default_factory=list)          # of each threshold: the distance of the nearest token
 
     @property
@@ -78,8 +86,40 @@ def learning_rate(recipe, step):
         return recipe.lr
     begin = recipe.warmup_steps + recipe.stable_steps
     progress = max(0, step - begin) / (recipe.steps - begin)
-    share = 1 - progress if recipe.schedule == "wsd" else 0.5 * (1 + math.cos(math.pi * progress))
+    is_linear = recipe.schedule == "linear" or (recipe.schedule == "wsd" and recipe.decay == "linear")
+    share = 1 - progress if is_linear else 0.5 * (1 + math.cos(math.pi * progress))
     return recipe.lr * (recipe.min_lr_ratio + (1 - recipe.min_lr_ratio) * share)
+
+
+def orthogonalized_in_fp32(grad, ns_coefficients, ns_steps, eps):
+    """torch.optim.Muon computes this in bf16."""
+    a, b, c = ns_coefficients
+    x = grad.T if grad.size(0) > grad.size(1) else grad
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(ns_steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if grad.size(0) > grad.size(1) else x
+
+
+def is_updated_by_muon(name, parameter):
+    return name.startswith(("layers.", "extra_heads.")) and parameter.ndim == 2
+
+
+def optimizers_of(recipe, groups):
+    """PyTorch's optimizers; `groups`: a parameter's group by its name."""
+    rest = dict(groups)
+    adamw = {"lr": recipe.lr, "betas": recipe.betas, "eps": recipe.eps}
+    if recipe.optimizer == "sgd":
+        for group in rest.values():
+            group["decoupled_weight_decay"] = group.pop("weight_decay")
+        return [torch.optim.SGD(rest.values(), lr=recipe.lr, momentum=recipe.momentum)]
+    if recipe.optimizer != "muon":
+        return [torch.optim.AdamW(rest.values(), **adamw)]
+    torch.optim._muon._zeropower_via_newtonschulz = orthogonalized_in_fp32
+    matrices = [rest.pop(name) for name in groups if is_updated_by_muon(name, groups[name]["params"][0])]
+    return [torch.optim.Muon(matrices, lr=recipe.lr, momentum=recipe.momentum, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(rest.values(), **adamw)]
 
 
 class Reference:
@@ -88,8 +128,7 @@ class Reference:
     def __init__(self, recipe, model, frozen=None, judge=None):
         self.recipe, self.model, self.frozen, self.judge = recipe, model, frozen, judge
         self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self.optimizer = torch.optim.AdamW([self._group(name) for name in self.trained], lr=recipe.lr,
-                                           betas=recipe.betas, eps=recipe.eps)
+        self.optimizers = optimizers_of(recipe, {name: self._group(name) for name in self.trained})
         self.verifiable = values.Verifiable(**recipe.options) if recipe.pipeline == "verifiable" else None
         self.memory, self.result = {}, Result()
 
@@ -98,8 +137,12 @@ class Reference:
         faster = (self.recipe.lora or {}).get("plus_ratio", 1) if name.endswith("lora_B") else 1
         if name.startswith("value_heads."):
             faster = (self.recipe.value_head_lr or self.recipe.lr) / self.recipe.lr
-        return {"params": [self.trained[name]], "weight_decay": self.recipe.weight_decay if decays else 0.0,
-                "faster": faster}
+        decay = self.recipe.weight_decay if decays else 0.0
+        for group in self.recipe.groups:
+            if fnmatchcase(name, group["match"]):
+                faster, decay = faster * group.get("lr_scale", 1), group.get("weight_decay", decay)
+                break
+        return {"params": [self.trained[name]], "weight_decay": decay, "faster": faster}
 
     def train(self, batches):
         """Trains on the run's micro-batches in order; None if rounding would decide about a token."""
@@ -110,6 +153,8 @@ class Reference:
             if self.result.margin <= MARGIN:
                 return None
         self.result.parameters = {name: p.detach().clone() for name, p in self.model.named_parameters()}
+        if self.result.averages:
+            self.result.averages = {**self.result.parameters, **self.result.averages}
         return self.result
 
     def _step(self, step, batches):
@@ -125,10 +170,23 @@ class Reference:
             self.result.norms[step] = norm.item()
         if step == 1:
             self.result.first_gradients = {name: p.grad.clone() for name, p in self.trained.items()}
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.recipe, step) * group["faster"]
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self._update(step)
+
+    def _update(self, step):
+        ema, averages = self.recipe.ema, self.result.averages
+        if ema and not averages:
+            averages.update({name: p.detach().clone() for name, p in self.trained.items()})
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(self.recipe, step) * group["faster"]
+                if isinstance(optimizer, torch.optim.SGD):  # its own weight decay is not decoupled
+                    for parameter in group["params"]:
+                        parameter.data.mul_(1 - group["lr"] * group["decoupled_weight_decay"])
+            optimizer.step()
+            optimizer.zero_grad()
+        if ema:
+            for name, p in self.trained.items():
+                averages[name] = ema * averages[name] + (1 - ema) * p.detach()
 
     def _targets(self, batch, k):
         """The targets by source, bool [B, S - k]."""

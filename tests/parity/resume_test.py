@@ -44,7 +44,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
 @pytest.mark.soak
 @pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("lora", 2),
                                                        ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2),
-                                                       ("chained", 2)],
+                                                       ("chained", 2), ("muon", 2), ("sgd", 1)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
                                                        ("critic", 2), ("joint", 2), ("divided", 2)]))
 def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, processes):
@@ -64,6 +64,10 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
                     "model__rope_scaling": {"rope_type": "linear", "factor": 2.0}}
     if pipeline == "chained":
         changes |= {"model__future_heads": "chained", "train__head_weights": [1.0, 0.3, 0.3, 0.3]}
+    if pipeline == "muon":
+        changes |= {"optimizer__name": "muon", "train__ema": 0.9}
+    if pipeline == "sgd":
+        changes |= {"optimizer__name": "sgd", "optimizer__lr": 0.1, "schedule__name": "linear"}
     if pipeline == "fp16":
         changes |= {"parallel__precision": "fp16"}
     if pipeline == "rho1":
@@ -74,9 +78,12 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
         changes = changes_for(READER, VALUES[pipeline], processes) | changes
     place.run(**changes)
     wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
+    wanted_average = model_tensors(place.log.folder(), "model-ema") if "train__ema" in changes else None
     losses, model = stopped_and_resumed(place, steps, changes)
     assert losses == wanted_losses
     assert_tensors_equal(model, wanted_model)
+    if wanted_average:
+        assert_tensors_equal(model_tensors(place.log.folder(), "model-ema"), wanted_average)
 
 
 def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):

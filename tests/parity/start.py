@@ -2,6 +2,7 @@
 in which no token lies so close to a threshold that rounding decides."""
 import json
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import chain
 
 import experiment
@@ -47,9 +48,10 @@ def changes_for(shape, recipe, ranks=2):
         "train__gradient_accumulation": recipe.accumulation, "train__normalize": recipe.normalize,
         "train__head_weights": recipe.head_weights, "train__clip_norm": recipe.clip_norm, "train__norm": recipe.norm,
         "parallel__processes": ranks,
-        "optimizer__lr": recipe.lr, "optimizer__betas": list(recipe.betas),
-        "optimizer__eps": recipe.eps, "optimizer__weight_decay": recipe.weight_decay,
+        "train__ema": recipe.ema or None, "optimizer__name": recipe.optimizer, "optimizer__momentum": recipe.momentum,
+        "optimizer__lr": recipe.lr, "optimizer__weight_decay": recipe.weight_decay,
         "optimizer__value_head_lr": recipe.value_head_lr,
+        "schedule__decay": recipe.decay if recipe.schedule == "wsd" else None,
         "schedule__name": recipe.schedule, "schedule__warmup_steps": recipe.warmup_steps,
         "schedule__min_lr_ratio": recipe.min_lr_ratio, "schedule__stable_steps": recipe.stable_steps or None,
         "parallel__strategy": "full_shard", "parallel__precision": "fp32",
@@ -58,6 +60,12 @@ def changes_for(shape, recipe, ranks=2):
         **keys_of(shape, "model"),
     }
     changes |= DATA_KEYS[recipe.data]
+    if recipe.groups:
+        changes["optimizer__groups"] = recipe.groups
+    if recipe.train:
+        changes["adapter__train"] = recipe.train
+    if recipe.optimizer != "sgd":
+        changes |= {"optimizer__betas": list(recipe.betas), "optimizer__eps": recipe.eps}
     if reads_reference(recipe):
         changes |= REFERENCE_KEYS | PLAIN_REFERENCE | {"reference__model__vocab_size": shape.vocab_size}
     if reads_judge(recipe):
@@ -103,6 +111,9 @@ def start_model(folder, shape, recipe):
         add_lora(model, recipe.lora or {}, recipe.seed)
     if recipe.adapter == "frozen":
         model.requires_grad_(False)
+    if recipe.train:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(any(fnmatchcase(name, pattern) for pattern in recipe.train))
     if is_critic or recipe.options.get("joint"):
         add_value_head(model, recipe.options.get("head", "linear"), recipe.seed)
         if recipe.value_start:

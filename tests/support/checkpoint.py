@@ -8,10 +8,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 
-def model_tensors(run_folder):
+def model_tensors(run_folder, model="model"):
     """The finished model's tensors, by Meta's names."""
-    files = sorted((run_folder / "model").glob("*.safetensors"))
-    assert files, f"{run_folder}/model holds no safetensors file"
+    files = sorted((run_folder / model).glob("*.safetensors"))
+    assert files, f"{run_folder}/{model} holds no safetensors file"
     return {name: tensor for file in files for name, tensor in load_file(file).items()}
 
 

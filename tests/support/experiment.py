@@ -58,6 +58,8 @@ def _value(value):
         return repr(value)  # also valid TOML for nan and inf
     if isinstance(value, str):
         return json.dumps(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_value, value)) + "]"
     return str(value)

@@ -35,7 +35,7 @@ inline constexpr const char* manifest_file_name = "manifest.json";
 
 // Prefixes of the logical names: parameters, their moments, and pipeline state.
 inline constexpr const char *parameter_prefix = "param/", *average_prefix = "exp_avg/", *square_prefix = "exp_avg_sq/",
-                            *pipeline_prefix = "pipeline/";
+                            *ema_prefix = "ema/", *pipeline_prefix = "pipeline/";
 
 struct Manifest {
   int64_t step = 0;

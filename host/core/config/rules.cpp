@@ -30,6 +30,8 @@ class Rules : RuleChecker {
     lengths();
     steps();
     head_weights(needs);
+    trained_parts();
+    optimizer();
     schedule();
     shard_groups();
     sequence_groups();
@@ -184,6 +186,30 @@ class Rules : RuleChecker {
                  " stable_steps, which leaves no steps for the decay; wanted a sum below " + steps);
   }
 
+  void trained_parts() {
+    const std::string& adapter = e_.adapter.plugin;
+    for (const std::string key : {"adapter.train_last", "adapter.train"})
+      if (bound_.has(key) && bound_.good({"adapter.plugin"}) && adapter != "full" && adapter != "frozen")
+        refuse_key(key, key.substr(8) + " does not apply to the adapter " + quote(adapter),
+                   "remove it, or set plugin = \"full\"");
+    const int64_t last = e_.trained_parts.last_blocks;
+    if (bound_.good({"adapter.train_last", "model.layers"}) && e_.model.layers > 0 && last > e_.model.layers)
+      refuse("adapter.train_last",
+             "found train_last " + number(last) + ", wanted at most [model] layers = " + number(e_.model.layers));
+  }
+
+  void optimizer() {
+    if (!bound_.good({"optimizer", "optimizer.name"})) return;
+    const std::string& name = e_.optimizer.name;
+    const auto refuse_if = [&](bool lacks, const std::string& key) {
+      if (lacks && bound_.has("optimizer." + key))
+        refuse_key("optimizer." + key, key + " does not apply to the optimizer " + quote(name), "remove it");
+    };
+    refuse_if(name == "adamw", "momentum");
+    refuse_if(name == "sgd", "betas");
+    refuse_if(name == "sgd", "eps");
+  }
+
   void schedule() {
     if (!bound_.good({"schedule", "schedule.name", "schedule.stable_steps"})) return;
     const bool wsd = e_.schedule.name == "wsd", stable = bound_.has("schedule.stable_steps");
@@ -191,6 +217,9 @@ class Rules : RuleChecker {
     if (!wsd && stable)
       refuse_key("schedule.stable_steps",
                  "stable_steps applies only to the schedule \"wsd\", found \"" + e_.schedule.name + "\"",
+                 "remove it, or set name = \"wsd\"");
+    if (!wsd && bound_.has("schedule.decay"))
+      refuse_key("schedule.decay", "decay applies only to the schedule \"wsd\", found \"" + e_.schedule.name + "\"",
                  "remove it, or set name = \"wsd\"");
   }
 
@@ -388,6 +417,8 @@ void resolve_defaults(Bound& bound) {
   }
 
   if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
+  if (!bound.has("optimizer.momentum"))
+    e.optimizer.momentum = e.optimizer.name == "muon" ? 0.95 : e.optimizer.name == "sgd" ? 0.9 : 0;
   for (const auto& [table, frozen] : {std::pair{"reference.model", &e.reference}, {"value.model", &e.value}}) {
     if (!frozen->model) continue;
     complete_shape(bound, table, *frozen->model, m);

@@ -156,24 +156,36 @@ struct TrainConfig {
   Norm norm = Norm::l2;              ///< norm of the gradient for clipping, the guard and the log
   std::string normalize = "tokens";  ///< "tokens" or "weights"
   std::vector<double> head_weights;  ///< factors on the heads' losses; empty: all 1
+  double ema = 0;                    ///< decay rate of the moving average of the trained parameters; 0: none
   bool operator==(const TrainConfig&) const = default;
 };
 
+/// Settings of the parameters whose name matches.
+struct OptimizerGroup {
+  std::string match;                   ///< shell pattern of Meta's names: "layers.*norm.weight"
+  double lr_scale = 1;                 ///< factor on the learning rate
+  std::optional<double> weight_decay;  ///< not given: the optimizer's
+  bool operator==(const OptimizerGroup&) const = default;
+};
+
 struct OptimizerConfig {
-  std::string name = "adamw";
+  std::string name = "adamw";  ///< "adamw", "muon" (matrices of blocks; AdamW for all others) or "sgd"
   double lr = 3e-4;
   double value_head_lr = 0;  ///< learning rate of value heads; resolved: = lr when not given
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
+  double momentum = 0;  ///< muon, sgd; resolved: 0.95 or 0.9 when not given
   double weight_decay = 0.1;
   bool decay_norms = false;
+  std::vector<OptimizerGroup> groups;  ///< the first that matches applies
   bool operator==(const OptimizerConfig&) const = default;
 };
 
 struct ScheduleConfig {
-  std::string name = "constant";  ///< "constant", "cosine" or "wsd"
+  std::string name = "constant";  ///< "constant", "linear", "cosine" or "wsd"
   int64_t warmup_steps = 0;
-  int64_t stable_steps = 0;  ///< wsd: steps at the peak rate between warm-up and decay
+  int64_t stable_steps = 0;      ///< wsd: steps at the peak rate between warm-up and decay
+  std::string decay = "linear";  ///< wsd: "linear" or "cosine"
   double min_lr_ratio = 0.1;
   bool operator==(const ScheduleConfig&) const = default;
 };
@@ -234,12 +246,21 @@ struct LogConfig {
   bool operator==(const LogConfig&) const = default;
 };
 
+/// [adapter] train_last, train: which parameters of the model train; if none is given, the adapter decides.
+struct TrainedParts {
+  int64_t last_blocks = 0;         ///< of trunk and heads together, in the order of the forward pass
+  std::vector<std::string> names;  ///< shell patterns of Meta's names
+  bool given() const { return last_blocks > 0 || !names.empty(); }
+  bool operator==(const TrainedParts&) const = default;
+};
+
 struct Experiment {
   std::string name;
   int64_t seed = 0;
   PluginChoice pipeline;
   std::optional<PluginChoice> inner;  ///< [pipeline.inner]: the plugin that a wrapper modifies
   PluginChoice adapter{"full", {}, {}};
+  TrainedParts trained_parts;
   std::string adapter_weights;  ///< [adapter] weights: initial values of the adapter's parameters
   ModelConfig model;
   FrozenConfig reference;

@@ -72,53 +72,132 @@ SchemaTable train_table() {
                "divisor of a head's weighted loss: the number of its valid tokens, or the sum of its weights; the loss "
                "of a step is the mean over the heads")
                .one_of({"tokens", "weights"}),
-           head_weights}};
+           head_weights,
+           key("ema", AT(train.ema),
+               "decay rate, for example 0.999, of an exponential moving average of the trained parameters, which "
+               "begins with their initial values and takes part in each accepted step; at the end it is saved in "
+               "`model-ema/` beside `model/`; 0: none")
+               .range(0, 1)
+               .below(1)
+               .unset_when_empty()}};
+}
+
+Key optimizer_groups() {
+  Key key;
+  key.name = "groups";
+  key.help =
+      "settings of the parameters whose name matches a shell pattern, for example `layers.*norm.weight`: `lr_scale`, a "
+      "factor on the learning rate, and `weight_decay`, also where `decay_norms` excludes it. The first table that "
+      "matches "
+      "applies; names are those of Meta's files and of an adapter's parameters";
+  ValueRule match, number;
+  match.may_be_empty = false;
+  number.type = ValueType::number;
+  number.min = 0;
+  key.rule.type = ValueType::tables;
+  key.rule.fields = {{"match", match}, {"lr_scale", number}, {"weight_decay", number}};
+  key.get = [](const Experiment& e) -> std::optional<Value> {
+    if (e.optimizer.groups.empty()) return std::nullopt;
+    std::vector<Fields> tables;
+    for (const OptimizerGroup& group : e.optimizer.groups) {
+      Fields& fields = tables.emplace_back();
+      fields.texts["match"] = group.match;
+      fields.numbers["lr_scale"] = group.lr_scale;
+      if (group.weight_decay) fields.numbers["weight_decay"] = *group.weight_decay;
+    }
+    return Value(tables);
+  };
+  key.set = [](Experiment& e, const Value& value) {
+    e.optimizer.groups.clear();
+    for (const Fields& fields : std::get<std::vector<Fields>>(value)) {
+      OptimizerGroup& group = e.optimizer.groups.emplace_back();
+      group.match = fields.texts.at("match");
+      if (const auto found = fields.numbers.find("lr_scale"); found != fields.numbers.end())
+        group.lr_scale = found->second;
+      if (const auto found = fields.numbers.find("weight_decay"); found != fields.numbers.end())
+        group.weight_decay = found->second;
+    }
+  };
+  return key;
 }
 
 SchemaTable optimizer_table() {
   Key betas = key("betas", AT(optimizer.eps), "decay rates of the first and the second moment").range(0, 1).below(1);
   betas.rule.type = ValueType::numbers;
   betas.rule.count = 2;
-  betas.get = [](const Experiment& e) { return Value(std::vector<double>{e.optimizer.beta1, e.optimizer.beta2}); };
+  const auto has_moments = [](const Experiment& e) { return e.optimizer.name != "sgd"; };
+  betas.get = [has_moments](const Experiment& e) -> std::optional<Value> {
+    if (!has_moments(e)) return std::nullopt;
+    return Value(std::vector<double>{e.optimizer.beta1, e.optimizer.beta2});
+  };
   betas.set = [](Experiment& e, const Value& value) {
     const auto& both = std::get<std::vector<double>>(value);
     e.optimizer.beta1 = both[0];
     e.optimizer.beta2 = both[1];
   };
-  return {"optimizer",
-          "AdamW. The defaults of `lr`, `betas`, `weight_decay`, `train.clip_norm` and `schedule.min_lr_ratio` are the "
-          "values of LLaMA 7B (arXiv 2302.13971).",
-          {key("name", AT(optimizer.name), "name of the optimizer")
-               .one_of({"adamw"})
-               .planned({"adam", "sgd", "adamw8bit", "adafactor", "lion", "muon", "shampoo", "soap"}),
-           key("lr", AT(optimizer.lr), "peak learning rate").above(0),
-           key("value_head_lr", AT(optimizer.value_head_lr), "peak learning rate of value heads")
-               .above(0)
-               .defaults_to("`lr`"),
-           betas, key("eps", AT(optimizer.eps), "added to the square root of the second moment").above(0),
-           key("weight_decay", AT(optimizer.weight_decay),
-               "decoupled weight decay of all trained matrices, including embeddings and LoRA's A and B")
-               .at_least(0),
-           key("decay_norms", AT(optimizer.decay_norms), "whether weight decay also applies to norms and biases")}};
+  Key eps = key("eps", AT(optimizer.eps), "added to the square root of the second moment").above(0);
+  eps.get = [has_moments](const Experiment& e) -> std::optional<Value> {
+    if (!has_moments(e)) return std::nullopt;
+    return Value(e.optimizer.eps);
+  };
+  Key momentum =
+      key("momentum", AT(optimizer.momentum), "only for `muon` and `sgd`: decay rate of the sum of gradients")
+          .range(0, 1)
+          .below(1)
+          .defaults_to("0.95 for `muon`, 0.9 for `sgd`");
+  momentum.get = [](const Experiment& e) -> std::optional<Value> {
+    if (e.optimizer.name == "adamw") return std::nullopt;
+    return Value(e.optimizer.momentum);
+  };
+  return {
+      "optimizer",
+      "How a step changes the parameters. The defaults of `lr`, `betas`, `weight_decay`, `train.clip_norm` and "
+      "`schedule.min_lr_ratio` are the "
+      "values of LLaMA 7B (arXiv 2302.13971).",
+      {key("name", AT(optimizer.name),
+           "`adamw`; `muon`: orthogonalized momentum for the matrices of blocks, with updates as large as AdamW's "
+           "(arXiv 2502.16982), so that `lr` and `weight_decay` apply to both, and AdamW for all other parameters; "
+           "`sgd` with momentum")
+           .one_of({"adamw", "muon", "sgd"})
+           .planned({"adam", "adamw8bit", "adafactor", "lion", "shampoo", "soap"}),
+       key("lr", AT(optimizer.lr), "peak learning rate").above(0),
+       key("value_head_lr", AT(optimizer.value_head_lr), "peak learning rate of value heads")
+           .above(0)
+           .defaults_to("`lr`"),
+       betas, eps, momentum,
+       key("weight_decay", AT(optimizer.weight_decay),
+           "weight decay of all trained matrices, decoupled from the gradient, including embeddings and LoRA's A and B")
+           .at_least(0),
+       key("decay_norms", AT(optimizer.decay_norms), "whether weight decay also applies to norms and biases"),
+       optimizer_groups()}};
 }
 
 SchemaTable schedule_table() {
+  Key decay = key("decay", AT(schedule.decay), "only for `wsd`: shape of the decay, a line or half a cosine")
+                  .one_of({"linear", "cosine"});
+  decay.get = [](const Experiment& e) -> std::optional<Value> {
+    if (e.schedule.decay == ScheduleConfig().decay) return std::nullopt;
+    return Value(e.schedule.decay);
+  };
+  decay.defaults_to("`\"linear\"`");
   return {
       "schedule",
       "The learning rate over the steps.",
       {key("name", AT(schedule.name),
-           "shape after the warm-up: constant, half a cosine down to the last step, or warmup-stable-decay (`wsd`)")
-           .one_of({"constant", "cosine", "wsd"}),
+           "shape after the warm-up: constant, a line or half a cosine down to the last step, or warmup-stable-decay "
+           "(`wsd`)")
+           .one_of({"constant", "linear", "cosine", "wsd"}),
        key("warmup_steps", AT(schedule.warmup_steps), "number of steps of the linear warm-up; less than `train.steps`")
            .range(0, 1e12),
        key("stable_steps", AT(schedule.stable_steps),
-           "only for `wsd`: number of steps at the peak learning rate after the warm-up; it then decays linearly until "
-           "the last step")
+           "only for `wsd`: number of steps at the peak learning rate after the warm-up; it then decays until the last "
+           "step")
            .range(1, 1e12)
            .defaults_to("required by `wsd`")
            .unset_when_empty(),
+       decay,
        key("min_lr_ratio", AT(schedule.min_lr_ratio),
-           "final learning rate of `cosine` and `wsd`, as a fraction of the peak learning rate")
+           "final learning rate of `linear`, `cosine` and `wsd`, as a fraction of the peak learning rate")
            .range(0, 1)}};
 }
 

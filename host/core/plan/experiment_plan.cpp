@@ -8,6 +8,7 @@
 #include "core/job/input_checks.hpp"
 #include "core/plan/layout.hpp"
 #include "core/plan/memory.hpp"
+#include "core/plan/unit.hpp"
 #include "core/plugins/probe.hpp"
 #include "core/records/longest_record.hpp"
 
@@ -75,8 +76,13 @@ class Planner {
  private:
   void ask() {
     LayoutQuestion policy{e_.model, pipeline_.objective ? "none" : "all", value_heads_of(pipeline_.needs),
-                          setting_of(catalog_, "adapter", e_.adapter)};
+                          setting_of(catalog_, "adapter", e_.adapter), e_.optimizer.name};
+    policy.train_last = e_.trained_parts.last_blocks;
+    policy.train = e_.trained_parts.names;
+    for (const OptimizerGroup& group : e_.optimizer.groups) policy.groups.push_back(group.match);
     asked_.push_back({"model", policy, {}});
+    policy.train_last = 0;
+    policy.train = policy.groups = {};
     if (e_.adapter.plugin != full) {
       policy.adapter = setting_of(catalog_, "adapter", {full, {}});
       asked_.push_back({full, policy, {}});
@@ -103,10 +109,11 @@ class Planner {
 
   void count(const Asked& asked, ExperimentPlan& plan) const {
     if (asked.table == full) return;
-    int64_t all = 0, trained = 0, of_adapter = 0;
+    int64_t all = 0, trained = 0, of_adapter = 0, state = 0;
     for (const PlannedUnit& unit : asked.layout) {
       all += unit.trained.parameters + unit.frozen.parameters;
       trained += unit.trained.parameters;
+      state += state_elements(unit.trained, unit.trained.parameters, e_.optimizer, e_.train.ema > 0);
       if (unit.name == "adapter") of_adapter = unit.trained.parameters;
     }
     if (asked.frozen) {
@@ -115,7 +122,7 @@ class Planner {
     }
     plan.parameters = all;
     plan.trained = trained;
-    plan.training_state_bytes = 3 * 4 * trained;
+    plan.training_state_bytes = 4 * (trained + state);
     plan.model_bytes = 4 * (all - of_adapter);
   }
 
@@ -143,6 +150,8 @@ class Planner {
     question.activation_offload = p.activation_offload;
     question.reduce = p.reduce;
     question.on_cuda = p.device == "cuda";
+    question.optimizer = e_.optimizer;
+    question.ema = e_.train.ema > 0;
     question.background_saves = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
     for (const Strategy strategy : strategies(shard_group_size_ > 0)) {
       question.policy.strategy = strategy;

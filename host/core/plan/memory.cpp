@@ -41,7 +41,9 @@ class StoredModel {
                              model.replicate_frozen,
                              model.offload,
                              q.hosts,
-                             q.on_cuda};
+                             q.on_cuda,
+                             q.optimizer,
+                             q.ema};
     for (const PlannedUnit& unit : model.layout) units_.emplace_back(ledger, sizes, unit);
     is_tied_ = model.shape.tie_word_embeddings && find(head_block_name(model.shape, 1));
   }

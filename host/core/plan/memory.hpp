@@ -48,6 +48,8 @@ struct MemoryQuestion {
   bool activation_offload = false;
   Precision reduce = Precision::fp32;
   bool on_cuda = false;
+  OptimizerConfig optimizer = {};
+  bool ema = false;               ///< a moving average of the trained parameters
   bool background_saves = false;  ///< checkpoints are written while training continues
   std::optional<Rates> rates;     ///< counts seconds of the step, too
 };

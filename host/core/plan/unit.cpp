@@ -15,9 +15,18 @@ Traffic PlannedAxis::all_gather(int64_t bytes) const {
   return {double(bytes) * double(ranks - 1) - network, network};
 }
 
+int64_t state_elements(const PlannedGroup& group, int64_t elements, const OptimizerConfig& optimizer, bool ema) {
+  const int64_t average = ema ? elements : 0;
+  if (optimizer.name == "sgd") return average + (optimizer.momentum > 0 ? elements : 0);
+  int64_t others = group.parameters;
+  for (const auto& [rows, columns] : group.matrices) others -= rows * columns;
+  return average + elements + std::min(group.matrices.empty() ? elements : others, elements);
+}
+
 StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const PlannedGroup& group, bool trains, bool fp32)
     : ledger_(ledger),
       sizes_(sizes),
+      matrices_(group.matrices),
       trains_(trains),
       group_(ranks_in_row(sizes.strategy, sizes.shard_group_size, sizes.ranks)),
       shard_axis_{group_, std::min(group_, sizes.ranks / sizes.hosts), sizes.on_cuda},
@@ -26,15 +35,16 @@ StoredGroup::StoredGroup(Ledger& ledger, const StorageSizes& sizes, const Planne
       reduced_(bytes_of(sizes.reduce)),
       total_(round_up(group.elements, alignment * sizes.ranks)),
       local_(total_ / group_) {
+  const int64_t of_optimizer = 4 * state_elements(group, local_, sizes.optimizer, sizes.ema);
   if (is_offloaded()) {
-    const int64_t state = 4 + 2 * 4 + (element_ != 4 ? element_ : 0) + (sizes.background_saves ? 3 * 4 : 0);
-    ledger.offloaded().host += local_ * (trains ? state : element_);
+    const int64_t state = (sizes.background_saves ? 2 : 1) * (4 * local_ + of_optimizer);
+    ledger.offloaded().host += trains ? state + (element_ != 4 ? element_ * local_ : 0) : element_ * local_;
     return;
   }
   master_ = {ledger, MemoryCategory::parameters, local_ * (trains ? 4 : element_)};
   if (!trains) return;
-  optimizer_ = {ledger, MemoryCategory::optimizer, 2 * 4 * local_};
-  if (sizes.background_saves) copy_ = {ledger, MemoryCategory::checkpoint, 3 * 4 * local_};
+  optimizer_ = {ledger, MemoryCategory::optimizer, of_optimizer};
+  if (sizes.background_saves) copy_ = {ledger, MemoryCategory::checkpoint, 4 * local_ + of_optimizer};
 }
 
 void StoredGroup::start_gather() {
@@ -131,7 +141,64 @@ void StoredGroup::measure_gradient() const {
   if (gradient_) const Held wide(ledger_, MemoryCategory::other, 8 * std::min(local_, widened_for_norm));
 }
 
+/// Like step_matrices in engine/shard/muon.cpp.
+void StoredGroup::orthogonalize() {
+  if (matrices_.empty() || !gradient_) return;
+  const auto category = MemoryCategory::communication;
+  const Held whole = shards() || is_offloaded() ? Held(ledger_, category, 4 * total_) : Held();
+  if (shards()) {
+    InFlight gather = ledger_.start(shard_axis_.all_gather(4 * local_));
+    ledger_.finish(gather);
+  }
+  int64_t temporary = 0;
+  double operations = 0;
+  for (const auto& [rows, columns] : matrices_) {
+    const int64_t m = std::min(rows, columns), n = std::max(rows, columns);
+    temporary = std::max(temporary, 8 * m * n + 8 * m * m);
+    operations += 5 * 2 * double(m) * double(m) * double(2 * n + m);
+  }
+  const MatrixRounds rounds = rounds_of_matrices();
+  const int64_t replicas = replicate_axis_.ranks;
+  if (replicas > 1) {
+    InFlight gather = ledger_.start(replicate_axis_.all_gather(4 * rounds.exchanged));
+    ledger_.finish(gather);
+  }
+  const Held exchanged(ledger_, category, replicas > 1 ? 4 * rounds.longest * (replicas + 1) : 0);
+  const Held factors(ledger_, category, temporary);
+  const ExtraOperations extra(ledger_);
+  ledger_.compute(operations * double(rounds.count) / double(matrices_.size()));
+}
+
+/// Rounds in which each rank of a replicate group updates one matrix: the largest number and the longest part over all
+/// shards, and the elements that a rank sends, their mean.
+StoredGroup::MatrixRounds StoredGroup::rounds_of_matrices() const {
+  MatrixRounds all;
+  const auto replicas = size_t(replicate_axis_.ranks);
+  for (int64_t shard = 0; shard < group_; ++shard) {
+    std::vector<int64_t> parts;
+    int64_t offset = 0;
+    for (const auto& [rows, columns] : matrices_) {
+      const int64_t begin = std::max(offset, local_ * shard);
+      const int64_t end = std::min(offset + rows * columns, local_ * (shard + 1));
+      if (begin < end) parts.push_back(end - begin);
+      offset += round_up(rows * columns, alignment);
+    }
+    int64_t count = 0;
+    for (size_t first = 0; first < parts.size(); first += replicas, ++count) {
+      const auto begin = parts.begin() + int64_t(first);
+      const int64_t longest =
+          *std::max_element(begin, parts.begin() + int64_t(std::min(first + replicas, parts.size())));
+      all.longest = std::max(all.longest, longest);
+      all.exchanged += longest;
+    }
+    all.count = std::max(all.count, count);
+  }
+  all.exchanged /= group_;
+  return all;
+}
+
 void StoredGroup::step() {
+  orthogonalize();
   if (is_offloaded() && gradient_) ledger_.offloaded().to_host += 4 * local_;
   master_changed();
   gradient_.reset();

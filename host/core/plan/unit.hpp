@@ -9,6 +9,10 @@
 //                      element
 //   reducing           w E received, and w E sent unless the gradient itself is sent; then the same for E/G elements
 //                      if replicate groups sum the results of their shard groups
+//   optimizer          4 bytes per local trained element for each moment: two of AdamW, one of SGD with momentum; with
+//                      Muon one of each matrix of a block and two of all others; and for a moving average
+//   Muon               4 E gathered, and for the largest matrix [m,n], m <= n: 8 m n + 8 m m; with replicate groups the
+//                      updates that they exchange
 //   checkpoint         a copy of master and optimizer if checkpoints are written in the background
 // If offloaded, master, optimizer and checkpoint are in host memory, with a copy of the master in the compute dtype if
 // that differs; each gather transfers the local shard to the device, each step its gradient to the host.
@@ -18,6 +22,7 @@
 
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/model/alignment.hpp"
@@ -40,7 +45,13 @@ struct StorageSizes {
   CpuOffload offload = CpuOffload::none;
   int64_t hosts = 1;
   bool on_cuda = false;
+  OptimizerConfig optimizer = {};
+  bool ema = false;
 };
+
+/// The elements of the optimizer's state, with a moving average, of `elements` of a group: all of it, or the shard of
+/// which the rank with the fewest matrices of Muon keeps most.
+int64_t state_elements(const PlannedGroup& group, int64_t elements, const OptimizerConfig& optimizer, bool ema);
 
 /// A group of ranks that communicate, `on_host` of them on each host.
 struct PlannedAxis {
@@ -76,9 +87,15 @@ class StoredGroup {
   bool is_alone() const { return sizes_.ranks == 1; }
   bool is_offloaded() const { return wmtp::is_offloaded(sizes_.offload, trains_); }
   Held sending(int64_t elements);
+  struct MatrixRounds {
+    int64_t count = 0, longest = 0, exchanged = 0;
+  };
+  MatrixRounds rounds_of_matrices() const;
+  void orthogonalize();
   void sum_over_replicas(int64_t elements);
   Ledger& ledger_;
   StorageSizes sizes_;
+  std::vector<std::pair<int64_t, int64_t>> matrices_;
   bool trains_;
   int64_t group_;  ///< ranks of the shard group
   PlannedAxis shard_axis_, replicate_axis_;

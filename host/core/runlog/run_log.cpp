@@ -28,6 +28,7 @@ struct ParamText {
     return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   std::string operator()(const std::vector<double>& value) const { return toml_text(value); }
+  std::string operator()(const std::vector<Fields>& value) const { return toml_text(value); }
 };
 
 constexpr auto param_number = [](const auto& value) -> std::optional<double> {

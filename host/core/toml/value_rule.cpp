@@ -129,6 +129,9 @@ class Check {
       case ValueType::numbers:
         if (node.kind == Node::Kind::list) return numbers(node);
         break;
+      case ValueType::tables:
+        if (node.kind == Node::Kind::list) return tables(node);
+        break;
     }
     return refuse(node);
   }
@@ -206,6 +209,41 @@ class Check {
     return Value(found);
   }
 
+  std::optional<Value> tables(const Node& node) {
+    const size_t before = diagnostics_.count();
+    std::vector<Fields> found;
+    for (const Node& item : node.items) {
+      if (item.kind == Node::Kind::table)
+        found.push_back(fields(item));
+      else
+        refuse(item);
+    }
+    if (diagnostics_.count() > before) return std::nullopt;
+    return Value(found);
+  }
+
+  Fields fields(const Node& table) {
+    Fields found;
+    std::vector<std::string> names;
+    for (const auto& [name, rule] : rule_.fields) names.push_back(name);
+    for (const Entry& entry : table.entries) {
+      const auto known = std::find(names.begin(), names.end(), entry.key);
+      if (known == names.end()) {
+        diagnostics_.add(entry.place, name_ + ": unknown key " + quote(entry.key), "known keys: " + join_names(names));
+        continue;
+      }
+      const ValueRule& rule = rule_.fields[size_t(known - names.begin())].second;
+      const auto value = check_value(entry.value, rule, name_ + "." + entry.key, diagnostics_);
+      if (!value) continue;
+      if (const auto* number = std::get_if<double>(&*value))
+        found.numbers[entry.key] = *number;
+      else
+        found.texts[entry.key] = std::get<std::string>(*value);
+    }
+    if (!table.find(names.front())) diagnostics_.add(table.place, name_ + ": a table lacks " + names.front());
+    return found;
+  }
+
   const ValueRule& rule_;
   const std::string& name_;
   Diagnostics& diagnostics_;
@@ -232,9 +270,16 @@ std::string range_text(const ValueRule& rule) {
 
 std::string type_text(ValueType type) {
   // In the order of ValueType.
-  constexpr const char* names[] = {
-      "true or false",         "integer",         "number",         "string", "string or integer", "string or number",
-      "true, false or string", "list of strings", "list of numbers"};
+  constexpr const char* names[] = {"true or false",
+                                   "integer",
+                                   "number",
+                                   "string",
+                                   "string or integer",
+                                   "string or number",
+                                   "true, false or string",
+                                   "list of strings",
+                                   "list of numbers",
+                                   "list of tables"};
   return names[static_cast<size_t>(type)];
 }
 
@@ -273,6 +318,16 @@ std::string toml_text(const Value& value) {
     std::string operator()(const std::string& text) const { return toml_string(text); }
     std::string operator()(const std::vector<std::string>& texts) const { return list_text(texts, toml_string); }
     std::string operator()(const std::vector<double>& numbers) const { return list_text(numbers, bound_text); }
+    std::string operator()(const std::vector<Fields>& tables) const { return list_text(tables, *this); }
+    std::string operator()(const Fields& fields) const {
+      std::string text;
+      const auto add = [&](const std::string& name, const std::string& value) {
+        text.append(text.empty() ? "" : ", ").append(name).append(" = ").append(value);
+      };
+      for (const auto& [name, value] : fields.texts) add(name, toml_string(value));
+      for (const auto& [name, value] : fields.numbers) add(name, number_text(value));
+      return "{" + text + "}";
+    }
   };
   return std::visit(Print{}, value);
 }

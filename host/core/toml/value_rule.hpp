@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,8 +14,36 @@
 
 namespace wmtp {
 
-using Value = std::variant<bool, int64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
-enum class ValueType { flag, integer, number, text, text_or_integer, text_or_number, flag_or_text, texts, numbers };
+/// A table in a list of tables.
+struct Fields {
+  std::map<std::string, std::string> texts;
+  std::map<std::string, double> numbers;
+  bool operator==(const Fields&) const = default;
+};
+template <class Json>
+void to_json(Json& out, const Fields& fields) {
+  out = Json{{"texts", fields.texts}, {"numbers", fields.numbers}};
+}
+template <class Json>
+void from_json(const Json& in, Fields& fields) {
+  in.at("texts").get_to(fields.texts);
+  in.at("numbers").get_to(fields.numbers);
+}
+
+using Value = std::variant<bool, int64_t, double, std::string, std::vector<std::string>, std::vector<double>,
+                           std::vector<Fields>>;
+enum class ValueType {
+  flag,
+  integer,
+  number,
+  text,
+  text_or_integer,
+  text_or_number,
+  flag_or_text,
+  texts,
+  numbers,
+  tables
+};
 
 struct ValueRule {
   ValueType type = ValueType::text;
@@ -27,6 +56,7 @@ struct ValueRule {
   std::vector<std::string> planned;                           ///< names refused with "not supported yet"
   bool may_be_empty = true;                                   ///< for texts and lists
   size_t count = 0;                                           ///< required length of a list of numbers; 0: any
+  std::vector<std::pair<std::string, ValueRule>> fields;      ///< of tables: texts and numbers; the first is required
 };
 
 /// The value, a choice under its own name whatever its synonym; nullopt if an error was added. `name`: the key's name in messages.

@@ -12,7 +12,8 @@ double learning_rate(const ScheduleConfig& schedule, double lr, int64_t step, in
   if (step < begin) return lr;
   const double after = double(num_steps - begin);
   const double progress = after <= 0 ? 1.0 : double(step - begin) / after;
-  const double share = schedule.name == "wsd" ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  const bool is_linear = schedule.name == "linear" || (schedule.name == "wsd" && schedule.decay == "linear");
+  const double share = is_linear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
   return lr * (schedule.min_lr_ratio + (1.0 - schedule.min_lr_ratio) * share);
 }
 

@@ -75,8 +75,9 @@ class SliceReader {
 void check_complete(const SliceReader& reader, const SavedState& saved, ShardedOptimizer& optimizer,
                     const std::filesystem::path& folder) {
   for (const ShardedOptimizer::State& state : optimizer.states()) {
-    for (const char* prefix : {parameter_prefix, average_prefix, square_prefix})
-      for (const Placed& placed : state.group->parameters()) reader.check(prefix + placed.spec.name, placed.spec.shape);
+    for (const Placed& placed : state.group->parameters())
+      for (const char* prefix : optimizer.saved_of(placed.spec))
+        reader.check(prefix + placed.spec.name, placed.spec.shape);
     if (!saved.optimizer_steps.contains(state.group->name()))
       throw Error(ExitStatus::data, folder.string() + ": state: optimizer_steps has no '" + state.group->name() +
                                         "'; the checkpoint belongs to another model or adapter");
@@ -113,11 +114,8 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
   const SliceReader reader(folder, manifest);
   check_complete(reader, saved, optimizer, folder);
   for (ShardedOptimizer::State& state : optimizer.states()) {
-    const std::pair<const char*, Tensor*> flats[] = {{parameter_prefix, &state.group->master()},
-                                                     {average_prefix, &state.exp_avg},
-                                                     {square_prefix, &state.exp_avg_sq}};
-    for (const auto& [prefix, flat] : flats)
-      state.group->for_each_part(*flat, [&, &prefix = prefix](const Placed& placed, int64_t begin, const Tensor& part) {
+    for (const auto& [prefix, flat] : state.flats())
+      state.group->for_each_part(flat, [&, &prefix = prefix](const Placed& placed, int64_t begin, const Tensor& part) {
         reader.read(prefix + placed.spec.name, begin, part);
       });
     state.steps.fill_(double(saved.optimizer_steps.at(state.group->name())));
@@ -147,9 +145,7 @@ std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   std::vector<StateFlat> flats;
   for (ShardedOptimizer::State& state : optimizer.states()) {
     if (!state.group->is_first_replica()) continue;  // a replica; another rank writes it
-    flats.push_back({parameter_prefix, state.group, state.group->master().detach()});
-    flats.push_back({average_prefix, state.group, state.exp_avg.detach()});
-    flats.push_back({square_prefix, state.group, state.exp_avg_sq.detach()});
+    for (const auto& [prefix, flat] : state.flats()) flats.push_back({prefix, state.group, flat.detach()});
   }
   return flats;
 }

@@ -33,11 +33,11 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
 const char* state_dtype_name(at::ScalarType dtype);
 at::ScalarType state_dtype(const std::string& name);  ///< Error(data) for a dtype that is never saved
 
-/// The masters or one of the moments of a group, flattened.
+/// The masters of a group, one of the moments or the moving average, flattened.
 struct StateFlat {
   const char* prefix;  ///< of the logical names
   const ParameterGroup* group;
-  at::Tensor values;  ///< same layout as the group's master shard
+  at::Tensor values;  ///< same layout as the group's master shard, or as the end of it
 };
 
 /// Views of everything that this rank writes, in file order.

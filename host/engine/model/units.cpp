@@ -1,14 +1,23 @@
 #include "engine/model/units.hpp"
 
+#include <fnmatch.h>
+
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 namespace {
 
 constexpr double base_deviation = 0.02;
+constexpr const char* names_are_like = "names are like tok_embeddings.weight and layers.0.attention.wq.weight";
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
 
 /// The residual stream sums 2 * layers outputs of wo and w2; scaling them keeps its variance independent of depth.
 double deviation_of(const ModelTensor& tensor, const ModelConfig& model) {
@@ -29,6 +38,9 @@ class Builder {
       if (tensor.head <= num_heads(model_, request_.heads)) add(tensor);
     value_heads();
     if (!adapter_.empty()) units_.push_back({"adapter", std::move(adapter_)});
+    if (!request_.adapter) return std::move(units_);
+    check_names();
+    apply_groups();
     return std::move(units_);
   }
 
@@ -40,13 +52,45 @@ class Builder {
     ParameterSpec spec;
     spec.name = tensor.name;
     spec.shape = tensor.shape;
-    spec.trains = request_.adapter && request_.adapter->trains(tensor.name);
-    spec.decays = tensor.shape.size() == 2 || request_.decay_norms;
+    spec.trains = trains(request_, tensor.name);
+    spec.decays = tensor.shape.size() == 2 || request_.optimizer.decay_norms;
+    spec.orthogonalizes = request_.optimizer.name == "muon" && tensor.kind == Kind::linear;
     if (tensor.shape.size() == 2) spec.init = {Init::Kind::normal, deviation_of(tensor, model_)};
     if (tensor.kind == Kind::norm) spec.init = {Init::Kind::ones};
     units_.back().parameters.push_back(std::move(spec));
     if (tensor.kind == Kind::linear)
       declare({tensor.name.substr(0, tensor.name.rfind('.')), tensor.shape[1], tensor.shape[0]});
+  }
+
+  void check_names() const {
+    for (const std::string& pattern : request_.trained_parts.names) {
+      const auto is_named = [&](const ParameterSpec& spec) { return matches(pattern, spec.name); };
+      if (std::none_of(units_.begin(), units_.end(), [&](const UnitSpec& unit) {
+            return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_named);
+          }))
+        throw Error(ExitStatus::usage,
+                    "[adapter] train: \"" + printable(pattern) + "\" matches no parameter; " + names_are_like);
+    }
+  }
+
+  void apply_groups() {
+    const std::vector<OptimizerGroup>& groups = request_.optimizer.groups;
+    std::vector<bool> matched(groups.size(), false);
+    for (UnitSpec& unit : units_)
+      for (ParameterSpec& spec : unit.parameters) {
+        const auto group = std::find_if(groups.begin(), groups.end(), [&](const OptimizerGroup& one) {
+          return spec.trains && matches(one.match, spec.name);
+        });
+        if (group == groups.end()) continue;
+        matched[size_t(group - groups.begin())] = true;
+        spec.lr_scale *= group->lr_scale;
+        spec.weight_decay = group->weight_decay;
+      }
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (!matched[i])
+        throw Error(ExitStatus::usage, "[[optimizer.groups]] match = \"" + printable(groups[i].match) +
+                                           "\" matches no trained parameter, or only those of tables above it; " +
+                                           names_are_like);
   }
 
   void declare(const Linear& slot) {
@@ -65,7 +109,8 @@ class Builder {
         const Init init =
             slot.name == slots.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
         const bool trains = request_.adapter != nullptr;
-        const double lr_scale = request_.value_head_lr_scale;
+        const OptimizerConfig& optimizer = request_.optimizer;
+        const double lr_scale = optimizer.value_head_lr > 0 ? optimizer.value_head_lr / optimizer.lr : 1;
         parameters.push_back({slot.name + ".weight", {slot.out, slot.in}, init, true, trains, lr_scale});
         parameters.push_back({slot.name + ".bias", {1, slot.out}, init, false, trains, lr_scale});
       }
@@ -125,6 +170,19 @@ int64_t num_heads(const ModelConfig& model, Heads heads) {
       return 0;
   }
   return 0;
+}
+
+bool trains(const LayoutRequest& request, const std::string& parameter) {
+  const TrainedParts& parts = request.trained_parts;
+  if (!request.adapter) return false;
+  if (!parts.given()) return request.adapter->trains(parameter);
+  std::vector<std::string> blocks = block_names(*request.model);
+  blocks.resize(size_t(num_trunk_blocks(*request.model) + num_heads(*request.model, request.heads)));
+  const auto last = blocks.end() - std::min(parts.last_blocks, int64_t(blocks.size()));
+  return std::any_of(last, blocks.end(),
+                     [&](const std::string& block) { return parameter.starts_with(block + "."); }) ||
+         std::any_of(parts.names.begin(), parts.names.end(),
+                     [&](const std::string& pattern) { return matches(pattern, parameter); });
 }
 
 std::vector<UnitSpec> model_units(const LayoutRequest& request) { return Builder(request).build(); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 #include <wmtp/adapter.hpp>
@@ -25,7 +26,9 @@ struct ParameterSpec {
   Init init;
   bool decays = false;  ///< whether weight decay applies
   bool trains = false;
-  double lr_scale = 1;  ///< factor of the optimizer's learning rate
+  double lr_scale = 1;                      ///< factor of the optimizer's learning rate
+  std::optional<double> weight_decay = {};  ///< instead of the optimizer's
+  bool orthogonalizes = false;              ///< whether Muon updates it
   int64_t count() const;
 };
 
@@ -43,8 +46,8 @@ struct LayoutRequest {
   Heads heads = Heads::all;
   const Adapter* adapter = nullptr;  ///< null: nothing trains
   std::vector<ValueHead> value_heads;
-  bool decay_norms = false;
-  double value_head_lr_scale = 1;  ///< factor of the optimizer's learning rate for value heads
+  OptimizerConfig optimizer = {};  ///< settings that differ between parameters
+  TrainedParts trained_parts = {};
 };
 
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
@@ -52,6 +55,8 @@ struct LayoutRequest {
 std::vector<UnitSpec> model_units(const LayoutRequest& request);
 
 int64_t num_heads(const ModelConfig& model, Heads heads);
+/// Whether a parameter of the model itself trains.
+bool trains(const LayoutRequest& request, const std::string& parameter);
 
 /// The weight that an adapter's parameter modifies: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
 std::string adapted_weight(const std::string& adapter_parameter);

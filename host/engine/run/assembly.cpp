@@ -310,8 +310,8 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   request.layout.heads = pipeline_.objective ? Heads::none : Heads::all;
   request.layout.adapter = adapter_.get();
   request.layout.value_heads = pipeline_.needs.heads;
-  request.layout.decay_norms = experiment.optimizer.decay_norms;
-  request.layout.value_head_lr_scale = experiment.optimizer.value_head_lr / experiment.optimizer.lr;
+  request.layout.optimizer = experiment.optimizer;
+  request.layout.trained_parts = experiment.trained_parts;
   request.options = group_options(experiment.parallel, session.device());
   request.positions = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, session.channels());

@@ -14,6 +14,7 @@ void add(const ParameterSpec& parameter, PlannedUnit& unit) {
   PlannedGroup& group = parameter.trains ? unit.trained : unit.frozen;
   group.parameters += parameter.count();
   group.elements += round_up(parameter.count(), alignment);
+  if (parameter.orthogonalizes && parameter.trains) group.matrices.emplace_back(parameter.shape[0], parameter.shape[1]);
 }
 
 /// The linear layers of a block; empty for a unit that is not a block.
@@ -23,7 +24,7 @@ std::vector<PlannedSlot> slots_of(const UnitSpec& unit, const LayoutRequest& req
   for (const BlockLayer& layer : block_layers(*request.model, unit.name)) {
     if (!layer.is_linear()) continue;
     const Linear linear{unit.name + "." + std::string(layer.name), layer.in, layer.out};
-    const bool trains = request.adapter && request.adapter->trains(linear.name + ".weight");
+    const bool trains = wmtp::trains(request, linear.name + ".weight");
     PlannedSlot slot{int(layer.layer), layer.in, layer.out, trains, layer.has_bias, {}};
     for (const Param& param : declared(request.adapter, linear))
       slot.adapter_params.emplace_back(param.shape.at(0), param.shape.at(1));
@@ -39,7 +40,10 @@ PlannedLayout layout_of(const LayoutQuestion& question) {
   request.model = &question.model;
   request.heads = heads_of(question.heads);
   request.adapter = adapter.get();
+  request.optimizer.name = question.optimizer;
+  for (const std::string& match : question.groups) request.optimizer.groups.push_back({match, 1, {}});
   for (const auto& [name, kind] : question.value_heads) request.value_heads.push_back({name, kind});
+  request.trained_parts = {question.train_last, question.train};
   return planned_layout(request);
 }
 

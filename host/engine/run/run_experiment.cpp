@@ -108,6 +108,11 @@ class TrainingRun {
                    assembly_.model(), session_.channels());
     save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
                assembly_.tokenizer(), session_.channels());
+    if (experiment_.train.ema == 0) return;
+    trainer().optimizer().exchange_averages();
+    save_model(recorder_.run_folder() / "model-ema", step, identity_.config_hash, assembly_.model(),
+               &assembly_.adapter(), assembly_.tokenizer(), session_.channels());
+    trainer().optimizer().exchange_averages();
   }
 
   /// The exit status that ends training, or nullopt.

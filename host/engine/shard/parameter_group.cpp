@@ -1,6 +1,7 @@
 #include "engine/shard/parameter_group.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/model/alignment.hpp"
 #include "engine/memory/allocator.hpp"
@@ -11,6 +12,11 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
+
+/// Parameters with equal settings are neighbours if sorted by this.
+auto settings_of(const ParameterSpec& spec) {
+  return std::tuple(!spec.orthogonalizes, !spec.decays, spec.lr_scale, spec.weight_decay);
+}
 
 /// The fp32 sum, in rank order, of the parts sent by the ranks of an axis.
 Tensor sum_of(const Tensor& arrived, const Axis& axis) { return sum_of_parts(arrived.view({axis.size, -1})); }
@@ -24,9 +30,8 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
       mesh_(channels.mesh(int(ranks_in_row(options.strategy, options.shard_group_size, channels.size())))),
       trains_(parameters.front().trains),
       is_offloaded_(is_offloaded(options.offload, trains_)) {
-  std::stable_sort(parameters.begin(), parameters.end(), [](const ParameterSpec& a, const ParameterSpec& b) {
-    return a.decays != b.decays ? a.decays : a.lr_scale < b.lr_scale;
-  });
+  std::stable_sort(parameters.begin(), parameters.end(),
+                   [](const ParameterSpec& a, const ParameterSpec& b) { return settings_of(a) < settings_of(b); });
   for (ParameterSpec& spec : parameters) {
     TORCH_CHECK(spec.trains == trains_, "group ", name_, " mixes trained and frozen parameters");
     const int64_t count = spec.count();
@@ -222,19 +227,21 @@ std::vector<Segment> ParameterGroup::segments() const {
     const int64_t end = std::min(next - shard_begin_, shard_size_);
     if (begin >= end) continue;
     const ParameterSpec& spec = parameters_[i].spec;
-    if (!segments.empty() && segments.back().decays == spec.decays && segments.back().lr_scale == spec.lr_scale)
+    if (!segments.empty() && settings_of(parameters_[i - 1].spec) == settings_of(spec))
       segments.back().end = end;
     else
-      segments.push_back({begin, end, spec.decays, spec.lr_scale});
+      segments.push_back({begin, end, spec.orthogonalizes, spec.decays, spec.lr_scale, spec.weight_decay});
   }
   return segments;
 }
 
-Tensor ParameterGroup::gather_master() {
-  if (!shards()) return master_;
-  const Tensor shard = master_.to(options_.device);
-  Tensor whole = at::empty({total_}, shard.options());
-  mesh_.shard.gather->all_gather(whole, shard, "gathering " + name_).wait();
+Tensor ParameterGroup::gather_master() { return shards() ? gather_shards(master_) : master_; }
+
+Tensor ParameterGroup::gather_shards(const Tensor& values) {
+  Tensor sent = values.to(options_.device);
+  if (!shards()) return sent;
+  Tensor whole = at::empty({total_}, sent.options());
+  mesh_.shard.gather->all_gather(whole, sent, "gathering " + name_).wait();
   return whole;
 }
 

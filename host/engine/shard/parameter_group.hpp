@@ -1,7 +1,7 @@
 // ParameterGroup: flat storage of parameters that are gathered, reduced and updated together.
 //
-// Layout: parameters with weight decay first, then the others, each sorted by learning rate, so that parameters with
-// equal settings are adjacent; each is aligned to 64 elements, and the total is padded to a multiple of 64 * ranks. The
+// Layout: parameters that Muon updates first, then those with weight decay, then the others, each sorted by their other
+// settings, so that parameters with equal settings are adjacent; each is aligned to 64 elements, and the total is padded to a multiple of 64 * ranks. The
 // master shard (fp32 if it trains, else the compute dtype) is a contiguous part of it.
 //
 //   strategy        master shard   gathered weights              gradient
@@ -27,6 +27,7 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,9 +58,16 @@ struct Placed {
 /// A range of a shard with uniform optimizer settings.
 struct Segment {
   int64_t begin = 0, end = 0;
-  bool decays = false;
+  bool orthogonalizes = false, decays = false;
   double lr_scale = 1;
+  std::optional<double> weight_decay = {};
 };
+
+/// Of a ParameterSpec or a Segment.
+template <class Settings>
+double weight_decay_of(const Settings& settings, const OptimizerConfig& config) {
+  return settings.weight_decay.value_or(settings.decays ? config.weight_decay : 0.0);
+}
 
 class ParameterGroup final : public WeightStore {
  public:
@@ -104,23 +112,27 @@ class ParameterGroup final : public WeightStore {
   /// Whether this rank has the first of the equal shards of its replicate group. Only this one counts in sums over all
   /// ranks and is saved.
   bool is_first_replica() const { return mesh_.replicate.rank == 0; }
+  const Mesh& mesh() const { return mesh_; }
   /// Must be called after the master changed: gathered copies are stale.
   void master_changed();
 
   /// Calls visit(placed, begin, part) for each parameter in this rank's shard: `part` is the view of `flat`, laid out
-  /// like the master shard, that holds elements [begin, begin + part.numel()) of the parameter.
+  /// like the master shard or the end of it, that holds elements [begin, begin + part.numel()) of the parameter.
   template <class Visit>
   void for_each_part(const at::Tensor& flat, Visit visit) const {
+    const int64_t flat_end = shard_begin_ + shard_size_, flat_begin = flat_end - flat.numel();
     for (const Placed& placed : parameters_) {
-      const int64_t begin = std::max(placed.offset, shard_begin_);
-      const int64_t end = std::min(placed.offset + placed.count, shard_begin_ + shard_size_);
-      if (begin < end) visit(placed, begin - placed.offset, flat.narrow(0, begin - shard_begin_, end - begin));
+      const int64_t begin = std::max(placed.offset, flat_begin);
+      const int64_t end = std::min(placed.offset + placed.count, flat_end);
+      if (begin < end) visit(placed, begin - placed.offset, flat.narrow(0, begin - flat_begin, end - begin));
     }
   }
 
   /// The whole flat master on every rank, in its dtype; on the device if sharded. For whole-model checkpoints and
   /// tests. [all ranks, collective]
   at::Tensor gather_master();
+  /// The whole flat storage of values laid out like the master shard, on the device. [all ranks, collective]
+  at::Tensor gather_shards(const at::Tensor& values);
 
  private:
   at::Tensor& gradient_buffer();

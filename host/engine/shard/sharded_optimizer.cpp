@@ -1,23 +1,59 @@
 #include "engine/shard/sharded_optimizer.hpp"
 
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/checkpoints/manifest.hpp"
 #include "core/model/alignment.hpp"
 #include "engine/memory/allocator.hpp"
+#include "engine/shard/muon.hpp"
 
 namespace wmtp {
 
 using at::Tensor;
 
-ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups)
-    : config_(config) {
+namespace {
+
+/// The elements of this rank's shard from the first parameter that Muon does not update.
+int64_t size_without_matrices(const ParameterGroup& group) {
+  for (const Segment& segment : group.segments())
+    if (!segment.orthogonalizes) return group.shard_size() - segment.begin;
+  return 0;
+}
+
+}  // namespace
+
+std::vector<std::pair<const char*, Tensor>> ShardedOptimizer::State::flats() const {
+  std::vector<std::pair<const char*, Tensor>> flats{{parameter_prefix, group->master()}};
+  for (const auto& [prefix, flat] :
+       {std::pair{average_prefix, exp_avg}, {square_prefix, exp_avg_sq}, {ema_prefix, ema}})
+    if (flat.numel() > 0) flats.emplace_back(prefix, flat);
+  return flats;
+}
+
+std::vector<const char*> ShardedOptimizer::saved_of(const ParameterSpec& spec) const {
+  std::vector<const char*> prefixes{parameter_prefix};
+  if (config_.name != "sgd" || config_.momentum > 0) prefixes.push_back(average_prefix);
+  if (config_.name != "sgd" && !spec.orthogonalizes) prefixes.push_back(square_prefix);
+  if (ema_ > 0) prefixes.push_back(ema_prefix);
+  return prefixes;
+}
+
+ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema)
+    : config_(config), ema_(ema) {
   const MemoryScope scope(MemoryCategory::optimizer);
-  for (ParameterGroup* group : groups)
-    states_.push_back({group, at::zeros_like(group->master()), at::zeros_like(group->master()),
-                       at::zeros({}, group->master().options())});
+  for (ParameterGroup* group : groups) states_.push_back(first_state(*group));
+}
+
+ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) const {
+  const bool is_sgd = config_.name == "sgd";
+  const auto zeros = [&](int64_t size) { return at::zeros({size}, group.master().options()); };
+  const int64_t all = group.shard_size();
+  return {&group, zeros(is_sgd && config_.momentum == 0 ? 0 : all), zeros(is_sgd ? 0 : size_without_matrices(group)),
+          zeros(ema_ > 0 ? all : 0), at::zeros({}, group.master().options())};
 }
 
 Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
@@ -65,18 +101,44 @@ void ShardedOptimizer::step(double lr, double scale) {
     if (!gradient.defined()) continue;
     if (scale != 1.0) gradient.mul_(scale);
     gradient = gradient.to(group.master().device());  // the host, with offloading
+    if (ema_ > 0 && state.steps.item<float>() == 0) state.ema.copy_(group.master());
     state.steps += 1;
-    for (const Segment& segment : group.segments()) {
-      const auto cut = [&](const Tensor& flat) {
-        return std::vector<Tensor>{flat.narrow(0, segment.begin, segment.end - segment.begin)};
-      };
-      at::_fused_adamw_(cut(group.master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {},
-                        {state.steps}, lr * segment.lr_scale, config_.beta1, config_.beta2,
-                        segment.decays ? config_.weight_decay : 0.0, config_.eps, /*amsgrad=*/false,
-                        /*maximize=*/false);
-    }
+    step_matrices(group, state.exp_avg, gradient, config_, lr);
+    for (const Segment& segment : group.segments())
+      if (!segment.orthogonalizes) update(state, segment, gradient, lr);
+    if (ema_ > 0) state.ema.lerp_(group.master(), 1 - ema_);
     group.master_changed();
     group.drop_gradient();
+  }
+}
+
+void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor& gradient, double lr) {
+  const int64_t end = state.group->shard_size() - segment.end;  // counted from the end, which all flats share
+  const auto cut = [&](const Tensor& flat) {
+    const int64_t size = segment.end - segment.begin;
+    return std::vector<Tensor>{flat.narrow(0, flat.numel() - end - size, size)};
+  };
+  const double rate = lr * segment.lr_scale, decay = weight_decay_of(segment, config_);
+  if (config_.name == "sgd") {
+    if (decay != 0) cut(state.group->master())[0].mul_(1 - rate * decay);
+    at::_fused_sgd_(cut(state.group->master()), cut(gradient),
+                    config_.momentum > 0 ? cut(state.exp_avg) : std::vector<Tensor>(), /*weight_decay=*/0,
+                    config_.momentum, rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
+                    /*is_first_step=*/false);
+    return;
+  }
+  at::_fused_adamw_(cut(state.group->master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {},
+                    {state.steps}, rate, config_.beta1, config_.beta2, decay, config_.eps, /*amsgrad=*/false,
+                    /*maximize=*/false);
+}
+
+void ShardedOptimizer::exchange_averages() {
+  for (State& state : states_) {
+    if (state.steps.item<float>() == 0) continue;  // never trained: it is its own average
+    const Tensor parameters = state.group->master().clone();
+    state.group->master().copy_(state.ema);
+    state.ema.copy_(parameters);
+    state.group->master_changed();
   }
 }
 

@@ -45,7 +45,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       training_(*data.training),
       channels_(channels),
       state_{0, 0, 0, Guard(experiment.guard)},
-      optimizer_(experiment.optimizer, model.trained_groups()),
+      optimizer_(experiment.optimizer, model.trained_groups(), experiment.train.ema),
       across_(channels),
       environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, across_, state_.pipeline},
       micro_step_(model, pipeline, channels,

@@ -88,6 +88,7 @@ inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, He
   request.layout.heads = heads;
   request.layout.adapter = adapter;
   request.layout.value_heads = value_heads;
+  request.layout.optimizer = experiment.optimizer;
   request.options = group_options(experiment.parallel, at::kCPU);
   request.positions = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, channels);

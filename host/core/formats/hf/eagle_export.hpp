@@ -1,19 +1,19 @@
 // Exports head 2 as a draft model in EAGLE-3's format (Li et al. 2025, arXiv 2503.01840), as vLLM and SGLang read it.
 //
-// An EAGLE-3 draft at position s reads three hidden states of the target at s, reduced by `fc`, and the embedding of the
-// token at s + 1, and predicts the token at s + 2, like head 2. Head 2 reads only the trunk's output, so this is exact:
-// `fc` passes on the third hidden state, which is the input of the target's last block, and the projections to queries,
-// keys and values ignore the embedding. The draft's further tokens are those of EAGLE-3's own recursion, for which head 2
-// was not trained.
+// A draft of EAGLE-3 at position s reads three hidden states of the target at s, reduced by `fc`, and the embedding of
+// the token at s + 1, and predicts the token at s + 2, like head 2. Head 2 reads only the trunk's output, so this is
+// exact: `fc` passes on the third hidden state, which is the input of the target's last block, and the projections to
+// queries, keys and values ignore the embedding. The draft's further tokens are those of EAGLE-3's own recursion, for
+// which head 2 was not trained.
 #pragma once
 
 #include "core/formats/hf/model_export.hpp"
 
 namespace wmtp {
 
-/// Writes model.safetensors and config.json. Error(usage) if the model has no parallel head 2, or a feature that EAGLE-3's
-/// Llama lacks (qkv_bias, qk_norm, sliding_window); otherwise as export_model. Of `request`, format and modeling are
-/// ignored.
+/// Writes model.safetensors and config.json. Error(usage) if the model has no parallel head 2, fewer than two blocks
+/// below the heads, or a feature that EAGLE-3's Llama lacks (qkv_bias, qk_norm, sliding_window); otherwise as
+/// export_model. Of `request`, format and modeling are ignored.
 void export_eagle(const ModelExport& request);
 
 }  // namespace wmtp

@@ -52,11 +52,11 @@ TEST_F(Extends, FollowsChainsAcrossFolders) {
 }
 
 TEST_F(Extends, KeepsRunsOfTheLogAndFindsStagesBesideTheBase) {
-  write("bases/critic.toml", with(text_experiment, "baseline", "critic"));
+  write("bases/critic.toml", with(text_experiment, "\"baseline\"", "\"critic\"\nloss = \"lambda_return\""));
   write("bases/base.toml", with(with(text_experiment, "\"baseline\"", "\"formula\"\nweight = \"value\""), "dim = 64",
                                 "dim = 64\nweights = \"run:b\"") +
                                "[value]\nexperiment = \"critic.toml\"\n");
-  const Experiment e = load("extends = \"bases/base.toml\"\n[pipeline]\nweight = \"value + score\"\n");
+  const Experiment e = load("extends = \"bases/base.toml\"\n[pipeline]\nweight = \"value * 2\"\n");
   EXPECT_EQ(e.model.weights, "run:b");
   EXPECT_EQ(e.stage("value")->file, folder_ / "bases/critic.toml");
 }
@@ -99,7 +99,8 @@ TEST_F(Extends, RefusesACycleWithItsFiles) {
 
 TEST_F(Extends, RefusesAFileThatIsNotThere) {
   expect_in_order(refused("extends = \"b.toml\"\n"), {"a.toml:1:11: ", "b.toml: no such file"});
-  expect_in_order(refused("extends = [\"b.toml\"]\n"), {"a.toml:1:11: extends: found a list", "wanted a string"});
+  expect_in_order(refused("extends = [\"b.toml\"]\n"),
+                  {"a.toml:1:11: extends: found a list", "wanted a non-empty string"});
   expect_in_order(refused("extends = \"\"\n"), {"a.toml:1:11: extends: "});
   expect_in_order(refused(small, {"extends=b.toml"}), {"\"extends\" can be set only in a file"});
 }

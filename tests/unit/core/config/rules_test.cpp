@@ -7,6 +7,37 @@ namespace {
 using Rules = ExperimentFolder;
 using PluginOptions = ExperimentFolder;
 
+TEST_F(Rules, RefuseTrainedPartsOfAdaptersThatDecideThemselves) {
+  EXPECT_EQ(load(small, {"adapter.train_last=2"}).trained_parts.last_blocks, 2);
+  expect_in_order(refused(small, {"adapter.train_last=7"}), {"found train_last 7, wanted at most [model] layers = 6"});
+  expect_in_order(refused(small, {"adapter.plugin=lora", "adapter.train=[\"norm.weight\"]"}),
+                  {"train does not apply to the adapter \"lora\""});
+}
+
+TEST_F(Rules, ReadGroupsOfParameters) {
+  const std::string groups =
+      "[[optimizer.groups]]\nmatch = \"*norm.weight\"\nlr_scale = 2\n[[optimizer.groups]]\nmatch = \"layers.0.*\"\n"
+      "weight_decay = 0\n";
+  const Experiment e = load(small + groups);
+  EXPECT_EQ(e.optimizer.groups, (std::vector<OptimizerGroup>{{"*norm.weight", 2, {}}, {"layers.0.*", 1, 0.0}}));
+  expect_in_order(
+      refused(small + with(groups, "match = \"*norm.weight\"", "lr = 1")),
+      {"a.toml:15:1: [optimizer] groups: a table lacks match", "a.toml:16:1: [optimizer] groups: unknown key \"lr\"",
+       "known keys: match, lr_scale and weight_decay"});
+  expect_in_order(refused(small + with(groups, "lr_scale = 2", "lr_scale = -1")),
+                  {"a.toml:17:12: [optimizer] groups.lr_scale: found the integer -1, wanted a number at least 0"});
+}
+
+TEST_F(Rules, RefuseKeysOfOtherOptimizers) {
+  expect_in_order(refused(small, {"optimizer.momentum=0.9"}), {"momentum does not apply to the optimizer \"adamw\""});
+  const std::string sgd = small + "[optimizer]\nname = \"sgd\"\n";
+  expect_in_order(refused(sgd, {"optimizer.betas=[0, 0]", "optimizer.eps=1"}),
+                  {"betas does not apply to the optimizer \"sgd\"", "eps does not apply"});
+  EXPECT_EQ(load(sgd).optimizer.momentum, 0.9);
+  EXPECT_EQ(load(sgd, {"optimizer.momentum=0"}).optimizer.momentum, 0);
+  EXPECT_EQ(load(small, {"optimizer.name=muon"}).optimizer.momentum, 0.95);
+}
+
 TEST_F(Rules, CheckTheShapeOfTheModel) {
   expect_in_order(refused(small, {"model.heads=5"}),
                   {"--set model.heads=5: found 5 heads for dim 64, wanted a divisor"});
@@ -100,6 +131,9 @@ TEST_F(Rules, RequireStableStepsForWsdOnly) {
   expect_in_order(refused(wsd, {"schedule.stable_steps=8"}), {"leaves no steps for the decay", "[train] steps = 10"});
   expect_in_order(refused(with(wsd, "stable_steps = 7\n", "")), {"a.toml:", "\"wsd\" lacks stable_steps"});
   expect_in_order(refused(wsd, {"schedule.name=cosine"}), {"stable_steps applies only to the schedule \"wsd\""});
+  EXPECT_EQ(load(wsd, {"schedule.decay=cosine"}).schedule.decay, "cosine");
+  expect_in_order(refused(small, {"schedule.decay=cosine"}),
+                  {"decay applies only to the schedule \"wsd\", found \"constant\""});
 }
 
 TEST_F(Rules, RequireAShardGroupSizeThatDividesTheRanks) {

@@ -22,6 +22,7 @@ void expect_equal(const Experiment& a, const Experiment& b) {
   EXPECT_EQ(a.pipeline, b.pipeline);
   EXPECT_EQ(a.inner, b.inner);
   EXPECT_EQ(a.adapter, b.adapter);
+  EXPECT_EQ(a.trained_parts, b.trained_parts);
   EXPECT_EQ(a.adapter_weights, b.adapter_weights);
   EXPECT_EQ(a.model, b.model);
   EXPECT_EQ(a.reference, b.reference);
@@ -44,6 +45,11 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
         load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
                      "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300",
                      "train.head_weights=[1, 0.3, 0.1, 0]", "model.future_heads=chained"}),
+        load(small, {"optimizer.name=muon", "train.ema=0.9", "schedule.name=wsd", "schedule.stable_steps=3",
+                     "schedule.decay=cosine"}),
+        load(small, {"optimizer.groups=[{match=\"a\", lr_scale=0.5}, {match=\"b\", weight_decay=0}]",
+                     "adapter.train_last=1", "adapter.train=[\"norm.weight\"]"}),
+        load(small, {"optimizer.name=sgd", "optimizer.momentum=0", "schedule.name=linear"}),
         load(small, {"parallel.processes=6", "parallel.strategy=hybrid_shard", "parallel.shard_group_size=3"}),
         load(small, {"parallel.strategy=hybrid_shard", "parallel.shard_group_size=host"}),
         load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),

@@ -8,7 +8,7 @@ namespace wmtp {
 namespace {
 
 ScheduleConfig schedule(const std::string& name, int64_t warmup_steps, double min_lr_ratio = 0.1) {
-  return {name, warmup_steps, 0, min_lr_ratio};
+  return {name, warmup_steps, 0, "linear", min_lr_ratio};
 }
 
 TEST(LearningRate, WarmsUpToTheFullRateAtTheLastStepOfTheWarmUp) {
@@ -42,6 +42,22 @@ TEST(LearningRate, IsStableThenDecaysLinearlyToItsMinimumAtTheLastStep) {
   for (const int64_t step : {10, 11, 59, 60}) EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, step, 100), 2.0) << step;
   EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 80, 100), 1.1) << "half way: the mean of both ends";
   EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 61, 100), 2.0 - 1.8 / 40);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 100, 100), 0.2);
+}
+
+TEST(LearningRate, DecaysByALine) {
+  const ScheduleConfig s = schedule("linear", 20);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 20, 100), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 60, 100), 0.55);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 100, 100), 0.1);
+}
+
+TEST(LearningRate, IsStableThenDecaysByHalfACosine) {
+  ScheduleConfig s = schedule("wsd", 10);
+  s.stable_steps = 50;
+  s.decay = "cosine";
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 60, 100), 2.0);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 70, 100), 0.2 + 1.8 * (0.5 + std::sqrt(0.125)));
   EXPECT_DOUBLE_EQ(learning_rate(s, 2.0, 100, 100), 0.2);
 }
 

@@ -130,8 +130,68 @@ TEST(Layout, NormsDecayOnlyIfConfigured) {
     EXPECT_EQ(parameter.decays, !name.ends_with("norm.weight")) << name;
     EXPECT_TRUE(parameter.trains) << name;
   }
-  request.decay_norms = true;
+  request.optimizer.decay_norms = true;
   for (const auto& [name, parameter] : parameters_of(request)) EXPECT_TRUE(parameter.decays) << name;
+}
+
+TEST(Layout, MuonUpdatesTheMatricesOfBlocks) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  for (const auto& [name, parameter] : parameters_of(request)) EXPECT_FALSE(parameter.orthogonalizes) << name;
+  request.optimizer.name = "muon";
+  for (const auto& [name, parameter] : parameters_of(request))
+    EXPECT_EQ(parameter.orthogonalizes, is_of_block(name) && !name.ends_with("norm.weight")) << name;
+}
+
+TEST(Layout, TheFirstGroupThatMatchesSetsAParametersSettings) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.optimizer.groups = {{"layers.0.*", 0.5, {}}, {"*norm.weight", 2, 0.25}};
+  const auto parameters = parameters_of(request);
+  EXPECT_EQ(parameters.at("layers.0.attention_norm.weight").lr_scale, 0.5);
+  EXPECT_FALSE(parameters.at("layers.0.attention_norm.weight").weight_decay);
+  EXPECT_EQ(parameters.at("norm.weight").lr_scale, 2);
+  EXPECT_EQ(parameters.at("norm.weight").weight_decay, 0.25);
+  EXPECT_EQ(parameters.at("layers.1.attention.wq.weight").lr_scale, 1);
+  request.optimizer.groups.push_back({"layers.0.attention.wq.weight", 3, {}});
+  EXPECT_THROW(model_units(request), Error) << "it is always preceded by the first";
+}
+
+std::set<std::string> trained(const LayoutRequest& request) {
+  std::set<std::string> names;
+  for (const auto& [name, parameter] : parameters_of(request))
+    if (parameter.trains) names.insert(name);
+  return names;
+}
+
+TEST(Layout, OnlyTheLastBlocksAndNamedParametersTrain) {
+  const ModelConfig model = small();  // a trunk block and three heads
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.trained_parts.last_blocks = 2;
+  for (const std::string& name : trained(request)) EXPECT_TRUE(name.starts_with("extra_heads.")) << name;
+  EXPECT_EQ(trained(request).size(), 2 * 9u);
+  request.trained_parts.last_blocks = 3;
+  EXPECT_EQ(trained(request).count("layers.1.attention.wq.weight"), 1u);
+  EXPECT_EQ(trained(request).count("layers.0.attention.wq.weight"), 0u);
+  request.trained_parts = {0, {"norm.weight", "layers.?.attention.w[qk].*"}};
+  EXPECT_EQ(trained(request),
+            (std::set<std::string>{"layers.0.attention.wk.weight", "layers.0.attention.wq.weight",
+                                   "layers.1.attention.wk.weight", "layers.1.attention.wq.weight", "norm.weight"}));
+  request.trained_parts.names = {"layers.9.*"};
+  EXPECT_THROW(model_units(request), Error);
+}
+
+TEST(Layout, TheLastBlocksOfAValueModelAreThoseOfItsTrunk) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.heads = Heads::none;
+  request.trained_parts.last_blocks = 1;
+  EXPECT_EQ(trained(request).count("layers.0.attention.wq.weight"), 1u);
+  EXPECT_EQ(trained(request).count("tok_embeddings.weight"), 0u);
 }
 
 TEST(Layout, AdapterParametersAreInASeparateUnitAndTrain) {

@@ -52,7 +52,10 @@ MemoryQuestion question_of(const Experiment& e, const Adapter& adapter, const st
   LayoutRequest request;
   request.model = &e.model;
   request.adapter = &adapter;
+  request.optimizer = e.optimizer;
   MemoryQuestion question;
+  question.optimizer = e.optimizer;
+  question.ema = e.train.ema > 0;
   question.policy = {e.model, planned_layout(request), e.parallel.strategy, e.parallel.precision};
   question.token_heads = e.model.future_tokens;
   question.when = when;
@@ -128,6 +131,19 @@ TEST(MemoryPlan, MatchesLongSequences) {
 TEST(MemoryPlan, MatchesGradientAccumulation) {
   Experiment e = small_experiment();
   e.train.gradient_accumulation = 3;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(MemoryPlan, MatchesMuonWithAMovingAverage) {
+  Experiment e = small_experiment();
+  e.optimizer.name = "muon";
+  e.train.ema = 0.9;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(MemoryPlan, MatchesSgd) {
+  Experiment e = small_experiment();
+  e.optimizer.name = "sgd";
   expect_planned(e, Everything(), baseline(), "before");
 }
 
@@ -228,6 +244,12 @@ TEST(PlannedTraffic, IsWhatRanksExchange) {
     question.reduce = e.parallel.reduce;
     question.policy.shard_group_size = e.parallel.shard_group_size;
     EXPECT_EQ(plan_memory(question).work.traffic.bus, received(e)) << to_string(strategy);
+    e.optimizer.name = "muon";
+    MemoryQuestion of_muon = question;
+    of_muon.policy.layout = question_of(e, Everything(), "before").policy.layout;
+    of_muon.optimizer = e.optimizer;
+    EXPECT_EQ(plan_memory(of_muon).work.traffic.bus, received(e)) << to_string(strategy) << ", Muon";
+    e.optimizer = {};
     e.parallel.sequence = question.sequence = 2;
     EXPECT_EQ(plan_memory(question).work.traffic.bus, received(e)) << to_string(strategy) << ", divided positions";
   }

@@ -4,8 +4,9 @@
     model(ids, output_heads=True).head_logits[k - 1]  # [B, S, vocabulary]; at position s for the token at s + k
 
 Head 1 is the model that transformers knows. The blocks of heads 2, 3, ... are in mtp_heads.safetensors, under Meta's
-names and with Meta's order of rows; all heads share the final norm and the output layer. A parallel head reads the input
-of head 1's block, a chained head the output of the head before and the embedding of the token that this one predicts.
+names and with Meta's order of rows; all heads share the final norm and the output layer. A parallel head reads the
+input of head 1's block, a chained head the output of the head before and the embedding of the token before the one that
+it predicts.
 """
 import json
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils import cached_file
 
 NAMES = {"attention.wq": "self_attn.q_proj", "attention.wk": "self_attn.k_proj", "attention.wv": "self_attn.v_proj",
-         "attention.wo": "self_attn.o_proj", "attention.q_norm": "self_attn.q_norm", "attention.k_norm": "self_attn.k_norm",
+         "attention.wo": "self_attn.o_proj", "attention.q_norm": "self_attn.q_norm",
+         "attention.k_norm": "self_attn.k_norm",
          "feed_forward.w1": "mlp.gate_proj", "feed_forward.w2": "mlp.down_proj", "feed_forward.w3": "mlp.up_proj",
          "attention_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
 ROTATED = ("attention.wq", "attention.wk", "attention.q_norm", "attention.k_norm")
