@@ -187,7 +187,7 @@ void add_data_convert(CommandLine& line) {
       "Needs python3 with pyarrow. Each row becomes an object with a field for each column: `kind = \"text\"`\n"
       "reads the field text, `kind = \"records\"` the formats of data.format.\n\n"
       "examples:\n"
-      "  wmtp-host data convert train-00000-of-00001.parquet --to train.jsonl\n"
+      "  wmtp-host data convert train-00000-of-00001.parquet --to web.jsonl\n"
       "  wmtp-host data convert ultrachat_200k/data --split train_sft --columns messages --to chats.jsonl\n"
       "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n",
       [options](const GlobalOptions&) { return convert(*options); });

@@ -151,7 +151,7 @@ void add_runs(CommandLine& line) {
       "several seeds, figures are means with standard errors, and differences from the first name are taken within\n"
       "the same seed.\n\n"
       "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n"
-      "  wmtp-host runs compare sweep.toml\n",
+      "  wmtp-host runs compare experiments/sweep.toml\n",
       reading_log([options, format](const GlobalOptions& globals) {
         const LogReader log(globals.database_or(default_database));
         print_comparison(std::cout, log, with_names_of_files(options->runs, globals, log), format(), options->all);

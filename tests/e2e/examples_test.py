@@ -6,6 +6,8 @@ import shutil
 import subprocess
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from experiment import experiment
 from paths import BUILD, HOST
@@ -29,6 +31,8 @@ ELSEWHERE = {
     "wmtp-host doctor --device cuda": "null_cuda.device has a device",
     "wmtp-host plugins check formula.so --experiment mine.toml --device cuda": "the same",
     "wmtp-host run experiments/rho1.toml --resume": "it needs a stopped run; parity.resume",
+    "wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats": "e2e.init begins with a model",
+    "wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000": "e2e.export has a client of MLflow",
 }
 # A deletion is only announced, with exit code 2, unless --yes is given.
 REFUSED = {"wmtp-host runs delete 3"}
@@ -57,6 +61,15 @@ def examples(words=()):
 
 def write_lines(file, rows):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_tables(folder):
+    (folder / "novel.txt").write_text("".join(f"Line {i} of a novel.\n" for i in range(3000)))
+    (folder / "alpaca_data.json").write_text(json.dumps([{"instruction": "1+1", "input": "", "output": "2"}]))
+    pq.write_table(pa.table({"text": ["one", "two"]}), folder / "train-00000-of-00001.parquet")
+    (folder / "ultrachat_200k/data").mkdir(parents=True)
+    chat = [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}]
+    pq.write_table(pa.table({"messages": [chat]}), folder / "ultrachat_200k/data/train_sft-00000-of-00001.parquet")
 
 
 @pytest.fixture
@@ -89,6 +102,7 @@ def prepared(place):
     write_lines(folder / "answers.jsonl", RECORDS)
     write_lines(folder / "gsm8k.jsonl", [{"instruction": "1+1", "output": "#### 2", "task_id": "a"}])
     write_lines(folder / "train.jsonl", [CONTEST])
+    write_tables(folder)
     np.arange(100, dtype="<u2").tofile(folder / "corpus.bin")
     for name in ("held_out.py", "README.md"):
         (folder / name).write_text("def main(): import this\n" * 3)
@@ -113,7 +127,7 @@ def test_every_example_of_every_help_does_what_it_says(prepared):
     shown = [example for _, example in examples()]
     assert len(shown) > 50 and set(ELSEWHERE) <= set(shown)
     wanted = [example for example in dict.fromkeys(shown) if example not in ELSEWHERE]
-    wanted.sort(key=lambda example: "runs delete" in example)  # last
+    wanted.sort(key=lambda example: "runs delete" in example or "runs rename" in example)  # last
     failed = []
     for example in wanted:
         ended = typed(prepared, example)

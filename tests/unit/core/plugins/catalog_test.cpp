@@ -103,7 +103,7 @@ TEST_F(CatalogTest, TheFirstFolderWins) {
 TEST_F(CatalogTest, AnAbsentPluginIsReportedWithASimilarNameAndTheSearchedFolders) {
   add("a", "rho1");
   const Catalog catalog({folder_.path() / "a"});
-  EXPECT_THAT(refusal(catalog, "rh01"),
+  EXPECT_THAT(refusal(catalog, "roh1"),
               AllOf(HasSubstr("did you mean 'rho1'?"), HasSubstr((folder_.path() / "a/pipelines").string()),
                     HasSubstr((own_plugin_folder() / "pipelines").string())));
   EXPECT_THROW(Catalog({folder_.path() / "absent"}), Error);
