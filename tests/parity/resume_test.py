@@ -78,7 +78,7 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
         changes = changes_for(READER, VALUES[pipeline], processes) | changes
     place.run(**changes)
     wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
-    wanted_average = model_tensors(place.log.folder(), "model-ema") if "train__ema" in changes else None
+    wanted_average = model_tensors(place.log.folder(), "model-ema") if changes.get("train__ema") else None
     losses, model = stopped_and_resumed(place, steps, changes)
     assert losses == wanted_losses
     assert_tensors_equal(model, wanted_model)
