@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from examples_test import PROBLEM, write_lines
+from examples_test import PROBLEM, write_lines, write_tables
 from paths import BUILD, ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -78,6 +78,7 @@ def folder(program, tmp_path):
         file.write_text(text)
     focal = (tmp_path / "experiments/weightings/focal.toml").read_text()
     (tmp_path / "sweep.toml").write_text(f"{focal}\n[sweep]\nseed = [1, 2]\n")
+    write_tables(tmp_path)
     write_lines(tmp_path / "HumanEval.jsonl", [PROBLEM])
     write_lines(tmp_path / "samples.jsonl", [{"task_id": PROBLEM["task_id"], "completion": ""}] * 10)
     return tmp_path
