@@ -35,4 +35,10 @@ Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& sam
 void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                    const std::vector<int64_t>& ks);
 
+/// Removes the answers that failed for want of a module from `samples` and `judged`, which correspond; returns their
+/// number by module. Only widely used modules that the sandbox's Python really lacks: an invented module is a wrong
+/// answer, and a program could write the message of any. (missing_modules.cpp)
+std::map<std::string, int64_t> remove_unjudged(std::vector<Sample>& samples, std::vector<Judged>& judged,
+                                               const Sandbox& sandbox);
+
 }  // namespace wmtp

@@ -1,8 +1,11 @@
-#include "evaluate/missing_modules.hpp"
-
+// Answers that cannot be judged here, because Python lacks a module that they import.
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <set>
+#include <sstream>
 
+#include "evaluate/evaluation.hpp"
 #include "process/child_process.hpp"
 
 namespace wmtp {
@@ -16,13 +19,15 @@ constexpr std::chrono::seconds answer_limit(60);
 std::string module_named(const Judged& judged) {
   const std::string begin = "ModuleNotFoundError: No module named '";
   if (judged.verdict != Verdict::failed || !judged.message.starts_with(begin)) return "";
-  const std::string name = judged.message.substr(begin.size(), judged.message.find_first_of(".'", begin.size()) - begin.size());
+  const size_t end = judged.message.find_first_of(".'", begin.size());
+  const std::string name = judged.message.substr(begin.size(), end - begin.size());
   return widely_used.count(name) ? name : "";
 }
 
 std::set<std::string> lacking(const std::filesystem::path& python, const std::set<std::string>& modules) {
   std::vector<std::string> arguments{
-      "-I", "-c", "import sys, importlib.util as u; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None), sep='\\n')"};
+      "-I", "-c",
+      "import sys, importlib.util as u; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None), sep='\\n')"};
   arguments.insert(arguments.end(), modules.begin(), modules.end());
   std::istringstream lines(run_child(python, arguments, answer_limit).output);
   std::set<std::string> found;

@@ -12,7 +12,6 @@
 #include "core/job/engine_process.hpp"
 #include "core/job/find_model.hpp"
 #include "core/runlog/evaluations.hpp"
-#include "evaluate/missing_modules.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {

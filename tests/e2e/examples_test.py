@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +91,7 @@ def prepared(place):
     place.write(name="experiments/random.toml", **one, pipeline={"plugin": "random"})
     place.write(name="experiments/tokens.toml", **{**one, "model__vocab_size": 512,
                                                    "data": {"kind": "tokens", "file": "../tokens.bin", "dtype": "uint16"}})
-    place.write(name="experiments/sweep.toml", tables={**experiment(**one), "sweep": {"seed": [1, 2]}})
+    place.write(name="experiments/sweep.toml", tables={**experiment(**one), "sweep": {"optimizer": {"lr": [5e-3, 6e-3]}}})
     for file in ("reference", "rho1", "baseline", "random", "lora", "tokens"):
         path = folder / f"experiments/{file}.toml"
         path.write_text(path.read_text().replace('name = "trial"', f'name = "{file}"'))
@@ -119,7 +121,7 @@ def typed(place, example):
     command = f"timeout --preserve-status -s INT 2 {example.replace(' --open', '')}" if SERVES.match(example) else example
     return subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=place.folder, capture_output=True, text=True, errors="replace",
                           timeout=120, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1",
+                          env={**os.environ, "PATH": f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1",
                                "WMTP_PLUGIN_PATH": ""})
 
 
@@ -127,7 +129,7 @@ def test_every_example_of_every_help_does_what_it_says(prepared):
     shown = [example for _, example in examples()]
     assert len(shown) > 50 and set(ELSEWHERE) <= set(shown)
     wanted = [example for example in dict.fromkeys(shown) if example not in ELSEWHERE]
-    wanted.sort(key=lambda example: "runs delete" in example or "runs rename" in example)  # last
+    wanted.sort(key=lambda example: ("runs delete" in example, "runs rename" in example))  # last
     failed = []
     for example in wanted:
         ended = typed(prepared, example)

@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from examples_test import PROBLEM, write_lines, write_tables
@@ -87,7 +89,7 @@ def folder(program, tmp_path):
 def typed(folder, command):
     return subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True,
                           errors="replace", timeout=120, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1",
+                          env={**os.environ, "PATH": f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1",
                                "OMP_WAIT_POLICY": "passive"})
 
 

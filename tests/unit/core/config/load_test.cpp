@@ -152,7 +152,7 @@ TEST_F(Load, SuggestsNothingForANameThatIsNoTypo) {
        {"[parallel]\ndevice = \"tpu\"", "[parallel]\ndevice = \"mps\"", "[parallel]\nprecision = \"fp64\"",
         "[parallel]\nprecision = \"tf32\"", "[parallel]\nprecision = \"bf16\"\nreduce = \"fp16\"",
         "[parallel]\nprecision = \"bf16\"\nreduce = \"float16\"", "[parallel]\nprecision = \"int8\"",
-        "[schedule]\nname = \"linear\"", "[parallel]\nstrategy = \"ddp\""}) {
+        "[schedule]\nname = \"exponential\"", "[parallel]\nstrategy = \"ddp\""}) {
     const std::string message = refused(small + line + "\n");
     EXPECT_NE(message.find("wanted one of"), std::string::npos) << message;
     EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
@@ -182,7 +182,7 @@ TEST_F(Load, AcceptsANameOrAShareOfBlocksToRecompute) {
 }
 
 TEST_F(Load, RefusesPlannedValuesAsNotSupportedYet) {
-  EXPECT_NE(refused(small + "[optimizer]\nname = \"sgd\"\n").find("not supported yet"), std::string::npos);
+  EXPECT_NE(refused(small + "[optimizer]\nname = \"lion\"\n").find("not supported yet"), std::string::npos);
 }
 
 TEST_F(Load, RefusesOffloadOnCpu) {
