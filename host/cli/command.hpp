@@ -41,7 +41,8 @@ class CommandLine {
   /// Hidden from every help.
   CLI::App& add_hidden(const std::string& words, Action action);
 
-  /// Expands short forms (train, ls, rm). Returns the exit code if parsing alone answers the command line (help, version, no command); otherwise call run().
+  /// Expands short forms (train, ls, rm). Returns the exit code if parsing alone answers the command line (help,
+  /// version, no command); otherwise call run().
   std::optional<int> parse(int argc, const char* const* argv);
   int run() const;
 

@@ -357,8 +357,8 @@ class Rules : RuleChecker {
 
   /// A packed sequence has several answers, but one row of values and one answer to judge.
   void packing(const PluginNeeds& needs) {
-    const std::string values = !needs.heads.empty() || !first_read(needs, "value").empty() ? "values of whole sequences" : "";
-    const std::string needed = needs.pairs ? "pairs of answers" : values;
+    const bool needs_values = !needs.heads.empty() || !first_read(needs, "value").empty();
+    const std::string needed = needs.pairs ? "pairs of answers" : needs_values ? "values of whole sequences" : "";
     if (!needed.empty())
       refuse("data.packing", "found packing, which does not work with " + title() + ": it needs " + needed,
              "remove the key");

@@ -1,10 +1,12 @@
 #include "engine/plugin_check/small_training.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "engine/batches/batch_rows.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 
 namespace wmtp {
@@ -18,52 +20,44 @@ class RandomRecords final : public BatchSource {
  public:
   /// `parts` must outlive this object.
   RandomRecords(const SmallParts& parts, int64_t vocab_size, const BatchRequest& wanted)
-      : BatchSource(parts.batch_size), parts_(parts), vocab_size_(vocab_size), wanted_(wanted) {}
+      : BatchSource(parts.batch_size), parts_(parts), vocab_size_(vocab_size), wanted_(wanted) {
+    wanted_.device = parts.device;
+  }
 
   int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
 
   MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
-    const int64_t B = int64_t(positions.size()) / world, S = parts_.sequence_length;
-    MicroBatch micro;
-    micro.batch = {at::zeros({B, S}, at::kLong),
-                   at::zeros({B, S}, at::kByte),
-                   {},
-                   at::full({B}, -1, at::kLong),
-                   at::full({B}, -1, at::kLong)};
-    for (int64_t b = 0; b < B; ++b) {
-      const int64_t position = positions[size_t(rank * B + b)];
-      const bool padding = position < 0 || (!wanted_.pairs && position % padding_interval == padding_interval - 1);
-      micro.positions.push_back(padding ? -1 : position);
-      micro.bins.push_back(-1);
-      if (!padding) fill_row(position, b, micro);
-    }
+    std::vector<int64_t> drawn;
+    for (const int64_t position : positions) drawn.push_back(is_padding(position) ? -1 : position);
+    BatchRows rows(drawn, rank, world, parts_.sequence_length, wanted_, /*separate=*/false);
+    MicroBatch& micro = rows.micro();
     micro.windows = micro.positions;
-    micro.batch.sequence = at::tensor(micro.positions);
-    const auto targets = [&] { return wanted_.prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(answer_kind); };
-    if (wanted_.pairs) micro.pairs = B / 2;
-    for (int64_t head = 1; head <= wanted_.heads; ++head)
-      micro.counts.push_back(valid_sources(targets(), head).sum().item<int64_t>());
-    micro.batch = on_device(micro.batch, parts_.device);
-    micro.targets = targets();
-    return micro;
+    for (int64_t b = 0; b < rows.count(); ++b)
+      if (micro.positions[size_t(b)] >= 0) fill_row(micro.positions[size_t(b)], b, rows);
+    if (wanted_.pairs) micro.pairs = rows.count() / 2;
+    return rows.finish();
   }
 
  private:
   static uint32_t draw(int64_t position, int64_t what) { return philox(1, uint64_t(position), uint64_t(what))[0]; }
 
-  void fill_row(int64_t position, int64_t b, MicroBatch& micro) const {
+  bool is_padding(int64_t position) const {
+    return position < 0 || (!wanted_.pairs && position % padding_interval == padding_interval - 1);
+  }
+
+  void fill_row(int64_t position, int64_t b, BatchRows& rows) const {
     const int64_t S = parts_.sequence_length;
     // The two records of a pair have the same prompt and answers of different lengths.
     const int64_t prompt = parts_.targets ? 1 + draw(position / 2, -1) % 4 : draw(position, -1) % 2 == 0 ? S : 1;
     const int64_t answer = parts_.targets ? 1 + draw(position, -2) % (S - prompt) : 0;
     for (int64_t s = 0; s < prompt + answer; ++s)
-      micro.batch.tokens[b][s] = int64_t(draw(s < prompt ? position / 2 : position, s)) % vocab_size_;
-    micro.batch.kind[b].narrow(0, 0, prompt).fill_(prompt_kind);
-    micro.batch.kind[b].narrow(0, prompt, answer).fill_(answer_kind);
-    micro.batch.correct[b] = 1 - position % 2;
-    if (wanted_.pairs) micro.batch.partner[b] = b ^ 1;
-    micro.tokens += prompt + answer;
-    micro.answers += answer;
+      rows.ids(b)[s] = int64_t(draw(s < prompt ? position / 2 : position, s)) % vocab_size_;
+    std::fill_n(rows.kinds(b), prompt, prompt_kind);
+    std::fill_n(rows.kinds(b) + prompt, answer, answer_kind);
+    rows.add_document(b, /*begin=*/0, prompt + answer);
+    Batch& batch = rows.micro().batch;
+    batch.correct.mutable_data_ptr<int64_t>()[b] = 1 - position % 2;
+    if (wanted_.pairs) batch.partner.mutable_data_ptr<int64_t>()[b] = b ^ 1;
   }
 
   const SmallParts& parts_;

@@ -1,8 +1,8 @@
 // ParameterGroup: flat storage of parameters that are gathered, reduced and updated together.
 //
 // Layout: parameters that Muon updates first, then those with weight decay, then the others, each sorted by their other
-// settings, so that parameters with equal settings are adjacent; each is aligned to 64 elements, and the total is padded to a multiple of 64 * ranks. The
-// master shard (fp32 if it trains, else the compute dtype) is a contiguous part of it.
+// settings, so that parameters with equal settings are adjacent; each is aligned to 64 elements, and the total is padded
+// to a multiple of 64 * ranks. The master shard (fp32 if it trains, else the compute dtype) is a contiguous part of it.
 //
 //   strategy        master shard   gathered weights              gradient
 //   no_shard        all            the master (or a cast copy)   summed over ranks in the whole buffer
