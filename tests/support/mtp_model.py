@@ -47,9 +47,11 @@ class RMSNorm(nn.Module):
 
 
 def rotate(x, angles):
-    """Rotary positions on interleaved pairs (2i, 2i+1). x [B, S, heads, head_dim], angles complex [S, head_dim / 2]."""
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(pairs * angles[None, :, None, :]).flatten(-2).type_as(x)
+    """Rotary positions on interleaved pairs (2i, 2i+1). x [B, S, heads, head_dim], angles [2, S, head_dim / 2]: cosines
+    and sines. Without complex numbers, which torch.compile does not fuse."""
+    even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = angles[:, None, :, None, :]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2).type_as(x)
 
 
 def frequencies_of(shape):
@@ -169,7 +171,7 @@ class MultiTokenLlama(nn.Module):
     def trunk(self, tokens):
         """Hidden states [B, S, dim], the input of all heads, and the angles of the rotary positions."""
         phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies_of(self.shape))
-        angles = torch.polar(torch.ones_like(phases), phases)
+        angles = torch.stack((phases.cos(), phases.sin()))
         hidden = self.tok_embeddings(tokens)
         for block in self.layers[:self.shape.layers - self.shape.future_tokens]:
             hidden = self._run(block, hidden, angles)
