@@ -463,6 +463,19 @@ ODD_TEXTS = ["", " ", "  a", "a  ", " a b  c ", "\n\n    x", "\t\tx\t", "\n" + "
              "<|begin_of_text|>x<|end_of_text|>"]
 
 
+def prepared_ids(place, texts, file):
+    """The ids of the texts, each followed by the end of text, with that tokenizer file."""
+    names = [f"odd/{number:02}" for number in range(len(texts))]
+    (place.folder / "odd").mkdir(exist_ok=True)
+    for name, text in zip(names, texts):
+        (place.folder / name).write_bytes(text.encode())
+    data = {"kind": "text", "files": names, "tokenizer": {"kind": "file", "file": file}}
+    log = f"{Path(file).name}/wmtp.db"
+    place.host("data", "prepare", place.write(data=data, model__vocab_size=300), "--set", f"log.database={log}")
+    prepared_file, = (place.folder / log).parent.glob("cache/*/train.bin")
+    return np.fromfile(prepared_file, "<u2").tolist()
+
+
 def assert_ids_equal(folder, texts, ours):
     """transformers encodes the texts, each followed by the end of text, to the ids `ours`."""
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
@@ -478,6 +491,7 @@ def test_the_byte_tokenizer_is_exported_and_imported(place):
               train__steps=2)
     folder = exported(place, "trial", "hf")
     assert_ids_equal(folder, ODD_TEXTS, [id for text in ODD_TEXTS for id in [*text.encode(), 257]])
+    assert_ids_equal(folder, ODD_TEXTS, prepared_ids(place, ODD_TEXTS, "hf/tokenizer.json"))
     imported(place, "hf", "back")
     assert json.loads((place.folder / "back/params.json").read_text())["tokenizer"] == "byte"
 
@@ -510,15 +524,8 @@ def test_the_tokenizer_is_exported_and_imported(place):
 
     files = sorted(Path("/usr/lib/python3.11").glob("*.py"))[:40]
     texts = [file.read_text() for file in files] + ODD_TEXTS
-    names = []
-    for number, text in enumerate(texts):
-        names.append(f"odd/{number:02}")
-        (place.folder / "odd").mkdir(exist_ok=True)
-        (place.folder / names[-1]).write_bytes(text.encode())
-    data = {"kind": "text", "files": names, "tokenizer": {"kind": "file", "file": "hf/tokenizer.model"}}
-    place.host("data", "prepare", place.write(data=data, model__vocab_size=300), "--set", "log.database=odd/wmtp.db")
-    ours = np.fromfile(next(place.folder.glob("odd/cache/*/train.bin")), "<u2").tolist()
-    assert_ids_equal(folder, texts, ours)
+    for file in ("hf/tokenizer.model", "hf/tokenizer.json"):
+        assert_ids_equal(folder, texts, prepared_ids(place, texts, file))
     assert "complete (model" in place.host("checkpoint", "verify", place.log.folder() / "model").out
 
 

@@ -33,11 +33,15 @@ std::string composed(std::string_view text) {
 
 class JsonTokenizer final : public Tokenizer {
  public:
-  JsonTokenizer(const fs::path& file, TokenizerJson bpe, int32_t end_of_text)
+  JsonTokenizer(const fs::path& file, TokenizerJson bpe, int32_t end_of_text, bool splits_special)
       : bpe_(std::move(bpe)), end_of_text_(end_of_text), merges_(bpe_) {
     for (const TokenizerJson::Added& added : bpe_.added) {
-      (added.normalized ? normalized_added_ : raw_added_).add(added.content, added.id);
       if (added.special) bpe_.tokens[static_cast<size_t>(added.id)].clear();
+      if (added.special && splits_special) continue;
+      if (added.normalized)
+        normalized_added_.add(normalized(added.content), added.id);
+      else
+        raw_added_.add(added.content, added.id);
     }
     for (const TokenizerJson::Split& split : bpe_.splits)
       splits_.emplace_back(split.expression, file.string() + ": pre_tokenizer");
@@ -61,18 +65,22 @@ class JsonTokenizer final : public Tokenizer {
     if (more_follows && (bpe_.add_prefix_space || bpe_.composes || bpe_.byte_fallback)) return 0;
     const auto words = [&](std::string_view part, bool more_of_part) {
       if (!bpe_.byte_fallback) return split(part, 0, more_of_part, ids);
-      if (!part.empty()) merges_.encode(marked(part, part.data() == text.data()), ids);
+      if (part.empty()) return part.size();
+      if (bpe_.marks_early)
+        merges_.encode(part, ids);
+      else
+        merges_.encode(marked(part, part.data() == text.data()), ids);
       return part.size();
     };
     const auto with_normalized = [&](std::string_view part, bool more_of_part) {
       return between(normalized_added_, part, more_of_part, words, ids);
     };
-    const auto with_composed = [&](std::string_view part, bool more_of_part) {
-      if (!bpe_.composes) return with_normalized(part, more_of_part);
-      with_normalized(composed(part), false);
+    const auto with_raw = [&](std::string_view part, bool more_of_part) {
+      if (!bpe_.composes && !bpe_.marks_early) return with_normalized(part, more_of_part);
+      with_normalized(normalized(part), false);
       return part.size();
     };
-    return between(raw_added_, text, more_follows, with_composed, ids);
+    return between(raw_added_, text, more_follows, with_raw, ids);
   }
 
   std::string decode(const std::vector<int32_t>& ids) const override {
@@ -93,11 +101,17 @@ class JsonTokenizer final : public Tokenizer {
         more_follows ? start_of_character(text, text.size() - std::min(text.size(), tokens.longest())) : text.size();
     size_t done = 0;
     for (auto found = tokens.find(text, 0); found && found->begin < known; found = tokens.find(text, done)) {
-      encode_part(text.substr(done, found->begin - done), false);
+      if (found->begin > done) encode_part(text.substr(done, found->begin - done), false);
       ids.push_back(found->id);
       done = found->end;
     }
     return done >= known ? done : done + encode_part(text.substr(done, known - done), more_follows);
+  }
+
+  /// What the file's normalizer makes of a text or of an added token.
+  std::string normalized(std::string_view text) const {
+    if (bpe_.composes) return composed(text);
+    return bpe_.marks_early ? marked(text, /*begins_text=*/false) : std::string(text);
   }
 
   /// A piece with its spaces as space_mark and with a first mark according to FirstMark.
@@ -154,26 +168,21 @@ class JsonTokenizer final : public Tokenizer {
   std::vector<SplitPattern> splits_;
 };
 
-/// The id of the eos_token.
-int32_t end_of_text_of(const fs::path& file, const TokenizerJson& bpe) {
+}  // namespace
+
+std::unique_ptr<Tokenizer> json_tokenizer(const fs::path& file) {
+  TokenizerJson bpe = read_tokenizer_json(file);
   const std::string where = (file.parent_path() / tokenizer_config_name).string();
   const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
   const auto config = read_tokenizer_config(file);
   if (!config) refuse("it does not exist; it must contain the eos_token of " + file.filename().string());
   if (config->eos_token.empty()) refuse("it names no eos_token, the token that ends a text");
-  for (const TokenizerJson::Added& added : bpe.added)
-    if (added.content == config->eos_token) return added.id;
-  refuse("its eos_token " + printable(config->eos_token) + " is not one of the added tokens of " +
-         file.filename().string());
-  return 0;
-}
-
-}  // namespace
-
-std::unique_ptr<Tokenizer> json_tokenizer(const fs::path& file) {
-  TokenizerJson bpe = read_tokenizer_json(file);
-  const int32_t end_of_text = end_of_text_of(file, bpe);
-  return std::make_unique<JsonTokenizer>(file, std::move(bpe), end_of_text);
+  const auto end = std::ranges::find(bpe.added, config->eos_token, &TokenizerJson::Added::content);
+  if (end == bpe.added.end())
+    refuse("its eos_token " + printable(config->eos_token) + " is not one of the added tokens of " +
+           file.filename().string());
+  const int32_t end_of_text = end->id;
+  return std::make_unique<JsonTokenizer>(file, std::move(bpe), end_of_text, config->split_special_tokens);
 }
 
 }  // namespace wmtp

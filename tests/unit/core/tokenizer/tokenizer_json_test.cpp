@@ -78,6 +78,7 @@ TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
   const TokenizerJson bpe = read(document);
   EXPECT_TRUE(bpe.byte_fallback);
   EXPECT_EQ(bpe.first_mark, FirstMark::always);
+  EXPECT_TRUE(bpe.marks_early);
   EXPECT_EQ(bpe.tokens[262], " a");
   EXPECT_EQ(bpe.tokens[3 + '\n'], "\n");
   EXPECT_EQ(bpe.byte_ids[0xff], 3 + 0xff);
@@ -89,6 +90,7 @@ TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
            {"never", FirstMark::none}, {"first", FirstMark::text}, {"always", FirstMark::missing}}) {
     document["pre_tokenizer"] = metaspace(scheme);
     EXPECT_EQ(read(document).first_mark, wanted) << scheme;
+    EXPECT_FALSE(read(document).marks_early) << scheme;
   }
 }
 
@@ -114,7 +116,6 @@ TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfASentencePieceModel) {
   });
   refuse("the byte 10 is not a token", [](json& document) { document["model"]["vocab"].erase("<0x0A>"); });
   refuse("ignore_merges is true", [](json& document) { document["model"]["ignore_merges"] = true; });
-  refuse("\"</s>\" has normalized true", [](json& document) { document["added_tokens"][2]["normalized"] = true; });
   refuse("decoder is \"ByteLevel\"", [](json& document) { document["decoder"] = {{"type", "ByteLevel"}}; });
 }
 
