@@ -50,6 +50,7 @@ FAMILIES = {
     "TinyLlama": LLAMA | {"max_position_embeddings": 2048, "num_key_value_heads": 1, "pretraining_tp": 1,
                           "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0, "attention_bias": False,
                           "tie_word_embeddings": False, "torch_dtype": "bfloat16"},
+    "Llama with attention_bias": LLAMA3 | {"attention_bias": True},
     "SmolLM": LLAMA | {"_name_or_path": "HuggingFaceTB/SmolLM-135M", "attention_bias": False, "attention_dropout": 0.0,
                        "hidden_size": 72, "num_attention_heads": 9, "num_key_value_heads": 3, "pretraining_tp": 1,
                        "max_position_embeddings": 2048, "rms_norm_eps": 1e-05, "rope_scaling": None,
@@ -61,6 +62,7 @@ FAMILIES = {
     "Qwen2": QWEN2 | {"tie_word_embeddings": True},
     "Qwen3": QWEN3 | {"tie_word_embeddings": True},
     "Qwen3-8B": QWEN3 | {"tie_word_embeddings": False, "head_dim": 16},
+    "Qwen3 with attention_bias": QWEN3 | {"tie_word_embeddings": False, "attention_bias": True},
     "Mistral": MISTRAL,
     "Mistral with head_dim": MISTRAL | {"head_dim": 32},
     "Qwen2.5": QWEN2 | {"tie_word_embeddings": False, "use_mrope": False, "max_position_embeddings": 32768},
@@ -92,7 +94,9 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     wanted = logits_of(theirs, IDS)
     said = tomllib.loads(place.host("checkpoint", "import", "theirs", "-o", "ours").out)
     table = said["model"]
-    assert table.get("qkv_bias", False) == (config["model_type"] == "qwen2")
+    all_biased = config.get("attention_bias", False)
+    assert table.get("qkv_bias", False) == (config["model_type"] == "qwen2" or all_biased)
+    assert table.get("o_bias", False) == all_biased
     assert table.get("qk_norm", False) == (config["model_type"] == "qwen3")
     assert table.get("sliding_window") == (7 if config["model_type"] == "mistral" else None)
     assert table.get("head_dim") == (32 if config.get("head_dim") == 32 else None), "16 is the quotient"
@@ -108,6 +112,7 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     again = json.loads((place.folder / "again/config.json").read_text())
     for key in ("model_type", "architectures", "tie_word_embeddings", "max_position_embeddings", "eos_token_id"):
         assert again[key] == config[key], key
+    assert again.get("attention_bias", False) == all_biased
 
     place.run(**{f"model__{key}": value for key, value in table.items()}, **experiment.ONE_RANK, train__steps=2,
               optimizer__lr=1e-3)

@@ -18,7 +18,7 @@ LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_fr
           "original_max_position_embeddings": 32}
 # Features of imported models that are off by default; with sequences of 64, so that the scaling has an effect.
 SCALED = replace(GROUPED, rope_scaling=LLAMA3)
-BIASED = replace(GROUPED, qkv_bias=True, rope_scaling={"rope_type": "linear", "factor": 2.5})
+BIASED = replace(GROUPED, qkv_bias=True, o_bias=True, rope_scaling={"rope_type": "linear", "factor": 2.5})
 TIED = replace(GROUPED, tie_word_embeddings=True)
 CHAINED = replace(GROUPED, future_heads="chained")
 ALL_OF_IT = replace(TIED, qkv_bias=True, rope_scaling=LLAMA3)

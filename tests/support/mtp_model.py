@@ -24,6 +24,7 @@ class Shape:
     norm_eps: float = 1e-5
     rope_scaling: dict = None  # keys of transformers: rope_type "linear" or "llama3", factor, …
     qkv_bias: bool = False
+    o_bias: bool = False
     tie_word_embeddings: bool = False
     qk_norm: bool = False
     head_dim: int = None  # None: dim / heads
@@ -78,7 +79,7 @@ class Attention(nn.Module):
         self.wq = nn.Linear(shape.dim, self.heads * self.head_dim, bias=shape.qkv_bias)
         self.wk = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
         self.wv = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
-        self.wo = nn.Linear(self.heads * self.head_dim, shape.dim, bias=False)
+        self.wo = nn.Linear(self.heads * self.head_dim, shape.dim, bias=shape.o_bias)
         self.q_norm = RMSNorm(shape, self.head_dim) if shape.qk_norm else nn.Identity()
         self.k_norm = RMSNorm(shape, self.head_dim) if shape.qk_norm else nn.Identity()
 

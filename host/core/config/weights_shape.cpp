@@ -25,6 +25,7 @@ class WeightsShape {
     if (theirs_.ffn_dim > 0) take("ffn_dim", ours_.ffn_dim, theirs_.ffn_dim);
     if (theirs_.vocab_size > 0) take("vocab_size", ours_.vocab_size, theirs_.vocab_size);
     take("qkv_bias", ours_.qkv_bias, theirs_.qkv_bias);
+    take("o_bias", ours_.o_bias, theirs_.o_bias);
     take("qk_norm", ours_.qk_norm, theirs_.qk_norm);
     head_width();
     take_unless_given("tie_word_embeddings", ours_.tie_word_embeddings, theirs_.tie_word_embeddings);

@@ -61,6 +61,7 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   int64_t sliding_window = 0;        ///< a token attends to this many tokens, itself included; 0: all before it
   bool qkv_bias = false;             ///< projections to queries, keys and values have biases, as in Qwen2
+  bool o_bias = false;               ///< the projection of attention's output has a bias
   bool qk_norm = false;              ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
   bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter
   std::string weights;               ///< "", a safetensors file or directory, or "run:NAME"
@@ -138,7 +139,7 @@ struct DataConfig {
   bool hold_out_problems = false;     ///< records: 1 problem in 20
   double hold_out_share = 0;          ///< text: last share of each file's documents
   std::string separator;              ///< text: separates the documents of a file; "": a file is one document
-  bool packing = false;               ///< text, records: no token sees or predicts one of another document of its sequence
+  bool packing = false;  ///< text, records: no token sees or predicts one of another document of its sequence
   DifficultyConfig difficulty;
   std::string file;                ///< tokens: little-endian ids, raw or with a header
   std::string dtype;               ///< tokens: of raw ids, "uint16" or "uint32"; "": of the header, or "uint16"

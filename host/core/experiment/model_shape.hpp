@@ -20,6 +20,9 @@ struct ShapeOption {
 inline constexpr ShapeOption shape_options[] = {
     {"qkv_bias", "whether the projections to queries, keys and values have biases, as in Qwen2",
      &ModelConfig::qkv_bias},
+    {"o_bias",
+     "whether the projection of attention's output has a bias; with `qkv_bias`, Hugging Face's `attention_bias`",
+     &ModelConfig::o_bias},
     {"qk_norm", "whether each head's query and key are normalized before they are rotated, as in Qwen3",
      &ModelConfig::qk_norm},
     {"head_dim", "number of features of an attention head, even; `heads * head_dim` need not be `dim`, as in Qwen3",

@@ -74,7 +74,7 @@ inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model)
     case Layer::wv:
       return {names, key, model.dim, 0, model.qkv_bias};
     case Layer::wo:
-      return {names, model.dim, query};
+      return {names, model.dim, query, 0, model.o_bias};
     case Layer::w1:
     case Layer::w3:
       return {names, model.ffn_dim, model.dim};
@@ -110,6 +110,7 @@ inline const char* keys_behind(std::string_view tensor) {
   if (tensor == "output.weight") return "tie_word_embeddings";
   if (tensor.ends_with(".q_norm.weight") || tensor.ends_with(".k_norm.weight")) return "qk_norm";
   if (is_of_chain(tensor)) return "future_heads";
+  if (tensor.ends_with(".wo.bias")) return "o_bias";
   return tensor.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }
 

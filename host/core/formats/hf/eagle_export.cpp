@@ -139,7 +139,8 @@ void export_eagle(const ModelExport& request) {
   if (model.future_tokens < 2) refuse("one head");
   if (has_chained_heads(model)) refuse("chained heads");
   if (num_trunk_blocks(model) < 2) refuse("fewer than two blocks below the heads, too few for three hidden states");
-  if (model.qkv_bias || model.qk_norm || model.sliding_window > 0) refuse("qkv_bias, qk_norm or sliding_window");
+  if (model.qkv_bias || model.o_bias || model.qk_norm || model.sliding_window > 0)
+    refuse("qkv_bias, o_bias, qk_norm or sliding_window");
   check_tensors(request, model, files);
   if (is_there(request.model / manifest_file_name)) verify_checkpoint(request.model);
   if (!saved.has_max_sequence_length) saved.model.max_sequence_length = default_sequence_length;

@@ -12,7 +12,7 @@
 namespace wmtp {
 
 /// Writes model.safetensors and config.json. Error(usage) if the model has no parallel head 2, fewer than two blocks
-/// below the heads, or a feature that EAGLE-3's Llama lacks (qkv_bias, qk_norm, sliding_window); otherwise as
+/// below the heads, or a feature that EAGLE-3's Llama lacks (qkv_bias, o_bias, qk_norm, sliding_window); otherwise as
 /// export_model. Of `request`, format and modeling are ignored.
 void export_eagle(const ModelExport& request);
 

@@ -35,16 +35,25 @@ json rope_parameters_json(const ModelConfig& model) {
 
 /// An architecture of transformers that equals Llama except for its options.
 struct Family {
+  enum class Biases { none, of_qkv, by_key };  ///< by_key: attention_bias adds them to all four projections
   const char* model_type;
   const char* architecture;
-  bool qkv_bias = false, qk_norm = false;
+  Biases biases = Biases::none;
+  bool qk_norm = false;
   int64_t default_head_dim = 0;  ///< 0: hidden_size / num_attention_heads
   int64_t default_window = 0;    ///< sliding_window; 0: never applies
 };
-constexpr Family families[] = {{"llama", "LlamaForCausalLM"},
-                               {"qwen2", "Qwen2ForCausalLM", /*qkv_bias=*/true},
-                               {"qwen3", "Qwen3ForCausalLM", false, /*qk_norm=*/true, /*default_head_dim=*/128},
-                               {"mistral", "MistralForCausalLM", false, false, 0, /*default_window=*/4096}};
+using Biases = Family::Biases;
+constexpr Family families[] = {
+    {"llama", "LlamaForCausalLM", Biases::by_key},
+    {"qwen2", "Qwen2ForCausalLM", Biases::of_qkv},
+    {"qwen3", "Qwen3ForCausalLM", Biases::by_key, /*qk_norm=*/true, /*default_head_dim=*/128},
+    {"mistral", "MistralForCausalLM", Biases::none, false, 0, /*default_window=*/4096}};
+
+bool has_biases(const Family& family, const ModelConfig& model) {
+  if (family.biases == Biases::by_key) return model.qkv_bias == model.o_bias;
+  return model.qkv_bias == (family.biases == Biases::of_qkv) && !model.o_bias;
+}
 
 const Family& family_of(ExternalJson& keys) {
   std::string known;
@@ -59,21 +68,22 @@ const Family& family_of(ExternalJson& keys) {
 /// The first one with these options. Error(usage) if no architecture combines them.
 const Family& family_of(const ModelConfig& model) {
   for (const Family& family : families)
-    if (family.qkv_bias == model.qkv_bias && family.qk_norm == model.qk_norm &&
+    if (has_biases(family, model) && family.qk_norm == model.qk_norm &&
         (family.default_window > 0) == (model.sliding_window > 0))
       return family;
   throw Error(ExitStatus::usage,
-              "no architecture of Hugging Face has more than one of qkv_bias, qk_norm and sliding_window; export the "
-              "model in Meta's format");
+              "no architecture of Hugging Face has this combination of qkv_bias, o_bias, qk_norm and sliding_window; "
+              "export the model in Meta's format");
 }
 
 void check_architecture(ExternalJson& keys, const Family& family) {
   keys.only("architectures", {json::array({family.architecture})});
   keys.only("hidden_act", {"silu", "swish"});
-  for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) keys.only(key, {false});
+  if (family.biases != Biases::by_key) keys.only("attention_bias", {false});
+  for (const char* key : {"mlp_bias", "use_sliding_window"}) keys.only(key, {false});
   keys.only("partial_rotary_factor", {1.0});
   for (const char* key : {"quantization_config", "num_local_experts"}) keys.only(key, {});
-  const bool ignores_window = family.qkv_bias || family.qk_norm;  // unless use_sliding_window is true
+  const bool ignores_window = family.biases == Biases::of_qkv || family.qk_norm;  // unless use_sliding_window is true
   if (!ignores_window && family.default_window == 0) keys.only("sliding_window", {});
   const json layers = keys.has("layer_types") ? keys.value("layer_types") : json::array();
   for (const json& type : layers.is_array() ? layers : json::array({layers}))
@@ -82,6 +92,8 @@ void check_architecture(ExternalJson& keys, const Family& family) {
 
 /// Keeps head_dim only if it is not the quotient. A null sliding_window means none, a missing one the default.
 void read_attention(ExternalJson& keys, const Family& family, ModelConfig& model) {
+  model.o_bias = family.biases == Biases::by_key && keys.flag("attention_bias", false);
+  model.qkv_bias = family.biases == Biases::of_qkv || model.o_bias;
   if (family.default_window > 0)
     model.sliding_window = keys.all().contains("sliding_window") ? keys.integer("sliding_window", 1, max_positions, 0)
                                                                  : family.default_window;
@@ -109,7 +121,6 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.dim = keys.integer("hidden_size", 2, max_dim);
   model.layers = keys.integer("num_hidden_layers", 1, max_layers);
   model.heads = keys.integer("num_attention_heads", 1, max_heads);
-  model.qkv_bias = family.qkv_bias;
   model.qk_norm = family.qk_norm;
   read_attention(keys, family, model);
   // In transformers only Llama defaults to the number of heads.
@@ -145,7 +156,7 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
   const char* name = dtype == "BF16" ? "bfloat16" : "float32";
   const Family& family = family_of(model);
   json config{{"architectures", {family.architecture}},
-              {"attention_bias", false},
+              {"attention_bias", model.o_bias},
               {"attention_dropout", 0.0},
               {"bos_token_id", nullptr},
               {"dtype", name},
@@ -168,8 +179,8 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
               {"torch_dtype", name},
               {"vocab_size", model.vocab_size}};
   if (model.sliding_window > 0) config["sliding_window"] = model.sliding_window;
-  if (model.qkv_bias || model.qk_norm) config["use_sliding_window"] = false;
-  if (model.qkv_bias || model.sliding_window > 0)  // Qwen2 and Mistral do not have these keys
+  if (family.biases == Biases::of_qkv || model.qk_norm) config["use_sliding_window"] = false;
+  if (family.biases != Biases::by_key)  // Qwen2 and Mistral do not have these keys
     for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
   return config;
 }

@@ -83,7 +83,7 @@ TEST(ModelTensors, OnlyQueriesAndKeysAreRotatedEachWithItsNumberOfHeads) {
 
 TEST(ModelTensors, BiasesOfQueriesAndKeysAreRotatedToo) {
   ModelConfig model = grouped();
-  model.qkv_bias = true;
+  model.qkv_bias = model.o_bias = true;
   std::set<std::string> turned, others;
   for (const ModelTensor& tensor : model_tensors(model)) {
     if (!tensor.name.starts_with("layers.1.") || !tensor.name.ends_with(".bias")) continue;
@@ -92,7 +92,8 @@ TEST(ModelTensors, BiasesOfQueriesAndKeysAreRotatedToo) {
   }
   EXPECT_EQ(turned,
             (std::set<std::string>{"model.layers.1.self_attn.q_proj.bias", "model.layers.1.self_attn.k_proj.bias"}));
-  EXPECT_EQ(others, std::set<std::string>{"model.layers.1.self_attn.v_proj.bias"});
+  EXPECT_EQ(others,
+            (std::set<std::string>{"model.layers.1.self_attn.v_proj.bias", "model.layers.1.self_attn.o_proj.bias"}));
 }
 
 }  // namespace wmtp::test

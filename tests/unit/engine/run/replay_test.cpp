@@ -115,7 +115,7 @@ TEST(MemoryPlan, MatchesGroupedQueriesAndWideFeedForward) {
 
 TEST(MemoryPlan, MatchesBiasesAndNormedHeadsOfTheirOwnWidth) {
   Experiment e = small_experiment();
-  e.model.qkv_bias = e.model.qk_norm = true;
+  e.model.qkv_bias = e.model.o_bias = e.model.qk_norm = true;
   e.model.head_dim = 64;
   e.model.sliding_window = 50;
   expect_planned(e, Everything(), baseline(), "before");

@@ -80,15 +80,23 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
   model.rope_scaling = RopeScaling{"linear", 2.5};
   model.qkv_bias = true;
   expect_back();
-  model.qkv_bias = false;
+  model.o_bias = true;
+  expect_back();
   model.qk_norm = true;
   model.head_dim = 32;
+  expect_back();
+  model.qkv_bias = model.o_bias = false;
   expect_back();
   model.qk_norm = false;
   model.sliding_window = 7;
   expect_back();
+  const std::string combination = "no architecture of Hugging Face has this combination";
   model.qk_norm = true;
-  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), "more than one of");
+  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), combination);
+  model.qk_norm = false;
+  model.sliding_window = 0;
+  model.o_bias = true;
+  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), combination);
 }
 
 TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
@@ -111,6 +119,7 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
   qwen["max_window_layers"] = 21;
   qwen["use_sliding_window"] = false;
   EXPECT_TRUE(read(qwen).qkv_bias);
+  EXPECT_FALSE(read(qwen).o_bias);
   EXPECT_EQ(read(qwen).kv_heads, 8);
   qwen.erase("num_key_value_heads");
   qwen["use_sliding_window"] = true;
@@ -161,6 +170,7 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}}),
               "rope_parameters is ");
   EXPECT_SAYS(refused({{"model_type", nullptr}}), "model_type is null; wanted one of \"llama\"");
+  EXPECT_SAYS(refused({{"attention_bias", 1}}), "attention_bias is 1; wanted true or false");
   EXPECT_SAYS(refused({{"head_dim", 63}}), "heads of even width, found 63");
   EXPECT_SAYS(refused({{"sliding_window", 4096}}), "sliding_window is 4096; wanted");
   EXPECT_SAYS(refused({{"hidden_size", 4097}}), "wanted a divisor of the width 4097");
@@ -168,10 +178,10 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"hidden_size", 4096.0}}), "hidden_size is 4096.0");
   EXPECT_SAYS(refused({{"num_hidden_layers", uint64_t{1} << 63}}), "num_hidden_layers is 9223372036854775808");
   EXPECT_SAYS(refused({{"rms_norm_eps", 0}}), "rms_norm_eps is 0; wanted a number above 0");
-  const std::string both = refused({{"attention_bias", true}, {"tie_word_embeddings", 1}});
+  const std::string both = refused({{"mlp_bias", true}, {"tie_word_embeddings", 1}});
   EXPECT_SAYS(both, "\n  tie_word_embeddings is 1; wanted true or false");
-  EXPECT_SAYS(both, "\n  attention_bias is true; wanted false");
-  EXPECT_EQ(refused({{"rope_scaling", {{"type", "default"}}}, {"attention_bias", true}}).find("rope_scaling"),
+  EXPECT_SAYS(both, "\n  mlp_bias is true; wanted false");
+  EXPECT_EQ(refused({{"rope_scaling", {{"type", "default"}}}, {"mlp_bias", true}}).find("rope_scaling"),
             std::string::npos)
       << "type default means no scaling";
 }
