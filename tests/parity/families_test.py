@@ -24,6 +24,7 @@ LLAMA3 = LLAMA | {"attention_bias": False, "attention_dropout": 0.0, "mlp_bias":
                   "max_position_embeddings": 8192}
 STRETCHED = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16,
              "rope_type": "llama3"}
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 QWEN2 = SMALL | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "attention_dropout": 0.0,
                  "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 131072,
                  "max_window_layers": 24, "use_sliding_window": False, "max_position_embeddings": 131072,
@@ -60,6 +61,10 @@ FAMILIES = {
                         "max_position_embeddings": 8192, "tie_word_embeddings": True, "pretraining_tp": 1,
                         "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}}, "torch_dtype": "bfloat16"},
     "Qwen2": QWEN2 | {"tie_word_embeddings": True},
+    "Qwen2.5 with yarn": QWEN2 | {"tie_word_embeddings": True, "rope_theta": 1000.0, "rope_scaling": YARN},
+    "Llama with yarn": LLAMA3 | {"rope_scaling": YARN | {"attention_factor": 1.5, "beta_fast": 2.5, "beta_slow": 0.5},
+                                 "rope_theta": 10000.0},
+    "Llama with DeepSeek's yarn": LLAMA3 | {"rope_scaling": YARN | {"mscale": 1.3, "mscale_all_dim": 0.4, "beta_fast": 4}},
     "Qwen3": QWEN3 | {"tie_word_embeddings": True},
     "Qwen3-8B": QWEN3 | {"tie_word_embeddings": False, "head_dim": 16},
     "Qwen3 with attention_bias": QWEN3 | {"tie_word_embeddings": False, "attention_bias": True},

@@ -540,7 +540,7 @@ def change_config(place, **changes):
 
 
 REFUSED = {
-    "rope_scaling": {"rope_type": "yarn", "factor": 2.0},
+    "rope_scaling": {"rope_type": "dynamic", "factor": 2.0},
     "rope_parameters": {"rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0},
     "layer_types": ["full_attention", "sliding_attention", "full_attention"],
     "attention_bias": 1,

@@ -22,7 +22,7 @@ class Shape:
     future_heads: str = None  # "chained"; None: parallel
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
-    rope_scaling: dict = None  # keys of transformers: rope_type "linear" or "llama3", factor, …
+    rope_scaling: dict = None  # keys of transformers: rope_type "linear", "llama3" or "yarn", factor, …
     qkv_bias: bool = False
     o_bias: bool = False
     tie_word_embeddings: bool = False
@@ -63,6 +63,12 @@ def frequencies_of(shape):
     slow = plain / scaling["factor"]
     if scaling["rope_type"] == "linear":
         return slow
+    if scaling["rope_type"] == "yarn":
+        first, last = (half * math.log(scaling["original_max_position_embeddings"] / (2 * math.pi * scaling[beta])) /
+                       math.log(shape.rope_theta) for beta in ("beta_fast", "beta_slow"))
+        first, last = max(math.floor(first), 0), min(math.ceil(last), 2 * half - 1)
+        kept = 1 - ((torch.arange(half) - first) / (last - first)).clamp(0, 1)
+        return slow * (1 - kept) + plain * kept
     low, high, length = (scaling[key] for key in ("low_freq_factor", "high_freq_factor",
                                                   "original_max_position_embeddings"))
     wave = 2 * math.pi / plain
@@ -170,7 +176,8 @@ class MultiTokenLlama(nn.Module):
     def trunk(self, tokens):
         """Hidden states [B, S, dim], the input of all heads, and the angles of the rotary positions."""
         phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies_of(self.shape))
-        angles = torch.polar(torch.ones_like(phases), phases)
+        stretch = (self.shape.rope_scaling or {}).get("attention_factor", 1.0)  # of yarn
+        angles = torch.polar(torch.full_like(phases, stretch), phases)
         hidden = self.tok_embeddings(tokens)
         for block in self.layers[:self.shape.layers - self.shape.future_tokens]:
             hidden = self._run(block, hidden, angles)

@@ -35,13 +35,18 @@ OptionValues given_options(const PluginChoice& choice);
 /// Scaling of the rotary position embedding, for sequences longer than in pretraining. Keys and formulas as in
 /// transformers (modeling_rope_utils.py).
 struct RopeScaling {
-  std::string rope_type;        ///< "linear" or "llama3"; before defaults are resolved also "default": no scaling
-  double factor = 0;            ///< angles are divided by it
+  std::string rope_type;  ///< "linear", "llama3" or "yarn"; before defaults are resolved also "default": no scaling
+  double factor = 0;      ///< angles are divided by it
   double low_freq_factor = 0;   ///< llama3: angles with fewer rotations in the original length are divided by `factor`
   double high_freq_factor = 0;  ///< llama3: angles with more rotations are unchanged; interpolated in between
-  int64_t original_max_position_embeddings = 0;  ///< llama3: the original length in tokens
+  int64_t original_max_position_embeddings = 0;  ///< llama3, yarn: the original length in tokens
+  double attention_factor = 0;  ///< yarn: rotated queries and keys are multiplied by it; resolved: 0.1 ln(factor) + 1
+  double beta_fast = 0;         ///< yarn: angles with more rotations in the original length are unchanged; resolved: 32
+  double beta_slow = 0;  ///< yarn: angles with fewer are divided by `factor`, interpolated in between; resolved: 1
   bool operator==(const RopeScaling&) const = default;
 };
+/// Fills the keys of yarn that are 0.
+void resolve_defaults(RopeScaling& scaling);
 
 enum class FutureHeads { parallel, chained };
 

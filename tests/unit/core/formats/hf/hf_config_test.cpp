@@ -1,5 +1,7 @@
 #include "core/formats/hf/hf_config.hpp"
 
+#include <cmath>
+
 #include "core/formats/hf/external_json.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "support/test_folder.hpp"
@@ -77,6 +79,8 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
   model.rope_scaling = RopeScaling{"llama3", 8, 1, 4, 8192};
   model.tie_word_embeddings = true;
   expect_back();
+  model.rope_scaling = RopeScaling{"yarn", 4, 0, 0, 8192, 1.25, 24, 0.5};
+  expect_back();
   model.rope_scaling = RopeScaling{"linear", 2.5};
   model.qkv_bias = true;
   expect_back();
@@ -107,6 +111,21 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
                            {"original_max_position_embeddings", 8192},
                            {"rope_type", "llama3"}};
   EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  const double usual = 0.1 * std::log(4.0) + 1;
+  json yarn{{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 8192}, {"truncate", true}};
+  llama["rope_scaling"] = yarn;
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"yarn", 4, 0, 0, 8192, usual, 32, 1}));
+  yarn["mscale"] = 2.0;
+  llama["rope_scaling"] = yarn;
+  EXPECT_EQ(read(llama).rope_scaling->attention_factor, usual) << "of the two keys one alone has no effect";
+  yarn["mscale_all_dim"] = 1.0;
+  llama["rope_scaling"] = yarn;
+  EXPECT_DOUBLE_EQ(read(llama).rope_scaling->attention_factor, (0.2 * std::log(4.0) + 1) / usual);
+  yarn["attention_factor"] = 1.5;
+  yarn["beta_fast"] = nullptr;
+  yarn["beta_slow"] = 2;
+  llama["rope_scaling"] = yarn;
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"yarn", 4, 0, 0, 8192, 1.5, 32, 2}));
   llama["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
   llama["tie_word_embeddings"] = true;
   EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"linear", 2}));
@@ -162,6 +181,19 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
                          {"original_max_position_embeddings", 8192}}}}),
               "high_freq_factor (the larger one)");
   EXPECT_SAYS(refused({{"rope_scaling", "yarn"}}), "rope_scaling is \"yarn\"");
+  const json yarn{{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 8192}};
+  for (const auto& [key, value] : json{
+           {"truncate", false},
+           {"original_max_position_embeddings", nullptr},
+           {"factor", nullptr},
+           {"attention_factor", -1},
+           {"beta_fast", 1},
+           {"beta_slow", "1"},
+           {"finetuned", true}}.items()) {
+    json changed = yarn;
+    changed[key] = value;
+    EXPECT_SAYS(refused({{"rope_scaling", changed}}), "wanted rope_type \"yarn\" with factor") << key;
+  }
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
                        {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
               "wanted the same as in rope_scaling");
