@@ -13,22 +13,24 @@ struct ShapeOption {
   const char* name;
   const char* help;
   std::variant<bool ModelConfig::*, int64_t ModelConfig::*> member;  ///< default: false or 0
-  int64_t least = 0, most = 0;                                       ///< range of a number
+  /// Whether a model that begins with weights must have theirs. head_dim and tie_word_embeddings have checks of their own.
+  bool is_of_weights = false;
+  int64_t least = 0, most = 0;  ///< range of a number
   const char* default_text = "`false`";
 };
 
 inline constexpr ShapeOption shape_options[] = {
-    {"qkv_bias", "whether the projections to queries, keys and values have biases, as in Qwen2",
-     &ModelConfig::qkv_bias},
+    {"qkv_bias", "whether the projections to queries, keys and values have biases, as in Qwen2", &ModelConfig::qkv_bias,
+     true},
     {"o_bias",
      "whether the projection of attention's output has a bias; with `qkv_bias`, Hugging Face's `attention_bias`",
-     &ModelConfig::o_bias},
+     &ModelConfig::o_bias, true},
     {"qk_norm", "whether each head's query and key are normalized before they are rotated, as in Qwen3",
-     &ModelConfig::qk_norm},
+     &ModelConfig::qk_norm, true},
     {"head_dim", "number of features of an attention head, even; `heads * head_dim` need not be `dim`, as in Qwen3",
-     &ModelConfig::head_dim, 2, 65536, "`dim / heads`"},
+     &ModelConfig::head_dim, false, 2, 65536, "`dim / heads`"},
     {"sliding_window", "number of tokens that a token attends to, including itself, as in Mistral",
-     &ModelConfig::sliding_window, 1, 1 << 20, "all preceding tokens"},
+     &ModelConfig::sliding_window, false, 1, 1 << 20, "all preceding tokens"},
     {"tie_word_embeddings", "whether the output layer shares the matrix of the embedding",
      &ModelConfig::tie_word_embeddings},
 };
