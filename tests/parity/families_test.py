@@ -38,6 +38,12 @@ MISTRAL = SMALL | {"architectures": ["MistralForCausalLM"], "model_type": "mistr
                    "num_key_value_heads": 2, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": 7,
                    "tie_word_embeddings": False, "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
                    "bos_token_id": 1, "eos_token_id": 2}
+SMOLLM3 = SMALL | {"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "attention_bias": False,
+                   "attention_dropout": 0.0, "num_hidden_layers": 5, "num_key_value_heads": 2, "mlp_bias": False,
+                   "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 5000000.0, "sliding_window": None,
+                   "max_window_layers": 28, "use_sliding_window": False, "max_position_embeddings": 65536,
+                   "pretraining_tp": 2, "torch_dtype": "bfloat16", "bos_token_id": None, "pad_token_id": 510,
+                   "eos_token_id": 511}
 FAMILIES = {
     "Llama 1": LLAMA | {"max_position_embeddings": 2048, "max_sequence_length": 2048, "pad_token_id": 0,
                         "rms_norm_eps": 1e-06, "tie_word_embeddings": False},
@@ -68,6 +74,9 @@ FAMILIES = {
     "Qwen3": QWEN3 | {"tie_word_embeddings": True},
     "Qwen3-8B": QWEN3 | {"tie_word_embeddings": False, "head_dim": 16},
     "Qwen3 with attention_bias": QWEN3 | {"tie_word_embeddings": False, "attention_bias": True},
+    "SmolLM3": SMOLLM3 | {"no_rope_layer_interval": 2, "no_rope_layers": [1, 0, 1, 0, 1], "tie_word_embeddings": True,
+                          "layer_types": ["full_attention"] * 5},
+    "SmolLM3, head 1 without positions": SMOLLM3 | {"no_rope_layer_interval": 5, "tie_word_embeddings": False},
     "Mistral": MISTRAL,
     "Mistral with head_dim": MISTRAL | {"head_dim": 32},
     "Qwen2.5": QWEN2 | {"tie_word_embeddings": False, "use_mrope": False, "max_position_embeddings": 32768},
@@ -104,6 +113,7 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     assert table.get("o_bias", False) == all_biased
     assert table.get("qk_norm", False) == (config["model_type"] == "qwen3")
     assert table.get("sliding_window") == (7 if config["model_type"] == "mistral" else None)
+    assert table.get("no_rope_layer_interval") == config.get("no_rope_layer_interval")
     assert table.get("head_dim") == (32 if config.get("head_dim") == 32 else None), "16 is the quotient"
     assert table.get("tie_word_embeddings", False) == config["tie_word_embeddings"]
     assert ("rope_scaling" in table) == (config.get("rope_scaling") is not None)
@@ -118,6 +128,7 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     for key in ("model_type", "architectures", "tie_word_embeddings", "max_position_embeddings", "eos_token_id"):
         assert again[key] == config[key], key
     assert again.get("attention_bias", False) == all_biased
+    assert again.get("no_rope_layers") == config.get("no_rope_layers", again.get("no_rope_layers"))
 
     place.run(**{f"model__{key}": value for key, value in table.items()}, **experiment.ONE_RANK, train__steps=2,
               optimizer__lr=1e-3)

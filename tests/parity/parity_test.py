@@ -55,6 +55,7 @@ CASES = {
     "grouped": (GROUPED, Recipe()),
     "scaled": (SCALED, Recipe()),
     "yarn": (STRETCHED, Recipe()),
+    "no-positions": (replace(GROUPED, no_rope_layer_interval=2), Recipe()),
     "biased": (BIASED, Recipe()),
     "tied": (TIED, Recipe()),
     "tied-accumulation": (ALL_OF_IT, Recipe(accumulation=2)),

@@ -29,6 +29,7 @@ class Shape:
     qk_norm: bool = False
     head_dim: int = None  # None: dim / heads
     sliding_window: int = None  # None: all tokens
+    no_rope_layer_interval: int = None  # every block with a multiple of this number has no rotary positions
 
     @property
     def head_width(self):
@@ -114,14 +115,17 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, shape):
+    def __init__(self, shape, number):
         super().__init__()
+        self.is_rotated = not shape.no_rope_layer_interval or number % shape.no_rope_layer_interval != 0
         self.attention = Attention(shape)
         self.feed_forward = FeedForward(shape)
         self.attention_norm = RMSNorm(shape)
         self.ffn_norm = RMSNorm(shape)
 
     def forward(self, x, angles):
+        if not self.is_rotated:
+            angles = torch.ones_like(angles)
         x = x + self.attention(self.attention_norm(x), angles)
         return x + self.feed_forward(self.ffn_norm(x))
 
@@ -129,8 +133,8 @@ class Block(nn.Module):
 class ChainedBlock(Block):
     """The block of DeepSeek-V3's MTP modules (arXiv 2412.19437, equations 21 and 22): it also reads a token."""
 
-    def __init__(self, shape):
-        super().__init__(shape)
+    def __init__(self, shape, number):
+        super().__init__(shape, number)
         self.hnorm = RMSNorm(shape)
         self.enorm = RMSNorm(shape)
         self.eh_proj = nn.Linear(2 * shape.dim, shape.dim, bias=False)
@@ -145,9 +149,10 @@ class MultiTokenLlama(nn.Module):
         self.shape = shape
         self.activation_checkpointing = activation_checkpointing
         self.tok_embeddings = nn.Embedding(shape.vocab_size, shape.dim)
-        self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers - shape.future_tokens + 1))
+        of_head_1 = shape.layers - shape.future_tokens + 1
+        self.layers = nn.ModuleList(Block(shape, number) for number in range(1, of_head_1 + 1))
         extra = ChainedBlock if shape.future_heads == "chained" else Block
-        self.extra_heads = nn.ModuleList(extra(shape) for _ in range(shape.future_tokens - 1))
+        self.extra_heads = nn.ModuleList(extra(shape, of_head_1) for _ in range(shape.future_tokens - 1))
         self.norm = RMSNorm(shape)
         self.output = nn.Linear(shape.dim, shape.vocab_size, bias=False)
         if shape.tie_word_embeddings:

@@ -64,12 +64,13 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   double norm_eps = 1e-5;
-  int64_t sliding_window = 0;        ///< a token attends to this many tokens, itself included; 0: all before it
-  bool qkv_bias = false;             ///< projections to queries, keys and values have biases, as in Qwen2
-  bool o_bias = false;               ///< the projection of attention's output has a bias
-  bool qk_norm = false;              ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
-  bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter
-  std::string weights;               ///< "", a safetensors file or directory, or "run:NAME"
+  int64_t sliding_window = 0;          ///< a token attends to this many tokens, itself included; 0: all before it
+  int64_t no_rope_layer_interval = 0;  ///< every n-th block has no rotary positions (has_rotation); 0: none
+  bool qkv_bias = false;               ///< projections to queries, keys and values have biases, as in Qwen2
+  bool o_bias = false;                 ///< the projection of attention's output has a bias
+  bool qk_norm = false;                ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
+  bool tie_word_embeddings = false;    ///< the output layer uses the embedding's matrix: one parameter
+  std::string weights;                 ///< "", a safetensors file or directory, or "run:NAME"
   std::string new_heads;   ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
   std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
   bool operator==(const ModelConfig&) const = default;

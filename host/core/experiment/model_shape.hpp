@@ -31,6 +31,10 @@ inline constexpr ShapeOption shape_options[] = {
      &ModelConfig::head_dim, false, 2, 65536, "`dim / heads`"},
     {"sliding_window", "number of tokens that a token attends to, including itself, as in Mistral",
      &ModelConfig::sliding_window, false, 1, 1 << 20, "all preceding tokens"},
+    {"no_rope_layer_interval",
+     "every block whose number, counted from 1, is a multiple of this has no rotary positions, as in SmolLM3; the "
+     "blocks of all heads are like that of head 1",
+     &ModelConfig::no_rope_layer_interval, true, 1, 1024, "all blocks have them"},
     {"tie_word_embeddings", "whether the output layer shares the matrix of the embedding",
      &ModelConfig::tie_word_embeddings},
 };

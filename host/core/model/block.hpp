@@ -53,6 +53,15 @@ struct BlockLayer : LayerNames {
   bool writes_residual() const { return layer == Layer::wo || layer == Layer::w2; }
 };
 
+/// Whether this block of the model rotates queries and keys. The blocks of heads 2, 3, ... are like that of head 1, of
+/// which an import makes copies.
+inline bool has_rotation(const ModelConfig& model, std::string_view block) {
+  if (model.no_rope_layer_interval == 0) return true;
+  const bool is_layer = block.starts_with("layers.");
+  const int64_t index = is_layer ? std::stoll(std::string(block.substr(block.find('.') + 1))) : num_trunk_blocks(model);
+  return (index + 1) % model.no_rope_layer_interval != 0;
+}
+
 /// The layer's size in blocks of this model.
 inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model) {
   const int64_t query = model.heads * head_dim(model), key = model.kv_heads * head_dim(model);
@@ -118,16 +127,18 @@ inline const char* keys_behind(std::string_view tensor) {
 ///   Rows norm(Layer, Rows)      RMS norm with the layer's weight
 ///   Rows linear(Layer, Rows)    with the layer's bias and adapter
 ///   Rows rotate(Rows)           rotary positions, applied to each head
+///   Rows unrotated(Rows)        the heads without positions
 ///   Rows attention(query, key, value), swiglu(gate, up), add(Rows, Rows)
 ///   Rows joined(Rows, Rows)     the features of both
 ///   Rows wanted(Rows)           the rows of the tokens whose output is needed: when decoding, the others only need
 ///                               keys and values
 template <class Math, class Rows>
-Rows attention_part(Math& math, const ModelConfig& model, const Rows& x) {
+Rows attention_part(Math& math, const ModelConfig& model, std::string_view block, const Rows& x) {
   const Rows normed = math.norm(Layer::attention_norm, x);
   const auto heads = [&](Layer norm, const Rows& x) { return model.qk_norm ? math.norm(norm, x) : x; };
-  const Rows query = math.rotate(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(normed))));
-  const Rows key = math.rotate(heads(Layer::k_norm, math.linear(Layer::wk, normed)));
+  const auto placed = [&](const Rows& x) { return has_rotation(model, block) ? math.rotate(x) : math.unrotated(x); };
+  const Rows query = placed(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(normed))));
+  const Rows key = placed(heads(Layer::k_norm, math.linear(Layer::wk, normed)));
   const Rows value = math.linear(Layer::wv, normed);
   return math.linear(Layer::wo, math.attention(query, key, value));
 }
@@ -140,8 +151,8 @@ Rows feed_forward_part(Math& math, const Rows& x) {
 }
 
 template <class Math, class Rows>
-Rows block_forward(Math& math, const ModelConfig& model, const Rows& x) {
-  const Rows h = math.add(math.wanted(x), attention_part(math, model, x));
+Rows block_forward(Math& math, const ModelConfig& model, std::string_view block, const Rows& x) {
+  const Rows h = math.add(math.wanted(x), attention_part(math, model, block, x));
   return math.add(h, feed_forward_part(math, h));
 }
 

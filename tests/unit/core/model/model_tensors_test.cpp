@@ -81,6 +81,21 @@ TEST(ModelTensors, OnlyQueriesAndKeysAreRotatedEachWithItsNumberOfHeads) {
   }
 }
 
+TEST(ModelTensors, EveryNthBlockHasNoRotationAndHeadsAreLikeTheFirst) {
+  ModelConfig model = grouped();
+  model.layers = 8;
+  model.future_tokens = 3;  // head 1 is layers.5
+  EXPECT_TRUE(has_rotation(model, "layers.1"));
+  model.no_rope_layer_interval = 2;
+  EXPECT_TRUE(has_rotation(model, "layers.0"));
+  EXPECT_FALSE(has_rotation(model, "layers.1"));
+  EXPECT_FALSE(has_rotation(model, "layers.5"));
+  EXPECT_FALSE(has_rotation(model, "extra_heads.0"));
+  EXPECT_FALSE(has_rotation(model, "extra_heads.1"));
+  model.no_rope_layer_interval = 4;
+  EXPECT_TRUE(has_rotation(model, "extra_heads.1"));
+}
+
 TEST(ModelTensors, BiasesOfQueriesAndKeysAreRotatedToo) {
   ModelConfig model = grouped();
   model.qkv_bias = model.o_bias = true;

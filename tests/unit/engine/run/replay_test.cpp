@@ -121,6 +121,12 @@ TEST(MemoryPlan, MatchesBiasesAndNormedHeadsOfTheirOwnWidth) {
   expect_planned(e, Everything(), baseline(), "before");
 }
 
+TEST(MemoryPlan, MatchesBlocksWithoutPositions) {
+  Experiment e = small_experiment();
+  e.model.no_rope_layer_interval = 2;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
 TEST(MemoryPlan, MatchesLongSequences) {
   Experiment e = small_experiment();
   e.train.batch_size = 1;

@@ -94,6 +94,11 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
   model.qk_norm = false;
   model.sliding_window = 7;
   expect_back();
+  model.sliding_window = 0;
+  model.no_rope_layer_interval = 3;
+  expect_back();
+  model.no_rope_layer_interval = 0;
+  model.sliding_window = 7;
   const std::string combination = "no architecture of Hugging Face has this combination";
   model.qk_norm = true;
   EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), combination);
@@ -166,6 +171,30 @@ TEST(HfConfig, ReadsConfigsOfQwen3AndMistral) {
   EXPECT_EQ(read(mistral).sliding_window, 0);
   mistral["sliding_window"] = 512;
   EXPECT_EQ(read(mistral).sliding_window, 512);
+}
+
+TEST(HfConfig, ReadsConfigsOfSmolLM3) {
+  json smol = llama_2;
+  smol["model_type"] = "smollm3";
+  smol["architectures"] = {"SmolLM3ForCausalLM"};
+  smol["num_key_value_heads"] = 8;
+  smol["num_hidden_layers"] = 6;
+  EXPECT_EQ(read(smol).no_rope_layer_interval, 4) << "transformers' default";
+  EXPECT_EQ(read(smol).rope_theta, 2e6) << "transformers' default";
+  EXPECT_TRUE(read(smol).tie_word_embeddings) << "transformers' default";
+  smol["no_rope_layer_interval"] = 3;
+  EXPECT_EQ(read(smol).no_rope_layer_interval, 3);
+  smol["no_rope_layers"] = {1, 0, 1, 0, 1, 0};
+  EXPECT_EQ(read(smol).no_rope_layer_interval, 2) << "the list counts";
+  smol["no_rope_layers"] = {1, 1, 1, 1, 1, 1};
+  EXPECT_EQ(read(smol).no_rope_layer_interval, 0);
+  for (const json& list : {json{1, 0, 1, 1, 1, 0}, json{1, 0, 1, 0}, json{1, 1}, json(3), json{1, "0", 1, 0, 1, 0}}) {
+    smol["no_rope_layers"] = list;
+    EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(smol); }), "wanted a list with a number for each block") << list;
+  }
+  smol["no_rope_layers"] = nullptr;
+  smol["use_sliding_window"] = true;
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(smol); }), "use_sliding_window is true; wanted false");
 }
 
 TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "core/formats/hf/model_export.hpp"
+#include "core/model/model_tensors.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
-#include "core/model/model_tensors.hpp"
 #include "support/test_folder.hpp"
 
 namespace wmtp::test {
