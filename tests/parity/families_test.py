@@ -44,6 +44,10 @@ SMOLLM3 = SMALL | {"architectures": ["SmolLM3ForCausalLM"], "model_type": "smoll
                    "max_window_layers": 28, "use_sliding_window": False, "max_position_embeddings": 65536,
                    "pretraining_tp": 2, "torch_dtype": "bfloat16", "bos_token_id": None, "pad_token_id": 510,
                    "eos_token_id": 511}
+OLMO2 = SMALL | {"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "attention_bias": False,
+                 "attention_dropout": 0.0, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_scaling": None,
+                 "rope_theta": 500000, "max_position_embeddings": 4096, "pad_token_id": 510, "torch_dtype": "float32",
+                 "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": 511}
 FAMILIES = {
     "Llama 1": LLAMA | {"max_position_embeddings": 2048, "max_sequence_length": 2048, "pad_token_id": 0,
                         "rms_norm_eps": 1e-06, "tie_word_embeddings": False},
@@ -77,6 +81,8 @@ FAMILIES = {
     "SmolLM3": SMOLLM3 | {"no_rope_layer_interval": 2, "no_rope_layers": [1, 0, 1, 0, 1], "tie_word_embeddings": True,
                           "layer_types": ["full_attention"] * 5},
     "SmolLM3, head 1 without positions": SMOLLM3 | {"no_rope_layer_interval": 5, "tie_word_embeddings": False},
+    "OLMo2": OLMO2,
+    "OLMo2, grouped queries": OLMO2 | {"num_key_value_heads": 2, "attention_bias": True},
     "Mistral": MISTRAL,
     "Mistral with head_dim": MISTRAL | {"head_dim": 32},
     "Qwen2.5": QWEN2 | {"tie_word_embeddings": False, "use_mrope": False, "max_position_embeddings": 32768},
@@ -112,6 +118,8 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     assert table.get("qkv_bias", False) == (config["model_type"] == "qwen2" or all_biased)
     assert table.get("o_bias", False) == all_biased
     assert table.get("qk_norm", False) == (config["model_type"] == "qwen3")
+    for key in ("joint_qk_norm", "post_norm"):
+        assert table.get(key, False) == (config["model_type"] == "olmo2")
     assert table.get("sliding_window") == (7 if config["model_type"] == "mistral" else None)
     assert table.get("no_rope_layer_interval") == config.get("no_rope_layer_interval")
     assert table.get("head_dim") == (32 if config.get("head_dim") == 32 else None), "16 is the quotient"

@@ -19,6 +19,7 @@ SHAPES = {"llama": LLAMA, "llama3, tied": replace(LLAMA, rope_scaling=LLAMA3, ti
           "chained": replace(LLAMA, future_heads="chained"), "qwen2": replace(LLAMA, qkv_bias=True),
           "qwen3, chained": replace(LLAMA, qk_norm=True, head_dim=32, future_heads="chained"),
           "mistral": replace(LLAMA, sliding_window=7),
+          "olmo2": replace(LLAMA, joint_qk_norm=True, post_norm=True),
           "smollm3": replace(LLAMA, no_rope_layer_interval=2, tie_word_embeddings=True),
           "smollm3, chained": replace(LLAMA, no_rope_layer_interval=3, future_heads="chained")}
 CLOSE = 1e-5  # of the largest logit
@@ -39,7 +40,7 @@ def write_model(folder, shape):
               "n_future_tokens": shape.future_tokens, "rope_theta": shape.rope_theta, "norm_eps": shape.norm_eps,
               "max_seq_len": 64}
     for key in ("future_heads", "rope_scaling", "qkv_bias", "qk_norm", "head_dim", "sliding_window",
-                "no_rope_layer_interval", "tie_word_embeddings"):
+                "joint_qk_norm", "post_norm", "no_rope_layer_interval", "tie_word_embeddings"):
         if getattr(shape, key):
             params[key] = getattr(shape, key)
     (folder / "params.json").write_text(json.dumps(params))

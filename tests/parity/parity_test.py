@@ -55,6 +55,7 @@ CASES = {
     "grouped": (GROUPED, Recipe()),
     "scaled": (SCALED, Recipe()),
     "yarn": (STRETCHED, Recipe()),
+    "norms-of-olmo2": (replace(GROUPED, joint_qk_norm=True, post_norm=True), Recipe()),
     "no-positions": (replace(GROUPED, no_rope_layer_interval=2), Recipe()),
     "biased": (BIASED, Recipe()),
     "tied": (TIED, Recipe()),

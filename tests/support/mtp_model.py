@@ -27,6 +27,8 @@ class Shape:
     o_bias: bool = False
     tie_word_embeddings: bool = False
     qk_norm: bool = False
+    joint_qk_norm: bool = False
+    post_norm: bool = False
     head_dim: int = None  # None: dim / heads
     sliding_window: int = None  # None: all tokens
     no_rope_layer_interval: int = None  # every block with a multiple of this number has no rotary positions
@@ -89,11 +91,20 @@ class Attention(nn.Module):
         self.wo = nn.Linear(self.heads * self.head_dim, shape.dim, bias=shape.o_bias)
         self.q_norm = RMSNorm(shape, self.head_dim) if shape.qk_norm else nn.Identity()
         self.k_norm = RMSNorm(shape, self.head_dim) if shape.qk_norm else nn.Identity()
+        self.is_joint = shape.joint_qk_norm
+        if self.is_joint:
+            self.q_norm = RMSNorm(shape, self.heads * self.head_dim)
+            self.k_norm = RMSNorm(shape, self.kv_heads * self.head_dim)
 
     def forward(self, x, angles):
         batch, length, _ = x.shape
-        q = rotate(self.q_norm(self.wq(x).view(batch, length, self.heads, -1)), angles).transpose(1, 2)
-        k = rotate(self.k_norm(self.wk(x).view(batch, length, self.kv_heads, -1)), angles).transpose(1, 2)
+        q, k = self.wq(x), self.wk(x)
+        if self.is_joint:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = q.view(batch, length, self.heads, -1), k.view(batch, length, self.kv_heads, -1)
+        if not self.is_joint:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = rotate(q, angles).transpose(1, 2), rotate(k, angles).transpose(1, 2)
         v = self.wv(x).view(batch, length, self.kv_heads, -1).transpose(1, 2)
         grouped = self.heads != self.kv_heads
         mask = None
@@ -117,6 +128,7 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     def __init__(self, shape, number):
         super().__init__()
+        self.is_post_norm = shape.post_norm
         self.is_rotated = not shape.no_rope_layer_interval or number % shape.no_rope_layer_interval != 0
         self.attention = Attention(shape)
         self.feed_forward = FeedForward(shape)
@@ -126,6 +138,9 @@ class Block(nn.Module):
     def forward(self, x, angles):
         if not self.is_rotated:
             angles = torch.ones_like(angles)
+        if self.is_post_norm:
+            x = x + self.attention_norm(self.attention(x, angles))
+            return x + self.ffn_norm(self.feed_forward(x))
         x = x + self.attention(self.attention_norm(x), angles)
         return x + self.feed_forward(self.ffn_norm(x))
 

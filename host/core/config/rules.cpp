@@ -80,6 +80,10 @@ class Rules : RuleChecker {
       refuse(at("kv_heads"),
              "found " + number(m.kv_heads) + " kv_heads for " + number(m.heads) + " heads, wanted a divisor of heads");
     }
+    if (m.qk_norm && m.joint_qk_norm && good({"qk_norm", "joint_qk_norm"}))
+      refuse(bound_.has(at("joint_qk_norm")) ? at("joint_qk_norm") : at("qk_norm"),
+             "[" + table + "] found qk_norm and joint_qk_norm, wanted one of them",
+             "a query is normalized in each head, or over all heads");
     if (good({"layers", "future_tokens"}) && m.layers < m.future_tokens) {
       refuse(at("layers"),
              "found " + number(m.layers) + " layers for " + number(m.future_tokens) +

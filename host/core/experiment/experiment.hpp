@@ -69,6 +69,8 @@ struct ModelConfig {
   bool qkv_bias = false;               ///< projections to queries, keys and values have biases, as in Qwen2
   bool o_bias = false;                 ///< the projection of attention's output has a bias
   bool qk_norm = false;                ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
+  bool joint_qk_norm = false;          ///< RMS norms of all heads' queries together, and keys, as in OLMo2
+  bool post_norm = false;              ///< attention and feed-forward have their norms after instead of before them
   bool tie_word_embeddings = false;    ///< the output layer uses the embedding's matrix: one parameter
   std::string weights;                 ///< "", a safetensors file or directory, or "run:NAME"
   std::string new_heads;   ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse

@@ -27,6 +27,13 @@ inline constexpr ShapeOption shape_options[] = {
      &ModelConfig::o_bias, true},
     {"qk_norm", "whether each head's query and key are normalized before they are rotated, as in Qwen3",
      &ModelConfig::qk_norm, true},
+    {"joint_qk_norm",
+     "whether the queries of all heads, and their keys, are normalized together before they are rotated, as in OLMo2; "
+     "not with `qk_norm`",
+     &ModelConfig::joint_qk_norm, true},
+    {"post_norm",
+     "whether the outputs of attention and feed-forward are normalized instead of their inputs, as in OLMo2",
+     &ModelConfig::post_norm, true},
     {"head_dim", "number of features of an attention head, even; `heads * head_dim` need not be `dim`, as in Qwen3",
      &ModelConfig::head_dim, false, 2, 65536, "`dim / heads`"},
     {"sliding_window", "number of tokens that a token attends to, including itself, as in Mistral",

@@ -39,26 +39,32 @@ struct Family {
   enum class Biases { none, of_qkv, by_key };  ///< by_key: attention_bias adds them to all four projections
   const char* model_type;
   const char* architecture;
-  Biases biases = Biases::none;
+  Biases biases = Biases::by_key;
   bool qk_norm = false;
+  bool olmo_norms = false;       ///< post_norm and joint_qk_norm
+  bool has_kv_default = false;   ///< num_key_value_heads may be missing: that of queries
   int64_t default_head_dim = 0;  ///< 0: hidden_size / num_attention_heads
   int64_t default_window = 0;    ///< sliding_window; 0: never applies
   int64_t default_interval = 0;  ///< no_rope_layer_interval; 0: all blocks have rotary positions
-  double default_theta = 10000.0;
+  double default_theta = 10000.0, default_eps = 1e-6;
   bool default_tie = false;
 };
 using Biases = Family::Biases;
 constexpr Family families[] = {
-    {"llama", "LlamaForCausalLM", Biases::by_key},
-    {"qwen2", "Qwen2ForCausalLM", Biases::of_qkv},
-    {"qwen3", "Qwen3ForCausalLM", Biases::by_key, /*qk_norm=*/true, /*default_head_dim=*/128},
-    {"mistral", "MistralForCausalLM", Biases::none, false, 0, /*default_window=*/4096},
+    {.model_type = "llama", .architecture = "LlamaForCausalLM", .has_kv_default = true},
+    {.model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .biases = Biases::of_qkv},
+    {.model_type = "qwen3", .architecture = "Qwen3ForCausalLM", .qk_norm = true, .default_head_dim = 128},
+    {.model_type = "mistral", .architecture = "MistralForCausalLM", .biases = Biases::none, .default_window = 4096},
     {.model_type = "smollm3",
      .architecture = "SmolLM3ForCausalLM",
-     .biases = Biases::by_key,
      .default_interval = 4,
      .default_theta = 2e6,
-     .default_tie = true}};
+     .default_tie = true},
+    {.model_type = "olmo2",
+     .architecture = "Olmo2ForCausalLM",
+     .olmo_norms = true,
+     .has_kv_default = true,
+     .default_eps = 1e-5}};
 
 bool has_biases(const Family& family, const ModelConfig& model) {
   if (family.biases == Biases::by_key) return model.qkv_bias == model.o_bias;
@@ -78,13 +84,13 @@ const Family& family_of(ExternalJson& keys) {
 /// The first one with these options. Error(usage) if no architecture combines them.
 const Family& family_of(const ModelConfig& model) {
   for (const Family& family : families)
-    if (has_biases(family, model) && family.qk_norm == model.qk_norm &&
-        (family.default_window > 0) == (model.sliding_window > 0) &&
+    if (has_biases(family, model) && family.qk_norm == model.qk_norm && family.olmo_norms == model.post_norm &&
+        family.olmo_norms == model.joint_qk_norm && (family.default_window > 0) == (model.sliding_window > 0) &&
         (family.default_interval > 0) == (model.no_rope_layer_interval > 0))
       return family;
   throw Error(ExitStatus::usage,
-              "no architecture of Hugging Face has this combination of qkv_bias, o_bias, qk_norm, sliding_window and "
-              "no_rope_layer_interval; export the model in Meta's format");
+              "no architecture of Hugging Face has this combination of qkv_bias, o_bias, qk_norm, joint_qk_norm, "
+              "post_norm, sliding_window and no_rope_layer_interval; export the model in Meta's format");
 }
 
 void check_architecture(ExternalJson& keys, const Family& family) {
@@ -155,20 +161,20 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.layers = keys.integer("num_hidden_layers", 1, max_layers);
   model.heads = keys.integer("num_attention_heads", 1, max_heads);
   model.qk_norm = family.qk_norm;
+  model.post_norm = model.joint_qk_norm = family.olmo_norms;
   read_attention(keys, family, model);
-  // In transformers only Llama defaults to the number of heads.
-  const auto fallback = &family == &families[0] ? std::optional(model.heads) : std::nullopt;
+  const auto fallback = family.has_kv_default ? std::optional(model.heads) : std::nullopt;
   read_interval(keys, family, model);
   model.kv_heads = keys.integer("num_key_value_heads", 1, max_heads, fallback);
   model.tie_word_embeddings = keys.flag("tie_word_embeddings", family.default_tie);
   model.ffn_dim = keys.integer("intermediate_size", 1, max_ffn_dim);
   model.vocab_size = keys.integer("vocab_size", 2, max_vocabulary);
   model.max_sequence_length = keys.integer("max_position_embeddings", 2, max_positions, 2048);
-  model.norm_eps = keys.positive("rms_norm_eps", 1e-6);
+  model.norm_eps = keys.positive("rms_norm_eps", family.default_eps);
   model.rope_theta = read_rope_theta(keys, family.default_theta);
   model.rope_scaling = read_scaling(keys);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
-  keys.finish("only Llama, Qwen2, Qwen3, Mistral and SmolLM3 models are imported");
+  keys.finish("only Llama, Qwen2, Qwen3, Mistral, SmolLM3 and OLMo2 models are imported");
   return model;
 }
 
@@ -221,7 +227,8 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
     for (const std::string& block : block_names(model))
       if (block.starts_with("layers.")) config["no_rope_layers"].push_back(has_rotation(model, block) ? 1 : 0);
   }
-  if (family.default_interval > 0) config["pad_token_id"] = nullptr;  // the default is an id of its authors' vocabulary
+  if (family.default_interval > 0 || family.olmo_norms)  // their defaults are ids of their authors' vocabularies
+    config["pad_token_id"] = nullptr;
   if (family.biases != Biases::by_key)  // Qwen2 and Mistral do not have these keys
     for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
   return config;

@@ -58,6 +58,12 @@ TEST_F(Rules, ChainOnlySeveralHeads) {
   expect_in_order(refused(small, {"model.future_heads=serial"}), {"wanted one of \"parallel\" and \"chained\""});
 }
 
+TEST_F(Rules, AllowOneKindOfNormOfQueriesAndKeys) {
+  EXPECT_TRUE(load(small, {"model.joint_qk_norm=true"}).model.joint_qk_norm);
+  expect_in_order(refused(small, {"model.joint_qk_norm=true", "model.qk_norm=true"}),
+                  {"[model] found qk_norm and joint_qk_norm, wanted one of them"});
+}
+
 TEST_F(Rules, GiveEachRopeScalingItsOwnKeys) {
   const std::string scaled = small + "[model.rope_scaling]\n";
   const std::string llama3 =

@@ -81,6 +81,21 @@ TEST(ModelTensors, OnlyQueriesAndKeysAreRotatedEachWithItsNumberOfHeads) {
   }
 }
 
+TEST(ModelTensors, NormsAfterHaveTheirNamesAndJointNormsTheRowsOfAllHeads) {
+  ModelConfig model = grouped();
+  model.post_norm = model.joint_qk_norm = true;
+  std::map<std::string, ModelTensor> found;
+  for (const ModelTensor& tensor : model_tensors(model)) found[tensor.name] = tensor;
+  EXPECT_EQ(found["layers.0.attention_norm.weight"].hf_name, "model.layers.0.post_attention_layernorm.weight");
+  EXPECT_EQ(found["layers.0.ffn_norm.weight"].hf_name, "model.layers.0.post_feedforward_layernorm.weight");
+  const ModelTensor &query = found["layers.0.attention.q_norm.weight"],
+                    &key = found["layers.0.attention.k_norm.weight"];
+  EXPECT_EQ(query.shape, std::vector<int64_t>{model.heads * head_dim(model)});
+  EXPECT_EQ(query.rotary_heads, model.heads);
+  EXPECT_EQ(key.shape, std::vector<int64_t>{model.kv_heads * head_dim(model)});
+  EXPECT_EQ(key.rotary_heads, model.kv_heads);
+}
+
 TEST(ModelTensors, EveryNthBlockHasNoRotationAndHeadsAreLikeTheFirst) {
   ModelConfig model = grouped();
   model.layers = 8;

@@ -66,6 +66,17 @@ TEST(CachedModel, SupportsBiasesTiedEmbeddingsAndRopeScaling) {
   EXPECT_TRUE(at::equal(logits, fed_in_portions(portions, ids, {5, 2, 11})));
 }
 
+TEST(CachedModel, SupportsNormsAfterAndJointNormsOfQueriesAndKeys) {
+  ModelConfig shape = test::odd_shape(2);
+  shape.joint_qk_norm = shape.post_norm = true;
+  MadeModel made(shape, S, 1);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+  const Tensor wanted = test::whole_forward(*made, ids)[0];
+  CachedModel model(*made, S);
+  const Tensor logits = fed_in_portions(model, ids, {1, 3});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
+}
+
 TEST(CachedModel, SupportsBlocksWithoutPositions) {
   ModelConfig shape = test::odd_shape(2);
   const Tensor rotated = test::whole_forward(*MadeModel(shape, S, 1), test::random_ids(S, shape.vocab_size, 2))[0];

@@ -121,6 +121,12 @@ TEST(MemoryPlan, MatchesBiasesAndNormedHeadsOfTheirOwnWidth) {
   expect_planned(e, Everything(), baseline(), "before");
 }
 
+TEST(MemoryPlan, MatchesNormsAfterAndJointNormsOfQueriesAndKeys) {
+  Experiment e = small_experiment();
+  e.model.joint_qk_norm = e.model.post_norm = true;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
 TEST(MemoryPlan, MatchesBlocksWithoutPositions) {
   Experiment e = small_experiment();
   e.model.no_rope_layer_interval = 2;

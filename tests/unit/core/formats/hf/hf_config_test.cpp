@@ -98,6 +98,11 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
   model.no_rope_layer_interval = 3;
   expect_back();
   model.no_rope_layer_interval = 0;
+  model.post_norm = true;
+  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), "no architecture of Hugging Face");
+  model.joint_qk_norm = true;
+  expect_back();
+  model.post_norm = model.joint_qk_norm = false;
   model.sliding_window = 7;
   const std::string combination = "no architecture of Hugging Face has this combination";
   model.qk_norm = true;
@@ -171,6 +176,21 @@ TEST(HfConfig, ReadsConfigsOfQwen3AndMistral) {
   EXPECT_EQ(read(mistral).sliding_window, 0);
   mistral["sliding_window"] = 512;
   EXPECT_EQ(read(mistral).sliding_window, 512);
+}
+
+TEST(HfConfig, ReadsConfigsOfOlmo2) {
+  json olmo = llama_2;
+  olmo["model_type"] = "olmo2";
+  olmo["architectures"] = {"Olmo2ForCausalLM"};
+  olmo.erase("rms_norm_eps");
+  const ModelConfig model = read(olmo);
+  EXPECT_TRUE(model.post_norm);
+  EXPECT_TRUE(model.joint_qk_norm);
+  EXPECT_FALSE(model.qk_norm);
+  EXPECT_EQ(model.kv_heads, model.heads) << "transformers' default";
+  EXPECT_EQ(model.norm_eps, 1e-5) << "transformers' default";
+  olmo["model_type"] = "olmo3";
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(olmo); }), "\"smollm3\", \"olmo2\"");
 }
 
 TEST(HfConfig, ReadsConfigsOfSmolLM3) {
