@@ -34,14 +34,14 @@ std::string composed(std::string_view text) {
 class JsonTokenizer final : public Tokenizer {
  public:
   JsonTokenizer(const fs::path& file, TokenizerJson bpe, int32_t end_of_text, bool splits_special)
-      : bpe_(std::move(bpe)), end_of_text_(end_of_text), merges_(bpe_) {
+      : bpe_(std::move(bpe)), end_of_text_(end_of_text), splits_special_(splits_special), merges_(bpe_) {
     for (const TokenizerJson::Added& added : bpe_.added) {
       if (added.special) bpe_.tokens[static_cast<size_t>(added.id)].clear();
-      if (added.special && splits_special) continue;
       if (added.normalized)
-        normalized_added_.add(normalized(added.content), added.id);
+        normalized_added_.add(normalized(added.content), added);
       else
-        raw_added_.add(added.content, added.id);
+        raw_added_.add(added.content, added);
+      takes_space_ = takes_space_ || added.lstrip || added.rstrip;
     }
     for (const TokenizerJson::Split& split : bpe_.splits)
       splits_.emplace_back(split.expression, file.string() + ": pre_tokenizer");
@@ -62,7 +62,7 @@ class JsonTokenizer final : public Tokenizer {
 
   size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids) const override {
     // A prefix applies to the whole text only, and the end of a part may combine with the text that follows.
-    if (more_follows && (bpe_.add_prefix_space || bpe_.composes || bpe_.byte_fallback)) return 0;
+    if (more_follows && (bpe_.add_prefix_space || bpe_.composes || bpe_.byte_fallback || takes_space_)) return 0;
     const auto words = [&](std::string_view part, bool more_of_part) {
       if (!bpe_.byte_fallback) return split(part, 0, more_of_part, ids);
       if (part.empty()) return part.size();
@@ -94,16 +94,22 @@ class JsonTokenizer final : public Tokenizer {
   /// Appends the ids of the added tokens in `text` and calls encode_part(part, more_follows) for the text between them;
   /// returns the number of bytes encoded.
   template <class EncodePart>
-  static size_t between(const AddedTokens& tokens, std::string_view text, bool more_follows, EncodePart encode_part,
-                        std::vector<int32_t>& ids) {
+  size_t between(const AddedTokens& tokens, std::string_view text, bool more_follows, EncodePart encode_part,
+                 std::vector<int32_t>& ids) const {
     // Beyond this, further text may complete a longer token.
     const size_t known =
         more_follows ? start_of_character(text, text.size() - std::min(text.size(), tokens.longest())) : text.size();
     size_t done = 0;
-    for (auto found = tokens.find(text, 0); found && found->begin < known; found = tokens.find(text, done)) {
-      if (found->begin > done) encode_part(text.substr(done, found->begin - done), false);
-      ids.push_back(found->id);
+    for (auto found = tokens.find(text, 0); found && found->begin < known; found = tokens.find(text, found->end)) {
+      if (found->token->special && splits_special_) continue;
+      size_t begin = found->begin;
+      if (found->token->lstrip && begin > done) begin = trailing_space_.find(text.substr(0, begin), done, false).begin;
+      if (begin > done) encode_part(text.substr(done, begin - done), false);
+      ids.push_back(found->token->id);
       done = found->end;
+      if (!found->token->rstrip) continue;
+      const SplitPattern::Match space = leading_space_.find(text, done, false);
+      if (space.kind == SplitPattern::Match::Kind::found) done = space.end;
     }
     return done >= known ? done : done + encode_part(text.substr(done, known - done), more_follows);
   }
@@ -163,8 +169,11 @@ class JsonTokenizer final : public Tokenizer {
 
   TokenizerJson bpe_;
   int32_t end_of_text_;
+  bool splits_special_;  ///< special tokens in a text are text
   BytePairMerges merges_;
   AddedTokens raw_added_, normalized_added_;
+  bool takes_space_ = false;  ///< whether white space around an added token may belong to it
+  SplitPattern trailing_space_{R"(\s+\z)", "white space"}, leading_space_{R"(\G\s+)", "white space"};
   std::vector<SplitPattern> splits_;
 };
 

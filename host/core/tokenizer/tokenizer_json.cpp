@@ -184,15 +184,14 @@ class Reader {
       if (!at(one, "content").is_string() || !at(one, "id").is_number_unsigned() || one["content"] == "")
         refuse("added_tokens contain " + name_of(one) + ", wanted objects with id and content");
       const std::string content = one["content"], owner = "the added token " + printable(content);
-      for (const char* key : {"single_word", "lstrip", "rstrip"})
-        if (flag(one, key, owner)) refuse(owner + " has " + key + " true, wanted false: it is not supported");
+      if (flag(one, "single_word", owner)) refuse(owner + " has single_word true, wanted false: it is not supported");
       const uint64_t id = one["id"];
       const auto in_vocabulary = ids_.find(content);
       if (in_vocabulary != ids_.end() && static_cast<uint64_t>(in_vocabulary->second) != id)
         refuse(owner + " has the id " + std::to_string(id) + ", but another in model vocab; wanted the same");
       set_token(id, bpe_.byte_fallback ? with_spaces(content) : content, content);
-      bpe_.added.push_back(
-          {static_cast<int32_t>(id), content, flag(one, "special", owner), flag(one, "normalized", owner)});
+      bpe_.added.push_back({static_cast<int32_t>(id), content, flag(one, "special", owner),
+                            flag(one, "normalized", owner), flag(one, "lstrip", owner), flag(one, "rstrip", owner)});
     }
   }
 
@@ -202,10 +201,15 @@ class Reader {
     bpe_.composes = true;
   }
 
-  /// How spaces become space_marks: by normalizers (older files) or by the pre_tokenizer Metaspace.
+  /// Gemma's pre_tokenizer has no effect: its normalizer has replaced all spaces.
+  static bool splits_at_spaces(const json& part) {
+    return type_of(part) == "Split" && is(at(at(part, "pattern"), "String"), " ") && at(part, "invert") != true;
+  }
+
+  /// How spaces become space_marks: by normalizers (older files, Gemma) or by the pre_tokenizer Metaspace.
   void spaces() {
     const json &normalizer = part_of("normalizer", "normalizers"), &part = part_of("pre_tokenizer", "pretokenizers");
-    const bool by_normalizers = part.is_null();
+    const bool by_normalizers = part.is_null() || splits_at_spaces(part);
     if (!by_normalizers && !normalizer.is_null())
       refuse("normalizer is " + name_of(normalizer) +
              ", wanted null with a pre_tokenizer, where byte_fallback is true");

@@ -25,6 +25,7 @@ struct TokenizerJson {
     int32_t id;
     std::string content;
     bool special, normalized;
+    bool lstrip = false, rstrip = false;  ///< white space before and after it belongs to it
   };
   /// Each split is applied to the pieces of the previous one.
   struct Split {

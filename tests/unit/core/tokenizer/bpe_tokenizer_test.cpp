@@ -118,6 +118,31 @@ TEST_F(JsonTokenizerTest, FindsNormalizedTokensInNormalizedText) {
   EXPECT_EQ(open(composed)->encode("e\xcc\x81\xc3\xa9"), (Ids{260, 260}));
 }
 
+TEST_F(JsonTokenizerTest, LetsTokensTakeInWhiteSpace) {
+  json document = byte_level_json();
+  document["pre_tokenizer"]["use_regex"] = false;
+  const auto add = [&](int id, const char* content, bool left, bool right) {
+    json one = added(id, content, false);
+    one["lstrip"] = left;
+    one["rstrip"] = right;
+    document["added_tokens"].push_back(one);
+  };
+  add(261, "<l>", true, false);
+  add(262, "<r>", false, true);
+  add(263, "\n\n", false, false);
+  const auto tokenizer = open(document);
+  EXPECT_EQ(tokenizer->encode("a \t<l> a"), (Ids{'a', 261, 256}));
+  EXPECT_EQ(tokenizer->encode("a <r>\xe3\x80\x80\xc2\x85 a"), (Ids{'a', ' ', 262, 'a'}))
+      << "all white space of Unicode";
+  EXPECT_EQ(tokenizer->encode("\x1c\xe2\x80\x8b<l>"), (Ids{0x1c, 0xe2, 0x80, 0x8b, 261})) << "no white space";
+  EXPECT_EQ(tokenizer->encode("<r> <l>"), (Ids{262, 261})) << "the first one takes it";
+  EXPECT_EQ(tokenizer->encode("\n\n<l>"), (Ids{263, 261})) << "a token keeps its own";
+  EXPECT_EQ(tokenizer->encode("<r>\n\n\nab"), (Ids{262, 263, '\n', 257}))
+      << "as the library, which searches on directly behind a token";
+  Ids ids;
+  EXPECT_EQ(tokenizer->encode_begin("a <r> ", true, ids), 0u) << "white space may follow";
+}
+
 TEST_F(JsonTokenizerTest, ReadsSpecialTokensInATextAsTextIfTheConfigSplitsThem) {
   write("tokenizer_config.json", json{{"eos_token", "<end>"}, {"split_special_tokens", true}}.dump());
   const auto tokenizer = json_tokenizer(write("tokenizer.json", byte_level_json().dump()));

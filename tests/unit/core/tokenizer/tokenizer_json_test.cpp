@@ -94,6 +94,20 @@ TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
   }
 }
 
+TEST_F(TokenizerJsonTest, IgnoresASplitAtSpacesThatTheNormalizerHasReplaced) {
+  json document = sentencepiece_json();
+  document["normalizer"] = document["normalizer"]["normalizers"][1];
+  document["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithPrevious"}, {"invert", false}};
+  EXPECT_EQ(read(document).first_mark, FirstMark::none) << "as in Gemma";
+  EXPECT_TRUE(read(document).marks_early);
+  document["pre_tokenizer"]["invert"] = true;
+  expect_refused(document, "wanted null with a pre_tokenizer");
+  document["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "MergedWithPrevious"}, {"invert", false}};
+  expect_refused(document, "wanted null with a pre_tokenizer");
+}
+
 TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfASentencePieceModel) {
   const auto refuse = [&](const std::string& part, const std::function<void(json&)>& change) {
     json document = sentencepiece_json();
@@ -142,8 +156,8 @@ TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfAByteLevelModel) {
   refuse("post_processor is \"BertProcessing\"", [](json& document) {
     document["post_processor"] = {{"type", "BertProcessing"}};
   });
-  refuse("the added token \"<tool>\" has lstrip true",
-         [](json& document) { document["added_tokens"][1]["lstrip"] = true; });
+  refuse("the added token \"<tool>\" has single_word true",
+         [](json& document) { document["added_tokens"][1]["single_word"] = true; });
   refuse("model dropout is \"0.5\"", [](json& document) { document["model"]["dropout"] = 0.5; });
   refuse("the byte 33 is not a token", [](json& document) { document["model"]["vocab"].erase("!"); });
   refuse("merges: \"nowhere\" is not in the vocabulary",
