@@ -707,6 +707,38 @@ def test_options_of_peft_that_the_plugin_lora_lacks_are_refused(place):
     imported(place, "theirs", "ours", "--base", "base")
 
 
+OF_PEFT = {
+    "modules_to_save": dict(modules_to_save=["lm_head"]),
+    "bias": dict(bias="lora_only"),
+    "rank_pattern": dict(rank_pattern={"q_proj": 4}),
+    "alpha_pattern": dict(alpha_pattern={"q_proj": 3}),
+}
+
+
+@pytest.mark.parametrize("key", OF_PEFT)
+def test_an_adapter_that_the_plugin_lora_cannot_hold_is_refused_once_and_imported_merged(place, key):
+    """As PEFT itself writes it, with all of its tensors."""
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    llama = random_llama(attention_bias=key == "bias")
+    llama.save_pretrained(place.folder / "base-hf")
+    imported(place, "base-hf", "base")
+    theirs = peft.get_peft_model(llama, peft.LoraConfig(
+        r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM", **OF_PEFT[key]))
+    with torch.no_grad():
+        for name, parameter in theirs.named_parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
+    theirs.save_pretrained(place.folder / "theirs")
+    ended = place.refuse_command(4, f"adapter_config.json: {key} is ", "PEFT's merge_and_unload.. makes a model of any",
+                                 command=["checkpoint", "import", "theirs", "-o", "ours", "--base", "base"])
+    assert ended.err.count("; wanted ") == 1, ended.err
+    wanted = logits_of(theirs, IDS)
+    theirs.merge_and_unload().save_pretrained(place.folder / "merged")
+    table = imported(place, "merged", "whole")
+    with torch.no_grad():
+        assert_close(our_model(shape_of(table), load_file(place.folder / "whole/model.safetensors"))(IDS)[0], wanted)
+
+
 def test_an_adapter_is_not_imported_for_another_base(place):
     write_base(place, POLICY)
     place.run(**keys_of(POLICY, "model"), **LORA)
