@@ -40,6 +40,7 @@ class CachedMath {
     return with_bias(row_products(x, weights.weight), weights.bias);
   }
   Tensor rotate(const Tensor& x) const { return row_rotated(x, rotary_, end_ - x.size(0)); }
+  Tensor unrotated(const Tensor& x) const { return x; }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
     block_.cache_rows(key, begin_, block_.keys_);
     block_.cache_rows(value, begin_, block_.values_);
@@ -57,7 +58,7 @@ class CachedMath {
 };
 
 CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t positions)
-    : model_(model), head_dim_(head_dim(model)) {
+    : model_(model), name_(name), head_dim_(head_dim(model)) {
   for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
     Weights& weights = weights_[layer.layer];
@@ -103,7 +104,7 @@ Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
 
 Tensor CachedBlock::run(const Tensor& x, int64_t begin, int64_t first, const Tensor& rotary, const Tensor& embedded) {
   const CachedMath math(*this, begin, first, begin + x.size(0), rotary);
-  return block_forward(math, model_, embedded.defined() ? chained_input(math, x, embedded) : x);
+  return block_forward(math, model_, name_, embedded.defined() ? chained_input(math, x, embedded) : x);
 }
 
 CachedModel::CachedModel(ShardedModel& model, int64_t positions)

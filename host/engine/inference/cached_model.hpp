@@ -36,6 +36,7 @@ class CachedBlock {
     at::Tensor weight, bias;  ///< undefined without a bias
   };
   ModelConfig model_;
+  std::string name_;
   int64_t head_dim_;
   std::map<Layer, Weights> weights_;
   at::Tensor keys_, values_;  ///< [kv_heads, positions, head_dim]

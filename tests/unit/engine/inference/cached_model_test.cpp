@@ -55,7 +55,7 @@ TEST(CachedModel, LogitsEqualThoseOfAWholeForwardPass) {
 
 TEST(CachedModel, SupportsBiasesTiedEmbeddingsAndRopeScaling) {
   ModelConfig shape = test::odd_shape(2);
-  shape.qkv_bias = shape.tie_word_embeddings = true;
+  shape.qkv_bias = shape.o_bias = shape.tie_word_embeddings = true;
   shape.rope_scaling = RopeScaling{"llama3", 4, 1, 4, 16};
   MadeModel made(shape, S, 1);
   const auto ids = test::random_ids(S, made.config.vocab_size, 2);
@@ -64,6 +64,30 @@ TEST(CachedModel, SupportsBiasesTiedEmbeddingsAndRopeScaling) {
   const Tensor logits = fed_in_portions(model, ids, {1});
   for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
   EXPECT_TRUE(at::equal(logits, fed_in_portions(portions, ids, {5, 2, 11})));
+}
+
+TEST(CachedModel, SupportsNormsAfterAndJointNormsOfQueriesAndKeys) {
+  ModelConfig shape = test::odd_shape(2);
+  shape.joint_qk_norm = shape.post_norm = true;
+  MadeModel made(shape, S, 1);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+  const Tensor wanted = test::whole_forward(*made, ids)[0];
+  CachedModel model(*made, S);
+  const Tensor logits = fed_in_portions(model, ids, {1, 3});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
+}
+
+TEST(CachedModel, SupportsBlocksWithoutPositions) {
+  ModelConfig shape = test::odd_shape(2);
+  const Tensor rotated = test::whole_forward(*MadeModel(shape, S, 1), test::random_ids(S, shape.vocab_size, 2))[0];
+  shape.no_rope_layer_interval = 2;
+  MadeModel made(shape, S, 1);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+  const Tensor wanted = test::whole_forward(*made, ids)[0];
+  EXPECT_GT(distance(rotated, wanted), 1e-2);
+  CachedModel model(*made, S);
+  const Tensor logits = fed_in_portions(model, ids, {1, 3});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
 }
 
 TEST(CachedModel, SupportsNormedHeadsOfTheirOwnWidthAndAWindow) {
