@@ -115,6 +115,29 @@ TEST(CachedModel, LogitsHaveTheSameBitsForAnyPortions) {
   EXPECT_TRUE(at::equal(singly, whole.feed(ids, Logits::of_all)));
 }
 
+TEST(CachedModel, LogitsHaveTheSameBitsWithOtherTexts) {
+  MadeModel made(1, S, 3);
+  CachedModel alone(*made, S), together(*made, S, 3);
+  const auto a = test::random_ids(S, made.config.vocab_size, 4), b = test::random_ids(S, made.config.vocab_size, 5);
+  const auto part = [](const std::vector<int64_t>& ids, int64_t begin, int64_t end) {
+    return std::vector<int64_t>(ids.begin() + begin, ids.begin() + end);
+  };
+  const Tensor of_a = fed_in_portions(alone, a, {1});
+  alone.shorten(0);
+  const Tensor of_b = fed_in_portions(alone, b, {1});
+  EXPECT_TRUE(at::equal(together.feed({{2, part(b, 0, 7)}, {0, part(a, 0, 3)}}), at::stack({of_b[6], of_a[2]})));
+  EXPECT_TRUE(at::equal(together.feed({{0, part(a, 3, 4)}, {2, part(b, 7, 12)}}), at::stack({of_a[3], of_b[11]})));
+  together.copy_text(2, 1, 9);
+  EXPECT_EQ(together.length(1), 9);
+  EXPECT_TRUE(at::equal(together.feed({{1, part(b, 9, 10)}, {2, part(b, 12, 13)}}), at::stack({of_b[9], of_b[12]})));
+}
+
+TEST(CachedModel, RefusesSeveralTextsWithHeadsThatPropose) {
+  MadeModel made(2, S, 3);
+  CachedModel model(*made, S, 2);
+  EXPECT_THROW(model.feed({{0, {1}}, {1, {2}}}), Error);
+}
+
 TEST(RowProducts, HaveTheSameBitsOnOneThreadAndOnSeveral) {
   at::manual_seed(3);
   const Tensor x = at::randn({9, 300}), w = at::randn({1003, 300});  // several tasks, and an incomplete last block
