@@ -231,14 +231,11 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
               "high_freq_factor (the larger one)");
   EXPECT_SAYS(refused({{"rope_scaling", "yarn"}}), "rope_scaling is \"yarn\"");
   const json yarn{{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 8192}};
-  for (const auto& [key, value] : json{
-           {"truncate", false},
-           {"original_max_position_embeddings", nullptr},
-           {"factor", nullptr},
-           {"attention_factor", -1},
-           {"beta_fast", 1},
-           {"beta_slow", "1"},
-           {"finetuned", true}}.items()) {
+  const json wrong{{"truncate", false}, {"original_max_position_embeddings", nullptr},
+                   {"factor", nullptr}, {"attention_factor", -1},
+                   {"beta_fast", 1},    {"beta_slow", "1"},
+                   {"finetuned", true}};
+  for (const auto& [key, value] : wrong.items()) {
     json changed = yarn;
     changed[key] = value;
     EXPECT_SAYS(refused({{"rope_scaling", changed}}), "wanted rope_type \"yarn\" with factor") << key;
