@@ -87,7 +87,7 @@ void add_run(CommandLine& line);      // run FILE
 void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
 void add_labels(CommandLine& line);   // runs note, tag, archive, rename: after add_runs
 void add_sql(CommandLine& line);      // sql "SELECT …"
-void add_export(CommandLine& line);   // export RUN… --to csv, wide, json, tensorboard, mlflow
+void add_export(CommandLine& line);   // export RUN… --to csv, wide, json, tensorboard, mlflow, wandb, trackio
 void add_plugins(CommandLine& line);  // plugins list, plugins inspect NAME
 void add_plugin_author(CommandLine& line);  // plugins new NAME, plugins check FILE: after add_plugins
 void add_checkpoint(CommandLine& line);     // checkpoint list RUN, checkpoint verify PATH
