@@ -35,6 +35,7 @@ ELSEWHERE = {
     "wmtp-host run experiments/rho1.toml --resume": "it needs a stopped run; parity.resume",
     "wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats": "e2e.init begins with a model",
     "wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000": "e2e.export has a client of MLflow",
+    "wmtp-host export rho1 --to wandb": "e2e.tracker has the package",
 }
 # A deletion is only announced, with exit code 2, unless --yes is given.
 REFUSED = {"wmtp-host runs delete 3"}
