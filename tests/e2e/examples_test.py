@@ -68,11 +68,11 @@ def write_lines(file, rows):
 
 def write_tables(folder):
     (folder / "novel.txt").write_text("".join(f"Line {i} of a novel.\n" for i in range(3000)))
-    (folder / "alpaca_data.json").write_text(json.dumps([{"instruction": "1+1", "input": "", "output": "2"}]))
+    (folder / "alpaca_data.json").write_text(json.dumps([{"instruction": f"{i}+1", "input": "", "output": str(i + 1)} for i in range(300)]))
     pq.write_table(pa.table({"text": ["one", "two"]}), folder / "train-00000-of-00001.parquet")
     (folder / "ultrachat_200k/data").mkdir(parents=True)
-    chat = [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}]
-    pq.write_table(pa.table({"messages": [chat]}), folder / "ultrachat_200k/data/train_sft-00000-of-00001.parquet")
+    chats = [[{"role": "user", "content": f"{i}+1"}, {"role": "assistant", "content": str(i + 1)}] for i in range(300)]
+    pq.write_table(pa.table({"messages": chats}), folder / "ultrachat_200k/data/train_sft-00000-of-00001.parquet")
 
 
 @pytest.fixture
