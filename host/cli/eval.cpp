@@ -151,7 +151,7 @@ void add_eval(CommandLine& line) {
   eval.add_option("--samples", options->samples, "answers to judge, instead of a RUN's")->type_name("FILE");
   eval.add_option("--template", options->prompt_template, "prompt template of records, as [data] template")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"alpaca", "plain"}))
+      ->check(CLI::IsMember({"alpaca", "plain", "none"}))
       ->capture_default_str();
   eval.add_option("--extract", options->extract,
                   "judge records by the number extracted this way; both scores are printed")

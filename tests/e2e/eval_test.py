@@ -203,6 +203,12 @@ def test_mbpps_tests_are_run(place):
         {"task_id": 12, "text": "Square x.", "code": "", "test_setup_code": "", "test_list": ["assert f(3) == 9"]}])
     file = samples(place, [("mbpp/11", "def f(x): return 2 * x"), ("mbpp/12", "def f(x): return 2 * x")])
     assert evaluate(place, suite, file)["pass_at"] == {"1": 0.5}
+    sanitized = lines(place.folder / "sanitized-mbpp.jsonl", [
+        {"source_file": "", "task_id": 13, "prompt": "Round x down.", "code": "", "test_imports": ["import math"],
+         "test_list": ["assert f(2.5) == math.floor(2.5)"]},
+        {"source_file": "", "task_id": 14, "prompt": "Negate x.", "code": "", "test_imports": [], "test_list": ["assert f(3) == -3"]}])
+    file = samples(place, [("Mbpp/13", "def f(x): return int(x)"), ("mbpp/14", "def f(x): return x")])
+    assert evaluate(place, sanitized, file)["pass_at"] == {"1": 0.5}, "the first passes if its tests import math"
 
 
 def test_solutions_of_evalplus_are_whole_programs_and_suites_may_be_packed(place):

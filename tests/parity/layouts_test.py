@@ -40,11 +40,15 @@ CRITIC = {"loss": "lambda_return", "head": "mlp"}
 VALUES = {"critic": Recipe(pipeline="critic", data="records", options=CRITIC, value_start=0.1),
           "pairs": Recipe(pipeline="critic", data="pairs", options={"head": "mlp"}, value_start=0.1, sequences=8),
           "verifiable": Recipe(pipeline="verifiable", data="records", options={"mean_one": "batch"}),
-          "joint": Recipe(pipeline="verifiable", data="records", options={"joint": True}, value_start=0.1)}
+          "joint": Recipe(pipeline="verifiable", data="records", options={"joint": True}, value_start=0.1),
+          # Two kinds of trained parameters: an adapter on a frozen policy, and the value head beside it.
+          "joint-lora": Recipe(pipeline="verifiable", data="records", options={"joint": True}, value_start=0.1,
+                               adapter="lora", lora={"rank": 4})}
 RHO1 = Recipe(pipeline="rho1")
 LAST_BIAS = "value_heads.value.2.bias"
 ALL += [(pipeline, *other) for pipeline in ("critic", "pairs") for other in OTHERS]
-ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint") for other in OTHERS if LAYOUTS[other[0]][2] == 1]
+ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint", "joint-lora") for other in OTHERS
+        if LAYOUTS[other[0]][2] == 1]
 # Others are in make soak. Resume.ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy (unit/engine/run) compares one to
 # four ranks in one process, with all strategies but hybrid_shard, as closely as here; parity_test.py and values_test.py compare two
 # ranks with full_shard with PyTorch in one process.
@@ -65,6 +69,7 @@ SHORT += [("baseline", "1x4-on-2", "no_shard", "none"), ("baseline", "2x1x2-on-2
           ("baseline", "1x4-on-4", "full_shard", "full"), ("rho1", "2x2-on-2", "full_shard", "none"),
           ("lora", "2x2-on-2", "hybrid_shard", "full"), ("chained", "1x4-on-4", "full_shard", "full"),
           ("joint", "1x4-on-2", "full_shard", "none"), ("critic", "2x1x2-on-2", "full_shard", "none")]
+SHORT += [("joint-lora", *layout) for layout in (WITH_RECOMPUTATION, ("1x4-on-2", "full_shard", "none"))]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
 
@@ -96,7 +101,7 @@ def run(place, pipeline, layout, strategy, checkpointing):
     threads = {"OMP_NUM_THREADS": 2 if ranks == 1 else 1}  # their number changes as little as that of the ranks
     place.run(env=threads, **changes)
     parameters = model_tensors(place.log.folder())
-    if pipeline == "lora":
+    if changes.get("adapter__plugin") == "lora":
         parameters |= adapter_tensors(place.log.folder())
     return place.log.losses(), parameters
 

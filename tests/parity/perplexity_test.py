@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 import torch
-from hf_model import logits_of, random_llama
+from hf_model import logits_of, open_llama, random_llama, transformers
 from mtp_model import Shape, model_of
 from safetensors.torch import load_file
 
@@ -86,3 +86,42 @@ def test_losses_and_bits_per_byte_are_those_of_a_plain_computation(place, begins
             assert found[0]["tokens"] == len(ids) - 1
             unread = 0 if begins else len(tokenizer.id_to_token(ids[0]))
             assert found[0]["bytes"] == len(TEXT.encode()) - unread
+
+
+def bits_in_rolling_windows(model, ids, begin, longest):
+    """Bits of `ids` under `model`, as lm-evaluation-harness sums them (loglikelihood_rolling): `begin` precedes the text,
+    each window predicts the next `longest` tokens from at most that many, and the last one reads more context."""
+    bits, tokens = 0.0, [begin, *ids]
+    for first in range(0, len(ids), longest):
+        last = min(first + longest, len(ids))
+        start = max(0, last - longest)
+        logits = torch.log_softmax(logits_of(model, torch.tensor([tokens[start:last]]))[0].double(), -1)
+        bits -= sum(logits[at - start][ids[at]].item() for at in range(first, last)) / math.log(2)
+    return bits
+
+
+def test_bits_per_byte_of_a_run_are_those_of_lm_evaluation_harness_on_its_export(place):
+    """The harness ends a text without an end_of_text, whose bits are subtracted here."""
+    random_llama(max_position_embeddings=WINDOW).save_pretrained(place.folder / "theirs")
+    write_tokenizer(place.folder / "theirs", begins=True)
+    (place.folder / "train").write_text(TEXT * 20)
+    place.run(data={"kind": "text", "files": ["train"], "tokenizer": {"kind": "file", "file": "theirs/tokenizer.json"}},
+              model={"weights": "theirs", "future_tokens": 2, "new_heads": "copy"}, train__sequence_length=WINDOW,
+              train__steps=5, optimizer__lr=1e-2, parallel__processes=1)
+    place.host("checkpoint", "export", "trial", "-o", "export")
+    model, tokenizer = (open_llama(place.folder / "export"), transformers.AutoTokenizer.from_pretrained(place.folder / "export"))
+    begin, end = (tokenizer.convert_tokens_to_ids(name) for name in (BEGIN, END))
+    # Then the windows end where the text does, and its end_of_text is alone in the last one.
+    ids = tokenizer.encode(TEXT * 3, add_special_tokens=False)
+    ids = ids[:len(ids) // (WINDOW - 1) * (WINDOW - 1)]
+    text = tokenizer.decode(ids)
+    assert tokenizer.encode(text, add_special_tokens=False) == ids and len(ids) > 3 * WINDOW
+    (place.folder / "text").write_text(text)
+    row = json.loads(place.host("eval", "trial", "--text", "text", "--stride", WINDOW - 1, "--json").out)[0]
+    bits = bits_in_rolling_windows(model, ids, begin, WINDOW - 1)
+    last = torch.log_softmax(logits_of(model, torch.tensor([ids[1 - WINDOW:]]))[0][-1].double(), -1)
+    assert row["tokens"] == len(ids) + 1 and row["bytes"] == len(text.encode())
+    assert row["bits_per_byte"] * row["bytes"] == pytest.approx(bits - last[end].item() / math.log(2), rel=1e-5)
+    (place.folder / "begun").write_text(BEGIN + text)
+    again = json.loads(place.host("eval", "trial", "--text", "begun", "--stride", WINDOW - 1, "--json").out)[0]
+    assert again == row, "a text that contains the BOS gets no second one"

@@ -38,6 +38,9 @@ CASES = {
     "td": verifiable(mode="td", squash="sigmoid", mean_one="sequence"),
     "joint": Recipe(pipeline="verifiable", data="records", value_start=0.1, value_head_lr=3e-3, accumulation=2,
                     options={"joint": True, "head": "mlp", "value_coefficient": 0.5, "error": "huber"}, **EXACT),
+    "joint-lora": Recipe(pipeline="verifiable", data="records", value_start=0.1, value_head_lr=3e-3, adapter="lora",
+                         lora={"rank": 4, "targets": ["wq", "wo", "w2"]}, options={"joint": True}, **EXACT),
+    "gae-lora": Recipe(pipeline="verifiable", data="records", adapter="lora", lora={}, **EXACT),
 }
 
 
@@ -52,7 +55,7 @@ def last_bias(names):
     return max(name for name in names if name.startswith("value_heads.") and name.endswith("bias"))
 
 
-LONG = ("pairwise-frozen", "monte-carlo", "lambda-return", "gae-raw")
+LONG = ("pairwise-frozen", "monte-carlo", "lambda-return", "gae-raw", "gae-lora")
 
 
 @pytest.mark.soak

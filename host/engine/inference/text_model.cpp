@@ -61,10 +61,11 @@ std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
   if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
     refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
            ", but this model's tokenizer requires UTF-8");
-  std::vector<int32_t> ids = tokenizer_->before_text();
-  const std::vector<int32_t> encoded = tokenizer_->encode(text);
-  ids.insert(ids.end(), encoded.begin(), encoded.end());
-  return {ids.begin(), ids.end()};
+  const std::vector<int32_t> encoded = tokenizer_->encode(text), before = tokenizer_->before_text();
+  std::vector<int64_t> ids(encoded.begin(), encoded.end());
+  const bool begins = !before.empty() && !encoded.empty() && encoded[0] == before[0];  // a chat template writes the BOS
+  if (!begins) ids.insert(ids.begin(), before.begin(), before.end());
+  return ids;
 }
 
 bool TextModel::fits(int64_t tokens) const {

@@ -23,7 +23,8 @@ class TextModel {
   const ModelConfig& config() const { return config_; }
   /// Null if the model names none.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
-  /// At least one id. Error(usage) for a text that the tokenizer rejects, Error(data) without a tokenizer.
+  /// At least one id, with the ids that begin a text unless it begins with them. Error(usage) for a text that the
+  /// tokenizer rejects, Error(data) without a tokenizer.
   std::vector<int64_t> ids_of(const std::string& text) const;
   /// Whether a prompt of `tokens` fits the model. A model without max_sequence_length accepts any.
   bool fits(int64_t tokens) const;
