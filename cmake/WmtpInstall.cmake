@@ -1,5 +1,6 @@
 # Installation: PREFIX/bin, PREFIX/lib (our libraries, plugins, the CMake package), PREFIX/include/wmtp, the experiments
-# and the licence under PREFIX/share/wmtp. Our libraries find each other through $ORIGIN, so PREFIX can be moved. The
+# and the licence under PREFIX/share/wmtp, the pages as in the tree under PREFIX/share/doc/wmtp-host, manual pages and
+# completions where man and the shells look. Our libraries find each other through $ORIGIN, so PREFIX can be moved. The
 # build folder is also such a prefix, where find_package(wmtp) works.
 include(CMakePackageConfigHelpers)
 
@@ -17,6 +18,10 @@ install(FILES LICENSE DESTINATION share/wmtp)
 if(EXISTS ${PROJECT_SOURCE_DIR}/experiments)
   install(DIRECTORY experiments DESTINATION share/wmtp)
 endif()
+install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION share)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION share/doc/wmtp-host)
+install(DIRECTORY docs DESTINATION share/doc/wmtp-host)
+install(FILES db/README.md DESTINATION share/doc/wmtp-host/db)
 if(NOT WMTP_ENGINE)
   return()
 endif()

@@ -88,6 +88,12 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   return "there is no command `" + full_name(app) + " " + word + "`; " + suggestion(word, command_names(app), app);
 }
 
+void visit_tree(const CLI::App& app, const std::function<void(const std::string&, const CLI::App&)>& visit) {
+  visit(full_name(app), app);
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (!command->get_group().empty()) visit_tree(*command, visit);
+}
+
 }  // namespace
 
 std::filesystem::path GlobalOptions::database_or(const std::string& otherwise) const {
@@ -241,6 +247,10 @@ CommandLine::Completions CommandLine::complete(const std::vector<std::string>& w
   for (const CLI::Option* option : app->get_options())
     if (option->get_positional() && found.argument.empty()) found.argument = option->get_name(true);
   return found;
+}
+
+void CommandLine::each_command(const std::function<void(const std::string&, const CLI::App&)>& visit) const {
+  visit_tree(app_, visit);
 }
 
 int CommandLine::run() const { return actions_.at(typed_commands().back())(globals_); }

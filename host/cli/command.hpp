@@ -53,6 +53,9 @@ class CommandLine {
   };
   Completions complete(const std::vector<std::string>& words) const;
 
+  /// Visits the program and every command that its help lists: "wmtp-host", "wmtp-host run", "wmtp-host runs list".
+  void each_command(const std::function<void(const std::string& name, const CLI::App& command)>& visit) const;
+
  private:
   void take_global_options(CLI::App& app);
   std::vector<const CLI::App*> typed_commands() const;
@@ -84,7 +87,7 @@ void add_run(CommandLine& line);      // run FILE
 void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
 void add_labels(CommandLine& line);   // runs note, tag, archive, rename: after add_runs
 void add_sql(CommandLine& line);      // sql "SELECT …"
-void add_export(CommandLine& line);   // export RUN… --to csv, wide, json, tensorboard, mlflow
+void add_export(CommandLine& line);   // export RUN… --to csv, wide, json, tensorboard, mlflow, wandb, trackio
 void add_plugins(CommandLine& line);  // plugins list, plugins inspect NAME
 void add_plugin_author(CommandLine& line);  // plugins new NAME, plugins check FILE: after add_plugins
 void add_checkpoint(CommandLine& line);     // checkpoint list RUN, checkpoint verify PATH
@@ -93,6 +96,7 @@ void add_merge(CommandLine& line);          // checkpoint merge ADAPTER: after a
 void add_data(CommandLine& line);           // data prepare EXPERIMENT, data prepare FILE --from …, data inspect FILE
 void add_plan(CommandLine& line);           // plan FILE
 void add_completion(CommandLine& line);     // completion bash, zsh, fish
+void add_manual(CommandLine& line);         // manual pages, for the build
 void add_doctor(CommandLine& line);         // doctor
 void add_eval(CommandLine& line);           // eval --suite FILE --samples FILE
 void add_generate(CommandLine& line);       // generate RUN PROMPT

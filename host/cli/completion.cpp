@@ -22,7 +22,9 @@ _wmtp_host() {
 complete -o default -F _wmtp_host wmtp-host
 )shell";
 
-constexpr const char* zsh_script = R"shell(# eval "$(wmtp-host completion zsh)", after compinit
+// Also a file of zsh's functions, whose content is then the function that the first TAB calls.
+constexpr const char* zsh_script = R"shell(#compdef wmtp-host
+# eval "$(wmtp-host completion zsh)", after compinit
 _wmtp_host() {
   local -a found
   found=("${(@f)$(wmtp-host __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
@@ -32,7 +34,11 @@ _wmtp_host() {
     _files
   fi
 }
-compdef _wmtp_host wmtp-host
+if [ "${funcstack[1]}" = "_wmtp_host" ]; then
+  _wmtp_host
+else
+  compdef _wmtp_host wmtp-host
+fi
 )shell";
 
 constexpr const char* fish_script = R"shell(# wmtp-host completion fish | source

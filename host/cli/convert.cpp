@@ -44,9 +44,9 @@ constexpr const char* export_help =
 
 constexpr const char* import_help =
     "import a Hugging Face or Meta model, or a PEFT adapter, for use as [model] or [adapter] weights\n\n"
-    "DIR contains a Hugging Face Llama, Qwen2, Qwen3 or Mistral (config.json and one or several safetensors files) or "
-    "a Meta model\n"
-    "(params.json and safetensors), in fp32, bf16 or fp16. Models with any other computation are refused.\n"
+    "DIR contains a Hugging Face Llama, Qwen2, Qwen3, Mistral, SmolLM3 or OLMo2 (config.json and one or several\n"
+    "safetensors files) or a Meta model (params.json and safetensors), in fp32, bf16 or fp16. Models with any other\n"
+    "computation are refused.\n"
     "--future-tokens N adds heads to a model with a single one: heads 2 to N start as copies of its last block.\n"
     "Prints the tables that an experiment needs.\n\n"
     "examples:\n"

@@ -1,4 +1,4 @@
-// `export RUN… --to …`: runs of the log as CSV, JSON, TensorBoard or MLflow files.
+// `export RUN… --to …`: runs of the log as CSV, JSON, TensorBoard or MLflow files, or sent to a tracker.
 #include <iostream>
 #include <memory>
 
@@ -9,6 +9,7 @@
 #include "core/export/mlflow_push.hpp"
 #include "core/export/tables.hpp"
 #include "core/export/tensorboard.hpp"
+#include "core/export/tracker_bridge.hpp"
 #include "core/report/runs.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "io/durable_file.hpp"
@@ -17,18 +18,23 @@ namespace wmtp {
 namespace {
 
 constexpr const char* help =
-    "export runs to CSV, JSON, TensorBoard or MLflow\n\n"
+    "export runs to CSV, JSON, TensorBoard, MLflow, Weights & Biases or Trackio\n\n"
     "  csv          every metric value, one per line, for pandas, R and spreadsheets\n"
     "  wide         one run as CSV with a column for each metric, for Trackio's import_csv and spreadsheets\n"
     "  json         everything the log contains about the runs\n"
     "  tensorboard  folder of event files, for `tensorboard --logdir DIR`\n"
     "  mlflow       SQLite file, for `mlflow server --backend-store-uri sqlite:///FILE` (MLflow 2.8 and later);\n"
-    "               with --push URI instead the runs on a tracking server, through MLflow's Python client\n\n"
+    "               with --push URI instead the runs on a tracking server, through MLflow's Python client\n"
+    "  wandb        Weights & Biases, through its Python package, with its login or WANDB_MODE=offline\n"
+    "  trackio      Trackio, through its Python package\n\n"
+    "With wandb and trackio, a run that is training is followed until it ends. Repeat a call that ended early: steps\n"
+    "that were sent are not sent again. WMTP_PYTHON names the Python that has the package (python3).\n\n"
     "examples:\n"
     "  wmtp-host export rho1 --to csv -o rho1.csv\n"
     "  wmtp-host export baseline rho1 --to tensorboard -o board\n"
     "  wmtp-host export 3 4 5 --to mlflow -o mlflow.db\n"
     "  wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000\n"
+    "  wmtp-host export rho1 --to wandb\n"
     "  wmtp-host export 3 --to json | python3 -m json.tool\n";
 
 struct Options {
@@ -60,11 +66,15 @@ Writer writer_of(const std::string& format) {
   };
 }
 
+bool is_tracker(const std::string& format) { return format == "wandb" || format == "trackio"; }
+
 int export_runs(const Options& options, const GlobalOptions& globals) {
   const bool text = options.format == "csv" || options.format == "wide" || options.format == "json";
   if (!options.push_uri.empty() && (options.format != "mlflow" || !options.target.empty()))
     throw Error(ExitStatus::usage, "--push applies only to --to mlflow, and writes no file; remove it, or -o");
-  if (!text && options.target.empty() && options.push_uri.empty())
+  if (is_tracker(options.format) && !options.target.empty())
+    throw Error(ExitStatus::usage, "--to " + options.format + " writes no file; remove -o");
+  if (!text && !is_tracker(options.format) && options.target.empty() && options.push_uri.empty())
     throw Error(ExitStatus::usage, "--to " + options.format + " needs -o PATH; see `wmtp-host export --help`");
   const LogReader log(globals.database_or(default_database), std::chrono::minutes(10));
   const std::vector<int64_t> runs = distinct_runs(log, options.runs);
@@ -75,6 +85,8 @@ int export_runs(const Options& options, const GlobalOptions& globals) {
     write_text(options, log, runs, writer_of(options.format));
   } else if (!options.push_uri.empty()) {
     std::cout << push_mlflow(log, runs, options.push_uri);
+  } else if (is_tracker(options.format)) {
+    send_to_tracker(log, runs, options.format, [](const std::string& line) { std::cout << line << std::endl; });
   } else if (options.format == "tensorboard") {
     export_tensorboard(log, runs, options.target);
   } else {
@@ -92,8 +104,8 @@ void add_export(CommandLine& line) {
   auto& command = line.add(
       "export", help, reading_log([options](const GlobalOptions& globals) { return export_runs(*options, globals); }));
   command.add_option("RUN", options->runs, runs_argument)->required();
-  command.add_option("--to", options->format, "csv, wide, json, tensorboard or mlflow")
-      ->check(CLI::IsMember({"csv", "wide", "json", "tensorboard", "mlflow"}))
+  command.add_option("--to", options->format, "csv, wide, json, tensorboard, mlflow, wandb or trackio")
+      ->check(CLI::IsMember({"csv", "wide", "json", "tensorboard", "mlflow", "wandb", "trackio"}))
       ->required();
   command
       .add_option("-o,--output", options->target,

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
     wmtp::add_eval(line);
     wmtp::add_doctor(line);
     wmtp::add_completion(line);
+    wmtp::add_manual(line);
     wmtp::add_runs(line);
     wmtp::add_labels(line);
     wmtp::add_ui(line);

@@ -7,6 +7,8 @@ close a step is to the limit. Speed: tokens per second of the median step after 
 memory of the largest rank, and its increase since before the first tensor. First step: from the start of the command to
 the end of step 1; the peer's ranks are started directly, without the startup time of torchrun.
 
+compiled: the peer is one process with torch.compile, its fastest form on a CPU, and without checkpointing.
+
 ddp: DistributedDataParallel, whose C++ Reducer sums buckets of 25 MB during the backward pass, against no_shard.
 
 rho-1: both sides evaluate a frozen reference with one head and the trunk's shape for each token of each step, without a
@@ -34,8 +36,8 @@ from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
 from runlog import RunLog  # noqa: E402
 
-SEQUENCE = 256
 MODELS = {
+    "nano": {"dim": 128, "layers": 4, "heads": 4, "ffn_dim": 344, "vocab_size": 256, "future_tokens": 1},
     "small": {"dim": 256, "layers": 8, "heads": 8, "ffn_dim": 704, "vocab_size": 8192, "future_tokens": 4},
     "wide": {"dim": 512, "layers": 10, "heads": 8, "ffn_dim": 1408, "vocab_size": 32000, "future_tokens": 4},
 }
@@ -55,13 +57,20 @@ class Case:
     strategy: str = "full_shard"
     checkpointing: str = "full"
     steps: int = 12
+    sequence: int = 256
+    compiled: bool = False  # torch.compile for the peer
 
     @property
     def about(self):
         shape = MODELS[self.model]
         return (f"{self.pipeline}, dim {shape['dim']}, {shape['layers']} layers of which {shape['future_tokens']} are "
-                f"heads, vocabulary {shape['vocab_size']}, sequence {SEQUENCE}; ranks {self.ranks}, batch {self.batch}"
-                f", {self.strategy}, {self.precision}, checkpointing {self.checkpointing}")
+                f"heads, vocabulary {shape['vocab_size']}, sequence {self.sequence}; ranks {self.ranks}, batch "
+                f"{self.batch}, {self.strategy}, {self.precision}, checkpointing {self.checkpointing}"
+                f"{'; PyTorch compiled' if self.compiled else ''}")
+
+    @property
+    def step_tokens(self):
+        return self.ranks * self.batch * self.sequence
 
 
 def speed(ratio):
@@ -79,6 +88,13 @@ CASES = {
     "rho1-small-bf16": Case("small", "bf16", 1, 4, speed(2.0), "rho1", "no_shard", "none"),
     "rho1-small-ranks": Case("small", "fp32", 2, 2, speed(1.7), "rho1"),
     "rho1-wide-fp32": Case("wide", "fp32", 1, 2, speed(2.0), "rho1", "no_shard", "none", steps=8),
+    "compiled-small-fp32": Case("small", "fp32", 1, 4, speed(1.4), strategy="no_shard", checkpointing="none",
+                                compiled=True),
+    "compiled-small-bf16": Case("small", "bf16", 1, 4, speed(1.7), strategy="no_shard", checkpointing="none",
+                                compiled=True),
+    # The shape of nanoGPT's example for CPUs.
+    "compiled-nano-fp32": Case("nano", "fp32", 1, 12, speed(1.5), strategy="no_shard", checkpointing="none", steps=300,
+                               sequence=64, compiled=True),
 }
 
 
@@ -88,7 +104,7 @@ def experiment(case, **changes):
         "pipeline": {"plugin": case.pipeline},
         "model": MODELS[case.model],
         "data": {"kind": "tokens", "file": "tokens.bin", "dtype": "uint16", "order": "sequential"},
-        "train": {"steps": case.steps, "batch_size": case.batch, "sequence_length": SEQUENCE},
+        "train": {"steps": case.steps, "batch_size": case.batch, "sequence_length": case.sequence},
         "optimizer": {"lr": 1e-3},
         "parallel": {"processes": case.ranks, "strategy": case.strategy, "precision": case.precision,
                      "activation_checkpointing": case.checkpointing, "device": "cpu"},
@@ -100,7 +116,7 @@ def experiment(case, **changes):
 
 def write_inputs(folder, case):
     shape = MODELS[case.model]
-    count = case.steps * case.ranks * case.batch * SEQUENCE
+    count = case.steps * case.step_tokens
     ids = np.random.default_rng(0).integers(0, shape["vocab_size"], count)
     ids.astype("<u2").tofile(folder / "tokens.bin")
     write(folder, experiment(case), "bench.toml")
@@ -110,9 +126,8 @@ def write_inputs(folder, case):
 
 
 def figures(case, step_seconds, first_step_ns, begun_ns, peak_bytes, net_bytes):
-    tokens = case.ranks * case.batch * SEQUENCE
-    return {SPEED: tokens / statistics.median(step_seconds[2:]), MEMORY: peak_bytes / 2**20, NET: net_bytes / 2**20,
-            FIRST_STEP: (first_step_ns - begun_ns) / 1e9}
+    return {SPEED: case.step_tokens / statistics.median(step_seconds[2:]), MEMORY: peak_bytes / 2**20,
+            NET: net_bytes / 2**20, FIRST_STEP: (first_step_ns - begun_ns) / 1e9}
 
 
 def run_host(folder, case):
@@ -142,9 +157,11 @@ def run_peer(folder, case):
     port = free_port()
     shape = MODELS[case.model]
     command = [sys.executable, HERE / "peer.py", "--tokens", folder / "tokens.bin", "--strategy", case.strategy,
-               "--steps", case.steps, "--batch", case.batch, "--sequence", SEQUENCE, "--pipeline", case.pipeline,
+               "--steps", case.steps, "--batch", case.batch, "--sequence", case.sequence, "--pipeline", case.pipeline,
                "--dim", shape["dim"], "--layers", shape["layers"], "--heads", shape["heads"],
-               "--ffn-dim", shape["ffn_dim"], "--vocab", shape["vocab_size"]]
+               "--ffn-dim", shape["ffn_dim"], "--vocab", shape["vocab_size"], "--future-tokens",
+               shape["future_tokens"]]
+    command += ["--compile"] if case.compiled else []
     command += ["--bf16"] if case.precision == "bf16" else []
     command += ["--checkpointing"] if case.checkpointing == "full" else []
     begun = time.time_ns()
@@ -193,7 +210,7 @@ print(operations / own / 1e9, operations / fastest / 1e9)
 def bare_rates(case):
     """GFLOP/s summed over ranks, each with its share of the cores: PyTorch's products, and the fastest ones."""
     shape = MODELS[case.model]
-    words = [case.batch * SEQUENCE, shape["dim"], shape["ffn_dim"], shape["vocab_size"],
+    words = [case.batch * case.sequence, shape["dim"], shape["ffn_dim"], shape["vocab_size"],
              max(1, os.cpu_count() // case.ranks), {"fp32": "float32", "bf16": "bfloat16"}[case.precision]]
     ranks = [subprocess.Popen([sys.executable, "-c", BARE, *map(str, words)], env=users_environment(PEER_ALLOCATOR),
                               stdout=subprocess.PIPE, text=True) for _ in range(case.ranks)]
@@ -203,7 +220,7 @@ def bare_rates(case):
 def operations_per_token(case):
     """Of a baseline step: 2 per multiply-add, backward twice forward, trunk blocks forward again with checkpointing."""
     shape = MODELS[case.model]
-    block = 2 * (4 * shape["dim"] ** 2 + 3 * shape["dim"] * shape["ffn_dim"]) + 2 * SEQUENCE * shape["dim"]
+    block = 2 * (4 * shape["dim"] ** 2 + 3 * shape["dim"] * shape["ffn_dim"]) + 2 * case.sequence * shape["dim"]
     heads, again = shape["future_tokens"], case.checkpointing == "full"
     trunk = shape["layers"] - heads
     return block * (trunk * (4 if again else 3) + heads * 3) + heads * 6 * shape["dim"] * shape["vocab_size"]

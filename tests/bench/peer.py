@@ -37,13 +37,15 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=2, help="sequences per rank")
     parser.add_argument("--sequence", type=int, default=256)
     parser.add_argument("--lr", type=float, default=1e-3)
-    for name, default in (("dim", 256), ("layers", 8), ("heads", 8), ("ffn-dim", 704), ("vocab", 8192)):
+    for name, default in (("dim", 256), ("layers", 8), ("heads", 8), ("ffn-dim", 704), ("vocab", 8192),
+                          ("future-tokens", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
     return parser.parse_args()
 
 
 def shape_of(arguments):
-    return Shape(arguments.dim, arguments.layers, arguments.heads, arguments.heads, arguments.ffn_dim, arguments.vocab)
+    return Shape(arguments.dim, arguments.layers, arguments.heads, arguments.heads, arguments.ffn_dim, arguments.vocab,
+                 arguments.future_tokens)
 
 
 def resident():

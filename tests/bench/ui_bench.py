@@ -1,21 +1,27 @@
 """Response times of the live page with a hundred runs of ten thousand steps: `python tests/bench/ui_bench.py`.
 
 Prints the time from the browser's first request to the table and the first curves on its screen (wanted: under 1 s), the
-server's time for a refresh while a run writes (wanted: under 100 ms), and both again with all hundred runs selected."""
+server's time for a refresh while a run writes (wanted: under 100 ms), and both again with all hundred runs selected.
+Then, with a log of a thousand short runs of real experiments, the server's time for the first answers of `runs` and
+`configs` (wanted: under 100 ms), and for the next ones."""
 import http.client
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from browser import CHROMIUM, Browser  # noqa: E402
 from host import Running  # noqa: E402
 from made_log import MadeLog  # noqa: E402
+from paths import HOST, ROOT  # noqa: E402
 
 RUNS, STEPS, REFRESHES = 100, 10_000, 20
+MANY, SERVERS = 1000, 7
 DRAWN = "[...Curves.charts.values()].filter((chart) => chart.graph).length >= 3 && Curves.charts.get('train/loss').curves.length"
 
 
@@ -25,6 +31,31 @@ def make(folder):
         run = log.run(f"run{seed}", seed=seed, status="running" if seed == RUNS - 1 else "finished")
         log.curves(run, STEPS, seed=seed, level=3 + seed / 100)
     return log, run
+
+
+def flat(tables, prefix=""):
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def make_many(folder):
+    """With all keys of rho-1's experiment, of which seed, learning rate and name differ."""
+    file = ROOT / "experiments/rho1.toml"
+    resolved = subprocess.run([HOST, "run", file, "--dry-run"], capture_output=True, text=True, check=True).stdout
+    params = dict(flat(tomllib.loads(resolved)))
+    log = MadeLog(folder / "wmtp.db")
+    for number in range(MANY):
+        name = f"run{number % 50}"
+        run = log.run(name, seed=number % 3, experiment_toml=file.read_text(),
+                      params={**params, "seed": number % 3, "optimizer.lr": number / 1e5, "name": name})
+        log.curves(run, 20, seed=number)
+        if number % 10 == 0:
+            log.execute("INSERT INTO run_tags VALUES (?, 'paper')", run)
+    print(f"{MANY:,} runs of {len(params)} keys, {(folder / 'wmtp.db').stat().st_size / 2**20:.0f} MiB")
+    log.close()
 
 
 class Server:
@@ -65,6 +96,19 @@ def refreshes(server, log, writing, runs):
     return f"median {statistics.median(times):.1f} ms, most {max(times):.1f} ms, {max(sizes):,} bytes at most"
 
 
+def first_answers(folder):
+    """Milliseconds of the first and the second answers, each of a new server."""
+    times = {}
+    for _ in range(SERVERS):
+        server = Server(folder)
+        for place in ("first", "next"):
+            for path in ("runs", "configs"):
+                times.setdefault((place, path), []).append(server.ask(f"/api/{path}")[1])
+        server.running.kill()
+    return ", ".join(f"{place} answer of {path}: median {statistics.median(taken):.1f} ms, most {max(taken):.1f}"
+                     for (place, path), taken in times.items())
+
+
 def first_paint(folder, runs):
     """With a new server and a new browser."""
     server = Server(folder)
@@ -103,6 +147,12 @@ def main():
             print(f"{title}: refresh {refreshes(server, log, writing, runs or every[-5:])}")
             server.running.kill()
         log.close()
+    with tempfile.TemporaryDirectory() as name:
+        make_many(Path(name))
+        print(first_answers(Path(name)))
+        if CHROMIUM:
+            table, curves = first_paint(Path(name), [])
+            print(f"table after {table:.0f} ms, curves after {curves:.0f} ms")
 
 
 if __name__ == "__main__":

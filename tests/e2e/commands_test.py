@@ -253,10 +253,12 @@ def test_completion_offers_what_may_follow(logged):
     assert offered("runs", "show", "t") == ["trial"] and offered("runs", "show", "x") == []
 
 
-def offered_by(shell, line, folder):
-    """The completions that `shell` offers at the end of `line`, with its completion script loaded."""
-    script = folder / f"completion.{shell}"
-    script.write_text(subprocess.run([HOST, "completion", shell], capture_output=True, text=True, check=True).stdout)
+def offered_by(shell, line, folder, script=None):
+    """The completions that `shell` offers at the end of `line`, with its completion script loaded; for zsh, `script` may be
+    a folder of functions."""
+    if script is None:
+        script = folder / f"completion.{shell}"
+        script.write_text(subprocess.run([HOST, "completion", shell], capture_output=True, text=True, check=True).stdout)
     *before, begun = line.split(" ")
     words = " ".join(f"'{word}'" for word in (*before, begun))
     out = folder / f"offered.{time.monotonic_ns()}"

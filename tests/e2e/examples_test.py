@@ -35,6 +35,7 @@ ELSEWHERE = {
     "wmtp-host run experiments/rho1.toml --resume": "it needs a stopped run; parity.resume",
     "wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats": "e2e.init begins with a model",
     "wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000": "e2e.export has a client of MLflow",
+    "wmtp-host export rho1 --to wandb": "e2e.tracker has the package",
 }
 # A deletion is only announced, with exit code 2, unless --yes is given.
 REFUSED = {"wmtp-host runs delete 3"}
@@ -67,11 +68,11 @@ def write_lines(file, rows):
 
 def write_tables(folder):
     (folder / "novel.txt").write_text("".join(f"Line {i} of a novel.\n" for i in range(3000)))
-    (folder / "alpaca_data.json").write_text(json.dumps([{"instruction": "1+1", "input": "", "output": "2"}]))
+    (folder / "alpaca_data.json").write_text(json.dumps([{"instruction": f"{i}+1", "input": "", "output": str(i + 1)} for i in range(300)]))
     pq.write_table(pa.table({"text": ["one", "two"]}), folder / "train-00000-of-00001.parquet")
     (folder / "ultrachat_200k/data").mkdir(parents=True)
-    chat = [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}]
-    pq.write_table(pa.table({"messages": [chat]}), folder / "ultrachat_200k/data/train_sft-00000-of-00001.parquet")
+    chats = [[{"role": "user", "content": f"{i}+1"}, {"role": "assistant", "content": str(i + 1)}] for i in range(300)]
+    pq.write_table(pa.table({"messages": chats}), folder / "ultrachat_200k/data/train_sft-00000-of-00001.parquet")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """README.md, then each page of docs/, followed as written: every command that they show, in order, in one folder, as
-shown or as replaced in SHORTENED. The output must have the form that they show, apart from numbers."""
+shown or as replaced in SHORTENED; those for a GPU on the null device (tests/null_cuda). The output must have the form that
+they show, apart from numbers."""
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import null_cuda
 import pytest
 from examples_test import PROBLEM, write_lines, write_tables
 from paths import BUILD, ROOT
@@ -16,7 +18,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHOWN = re.compile(r"^```(\w*)\n(.*?)^```$|^\|[^|\n]*\| `(wmtp-host [^`\n]*)` \|", re.MULTILINE | re.DOTALL)
 ARITHMETIC = "wmtp-host run experiments/arithmetic.toml --set model.layers=7 --set model.future_tokens=4 --set train"
 IMPORT = "wmtp-host checkpoint import Llama-3.2-1B --future-tokens 4 -o llama"
-ON_GPUS = "wmtp-host run experiments/rho1.toml --nproc 4 --set parallel.device=cuda"
+ON_GPUS = "wmtp-host run experiments/rho1.toml --nproc {} --set parallel.device=cuda"
+SAMPLE = "wmtp-host run experiments/baseline.toml --set train.steps=10 --name sample"
+FEW_STEPS = "--set train.steps=3 --set schedule.warmup_steps=1"
 # What is run instead of a command, and why. None: nothing.
 SHORTENED = {
     "make run": ("wmtp-host run experiments/rho1.toml", "the program is built already"),
@@ -24,9 +28,24 @@ SHORTENED = {
     "wmtp-host run experiments/rho1.toml --resume": (None, "no run here was stopped; parity.resume stops some"),
     "wmtp-host ui": ("timeout --preserve-status -s INT 2 wmtp-host ui --port 0",
                      "it serves until it is stopped; another may have its port"),
-    IMPORT: (f"wmtp-host checkpoint export reference -o Llama-3.2-1B && {IMPORT}", "a model of the same format"),
-    ON_GPUS: (f"{ON_GPUS} --dry-run", "no GPU; parity.cuda"),
+    IMPORT: ("wmtp-host run experiments/weightings/focal.toml --set model.future_tokens=1 --name small && "
+             f"wmtp-host checkpoint export small -o Llama-3.2-1B && {IMPORT}", "a model of the same format"),
+    "make wheel": (None, "e2e.wheel builds one and installs it"),
+    "scripts/first_gpu.sh": (None, "it needs a GPU"),
+    **{ON_GPUS.format(n): (f"{ON_GPUS.format(n)} --dry-run", "no GPU; null_cuda.device has four ranks") for n in (4, 8)},
+    SAMPLE: (SAMPLE.replace("=10", "=3"), "seconds"),
+    **{command: (f"{command} {FEW_STEPS}", "minutes") for command in (
+        "wmtp-host run alpaca/baseline.toml --set data.packing=true --name packed",
+        "wmtp-host run chats/baseline.toml --name chat",
+        "wmtp-host run tuning/baseline.toml --name tuned")},
     f"{ARITHMETIC}.steps=350": (f"{ARITHMETIC}.steps=3", "two minutes"),
+}
+# Commands that are shown without "$ ", because they name hosts, and the test that runs their like.
+ELSEWHERE = {
+    **{f"wmtp-host run FILE --nproc 16 --nodes 2 --node-rank {rank} --rendezvous node1:29500": "faults.hosts" for rank in (0, 1)},
+    "torchrun --no-python --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint node1:29500 wmtp-host run FILE":
+        "faults.foreign_launcher",
+    "mpirun -np 16 --host node1:8,node2:8 -x MASTER_ADDR=node1 wmtp-host run FILE": "faults.cluster_launchers",
 }
 # Replaced in the experiments, because stages ignore --set.
 SHORTER = [(r"^steps = \d+", "steps = 3"), (r"^warmup_steps = \d+", "warmup_steps = 1"),
@@ -34,6 +53,19 @@ SHORTER = [(r"^steps = \d+", "steps = 3"), (r"^warmup_steps = \d+", "warmup_step
            (r"^problems = \d+", "problems = 400"),
            (r'"/usr/lib/python3.11/\*\*/\*.py"', '"/usr/lib/python3.11/email/*.py"'),
            (r'^  "/usr/lib/python3.11/(?!email|http|json)([a-z]+/.*|\*\.py",)\n', "")]
+# What someone new asks first, and the section that answers it with commands: docs/faq.md has each question and a link.
+ANSWERS = {
+    "GPU?": "gpu.md#the-first-gpu",
+    "8 GPUs?": "clusters.md#one-server-with-8-gpus",
+    "bf16?": "parallel.md#precision",
+    "Docker?": "running.md#installation",
+    "A notebook?": "results.md#the-log",
+    "Parquet?": "data.md#tables",
+    "Chat?": "data.md#chats",
+    "Packing?": "data.md#packing",
+    "Fine-tune Llama-3.2-1B?": "models.md#fine-tuning",
+    "W&B?": "results.md#other-programs",
+}
 # Output that a run of three steps does not have, and why.
 UNLIKE = {
     "build/bin/wmtp-host run experiments/rho1.toml": "make says it",
@@ -41,19 +73,40 @@ UNLIKE = {
 }
 
 
+def commands_in(text):
+    """The commands that a text shows, in order: [(command, [lines of its output])]"""
+    found = []
+    for language, block, cell in SHOWN.findall(text):
+        shown = []
+        for line in [f"$ {cell}"] if cell else [] if language else block.splitlines():
+            if line.startswith("$ "):
+                shown.append((re.sub(r"\s{2,}#.*", "", line[2:]), []))
+            elif shown:
+                shown[-1][1].append(line)
+        found += shown
+    return found
+
+
 def commands():
     """The commands that the pages show, in order: [(page, command, [lines of its output])]"""
-    found = []
-    for page in PAGES:
-        for language, block, cell in SHOWN.findall(page.read_text()):
-            shown = []
-            for line in [f"$ {cell}"] if cell else [] if language else block.splitlines():
-                if line.startswith("$ "):
-                    shown.append((page.name, re.sub(r"\s{2,}#.*", "", line[2:]), []))
-                elif shown:
-                    shown[-1][2].append(line)
-            found += shown
-    return found
+    return [(page.name, *shown) for page in PAGES for shown in commands_in(page.read_text())]
+
+
+def section(place):
+    """The text under a heading ("page.md#heading"), up to the next one of its level or above."""
+    page, name = place.split("#")
+    found, level, in_block = [], 0, False
+    for line in (ROOT / "docs" / page).read_text().splitlines():
+        in_block ^= line.startswith("```")
+        heading = not in_block and re.match("(#+) (.+)", line)
+        if heading and 0 < len(heading[1]) <= level:
+            break
+        if heading and re.sub(r"[^\w -]", "", heading[2].lower()).replace(" ", "-") == name:
+            level = len(heading[1])
+        if level:
+            found.append(line)
+    assert found, f"docs/{page} has no heading #{name}"
+    return "\n".join(found) + "\n"
 
 
 def form(line):
@@ -86,21 +139,30 @@ def folder(program, tmp_path):
     return tmp_path
 
 
+def needs_device(command):
+    return re.search("device[ =]cuda", command) is not None and "--dry-run" not in command and "plan " not in command
+
+
 def typed(folder, command):
+    path = f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    device = null_cuda.environment() if needs_device(command) else {}
     return subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True,
                           errors="replace", timeout=120, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "PATH": f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1",
-                               "OMP_WAIT_POLICY": "passive"})
+                          env={**os.environ, "PATH": path, "NO_COLOR": "1", "OMP_WAIT_POLICY": "passive",
+                               **{name: str(value) for name, value in device.items()}})
 
 
 def test_every_command_of_the_readme_and_docs_does_what_it_shows(folder):
     shown = commands()
     assert len(shown) > 20 and set(SHORTENED) <= {command for _, command, _ in shown}, "a page shows what is shortened"
     assert set(UNLIKE) <= {line for _, _, output in shown for line in output}, "a page shows what is unlike"
-    failed = []
+    failed, done = [], set()
     for page, command, output in shown:
         instead, _ = SHORTENED.get(command, (command, ""))
-        if instead is None:
+        if instead in done and not output:
+            continue
+        done.add(instead)
+        if instead is None or needs_device(instead) and not (null_cuda.FOLDER / "libnull_cuda.so").is_file():
             continue
         ended = typed(folder, instead)
         if ended.returncode != 0:
@@ -111,6 +173,20 @@ def test_every_command_of_the_readme_and_docs_does_what_it_shows(folder):
                 failed.append(f"{instead}\n  {page} shows  {form(line)}\n  here there is only  "
                               + "\n                      ".join(sorted(found)))
     assert not failed, "\n".join(failed)
+
+
+@pytest.mark.parametrize("question, place", ANSWERS.items())
+def test_a_question_of_someone_new_is_answered_by_a_section_whose_commands_are_run(question, place):
+    answers = dict(re.findall(r"^\*\*(.+?)\*\*(.*?)(?=\n\n|\Z)", (ROOT / "docs/faq.md").read_text(), re.MULTILINE | re.DOTALL))
+    assert f"]({place})" in answers[question], f"docs/faq.md answers {question} without a link to {place}"
+    text = section(place)
+    run = [command for command, _ in commands_in(text) if SHORTENED.get(command, (command,))[0]]
+    assert run, f"docs/{place} shows no command that a test runs"
+
+
+def test_commands_that_are_shown_without_a_prompt_are_run_by_another_test():
+    blocks = "".join(block for page in PAGES for language, block, _ in SHOWN.findall(page.read_text()) if not language)
+    assert set(re.findall(r"^((?:wmtp-host|torchrun|mpirun|srun|make) .*?)(?:\s{2,}#.*)?$", blocks, re.MULTILINE)) == set(ELSEWHERE)
 
 
 def test_the_weighting_of_the_readme_is_the_one_that_is_shipped():

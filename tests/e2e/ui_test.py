@@ -433,6 +433,21 @@ def test_config_keys_are_columns_filters_and_axes(seeds, tmp_path, browse):
 
 
 @with_browser
+def test_a_link_has_the_filter_the_order_and_the_run_that_is_shown(seeds, tmp_path, browse):
+    with Served(tmp_path) as served, browse(served.address + "#runs=1&filter=seed%3D1&sort=id") as browser:
+        browser.wait_for("state.configs['pipeline.keep']")
+        assert browser.ask(NAMES) == ["half-keep-0.5", "half-keep-0.6"] and browser.ask("byId('filter').value") == "seed=1"
+        browser.ask("document.querySelector('tr[data-run=\"5\"] td button').click()")
+        browser.wait_for("byId('run-shown')?.value === '5'")
+        assert browser.ask("[...state.chosen]") == [1, 5], "opening a run's page chooses it"
+        assert browser.ask("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))") == {
+            "runs": "1,5", "tab": "run", "metric": "perf/tokens_per_second", "filter": "seed=1", "sort": "id", "run": "5"}
+        browser.ask("document.querySelector('[data-sort=name]').click(), document.querySelector('[data-sort=name]').click()")
+        assert browser.ask(NAMES) == ["half-keep-0.6", "half-keep-0.5"] and "sort=-name" in browser.ask("location.hash")
+        sound(browser, served.address)
+
+
+@with_browser
 def test_a_resumed_run_is_one_curve_with_its_segments(seeds, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address + "#runs=8&metric=train/loss") as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")

@@ -61,9 +61,39 @@ def test_the_name_states_the_supported_systems(wheel):
     assert minor <= here[1]
 
 
+def licenses(venv):
+    return next(venv.glob("lib/python3*/site-packages/wmtp_host-*.dist-info/licenses"))
+
+
 def test_the_licence_is_included(installed):
-    found, = installed.glob("lib/python3*/site-packages/wmtp_host-*.dist-info/LICENSE")
-    assert found.read_text() == (ROOT / "LICENSE").read_text()
+    assert (licenses(installed) / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_every_foreign_library_comes_with_the_licence_of_its_package(installed):
+    foreign = {file.name for file in (package(installed) / "lib").glob("*.so*") if not file.name.startswith("libwmtp_")}
+    listed = dict(line.split()[:2] for line in (licenses(installed) / "libraries.txt").read_text().splitlines())
+    assert listed.keys() == foreign and {"libsqlite3.so.0", "libsentencepiece.so.0"} <= foreign
+    for name, debian in listed.items():
+        assert re.search(rf"^{re.escape(debian)}:\S* /\S*/{re.escape(name)}$", done("dpkg-query", "--search", name),
+                         re.MULTILINE), (name, debian)
+        assert (licenses(installed) / debian / "copyright").read_bytes() == \
+            Path(f"/usr/share/doc/{debian}/copyright").read_bytes()
+    missing = [(file, name) for file in licenses(installed).glob("*/copyright")
+               for name in re.findall(r"/usr/share/common-licenses/([\w.+-]*\w)", file.read_text(errors="replace"))
+               if not (licenses(installed) / "common-licenses" / name).exists()]
+    assert not missing, "a licence is only referred to"
+    assert (licenses(installed) / "libjs-dygraphs/copyright").exists(), "compiled into the page"
+
+
+def test_a_library_without_a_known_licence_is_not_packed(tmp_path):
+    spec = importlib.util.spec_from_file_location("make_wheel", ROOT / "scripts/make_wheel.py")
+    make_wheel = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_wheel)
+    (tmp_path / "libmine.so.1").touch()
+    with pytest.raises(SystemExit, match="libmine.so.1 .*no Debian package contains it"):
+        make_wheel.write_licences({"libmine.so.1": tmp_path / "libmine.so.1"}, tmp_path / "licenses")
+    with pytest.raises(SystemExit, match="/usr/share/doc/no-such-package/copyright is missing"):
+        make_wheel.copy_licence("no-such-package", tmp_path)
 
 
 def test_every_library_is_found_in_the_wheel_beside_torch_or_on_every_linux(installed):

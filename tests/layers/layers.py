@@ -12,6 +12,7 @@
    file. Includes by tests count.
 9. A source file that a comment or docs/architecture.md names exists: a path from host/ or sdk/include/, or from the comment's folder or
    the one above it.
+10. A link of a page leads to a file that exists, and to a heading that it has.
 """
 import re
 import subprocess
@@ -26,6 +27,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 TYPE = re.compile(r"^(?:struct|class)\s+(?:\w+\(\w*\)\s+)?(\w+)\s*(?:final\s*)?(?::[^:]|\{|$)")
 COMMENT = re.compile(r"(?:^|\s)//.*")
 NAMED_FILE = re.compile(r"(?<![\w/<.*])[a-z0-9_/]+\.(?:hpp|cpp|cu)\b")
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"`[^`]*`|\]\((?!\w+:)([^)\s#]*)(?:#([^)\s]*))?\)")  # of inline code, nothing
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w")
 
 
@@ -193,8 +196,38 @@ def check_named_files(root):
                 yield file, number, f"names {name}, which does not exist"
 
 
+def without_blocks(page):
+    """The text of a page, with its fenced blocks as empty lines."""
+    return FENCED.sub(lambda block: "\n" * block[0].count("\n"), page.read_text())
+
+
+def anchors_of(page):
+    """What a link to a heading of this page names, as GitHub derives it from the heading."""
+    found = []
+    for heading in re.findall(r"^#+ +(.+?) *$", without_blocks(page), re.MULTILINE):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        found.append(re.sub(r"[^\w -]", "", shown.lower()).replace(" ", "-"))
+    return {name if not (before := found[:i].count(name)) else f"{name}-{before}" for i, name in enumerate(found)}
+
+
+def check_links(root):
+    for page in tracked_files(root):
+        if page.suffix != ".md" or not page.is_file():
+            continue
+        for number, line in enumerate(without_blocks(page).splitlines(), 1):
+            for link in LINK.finditer(line):
+                file, heading = link[1], link[2]
+                if file is None:
+                    continue
+                target = (page.parent / file).resolve() if file else page
+                if not target.exists():
+                    yield page, number, f"links to {file}, which does not exist"
+                elif heading and (target.suffix != ".md" or heading not in anchors_of(target)):
+                    yield page, number, f"links to {file}#{heading}, a heading that does not exist"
+
+
 RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names,
-         check_small_headers, check_named_files)
+         check_small_headers, check_named_files, check_links)
 
 
 def violations(root, rules=RULES):

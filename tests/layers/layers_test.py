@@ -58,6 +58,9 @@ def test_a_sound_tree_has_no_violations(tmp_path):
     ("host/engine/train/long.cpp", "// A promise.\n" + "int x;\n" * 600, "601 lines"),
     ("host/engine/train/run.hpp", "struct Run {\n};\n", "defines Run, as host/cli/run.hpp does"),
     ("docs/notes.md", "see /ho" "me/someone/notes\n", "names a path of a developer's machine"),
+    ("docs/notes.md", "[a page](no.md)\n", "links to no.md, which does not exist"),
+    ("docs/notes.md", "# A note\n\n[up](#a-note) [down](#b-note)\n", "links to #b-note, a heading that does not exist"),
+    ("docs/notes.md", "[floors](architecture.md#floors)\n", "links to architecture.md#floors, a heading that does not exist"),
 ])
 def test_a_broken_rule_is_seen(tmp_path, file, text, wanted):
     found = violations(build(tmp_path, {file: text}))
@@ -67,6 +70,12 @@ def test_a_broken_rule_is_seen(tmp_path, file, text, wanted):
 def test_a_long_file_may_say_why(tmp_path):
     text = "// A promise. It is over 600 lines because the table is one thing.\n" + "int x;\n" * 600
     assert violations(build(tmp_path, {"host/engine/train/long.cpp": text})) == []
+
+
+def test_links_to_pages_headings_and_other_sites_are_followed_or_left_alone(tmp_path):
+    text = ("# `[a]` and *b*: 8 c\n\n[1](#a-and-b-8-c) [2](other.md#x-1) [3](https://example.org/no.md#no) `[4](no.md)`\n\n"
+            "```\n[5](no.md)\n# no\n```\n")
+    assert violations(build(tmp_path, {"docs/notes.md": text, "docs/other.md": "## x\n## x\n"})) == []
 
 
 @pytest.mark.parametrize("others, lines, folded", [

@@ -24,6 +24,7 @@ LLAMA3 = LLAMA | {"attention_bias": False, "attention_dropout": 0.0, "mlp_bias":
                   "max_position_embeddings": 8192}
 STRETCHED = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16,
              "rope_type": "llama3"}
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 QWEN2 = SMALL | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "attention_dropout": 0.0,
                  "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 131072,
                  "max_window_layers": 24, "use_sliding_window": False, "max_position_embeddings": 131072,
@@ -37,6 +38,16 @@ MISTRAL = SMALL | {"architectures": ["MistralForCausalLM"], "model_type": "mistr
                    "num_key_value_heads": 2, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": 7,
                    "tie_word_embeddings": False, "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
                    "bos_token_id": 1, "eos_token_id": 2}
+SMOLLM3 = SMALL | {"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "attention_bias": False,
+                   "attention_dropout": 0.0, "num_hidden_layers": 5, "num_key_value_heads": 2, "mlp_bias": False,
+                   "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 5000000.0, "sliding_window": None,
+                   "max_window_layers": 28, "use_sliding_window": False, "max_position_embeddings": 65536,
+                   "pretraining_tp": 2, "torch_dtype": "bfloat16", "bos_token_id": None, "pad_token_id": 510,
+                   "eos_token_id": 511}
+OLMO2 = SMALL | {"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "attention_bias": False,
+                 "attention_dropout": 0.0, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_scaling": None,
+                 "rope_theta": 500000, "max_position_embeddings": 4096, "pad_token_id": 510, "torch_dtype": "float32",
+                 "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": 511}
 FAMILIES = {
     "Llama 1": LLAMA | {"max_position_embeddings": 2048, "max_sequence_length": 2048, "pad_token_id": 0,
                         "rms_norm_eps": 1e-06, "tie_word_embeddings": False},
@@ -50,6 +61,7 @@ FAMILIES = {
     "TinyLlama": LLAMA | {"max_position_embeddings": 2048, "num_key_value_heads": 1, "pretraining_tp": 1,
                           "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0, "attention_bias": False,
                           "tie_word_embeddings": False, "torch_dtype": "bfloat16"},
+    "Llama with attention_bias": LLAMA3 | {"attention_bias": True},
     "SmolLM": LLAMA | {"_name_or_path": "HuggingFaceTB/SmolLM-135M", "attention_bias": False, "attention_dropout": 0.0,
                        "hidden_size": 72, "num_attention_heads": 9, "num_key_value_heads": 3, "pretraining_tp": 1,
                        "max_position_embeddings": 2048, "rms_norm_eps": 1e-05, "rope_scaling": None,
@@ -59,8 +71,18 @@ FAMILIES = {
                         "max_position_embeddings": 8192, "tie_word_embeddings": True, "pretraining_tp": 1,
                         "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}}, "torch_dtype": "bfloat16"},
     "Qwen2": QWEN2 | {"tie_word_embeddings": True},
+    "Qwen2.5 with yarn": QWEN2 | {"tie_word_embeddings": True, "rope_theta": 1000.0, "rope_scaling": YARN},
+    "Llama with yarn": LLAMA3 | {"rope_scaling": YARN | {"attention_factor": 1.5, "beta_fast": 2.5, "beta_slow": 0.5},
+                                 "rope_theta": 10000.0},
+    "Llama with DeepSeek's yarn": LLAMA3 | {"rope_scaling": YARN | {"mscale": 1.3, "mscale_all_dim": 0.4, "beta_fast": 4}},
     "Qwen3": QWEN3 | {"tie_word_embeddings": True},
     "Qwen3-8B": QWEN3 | {"tie_word_embeddings": False, "head_dim": 16},
+    "Qwen3 with attention_bias": QWEN3 | {"tie_word_embeddings": False, "attention_bias": True},
+    "SmolLM3": SMOLLM3 | {"no_rope_layer_interval": 2, "no_rope_layers": [1, 0, 1, 0, 1], "tie_word_embeddings": True,
+                          "layer_types": ["full_attention"] * 5},
+    "SmolLM3, head 1 without positions": SMOLLM3 | {"no_rope_layer_interval": 5, "tie_word_embeddings": False},
+    "OLMo2": OLMO2,
+    "OLMo2, grouped queries": OLMO2 | {"num_key_value_heads": 2, "attention_bias": True},
     "Mistral": MISTRAL,
     "Mistral with head_dim": MISTRAL | {"head_dim": 32},
     "Qwen2.5": QWEN2 | {"tie_word_embeddings": False, "use_mrope": False, "max_position_embeddings": 32768},
@@ -92,9 +114,14 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     wanted = logits_of(theirs, IDS)
     said = tomllib.loads(place.host("checkpoint", "import", "theirs", "-o", "ours").out)
     table = said["model"]
-    assert table.get("qkv_bias", False) == (config["model_type"] == "qwen2")
+    all_biased = config.get("attention_bias", False)
+    assert table.get("qkv_bias", False) == (config["model_type"] == "qwen2" or all_biased)
+    assert table.get("o_bias", False) == all_biased
     assert table.get("qk_norm", False) == (config["model_type"] == "qwen3")
+    for key in ("joint_qk_norm", "post_norm"):
+        assert table.get(key, False) == (config["model_type"] == "olmo2")
     assert table.get("sliding_window") == (7 if config["model_type"] == "mistral" else None)
+    assert table.get("no_rope_layer_interval") == config.get("no_rope_layer_interval")
     assert table.get("head_dim") == (32 if config.get("head_dim") == 32 else None), "16 is the quotient"
     assert table.get("tie_word_embeddings", False) == config["tie_word_embeddings"]
     assert ("rope_scaling" in table) == (config.get("rope_scaling") is not None)
@@ -108,6 +135,8 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     again = json.loads((place.folder / "again/config.json").read_text())
     for key in ("model_type", "architectures", "tie_word_embeddings", "max_position_embeddings", "eos_token_id"):
         assert again[key] == config[key], key
+    assert again.get("attention_bias", False) == all_biased
+    assert again.get("no_rope_layers") == config.get("no_rope_layers", again.get("no_rope_layers"))
 
     place.run(**{f"model__{key}": value for key, value in table.items()}, **experiment.ONE_RANK, train__steps=2,
               optimizer__lr=1e-3)

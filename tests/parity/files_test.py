@@ -463,6 +463,19 @@ ODD_TEXTS = ["", " ", "  a", "a  ", " a b  c ", "\n\n    x", "\t\tx\t", "\n" + "
              "<|begin_of_text|>x<|end_of_text|>"]
 
 
+def prepared_ids(place, texts, file):
+    """The ids of the texts, each followed by the end of text, with that tokenizer file."""
+    names = [f"odd/{number:02}" for number in range(len(texts))]
+    (place.folder / "odd").mkdir(exist_ok=True)
+    for name, text in zip(names, texts):
+        (place.folder / name).write_bytes(text.encode())
+    data = {"kind": "text", "files": names, "tokenizer": {"kind": "file", "file": file}}
+    log = f"{Path(file).name}/wmtp.db"
+    place.host("data", "prepare", place.write(data=data, model__vocab_size=300), "--set", f"log.database={log}")
+    prepared_file, = (place.folder / log).parent.glob("cache/*/train.bin")
+    return np.fromfile(prepared_file, "<u2").tolist()
+
+
 def assert_ids_equal(folder, texts, ours):
     """transformers encodes the texts, each followed by the end of text, to the ids `ours`."""
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
@@ -478,6 +491,7 @@ def test_the_byte_tokenizer_is_exported_and_imported(place):
               train__steps=2)
     folder = exported(place, "trial", "hf")
     assert_ids_equal(folder, ODD_TEXTS, [id for text in ODD_TEXTS for id in [*text.encode(), 257]])
+    assert_ids_equal(folder, ODD_TEXTS, prepared_ids(place, ODD_TEXTS, "hf/tokenizer.json"))
     imported(place, "hf", "back")
     assert json.loads((place.folder / "back/params.json").read_text())["tokenizer"] == "byte"
 
@@ -510,15 +524,8 @@ def test_the_tokenizer_is_exported_and_imported(place):
 
     files = sorted(Path("/usr/lib/python3.11").glob("*.py"))[:40]
     texts = [file.read_text() for file in files] + ODD_TEXTS
-    names = []
-    for number, text in enumerate(texts):
-        names.append(f"odd/{number:02}")
-        (place.folder / "odd").mkdir(exist_ok=True)
-        (place.folder / names[-1]).write_bytes(text.encode())
-    data = {"kind": "text", "files": names, "tokenizer": {"kind": "file", "file": "hf/tokenizer.model"}}
-    place.host("data", "prepare", place.write(data=data, model__vocab_size=300), "--set", "log.database=odd/wmtp.db")
-    ours = np.fromfile(next(place.folder.glob("odd/cache/*/train.bin")), "<u2").tolist()
-    assert_ids_equal(folder, texts, ours)
+    for file in ("hf/tokenizer.model", "hf/tokenizer.json"):
+        assert_ids_equal(folder, texts, prepared_ids(place, texts, file))
     assert "complete (model" in place.host("checkpoint", "verify", place.log.folder() / "model").out
 
 
@@ -533,10 +540,10 @@ def change_config(place, **changes):
 
 
 REFUSED = {
-    "rope_scaling": {"rope_type": "yarn", "factor": 2.0},
+    "rope_scaling": {"rope_type": "dynamic", "factor": 2.0},
     "rope_parameters": {"rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0},
     "layer_types": ["full_attention", "sliding_attention", "full_attention"],
-    "attention_bias": True,
+    "attention_bias": 1,
     "mlp_bias": True,
     "model_type": "gemma2",
     "architectures": ["MixtralForCausalLM"],
@@ -559,8 +566,8 @@ def test_a_model_that_is_not_a_plain_llama_is_refused_by_key_and_value(place):
             f"{key} is {re.escape(json.dumps(value, separators=(',', ':'), sort_keys=True)[:40])}"
         refuse_import(place, f"config.json: {named}")
     (place.folder / "theirs/config.json").write_text(original)
-    change_config(place, attention_bias=True, hidden_act="gelu")
-    refuse_import(place, r"attention_bias is true; wanted false\n  hidden_act is .gelu.|hidden_act is .gelu.; wanted .*\n  attention_bias is true")
+    change_config(place, mlp_bias=True, hidden_act="gelu")
+    refuse_import(place, r"hidden_act is .gelu.; wanted .*\n  mlp_bias is true; wanted false")
 
 
 def test_a_second_copy_of_a_tied_matrix_must_equal_the_first(place):
@@ -698,6 +705,38 @@ def test_options_of_peft_that_the_plugin_lora_lacks_are_refused(place):
     file.write_text(json.dumps(original | {"target_modules": ".*q_proj"}))
     refuse_import(place, "the base has 1 heads besides", options=["--base", "many"])
     imported(place, "theirs", "ours", "--base", "base")
+
+
+OF_PEFT = {
+    "modules_to_save": dict(modules_to_save=["lm_head"]),
+    "bias": dict(bias="lora_only"),
+    "rank_pattern": dict(rank_pattern={"q_proj": 4}),
+    "alpha_pattern": dict(alpha_pattern={"q_proj": 3}),
+}
+
+
+@pytest.mark.parametrize("key", OF_PEFT)
+def test_an_adapter_that_the_plugin_lora_cannot_hold_is_refused_once_and_imported_merged(place, key):
+    """As PEFT itself writes it, with all of its tensors."""
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    llama = random_llama(attention_bias=key == "bias")
+    llama.save_pretrained(place.folder / "base-hf")
+    imported(place, "base-hf", "base")
+    theirs = peft.get_peft_model(llama, peft.LoraConfig(
+        r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM", **OF_PEFT[key]))
+    with torch.no_grad():
+        for name, parameter in theirs.named_parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
+    theirs.save_pretrained(place.folder / "theirs")
+    ended = place.refuse_command(4, f"adapter_config.json: {key} is ", "PEFT's merge_and_unload.. makes a model of any",
+                                 command=["checkpoint", "import", "theirs", "-o", "ours", "--base", "base"])
+    assert ended.err.count("; wanted ") == 1, ended.err
+    wanted = logits_of(theirs, IDS)
+    theirs.merge_and_unload().save_pretrained(place.folder / "merged")
+    table = imported(place, "merged", "whole")
+    with torch.no_grad():
+        assert_close(our_model(shape_of(table), load_file(place.folder / "whole/model.safetensors"))(IDS)[0], wanted)
 
 
 def test_an_adapter_is_not_imported_for_another_base(place):

@@ -16,9 +16,12 @@ GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=e
 
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "attention_factor": 1.3,
+        "beta_fast": 4.0, "beta_slow": 1.0}
 # Features of imported models that are off by default; with sequences of 64, so that the scaling has an effect.
 SCALED = replace(GROUPED, rope_scaling=LLAMA3)
-BIASED = replace(GROUPED, qkv_bias=True, rope_scaling={"rope_type": "linear", "factor": 2.5})
+BIASED = replace(GROUPED, qkv_bias=True, o_bias=True, rope_scaling={"rope_type": "linear", "factor": 2.5})
+STRETCHED = replace(GROUPED, rope_scaling=YARN)
 TIED = replace(GROUPED, tie_word_embeddings=True)
 CHAINED = replace(GROUPED, future_heads="chained")
 ALL_OF_IT = replace(TIED, qkv_bias=True, rope_scaling=LLAMA3)
@@ -51,6 +54,9 @@ CASES = {
     "wsd": (POLICY, Recipe(schedule="wsd", warmup_steps=2, stable_steps=4, min_lr_ratio=0.0)),
     "grouped": (GROUPED, Recipe()),
     "scaled": (SCALED, Recipe()),
+    "yarn": (STRETCHED, Recipe()),
+    "norms-of-olmo2": (replace(GROUPED, joint_qk_norm=True, post_norm=True), Recipe()),
+    "no-positions": (replace(GROUPED, no_rope_layer_interval=2), Recipe()),
     "biased": (BIASED, Recipe()),
     "tied": (TIED, Recipe()),
     "tied-accumulation": (ALL_OF_IT, Recipe(accumulation=2)),

@@ -172,15 +172,29 @@ def json_of_llama():
     return json.dumps(said)
 
 
-WAYS = {"llama-2": None, "first": "first", "always": "always", "never": "never"}
+WAYS = {"llama-2": None, "first": "first", "always": "always", "never": "never", "gemma": None, "phi-3": None}
+
+
+def added(said, contents, **changes):
+    first = max(len(said["model"]["vocab"]), *(one["id"] + 1 for one in said["added_tokens"]))
+    return [{"id": id, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+             "special": False} | changes for id, content in enumerate(contents, first)]
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_vocabulary_in_json_has_the_librarys_ids(place, json_of_llama, way):
-    text = ((hard_text() + f"<s>a{MARK}b</s> c</s></s>d <0x41>\n").encode() + broken(100_000))
+    text = ((hard_text() + f"<s>a{MARK}b</s> c</s></s>d <0x41>\nc c <|end|>  c c{MARK * 2}\n\n\n").encode() + broken(100_000))
     said = json.loads(json_of_llama)
     if way == "llama-2":  # as its file has them
         said["model"]["merges"] = [" ".join(pair) for pair in said["model"]["merges"]]
+    if way == "gemma":
+        said["normalizer"] = said["normalizer"]["normalizers"][1]
+        said["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+        said["added_tokens"] += added(said, ["\n\n", MARK * 2, "c c"], normalized=False)
+    if way == "phi-3":
+        said["added_tokens"] += added(said, ["<|end|>", "..."], rstrip=True)
+        said["added_tokens"] += added(said, ["c c", "=="], normalized=True)
+        said["added_tokens"] += added(said, ["----"], lstrip=True, normalized=True)
     if WAYS[way]:
         said["normalizer"] = None
         said["pre_tokenizer"] = {"type": "Metaspace", "replacement": MARK, "prepend_scheme": WAYS[way], "split": False}

@@ -10,7 +10,7 @@ from prepared import TEXT, first_difference, prepared
 from texts import broken, code, mixed_text
 
 tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence, Split  # noqa: E402
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -19,6 +19,10 @@ QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 END = "<|end_of_text|>"
 WORDS = ByteLevel(add_prefix_space=False)
 BYTES = ByteLevel(add_prefix_space=False, use_regex=False)
+# Tokens that take in white space, found in the text or in the normalized text, and some that are white space.
+SPACE_TAKERS = [AddedToken("<tool>", lstrip=True, normalized=False), AddedToken("==", rstrip=True, normalized=True),
+                AddedToken("...", lstrip=True, rstrip=True, normalized=False), AddedToken("e\u0301", lstrip=True),
+                AddedToken("\n\n", normalized=False), AddedToken("     ", normalized=True)]
 KINDS = {
     "gpt2": dict(pre=WORDS),
     "prefix": dict(pre=ByteLevel(add_prefix_space=True)),
@@ -26,6 +30,8 @@ KINDS = {
     "qwen2": dict(pre=Sequence([Split(Regex(QWEN2), "isolated"), BYTES]), normalizer=normalizers.NFC()),
     "smollm": dict(pre=Sequence([Digits(individual_digits=True), WORDS]), merges_as_text=True),
     "removed": dict(pre=Sequence([Split(Regex(LLAMA3), "removed", invert=True), BYTES])),
+    "spaces": dict(pre=WORDS, tokens=SPACE_TAKERS),
+    "spaces, nfc": dict(pre=WORDS, tokens=SPACE_TAKERS, normalizer=normalizers.NFC()),
     "string": dict(pre=Sequence([Split(".", "isolated"), Digits(individual_digits=False), BYTES])),
 }
 
@@ -37,7 +43,7 @@ def text():
     return (mixed_text(450_000) + code()[:560_000] + longest).encode() + broken(150_000) + b"the end \xe2\x82"
 
 
-def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, normalizer=None):
+def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, normalizer=None, tokens=("<tool>",)):
     made = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     if normalizer:
         made.normalizer = normalizer
@@ -47,7 +53,7 @@ def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, n
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     # A part of the text yields as many merges as all of it, in a tenth of the time.
     made.train_from_iterator([(text[:60_000] + text[-500_000:-380_000]).decode(errors="replace")], trainer)
-    made.add_tokens(["<tool>"])
+    made.add_tokens(list(tokens))
     if begin:
         made.post_processor = processors.TemplateProcessing(single="<|begin|> $A", pair="$A $B", special_tokens=[("<|begin|>", 1)])
     said = json.loads(made.to_str())

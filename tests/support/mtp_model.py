@@ -22,12 +22,16 @@ class Shape:
     future_heads: str = None  # "chained"; None: parallel
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
-    rope_scaling: dict = None  # keys of transformers: rope_type "linear" or "llama3", factor, …
+    rope_scaling: dict = None  # keys of transformers: rope_type "linear", "llama3" or "yarn", factor, …
     qkv_bias: bool = False
+    o_bias: bool = False
     tie_word_embeddings: bool = False
     qk_norm: bool = False
+    joint_qk_norm: bool = False
+    post_norm: bool = False
     head_dim: int = None  # None: dim / heads
     sliding_window: int = None  # None: all tokens
+    no_rope_layer_interval: int = None  # every block with a multiple of this number has no rotary positions
 
     @property
     def head_width(self):
@@ -47,9 +51,11 @@ class RMSNorm(nn.Module):
 
 
 def rotate(x, angles):
-    """Rotary positions on interleaved pairs (2i, 2i+1). x [B, S, heads, head_dim], angles complex [S, head_dim / 2]."""
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(pairs * angles[None, :, None, :]).flatten(-2).type_as(x)
+    """Rotary positions on interleaved pairs (2i, 2i+1). x [B, S, heads, head_dim], angles [2, S, head_dim / 2]: cosines
+    and sines. Without complex numbers, which torch.compile does not fuse."""
+    even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = angles[:, None, :, None, :]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2).type_as(x)
 
 
 def frequencies_of(shape):
@@ -62,6 +68,12 @@ def frequencies_of(shape):
     slow = plain / scaling["factor"]
     if scaling["rope_type"] == "linear":
         return slow
+    if scaling["rope_type"] == "yarn":
+        first, last = (half * math.log(scaling["original_max_position_embeddings"] / (2 * math.pi * scaling[beta])) /
+                       math.log(shape.rope_theta) for beta in ("beta_fast", "beta_slow"))
+        first, last = max(math.floor(first), 0), min(math.ceil(last), 2 * half - 1)
+        kept = 1 - ((torch.arange(half) - first) / (last - first)).clamp(0, 1)
+        return slow * (1 - kept) + plain * kept
     low, high, length = (scaling[key] for key in ("low_freq_factor", "high_freq_factor",
                                                   "original_max_position_embeddings"))
     wave = 2 * math.pi / plain
@@ -78,14 +90,23 @@ class Attention(nn.Module):
         self.wq = nn.Linear(shape.dim, self.heads * self.head_dim, bias=shape.qkv_bias)
         self.wk = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
         self.wv = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
-        self.wo = nn.Linear(self.heads * self.head_dim, shape.dim, bias=False)
+        self.wo = nn.Linear(self.heads * self.head_dim, shape.dim, bias=shape.o_bias)
         self.q_norm = RMSNorm(shape, self.head_dim) if shape.qk_norm else nn.Identity()
         self.k_norm = RMSNorm(shape, self.head_dim) if shape.qk_norm else nn.Identity()
+        self.is_joint = shape.joint_qk_norm
+        if self.is_joint:
+            self.q_norm = RMSNorm(shape, self.heads * self.head_dim)
+            self.k_norm = RMSNorm(shape, self.kv_heads * self.head_dim)
 
     def forward(self, x, angles):
         batch, length, _ = x.shape
-        q = rotate(self.q_norm(self.wq(x).view(batch, length, self.heads, -1)), angles).transpose(1, 2)
-        k = rotate(self.k_norm(self.wk(x).view(batch, length, self.kv_heads, -1)), angles).transpose(1, 2)
+        q, k = self.wq(x), self.wk(x)
+        if self.is_joint:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = q.view(batch, length, self.heads, -1), k.view(batch, length, self.kv_heads, -1)
+        if not self.is_joint:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = rotate(q, angles).transpose(1, 2), rotate(k, angles).transpose(1, 2)
         v = self.wv(x).view(batch, length, self.kv_heads, -1).transpose(1, 2)
         grouped = self.heads != self.kv_heads
         mask = None
@@ -107,14 +128,21 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, shape):
+    def __init__(self, shape, number):
         super().__init__()
+        self.is_post_norm = shape.post_norm
+        self.is_rotated = not shape.no_rope_layer_interval or number % shape.no_rope_layer_interval != 0
         self.attention = Attention(shape)
         self.feed_forward = FeedForward(shape)
         self.attention_norm = RMSNorm(shape)
         self.ffn_norm = RMSNorm(shape)
 
     def forward(self, x, angles):
+        if not self.is_rotated:
+            angles = torch.ones_like(angles)
+        if self.is_post_norm:
+            x = x + self.attention_norm(self.attention(x, angles))
+            return x + self.ffn_norm(self.feed_forward(x))
         x = x + self.attention(self.attention_norm(x), angles)
         return x + self.feed_forward(self.ffn_norm(x))
 
@@ -122,8 +150,8 @@ class Block(nn.Module):
 class ChainedBlock(Block):
     """The block of DeepSeek-V3's MTP modules (arXiv 2412.19437, equations 21 and 22): it also reads a token."""
 
-    def __init__(self, shape):
-        super().__init__(shape)
+    def __init__(self, shape, number):
+        super().__init__(shape, number)
         self.hnorm = RMSNorm(shape)
         self.enorm = RMSNorm(shape)
         self.eh_proj = nn.Linear(2 * shape.dim, shape.dim, bias=False)
@@ -138,9 +166,10 @@ class MultiTokenLlama(nn.Module):
         self.shape = shape
         self.activation_checkpointing = activation_checkpointing
         self.tok_embeddings = nn.Embedding(shape.vocab_size, shape.dim)
-        self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers - shape.future_tokens + 1))
+        of_head_1 = shape.layers - shape.future_tokens + 1
+        self.layers = nn.ModuleList(Block(shape, number) for number in range(1, of_head_1 + 1))
         extra = ChainedBlock if shape.future_heads == "chained" else Block
-        self.extra_heads = nn.ModuleList(extra(shape) for _ in range(shape.future_tokens - 1))
+        self.extra_heads = nn.ModuleList(extra(shape, of_head_1) for _ in range(shape.future_tokens - 1))
         self.norm = RMSNorm(shape)
         self.output = nn.Linear(shape.dim, shape.vocab_size, bias=False)
         if shape.tie_word_embeddings:
@@ -169,7 +198,8 @@ class MultiTokenLlama(nn.Module):
     def trunk(self, tokens):
         """Hidden states [B, S, dim], the input of all heads, and the angles of the rotary positions."""
         phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies_of(self.shape))
-        angles = torch.polar(torch.ones_like(phases), phases)
+        stretch = (self.shape.rope_scaling or {}).get("attention_factor", 1.0)  # of yarn
+        angles = stretch * torch.stack((phases.cos(), phases.sin()))
         hidden = self.tok_embeddings(tokens)
         for block in self.layers[:self.shape.layers - self.shape.future_tokens]:
             hidden = self._run(block, hidden, angles)

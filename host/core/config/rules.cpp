@@ -80,6 +80,10 @@ class Rules : RuleChecker {
       refuse(at("kv_heads"),
              "found " + number(m.kv_heads) + " kv_heads for " + number(m.heads) + " heads, wanted a divisor of heads");
     }
+    if (m.qk_norm && m.joint_qk_norm && good({"qk_norm", "joint_qk_norm"}))
+      refuse(bound_.has(at("joint_qk_norm")) ? at("joint_qk_norm") : at("qk_norm"),
+             "[" + table + "] found qk_norm and joint_qk_norm, wanted one of them",
+             "a query is normalized in each head, or over all heads");
     if (good({"layers", "future_tokens"}) && m.layers < m.future_tokens) {
       refuse(at("layers"),
              "found " + number(m.layers) + " layers for " + number(m.future_tokens) +
@@ -105,23 +109,42 @@ class Rules : RuleChecker {
   void rope_scaling(const std::string& table, const ModelConfig& m) {
     if (!bound_.has(table) || !bound_.good({table.c_str(), (table + ".rope_type").c_str()})) return;
     const std::string type = m.rope_scaling ? m.rope_scaling->rope_type : "default";
-    const std::vector<std::string> all{"factor", "low_freq_factor", "high_freq_factor",
-                                       "original_max_position_embeddings"};
-    const size_t wanted = type == "llama3" ? all.size() : type == "linear" ? 1 : 0;
+    struct RopeKey {
+      std::string name;
+      std::set<std::string> types;
+      bool is_required = true;
+    };
+    static const std::vector<RopeKey> all{{"factor", {"linear", "llama3", "yarn"}},
+                                          {"low_freq_factor", {"llama3"}},
+                                          {"high_freq_factor", {"llama3"}},
+                                          {"original_max_position_embeddings", {"llama3", "yarn"}},
+                                          {"attention_factor", {"yarn"}, false},
+                                          {"beta_fast", {"yarn"}, false},
+                                          {"beta_slow", {"yarn"}, false}};
     std::vector<std::string> missing;
-    for (size_t i = 0; i < all.size(); ++i) {
-      const std::string key = path_of(table, all[i]);
-      if (i < wanted && !bound_.has(key)) missing.push_back(all[i]);
-      if (i >= wanted && bound_.has(key))
-        refuse_key(key, "[" + table + "] " + all[i] + " does not apply to rope_type " + quote(type), "remove it");
+    for (const auto& [name, types, is_required] : all) {
+      const std::string key = path_of(table, name);
+      if (types.contains(type) && is_required && !bound_.has(key)) missing.push_back(name);
+      if (!types.contains(type) && bound_.has(key))
+        refuse_key(key, "[" + table + "] " + name + " does not apply to rope_type " + quote(type), "remove it");
     }
     if (!missing.empty())
       refuse(table + ".rope_type", "[" + table + "] rope_type " + quote(type) + " lacks " + join_names(missing));
-    const std::string low = table + ".low_freq_factor", high = table + ".high_freq_factor";
-    if (missing.empty() && type == "llama3" && bound_.good({low.c_str(), high.c_str()}) &&
-        m.rope_scaling->high_freq_factor <= m.rope_scaling->low_freq_factor)
-      refuse(high, "[" + table + "] found high_freq_factor " + toml_text(m.rope_scaling->high_freq_factor) +
-                       ", wanted more than low_freq_factor = " + toml_text(m.rope_scaling->low_freq_factor));
+    if (!missing.empty() || type == "default") return;
+    const RopeScaling& scaling = *m.rope_scaling;
+    if (type == "llama3")
+      larger(table, "high_freq_factor", scaling.high_freq_factor, "low_freq_factor", scaling.low_freq_factor);
+    if (type == "yarn") larger(table, "beta_fast", scaling.beta_fast, "beta_slow", scaling.beta_slow);
+    if (type == "yarn" && m.rope_theta <= 1)
+      refuse(table + ".rope_type",
+             "[" + table + "] found rope_theta " + toml_text(m.rope_theta) + ", wanted more than 1 for rope_type yarn");
+  }
+
+  void larger(const std::string& table, const char* name, double value, const char* other, double bound) {
+    const std::string key = path_of(table, name), other_key = path_of(table, other);
+    if (bound_.good({key.c_str(), other_key.c_str()}) && value <= bound)
+      refuse(bound_.has(key) ? key : other_key, "[" + table + "] found " + name + " " + toml_text(value) +
+                                                    ", wanted more than " + other + " = " + toml_text(bound));
   }
 
   void future_heads() {
@@ -390,6 +413,7 @@ void complete_shape(const Bound& bound, const std::string& table, ModelConfig& s
 void drop_defaults(ModelConfig& model) {
   if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
   if (model.rope_scaling && model.rope_scaling->rope_type == "default") model.rope_scaling.reset();
+  if (model.rope_scaling) resolve_defaults(*model.rope_scaling);
 }
 
 }  // namespace

@@ -24,11 +24,9 @@ class WeightsShape {
     take("kv_heads", ours_.kv_heads, theirs_.kv_heads);
     if (theirs_.ffn_dim > 0) take("ffn_dim", ours_.ffn_dim, theirs_.ffn_dim);
     if (theirs_.vocab_size > 0) take("vocab_size", ours_.vocab_size, theirs_.vocab_size);
-    take("qkv_bias", ours_.qkv_bias, theirs_.qkv_bias);
-    take("qk_norm", ours_.qk_norm, theirs_.qk_norm);
     head_width();
-    take_unless_given("tie_word_embeddings", ours_.tie_word_embeddings, theirs_.tie_word_embeddings);
-    take_unless_given("sliding_window", ours_.sliding_window, theirs_.sliding_window);
+    for (const ShapeOption& option : shape_options)
+      std::visit([&](auto member) { take_option(option, ours_.*member, theirs_.*member); }, option.member);
     const int64_t longest = std::max(theirs_.max_sequence_length, bound_.experiment.train.sequence_length);
     take_unless_given("max_sequence_length", ours_.max_sequence_length, longest);
     take_unless_given("rope_theta", ours_.rope_theta, theirs_.rope_theta);
@@ -65,7 +63,11 @@ class WeightsShape {
     if (differs && good("head_dim"))
       refuse("head_dim", "found head_dim " + std::to_string(ours_.head_dim) + ", wanted " +
                              std::to_string(head_dim(theirs_)) + " as in " + weights());
-    take_unless_given("head_dim", ours_.head_dim, theirs_.head_dim);
+  }
+
+  template <class T>
+  void take_option(const ShapeOption& option, T& ours, const T& theirs) {
+    option.is_of_weights ? take(option.name, ours, theirs) : take_unless_given(option.name, ours, theirs);
   }
 
   template <class T>

@@ -1,5 +1,7 @@
 #include "core/experiment/experiment.hpp"
 
+#include <cmath>
+
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/experiment/plugin_description.hpp"
@@ -14,6 +16,13 @@ OptionValues given_options(const PluginChoice& choice) {
   OptionValues given;
   for (const std::string& name : choice.given) given[name] = choice.options.at(name);
   return given;
+}
+
+void resolve_defaults(RopeScaling& scaling) {
+  if (scaling.rope_type != "yarn") return;
+  if (scaling.attention_factor == 0) scaling.attention_factor = 0.1 * std::log(scaling.factor) + 1;
+  if (scaling.beta_fast == 0) scaling.beta_fast = 32;
+  if (scaling.beta_slow == 0) scaling.beta_slow = 1;
 }
 
 std::string first_read(const PluginNeeds& needs, const std::string& model) {

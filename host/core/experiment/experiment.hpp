@@ -35,13 +35,18 @@ OptionValues given_options(const PluginChoice& choice);
 /// Scaling of the rotary position embedding, for sequences longer than in pretraining. Keys and formulas as in
 /// transformers (modeling_rope_utils.py).
 struct RopeScaling {
-  std::string rope_type;        ///< "linear" or "llama3"; before defaults are resolved also "default": no scaling
-  double factor = 0;            ///< angles are divided by it
+  std::string rope_type;  ///< "linear", "llama3" or "yarn"; before defaults are resolved also "default": no scaling
+  double factor = 0;      ///< angles are divided by it
   double low_freq_factor = 0;   ///< llama3: angles with fewer rotations in the original length are divided by `factor`
   double high_freq_factor = 0;  ///< llama3: angles with more rotations are unchanged; interpolated in between
-  int64_t original_max_position_embeddings = 0;  ///< llama3: the original length in tokens
+  int64_t original_max_position_embeddings = 0;  ///< llama3, yarn: the original length in tokens
+  double attention_factor = 0;  ///< yarn: rotated queries and keys are multiplied by it; resolved: 0.1 ln(factor) + 1
+  double beta_fast = 0;         ///< yarn: angles with more rotations in the original length are unchanged; resolved: 32
+  double beta_slow = 0;  ///< yarn: angles with fewer are divided by `factor`, interpolated in between; resolved: 1
   bool operator==(const RopeScaling&) const = default;
 };
+/// Fills the keys of yarn that are 0.
+void resolve_defaults(RopeScaling& scaling);
 
 enum class FutureHeads { parallel, chained };
 
@@ -59,11 +64,15 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   double norm_eps = 1e-5;
-  int64_t sliding_window = 0;        ///< a token attends to this many tokens, itself included; 0: all before it
-  bool qkv_bias = false;             ///< projections to queries, keys and values have biases, as in Qwen2
-  bool qk_norm = false;              ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
-  bool tie_word_embeddings = false;  ///< the output layer uses the embedding's matrix: one parameter
-  std::string weights;               ///< "", a safetensors file or directory, or "run:NAME"
+  int64_t sliding_window = 0;          ///< a token attends to this many tokens, itself included; 0: all before it
+  int64_t no_rope_layer_interval = 0;  ///< every n-th block has no rotary positions (has_rotation); 0: none
+  bool qkv_bias = false;               ///< projections to queries, keys and values have biases, as in Qwen2
+  bool o_bias = false;                 ///< the projection of attention's output has a bias
+  bool qk_norm = false;                ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
+  bool joint_qk_norm = false;          ///< RMS norms of all heads' queries together, and keys, as in OLMo2
+  bool post_norm = false;              ///< attention and feed-forward have their norms after instead of before them
+  bool tie_word_embeddings = false;    ///< the output layer uses the embedding's matrix: one parameter
+  std::string weights;                 ///< "", a safetensors file or directory, or "run:NAME"
   std::string new_heads;   ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
   std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
   bool operator==(const ModelConfig&) const = default;
@@ -138,7 +147,7 @@ struct DataConfig {
   bool hold_out_problems = false;     ///< records: 1 problem in 20
   double hold_out_share = 0;          ///< text: last share of each file's documents
   std::string separator;              ///< text: separates the documents of a file; "": a file is one document
-  bool packing = false;               ///< text, records: no token sees or predicts one of another document of its sequence
+  bool packing = false;  ///< text, records: no token sees or predicts one of another document of its sequence
   DifficultyConfig difficulty;
   std::string file;                ///< tokens: little-endian ids, raw or with a header
   std::string dtype;               ///< tokens: of raw ids, "uint16" or "uint32"; "": of the header, or "uint16"

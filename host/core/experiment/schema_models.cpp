@@ -71,13 +71,14 @@ SchemaTable rope_table(const std::string& model, Place place, std::function<bool
                   "3.1. Keys and formulas are those of Hugging Face transformers. Default: ") +
           (model == "model" ? "no scaling." : "as in `[model]`; `rope_type = \"default\"` means no scaling."),
       {key("rope_type", IN(scaling, rope_type),
-           "`default`: no scaling; `linear`: all angles are scaled; `llama3`: low frequencies are scaled")
-           .one_of({"default", "linear", "llama3"})
+           "`default`: no scaling; `linear`: all angles are scaled; `llama3`: low frequencies are scaled; `yarn`: low "
+           "frequencies are scaled, and queries and keys multiplied by a factor (Peng et al. 2023)")
+           .one_of({"default", "linear", "llama3", "yarn"})
            .required(),
        key("factor", IN(scaling, factor),
-           "divisor of the angles: of all of them (`linear`), or of those with a low frequency (`llama3`)")
+           "divisor of the angles: of all of them (`linear`), or of those with a low frequency (`llama3`, `yarn`)")
            .range(1, 1e6)
-           .defaults_to("required by `linear` and `llama3`")
+           .defaults_to("required, except by `default`")
            .unset_when_empty(),
        key("low_freq_factor", IN(scaling, low_freq_factor),
            "`llama3`: angles with fewer rotations within the original length are divided by `factor`")
@@ -91,9 +92,25 @@ SchemaTable rope_table(const std::string& model, Place place, std::function<bool
            .defaults_to("required by `llama3`")
            .unset_when_empty(),
        key("original_max_position_embeddings", IN(scaling, original_max_position_embeddings),
-           "`llama3`: the sequence length of pretraining, in tokens")
+           "`llama3`, `yarn`: the sequence length of pretraining, in tokens")
            .range(2, 1 << 20)
-           .defaults_to("required by `llama3`")
+           .defaults_to("required by `llama3` and `yarn`")
+           .unset_when_empty(),
+       key("attention_factor", IN(scaling, attention_factor),
+           "`yarn`: factor on rotated queries and keys; attention scores are multiplied by its square")
+           .above(0)
+           .defaults_to("0.1 ln(`factor`) + 1")
+           .unset_when_empty(),
+       key("beta_fast", IN(scaling, beta_fast),
+           "`yarn`: angles with more rotations within the original length are not scaled")
+           .above(0)
+           .defaults_to("32")
+           .unset_when_empty(),
+       key("beta_slow", IN(scaling, beta_slow),
+           "`yarn`: angles with fewer rotations within the original length are divided by `factor`; between the two "
+           "the scaling is interpolated")
+           .above(0)
+           .defaults_to("1")
            .unset_when_empty()}};
   table.is_given = [place, has_model](const Experiment& e) { return has_model(e) && place(e).has_value(); };
   table.mark_given = [place](Experiment& e) { place(e).emplace(); };

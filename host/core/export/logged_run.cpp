@@ -1,5 +1,6 @@
 #include "core/export/logged_run.hpp"
 
+#include "base/sha256.hpp"
 #include "core/runlog/records.hpp"
 
 namespace wmtp {
@@ -12,6 +13,12 @@ void each(const LogReader& log, const std::string& sql, const std::vector<SqlVal
 }
 
 }  // namespace
+
+std::string tracked_run_id(const std::filesystem::path& database, int64_t run_id, const std::string& started_at) {
+  std::error_code ignored;
+  const std::filesystem::path canonical = std::filesystem::weakly_canonical(database, ignored);
+  return sha256_of(canonical.string() + "\n" + std::to_string(run_id) + "\n" + started_at).substr(0, 32);
+}
 
 LoggedRunRows::LoggedRunRows(const LogReader& log, int64_t run_id) : log_(log), id_(run_id) {
   const Table run = log.query(

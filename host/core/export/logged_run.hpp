@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -33,6 +34,9 @@ struct LoggedOption {
   std::string key, text;
   std::optional<double> number;
 };
+
+/// The id of a run in other programs: "1f0c…", 32 hexadecimal digits.
+std::string tracked_run_id(const std::filesystem::path& database, int64_t run_id, const std::string& started_at);
 
 class LoggedRunRows {
  public:

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/embedded.hpp"
-#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "core/export/logged_run.hpp"
 #include "core/runlog/database.hpp"
@@ -47,7 +46,7 @@ class MlflowWriter {
                 "GROUP BY \"key\"") {}
 
   void write(const LoggedRunRows& rows, const std::filesystem::path& log) {
-    id_ = mlflow_run_id(log, rows.column("id").get<int64_t>(), rows.text("started_at"));
+    id_ = tracked_run_id(log, rows.column("id").get<int64_t>(), rows.text("started_at"));
     run_name_ = "run " + rows.text("id");
     const std::string name = truncate(rows.text("name"), longest_name, "name");
     run_.run(id_, name, status_of(rows.text("status")), milliseconds(rows.started_ns()),
@@ -124,12 +123,6 @@ void write_experiments(Database& database, const std::string& target, int64_t cr
 }
 
 }  // namespace
-
-std::string mlflow_run_id(const std::filesystem::path& database, int64_t run_id, const std::string& started_at) {
-  std::error_code ignored;
-  const std::filesystem::path canonical = std::filesystem::weakly_canonical(database, ignored);
-  return sha256_of(canonical.string() + "\n" + std::to_string(run_id) + "\n" + started_at).substr(0, 32);
-}
 
 std::vector<std::string> export_mlflow(const LogReader& log, const std::vector<int64_t>& runs,
                                        const std::filesystem::path& file) {

@@ -22,7 +22,4 @@ namespace wmtp {
 std::vector<std::string> export_mlflow(const LogReader& log, const std::vector<int64_t>& runs,
                                        const std::filesystem::path& file);
 
-/// The id of a run in MLflow: "1f0c…".
-std::string mlflow_run_id(const std::filesystem::path& database, int64_t run_id, const std::string& started_at);
-
 }  // namespace wmtp

@@ -6,7 +6,7 @@
 #include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "core/export/mlflow.hpp"
+#include "core/export/logged_run.hpp"
 #include "core/export/tables.hpp"
 #include "io/scratch_folder.hpp"
 #include "process/child_process.hpp"
@@ -22,7 +22,7 @@ void write_input(const LogReader& log, const std::vector<int64_t>& runs, const s
   nlohmann::json ids;
   for (const int64_t run : runs) {
     const Table started = log.query("SELECT started_at FROM runs WHERE id = ?1", {run});
-    ids[std::to_string(run)] = mlflow_run_id(log.database(), run, started.rows.at(0)[0].get<std::string>());
+    ids[std::to_string(run)] = tracked_run_id(log.database(), run, started.rows.at(0)[0].get<std::string>());
   }
   out << "{\"ids\": " << ids.dump() << ", \"runs\": ";
   write_runs_json(log, runs, [&](std::string_view text) { out << text; });

@@ -41,7 +41,7 @@ inline constexpr std::array<LayerNames, 7> linear_layers{{{Layer::wq, "attention
 inline constexpr std::array<LayerNames, 3> chain_layers{
     {{Layer::hnorm, "hnorm", ""}, {Layer::enorm, "enorm", ""}, {Layer::eh_proj, "eh_proj", ""}}};
 
-/// A layer of a block: a norm with a weight [out], over all features or those of a head, or a linear layer with a
+/// A layer of a block: a norm with a weight [out], over all features, or those of each head, or a linear layer with a
 /// weight [out,in]. out is 0 if the model has no such layer.
 struct BlockLayer : LayerNames {
   int64_t out = 0;
@@ -53,19 +53,35 @@ struct BlockLayer : LayerNames {
   bool writes_residual() const { return layer == Layer::wo || layer == Layer::w2; }
 };
 
+/// Whether this block of the model rotates queries and keys. The blocks of heads 2, 3, ... are like that of head 1, of
+/// which an import makes copies.
+inline bool has_rotation(const ModelConfig& model, std::string_view block) {
+  if (model.no_rope_layer_interval == 0) return true;
+  const bool is_layer = block.starts_with("layers.");
+  const int64_t index = is_layer ? std::stoll(std::string(block.substr(block.find('.') + 1))) : num_trunk_blocks(model);
+  return (index + 1) % model.no_rope_layer_interval != 0;
+}
+
 /// The layer's size in blocks of this model.
 inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model) {
   const int64_t query = model.heads * head_dim(model), key = model.kv_heads * head_dim(model);
   switch (names.layer) {
     case Layer::attention_norm:
+      if (model.post_norm) return {{names.layer, names.name, "post_attention_layernorm"}, model.dim};
+      return {names, model.dim};
     case Layer::ffn_norm:
+      if (model.post_norm) return {{names.layer, names.name, "post_feedforward_layernorm"}, model.dim};
+      return {names, model.dim};
     case Layer::hnorm:
     case Layer::enorm:
       return {names, model.dim};
     case Layer::eh_proj:
       return {names, model.dim, 2 * model.dim};
     case Layer::q_norm:
+      if (model.joint_qk_norm) return {names, query, 0, model.heads};
+      return model.qk_norm ? BlockLayer{names, head_dim(model), 0, 1} : BlockLayer{names};
     case Layer::k_norm:
+      if (model.joint_qk_norm) return {names, key, 0, model.kv_heads};
       return model.qk_norm ? BlockLayer{names, head_dim(model), 0, 1} : BlockLayer{names};
     case Layer::wq:
       return {names, query, model.dim, model.heads, model.qkv_bias};
@@ -74,7 +90,7 @@ inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model)
     case Layer::wv:
       return {names, key, model.dim, 0, model.qkv_bias};
     case Layer::wo:
-      return {names, model.dim, query};
+      return {names, model.dim, query, 0, model.o_bias};
     case Layer::w1:
     case Layer::w3:
       return {names, model.ffn_dim, model.dim};
@@ -108,8 +124,9 @@ inline bool is_of_chain(std::string_view tensor) {
 /// The keys of [model] that determine whether a tensor exists.
 inline const char* keys_behind(std::string_view tensor) {
   if (tensor == "output.weight") return "tie_word_embeddings";
-  if (tensor.ends_with(".q_norm.weight") || tensor.ends_with(".k_norm.weight")) return "qk_norm";
+  if (tensor.ends_with(".q_norm.weight") || tensor.ends_with(".k_norm.weight")) return "qk_norm and joint_qk_norm";
   if (is_of_chain(tensor)) return "future_heads";
+  if (tensor.ends_with(".wo.bias")) return "o_bias";
   return tensor.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }
 
@@ -117,31 +134,37 @@ inline const char* keys_behind(std::string_view tensor) {
 ///   Rows norm(Layer, Rows)      RMS norm with the layer's weight
 ///   Rows linear(Layer, Rows)    with the layer's bias and adapter
 ///   Rows rotate(Rows)           rotary positions, applied to each head
+///   Rows unrotated(Rows)        the heads without positions
 ///   Rows attention(query, key, value), swiglu(gate, up), add(Rows, Rows)
 ///   Rows joined(Rows, Rows)     the features of both
 ///   Rows wanted(Rows)           the rows of the tokens whose output is needed: when decoding, the others only need
 ///                               keys and values
 template <class Math, class Rows>
-Rows attention_part(Math& math, const ModelConfig& model, const Rows& x) {
-  const Rows normed = math.norm(Layer::attention_norm, x);
-  const auto heads = [&](Layer norm, const Rows& x) { return model.qk_norm ? math.norm(norm, x) : x; };
-  const Rows query = math.rotate(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(normed))));
-  const Rows key = math.rotate(heads(Layer::k_norm, math.linear(Layer::wk, normed)));
+Rows attention_part(Math& math, const ModelConfig& model, std::string_view block, const Rows& normed) {
+  const bool has_norms = model.qk_norm || model.joint_qk_norm;
+  const auto heads = [&](Layer norm, const Rows& x) { return has_norms ? math.norm(norm, x) : x; };
+  const auto placed = [&](const Rows& x) { return has_rotation(model, block) ? math.rotate(x) : math.unrotated(x); };
+  const Rows query = placed(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(normed))));
+  const Rows key = placed(heads(Layer::k_norm, math.linear(Layer::wk, normed)));
   const Rows value = math.linear(Layer::wv, normed);
   return math.linear(Layer::wo, math.attention(query, key, value));
 }
 
 template <class Math, class Rows>
-Rows feed_forward_part(Math& math, const Rows& x) {
-  const Rows normed = math.norm(Layer::ffn_norm, x);
+Rows feed_forward_part(Math& math, const Rows& normed) {
   const Rows gate = math.linear(Layer::w1, normed), up = math.linear(Layer::w3, normed);
   return math.linear(Layer::w2, math.swiglu(gate, up));
 }
 
 template <class Math, class Rows>
-Rows block_forward(Math& math, const ModelConfig& model, const Rows& x) {
-  const Rows h = math.add(math.wanted(x), attention_part(math, model, x));
-  return math.add(h, feed_forward_part(math, h));
+Rows block_forward(Math& math, const ModelConfig& model, std::string_view block, const Rows& x) {
+  const auto attention = [&](const Rows& normed) { return attention_part(math, model, block, normed); };
+  const auto feed_forward = [&](const Rows& normed) { return feed_forward_part(math, normed); };
+  const auto part = [&](Layer norm, const auto& of, const Rows& input) {
+    return model.post_norm ? math.norm(norm, of(input)) : of(math.norm(norm, input));
+  };
+  const Rows h = math.add(math.wanted(x), part(Layer::attention_norm, attention, x));
+  return math.add(h, part(Layer::ffn_norm, feed_forward, h));
 }
 
 /// The input of a chained head's block, from the output of the head before at a position, and the embedding of the token

@@ -74,6 +74,8 @@ class PlannedMath {
     return y;
   }
 
+  PlannedRows unrotated(const PlannedRows& x) const { return x; }
+
   PlannedRows attention(const PlannedRows& query, const PlannedRows& key, const PlannedRows& value) {
     return block_.sizes_.group.ranks > 1 ? split_attention(query, key, value) : causal_attention(query, key, value);
   }
@@ -188,9 +190,9 @@ class PlannedMath {
 SharedMemory PlannedBlock::run(KeptBlock* kept) const {
   PlannedMath math(*this, kept);
   const PlannedRows x = math.input();
-  if (!is_chained(model_, unit_.name)) return block_forward(math, model_, x).memory;
+  if (!is_chained(model_, unit_.name)) return block_forward(math, model_, unit_.name, x).memory;
   const PlannedRows embedded = math.input();
-  return block_forward(math, model_, chained_input(math, x, embedded)).memory;
+  return block_forward(math, model_, unit_.name, chained_input(math, x, embedded)).memory;
 }
 
 KeptBlock PlannedBlock::forward() const {

@@ -56,8 +56,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSlot, layer, in, out, trains, has_bias
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedUnit, name, always_fp32, trained, frozen, slots)
 /// The shape.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, dim, layers, heads, kv_heads, ffn_dim, vocab_size, future_tokens,
-                                   future_heads, qkv_bias, qk_norm, head_dim, sliding_window, tie_word_embeddings)
-static_assert(std::size(shape_options) == 5, "name a new option in the line above, too");
+                                   future_heads, qkv_bias, o_bias, qk_norm, joint_qk_norm, post_norm, head_dim,
+                                   sliding_window, no_rope_layer_interval, tie_word_embeddings)
+static_assert(std::size(shape_options) == 9, "name a new option in the line above, too");
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayoutQuestion, model, heads, value_heads, adapter, optimizer, train_last, train,
                                    groups)
 

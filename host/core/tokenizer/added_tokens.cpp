@@ -4,14 +4,14 @@
 
 namespace wmtp {
 
-void AddedTokens::add(std::string_view content, int32_t id) {
+void AddedTokens::add(std::string_view content, const TokenizerJson::Added& token) {
   size_t node = 0;
   for (const char byte : content) {
     const auto [next, is_new] = nodes_[node].next.try_emplace(byte, nodes_.size());
     node = next->second;
     if (is_new) nodes_.emplace_back();
   }
-  nodes_[node].id = id;
+  nodes_[node].token = token;
   begins_[static_cast<unsigned char>(content[0])] = true;
   longest_ = std::max(longest_, content.size());
 }
@@ -26,7 +26,7 @@ std::optional<AddedTokens::Found> AddedTokens::find(std::string_view text, size_
       const auto next = nodes_[node].next.find(text[at]);
       if (next == nodes_[node].next.end()) break;
       node = next->second;
-      if (nodes_[node].id >= 0) found = Found{begin, at + 1, nodes_[node].id};
+      if (nodes_[node].token) found = Found{begin, at + 1, &*nodes_[node].token};
     }
     if (found) return found;
   }

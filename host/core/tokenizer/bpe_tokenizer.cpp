@@ -33,11 +33,15 @@ std::string composed(std::string_view text) {
 
 class JsonTokenizer final : public Tokenizer {
  public:
-  JsonTokenizer(const fs::path& file, TokenizerJson bpe, int32_t end_of_text)
-      : bpe_(std::move(bpe)), end_of_text_(end_of_text), merges_(bpe_) {
+  JsonTokenizer(const fs::path& file, TokenizerJson bpe, int32_t end_of_text, bool splits_special)
+      : bpe_(std::move(bpe)), end_of_text_(end_of_text), splits_special_(splits_special), merges_(bpe_) {
     for (const TokenizerJson::Added& added : bpe_.added) {
-      (added.normalized ? normalized_added_ : raw_added_).add(added.content, added.id);
       if (added.special) bpe_.tokens[static_cast<size_t>(added.id)].clear();
+      if (added.normalized)
+        normalized_added_.add(normalized(added.content), added);
+      else
+        raw_added_.add(added.content, added);
+      takes_space_ = takes_space_ || added.lstrip || added.rstrip;
     }
     for (const TokenizerJson::Split& split : bpe_.splits)
       splits_.emplace_back(split.expression, file.string() + ": pre_tokenizer");
@@ -58,21 +62,25 @@ class JsonTokenizer final : public Tokenizer {
 
   size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids) const override {
     // A prefix applies to the whole text only, and the end of a part may combine with the text that follows.
-    if (more_follows && (bpe_.add_prefix_space || bpe_.composes || bpe_.byte_fallback)) return 0;
+    if (more_follows && (bpe_.add_prefix_space || bpe_.composes || bpe_.byte_fallback || takes_space_)) return 0;
     const auto words = [&](std::string_view part, bool more_of_part) {
       if (!bpe_.byte_fallback) return split(part, 0, more_of_part, ids);
-      if (!part.empty()) merges_.encode(marked(part, part.data() == text.data()), ids);
+      if (part.empty()) return part.size();
+      if (bpe_.marks_early)
+        merges_.encode(part, ids);
+      else
+        merges_.encode(marked(part, part.data() == text.data()), ids);
       return part.size();
     };
     const auto with_normalized = [&](std::string_view part, bool more_of_part) {
       return between(normalized_added_, part, more_of_part, words, ids);
     };
-    const auto with_composed = [&](std::string_view part, bool more_of_part) {
-      if (!bpe_.composes) return with_normalized(part, more_of_part);
-      with_normalized(composed(part), false);
+    const auto with_raw = [&](std::string_view part, bool more_of_part) {
+      if (!bpe_.composes && !bpe_.marks_early) return with_normalized(part, more_of_part);
+      with_normalized(normalized(part), false);
       return part.size();
     };
-    return between(raw_added_, text, more_follows, with_composed, ids);
+    return between(raw_added_, text, more_follows, with_raw, ids);
   }
 
   std::string decode(const std::vector<int32_t>& ids) const override {
@@ -86,18 +94,30 @@ class JsonTokenizer final : public Tokenizer {
   /// Appends the ids of the added tokens in `text` and calls encode_part(part, more_follows) for the text between them;
   /// returns the number of bytes encoded.
   template <class EncodePart>
-  static size_t between(const AddedTokens& tokens, std::string_view text, bool more_follows, EncodePart encode_part,
-                        std::vector<int32_t>& ids) {
+  size_t between(const AddedTokens& tokens, std::string_view text, bool more_follows, EncodePart encode_part,
+                 std::vector<int32_t>& ids) const {
     // Beyond this, further text may complete a longer token.
     const size_t known =
         more_follows ? start_of_character(text, text.size() - std::min(text.size(), tokens.longest())) : text.size();
     size_t done = 0;
-    for (auto found = tokens.find(text, 0); found && found->begin < known; found = tokens.find(text, done)) {
-      encode_part(text.substr(done, found->begin - done), false);
-      ids.push_back(found->id);
+    for (auto found = tokens.find(text, 0); found && found->begin < known; found = tokens.find(text, found->end)) {
+      if (found->token->special && splits_special_) continue;
+      size_t begin = found->begin;
+      if (found->token->lstrip && begin > done) begin = trailing_space_.find(text.substr(0, begin), done, false).begin;
+      if (begin > done) encode_part(text.substr(done, begin - done), false);
+      ids.push_back(found->token->id);
       done = found->end;
+      if (!found->token->rstrip) continue;
+      const SplitPattern::Match space = leading_space_.find(text, done, false);
+      if (space.kind == SplitPattern::Match::Kind::found) done = space.end;
     }
     return done >= known ? done : done + encode_part(text.substr(done, known - done), more_follows);
+  }
+
+  /// What the file's normalizer makes of a text or of an added token.
+  std::string normalized(std::string_view text) const {
+    if (bpe_.composes) return composed(text);
+    return bpe_.marks_early ? marked(text, /*begins_text=*/false) : std::string(text);
   }
 
   /// A piece with its spaces as space_mark and with a first mark according to FirstMark.
@@ -149,31 +169,29 @@ class JsonTokenizer final : public Tokenizer {
 
   TokenizerJson bpe_;
   int32_t end_of_text_;
+  bool splits_special_;  ///< special tokens in a text are text
   BytePairMerges merges_;
   AddedTokens raw_added_, normalized_added_;
+  bool takes_space_ = false;  ///< whether white space around an added token may belong to it
+  SplitPattern trailing_space_{R"(\s+\z)", "white space"}, leading_space_{R"(\G\s+)", "white space"};
   std::vector<SplitPattern> splits_;
 };
-
-/// The id of the eos_token.
-int32_t end_of_text_of(const fs::path& file, const TokenizerJson& bpe) {
-  const std::string where = (file.parent_path() / tokenizer_config_name).string();
-  const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
-  const auto config = read_tokenizer_config(file);
-  if (!config) refuse("it does not exist; it must contain the eos_token of " + file.filename().string());
-  if (config->eos_token.empty()) refuse("it names no eos_token, the token that ends a text");
-  for (const TokenizerJson::Added& added : bpe.added)
-    if (added.content == config->eos_token) return added.id;
-  refuse("its eos_token " + printable(config->eos_token) + " is not one of the added tokens of " +
-         file.filename().string());
-  return 0;
-}
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> json_tokenizer(const fs::path& file) {
   TokenizerJson bpe = read_tokenizer_json(file);
-  const int32_t end_of_text = end_of_text_of(file, bpe);
-  return std::make_unique<JsonTokenizer>(file, std::move(bpe), end_of_text);
+  const std::string where = (file.parent_path() / tokenizer_config_name).string();
+  const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
+  const auto config = read_tokenizer_config(file);
+  if (!config) refuse("it does not exist; it must contain the eos_token of " + file.filename().string());
+  if (config->eos_token.empty()) refuse("it names no eos_token, the token that ends a text");
+  const auto end = std::ranges::find(bpe.added, config->eos_token, &TokenizerJson::Added::content);
+  if (end == bpe.added.end())
+    refuse("its eos_token " + printable(config->eos_token) + " is not one of the added tokens of " +
+           file.filename().string());
+  const int32_t end_of_text = end->id;
+  return std::make_unique<JsonTokenizer>(file, std::move(bpe), end_of_text, config->split_special_tokens);
 }
 
 }  // namespace wmtp

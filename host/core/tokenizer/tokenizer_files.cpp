@@ -72,7 +72,8 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
   if (!is_tokenizer_json(file) && flag("add_eos_token", false))
     throw Error(ExitStatus::data,
                 where + ": add_eos_token is true, wanted false: a prompt would end with the token that ends a text");
-  return TokenizerConfigFile{token_of(config, "bos_token"), token_of(config, "eos_token"), flag("add_bos_token", true)};
+  return TokenizerConfigFile{token_of(config, "bos_token"), token_of(config, "eos_token"), flag("add_bos_token", true),
+                             flag("split_special_tokens", false)};
 }
 
 std::optional<ChatTemplateFile> read_chat_template(const fs::path& file) {

@@ -25,8 +25,9 @@ bool is_tokenizer_json(const std::filesystem::path& file);
 std::filesystem::path tokenizer_file_in(const std::filesystem::path& folder);
 
 struct TokenizerConfigFile {
-  std::string bos_token, eos_token;  ///< "" if not named
-  bool add_bos_token = true;         ///< for a SentencePiece model; the default is Llama's
+  std::string bos_token, eos_token;   ///< "" if not named
+  bool add_bos_token = true;          ///< for a SentencePiece model; the default is Llama's
+  bool split_special_tokens = false;  ///< for a tokenizer.json: special tokens in a text are text like any other
 };
 /// tokenizer_config.json in the folder of `file`; nullopt if there is none. Error(data) if it is malformed, or appends
 /// an EOS to every text: prompts would end with it.

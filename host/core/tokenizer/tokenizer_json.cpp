@@ -99,13 +99,16 @@ class Reader {
     return bytes;
   }
 
+  static std::string with_spaces(std::string token) {
+    for (size_t mark = token.find(space_mark); mark != std::string::npos; mark = token.find(space_mark, mark))
+      token.replace(mark, space_mark.size(), " ");
+    return token;
+  }
+
   /// The bytes of a SentencePiece token.
   std::string bytes_of_piece(const std::string& token) const {
-    if (const auto byte = letters_.find(token); byte != letters_.end()) return std::string(1, byte->second);
-    std::string bytes = token;
-    for (size_t mark = bytes.find(space_mark); mark != std::string::npos; mark = bytes.find(space_mark, mark))
-      bytes.replace(mark, space_mark.size(), " ");
-    return bytes;
+    const auto byte = letters_.find(token);
+    return byte != letters_.end() ? std::string(1, byte->second) : with_spaces(token);
   }
 
   int32_t id_of(const std::string& token, const std::string& what) const {
@@ -181,15 +184,14 @@ class Reader {
       if (!at(one, "content").is_string() || !at(one, "id").is_number_unsigned() || one["content"] == "")
         refuse("added_tokens contain " + name_of(one) + ", wanted objects with id and content");
       const std::string content = one["content"], owner = "the added token " + printable(content);
-      for (const char* key : {"single_word", "lstrip", "rstrip"})
-        if (flag(one, key, owner)) refuse(owner + " has " + key + " true, wanted false: it is not supported");
+      if (flag(one, "single_word", owner)) refuse(owner + " has single_word true, wanted false: it is not supported");
       const uint64_t id = one["id"];
       const auto in_vocabulary = ids_.find(content);
       if (in_vocabulary != ids_.end() && static_cast<uint64_t>(in_vocabulary->second) != id)
         refuse(owner + " has the id " + std::to_string(id) + ", but another in model vocab; wanted the same");
-      set_token(id, content, content);
-      bpe_.added.push_back(
-          {static_cast<int32_t>(id), content, flag(one, "special", owner), flag(one, "normalized", owner)});
+      set_token(id, bpe_.byte_fallback ? with_spaces(content) : content, content);
+      bpe_.added.push_back({static_cast<int32_t>(id), content, flag(one, "special", owner),
+                            flag(one, "normalized", owner), flag(one, "lstrip", owner), flag(one, "rstrip", owner)});
     }
   }
 
@@ -199,18 +201,20 @@ class Reader {
     bpe_.composes = true;
   }
 
-  /// How spaces become space_marks: by normalizers (older files) or by the pre_tokenizer Metaspace.
+  /// Gemma's pre_tokenizer has no effect: its normalizer has replaced all spaces.
+  static bool splits_at_spaces(const json& part) {
+    return type_of(part) == "Split" && is(at(at(part, "pattern"), "String"), " ") && at(part, "invert") != true;
+  }
+
+  /// How spaces become space_marks: by normalizers (older files, Gemma) or by the pre_tokenizer Metaspace.
   void spaces() {
     const json &normalizer = part_of("normalizer", "normalizers"), &part = part_of("pre_tokenizer", "pretokenizers");
-    const bool by_normalizers = part.is_null();
+    const bool by_normalizers = part.is_null() || splits_at_spaces(part);
     if (!by_normalizers && !normalizer.is_null())
       refuse("normalizer is " + name_of(normalizer) +
              ", wanted null with a pre_tokenizer, where byte_fallback is true");
     by_normalizers ? marks_by_normalizers(normalizer) : marks_by_metaspace(part);
-    for (const TokenizerJson::Added& added : bpe_.added)
-      if (added.normalized && by_normalizers)
-        refuse("the added token " + printable(added.content) +
-               " has normalized true, wanted false: normalizing added tokens is not supported");
+    bpe_.marks_early = by_normalizers;
   }
 
   void marks_by_normalizers(const json& part) {

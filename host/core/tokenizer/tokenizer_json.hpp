@@ -19,11 +19,13 @@ struct TokenizerJson {
   struct Merge {
     int32_t left, right, merged;
   };
-  /// Matched in the text before it is split into words; tokens that are not `normalized` are matched first.
+  /// Matched in the text before it is split into words; tokens that are not `normalized` are matched first, the others
+  /// in the normalized text, where their content is normalized, too.
   struct Added {
     int32_t id;
     std::string content;
     bool special, normalized;
+    bool lstrip = false, rstrip = false;  ///< white space before and after it belongs to it
   };
   /// Each split is applied to the pieces of the previous one.
   struct Split {
@@ -45,6 +47,7 @@ struct TokenizerJson {
   std::vector<int32_t> before_text;  ///< special ids of the file's template
 
   bool byte_fallback = false;  ///< a piece is one word, its spaces written as space_mark; there are no splits
+  bool marks_early = false;    ///< spaces become space_marks before tokens that are `normalized` are matched
   /// Where a space_mark is added: nowhere; before the text or every piece unless it begins with a space; before every
   /// piece.
   enum class FirstMark { none, text, missing, always } first_mark = FirstMark::none;

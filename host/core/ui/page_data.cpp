@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <regex>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "core/report/compare.hpp"
@@ -29,12 +29,6 @@ constexpr const char* newest_events = R"sql(
     FROM v_lineage AS l JOIN events AS e ON e.run_id = l.segment JOIN runs AS r ON r.id = e.run_id
     WHERE l.run_id = ?1 AND e.rowid > ?2 ORDER BY e.rowid DESC LIMIT 2000)
   ORDER BY row)sql";
-
-/// Keys with several values, or that only some runs have.
-constexpr const char* differing_values = R"sql(
-  SELECT p.key, p.run_id, p.value_text, p.value_num FROM run_params AS p WHERE p.key IN (
-    SELECT key FROM run_params GROUP BY key
-    HAVING count(DISTINCT value_text) > 1 OR count(*) < (SELECT count(*) FROM runs)) ORDER BY p.key)sql";
 
 constexpr const char* one_run = R"sql(
   SELECT v.*, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id WHERE v.id = ?1)sql";
@@ -152,13 +146,52 @@ PageJson points_json(const DrawnSeries& drawn, const std::vector<double>& values
   return {{"step", step}, {"seconds", seconds}, {"tokens", tokens}, {"value", value}};
 }
 
+/// Appends without a search for the key, which a PageJson does from its beginning.
+void append(PageJson& object, const std::string& new_key, PageJson value) {
+  object.get_ref<PageJson::object_t&>().emplace_back(new_key, std::move(value));
+}
+
+PageJson object_of(const std::vector<std::string>& columns, const Row& cells) {
+  PageJson object = PageJson::object();
+  for (size_t i = 0; i < cells.size(); ++i) append(object, columns[i], cell_json(cells[i]));
+  return object;
+}
+
 PageJson objects_of(const Table& table) {
   PageJson rows = PageJson::array();
-  for (const Row& cells : table.rows) {
-    PageJson& row = rows.emplace_back(PageJson::object());
-    for (size_t i = 0; i < cells.size(); ++i) row[table.columns[i]] = cell_json(cells[i]);
-  }
+  for (const Row& cells : table.rows) rows.push_back(object_of(table.columns, cells));
   return rows;
+}
+
+/// The keys with several values, or that only some runs have, with the value of each run. In one pass, because SQLite
+/// would sort all parameters of all runs.
+PageJson differing_values(const LogReader& log, size_t runs) {
+  struct Key {
+    std::string text;  ///< of the first run
+    PageJson value;
+    std::vector<int64_t> equal;
+    std::vector<std::pair<int64_t, PageJson>> others;
+  };
+  std::map<std::string, Key> keys;
+  log.each_row("SELECT key, run_id, value_text, value_num FROM run_params", {}, [&](const Statement& row) {
+    const auto value = [&] { return row.null(3) ? PageJson(row.text(2)) : number_json(row.real(3)); };
+    const auto [place, is_new] = keys.try_emplace(row.text(0));
+    Key& key = place->second;
+    if (is_new) key.text = row.text(2), key.value = value();
+    if (row.text(2) == key.text)
+      key.equal.push_back(row.integer(1));
+    else
+      key.others.emplace_back(row.integer(1), value());
+  });
+  PageJson differing = PageJson::object();
+  for (auto& [name, key] : keys) {
+    if (key.others.empty() && key.equal.size() == runs) continue;
+    PageJson values = PageJson::object();
+    for (const int64_t run : key.equal) append(values, std::to_string(run), key.value);
+    for (auto& [run, value] : key.others) append(values, std::to_string(run), std::move(value));
+    append(differing, name, std::move(values));
+  }
+  return differing;
 }
 
 Window window_of(SeriesStore& store, const CurvesRequest& request) {
@@ -208,12 +241,27 @@ std::optional<PageJson> new_points(const DrawnSeries& drawn, double smoothing, i
   return points;
 }
 
-/// The name that an experiment's text gives, without the values of a sweep: of the first line `name = "…"`.
-std::string name_in(const std::string& toml) {
-  static const std::regex line("(?:^|\n)[ \t]*name[ \t]*=[ \t]*[\"']([A-Za-z0-9._-]{1,64})[\"']");
-  std::smatch found;
-  const std::string head = toml.substr(0, 4096);
-  return std::regex_search(head, found, line) ? found[1].str() : "";
+/// The name that an experiment's text gives, without the values of a sweep: of the first line `name = "…"`. A regular
+/// expression would take most of the time of an answer.
+std::string name_in(std::string_view toml) {
+  const auto skip_space = [](std::string_view& text) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  };
+  while (!toml.empty()) {
+    const size_t end = std::min(toml.find('\n'), toml.size() - 1);
+    std::string_view line = toml.substr(0, end + 1);
+    toml.remove_prefix(end + 1);
+    skip_space(line);
+    if (!line.starts_with("name")) continue;
+    line.remove_prefix(4);
+    skip_space(line);
+    if (!line.starts_with('=')) continue;
+    line.remove_prefix(1);
+    skip_space(line);
+    const size_t close = line.starts_with('"') || line.starts_with('\'') ? line.find(line[0], 1) : line.npos;
+    if (close != line.npos) return std::string(line.substr(1, close - 1));
+  }
+  return "";
 }
 
 }  // namespace
@@ -262,8 +310,7 @@ void PageData::read_runs() {
   const Table table = log_->query("SELECT * FROM v_runs" + (all ? "" : " WHERE id IN (" + condition + ")"));
   ++version_;
   for (const auto& cells : table.rows) {
-    PageJson row;
-    for (size_t i = 0; i < cells.size(); ++i) row[table.columns[i]] = cell_json(cells[i]);
+    PageJson row = object_of(table.columns, cells);
     KnownRun& known = known_[row["id"].get<int64_t>()];
     if (known.row == row) continue;
     known.row = std::move(row);
@@ -344,16 +391,14 @@ PageJson PageData::configs() {
   read_runs();
   const int64_t newest = known_.empty() ? 0 : known_.rbegin()->first;
   if (configs_of_ == std::pair(epoch_, newest)) return configs_;
-  PageJson keys = PageJson::object();
-  log_->each_row(differing_values, {}, [&](const Statement& row) {
-    PageJson& values = keys[row.text(0)];
-    values[std::to_string(row.integer(1))] = row.null(3) ? PageJson(row.text(2)) : number_json(row.real(3));
-  });
+  PageJson keys = differing_values(*log_, known_.size());
+  PageJson sweeps = PageJson::object();
   // Members of a sweep have the text of their experiment in common.
   log_->each_row("SELECT id, name, substr(experiment_toml, 1, 4096) FROM runs", {}, [&](const Statement& row) {
     const std::string base = name_in(row.text(2));
-    keys["sweep"][std::to_string(row.integer(0))] = base.empty() ? row.text(1) : base;
+    append(sweeps, std::to_string(row.integer(0)), base.empty() ? row.text(1) : base);
   });
+  keys["sweep"] = std::move(sweeps);
   configs_of_ = {epoch_, newest};
   return configs_ = {{"keys", std::move(keys)}};
 }

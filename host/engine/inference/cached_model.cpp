@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "base/error.hpp"
@@ -24,13 +25,20 @@ namespace {
 constexpr int64_t multiplications_of_task = int64_t{1} << 18;
 constexpr int64_t softmax_multiple = 16;  ///< widths passed to causal_softmax are multiples of this
 
+/// first, first + 1, ... end - 1.
+std::vector<int64_t> indices(int64_t first, int64_t end) {
+  std::vector<int64_t> all(size_t(end - first));
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
 }  // namespace
 
 /// The operations of a block's forward pass (core/model/block.hpp) on rows [n,features].
 class CachedMath {
  public:
-  CachedMath(CachedBlock& block, int64_t begin, int64_t first, int64_t end, const Tensor& rotary)
-      : block_(block), begin_(begin), first_(first), end_(end), rotary_(rotary) {}
+  CachedMath(CachedBlock& block, const Rows& rows, const std::vector<int64_t>& wanted, const Tensor& rotary)
+      : block_(block), rows_(rows), wanted_rows_(rows.only(wanted)), wanted_(at::tensor(wanted)), rotary_(rotary) {}
   Tensor norm(Layer layer, const Tensor& x) const {
     const Tensor& weight = block_.weights_.at(layer).weight;
     return row_norms(x.view({-1, weight.size(0)}), weight, block_.model_.norm_eps).view_as(x);
@@ -39,58 +47,87 @@ class CachedMath {
     const CachedBlock::Weights& weights = block_.weights_.at(layer);
     return with_bias(row_products(x, weights.weight), weights.bias);
   }
-  Tensor rotate(const Tensor& x) const { return row_rotated(x, rotary_, end_ - x.size(0)); }
+  /// Of all rows or of the wanted ones.
+  Tensor rotate(const Tensor& x) const {
+    return row_rotated(x, rotary_, (x.size(0) == rows_.size() ? rows_ : wanted_rows_).positions());
+  }
+  Tensor unrotated(const Tensor& x) const { return x; }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
-    block_.cache_rows(key, begin_, block_.keys_);
-    block_.cache_rows(value, begin_, block_.values_);
-    return block_.attention(query, end_ - query.size(0));
+    block_.cache_rows(key, rows_, block_.keys_);
+    block_.cache_rows(value, rows_, block_.values_);
+    return block_.attention(query, wanted_rows_);
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return row_swiglu(gate, up); }
   Tensor add(const Tensor& x, const Tensor& y) const { return sum_of_rows(x, y); }
   Tensor joined(const Tensor& x, const Tensor& y) const { return at::cat({x, y}, 1); }
-  Tensor wanted(const Tensor& x) const { return x.narrow(0, first_, x.size(0) - first_); }
+  Tensor wanted(const Tensor& x) const { return wanted_.size(0) == rows_.size() ? x : x.index_select(0, wanted_); }
 
  private:
   CachedBlock& block_;
-  int64_t begin_, first_, end_;
+  const Rows& rows_;
+  Rows wanted_rows_;
+  Tensor wanted_;  ///< indices into rows_, ascending
   const Tensor& rotary_;
 };
 
-CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t positions)
-    : model_(model), head_dim_(head_dim(model)) {
+void Rows::append(int64_t text, int64_t begin, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) places_.push_back({text, begin + i});
+}
+
+std::vector<int64_t> Rows::positions() const {
+  std::vector<int64_t> positions;
+  for (const Place& place : places_) positions.push_back(place.position);
+  return positions;
+}
+
+Rows Rows::only(const std::vector<int64_t>& indices) const {
+  Rows rows;
+  for (const int64_t index : indices) rows.places_.push_back(places_[size_t(index)]);
+  return rows;
+}
+
+CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t texts,
+                         int64_t positions)
+    : model_(model), name_(name), head_dim_(head_dim(model)) {
   for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
     Weights& weights = weights_[layer.layer];
     weights.weight = find(full_name + ".weight").weight();
     if (layer.has_bias) weights.bias = find(full_name + ".bias").weight();
   }
-  keys_ = at::zeros({model_.kv_heads, positions, head_dim_}, at::kFloat);
+  keys_ = at::zeros({texts, model_.kv_heads, positions, head_dim_}, at::kFloat);
   values_ = at::zeros_like(keys_);
 }
 
-void CachedBlock::cache_rows(const Tensor& rows, int64_t begin, const Tensor& cache) const {
-  const int64_t positions = cache.size(1);
-  for (int64_t i = 0; i < rows.size(0); ++i)
-    for (int64_t k = 0; k < model_.kv_heads; ++k)
-      std::memcpy(out<float>(cache) + (k * positions + begin + i) * head_dim_,
-                  in<float>(rows) + (i * model_.kv_heads + k) * head_dim_, size_t(head_dim_) * sizeof(float));
+void CachedBlock::cache_rows(const Tensor& x, const Rows& rows, const Tensor& cache) const {
+  const int64_t heads = model_.kv_heads, positions = cache.size(2);
+  for (int64_t i = 0; i < rows.size(); ++i)
+    for (int64_t k = 0; k < heads; ++k)
+      std::memcpy(out<float>(cache) + ((rows[i].text * heads + k) * positions + rows[i].position) * head_dim_,
+                  in<float>(x) + (i * heads + k) * head_dim_, size_t(head_dim_) * sizeof(float));
 }
 
-/// query [n,H*W], the first at `position` -> [n,H*W]. The attention of engine/model/attention.hpp, one query and head
-/// at a time.
-Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
+void CachedBlock::copy_text(int64_t from, int64_t to, int64_t length) {
+  for (const Tensor& cache : {keys_, values_}) cache[to].narrow(1, 0, length).copy_(cache[from].narrow(1, 0, length));
+}
+
+/// query [n,H*W] at the places of `rows` -> [n,H*W]. The attention of engine/model/attention.hpp, one query and head at
+/// a time.
+Tensor CachedBlock::attention(const Tensor& query, const Rows& rows) const {
   Tensor mixed = at::empty_like(query);
-  const int64_t n = query.size(0), positions = keys_.size(1);
+  const int64_t positions = keys_.size(2);
+  int64_t most = 0;
+  for (int64_t i = 0; i < rows.size(); ++i) most = std::max(most, rows[i].position + 1);
   const float scale = 1.0f / std::sqrt(float(head_dim_));
-  const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (2 * (position + n) * head_dim_));
-  at::parallel_for(0, n * model_.heads, grain, [&](int64_t begin, int64_t end) {
-    const int64_t room = round_up(position + n, softmax_multiple);
-    std::vector<float> shares(static_cast<size_t>(room));
+  const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (2 * most * head_dim_));
+  at::parallel_for(0, rows.size() * model_.heads, grain, [&](int64_t begin, int64_t end) {
+    std::vector<float> shares(size_t(round_up(most, softmax_multiple)));
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t end = position + task / model_.heads + 1;
+      const Rows::Place& place = rows[task / model_.heads];
+      const int64_t end = place.position + 1;
       const int64_t count = model_.sliding_window > 0 ? std::min(end, model_.sliding_window) : end;
-      const int64_t pair = task % model_.heads / (model_.heads / model_.kv_heads);
-      const int64_t first_key = (pair * positions + end - count) * head_dim_;
+      const int64_t head = task % model_.heads / (model_.heads / model_.kv_heads);
+      const int64_t first_key = ((place.text * model_.kv_heads + head) * positions + end - count) * head_dim_;
       kernels::products().times_transposed(in<float>(query) + task * head_dim_, in<float>(keys_) + first_key,
                                            shares.data(), 1, count, head_dim_, count);
       kernels::rows<float>().causal_softmax(shares.data(), scale, count, round_up(count, softmax_multiple));
@@ -101,13 +138,15 @@ Tensor CachedBlock::attention(const Tensor& query, int64_t position) const {
   return mixed;
 }
 
-Tensor CachedBlock::run(const Tensor& x, int64_t begin, int64_t first, const Tensor& rotary, const Tensor& embedded) {
-  const CachedMath math(*this, begin, first, begin + x.size(0), rotary);
-  return block_forward(math, model_, embedded.defined() ? chained_input(math, x, embedded) : x);
+Tensor CachedBlock::run(const Tensor& x, const Rows& rows, const std::vector<int64_t>& wanted, const Tensor& rotary,
+                        const Tensor& embedded) {
+  const CachedMath math(*this, rows, wanted, rotary);
+  return block_forward(math, model_, name_, embedded.defined() ? chained_input(math, x, embedded) : x);
 }
 
-CachedModel::CachedModel(ShardedModel& model, int64_t positions)
+CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts)
     : positions_(positions),
+      lengths_(size_t(texts), 0),
       is_chained_(has_chained_heads(model.config()) && model.num_heads() > 1),
       eps_(model.config().norm_eps),
       rotary_(model.rotary().contiguous()),
@@ -119,9 +158,9 @@ CachedModel::CachedModel(ShardedModel& model, int64_t positions)
   norm_ = find("norm.weight").weight();
   output_ = find("output.weight").weight();
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i)
-    trunk_.emplace_back(config, trunk_block_name(i), find, positions);
+    trunk_.emplace_back(config, trunk_block_name(i), find, texts, positions);
   for (int64_t k = 1; k <= model.num_heads(); ++k)
-    heads_.emplace_back(config, head_block_name(config, k), find, positions);
+    heads_.emplace_back(config, head_block_name(config, k), find, texts, positions);
 }
 
 Tensor CachedModel::logits_of(const Tensor& hidden) const {
@@ -132,44 +171,76 @@ Tensor CachedModel::embedded(const std::vector<int64_t>& ids) const {
   return embedding_.index_select(0, at::tensor(ids, at::kLong));
 }
 
+void CachedModel::extend(int64_t text, int64_t n) {
+  int64_t& length = lengths_[size_t(text)];
+  if (n < 1 || length + n > positions_)
+    throw Error(ExitStatus::bug, "decode: " + std::to_string(n) + " tokens after " + std::to_string(length) + " of " +
+                                     std::to_string(positions_));
+  length += n;
+}
+
 Tensor CachedModel::feed(const std::vector<int64_t>& ids, Logits logits) {
   const auto n = int64_t(ids.size());
-  if (n < 1 || length_ + n > positions_)
-    throw Error(ExitStatus::bug, "decode: " + std::to_string(n) + " tokens after " + std::to_string(length_) + " of " +
-                                     std::to_string(positions_));
+  const int64_t before = length();
+  extend(0, n);
+  const Rows rows(0, before, n);
   Tensor h = embedded(ids);
-  for (CachedBlock& block : trunk_) h = block.run(h, length_, 0, rotary_);
-  const int64_t first = logits == Logits::of_all ? 0 : n - 1, kept = std::min(read_again_, length_ - rows_begin_);
-  const Tensor output = heads_.front().run(h, length_, is_chained_ ? 0 : first, rotary_);
+  for (CachedBlock& block : trunk_) h = block.run(h, rows, indices(0, n), rotary_);
+  const int64_t first = logits == Logits::of_all ? 0 : n - 1, kept = std::min(read_again_, before - rows_begin_);
+  const Tensor output = heads_.front().run(h, rows, indices(is_chained_ ? 0 : first, n), rotary_);
   const Tensor& read = is_chained_ ? output : h;
-  rows_ = kept > 0 ? at::cat({rows_.narrow(0, length_ - kept - rows_begin_, kept), read}) : read;
-  rows_begin_ = length_ - std::max<int64_t>(kept, 0);
+  rows_ = kept > 0 ? at::cat({rows_.narrow(0, before - kept - rows_begin_, kept), read}) : read;
+  rows_begin_ = before - std::max<int64_t>(kept, 0);
   ids_.insert(ids_.end(), ids.begin(), ids.end());
-  length_ += n;
   return logits_of(is_chained_ ? output.narrow(0, first, n - first) : output);
 }
 
-void CachedModel::shorten(int64_t length) {
-  length_ = std::min(length_, length);
-  ids_.resize(size_t(length_));
-  proposed_ = std::min(proposed_, length_);
+Tensor CachedModel::feed(const std::vector<Portion>& portions) {
+  if (num_heads() > 1) throw Error(ExitStatus::bug, "decode: several texts, but heads that propose for one");
+  Rows rows;
+  std::vector<int64_t> ids, last;
+  for (const auto& [text, part] : portions) {
+    const int64_t before = length(text);
+    extend(text, int64_t(part.size()));
+    rows.append(text, before, int64_t(part.size()));
+    ids.insert(ids.end(), part.begin(), part.end());
+    last.push_back(rows.size() - 1);
+  }
+  Tensor h = embedded(ids);
+  for (CachedBlock& block : trunk_) h = block.run(h, rows, indices(0, rows.size()), rotary_);
+  return logits_of(heads_.front().run(h, rows, last, rotary_));
+}
+
+void CachedModel::shorten(int64_t length, int64_t text) {
+  int64_t& now = lengths_[size_t(text)];
+  now = std::min(now, length);
+  if (text > 0) return;
+  ids_.resize(size_t(std::min(now, int64_t(ids_.size()))));
+  proposed_ = std::min(proposed_, now);
+}
+
+void CachedModel::copy_text(int64_t from, int64_t to, int64_t length) {
+  for (std::vector<CachedBlock>* blocks : {&trunk_, &heads_})
+    for (CachedBlock& block : *blocks) block.copy_text(from, to, length);
+  lengths_[size_t(to)] = length;
 }
 
 std::vector<int64_t> CachedModel::propose(int64_t next) {
   if (num_heads() == 1) return {};
   const int64_t begin = std::max<int64_t>(0, proposed_ - read_again_);
-  if (length_ == proposed_ || begin < rows_begin_)
+  if (length() == proposed_ || begin < rows_begin_)
     throw Error(ExitStatus::bug, "decode: the other heads have read " + std::to_string(proposed_) +
                                      " tokens, the rows that they read are kept from " + std::to_string(rows_begin_) +
-                                     " to " + std::to_string(length_));
-  const Tensor rows = rows_.narrow(0, begin - rows_begin_, length_ - begin);
-  proposed_ = length_;
+                                     " to " + std::to_string(length()));
+  const Tensor rows = rows_.narrow(0, begin - rows_begin_, length() - begin);
+  proposed_ = length();
   return is_chained_ ? propose_in_chain(rows, begin, next) : propose_from(rows, begin);
 }
 
 std::vector<int64_t> CachedModel::propose_from(const Tensor& rows, int64_t begin) {
   std::vector<Tensor> hidden;
-  for (size_t k = 1; k < heads_.size(); ++k) hidden.push_back(heads_[k].run(rows, begin, rows.size(0) - 1, rotary_));
+  const int64_t n = rows.size(0);
+  for (size_t k = 1; k < heads_.size(); ++k) hidden.push_back(heads_[k].run(rows, Rows(0, begin, n), {n - 1}, rotary_));
   const Tensor logits = logits_of(at::cat(hidden));
   std::vector<int64_t> ids;
   for (int64_t k = 0; k < logits.size(0); ++k) ids.push_back(most_likely(logits[k]));
@@ -178,12 +249,13 @@ std::vector<int64_t> CachedModel::propose_from(const Tensor& rows, int64_t begin
 
 /// Head k reads at each position the token k - 1 positions after it.
 std::vector<int64_t> CachedModel::propose_in_chain(Tensor rows, int64_t begin, int64_t next) {
+  const int64_t n = rows.size(0);
   std::vector<int64_t> tokens(ids_.begin() + begin, ids_.end()), proposed;
   for (size_t k = 1; k < heads_.size(); ++k) {
     tokens.erase(tokens.begin());
     tokens.push_back(k == 1 ? next : proposed.back());
-    rows = heads_[k].run(rows, begin, 0, rotary_, embedded(tokens));
-    proposed.push_back(most_likely(logits_of(rows.narrow(0, rows.size(0) - 1, 1))[0]));
+    rows = heads_[k].run(rows, Rows(0, begin, n), indices(0, n), rotary_, embedded(tokens));
+    proposed.push_back(most_likely(logits_of(rows.narrow(0, n - 1, 1))[0]));
   }
   return proposed;
 }

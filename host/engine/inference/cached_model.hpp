@@ -1,7 +1,7 @@
-// CachedModel: a multi-token model that reads a text in portions and caches keys and values, so that each token is
-// computed once. Head 1 produces the logits of the next token; the other heads propose the tokens after it: parallel
-// heads from the same trunk output, chained heads one after another, each from the output of the head before and the
-// token that it proposed. One process, CPU, fp32; not thread-safe.
+// CachedModel: a multi-token model that reads texts in portions and caches keys and values, so that each token is
+// computed once. Head 1 produces the logits of the next token. The other heads propose the tokens after it, for one text:
+// parallel heads from the same trunk output, chained heads one after another, each from the output of the head before
+// and the token that it proposed. One process, CPU, fp32; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,51 +14,88 @@
 
 namespace wmtp {
 
-/// A block (core/model/block.hpp) with a key-value cache and without an adapter, computed row by row, so that the
-/// result does not depend on how the text is split into portions.
-class CachedBlock {
+/// Tokens of texts that are read together, one row of features each.
+class Rows {
  public:
-  /// Uses the weights returned by `find` without copying: whole, fp32, on the CPU. Caches up to `positions` tokens.
-  CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t positions);
+  struct Place {
+    int64_t text, position;
+  };
+  /// The n tokens of a text from position `begin` on.
+  Rows(int64_t text, int64_t begin, int64_t n) { append(text, begin, n); }
+  Rows() = default;
+  void append(int64_t text, int64_t begin, int64_t n);
 
-  /// x [n,D]: tokens at positions `begin` … begin+n-1; those before `begin` are cached. Caches their keys and values,
-  /// replacing previous ones at these positions. Returns the block's output for rows `first` … n-1, [n-first,D].
-  /// `embedded` [n,D]: only for a chained head's block.
-  at::Tensor run(const at::Tensor& x, int64_t begin, int64_t first, const at::Tensor& rotary,
-                 const at::Tensor& embedded = {});
+  int64_t size() const { return int64_t(places_.size()); }
+  const Place& operator[](int64_t row) const { return places_[size_t(row)]; }
+  std::vector<int64_t> positions() const;
+  /// The rows with these indices.
+  Rows only(const std::vector<int64_t>& indices) const;
 
  private:
-  void cache_rows(const at::Tensor& rows, int64_t begin, const at::Tensor& cache) const;
-  at::Tensor attention(const at::Tensor& query, int64_t position) const;
+  std::vector<Place> places_;
+};
+
+/// A block (core/model/block.hpp) with a key-value cache for each text and without an adapter, computed row by row, so
+/// that a result does not depend on how a text is split into portions, or on other texts.
+class CachedBlock {
+ public:
+  /// Uses the weights returned by `find` without copying: whole, fp32, on the CPU. Caches up to `positions` tokens of
+  /// each text.
+  CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t texts,
+              int64_t positions);
+
+  /// x [n,D]: tokens at the places of `rows`; those before them in the same texts are cached. Caches their keys and
+  /// values, replacing previous ones at these positions. Returns the block's output for the rows with the indices
+  /// `wanted`, [w,D]. `embedded` [n,D]: only for a chained head's block.
+  at::Tensor run(const at::Tensor& x, const Rows& rows, const std::vector<int64_t>& wanted, const at::Tensor& rotary,
+                 const at::Tensor& embedded = {});
+  /// The first `length` tokens of text `from` become those of text `to`.
+  void copy_text(int64_t from, int64_t to, int64_t length);
+
+ private:
+  void cache_rows(const at::Tensor& x, const Rows& rows, const at::Tensor& cache) const;
+  at::Tensor attention(const at::Tensor& query, const Rows& rows) const;
 
   friend class CachedMath;
   struct Weights {
     at::Tensor weight, bias;  ///< undefined without a bias
   };
   ModelConfig model_;
+  std::string name_;
   int64_t head_dim_;
   std::map<Layer, Weights> weights_;
-  at::Tensor keys_, values_;  ///< [kv_heads, positions, head_dim]
+  at::Tensor keys_, values_;  ///< [texts, kv_heads, positions, head_dim]
 };
 
 class CachedModel {
  public:
   /// `model` must outlive this object. It is unsharded and fp32 in this process, has a next-token head and no adapter,
-  /// and was built for at least `positions`, the most tokens that this object accepts.
-  CachedModel(ShardedModel& model, int64_t positions);
+  /// and was built for at least `positions`, the most tokens of a text that this object accepts.
+  CachedModel(ShardedModel& model, int64_t positions, int64_t texts = 1);
   CachedModel(const CachedModel&) = delete;
 
   int64_t positions() const { return positions_; }
   int64_t num_heads() const { return int64_t(heads_.size()); }
-  /// Tokens in the cache.
-  int64_t length() const { return length_; }
+  int64_t num_texts() const { return int64_t(lengths_.size()); }
+  /// Cached tokens of a text.
+  int64_t length(int64_t text = 0) const { return lengths_[size_t(text)]; }
 
   enum class Logits { of_last, of_all };
-  /// Appends `ids` (at least one) to the cached tokens. Returns head 1's logits after the last of them, [1,V], or after
-  /// each, [n,V]: bitwise the same however a text is split. Error(bug) beyond positions().
+  /// Appends `ids` (at least one) to text 0. Returns head 1's logits after the last of them, [1,V], or after each,
+  /// [n,V]: bitwise the same however a text is split. Error(bug) beyond positions().
   at::Tensor feed(const std::vector<int64_t>& ids, Logits logits);
-  /// Drops the tokens from `length` on.
-  void shorten(int64_t length);
+  struct Portion {
+    int64_t text;
+    std::vector<int64_t> ids;  ///< at least one
+  };
+  /// Appends to several texts, each named once. Returns head 1's logits after the last token of each portion,
+  /// [portions,V]: bitwise those of a text that is read alone. Error(bug) beyond positions(), and with several heads,
+  /// which propose for text 0 only.
+  at::Tensor feed(const std::vector<Portion>& portions);
+  /// Drops the tokens of a text from `length` on.
+  void shorten(int64_t length, int64_t text = 0);
+  /// Text `to` becomes the first `length` tokens of text `from`. [one head]
+  void copy_text(int64_t from, int64_t to, int64_t length);
   /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it, if `next` is
   /// the first. Call it after every feed or after none: the rows that the other heads read are kept for the last feed
   /// only. Error(bug) otherwise.
@@ -68,15 +105,17 @@ class CachedModel {
   std::vector<int64_t> propose_from(const at::Tensor& rows, int64_t begin);
   std::vector<int64_t> propose_in_chain(at::Tensor rows, int64_t begin, int64_t next);
   at::Tensor embedded(const std::vector<int64_t>& ids) const;
+  void extend(int64_t text, int64_t n);
   at::Tensor logits_of(const at::Tensor& hidden) const;
 
   std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which hold views of these
-  int64_t positions_, length_ = 0;
+  int64_t positions_;
+  std::vector<int64_t> lengths_;  ///< of each text
   bool is_chained_;
   double eps_;
   at::Tensor embedding_, norm_, output_, rotary_;
   std::vector<CachedBlock> trunk_, heads_;
-  std::vector<int64_t> ids_;  ///< the cached tokens
+  std::vector<int64_t> ids_;  ///< the cached tokens of text 0
   at::Tensor rows_;           ///< [n,D] read by head 2: outputs of the trunk or, if chained, of head 1
   int64_t rows_begin_ = 0;    ///< position of the first row
   int64_t proposed_ = 0;      ///< number of tokens cached by head 2

@@ -5,7 +5,8 @@
 // propose the tokens after the next one, one forward pass reads all of them, and head 1 verifies each. Proposals are
 // accepted up to the first that differs from head 1's choice, followed by head 1's own token. A forward pass thus
 // yields 1 to n tokens, the same as plain greedy decoding, because head 1's logits are bitwise the same either way
-// (row_math.hpp).
+// (row_math.hpp). For the same reason a text is the same whether it is decoded alone or together with others, which
+// reads each weight once for all of them.
 #pragma once
 
 #include <cstdint>
@@ -37,5 +38,11 @@ struct Decoded {
 /// `model` has read no tokens yet. Ends after max_tokens, at end_of_text, when `take` returns false, or when the model
 /// has no position left. Error(data) if a logit is not finite.
 Decoded decode(CachedModel& model, const DecodeRequest& request);
+
+/// Decodes all requests, num_texts() - 1 of them at a time: the last text of `model` holds the newest prompt, which is
+/// read once for requests with the same prompt that follow one another. Results in the order of the requests, each equal
+/// to decode()'s except that `forwards` is 0; calls done() after each. [one head, no drafts, at least two texts]
+std::vector<Decoded> decode_all(CachedModel& model, const std::vector<DecodeRequest>& requests,
+                                const std::function<void()>& done);
 
 }  // namespace wmtp

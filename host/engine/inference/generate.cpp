@@ -60,8 +60,12 @@ PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std:
   return {plain.forwards, seconds};
 }
 
-bool drafts_for(const ModelConfig& config, double temperature, bool plain) {
-  return temperature == 0 && !plain && config.future_tokens > 1;
+/// How many texts to decode together: more share the cost of reading each weight, and each caches its keys and values.
+int64_t texts_together(const ModelConfig& config, int64_t positions, int64_t answers) {
+  constexpr int64_t most = 64, cache_bytes = int64_t{1} << 30;
+  const int64_t blocks = config.layers - config.future_tokens + 1;
+  const int64_t bytes_of_text = 2 * blocks * config.kv_heads * head_dim(config) * positions * int64_t(sizeof(float));
+  return std::clamp<int64_t>(std::min(cache_bytes / bytes_of_text, answers), 1, most);
 }
 
 }  // namespace
@@ -70,7 +74,7 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   TextModel model(request.model);
   Generated result;
   result.prompt = prompt_ids(request, model);
-  const bool drafts = drafts_for(model.config(), request.temperature, request.plain);
+  const bool drafts = request.temperature == 0 && !request.plain && model.config().future_tokens > 1;
   if (request.compares && !drafts)
     refuse("--compare requires drafts, but " + request.model.string() + " has one head and makes no drafts");
   model.load(drafts, model.positions_for(int64_t(result.prompt.size()), request.max_tokens));
@@ -105,36 +109,36 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
 Answers write_answers(const AnswerRequest& request) {
   TextModel model(request.model);
   std::vector<std::vector<int64_t>> prompts;
-  int64_t positions = 1;
+  int64_t positions = 1, fitting = 0;
   for (const std::string& prompt : request.prompts) {
     prompts.push_back(model.ids_of(prompt));
     const auto tokens = int64_t(prompts.back().size());
-    if (model.fits(tokens)) positions = std::max(positions, model.positions_for(tokens, request.max_tokens));
+    if (!model.fits(tokens)) continue;
+    ++fitting;
+    positions = std::max(positions, model.positions_for(tokens, request.max_tokens));
   }
-  const bool drafts = drafts_for(model.config(), request.temperature, /*plain=*/false);
-  model.load(drafts, positions);
-  WorkProgress progress("answering", int64_t(prompts.size()) * request.samples);
+  const int64_t together = texts_together(model.config(), positions, fitting * request.samples);
+  model.load(/*drafts=*/false, positions, together + 1);  // and one that holds the newest prompt
   Answers answers(size_t(request.samples), std::vector<std::optional<std::string>>(prompts.size()));
-  for (int64_t sample = 0; sample < request.samples; ++sample)
-    for (size_t i = 0; i < prompts.size(); ++i, progress.done(1)) {
-      if (!model.fits(int64_t(prompts[i].size()))) continue;
-      std::string text;
-      DecodeRequest wanted;
-      wanted.prompt = prompts[i];
-      wanted.max_tokens = request.max_tokens;
-      wanted.sampling = {request.temperature, request.top_p, request.seed, uint32_t(i), uint32_t(sample)};
-      wanted.drafts = drafts;
-      wanted.end_of_text = model.tokenizer()->end_of_text();
-      wanted.take = [&](int64_t id) {
+  std::vector<DecodeRequest> wanted;
+  for (size_t i = 0; i < prompts.size(); ++i)  // the samples of a prompt follow one another: it is read once
+    for (int64_t sample = 0; model.fits(int64_t(prompts[i].size())) && sample < request.samples; ++sample) {
+      std::string& text = answers[size_t(sample)][i].emplace();
+      DecodeRequest& one = wanted.emplace_back();
+      one.prompt = prompts[i];
+      one.max_tokens = request.max_tokens;
+      one.sampling = {request.temperature, request.top_p, request.seed, uint32_t(i), uint32_t(sample)};
+      one.end_of_text = model.tokenizer()->end_of_text();
+      one.take = [&](int64_t id) {
         const std::string part = model.tokenizer()->decode({int32_t(id)});
         text += part;
         const size_t stop = first_stop(text, request.stops, part.size());
         if (stop != std::string::npos) text.resize(stop);
         return stop == std::string::npos;
       };
-      model.decode(wanted);
-      answers[size_t(sample)][i] = std::move(text);
     }
+  WorkProgress progress("answering", int64_t(wanted.size()));
+  model.decode_all(wanted, [&] { progress.done(1); });
   return answers;
 }
 

@@ -48,12 +48,12 @@ Tensor row_swiglu(const Tensor& gate, const Tensor& up) {
   return y;
 }
 
-Tensor row_rotated(const Tensor& x, const Tensor& rotary, int64_t position) {
+Tensor row_rotated(const Tensor& x, const Tensor& rotary, const std::vector<int64_t>& positions) {
   Tensor y = at::empty_like(x);
   const int64_t width = 2 * rotary.size(1), row = x.size(1);
   const float* angles = static_cast<const float*>(rotary.const_data_ptr());
   for (int64_t i = 0; i < x.size(0); ++i)
-    kernels::rows<float>().rotate(in<float>(x) + i * row, angles + (position + i) * width, 1.0f,
+    kernels::rows<float>().rotate(in<float>(x) + i * row, angles + positions[size_t(i)] * width, 1.0f,
                                   out<float>(y) + i * row, row / width, width);
   return y;
 }

@@ -5,6 +5,9 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
+#include <vector>
+
 namespace wmtp {
 
 /// x [n,D] times w [O,D] transposed -> [n,O].
@@ -13,8 +16,8 @@ at::Tensor row_products(const at::Tensor& x, const at::Tensor& w);
 at::Tensor row_norms(const at::Tensor& x, const at::Tensor& weight, double eps);
 /// silu(gate) * up, each [n,D] -> [n,D].
 at::Tensor row_swiglu(const at::Tensor& gate, const at::Tensor& up);
-/// Rotates rows x [n,H*W] at positions `position`, position + 1, ... like rotate of engine/model/ops.hpp.
-at::Tensor row_rotated(const at::Tensor& x, const at::Tensor& rotary, int64_t position);
+/// Rotates rows x [n,H*W], row i at positions[i], like rotate of engine/model/ops.hpp.
+at::Tensor row_rotated(const at::Tensor& x, const at::Tensor& rotary, const std::vector<int64_t>& positions);
 /// x += bias, x [n,D], bias [D]; does nothing if the bias is undefined. Returns x.
 at::Tensor with_bias(const at::Tensor& x, const at::Tensor& bias);
 /// x + y, both [n,D].

@@ -78,7 +78,7 @@ int64_t TextModel::positions_for(int64_t prompt, int64_t max_tokens) const {
   return std::min(prompt + std::min(max_tokens, most) - 1, most);
 }
 
-void TextModel::load(bool drafts, int64_t positions) {
+void TextModel::load(bool drafts, int64_t positions, int64_t texts) {
   ShardedModelRequest request;
   request.layout.model = &config_;
   request.layout.heads = drafts ? Heads::all : Heads::first;
@@ -86,12 +86,17 @@ void TextModel::load(bool drafts, int64_t positions) {
   request.positions = positions;
   model_ = std::make_unique<ShardedModel>(request, rank_.channels);
   load_model(folder_, *model_);
-  cached_ = std::make_unique<CachedModel>(*model_, positions);
+  cached_ = std::make_unique<CachedModel>(*model_, positions, texts);
 }
 
 Decoded TextModel::decode(const DecodeRequest& request) {
   cached_->shorten(0);
   return wmtp::decode(*cached_, request);
+}
+
+std::vector<Decoded> TextModel::decode_all(const std::vector<DecodeRequest>& requests,
+                                           const std::function<void()>& done) {
+  return wmtp::decode_all(*cached_, requests, done);
 }
 
 }  // namespace wmtp

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,13 +31,15 @@ class TextModel {
   /// The number of positions needed for a prompt and `max_tokens` more, the last of which needs none.
   int64_t positions_for(int64_t prompt, int64_t max_tokens) const;
 
-  /// Loads the weights: with `drafts` of all heads, else of head 1.
-  void load(bool drafts, int64_t positions);
+  /// Loads the weights: with `drafts` of all heads, else of head 1. `texts`: see CachedModel.
+  void load(bool drafts, int64_t positions, int64_t texts = 1);
   int64_t num_heads() const { return cached_->num_heads(); }
   ShardedModel& model() { return *model_; }  ///< [loaded]
   Channels& channels() { return rank_.channels; }
   /// Starts from an empty context. [loaded]
   Decoded decode(const DecodeRequest& request);
+  /// See decode.hpp. [loaded without drafts]
+  std::vector<Decoded> decode_all(const std::vector<DecodeRequest>& requests, const std::function<void()>& done);
 
  private:
   std::filesystem::path folder_;

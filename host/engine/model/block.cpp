@@ -66,6 +66,7 @@ class BlockMath {
   Tensor rotate(const Tensor& x) const {
     return wmtp::rotate(heads(x), rotary_.narrow(0, pass_.first_position(x.size(1)), x.size(1)));
   }
+  Tensor unrotated(const Tensor& x) const { return heads(x); }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
     const int64_t window = block_.model_.sliding_window;
     return pass_.split ? split_attention(query, key, heads(value), window, pass_.documents, *pass_.split)
@@ -85,7 +86,7 @@ class BlockMath {
 };
 
 Block::Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter)
-    : model_(model) {
+    : model_(model), name_(name) {
   for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
     if (layer.is_linear())
@@ -97,7 +98,7 @@ Block::Block(const ModelConfig& model, const std::string& name, const FindWeight
 
 Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass, const Tensor& embedded) const {
   const BlockMath math(*this, rotary, pass);
-  return block_forward(math, model_, embedded.defined() ? chained_input(math, x, embedded) : x);
+  return block_forward(math, model_, name_, embedded.defined() ? chained_input(math, x, embedded) : x);
 }
 
 ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)

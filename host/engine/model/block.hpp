@@ -62,6 +62,7 @@ class Block {
  private:
   friend class BlockMath;
   ModelConfig model_;
+  std::string name_;
   std::map<Layer, NormLayer> norms_;
   std::map<Layer, LinearLayer> linears_;
 };

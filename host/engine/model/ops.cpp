@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/model/matrix_product.hpp"
@@ -114,14 +115,27 @@ struct Rotate : Function<Rotate> {
   }
 };
 
-/// With n rotations within the original length: divided by the factor if n is below low_freq_factor, unchanged if above
-/// high_freq_factor, and interpolated linearly in n between the two.
-Tensor stretched(const Tensor& frequency, const RopeScaling& scaling) {
+/// The share of each frequency that is not divided by the factor, from its number n of rotations within the original
+/// length. llama3: linear in n from low_freq_factor to high_freq_factor. yarn: linear in the frequency's index between
+/// the indices for beta_fast and beta_slow rotations, which are rounded to whole ones.
+Tensor kept_share(const Tensor& frequency, double theta, const RopeScaling& scaling) {
+  const auto length = double(scaling.original_max_position_embeddings);
+  if (scaling.rope_type == "llama3") {
+    const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
+    return ((frequency * (length / (2 * M_PI)) - low) / (high - low)).clamp(0, 1);
+  }
+  const auto width = double(2 * frequency.size(0));
+  const auto index_of = [&](double n) { return width * std::log(length / (n * 2 * M_PI)) / (2 * std::log(theta)); };
+  const double first = std::max(std::floor(index_of(scaling.beta_fast)), 0.0);
+  const double last = std::min(std::ceil(index_of(scaling.beta_slow)), width - 1);
+  const double step = first == last ? 0.001 : last - first;  // as transformers
+  return 1 - ((at::arange(frequency.size(0), frequency.options()) - first) / step).clamp(0, 1);
+}
+
+Tensor stretched(const Tensor& frequency, double theta, const RopeScaling& scaling) {
   const Tensor slow = frequency / scaling.factor;
   if (scaling.rope_type == "linear") return slow;
-  const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
-  const Tensor turns = frequency * (double(scaling.original_max_position_embeddings) / (2 * M_PI));
-  const Tensor kept = ((turns - low) / (high - low)).clamp(0, 1);
+  const Tensor kept = kept_share(frequency, theta, scaling);
   return slow * (1 - kept) + frequency * kept;
 }
 
@@ -138,9 +152,10 @@ Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at:
   const auto options = at::TensorOptions(at::kFloat);
   const Tensor exponent = at::arange(0, head_dim, 2, options) / double(head_dim);
   Tensor frequency = at::scalar_tensor(theta, options).pow(exponent).reciprocal();
-  if (scaling) frequency = stretched(frequency, *scaling);
+  if (scaling) frequency = stretched(frequency, theta, *scaling);
   const Tensor angle = at::outer(at::arange(positions, options), frequency);
-  return at::complex(angle.cos(), angle.sin()).to(device);
+  const double length = scaling && scaling->rope_type == "yarn" ? scaling->attention_factor : 1.0;
+  return at::complex(angle.cos() * length, angle.sin() * length).to(device);
 }
 
 Tensor rotate(const Tensor& x, const Tensor& table) { return Rotate::apply(x, table.contiguous()); }

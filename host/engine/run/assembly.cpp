@@ -74,7 +74,10 @@ std::string text_of(const ModelConfig& shape) {
   if (const auto& rope = shape.rope_scaling)
     text += printed(", rope_scaling %s %.17g %.17g %.17g %lld", rope->rope_type.c_str(), rope->factor,
                     rope->low_freq_factor, rope->high_freq_factor,
-                    static_cast<long long>(rope->original_max_position_embeddings));
+                    static_cast<long long>(rope->original_max_position_embeddings)) +
+            (rope->rope_type == "yarn"
+                 ? printed(" %.17g %.17g %.17g", rope->attention_factor, rope->beta_fast, rope->beta_slow)
+                 : "");
   for_each_shape_option(shape, [&](const ShapeOption& option, auto value) {
     if (value) text += std::string(", ") + option.name + " " + std::to_string(value);
   });
@@ -177,7 +180,8 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
     // What packing changes is not part of the data's identity. Records are packed for training only.
     const DataConfig& config = experiment.data;
     const std::string separate = config.packing && config.kind == "text" ? " separate documents" : "";
-    const std::string packs = config.packing && config.kind == "records" ? " packs of " + config.select + " records" : "";
+    const std::string packs =
+        config.packing && config.kind == "records" ? " packs of " + config.select + " records" : "";
     opened.training.push_back(cache(separate + packs));
     opened.validation.push_back(cache(" held out" + separate));
   }

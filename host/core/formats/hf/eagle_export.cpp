@@ -6,6 +6,7 @@
 #include "base/files.hpp"
 #include "core/checkpoints/manifest.hpp"
 #include "core/checkpoints/verify.hpp"
+#include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
@@ -139,7 +140,10 @@ void export_eagle(const ModelExport& request) {
   if (model.future_tokens < 2) refuse("one head");
   if (has_chained_heads(model)) refuse("chained heads");
   if (num_trunk_blocks(model) < 2) refuse("fewer than two blocks below the heads, too few for three hidden states");
-  if (model.qkv_bias || model.qk_norm || model.sliding_window > 0) refuse("qkv_bias, qk_norm or sliding_window");
+  for_each_shape_option(model, [&](const ShapeOption& option, const auto& value) {
+    const std::string name = option.name;
+    if (value && name != "head_dim" && name != "tie_word_embeddings") refuse(name);
+  });
   check_tensors(request, model, files);
   if (is_there(request.model / manifest_file_name)) verify_checkpoint(request.model);
   if (!saved.has_max_sequence_length) saved.model.max_sequence_length = default_sequence_length;

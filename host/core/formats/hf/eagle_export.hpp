@@ -12,8 +12,8 @@
 namespace wmtp {
 
 /// Writes model.safetensors and config.json. Error(usage) if the model has no parallel head 2, fewer than two blocks
-/// below the heads, or a feature that EAGLE-3's Llama lacks (qkv_bias, qk_norm, sliding_window); otherwise as
-/// export_model. Of `request`, format and modeling are ignored.
+/// below the heads, or an option of core/experiment/model_shape.hpp other than head_dim and tie_word_embeddings, which
+/// EAGLE-3's Llama lacks; otherwise as export_model. Of `request`, format and modeling are ignored.
 void export_eagle(const ModelExport& request);
 
 }  // namespace wmtp

@@ -3,18 +3,19 @@
 #include "base/files.hpp"
 #include "core/formats/hf/rope_json.hpp"
 #include "core/model/model_limits.hpp"
+#include "core/model/model_tensors.hpp"
 
 namespace wmtp {
 namespace {
 
 using nlohmann::json;
 
-double read_rope_theta(ExternalJson& keys) {
+double read_rope_theta(ExternalJson& keys, double fallback) {
   if (!keys.has("rope_parameters") || !keys.value("rope_parameters").is_object())
-    return keys.positive("rope_theta", 10000.0);
+    return keys.positive("rope_theta", fallback);
   const json& parameters = keys.value("rope_parameters");
   const json theta = parameters.value("rope_theta", json());
-  if (theta.is_null()) return keys.positive("rope_theta", 10000.0);
+  if (theta.is_null()) return keys.positive("rope_theta", fallback);
   if (theta.is_number() && theta.get<double>() > 0 && theta.get<double>() < 1e300) return theta;
   keys.refuse("rope_parameters", "a rope_theta above 0");
   return 10000.0;
@@ -35,16 +36,40 @@ json rope_parameters_json(const ModelConfig& model) {
 
 /// An architecture of transformers that equals Llama except for its options.
 struct Family {
+  enum class Biases { none, of_qkv, by_key };  ///< by_key: attention_bias adds them to all four projections
   const char* model_type;
   const char* architecture;
-  bool qkv_bias = false, qk_norm = false;
+  Biases biases = Biases::by_key;
+  bool qk_norm = false;
+  bool olmo_norms = false;       ///< post_norm and joint_qk_norm
+  bool has_kv_default = false;   ///< num_key_value_heads may be missing: that of queries
   int64_t default_head_dim = 0;  ///< 0: hidden_size / num_attention_heads
   int64_t default_window = 0;    ///< sliding_window; 0: never applies
+  int64_t default_interval = 0;  ///< no_rope_layer_interval; 0: all blocks have rotary positions
+  double default_theta = 10000.0, default_eps = 1e-6;
+  bool default_tie = false;
 };
-constexpr Family families[] = {{"llama", "LlamaForCausalLM"},
-                               {"qwen2", "Qwen2ForCausalLM", /*qkv_bias=*/true},
-                               {"qwen3", "Qwen3ForCausalLM", false, /*qk_norm=*/true, /*default_head_dim=*/128},
-                               {"mistral", "MistralForCausalLM", false, false, 0, /*default_window=*/4096}};
+using Biases = Family::Biases;
+constexpr Family families[] = {
+    {.model_type = "llama", .architecture = "LlamaForCausalLM", .has_kv_default = true},
+    {.model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .biases = Biases::of_qkv},
+    {.model_type = "qwen3", .architecture = "Qwen3ForCausalLM", .qk_norm = true, .default_head_dim = 128},
+    {.model_type = "mistral", .architecture = "MistralForCausalLM", .biases = Biases::none, .default_window = 4096},
+    {.model_type = "smollm3",
+     .architecture = "SmolLM3ForCausalLM",
+     .default_interval = 4,
+     .default_theta = 2e6,
+     .default_tie = true},
+    {.model_type = "olmo2",
+     .architecture = "Olmo2ForCausalLM",
+     .olmo_norms = true,
+     .has_kv_default = true,
+     .default_eps = 1e-5}};
+
+bool has_biases(const Family& family, const ModelConfig& model) {
+  if (family.biases == Biases::by_key) return model.qkv_bias == model.o_bias;
+  return model.qkv_bias == (family.biases == Biases::of_qkv) && !model.o_bias;
+}
 
 const Family& family_of(ExternalJson& keys) {
   std::string known;
@@ -59,29 +84,55 @@ const Family& family_of(ExternalJson& keys) {
 /// The first one with these options. Error(usage) if no architecture combines them.
 const Family& family_of(const ModelConfig& model) {
   for (const Family& family : families)
-    if (family.qkv_bias == model.qkv_bias && family.qk_norm == model.qk_norm &&
-        (family.default_window > 0) == (model.sliding_window > 0))
+    if (has_biases(family, model) && family.qk_norm == model.qk_norm && family.olmo_norms == model.post_norm &&
+        family.olmo_norms == model.joint_qk_norm && (family.default_window > 0) == (model.sliding_window > 0) &&
+        (family.default_interval > 0) == (model.no_rope_layer_interval > 0))
       return family;
   throw Error(ExitStatus::usage,
-              "no architecture of Hugging Face has more than one of qkv_bias, qk_norm and sliding_window; export the "
-              "model in Meta's format");
+              "no architecture of Hugging Face has this combination of qkv_bias, o_bias, qk_norm, joint_qk_norm, "
+              "post_norm, sliding_window and no_rope_layer_interval; export the model in Meta's format");
 }
 
 void check_architecture(ExternalJson& keys, const Family& family) {
   keys.only("architectures", {json::array({family.architecture})});
   keys.only("hidden_act", {"silu", "swish"});
-  for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) keys.only(key, {false});
+  if (family.biases != Biases::by_key) keys.only("attention_bias", {false});
+  for (const char* key : {"mlp_bias", "use_sliding_window"}) keys.only(key, {false});
   keys.only("partial_rotary_factor", {1.0});
   for (const char* key : {"quantization_config", "num_local_experts"}) keys.only(key, {});
-  const bool ignores_window = family.qkv_bias || family.qk_norm;  // unless use_sliding_window is true
+  // Unless use_sliding_window is true.
+  const bool ignores_window = family.biases == Biases::of_qkv || family.qk_norm || family.default_interval > 0;
   if (!ignores_window && family.default_window == 0) keys.only("sliding_window", {});
   const json layers = keys.has("layer_types") ? keys.value("layer_types") : json::array();
   for (const json& type : layers.is_array() ? layers : json::array({layers}))
     if (type != "full_attention") return keys.refuse("layer_types", "\"full_attention\" only");
 }
 
+/// From the list of blocks with (1) and without (0) rotary positions, which transformers prefers, or from the interval.
+void read_interval(ExternalJson& keys, const Family& family, ModelConfig& model) {
+  if (family.default_interval == 0) return;
+  const int64_t given = keys.integer("no_rope_layer_interval", 1, max_layers, family.default_interval);
+  const auto list_of = [&](int64_t interval) {
+    json list = json::array();
+    for (int64_t i = 1; i <= model.layers; ++i) list.push_back(interval == 0 || i % interval != 0 ? 1 : 0);
+    return list;
+  };
+  if (!keys.has("no_rope_layers")) {
+    model.no_rope_layer_interval = given <= model.layers ? given : 0;
+    return;
+  }
+  const json& list = keys.value("no_rope_layers");
+  const auto first = list.is_array() ? std::find(list.begin(), list.end(), 0) : list.end();
+  const int64_t interval = first == list.end() ? 0 : first - list.begin() + 1;
+  if (list != list_of(interval))
+    keys.refuse("no_rope_layers", "a list with a number for each block: 0 for every n-th, else 1");
+  model.no_rope_layer_interval = interval;
+}
+
 /// Keeps head_dim only if it is not the quotient. A null sliding_window means none, a missing one the default.
 void read_attention(ExternalJson& keys, const Family& family, ModelConfig& model) {
+  model.o_bias = family.biases == Biases::by_key && keys.flag("attention_bias", false);
+  model.qkv_bias = family.biases == Biases::of_qkv || model.o_bias;
   if (family.default_window > 0)
     model.sliding_window = keys.all().contains("sliding_window") ? keys.integer("sliding_window", 1, max_positions, 0)
                                                                  : family.default_window;
@@ -109,21 +160,21 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.dim = keys.integer("hidden_size", 2, max_dim);
   model.layers = keys.integer("num_hidden_layers", 1, max_layers);
   model.heads = keys.integer("num_attention_heads", 1, max_heads);
-  model.qkv_bias = family.qkv_bias;
   model.qk_norm = family.qk_norm;
+  model.post_norm = model.joint_qk_norm = family.olmo_norms;
   read_attention(keys, family, model);
-  // In transformers only Llama defaults to the number of heads.
-  const auto fallback = &family == &families[0] ? std::optional(model.heads) : std::nullopt;
+  const auto fallback = family.has_kv_default ? std::optional(model.heads) : std::nullopt;
+  read_interval(keys, family, model);
   model.kv_heads = keys.integer("num_key_value_heads", 1, max_heads, fallback);
-  model.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
+  model.tie_word_embeddings = keys.flag("tie_word_embeddings", family.default_tie);
   model.ffn_dim = keys.integer("intermediate_size", 1, max_ffn_dim);
   model.vocab_size = keys.integer("vocab_size", 2, max_vocabulary);
   model.max_sequence_length = keys.integer("max_position_embeddings", 2, max_positions, 2048);
-  model.norm_eps = keys.positive("rms_norm_eps", 1e-6);
-  model.rope_theta = read_rope_theta(keys);
+  model.norm_eps = keys.positive("rms_norm_eps", family.default_eps);
+  model.rope_theta = read_rope_theta(keys, family.default_theta);
   model.rope_scaling = read_scaling(keys);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
-  keys.finish("only Llama, Qwen2, Qwen3 and Mistral models are imported");
+  keys.finish("only Llama, Qwen2, Qwen3, Mistral, SmolLM3 and OLMo2 models are imported");
   return model;
 }
 
@@ -145,7 +196,7 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
   const char* name = dtype == "BF16" ? "bfloat16" : "float32";
   const Family& family = family_of(model);
   json config{{"architectures", {family.architecture}},
-              {"attention_bias", false},
+              {"attention_bias", model.o_bias},
               {"attention_dropout", 0.0},
               {"bos_token_id", nullptr},
               {"dtype", name},
@@ -168,8 +219,17 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
               {"torch_dtype", name},
               {"vocab_size", model.vocab_size}};
   if (model.sliding_window > 0) config["sliding_window"] = model.sliding_window;
-  if (model.qkv_bias || model.qk_norm) config["use_sliding_window"] = false;
-  if (model.qkv_bias || model.sliding_window > 0)  // Qwen2 and Mistral do not have these keys
+  if (family.biases == Biases::of_qkv || model.qk_norm || model.no_rope_layer_interval > 0)
+    config["use_sliding_window"] = false;
+  if (model.no_rope_layer_interval > 0) {
+    config["no_rope_layer_interval"] = model.no_rope_layer_interval;
+    config["no_rope_layers"] = json::array();
+    for (const std::string& block : block_names(model))
+      if (block.starts_with("layers.")) config["no_rope_layers"].push_back(has_rotation(model, block) ? 1 : 0);
+  }
+  if (family.default_interval > 0 || family.olmo_norms)  // their defaults are ids of their authors' vocabularies
+    config["pad_token_id"] = nullptr;
+  if (family.biases != Biases::by_key)  // Qwen2 and Mistral do not have these keys
     for (const char* key : {"attention_bias", "mlp_bias"}) config.erase(key);
   return config;
 }

@@ -82,6 +82,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   keys.only("quantization_args", {});
   saved.value_heads = read_value_heads(keys);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("n_heads", mistake);
+  if (model.qk_norm && model.joint_qk_norm) keys.refuse("joint_qk_norm", "false where qk_norm is true");
   if (model.layers < model.future_tokens)
     keys.refuse("n_layers", "one for each of the " + std::to_string(model.future_tokens) + " future tokens");
   keys.finish("only the shape of a plain Llama is supported");

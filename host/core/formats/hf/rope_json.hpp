@@ -11,7 +11,7 @@
 namespace wmtp {
 
 /// nullopt if the key is missing, null, or specifies no scaling. Records a mistake for a type other than "default",
-/// "linear" and "llama3", and for a key of the type that is missing, out of range, or has the wrong type.
+/// "linear", "llama3" and "yarn", and for a key of the type that is missing, out of range, or has the wrong type.
 std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key);
 
 nlohmann::json rope_scaling_json(const RopeScaling& scaling);

@@ -34,7 +34,7 @@ function makeTabs() {
 }
 
 /** Loads all runs; initially chooses the newest few, unless the address names runs. */
-async function loadRuns() {
+async function loadRuns(changes = {}) {
   const answer = await source.runs();
   cursors = answer;
   const there = new Set(answer.runs.map((run) => run.id));
@@ -44,7 +44,7 @@ async function loadRuns() {
   byId("about").textContent = source.live ? answer.database : `${answer.database}, as of ${answer.made}`;
   if (!source.live) showState(`report by wmtp-host ${answer.program}`);
   document.title = source.live ? "wmtp-host" : `wmtp-host: ${answer.runs.map((run) => run.name).join(", ")}`;
-  change({ runs: answer.runs, names: answer.names, chosen: new Set(chosen), tab: state.tab });
+  change({ ...changes, runs: answer.runs, names: answer.names, chosen: new Set(chosen), tab: state.tab });
   await loadConfigs();
 }
 
@@ -97,8 +97,7 @@ async function follow() {
 /** Handles a link to this page opened in the same tab, or an edited address. */
 addEventListener("hashchange", async () => {
   readAddress();
-  await loadRuns();
-  change({ ...state });
+  await loadRuns({ ...state });
 });
 
 /** Shows a failed request in the status line; the page keeps its content. */

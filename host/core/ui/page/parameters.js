@@ -1,5 +1,5 @@
-// How a result depends on the configuration: a scatter plot over one key, and parallel coordinates over several. Shows
-// the listed runs; a click chooses a run.
+// How a result depends on the configuration: a scatter plot over one key, and parallel coordinates over several, coloured
+// from the smallest result (blue) to the largest (orange). Shows the listed runs; a click chooses a run.
 "use strict";
 
 const Parameters = (() => {
@@ -78,9 +78,11 @@ const Parameters = (() => {
                          typeof value === "number" ? shownTick(value) : value));
       }
     });
+    const last = scales.length - 1;
     for (const run of drawn) {
+      const hue = 215 - 190 * scales[last].place(run[result]);
       const line = shape("polyline", {
-        class: "coordinate", stroke: runColor(run.id, emphasis(run.id)), "data-run": run.id,
+        class: "coordinate", stroke: `hsla(${hue}, 75%, ${isDark() ? 60 : 45}%, ${emphasis(run.id)})`, "data-run": run.id,
         points: axes.map(([, value], axis) => `${px(axis)},${py(axis, value(run))}`).join(" "),
       }, shape("title", {}, describe(run, axes.map(([name, value]) => [name, value(run)]))));
       line.addEventListener("click", () => choose(run.id));

@@ -2,7 +2,7 @@
 "use strict";
 
 const RunPage = (() => {
-  let shown = null;  // number of the run
+  let asked = 0;  // number of requests; answers to older ones are dropped
 
   const section = (title, rows, columns) => (rows.length ? [element("h3", { textContent: title }), tableOf(rows, columns)] : []);
 
@@ -11,7 +11,7 @@ const RunPage = (() => {
                   ["started", `${run.started_at} (UTC), took ${shownSeconds(run.seconds)}`],
                   ["layout", `${counted(run.world_size, "rank")}, ${run.strategy}, ${run.precision}, ${run.device}`],
                   ["commit", run.git_commit || "none"], ["program", `${run.version} on ${run.host}`],
-                  ["config hash", run.config_hash], ["tags", run.tags], ["note", run.note],
+                  ["config hash", run.config_hash], ["tags", run.tags], ["note", run.note], ["archived", run.archived && "hidden from lists"],
                   ["resumed", run.parent_run && `run ${run.parent_run}`],
                   ["continued by", run.resumed_by && `run ${run.resumed_by}`],
                   ["repeat it", `wmtp-host runs show ${run.id} --toml > again.toml && wmtp-host run again.toml`]];
@@ -47,16 +47,16 @@ const RunPage = (() => {
     if (state.tab !== "run") return;
     const panel = byId("run"), runs = chosenRuns();
     if (!runs.length) return panel.replaceChildren(element("p", { class: "empty" }, "No run is chosen."));
-    if (!state.chosen.has(shown)) shown = runs[0].id;
+    const question = ++asked, shown = state.chosen.has(state.run) ? state.run : runs[0].id;
     const answer = await source.run(shown);
-    if (state.tab !== "run" || answer.id !== shown) return;
-    const select = element("select", { id: "run-shown", onchange: ({ target }) => { shown = Number(target.value); render(); } });
+    if (question !== asked || state.tab !== "run") return;
+    const select = element("select", { id: "run-shown", onchange: ({ target }) => change({ run: Number(target.value) }) });
     fillSelect(select, runs.map(({ id }) => [id, runTitle(id)]), shown);
     panel.replaceChildren(element("div", { class: "bar" }, element("label", {}, "Run ", select)), ...details(answer));
   }
 
   return { start: () => {
-    whenChanged(["tab", "chosen"], render);
+    whenChanged(["tab", "chosen", "run"], render);
     whenChanged(["runs"], atMostEvery(5000, render));
   } };
 })();

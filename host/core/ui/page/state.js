@@ -16,6 +16,11 @@ const state = {
   group: "",            // of curves: "", "name" or a config key ("sweep" is one)
   baseline: null,       // number of the run that is subtracted from all curves
   columns: [],          // config keys shown in the table
+  filter: "",           // of the table
+  sort: "id",           // column of the table
+  down: true,           // sorted downwards
+  allRuns: false,       // lists segments and archived runs
+  run: null,            // number of the run on the page of one run
   configs: {},          // config key -> {number of run: value}, for keys that differ between runs
   tab: "curves",
   events: [],           // of the chosen runs
@@ -70,6 +75,10 @@ function writeAddress() {
   if (state.group) kept.set("group", state.group);
   if (state.baseline) kept.set("baseline", state.baseline);
   for (const key of state.columns) kept.append("column", key);
+  if (state.filter) kept.set("filter", state.filter);
+  if (state.sort !== "id" || !state.down) kept.set("sort", `${state.down ? "-" : ""}${state.sort}`);
+  if (state.allRuns) kept.set("all", "1");
+  if (state.tab === "run" && state.run) kept.set("run", state.run);
   history.replaceState(null, "", `#${kept}`);
   ownAddress = location.hash;
 }
@@ -87,6 +96,12 @@ function readAddress() {
   state.group = kept.get("group") ?? "";
   state.baseline = Number(kept.get("baseline")) || null;
   state.columns = kept.getAll("column");
+  state.filter = kept.get("filter") ?? "";
+  const sort = kept.get("sort") || "-id";
+  state.down = sort.startsWith("-");
+  state.sort = sort.replace(/^-/, "");
+  state.allRuns = kept.get("all") === "1";
+  state.run = Number(kept.get("run")) || null;
   state.logarithmic = kept.get("log") === "1";
   state.markEvents = kept.get("events") !== "0";
 }

@@ -16,7 +16,6 @@ const RunTable = (() => {
   /** The columns, then the chosen config keys. */
   const columns = () => [...COLUMNS, ...state.columns.map((key) => [key, shortKey(key), shownNumber])];
   const valueOf = (run, column) => (column in run ? run[column] : configOf(run.id, column));
-  const sorting = { column: "id", down: true };
   const COMPARISON = /^([a-z0-9_.]+)(<=|>=|<|>|=)(.+)$/;
   /** The column or config key that a filter names: "keep" is "pipeline.keep". */
   const columnNamed = (run, name) => (name in run || name in state.configs ? name
@@ -39,16 +38,16 @@ const RunTable = (() => {
   }
 
   function compare(a, b) {
-    const [x, y] = [valueOf(a, sorting.column), valueOf(b, sorting.column)];
+    const [x, y] = [valueOf(a, state.sort), valueOf(b, state.sort)];
     if (x === y) return b.id - a.id;
     if (x === null || y === null) return x === null ? 1 : -1;  // rows without a value come last in both directions
     const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
-    return sorting.down ? -order : order;
+    return state.down ? -order : order;
   }
 
   /** Segments that a later run continues, and archived runs, are part of the list on request. */
-  const isListed = (run) => byId("all-runs").checked || (run.resumed_by === null && !run.archived);
-  const shown = () => state.runs.filter((run) => isListed(run) && passes(run, byId("filter").value)).sort(compare);
+  const isListed = (run) => state.allRuns || (run.resumed_by === null && !run.archived);
+  const shown = () => state.runs.filter((run) => isListed(run) && passes(run, state.filter)).sort(compare);
 
   function choose(ids, chosen) {
     const all = new Set(state.chosen);
@@ -57,10 +56,11 @@ const RunTable = (() => {
   }
 
   function sortBy(column) {
-    sorting.down = sorting.column === column ? !sorting.down : column === "id" || column === "started_at";
-    sorting.column = column;
-    render();
+    change({ sort: column, down: state.sort === column ? !state.down : column === "id" || column === "started_at" });
   }
+
+  /** Opens the page of one run, which then is one of the chosen runs. */
+  const open = (id) => change({ tab: "run", run: id, chosen: new Set([...state.chosen, id]) });
 
   function head(runs) {
     const all = element("input", {
@@ -69,10 +69,10 @@ const RunTable = (() => {
       onchange: (event) => choose(runs.map((run) => run.id), event.target.checked),
     });
     const titles = columns().map(([column, title]) => {
-      const sorted = sorting.column === column;
+      const sorted = state.sort === column;
       const button = element("button", { type: "button", onclick: () => sortBy(column), dataset: { sort: column } }, title,
-                             element("span", { "aria-hidden": "true" }, sorted ? (sorting.down ? " ▾" : " ▴") : ""));
-      return element("th", { scope: "col", class: SECONDARY.has(column) ? "secondary" : "", title: column, "aria-sort": sorted ? (sorting.down ? "descending" : "ascending") : "none" },
+                             element("span", { "aria-hidden": "true" }, sorted ? (state.down ? " ▾" : " ▴") : ""));
+      return element("th", { scope: "col", class: SECONDARY.has(column) ? "secondary" : "", title: column, "aria-sort": sorted ? (state.down ? "descending" : "ascending") : "none" },
                      button);
     });
     return element("thead", {}, element("tr", {}, element("th", { scope: "col" }, all), ...titles));
@@ -86,10 +86,15 @@ const RunTable = (() => {
     const cells = columns().map(([column, , show]) => {
       const value = valueOf(run, column);
       const cell = element("td", { class: typeof value === "number" || value === null ? "number" : "" });
-      cell.textContent = value === null ? "–" : show(value);
+      if (column === "name") {
+        cell.append(element("button", { type: "button", title: "Open the page of this run", textContent: value,
+                                        onclick: (event) => { event.stopPropagation(); open(run.id); } }));
+      } else {
+        cell.textContent = value === null ? "–" : show(value);
+      }
       if (SECONDARY.has(column)) cell.classList.add("secondary");
       if (column === "name" && run.segments > 1) {
-        cell.textContent += ` (${run.segments} segments)`;
+        cell.append(` (${run.segments} segments)`);
         cell.title = `continues run ${run.parent_run}`;
       }
       if (column === "status") cell.className = `status ${run.status}`;
@@ -111,11 +116,12 @@ const RunTable = (() => {
   function render() {
     const runs = shown();
     const focused = document.activeElement?.closest?.("#run-table tr")?.dataset.run;
+    const part = document.activeElement?.localName;
     const sorted = document.activeElement?.dataset?.sort;
     byId("run-table").replaceChildren(head(runs), element("tbody", {}, ...runs.map(line)));
     const hidden = state.runs.filter((run) => !isListed(run)).length;
     byId("counts").textContent = `${runs.length} of ${counted(state.runs.length - hidden, "run")}, ${state.chosen.size} chosen`;
-    if (focused) byId("run-table").querySelector(`tr[data-run="${focused}"] input`)?.focus();
+    if (focused) byId("run-table").querySelector(`tr[data-run="${focused}"] ${part}`)?.focus();
     if (sorted) byId("run-table").querySelector(`button[data-sort="${sorted}"]`)?.focus();
   }
 
@@ -128,9 +134,15 @@ const RunTable = (() => {
 
   function start() {
     byId("filter").addEventListener("input", () => change({ filter: byId("filter").value }));
-    byId("all-runs").addEventListener("change", render);
+    byId("all-runs").addEventListener("change", () => change({ allRuns: byId("all-runs").checked }));
     byId("choose-none").addEventListener("click", () => change({ chosen: new Set() }));
-    whenChanged(["runs", "chosen", "filter", "columns", "configs"], render);
+    whenChanged(["runs", "chosen", "filter", "sort", "allRuns", "columns", "configs"], render);
+    const showSettings = () => {
+      if (byId("filter").value !== state.filter) byId("filter").value = state.filter;
+      byId("all-runs").checked = state.allRuns;
+    };
+    whenChanged(["filter", "allRuns"], showSettings);
+    showSettings();
     whenChanged(["configs", "columns"], columnList);
   }
   return { start, shown };

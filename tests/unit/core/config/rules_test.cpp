@@ -1,4 +1,6 @@
 // Rules across keys, and plugin options.
+#include <cmath>
+
 #include "support/experiment_fixture.hpp"
 
 namespace wmtp {
@@ -56,6 +58,12 @@ TEST_F(Rules, ChainOnlySeveralHeads) {
   expect_in_order(refused(small, {"model.future_heads=serial"}), {"wanted one of \"parallel\" and \"chained\""});
 }
 
+TEST_F(Rules, AllowOneKindOfNormOfQueriesAndKeys) {
+  EXPECT_TRUE(load(small, {"model.joint_qk_norm=true"}).model.joint_qk_norm);
+  expect_in_order(refused(small, {"model.joint_qk_norm=true", "model.qk_norm=true"}),
+                  {"[model] found qk_norm and joint_qk_norm, wanted one of them"});
+}
+
 TEST_F(Rules, GiveEachRopeScalingItsOwnKeys) {
   const std::string scaled = small + "[model.rope_scaling]\n";
   const std::string llama3 =
@@ -66,7 +74,21 @@ TEST_F(Rules, GiveEachRopeScalingItsOwnKeys) {
   EXPECT_FALSE(load(scaled + "rope_type = \"default\"\n").model.rope_scaling);
   EXPECT_FALSE(load(small).model.rope_scaling);
   expect_in_order(refused(scaled), {"[model.rope_scaling] lacks rope_type"});
-  expect_in_order(refused(scaled + "rope_type = \"yarn\"\n"), {"yarn", "\"llama3\""});
+  const std::string yarn = "rope_type = \"yarn\"\nfactor = 4\noriginal_max_position_embeddings = 8192\n";
+  EXPECT_EQ(load(scaled + yarn).model.rope_scaling,
+            (RopeScaling{"yarn", 4, 0, 0, 8192, 0.1 * std::log(4.0) + 1, 32, 1}));
+  EXPECT_EQ(load(scaled + yarn + "attention_factor = 1\nbeta_fast = 8\nbeta_slow = 2\n").model.rope_scaling,
+            (RopeScaling{"yarn", 4, 0, 0, 8192, 1, 8, 2}));
+  expect_in_order(refused(scaled + yarn + "beta_fast = 1\n"),
+                  {"found beta_fast 1.0, wanted more than beta_slow = 1.0"});
+  expect_in_order(refused(scaled + yarn, {"model.rope_theta=1"}), {"found rope_theta 1.0, wanted more than 1"});
+  expect_in_order(refused(scaled + yarn + "low_freq_factor = 1\n"),
+                  {"low_freq_factor does not apply to rope_type \"yarn\""});
+  expect_in_order(refused(scaled + "rope_type = \"yarn\"\n"),
+                  {"rope_type \"yarn\" lacks factor and original_max_position_embeddings"});
+  expect_in_order(refused(scaled + llama3 + "high_freq_factor = 4\nbeta_fast = 4\n"),
+                  {"beta_fast does not apply to rope_type \"llama3\""});
+  expect_in_order(refused(scaled + "rope_type = \"dynamic\"\n"), {"dynamic", "\"yarn\""});
   expect_in_order(refused(scaled + "rope_type = \"linear\"\n"), {"rope_type \"linear\" lacks factor"});
   expect_in_order(refused(scaled + llama3),
                   {"a.toml:16:13: [model.rope_scaling] rope_type \"llama3\" lacks high_freq"});

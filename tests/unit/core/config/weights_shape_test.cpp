@@ -91,7 +91,7 @@ TEST_F(WeightsShape, HasOneBlockForEachHeadOfTheExperiment) {
 TEST_F(WeightsShape, RefusesKeysThatTheWeightsContradictWithBothValues) {
   const std::string message = refused_with(
       "dim = 128\nlayers = 16\nheads = 4\nkv_heads = 4\nffn_dim = 100\nvocab_size = 300\nhead_dim = 32\n"
-      "qkv_bias = true\nfuture_tokens = 4\nnew_heads = \"copy\"\n",
+      "qkv_bias = true\no_bias = true\nfuture_tokens = 4\nnew_heads = \"copy\"\n",
       one_head());
   expect_in_order(
       message,
@@ -99,7 +99,8 @@ TEST_F(WeightsShape, RefusesKeysThatTheWeightsContradictWithBothValues) {
        "remove the key: its value is taken from the weights",
        "found layers 16, wanted 19: 15 trunk blocks as in the weights \"llama\", and one for each of 4 future tokens",
        "found heads 4, wanted 8", "found kv_heads 4, wanted 2", "found ffn_dim 100, wanted 160",
-       "found vocab_size 300, wanted 258", "found head_dim 32, wanted 16", "found qkv_bias true, wanted false"});
+       "found vocab_size 300, wanted 258", "found head_dim 32, wanted 16", "found qkv_bias true, wanted false",
+       "found o_bias true, wanted false"});
   EXPECT_EQ(message.find("divisor"), std::string::npos) << message;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "core/export/logged_run.hpp"
 #include "core/export/mlflow.hpp"
 #include "core/export/tables.hpp"
 #include "core/export/tensorboard.hpp"
@@ -127,13 +128,13 @@ TEST_F(ExportTest, MlflowFileHasNoViewsAndReportsTruncatedTexts) {
   EXPECT_EQ(database.text("PRAGMA foreign_key_check"), "");
 }
 
-TEST_F(ExportTest, MlflowRunIdsAreStable) {
-  const std::string id = mlflow_run_id("runs/wmtp.db", 3, "2026-01-01T00:00:00Z");
+TEST_F(ExportTest, RunIdsInOtherProgramsAreStable) {
+  const std::string id = tracked_run_id("runs/wmtp.db", 3, "2026-01-01T00:00:00Z");
   EXPECT_EQ(id.size(), 32u);
   EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), std::string::npos);
-  EXPECT_EQ(id, mlflow_run_id("runs/../runs/wmtp.db", 3, "2026-01-01T00:00:00Z"));
-  EXPECT_NE(id, mlflow_run_id("runs/wmtp.db", 4, "2026-01-01T00:00:00Z"));
-  EXPECT_NE(id, mlflow_run_id("runs/other.db", 3, "2026-01-01T00:00:00Z"));
+  EXPECT_EQ(id, tracked_run_id("runs/../runs/wmtp.db", 3, "2026-01-01T00:00:00Z"));
+  EXPECT_NE(id, tracked_run_id("runs/wmtp.db", 4, "2026-01-01T00:00:00Z"));
+  EXPECT_NE(id, tracked_run_id("runs/other.db", 3, "2026-01-01T00:00:00Z"));
 }
 
 TEST_F(ExportTest, LeavesExistingFilesUnchanged) {

@@ -81,9 +81,39 @@ TEST(ModelTensors, OnlyQueriesAndKeysAreRotatedEachWithItsNumberOfHeads) {
   }
 }
 
+TEST(ModelTensors, NormsAfterHaveTheirNamesAndJointNormsTheRowsOfAllHeads) {
+  ModelConfig model = grouped();
+  model.post_norm = model.joint_qk_norm = true;
+  std::map<std::string, ModelTensor> found;
+  for (const ModelTensor& tensor : model_tensors(model)) found[tensor.name] = tensor;
+  EXPECT_EQ(found["layers.0.attention_norm.weight"].hf_name, "model.layers.0.post_attention_layernorm.weight");
+  EXPECT_EQ(found["layers.0.ffn_norm.weight"].hf_name, "model.layers.0.post_feedforward_layernorm.weight");
+  const ModelTensor &query = found["layers.0.attention.q_norm.weight"],
+                    &key = found["layers.0.attention.k_norm.weight"];
+  EXPECT_EQ(query.shape, std::vector<int64_t>{model.heads * head_dim(model)});
+  EXPECT_EQ(query.rotary_heads, model.heads);
+  EXPECT_EQ(key.shape, std::vector<int64_t>{model.kv_heads * head_dim(model)});
+  EXPECT_EQ(key.rotary_heads, model.kv_heads);
+}
+
+TEST(ModelTensors, EveryNthBlockHasNoRotationAndHeadsAreLikeTheFirst) {
+  ModelConfig model = grouped();
+  model.layers = 8;
+  model.future_tokens = 3;  // head 1 is layers.5
+  EXPECT_TRUE(has_rotation(model, "layers.1"));
+  model.no_rope_layer_interval = 2;
+  EXPECT_TRUE(has_rotation(model, "layers.0"));
+  EXPECT_FALSE(has_rotation(model, "layers.1"));
+  EXPECT_FALSE(has_rotation(model, "layers.5"));
+  EXPECT_FALSE(has_rotation(model, "extra_heads.0"));
+  EXPECT_FALSE(has_rotation(model, "extra_heads.1"));
+  model.no_rope_layer_interval = 4;
+  EXPECT_TRUE(has_rotation(model, "extra_heads.1"));
+}
+
 TEST(ModelTensors, BiasesOfQueriesAndKeysAreRotatedToo) {
   ModelConfig model = grouped();
-  model.qkv_bias = true;
+  model.qkv_bias = model.o_bias = true;
   std::set<std::string> turned, others;
   for (const ModelTensor& tensor : model_tensors(model)) {
     if (!tensor.name.starts_with("layers.1.") || !tensor.name.ends_with(".bias")) continue;
@@ -92,7 +122,8 @@ TEST(ModelTensors, BiasesOfQueriesAndKeysAreRotatedToo) {
   }
   EXPECT_EQ(turned,
             (std::set<std::string>{"model.layers.1.self_attn.q_proj.bias", "model.layers.1.self_attn.k_proj.bias"}));
-  EXPECT_EQ(others, std::set<std::string>{"model.layers.1.self_attn.v_proj.bias"});
+  EXPECT_EQ(others,
+            (std::set<std::string>{"model.layers.1.self_attn.v_proj.bias", "model.layers.1.self_attn.o_proj.bias"}));
 }
 
 }  // namespace wmtp::test

@@ -7,10 +7,9 @@ namespace {
 
 AddedTokens made() {
   AddedTokens tokens;
-  tokens.add("<a>", 1);
-  tokens.add("<a><b>", 2);
-  tokens.add("b>", 3);
-  tokens.add("\xe2\x96\x81", 4);
+  int32_t id = 0;
+  for (const char* content : {"<a>", "<a><b>", "b>", "\xe2\x96\x81"})
+    tokens.add(content, {++id, content, false, false});
   return tokens;
 }
 
@@ -20,7 +19,7 @@ void expect_found(const AddedTokens& tokens, const std::string& text, size_t fro
   ASSERT_TRUE(found) << text;
   EXPECT_EQ(found->begin, begin) << text;
   EXPECT_EQ(found->end, end) << text;
-  EXPECT_EQ(found->id, id) << text;
+  EXPECT_EQ(found->token->id, id) << text;
 }
 
 TEST(AddedTokens, FindsTheLeftmostAndThereTheLongestToken) {

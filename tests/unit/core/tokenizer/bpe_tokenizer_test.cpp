@@ -96,6 +96,61 @@ TEST_F(JsonTokenizerTest, AddsSentencePieceMarksWhereTheLibraryDoes) {
   EXPECT_EQ(open(document, "</s>")->encode("a"), Ids{a});
 }
 
+TEST_F(JsonTokenizerTest, FindsNormalizedTokensInNormalizedText) {
+  const int mark = 259, a = 260, b = 261, mark_a = 262, pair = 265, tool = 266;
+  json document = sentencepiece_json(), of_words = added(pair, "a a", false), of_tools = added(tool, "<t>", false);
+  of_words["normalized"] = of_tools["normalized"] = true;
+  document["added_tokens"].push_back(of_words);
+  document["added_tokens"].push_back(of_tools);
+  const auto with_mark = open(document, "</s>");
+  EXPECT_EQ(with_mark->encode("a a"), Ids{pair}) << "its content begins with a mark, too";
+  EXPECT_EQ(with_mark->encode(" <t>a"), (Ids{mark, tool, a}));
+  EXPECT_EQ(with_mark->encode("</s></s>"), (Ids{2, 2})) << "nothing is marked between them";
+  EXPECT_EQ(with_mark->encode("a</s><t> b"), (Ids{mark_a, 2, tool, mark, b}));
+  document["normalizer"]["normalizers"].erase(0);
+  const auto without = open(document, "</s>");
+  EXPECT_EQ(without->encode("ba ab<t>"), (Ids{b, pair, b, tool}));
+  EXPECT_EQ(without->decode({pair, tool}), "a a<t>");
+  json composed = byte_level_json();
+  composed["normalizer"] = {{"type", "NFC"}};
+  composed["added_tokens"][1] = added(260, "e\xcc\x81", false);
+  composed["added_tokens"][1]["normalized"] = true;
+  EXPECT_EQ(open(composed)->encode("e\xcc\x81\xc3\xa9"), (Ids{260, 260}));
+}
+
+TEST_F(JsonTokenizerTest, LetsTokensTakeInWhiteSpace) {
+  json document = byte_level_json();
+  document["pre_tokenizer"]["use_regex"] = false;
+  const auto add = [&](int id, const char* content, bool left, bool right) {
+    json one = added(id, content, false);
+    one["lstrip"] = left;
+    one["rstrip"] = right;
+    document["added_tokens"].push_back(one);
+  };
+  add(261, "<l>", true, false);
+  add(262, "<r>", false, true);
+  add(263, "\n\n", false, false);
+  const auto tokenizer = open(document);
+  EXPECT_EQ(tokenizer->encode("a \t<l> a"), (Ids{'a', 261, 256}));
+  EXPECT_EQ(tokenizer->encode("a <r>\xe3\x80\x80\xc2\x85 a"), (Ids{'a', ' ', 262, 'a'}))
+      << "all white space of Unicode";
+  EXPECT_EQ(tokenizer->encode("\x1c\xe2\x80\x8b<l>"), (Ids{0x1c, 0xe2, 0x80, 0x8b, 261})) << "no white space";
+  EXPECT_EQ(tokenizer->encode("<r> <l>"), (Ids{262, 261})) << "the first one takes it";
+  EXPECT_EQ(tokenizer->encode("\n\n<l>"), (Ids{263, 261})) << "a token keeps its own";
+  EXPECT_EQ(tokenizer->encode("<r>\n\n\nab"), (Ids{262, 263, '\n', 257}))
+      << "as the library, which searches on directly behind a token";
+  Ids ids;
+  EXPECT_EQ(tokenizer->encode_begin("a <r> ", true, ids), 0u) << "white space may follow";
+}
+
+TEST_F(JsonTokenizerTest, ReadsSpecialTokensInATextAsTextIfTheConfigSplitsThem) {
+  write("tokenizer_config.json", json{{"eos_token", "<end>"}, {"split_special_tokens", true}}.dump());
+  const auto tokenizer = json_tokenizer(write("tokenizer.json", byte_level_json().dump()));
+  EXPECT_EQ(tokenizer->encode("<end><tool>"), (Ids{'<', 'e', 'n', 'd', '>', 260}));
+  EXPECT_EQ(tokenizer->end_of_text(), 259);
+  EXPECT_EQ(tokenizer->decode({259}), "");
+}
+
 TEST_F(JsonTokenizerTest, EncodesUnknownCharactersOfASentencePieceModelAsBytes) {
   const auto tokenizer = open(sentencepiece_json(), "</s>");
   EXPECT_EQ(tokenizer->encode("\n\xc3\xa9\xc3\xa8"), (Ids{259, 3 + '\n', 264, 3 + 0xc3, 3 + 0xa8}));

@@ -20,6 +20,8 @@ TEST_F(TokenizerFiles, NameTheTokensBeforeAndAfterAText) {
   EXPECT_EQ(config_of(R"({"eos_token": "</s>", "bos_token": null})").eos_token, "</s>");
   EXPECT_FALSE(config_of(llama_tokenizer_config(false)).add_bos_token);
   EXPECT_TRUE(config_of(llama_tokenizer_config(true)).add_bos_token);
+  EXPECT_FALSE(config_of("{}").split_special_tokens);
+  EXPECT_TRUE(config_of(R"({"split_special_tokens": true})").split_special_tokens);
 }
 
 TEST_F(TokenizerFiles, AreRefusedIfTheConfigIsMalformed) {

@@ -78,6 +78,7 @@ TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
   const TokenizerJson bpe = read(document);
   EXPECT_TRUE(bpe.byte_fallback);
   EXPECT_EQ(bpe.first_mark, FirstMark::always);
+  EXPECT_TRUE(bpe.marks_early);
   EXPECT_EQ(bpe.tokens[262], " a");
   EXPECT_EQ(bpe.tokens[3 + '\n'], "\n");
   EXPECT_EQ(bpe.byte_ids[0xff], 3 + 0xff);
@@ -89,7 +90,22 @@ TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
            {"never", FirstMark::none}, {"first", FirstMark::text}, {"always", FirstMark::missing}}) {
     document["pre_tokenizer"] = metaspace(scheme);
     EXPECT_EQ(read(document).first_mark, wanted) << scheme;
+    EXPECT_FALSE(read(document).marks_early) << scheme;
   }
+}
+
+TEST_F(TokenizerJsonTest, IgnoresASplitAtSpacesThatTheNormalizerHasReplaced) {
+  json document = sentencepiece_json();
+  document["normalizer"] = document["normalizer"]["normalizers"][1];
+  document["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithPrevious"}, {"invert", false}};
+  EXPECT_EQ(read(document).first_mark, FirstMark::none) << "as in Gemma";
+  EXPECT_TRUE(read(document).marks_early);
+  document["pre_tokenizer"]["invert"] = true;
+  expect_refused(document, "wanted null with a pre_tokenizer");
+  document["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "MergedWithPrevious"}, {"invert", false}};
+  expect_refused(document, "wanted null with a pre_tokenizer");
 }
 
 TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfASentencePieceModel) {
@@ -114,7 +130,6 @@ TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfASentencePieceModel) {
   });
   refuse("the byte 10 is not a token", [](json& document) { document["model"]["vocab"].erase("<0x0A>"); });
   refuse("ignore_merges is true", [](json& document) { document["model"]["ignore_merges"] = true; });
-  refuse("\"</s>\" has normalized true", [](json& document) { document["added_tokens"][2]["normalized"] = true; });
   refuse("decoder is \"ByteLevel\"", [](json& document) { document["decoder"] = {{"type", "ByteLevel"}}; });
 }
 
@@ -141,8 +156,8 @@ TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfAByteLevelModel) {
   refuse("post_processor is \"BertProcessing\"", [](json& document) {
     document["post_processor"] = {{"type", "BertProcessing"}};
   });
-  refuse("the added token \"<tool>\" has lstrip true",
-         [](json& document) { document["added_tokens"][1]["lstrip"] = true; });
+  refuse("the added token \"<tool>\" has single_word true",
+         [](json& document) { document["added_tokens"][1]["single_word"] = true; });
   refuse("model dropout is \"0.5\"", [](json& document) { document["model"]["dropout"] = 0.5; });
   refuse("the byte 33 is not a token", [](json& document) { document["model"]["vocab"].erase("!"); });
   refuse("merges: \"nowhere\" is not in the vocabulary",

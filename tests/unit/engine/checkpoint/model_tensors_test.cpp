@@ -20,6 +20,7 @@ TEST(ModelTensors, NamesAndShapesEqualTheLayout) {
   for (const int64_t future_tokens : {1, 3, 5}) {
     model.future_tokens = future_tokens;
     model.qkv_bias = future_tokens > 1;
+    model.o_bias = future_tokens > 3;
     model.tie_word_embeddings = future_tokens > 3;
     model.future_heads = future_tokens > 3 ? FutureHeads::chained : FutureHeads::parallel;
     LayoutRequest request;

@@ -55,7 +55,7 @@ TEST(CachedModel, LogitsEqualThoseOfAWholeForwardPass) {
 
 TEST(CachedModel, SupportsBiasesTiedEmbeddingsAndRopeScaling) {
   ModelConfig shape = test::odd_shape(2);
-  shape.qkv_bias = shape.tie_word_embeddings = true;
+  shape.qkv_bias = shape.o_bias = shape.tie_word_embeddings = true;
   shape.rope_scaling = RopeScaling{"llama3", 4, 1, 4, 16};
   MadeModel made(shape, S, 1);
   const auto ids = test::random_ids(S, made.config.vocab_size, 2);
@@ -64,6 +64,30 @@ TEST(CachedModel, SupportsBiasesTiedEmbeddingsAndRopeScaling) {
   const Tensor logits = fed_in_portions(model, ids, {1});
   for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
   EXPECT_TRUE(at::equal(logits, fed_in_portions(portions, ids, {5, 2, 11})));
+}
+
+TEST(CachedModel, SupportsNormsAfterAndJointNormsOfQueriesAndKeys) {
+  ModelConfig shape = test::odd_shape(2);
+  shape.joint_qk_norm = shape.post_norm = true;
+  MadeModel made(shape, S, 1);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+  const Tensor wanted = test::whole_forward(*made, ids)[0];
+  CachedModel model(*made, S);
+  const Tensor logits = fed_in_portions(model, ids, {1, 3});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
+}
+
+TEST(CachedModel, SupportsBlocksWithoutPositions) {
+  ModelConfig shape = test::odd_shape(2);
+  const Tensor rotated = test::whole_forward(*MadeModel(shape, S, 1), test::random_ids(S, shape.vocab_size, 2))[0];
+  shape.no_rope_layer_interval = 2;
+  MadeModel made(shape, S, 1);
+  const auto ids = test::random_ids(S, made.config.vocab_size, 2);
+  const Tensor wanted = test::whole_forward(*made, ids)[0];
+  EXPECT_GT(distance(rotated, wanted), 1e-2);
+  CachedModel model(*made, S);
+  const Tensor logits = fed_in_portions(model, ids, {1, 3});
+  for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
 }
 
 TEST(CachedModel, SupportsNormedHeadsOfTheirOwnWidthAndAWindow) {
@@ -89,6 +113,29 @@ TEST(CachedModel, LogitsHaveTheSameBitsForAnyPortions) {
   const Tensor singly = fed_in_portions(one, ids, {1});
   EXPECT_TRUE(at::equal(singly, fed_in_portions(other, ids, {3, 1, 7, 2, 16})));
   EXPECT_TRUE(at::equal(singly, whole.feed(ids, Logits::of_all)));
+}
+
+TEST(CachedModel, LogitsHaveTheSameBitsWithOtherTexts) {
+  MadeModel made(1, S, 3);
+  CachedModel alone(*made, S), together(*made, S, 3);
+  const auto a = test::random_ids(S, made.config.vocab_size, 4), b = test::random_ids(S, made.config.vocab_size, 5);
+  const auto part = [](const std::vector<int64_t>& ids, int64_t begin, int64_t end) {
+    return std::vector<int64_t>(ids.begin() + begin, ids.begin() + end);
+  };
+  const Tensor of_a = fed_in_portions(alone, a, {1});
+  alone.shorten(0);
+  const Tensor of_b = fed_in_portions(alone, b, {1});
+  EXPECT_TRUE(at::equal(together.feed({{2, part(b, 0, 7)}, {0, part(a, 0, 3)}}), at::stack({of_b[6], of_a[2]})));
+  EXPECT_TRUE(at::equal(together.feed({{0, part(a, 3, 4)}, {2, part(b, 7, 12)}}), at::stack({of_a[3], of_b[11]})));
+  together.copy_text(2, 1, 9);
+  EXPECT_EQ(together.length(1), 9);
+  EXPECT_TRUE(at::equal(together.feed({{1, part(b, 9, 10)}, {2, part(b, 12, 13)}}), at::stack({of_b[9], of_b[12]})));
+}
+
+TEST(CachedModel, RefusesSeveralTextsWithHeadsThatPropose) {
+  MadeModel made(2, S, 3);
+  CachedModel model(*made, S, 2);
+  EXPECT_THROW(model.feed({{0, {1}}, {1, {2}}}), Error);
 }
 
 TEST(RowProducts, HaveTheSameBitsOnOneThreadAndOnSeveral) {

@@ -1,4 +1,4 @@
-// Decoding with drafts gives the same tokens as decoding without them, for random and for trained models.
+// Decoding with drafts, or many texts together, gives the same tokens as plain decoding of one text.
 #include "engine/inference/decode.hpp"
 
 #include <gtest/gtest.h>
@@ -98,6 +98,46 @@ INSTANTIATE_TEST_SUITE_P(All, Decode,
                          [](const auto& info) {
                            return to_string(info.param.second) + std::to_string(info.param.first);
                          });
+
+/// Every kind of end, repeated prompts, prompts of one token, greedy and sampled.
+std::vector<DecodeRequest> mixed_requests(int64_t vocab_size, int64_t end_of_text) {
+  std::vector<DecodeRequest> requests;
+  for (uint32_t i = 0; i < 9; ++i)
+    for (uint32_t sample = 0; sample < 1 + i % 3; ++sample) {
+      DecodeRequest request = greedy(test::random_ids(1 + i * 5 % 11, vocab_size, i), 1 + i * 7 % 30, false);
+      if (i % 2 == 1) request.sampling = {0.8, 0.9, 3, i, sample};
+      if (i % 4 == 2) request.end_of_text = end_of_text;
+      if (i == 8) request.max_tokens = 100;  // ends at the last position
+      if (i == 5) request.take = [count = 0](int64_t) mutable { return ++count < 4; };
+      requests.push_back(request);
+    }
+  return requests;
+}
+
+TEST(DecodeAll, GivesEachTextAsIfItWereDecodedAlone) {
+  ModelConfig windowed = test::odd_shape(1);
+  windowed.sliding_window = 5;
+  windowed.qkv_bias = true;
+  for (const ModelConfig& shape : {test::odd_shape(1), windowed}) {
+    MadeModel made(shape, positions, 25);
+    const int64_t end_of_text = decoded(*made, greedy({5, 6}, 9, false)).ids[3];
+    std::vector<Decoded> alone;
+    for (const DecodeRequest& request : mixed_requests(shape.vocab_size, end_of_text))
+      alone.push_back(decoded(*made, request));
+    for (const int64_t texts : {2, 3, 6, 40}) {
+      CachedModel model(*made, positions, texts);
+      size_t done = 0;
+      const auto requests = mixed_requests(shape.vocab_size, end_of_text);
+      const std::vector<Decoded> together = decode_all(model, requests, [&] { ++done; });
+      EXPECT_EQ(done, requests.size());
+      ASSERT_EQ(together.size(), alone.size());
+      for (size_t i = 0; i < alone.size(); ++i) {
+        EXPECT_EQ(together[i].ids, alone[i].ids) << "request " << i << ", " << texts << " texts";
+        EXPECT_EQ(together[i].end, alone[i].end) << "request " << i;
+      }
+    }
+  }
+}
 
 TEST(Decoding, EndsAtEndOfTextEvenWithinADraft) {
   MadeModel made(4, positions, 21);

@@ -149,6 +149,32 @@ TEST_F(Ops, RopeScalingReducesOnlyLowFrequencies) {
   EXPECT_GT(between, 2);
 }
 
+TEST_F(Ops, YarnReducesTheFrequenciesWithFewRotationsAndLengthensAllPairs) {
+  const int64_t S = 3, D = 128, length = 8192;
+  const double theta = 500000, factor = 8, stretch = 1.25;
+  const Tensor table = rotary_table(S, D, theta, at::kCPU, RopeScaling{"yarn", factor, 0, 0, length, stretch, 32, 1});
+  EXPECT_LT(distance(table.abs(), at::full({S, D / 2}, stretch)), 1e-6);
+  const Tensor plain = at::angle(rotary_table(S, D, theta, at::kCPU)[1]), found = at::angle(table[1]);
+  int slow = 0, fast = 0;
+  double before = 1;  // the share of a frequency that remains, which falls from 1 to 1 / factor
+  for (int64_t i = 0; i < D / 2; ++i) {
+    const double turns = plain[i].item<double>() * length / (2 * M_PI);
+    const double share = found[i].item<double>() / plain[i].item<double>();
+    EXPECT_LT(share, before + 1e-5) << i;
+    before = share;
+    if (turns > 40) {
+      EXPECT_NEAR(share, 1, 1e-5) << i;
+      ++fast;
+    }
+    if (turns < 0.8) {
+      EXPECT_NEAR(share, 1 / factor, 1e-5) << i;
+      ++slow;
+    }
+  }
+  EXPECT_GT(slow, 5);
+  EXPECT_GT(fast, 5);
+}
+
 TEST_F(Ops, TheGradientOfABiasIsSummedInFp32) {
   const Tensor x = leaf(at::zeros({300, 2}, at::kBFloat16)), d = at::ones({300, 2}, at::kBFloat16);
   const WeightHandle bias = store_.add(at::ones({2}, at::kBFloat16));

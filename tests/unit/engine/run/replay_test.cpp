@@ -115,9 +115,21 @@ TEST(MemoryPlan, MatchesGroupedQueriesAndWideFeedForward) {
 
 TEST(MemoryPlan, MatchesBiasesAndNormedHeadsOfTheirOwnWidth) {
   Experiment e = small_experiment();
-  e.model.qkv_bias = e.model.qk_norm = true;
+  e.model.qkv_bias = e.model.o_bias = e.model.qk_norm = true;
   e.model.head_dim = 64;
   e.model.sliding_window = 50;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(MemoryPlan, MatchesNormsAfterAndJointNormsOfQueriesAndKeys) {
+  Experiment e = small_experiment();
+  e.model.joint_qk_norm = e.model.post_norm = true;
+  expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(MemoryPlan, MatchesBlocksWithoutPositions) {
+  Experiment e = small_experiment();
+  e.model.no_rope_layer_interval = 2;
   expect_planned(e, Everything(), baseline(), "before");
 }
 

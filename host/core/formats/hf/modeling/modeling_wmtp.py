@@ -23,6 +23,7 @@ NAMES = {"attention.wq": "self_attn.q_proj", "attention.wk": "self_attn.k_proj",
          "attention.k_norm": "self_attn.k_norm",
          "feed_forward.w1": "mlp.gate_proj", "feed_forward.w2": "mlp.down_proj", "feed_forward.w3": "mlp.up_proj",
          "attention_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+OLMO2_NAMES = NAMES | {"attention_norm": "post_attention_layernorm", "ffn_norm": "post_feedforward_layernorm"}
 ROTATED = ("attention.wq", "attention.wk", "attention.q_norm", "attention.k_norm")
 
 
@@ -50,11 +51,12 @@ class Head(nn.Module):
             self.eh_proj = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=False)
 
     def load(self, tensors, width):
+        names = OLMO2_NAMES if hasattr(self.block, "post_feedforward_layernorm") else NAMES
         own = {}
         for name, tensor in tensors.items():
             layer, _, kind = name.rpartition(".")
-            if layer in NAMES:
-                own[f"block.{NAMES[layer]}.{kind}"] = rows_in_halves(tensor, width) if layer in ROTATED else tensor
+            if layer in names:
+                own[f"block.{names[layer]}.{kind}"] = rows_in_halves(tensor, width) if layer in ROTATED else tensor
             else:
                 own[name] = tensor
         self.load_state_dict(own)

@@ -1,5 +1,7 @@
 #include "core/formats/hf/hf_config.hpp"
 
+#include <cmath>
+
 #include "core/formats/hf/external_json.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "support/test_folder.hpp"
@@ -77,18 +79,38 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
   model.rope_scaling = RopeScaling{"llama3", 8, 1, 4, 8192};
   model.tie_word_embeddings = true;
   expect_back();
+  model.rope_scaling = RopeScaling{"yarn", 4, 0, 0, 8192, 1.25, 24, 0.5};
+  expect_back();
   model.rope_scaling = RopeScaling{"linear", 2.5};
   model.qkv_bias = true;
   expect_back();
-  model.qkv_bias = false;
+  model.o_bias = true;
+  expect_back();
   model.qk_norm = true;
   model.head_dim = 32;
+  expect_back();
+  model.qkv_bias = model.o_bias = false;
   expect_back();
   model.qk_norm = false;
   model.sliding_window = 7;
   expect_back();
+  model.sliding_window = 0;
+  model.no_rope_layer_interval = 3;
+  expect_back();
+  model.no_rope_layer_interval = 0;
+  model.post_norm = true;
+  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), "no architecture of Hugging Face");
+  model.joint_qk_norm = true;
+  expect_back();
+  model.post_norm = model.joint_qk_norm = false;
+  model.sliding_window = 7;
+  const std::string combination = "no architecture of Hugging Face has this combination";
   model.qk_norm = true;
-  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), "more than one of");
+  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), combination);
+  model.qk_norm = false;
+  model.sliding_window = 0;
+  model.o_bias = true;
+  EXPECT_SAYS(refusal(ExitStatus::usage, [&] { hf_config_json(model, "BF16"); }), combination);
 }
 
 TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
@@ -99,6 +121,21 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
                            {"original_max_position_embeddings", 8192},
                            {"rope_type", "llama3"}};
   EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  const double usual = 0.1 * std::log(4.0) + 1;
+  json yarn{{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 8192}, {"truncate", true}};
+  llama["rope_scaling"] = yarn;
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"yarn", 4, 0, 0, 8192, usual, 32, 1}));
+  yarn["mscale"] = 2.0;
+  llama["rope_scaling"] = yarn;
+  EXPECT_EQ(read(llama).rope_scaling->attention_factor, usual) << "of the two keys one alone has no effect";
+  yarn["mscale_all_dim"] = 1.0;
+  llama["rope_scaling"] = yarn;
+  EXPECT_DOUBLE_EQ(read(llama).rope_scaling->attention_factor, (0.2 * std::log(4.0) + 1) / usual);
+  yarn["attention_factor"] = 1.5;
+  yarn["beta_fast"] = nullptr;
+  yarn["beta_slow"] = 2;
+  llama["rope_scaling"] = yarn;
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"yarn", 4, 0, 0, 8192, 1.5, 32, 2}));
   llama["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
   llama["tie_word_embeddings"] = true;
   EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"linear", 2}));
@@ -111,6 +148,7 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
   qwen["max_window_layers"] = 21;
   qwen["use_sliding_window"] = false;
   EXPECT_TRUE(read(qwen).qkv_bias);
+  EXPECT_FALSE(read(qwen).o_bias);
   EXPECT_EQ(read(qwen).kv_heads, 8);
   qwen.erase("num_key_value_heads");
   qwen["use_sliding_window"] = true;
@@ -140,6 +178,45 @@ TEST(HfConfig, ReadsConfigsOfQwen3AndMistral) {
   EXPECT_EQ(read(mistral).sliding_window, 512);
 }
 
+TEST(HfConfig, ReadsConfigsOfOlmo2) {
+  json olmo = llama_2;
+  olmo["model_type"] = "olmo2";
+  olmo["architectures"] = {"Olmo2ForCausalLM"};
+  olmo.erase("rms_norm_eps");
+  const ModelConfig model = read(olmo);
+  EXPECT_TRUE(model.post_norm);
+  EXPECT_TRUE(model.joint_qk_norm);
+  EXPECT_FALSE(model.qk_norm);
+  EXPECT_EQ(model.kv_heads, model.heads) << "transformers' default";
+  EXPECT_EQ(model.norm_eps, 1e-5) << "transformers' default";
+  olmo["model_type"] = "olmo3";
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(olmo); }), "\"smollm3\", \"olmo2\"");
+}
+
+TEST(HfConfig, ReadsConfigsOfSmolLM3) {
+  json smol = llama_2;
+  smol["model_type"] = "smollm3";
+  smol["architectures"] = {"SmolLM3ForCausalLM"};
+  smol["num_key_value_heads"] = 8;
+  smol["num_hidden_layers"] = 6;
+  EXPECT_EQ(read(smol).no_rope_layer_interval, 4) << "transformers' default";
+  EXPECT_EQ(read(smol).rope_theta, 2e6) << "transformers' default";
+  EXPECT_TRUE(read(smol).tie_word_embeddings) << "transformers' default";
+  smol["no_rope_layer_interval"] = 3;
+  EXPECT_EQ(read(smol).no_rope_layer_interval, 3);
+  smol["no_rope_layers"] = {1, 0, 1, 0, 1, 0};
+  EXPECT_EQ(read(smol).no_rope_layer_interval, 2) << "the list counts";
+  smol["no_rope_layers"] = {1, 1, 1, 1, 1, 1};
+  EXPECT_EQ(read(smol).no_rope_layer_interval, 0);
+  for (const json& list : {json{1, 0, 1, 1, 1, 0}, json{1, 0, 1, 0}, json{1, 1}, json(3), json{1, "0", 1, 0, 1, 0}}) {
+    smol["no_rope_layers"] = list;
+    EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(smol); }), "wanted a list with a number for each block") << list;
+  }
+  smol["no_rope_layers"] = nullptr;
+  smol["use_sliding_window"] = true;
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(smol); }), "use_sliding_window is true; wanted false");
+}
+
 TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
               R"(rope_scaling is {"factor":2.0,"type":"dynamic"}; wanted positions that are not scaled, or scaled by)");
@@ -153,6 +230,16 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
                          {"original_max_position_embeddings", 8192}}}}),
               "high_freq_factor (the larger one)");
   EXPECT_SAYS(refused({{"rope_scaling", "yarn"}}), "rope_scaling is \"yarn\"");
+  const json yarn{{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 8192}};
+  const json wrong{{"truncate", false}, {"original_max_position_embeddings", nullptr},
+                   {"factor", nullptr}, {"attention_factor", -1},
+                   {"beta_fast", 1},    {"beta_slow", "1"},
+                   {"finetuned", true}};
+  for (const auto& [key, value] : wrong.items()) {
+    json changed = yarn;
+    changed[key] = value;
+    EXPECT_SAYS(refused({{"rope_scaling", changed}}), "wanted rope_type \"yarn\" with factor") << key;
+  }
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
                        {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
               "wanted the same as in rope_scaling");
@@ -161,6 +248,7 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}}),
               "rope_parameters is ");
   EXPECT_SAYS(refused({{"model_type", nullptr}}), "model_type is null; wanted one of \"llama\"");
+  EXPECT_SAYS(refused({{"attention_bias", 1}}), "attention_bias is 1; wanted true or false");
   EXPECT_SAYS(refused({{"head_dim", 63}}), "heads of even width, found 63");
   EXPECT_SAYS(refused({{"sliding_window", 4096}}), "sliding_window is 4096; wanted");
   EXPECT_SAYS(refused({{"hidden_size", 4097}}), "wanted a divisor of the width 4097");
@@ -168,10 +256,10 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"hidden_size", 4096.0}}), "hidden_size is 4096.0");
   EXPECT_SAYS(refused({{"num_hidden_layers", uint64_t{1} << 63}}), "num_hidden_layers is 9223372036854775808");
   EXPECT_SAYS(refused({{"rms_norm_eps", 0}}), "rms_norm_eps is 0; wanted a number above 0");
-  const std::string both = refused({{"attention_bias", true}, {"tie_word_embeddings", 1}});
+  const std::string both = refused({{"mlp_bias", true}, {"tie_word_embeddings", 1}});
   EXPECT_SAYS(both, "\n  tie_word_embeddings is 1; wanted true or false");
-  EXPECT_SAYS(both, "\n  attention_bias is true; wanted false");
-  EXPECT_EQ(refused({{"rope_scaling", {{"type", "default"}}}, {"attention_bias", true}}).find("rope_scaling"),
+  EXPECT_SAYS(both, "\n  mlp_bias is true; wanted false");
+  EXPECT_EQ(refused({{"rope_scaling", {{"type", "default"}}}, {"mlp_bias", true}}).find("rope_scaling"),
             std::string::npos)
       << "type default means no scaling";
 }
