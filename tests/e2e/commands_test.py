@@ -38,14 +38,15 @@ def best_seconds(place, *arguments, wanted=0, trials=8):
 
 
 def test_help_and_lists_answer_immediately(logged):
-    assert best_seconds(logged, "--help") < 0.05
-    assert best_seconds(logged, "runs", "list") < 0.05
+    # A tenth of this when nothing else runs. Loading LibTorch, which these commands must not do, takes longer.
+    assert best_seconds(logged, "--help") < 0.2
+    assert best_seconds(logged, "runs", "list") < 0.2
 
 
 def test_a_mistake_is_reported_immediately(place):
     file = place.write(pipeline={"plugin": "rho1", "keep": 1.5}, reference__weights="reference.safetensors")
     place.host("run", file, wanted=2)  # the plugin's description is cached from here on
-    assert best_seconds(place, "run", file, wanted=2) < 0.1
+    assert best_seconds(place, "run", file, wanted=2) < 0.3  # a quarter of this when nothing else runs
 
 
 def test_the_version_is_one_line_on_stdout(place):

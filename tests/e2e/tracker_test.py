@@ -180,8 +180,12 @@ def test_a_run_on_the_server_is_continued_after_its_last_step(place, tmp_path):
 
 
 def trackio_rows(place):
-    """[(run, step, {metric: number})] of Trackio's own database."""
+    """[(run, step, {metric: number})] of Trackio's own database, and the run's configuration; nothing before its tables
+    are made."""
     database = sqlite3.connect(place.folder / "trackio/wmtp-host.db")
+    if len(database.execute("SELECT name FROM sqlite_master WHERE name IN ('metrics', 'configs')").fetchall()) < 2:
+        database.close()
+        return [], {}
     rows = database.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
     config, = database.execute("SELECT config FROM configs").fetchone() or ["{}"]  # written after the steps
     database.close()

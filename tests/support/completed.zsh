@@ -13,5 +13,5 @@ say 'tell() {
 }'
 say 'zle -C tell complete-word tell; bindkey "^X" tell'
 zpty -w -n shell "$2"$'\C-x'
-for ((i = 0; i < 200; ++i)); do [[ -e $3 ]] && break; sleep 0.05; done
+for ((i = 0; i < 500; ++i)); do [[ -e $3 ]] && break; sleep 0.05; done
 zpty -d shell

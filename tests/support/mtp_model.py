@@ -139,7 +139,7 @@ class Block(nn.Module):
 
     def forward(self, x, angles):
         if not self.is_rotated:
-            angles = torch.ones_like(angles)
+            angles = torch.stack((torch.ones_like(angles[0]), torch.zeros_like(angles[1])))
         if self.is_post_norm:
             x = x + self.attention_norm(self.attention(x, angles))
             return x + self.ffn_norm(self.feed_forward(x))

@@ -37,7 +37,7 @@ std::vector<int64_t> indices(int64_t first, int64_t end) {
 /// The operations of a block's forward pass (core/model/block.hpp) on rows [n,features].
 class CachedMath {
  public:
-  CachedMath(CachedBlock& block, const Rows& rows, const std::vector<int64_t>& wanted, const Tensor& rotary)
+  CachedMath(CachedBlock& block, const TextRows& rows, const std::vector<int64_t>& wanted, const Tensor& rotary)
       : block_(block), rows_(rows), wanted_rows_(rows.only(wanted)), wanted_(at::tensor(wanted)), rotary_(rotary) {}
   Tensor norm(Layer layer, const Tensor& x) const {
     const Tensor& weight = block_.weights_.at(layer).weight;
@@ -64,24 +64,24 @@ class CachedMath {
 
  private:
   CachedBlock& block_;
-  const Rows& rows_;
-  Rows wanted_rows_;
+  const TextRows& rows_;
+  TextRows wanted_rows_;
   Tensor wanted_;  ///< indices into rows_, ascending
   const Tensor& rotary_;
 };
 
-void Rows::append(int64_t text, int64_t begin, int64_t n) {
+void TextRows::append(int64_t text, int64_t begin, int64_t n) {
   for (int64_t i = 0; i < n; ++i) places_.push_back({text, begin + i});
 }
 
-std::vector<int64_t> Rows::positions() const {
+std::vector<int64_t> TextRows::positions() const {
   std::vector<int64_t> positions;
   for (const Place& place : places_) positions.push_back(place.position);
   return positions;
 }
 
-Rows Rows::only(const std::vector<int64_t>& indices) const {
-  Rows rows;
+TextRows TextRows::only(const std::vector<int64_t>& indices) const {
+  TextRows rows;
   for (const int64_t index : indices) rows.places_.push_back(places_[size_t(index)]);
   return rows;
 }
@@ -99,7 +99,7 @@ CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, cons
   values_ = at::zeros_like(keys_);
 }
 
-void CachedBlock::cache_rows(const Tensor& x, const Rows& rows, const Tensor& cache) const {
+void CachedBlock::cache_rows(const Tensor& x, const TextRows& rows, const Tensor& cache) const {
   const int64_t heads = model_.kv_heads, positions = cache.size(2);
   for (int64_t i = 0; i < rows.size(); ++i)
     for (int64_t k = 0; k < heads; ++k)
@@ -113,7 +113,7 @@ void CachedBlock::copy_text(int64_t from, int64_t to, int64_t length) {
 
 /// query [n,H*W] at the places of `rows` -> [n,H*W]. The attention of engine/model/attention.hpp, one query and head at
 /// a time.
-Tensor CachedBlock::attention(const Tensor& query, const Rows& rows) const {
+Tensor CachedBlock::attention(const Tensor& query, const TextRows& rows) const {
   Tensor mixed = at::empty_like(query);
   const int64_t positions = keys_.size(2);
   int64_t most = 0;
@@ -123,7 +123,7 @@ Tensor CachedBlock::attention(const Tensor& query, const Rows& rows) const {
   at::parallel_for(0, rows.size() * model_.heads, grain, [&](int64_t begin, int64_t end) {
     std::vector<float> shares(size_t(round_up(most, softmax_multiple)));
     for (int64_t task = begin; task < end; ++task) {
-      const Rows::Place& place = rows[task / model_.heads];
+      const TextRows::Place& place = rows[task / model_.heads];
       const int64_t end = place.position + 1;
       const int64_t count = model_.sliding_window > 0 ? std::min(end, model_.sliding_window) : end;
       const int64_t head = task % model_.heads / (model_.heads / model_.kv_heads);
@@ -138,7 +138,7 @@ Tensor CachedBlock::attention(const Tensor& query, const Rows& rows) const {
   return mixed;
 }
 
-Tensor CachedBlock::run(const Tensor& x, const Rows& rows, const std::vector<int64_t>& wanted, const Tensor& rotary,
+Tensor CachedBlock::run(const Tensor& x, const TextRows& rows, const std::vector<int64_t>& wanted, const Tensor& rotary,
                         const Tensor& embedded) {
   const CachedMath math(*this, rows, wanted, rotary);
   return block_forward(math, model_, name_, embedded.defined() ? chained_input(math, x, embedded) : x);
@@ -183,7 +183,7 @@ Tensor CachedModel::feed(const std::vector<int64_t>& ids, Logits logits) {
   const auto n = int64_t(ids.size());
   const int64_t before = length();
   extend(0, n);
-  const Rows rows(0, before, n);
+  const TextRows rows(0, before, n);
   Tensor h = embedded(ids);
   for (CachedBlock& block : trunk_) h = block.run(h, rows, indices(0, n), rotary_);
   const int64_t first = logits == Logits::of_all ? 0 : n - 1, kept = std::min(read_again_, before - rows_begin_);
@@ -197,7 +197,7 @@ Tensor CachedModel::feed(const std::vector<int64_t>& ids, Logits logits) {
 
 Tensor CachedModel::feed(const std::vector<Portion>& portions) {
   if (num_heads() > 1) throw Error(ExitStatus::bug, "decode: several texts, but heads that propose for one");
-  Rows rows;
+  TextRows rows;
   std::vector<int64_t> ids, last;
   for (const auto& [text, part] : portions) {
     const int64_t before = length(text);
@@ -240,7 +240,8 @@ std::vector<int64_t> CachedModel::propose(int64_t next) {
 std::vector<int64_t> CachedModel::propose_from(const Tensor& rows, int64_t begin) {
   std::vector<Tensor> hidden;
   const int64_t n = rows.size(0);
-  for (size_t k = 1; k < heads_.size(); ++k) hidden.push_back(heads_[k].run(rows, Rows(0, begin, n), {n - 1}, rotary_));
+  for (size_t k = 1; k < heads_.size(); ++k)
+    hidden.push_back(heads_[k].run(rows, TextRows(0, begin, n), {n - 1}, rotary_));
   const Tensor logits = logits_of(at::cat(hidden));
   std::vector<int64_t> ids;
   for (int64_t k = 0; k < logits.size(0); ++k) ids.push_back(most_likely(logits[k]));
@@ -254,7 +255,7 @@ std::vector<int64_t> CachedModel::propose_in_chain(Tensor rows, int64_t begin, i
   for (size_t k = 1; k < heads_.size(); ++k) {
     tokens.erase(tokens.begin());
     tokens.push_back(k == 1 ? next : proposed.back());
-    rows = heads_[k].run(rows, Rows(0, begin, n), indices(0, n), rotary_, embedded(tokens));
+    rows = heads_[k].run(rows, TextRows(0, begin, n), indices(0, n), rotary_, embedded(tokens));
     proposed.push_back(most_likely(logits_of(rows.narrow(0, n - 1, 1))[0]));
   }
   return proposed;

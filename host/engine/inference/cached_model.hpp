@@ -15,21 +15,21 @@
 namespace wmtp {
 
 /// Tokens of texts that are read together, one row of features each.
-class Rows {
+class TextRows {
  public:
   struct Place {
     int64_t text, position;
   };
   /// The n tokens of a text from position `begin` on.
-  Rows(int64_t text, int64_t begin, int64_t n) { append(text, begin, n); }
-  Rows() = default;
+  TextRows(int64_t text, int64_t begin, int64_t n) { append(text, begin, n); }
+  TextRows() = default;
   void append(int64_t text, int64_t begin, int64_t n);
 
   int64_t size() const { return int64_t(places_.size()); }
   const Place& operator[](int64_t row) const { return places_[size_t(row)]; }
   std::vector<int64_t> positions() const;
   /// The rows with these indices.
-  Rows only(const std::vector<int64_t>& indices) const;
+  TextRows only(const std::vector<int64_t>& indices) const;
 
  private:
   std::vector<Place> places_;
@@ -47,14 +47,14 @@ class CachedBlock {
   /// x [n,D]: tokens at the places of `rows`; those before them in the same texts are cached. Caches their keys and
   /// values, replacing previous ones at these positions. Returns the block's output for the rows with the indices
   /// `wanted`, [w,D]. `embedded` [n,D]: only for a chained head's block.
-  at::Tensor run(const at::Tensor& x, const Rows& rows, const std::vector<int64_t>& wanted, const at::Tensor& rotary,
-                 const at::Tensor& embedded = {});
+  at::Tensor run(const at::Tensor& x, const TextRows& rows, const std::vector<int64_t>& wanted,
+                 const at::Tensor& rotary, const at::Tensor& embedded = {});
   /// The first `length` tokens of text `from` become those of text `to`.
   void copy_text(int64_t from, int64_t to, int64_t length);
 
  private:
-  void cache_rows(const at::Tensor& x, const Rows& rows, const at::Tensor& cache) const;
-  at::Tensor attention(const at::Tensor& query, const Rows& rows) const;
+  void cache_rows(const at::Tensor& x, const TextRows& rows, const at::Tensor& cache) const;
+  at::Tensor attention(const at::Tensor& query, const TextRows& rows) const;
 
   friend class CachedMath;
   struct Weights {

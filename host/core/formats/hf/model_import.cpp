@@ -149,14 +149,12 @@ class Planner {
 };
 
 /// "byte" or "bpe" if tokenizer.json is what export_model writes for that tokenizer of this program; else "".
-std::string own_tokenizer(const fs::path& folder) {
+std::string exported_tokenizer(const fs::path& folder) {
   if (!is_there(folder / tokenizer_json_name)) return "";
   const json found = json::parse(read_small_file(folder / tokenizer_json_name, max_tokenizer_bytes), nullptr, false);
   if (found == byte_tokenizer_json()) return "byte";
   if (!is_there(folder / tokenizer_model_name)) return "";
   try {
-    const auto config = read_tokenizer_config(folder / tokenizer_model_name);
-    if (config && config->add_bos_token) return "";  // edited after the export
     return found == sentencepiece_tokenizer_json(folder / tokenizer_model_name) ? "bpe" : "";
   } catch (const Error& error) {
     if (error.status() != ExitStatus::data) throw;
@@ -164,8 +162,21 @@ std::string own_tokenizer(const fs::path& folder) {
   }
 }
 
-/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it, else
-/// tokenizer.model. Returns why the first candidate is not kept, or "".
+/// The exported tokenizer; "" if its tokenizer_config.json, which an export writes with add_bos_token = false, was edited.
+std::string own_tokenizer(const fs::path& folder) {
+  const std::string exported = exported_tokenizer(folder);
+  if (exported != "bpe") return exported;
+  try {
+    const auto config = read_tokenizer_config(folder / tokenizer_model_name);
+    return config && config->add_bos_token ? "" : exported;
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::data) throw;
+    return "";
+  }
+}
+
+/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it and no edited setting
+/// says otherwise, else tokenizer.model. Returns why the first candidate is not kept, or "".
 std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
   if (const std::string own = own_tokenizer(folder); !own.empty()) {
     saved.tokenizer = own;
@@ -190,7 +201,8 @@ std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
       throw Error(ExitStatus::data, file.string() + " has " + with_thousands(ids) + " ids, the model " +
                                         with_thousands(saved.model.vocab_size) + "; it belongs to another model");
   };
-  if (!is_kept(tokenizer_json_name, "tokenizer_json", read_json))
+  const bool edited = exported_tokenizer(folder) == "bpe";  // its tokenizer.json states no BOS
+  if (edited || !is_kept(tokenizer_json_name, "tokenizer_json", read_json))
     is_kept(tokenizer_model_name, "bpe", [](const fs::path& file) { read_tokenizer_config(file); });
   return why;
 }
