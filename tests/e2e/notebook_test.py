@@ -6,14 +6,13 @@ import html
 import importlib.util
 import os
 import re
-import shutil
 import sys
 import types
 
 import pytest
 from browser import CHROMIUM, Browser
 from paths import BUILD, ROOT
-from readme_test import SHORTER
+from readme_test import copy_shortened_experiments
 
 CELL = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 pytest.importorskip("pandas", reason="no pandas in .venv: `make setup` installs it")
@@ -38,12 +37,7 @@ def run_cell(cell, names):
 @pytest.fixture
 def notebook(program, tmp_path, monkeypatch):
     """The values of the cells of the page, run in a folder with shortened experiments."""
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    for file in (tmp_path / "experiments").rglob("*.toml"):
-        text = file.read_text()
-        for pattern, shorter in SHORTER:
-            text = re.sub(pattern, shorter, text, flags=re.MULTILINE)
-        file.write_text(text)
+    copy_shortened_experiments(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{BUILD / 'bin'}:{os.environ['PATH']}")
     if not importlib.util.find_spec("IPython"):

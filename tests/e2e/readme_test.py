@@ -121,16 +121,20 @@ def form(line):
     return re.sub(r"\s+", " ", line).strip().replace("# s", "#s")
 
 
-@pytest.fixture
-def folder(program, tmp_path):
-    """The tree as after `make build`, with shortened experiments, and the files that the pages name."""
-    (tmp_path / "build").symlink_to(BUILD)
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    for file in (tmp_path / "experiments").rglob("*.toml"):
+def copy_shortened_experiments(folder):
+    shutil.copytree(ROOT / "experiments", folder / "experiments")
+    for file in (folder / "experiments").rglob("*.toml"):
         text = file.read_text()
         for pattern, shorter in SHORTER:
             text = re.sub(pattern, shorter, text, flags=re.MULTILINE)
         file.write_text(text)
+
+
+@pytest.fixture
+def folder(program, tmp_path):
+    """The tree as after `make build`, with shortened experiments, and the files that the pages name."""
+    (tmp_path / "build").symlink_to(BUILD)
+    copy_shortened_experiments(tmp_path)
     focal = (tmp_path / "experiments/weightings/focal.toml").read_text()
     (tmp_path / "sweep.toml").write_text(f"{focal}\n[sweep]\nseed = [1, 2]\n")
     write_tables(tmp_path)

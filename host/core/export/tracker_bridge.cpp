@@ -39,12 +39,12 @@ class Bridge {
     }
   }
 
-  /// What is told about a run when everything of it was sent.
-  std::string told() {
+  /// One line about a run, after everything of it was sent.
+  std::string result() {
     const std::string line = answer();
     const Json message = Json::parse(line, nullptr, false);
-    if (!message.is_object() || !message.contains("told")) refuse(line);
-    return message["told"].get<std::string>();
+    if (!message.is_object() || !message.contains("result")) refuse(line);
+    return message["result"].get<std::string>();
   }
 
  private:
@@ -177,7 +177,7 @@ void send_to_tracker(const LogReader& log, const std::vector<int64_t>& runs, con
   Bridge bridge(package);
   for (const int64_t run : runs) {
     FollowedRun(log, run, bridge).send();
-    tell(bridge.told());
+    tell(bridge.result());
   }
 }
 

@@ -1,6 +1,6 @@
 """Sends runs to a tracker through its own Python package: tracker_bridge.py wandb|trackio. Standard input is a socket with
 lines of JSON: {"run": …} begins a run, {"step", "seconds", "values"} is a complete step, {"status", "exit_code"} a new
-status, {"end": true} ends the run; after each run there is an answer, {"told": …}. {"failed": …} is the last answer.
+status, {"end": true} ends the run; after each run there is an answer, {"result": …}. {"failed": …} is the last answer.
 
 A step that the tracker has is not sent again, so that a call continues where an earlier one, or one for the run that this
 run resumed, was ended. The offline folders of W&B cannot be continued: an incomplete one is replaced."""
@@ -125,7 +125,7 @@ def bridge(tracker, lines, answer):
         elif "status" in message:
             current.set_status(message["status"], message["exit_code"])
         else:
-            answer({"told": f"run {run['id']} ({run['name']}) {current.finish()}"})
+            answer({"result": f"run {run['id']} ({run['name']}) {current.finish()}"})
 
 
 def main():

@@ -149,9 +149,8 @@ LoraOptions read_peft_config(const std::filesystem::path& folder) {
   if (keys.has("target_modules") && keys.value("target_modules").is_array())
     lora.targets = read_targets(keys, "target_modules", &LayerNames::hf_target);
   keys.finish(
-      "only LoRA, rsLoRA and DoRA of one rank are imported; PEFT's merge_and_unload() makes a model of any adapter and "
-      "its "
-      "base, which is imported without --base");
+      "only LoRA, rsLoRA and DoRA of one rank are imported; PEFT's merge_and_unload() makes a model of any adapter "
+      "and its base, which is imported without --base");
   return lora;
 }
 
