@@ -66,7 +66,7 @@ def test_the_set_up_needs_only_what_is_copied_before_it(steps, tmp_path):
     wanted = [line for line in (ROOT / "scripts/requirements.txt").read_text().splitlines(True) if not line.startswith("#")]
     (tmp_path / ".venv/wmtp-requirements.txt").write_text("".join(wanted))
     environment = {name: value for name, value in os.environ.items() if name != "LIBTORCH"}
-    ended = subprocess.run(["make", "setup"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment)
+    ended = subprocess.run(["make", "--no-print-directory", "setup"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment)
     assert ended.returncode == 0 and not ended.stdout, ended
 
 
