@@ -138,7 +138,7 @@ struct DataConfig {
   bool hold_out_problems = false;     ///< records: 1 problem in 20
   double hold_out_share = 0;          ///< text: last share of each file's documents
   std::string separator;              ///< text: separates the documents of a file; "": a file is one document
-  bool packing = false;               ///< text, records: no token sees or predicts one of another document of its sequence
+  bool packing = false;  ///< text, records: no token sees or predicts one of another document of its sequence
   DifficultyConfig difficulty;
   std::string file;                ///< tokens: little-endian ids, raw or with a header
   std::string dtype;               ///< tokens: of raw ids, "uint16" or "uint32"; "": of the header, or "uint16"
@@ -241,6 +241,8 @@ struct GuardConfig {
 struct LogConfig {
   int64_t every_steps = 1;
   int64_t samples = 1;                    ///< sequences logged token by token at each validation
+  std::vector<std::string> prompts;       ///< continued by the model at each validation
+  int64_t prompt_tokens = 64;             ///< at most, for each prompt
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
   std::string tensorboard;                ///< folder of event files, relative to the working directory; "": none
   bool operator==(const LogConfig&) const = default;
