@@ -41,6 +41,22 @@ std::vector<const char*> in_full(int argc, const char* const* argv) {
   return words;
 }
 
+/// The command line as a shell reads it.
+std::string in_a_shell(const std::vector<const char*>& words) {
+  std::string line = "wmtp-host";
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string word = words[i];
+    const bool is_plain = !word.empty() && word.find_first_not_of(
+                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                               "0123456789_-+=:,./@%") == std::string::npos;
+    line += is_plain ? " " + word : " '";
+    if (is_plain) continue;
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += "'";
+  }
+  return line;
+}
+
 /// CLI11's layout, except that lists of commands show only the first line of each help.
 class FirstLines : public CLI::Formatter {
  public:
@@ -101,6 +117,7 @@ std::filesystem::path GlobalOptions::database_or(const std::string& otherwise) c
 }
 
 void GlobalOptions::add_to(JobRequest& request) const {
+  request.command = command;
   request.database = database;
   request.plugin_folders = plugin_folders;
   request.quiet = quiet;
@@ -209,6 +226,7 @@ std::string CommandLine::explain(const CLI::ParseError& error) const {
 std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
   try {
     const std::vector<const char*> words = in_full(argc, argv);
+    globals_.command = in_a_shell(words);
     app_.parse(int(words.size()), words.data());
   } catch (const CLI::CallForHelp&) {
     for (const CLI::App* app : typed_commands())

@@ -19,6 +19,7 @@ namespace wmtp {
 /// Options common to all commands.
 struct GlobalOptions {
   std::vector<std::filesystem::path> plugin_folders;
+  std::string command;   ///< the whole command line, quoted for a shell
   std::string database;  ///< "" when --db was not given
   bool quiet = false;
   bool no_color = false;

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import tomllib
 
@@ -52,6 +53,14 @@ def test_a_run_leaves_its_row_metrics_memory_and_model(place):
     assert tensors["tok_embeddings.weight"].shape == (512, 64) and "extra_heads.2.feed_forward.w3.weight" in tensors
     shape = json.loads((place.log.folder() / "model/params.json").read_text())
     assert (shape["dim"], shape["n_layers"], shape["n_future_tokens"]) == (64, 5, 4)
+
+
+def test_a_run_has_the_command_that_started_it_and_a_shell_understands_it(place):
+    place.write(**ONE_RANK)
+    place.host("train", "experiment.toml", "--set", "name='quoted'", "--set", "train.steps=1")
+    command = place.log.query("SELECT command FROM run_commands WHERE run_id = 1")[0]["command"]
+    assert shlex.split(command) == ["wmtp-host", "run", "experiment.toml", "--set", "name='quoted'", "--set", "train.steps=1"]
+    assert f"  command    {command}\n" in place.host("runs", "show", "quoted").out
 
 
 def test_the_log_contains_memory_by_category_and_phase(place):

@@ -472,11 +472,17 @@ def test_the_page_of_a_run_has_its_evaluations_and_the_time_of_its_ranks(log, tm
         log.execute("INSERT INTO rank_times VALUES (2, ?, 300, 'forward', ?), (2, ?, 300, 'communication', ?)",
                     rank, seconds, rank, 40 - seconds)
     log.execute("INSERT INTO run_notes VALUES (2, ?)", HOSTILE)
+    log.execute("INSERT INTO run_commands VALUES (2, 'wmtp-host run rho1.toml')")
+    log.generations(2, ["def main(", HOSTILE], text=HOSTILE)
     with Served(tmp_path) as served, browse(served.address + "#runs=2&tab=run") as browser:
         text = browser.wait_for("document.querySelector('#run pre') && byId('run').textContent")
         for part in (HOSTILE, "t/0", "AssertionError", "rank 1 is the slowest: 20s more than the others in forward",
-                     "wmtp-host runs show 2 --toml"):
+                     "wmtp-host runs show 2 --toml", "wmtp-host run rho1.toml"):
             assert part in text, part
+        table = "[...document.querySelectorAll('#run h3')].find((h) => h.textContent === 'Samples').nextElementSibling"
+        assert browser.ask(f"[...{table}.querySelectorAll('tr')].map((row) => [...row.cells].map((c) => c.textContent))") == [
+            ["step", "def main(", HOSTILE], ["100", f"{HOSTILE} 1 at 100", f"{HOSTILE} 2 at 100"],
+            ["0", f"{HOSTILE} 1 at 0", f"{HOSTILE} 2 at 0"]]
         assert browser.ask("document.querySelectorAll('img').length") == 0
         sound(browser, served.address)
 

@@ -114,6 +114,12 @@ class MadeLog:
         with self.connection:
             self.connection.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
+    def generations(self, run, prompts, steps=(0, 100), text="text"):
+        with self.connection:
+            self.connection.executemany("INSERT INTO generations VALUES (?, ?, ?, ?, ?)", [
+                (run, step, number, prompt, f"{text} {number} at {step}")
+                for step in steps for number, prompt in enumerate(prompts, 1)])
+
     def execute(self, sql, *arguments):
         with self.connection:
             self.connection.execute(sql, arguments)

@@ -39,6 +39,7 @@ class Rules : RuleChecker {
     offload();
     activation_offload();
     determinism();
+    prompts(needs);
     check_data_rules(bound_, diagnostics_);
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     if (needs && needs->pairs) pairs();
@@ -194,6 +195,21 @@ class Rules : RuleChecker {
                       " future_tokens, wanted one for each");
     } else if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
       refuse(key, "head_weights are all 0, so no head would train", "set a weight above 0 for each head to train");
+    }
+  }
+
+  void prompts(const PluginNeeds* needs) {
+    const std::string key = "log.prompts";
+    if (!bound_.good({"log", key.c_str()})) return;
+    const std::vector<std::string>& prompts = e_.log.prompts;
+    if (prompts.empty()) return;
+    if (needs && needs->when.empty()) {
+      refuse_key(key, "prompts has no effect: " + title() + " trains no head that predicts tokens", "remove it");
+    } else if (bound_.good({"data", "data.kind"}) && !has_tokenizer(e_.data)) {
+      refuse_key(key, "prompts requires a tokenizer, which data of kind " + quote(e_.data.kind) + " lacks",
+                 "remove it");
+    } else if (std::find(prompts.begin(), prompts.end(), "") != prompts.end()) {
+      refuse(key, "found an empty prompt, wanted at least one character");
     }
   }
 

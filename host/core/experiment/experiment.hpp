@@ -250,6 +250,8 @@ struct GuardConfig {
 struct LogConfig {
   int64_t every_steps = 1;
   int64_t samples = 1;                    ///< sequences logged token by token at each validation
+  std::vector<std::string> prompts;       ///< continued by the model at each validation
+  int64_t prompt_tokens = 64;             ///< at most, for each prompt
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
   std::string tensorboard;                ///< folder of event files, relative to the working directory; "": none
   bool operator==(const LogConfig&) const = default;

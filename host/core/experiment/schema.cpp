@@ -368,6 +368,13 @@ SchemaTable log_table() {
            "number of validation sequences whose losses and weights are logged token by token at each validation, at "
            "most `train.batch_size`; 0: none")
            .range(0, 1e6),
+       key("prompts", AT(log.prompts),
+           "texts that the model continues at each validation, in the order in which the page of the run shows them; "
+           "greedy, as `wmtp-host generate`. Rank 0 writes the model to the run's folder, reads it again into host "
+           "memory, in fp32, and deletes it")
+           .defaults_to("none")
+           .unset_when_empty(),
+       key("prompt_tokens", AT(log.prompt_tokens), "maximum number of tokens after each of `prompts`").range(1, 1e6),
        key("database", AT(log.database), "file of the database, relative to the working directory").not_empty(),
        key("tensorboard", AT(log.tensorboard),
            "folder in which each run writes a subfolder of TensorBoard event files during training, relative to the "

@@ -18,7 +18,7 @@ struct Rows {
   const char *name, *sql;
 };
 
-constexpr std::array<Rows, 11> tables{{
+constexpr std::array<Rows, 12> tables{{
     {"params", "SELECT key, value_text, value_num FROM run_params WHERE run_id = ?1 ORDER BY key"},
     {"plugins",
      "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, "
@@ -46,6 +46,7 @@ constexpr std::array<Rows, 11> tables{{
     {"samples",
      "SELECT step, sequence, position, head, token_id, text, weight, loss, reference_loss FROM samples "
      "WHERE run_id = ?1 ORDER BY step, sequence, position, head"},
+    {"generations", "SELECT step, number, prompt, text FROM generations WHERE run_id = ?1 ORDER BY step, number"},
 }};
 
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -124,8 +125,8 @@ void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, con
   const char* before = "[\n {";
   for (const int64_t run : runs) {
     const Table row = log.query(
-        "SELECT v.*, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
-        "WHERE v.id = ?1",
+        "SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
+        "LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1",
         {run});
     out(before);
     const char* between = "\n  ";

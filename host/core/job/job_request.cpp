@@ -14,8 +14,8 @@
 
 namespace wmtp {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRequest, file, overrides, name, name_suffix, nproc, resume, stage, stages, from,
-                                   sources, database, plugin_folders, quiet, no_color)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRequest, command, file, overrides, name, name_suffix, nproc, resume, stage,
+                                   stages, from, sources, database, plugin_folders, quiet, no_color)
 
 namespace {
 

@@ -19,6 +19,7 @@ namespace wmtp {
 inline constexpr const char* run_id_file_variable = "WMTP_RUN_ID_FILE";
 
 struct JobRequest {
+  std::string command;                 ///< as typed, for the run's row in the log
   std::string file;                    ///< the experiment file
   std::vector<std::string> overrides;  ///< --set
   std::string name;                    ///< --name; "": the name in the file

@@ -47,6 +47,9 @@ const char* const kMemory =
 const char* const kCheckpoints =
     "SELECT step, state, bytes, path FROM checkpoints "
     "WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY run_id, step, path";
+const char* const kGenerations =
+    "SELECT g.step, g.prompt, g.text FROM v_lineage AS l JOIN generations AS g "
+    "ON g.run_id = l.segment AND g.step < l.before_step WHERE l.run_id = ?1 ORDER BY g.step, g.number";
 const char* const kEvaluations =
     "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
     "WHERE run_id = ?1 ORDER BY id";
@@ -67,8 +70,8 @@ Json objects_of(const Table& table) {
 
 Json run_object(const LogReader& log, int64_t id) {
   const Table run = log.query(
-      "SELECT v.*, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
-      "WHERE v.id = ?1",
+      "SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
+      "LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1",
       {id});
   if (run.rows.empty()) {
     throw Error(ExitStatus::usage,
@@ -95,6 +98,7 @@ void print_json_run(std::ostream& out, const LogReader& log, Json run, int64_t i
   run["rank_seconds"] = objects_of(times_of_ranks(log, id));
   run["memory_peak"] = objects_of(log.query(kMemory, {id}));
   run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}));
+  run["generations"] = objects_of(log.query(kGenerations, {id}));
   run["evaluations"] = objects_of(log.query(kEvaluations, {id}));
   run["text_losses"] = objects_of(text_losses(log, id));
   run["events"] = objects_of(log.query(kEvents, {id}));
@@ -159,6 +163,7 @@ void print_head(std::ostream& out, const Json& run) {
   if (run.at("git_commit") != "") out << ", commit " << text("git_commit");
   if (run.at("host") != "") out << ", on " << text("host");
   out << '\n';
+  if (!run.at("command").is_null()) out << "  command    " << one_line(run.at("command").get<std::string>()) << '\n';
   if (!run.at("parent_run").is_null()) out << "  resumed    run " << text("parent_run") << '\n';
   if (!run.at("resumed_by").is_null()) out << "  continued  by run " << text("resumed_by") << '\n';
   if (!run.at("tags").is_null()) out << "  tags       " << one_line(run.at("tags").get<std::string>()) << '\n';
@@ -196,6 +201,10 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, in
   Table checkpoints = log.query(kCheckpoints, {id});
   for (auto& row : checkpoints.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "checkpoints", checkpoints);
+  Table texts = log.query(kGenerations, {id});
+  if (!texts.rows.empty())
+    std::erase_if(texts.rows, [last = texts.rows.back()[0]](const Row& row) { return row[0] != last; });
+  print_section(out, "samples of the last step", texts);
   print_section(out, "evaluations", log.query(kEvaluations, {id}));
   print_section(out, "losses on texts", text_losses(log, id));
   Table events = log.query(kEvents, {id}, kEventsShown);

@@ -36,6 +36,8 @@ class RowWriter {
                 "INSERT INTO samples (run_id, step, sequence, position, head, token_id, text, weight, loss, "
                 "reference_loss) "
                 "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+        generation_(database,
+                    "INSERT INTO generations (run_id, step, number, prompt, text) VALUES (?1, ?2, ?3, ?4, ?5)"),
         checkpoint_(
             database,
             "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
@@ -75,6 +77,9 @@ class RowWriter {
       sample_.run(run_id_, record.step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
                   one.loss, one.reference_loss);
   }
+  void write(const Generations& record) {
+    for (const Generation& one : record.values) generation_.run(run_id_, record.step, one.number, one.prompt, one.text);
+  }
   void write(const CheckpointRecord& record) {
     checkpoint_.run(run_id_, record.step, record.path, record.bytes, record.state, record.time_ns);
   }
@@ -96,7 +101,8 @@ class RowWriter {
 
   int64_t run_id_;
   std::unordered_map<std::string, int64_t> name_ids_;
-  Statement add_name_, find_name_, metric_, memory_, rank_time_, sample_, checkpoint_, event_, heartbeat_, incomplete_;
+  Statement add_name_, find_name_, metric_, memory_, rank_time_, sample_, generation_, checkpoint_, event_, heartbeat_,
+      incomplete_;
 };
 
 namespace {

@@ -32,6 +32,11 @@ struct SampleRecords {
   std::vector<SampleRecord> values;
 };
 
+struct Generations {
+  int64_t step = 0;
+  std::vector<Generation> values;
+};
+
 struct CheckpointRecord {
   int64_t step = 0, time_ns = 0;
   std::string path;
@@ -46,7 +51,8 @@ struct EventRecord {
   std::string message;
 };
 
-using Record = std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, CheckpointRecord, EventRecord>;
+using Record =
+    std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, Generations, CheckpointRecord, EventRecord>;
 
 /// Number of rows in the record.
 inline int64_t rows_of(const Record& record) {
@@ -54,6 +60,7 @@ inline int64_t rows_of(const Record& record) {
   if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
   if (const auto* times = std::get_if<RankTimes>(&record)) return static_cast<int64_t>(times->values.size());
   if (const auto* samples = std::get_if<SampleRecords>(&record)) return static_cast<int64_t>(samples->values.size());
+  if (const auto* texts = std::get_if<Generations>(&record)) return static_cast<int64_t>(texts->values.size());
   return 1;
 }
 

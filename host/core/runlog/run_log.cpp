@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "core/runlog/log_writer.hpp"
 #include "core/runlog/migrations.hpp"
 #include "core/runlog/open_log.hpp"
@@ -51,6 +52,9 @@ void insert_run(Database& database, const RunStart& start, int64_t id) {
   for (const auto& [key, value] : start.params) {
     param.run(id, key, std::visit(ParamText{}, value), std::visit(param_number, value));
   }
+  if (!start.command.empty())
+    Statement(database, "INSERT INTO run_commands (run_id, command) VALUES (?1, ?2)")
+        .run(id, repaired_utf8(start.command));
   Statement plugin(database,
                    "INSERT INTO run_plugins (run_id, kind, name, version, sha256, path) "
                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
@@ -102,6 +106,11 @@ void RunLog::rank_times(std::vector<RankTime> records) { writer_->push(RankTimes
 
 void RunLog::samples(int64_t step, std::vector<SampleRecord> records) {
   writer_->push(SampleRecords{step, std::move(records)});
+}
+
+void RunLog::generations(int64_t step, std::vector<Generation> records) {
+  for (Generation& one : records) one.text = repaired_utf8(one.text);
+  writer_->push(Generations{step, std::move(records)});
 }
 
 void RunLog::checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state) {

@@ -26,6 +26,7 @@ namespace wmtp {
 /// The run's row at its start.
 struct RunStart {
   std::string name, pipeline, adapter, experiment_toml, resolved_toml, config_hash;
+  std::string command;  ///< "": unknown
   int64_t seed = 0;
   int64_t world_size = 1;
   std::string strategy, precision, device, git_commit, host, version;
@@ -57,6 +58,12 @@ struct SampleRecord {
   std::optional<double> weight, loss, reference_loss;
 };
 
+/// A text that the model wrote after a prompt; see db/006_generations.sql. Any bytes; invalid UTF-8 is replaced.
+struct Generation {
+  int64_t number = 1;
+  std::string prompt, text;
+};
+
 class LogWriter;
 class RecordSink;
 /// Creates an additional receiver of a run's records; may return null.
@@ -78,6 +85,7 @@ class RunLog {
   void memory(const std::vector<MemoryRecord>& records);
   void rank_times(std::vector<RankTime> records);
   void samples(int64_t step, std::vector<SampleRecord> records);
+  void generations(int64_t step, std::vector<Generation> records);
   void checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state);
   void event(int64_t rank, const std::string& level, const std::string& kind, int64_t step, const std::string& message);
 

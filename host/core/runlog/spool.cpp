@@ -10,6 +10,7 @@ namespace wmtp {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryRecord, rank, step, phase, category, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankTime, rank, step, phase, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRecord, sequence, position, head, token_id, text, weight, loss, reference_loss)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Generation, number, prompt, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointRecord, step, path, bytes, state, time_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EventRecord, time_ns, rank, level, kind, step, message)
 
@@ -53,14 +54,18 @@ std::string lines_of(const RankTimes& record, int64_t run_id) {
   return lines;
 }
 
-std::string lines_of(const SampleRecords& record, int64_t run_id) {
+std::string lines_at_step(const char* table, const auto& record, int64_t run_id) {
   std::string lines;
   for (json row : record.values) {
     row["step"] = record.step;
-    lines += line_of("samples", run_id, std::move(row));
+    lines += line_of(table, run_id, std::move(row));
   }
   return lines;
 }
+
+std::string lines_of(const SampleRecords& record, int64_t run_id) { return lines_at_step("samples", record, run_id); }
+
+std::string lines_of(const Generations& record, int64_t run_id) { return lines_at_step("generations", record, run_id); }
 
 std::string lines_of(const CheckpointRecord& record, int64_t run_id) { return line_of("checkpoints", run_id, record); }
 

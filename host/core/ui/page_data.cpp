@@ -31,7 +31,8 @@ constexpr const char* newest_events = R"sql(
   ORDER BY row)sql";
 
 constexpr const char* one_run = R"sql(
-  SELECT v.*, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id WHERE v.id = ?1)sql";
+  SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id
+  LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1)sql";
 
 constexpr const char* segments_of_run = R"sql(
   SELECT l.segment AS run, s.status, s.started_at, s.ended_at, s.world_size,
@@ -43,6 +44,11 @@ constexpr const char* segments_of_run = R"sql(
 constexpr const char* checkpoints_of_run = R"sql(
   SELECT run_id AS run, step, state, bytes, path FROM checkpoints
   WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY run_id, step, path LIMIT 1000)sql";
+
+constexpr const char* generations_of_run = R"sql(
+  SELECT g.step, g.prompt, substr(g.text, 1, 4000) AS text
+  FROM v_lineage AS l JOIN generations AS g ON g.run_id = l.segment AND g.step < l.before_step
+  WHERE l.run_id = ?1 ORDER BY g.step DESC, g.number LIMIT 1000)sql";
 
 constexpr const char* evaluations_of_run = R"sql(
   SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations
@@ -412,6 +418,7 @@ PageJson PageData::run(int64_t run) {
   log_->each_row(all_params, {run}, [&](const Statement& row) { answer["params"][row.text(0)] = row.text(1); });
   answer["segment_rows"] = objects_of(log_->query(segments_of_run, {run}));
   answer["checkpoints"] = objects_of(log_->query(checkpoints_of_run, {run}));
+  answer["generations"] = objects_of(log_->query(generations_of_run, {run}));
   answer["evaluations"] = objects_of(log_->query(evaluations_of_run, {run}));
   answer["answers"] = objects_of(log_->query(answers_of_run, {run}));
   answer["text_losses"] = objects_of(log_->query(texts_of_run, {run}));

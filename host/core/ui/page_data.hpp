@@ -58,7 +58,8 @@ class PageData {
   /// The keys whose values differ between any runs of the log, with the value of each run; and "sweep", the
   /// name of the experiment, which members of a sweep share.
   PageJson configs();
-  /// One run: its rows in the log, experiment, segments, checkpoints, evaluations with their answers, losses on texts.
+  /// One run: its rows in the log, experiment, segments, checkpoints, texts after log.prompts (of the newest steps),
+  /// evaluations with their answers, losses on texts.
   PageJson run(int64_t run);
   /// All keys of one run, or the differing keys of several.
   PageJson params(const std::vector<int64_t>& runs);

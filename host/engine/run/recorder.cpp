@@ -40,6 +40,7 @@ std::string host_name() {
 RunStart run_start(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run) {
   RunStart start;
   start.name = experiment.name;
+  start.command = session.job().command;
   start.pipeline = experiment.pipeline.plugin;
   start.adapter = experiment.adapter.plugin;
   start.experiment_toml = experiment.source;
@@ -215,6 +216,10 @@ void Recorder::samples(int64_t step, const std::vector<TokenSample>& samples, co
     records.push_back({one.sequence, one.position, one.head, one.token, token_text(tokenizer, one.token), one.weight,
                        one.loss, one.reference_loss});
   log_->samples(step, std::move(records));
+}
+
+void Recorder::generations(int64_t step, std::vector<Generation> texts) {
+  if (log_ && !texts.empty()) log_->generations(step, std::move(texts));
 }
 
 void Recorder::saved(const SaveOutcome& outcome) {

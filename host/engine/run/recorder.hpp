@@ -35,6 +35,7 @@ class Recorder {
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
   /// `tokenizer`: of the run's data; if null, ids are shown as numbers.
   void samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer);
+  void generations(int64_t step, std::vector<Generation> texts);
   /// Memory and time of every rank since the run began. Memory: each phase's moment with the most live bytes, unless
   /// already logged; the peak of each category separately; resident memory; current live bytes. Time: time/PHASE, mean
   /// over ranks, and the seconds of each rank. [all ranks, collective]

@@ -11,8 +11,10 @@
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/folder_copies.hpp"
 #include "engine/checkpoint/model_files.hpp"
+#include "engine/checkpoint/shared_failure.hpp"
 #include "engine/checkpoint/state_saver.hpp"
 #include "engine/checkpoint/training_state.hpp"
+#include "engine/inference/model_requests.hpp"
 #include "engine/memory/caught_error.hpp"
 #include "engine/memory/phase.hpp"
 #include "engine/model/product_path.hpp"
@@ -75,9 +77,11 @@ class TrainingRun {
     const int64_t step = trainer().state().step;
     const auto begun = std::chrono::steady_clock::now();
     const auto metrics = trainer().validate();
+    std::vector<Generation> texts = continue_prompts();
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
     recorder_.validation(step, metrics, passed.count());
     recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
+    recorder_.generations(step, std::move(texts));
     if (step > 0 && step != trainer().num_steps()) recorder_.resources(step);  // also written at the end
   }
 
@@ -149,6 +153,49 @@ class TrainingRun {
 
  private:
   Trainer& trainer() { return assembly_.trainer(); }
+
+  /// What `generate` would write after log.prompts with the model as it is now. Rank 0 reads a copy of the model from the
+  /// run's folder while the others wait. A copy that cannot be written costs the texts, not the run.
+  std::vector<Generation> continue_prompts() {
+    const std::vector<std::string>& prompts = experiment_.log.prompts;
+    if (prompts.empty()) return {};
+    const Phase phase("generation");
+    const int64_t step = trainer().state().step;
+    const std::filesystem::path copy = recorder_.run_folder() / "model-for-prompts";
+    std::vector<Generation> texts;
+    try {
+      save_model(copy, step, identity_.config_hash, assembly_.model(), &assembly_.adapter(), assembly_.tokenizer(),
+                 session_.channels());
+      SharedFailure failure;
+      if (session_.is_rank0()) {
+        failure.attempt([&] { texts = continued(prompts, copy); });
+        std::error_code ignored;
+        std::filesystem::remove_all(copy, ignored);
+      }
+      failure.share("continuing log.prompts", session_.peers());
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::storage) throw;
+      recorder_.event("warning", "prompts", step, std::string("log.prompts not continued: ") + error.what());
+    }
+    return texts;
+  }
+
+  std::vector<Generation> continued(const std::vector<std::string>& prompts, const std::filesystem::path& model) const {
+    AnswerRequest request;
+    request.model = model;
+    request.prompts = prompts;
+    request.max_tokens = experiment_.log.prompt_tokens;
+    const Answers answers = write_answers(request);
+    std::vector<Generation> texts;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      if (!answers[0][i])
+        throw Error(ExitStatus::usage, experiment_.file.string() + ": [log] prompts: prompt " + std::to_string(i + 1) +
+                                           " has more tokens than [model] max_sequence_length = " +
+                                           std::to_string(experiment_.model.max_sequence_length) + "; shorten it");
+      texts.push_back({int64_t(i) + 1, prompts[i], *answers[0][i]});
+    }
+    return texts;
+  }
 
   SaveRequest save_request() {
     const TrainerState& state = trainer().state();

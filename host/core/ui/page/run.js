@@ -1,4 +1,5 @@
-// The page of one run: its row, configuration, segments, time of its ranks, checkpoints, and evaluations with answers.
+// The page of one run: its row, configuration, segments, time of its ranks, checkpoints, the texts that it wrote during
+// training, and evaluations with answers.
 "use strict";
 
 const RunPage = (() => {
@@ -14,9 +15,18 @@ const RunPage = (() => {
                   ["config hash", run.config_hash], ["tags", run.tags], ["note", run.note], ["archived", run.archived && "hidden from lists"],
                   ["resumed", run.parent_run && `run ${run.parent_run}`],
                   ["continued by", run.resumed_by && `run ${run.resumed_by}`],
-                  ["repeat it", `wmtp-host runs show ${run.id} --toml > again.toml && wmtp-host run again.toml`]];
+                  ["command", run.command], ["repeat it", `wmtp-host runs show ${run.id} --toml > again.toml && wmtp-host run again.toml`]];
     return element("dl", {}, ...rows.filter(([, text]) => text).flatMap(([name, text]) =>
       [element("dt", { textContent: name }), element("dd", { textContent: text })]));
+  }
+
+  /** A row for each step, newest first, with a column for each prompt. */
+  function samples(texts) {
+    const rows = new Map();
+    for (const { step, prompt, text } of texts) rows.set(step, { ...rows.get(step), step, [`text ${prompt}`]: text });
+    const prompts = [...new Set(texts.map(({ prompt }) => prompt))];
+    return section("Samples", [...rows.values()],
+                   [["step", "step", shownNumber], ...prompts.map((prompt) => [`text ${prompt}`, prompt])]);
   }
 
   function details(run) {
@@ -30,6 +40,7 @@ const RunPage = (() => {
                  [["phase", "phase"], ...ranks.map((rank) => [rank, rank, shownSeconds])]),
       ...section("Checkpoints", run.checkpoints,
                  [["run", "run"], ["step", "step", shownNumber], ["state", "state"], ["bytes", "size", shownBytes], ["path", "path"]]),
+      ...samples(run.generations),
       ...section("Evaluations", run.evaluations,
                  [["id", "number"], ["suite", "suite"], ["temperature", "temperature"], ["problems", "problems"],
                   ["answers", "answers"], ["passed", "passed"], ["pass_at_1", "pass@1", shownNumber], ["time", "time"]]),

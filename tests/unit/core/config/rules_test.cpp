@@ -141,6 +141,17 @@ TEST_F(Rules, RequireAWeightForEachHead) {
                   {"head_weights has no effect: pipeline \"critic\" trains no head that predicts tokens", "remove it"});
 }
 
+TEST_F(Rules, RequireATokenizerAndTokenHeadsForPrompts) {
+  const std::string& text = text_experiment;
+  EXPECT_EQ(load(text, {R"(log.prompts=["a", "b"])"}).log.prompts, (std::vector<std::string>{"a", "b"}));
+  expect_in_order(refused(small, {R"(log.prompts=["a"])"}),
+                  {"prompts requires a tokenizer, which data of kind \"random\" lacks", "remove it"});
+  expect_in_order(refused(text, {R"(log.prompts=["a", ""])"}),
+                  {"found an empty prompt, wanted at least one character"});
+  expect_in_order(refused(with(small, "baseline", "critic"), {R"(log.prompts=["a"])"}),
+                  {"prompts has no effect: pipeline \"critic\" trains no head that predicts tokens", "remove it"});
+}
+
 TEST_F(Rules, RequireAWarmUpShorterThanTheRun) {
   expect_in_order(refused(small, {"schedule.warmup_steps=10"}),
                   {"found 10 warmup_steps, wanted less than [train] steps = 10"});

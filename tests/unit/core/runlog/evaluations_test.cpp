@@ -91,7 +91,7 @@ TEST_F(Evaluations, OfTextsInALogWithoutBytesAndStridesAreReadWithNone) {
 TEST_F(Evaluations, MigrateALogOfTheFirstVersion) {
   log_of_version(file_, 1);
   EXPECT_EQ(LogReader(file_).query("SELECT name FROM v_runs", {}, 10).rows.size(), 1u) << "readable as it is";
-  for (const char* newer : {"v_evaluations", "v_text_losses"})
+  for (const char* newer : {"v_evaluations", "v_text_losses", "generations"})
     EXPECT_TRUE(LogReader(file_).query(std::string("SELECT * FROM ") + newer, {}, 10).rows.empty()) << newer;
   log_evaluation(file_, two_problems(1));
   Database database(file_, Database::Mode::read);

@@ -118,6 +118,7 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
     setrlimit(RLIMIT_FSIZE, &full);
     for (int64_t step = 2; step <= 200; ++step) log.metrics(step, {{"train/loss", 1.0}, {"train/odd", 0.0 / 0.0}});
     log.event(0, "info", "note", 3, "line one\nline two \"quoted\"");
+    log.generations(3, {{1, "def", " f()\xff"}});
     if (!eventually([&] { return log.incomplete(); })) return 2;
     setrlimit(RLIMIT_FSIZE, &before);  // there is space again
     log.metrics(201, {{"train/loss", 1.0}, {"train/odd", 2.0}});
@@ -130,16 +131,18 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
       << "names of a transaction that was rolled back must be added again";
   std::ifstream spool(file_.string() + ".run-1.spool");
   std::string line;
-  int metrics = 0, events = 0, nans = 0;
+  int metrics = 0, events = 0, nans = 0, texts = 0;
   while (std::getline(spool, line)) {
     const auto row = nlohmann::json::parse(line);
     EXPECT_EQ(row["run_id"], 1);
     metrics += row["table"] == "metrics";
     nans += row["table"] == "metrics" && row["kind"] == "nan" && row["value"].is_null();
+    texts += row["table"] == "generations" && row["step"] == 3 && row["text"] == " f()\uFFFD";
     events += row["table"] == "events" && row["message"] == "line one\nline two \"quoted\"";
   }
   EXPECT_EQ(metrics, 2 * 199);
   EXPECT_EQ(nans, 199);
+  EXPECT_EQ(texts, 1);
   EXPECT_EQ(events, 1);
   EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
 }

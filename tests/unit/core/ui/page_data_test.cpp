@@ -174,7 +174,7 @@ TEST_F(PageDataTest, HasAPageForOneRun) {
   EXPECT_EQ(answer["params"]["pipeline.keep"], "0.5");
   EXPECT_EQ(answer["segment_rows"].size(), 1u);
   EXPECT_TRUE(answer["resolved_toml"].get<std::string>().find("seed = 0") != std::string::npos);
-  for (const char* table : {"checkpoints", "evaluations", "answers", "text_losses", "rank_times"})
+  for (const char* table : {"checkpoints", "generations", "evaluations", "answers", "text_losses", "rank_times"})
     EXPECT_TRUE(answer[table].empty()) << table;
   EXPECT_THROW(data.run(7), Error);
 }
