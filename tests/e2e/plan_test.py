@@ -133,6 +133,7 @@ def shipped(place, steps):
             text = re.sub(r"(?m)^steps = \d+", f"steps = {steps}", text)
             text = re.sub(r"(?m)^every_steps = 100  +#", "every_steps = 2  #", text)  # checkpoints
             text = re.sub(r"(?m)^problems = \d+", "problems = 4000", text)
+            text = re.sub(r"(?m)^batches = \d+", "batches = 1", text)  # of a validation
             text = re.sub(r'(?m)^  "/usr/lib/python3.11/(?!email|http|json)([a-z]+/.*|\*\.py",)\n', "", text)
         (folder / file.name).write_text(text)
     return folder

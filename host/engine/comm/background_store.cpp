@@ -1,3 +1,4 @@
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include "engine/comm/background_store.hpp"
 
 #include "engine/comm/store_text.hpp"

@@ -35,6 +35,11 @@ MakeBackend gloo(const std::string& address) {
 
 double waited_seconds() { return time_used(waiting); }
 
+Pending::Pending() = default;
+Pending::~Pending() = default;
+Pending::Pending(Pending&&) noexcept = default;
+Pending& Pending::operator=(Pending&&) noexcept = default;
+
 void Pending::wait() {
   if (!active_) return;
   active_ = false;
@@ -45,11 +50,18 @@ void Pending::wait() {
   } catch (const std::exception& error) {
     throw channel_->broken(number_, error.what());
   }
-  channel_->record_->end(number_, output_.is_cpu() ? nullptr : work_);
+  if (output_.is_cpu())
+    channel_->record_->end(number_);
+  else
+    channel_->record_->end(number_, std::move(work_));
   work_.reset();
   output_.reset();
   input_.reset();
 }
+
+Channel::Channel(Peers& peers, FlightRecord& record, c10::intrusive_ptr<c10d::Backend> backend)
+    : peers_(&peers), record_(&record), backend_(std::move(backend)) {}
+Channel::~Channel() = default;
 
 Error Channel::broken(int64_t number, const std::string& detail) {
   const Error error = peers_->explain(record_->describe(number), detail);
@@ -126,6 +138,8 @@ Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& 
     for (const auto& backend : backends_) backend->abort();
   });
 }
+
+Channels::~Channels() { peers_->on_broken(nullptr); }
 
 Channel* Channels::connect(const std::string& name, const MakeBackend& make, const Axis& axis) {
   c10::intrusive_ptr<c10d::Backend> backend;

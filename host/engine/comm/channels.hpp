@@ -18,8 +18,8 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "engine/comm/c10d_names.hpp"
 #include "engine/comm/flight_record.hpp"
 #include "engine/comm/peers.hpp"
 
@@ -30,7 +30,10 @@ class Channel;
 /// An operation in flight. Wait on it exactly once; it keeps its tensors alive until then.
 class Pending {
  public:
-  Pending() = default;
+  Pending();
+  ~Pending();
+  Pending(Pending&&) noexcept;
+  Pending& operator=(Pending&&) noexcept;
   /// Blocks until completion. If a peer is lost or late, writes the flight record and throws Peers::explain's Error.
   /// Adds to waited_seconds().
   void wait();
@@ -47,8 +50,8 @@ class Pending {
 
 class Channel {
  public:
-  Channel(Peers& peers, FlightRecord& record, c10::intrusive_ptr<c10d::Backend> backend)
-      : peers_(&peers), record_(&record), backend_(std::move(backend)) {}
+  Channel(Peers& peers, FlightRecord& record, c10::intrusive_ptr<c10d::Backend> backend);
+  ~Channel();
 
   /// output [W*n] = every rank's input [n], in rank order. `what` names the operation in errors.
   Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
@@ -90,7 +93,7 @@ class Channels {
  public:
   /// Control is always on the CPU. `timeout` applies until set_timeout. [all ranks, collective]
   Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device, std::chrono::milliseconds timeout);
-  ~Channels() { peers_->on_broken(nullptr); }
+  ~Channels();
   void set_timeout(std::chrono::milliseconds timeout);
 
   Peers& peers() { return *peers_; }

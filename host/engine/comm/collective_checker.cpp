@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 namespace wmtp {
 namespace {

@@ -3,8 +3,11 @@
 // so only debug builds do it, or WMTP_CHECK_COLLECTIVES=1 (0 disables it in a debug build).
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "engine/comm/c10d_names.hpp"
 
 namespace wmtp {
 

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "engine/comm/c10d_names.hpp"
 
 namespace wmtp {
 

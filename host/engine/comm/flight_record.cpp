@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "base/text.hpp"
 
@@ -20,11 +21,26 @@ std::string time_text(std::chrono::system_clock::time_point time) {
 
 }  // namespace
 
+FlightRecord::FlightRecord() = default;
+FlightRecord::~FlightRecord() = default;
+FlightRecord::Entry::Entry() = default;
+FlightRecord::Entry::~Entry() = default;
+
+bool FlightRecord::Entry::is_complete() const { return has_ended && (!on_device || on_device->isCompleted()); }
+
 int64_t FlightRecord::begin(const std::string& what, const char* operation, int64_t bytes) {
   Entry& entry = entries_[size_t(count_ % capacity)];
-  entry = {what, operation, bytes, step_, Clock::now(), {}, false, {}};
+  entry.what = what;
+  entry.operation = operation;
+  entry.bytes = bytes;
+  entry.step = step_;
+  entry.begun = Clock::now();
+  entry.has_ended = false;
+  entry.on_device.reset();
   return count_++;
 }
+
+void FlightRecord::end(int64_t number) { end(number, {}); }
 
 void FlightRecord::end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device) {
   if (number + capacity < count_) return;  // overwritten by newer ones

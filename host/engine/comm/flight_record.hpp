@@ -7,13 +7,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "engine/comm/c10d_names.hpp"
 
 namespace wmtp {
 
 class FlightRecord {
  public:
   static constexpr int64_t capacity = 64;
+
+  FlightRecord();
+  ~FlightRecord();
 
   /// The optimizer step of collectives that begin from now on; 0 before the first step.
   void set_step(int64_t step) { step_ = step; }
@@ -23,8 +27,10 @@ class FlightRecord {
   /// Records the start of a collective: its purpose ("gathering layers.3"), its operation ("all-gather"), and the bytes
   /// that this rank receives. Returns its number, for end() and describe().
   int64_t begin(const std::string& what, const char* operation, int64_t bytes);
-  /// The thread no longer waits. `on_device`, if not null: the device still does; text() then queries its completion.
-  void end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device = {});
+  /// The thread no longer waits.
+  void end(int64_t number);
+  /// The thread no longer waits, but the device still does; text() queries its completion.
+  void end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device);
   /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
   std::string describe(int64_t number) const;
 
@@ -43,7 +49,9 @@ class FlightRecord {
     Clock::time_point begun, ended;
     bool has_ended = false;
     c10::intrusive_ptr<c10d::Work> on_device;
-    bool is_complete() const { return has_ended && (!on_device || on_device->isCompleted()); }
+    Entry();
+    ~Entry();
+    bool is_complete() const;
   };
   const Entry& entry(int64_t number) const { return entries_[size_t(number % capacity)]; }
 

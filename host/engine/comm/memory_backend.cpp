@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "engine/comm/shared_rings.hpp"
 #include "engine/comm/store_text.hpp"

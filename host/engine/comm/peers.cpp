@@ -192,6 +192,8 @@ void Peers::check_start(const Settings& settings, const std::optional<Error>& re
   if (const auto error = refusal_in(verdict)) throw *error;
 }
 
+Peers::~Peers() = default;
+
 bool Peers::post_fault(const Error& error) noexcept {
   if (!store_) return true;
   bool first = !adopted_;

@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "core/rendezvous/placement.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/rendezvous/store_server.hpp"
+#include "engine/comm/c10d_names.hpp"
 
 namespace wmtp {
 
@@ -28,6 +28,7 @@ class Peers {
   /// Waits up to `timeout` for all ranks; logs the missing ones after some seconds. Error(usage) if the port is in use,
   /// Error(peer) with the missing ranks or the unreachable address. [all ranks]
   Peers(const RankEnvironment& environment, std::chrono::milliseconds timeout);
+  ~Peers();
 
   int rank() const { return rank_; }
   int size() const { return size_; }

@@ -1,5 +1,7 @@
 #include "engine/frozen/frozen_cache.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include "engine/memory/allocator.hpp"
 
 namespace wmtp {

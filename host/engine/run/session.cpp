@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <optional>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/error.hpp"
 #include "base/log.hpp"

@@ -1,5 +1,7 @@
 #include "engine/train/micro_step.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>

@@ -1,5 +1,7 @@
 #include "engine/train/token_loss.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 
 #include "engine/train/step_views.hpp"

@@ -1,5 +1,7 @@
 #include "engine/train/value_loss.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <torch/csrc/autograd/autograd.h>
 
 #include "engine/plugin_runtime/boundary.hpp"

@@ -1,6 +1,8 @@
 // A small model with random weights for the decoder's tests, and the logits of a full forward pass over a text.
 #pragma once
 
+#include <ATen/core/grad_mode.h>
+
 #include <map>
 #include <memory>
 #include <string>

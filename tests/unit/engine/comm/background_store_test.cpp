@@ -4,6 +4,7 @@
 
 #include <future>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "support/ranks.hpp"
 

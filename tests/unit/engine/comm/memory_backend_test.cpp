@@ -2,6 +2,7 @@
 #include "engine/comm/memory_backend.hpp"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "support/ranks.hpp"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "core/plan/memory.hpp"
 #include "engine/memory/allocator.hpp"

@@ -2,6 +2,8 @@
 // rank.
 #include "engine/shard/sequence_split.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 

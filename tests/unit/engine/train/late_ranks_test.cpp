@@ -4,6 +4,7 @@
 
 #include <random>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "engine/comm/memory_backend.hpp"
 #include "support/answers.hpp"
