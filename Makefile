@@ -40,6 +40,7 @@ bench: build
 	$(PYTHON) tests/bench/links_bench.py
 	$(PYTHON) tests/bench/checkpoint_bench.py
 	$(PYTHON) tests/bench/files_bench.py
+	$(PYTHON) tests/bench/tokens_bench.py
 	$(PYTHON) tests/bench/answers_bench.py
 	$(PYTHON) tests/bench/ui_bench.py
 	$(PYTHON) tests/bench/log_bench.py

@@ -8,15 +8,14 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t max_cached_words = 1 << 16, max_cached_length = 64;
-
 uint64_t key_of(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
 }  // namespace
 
-BytePairMerges::BytePairMerges(const TokenizerJson& bpe) : byte_ids_(bpe.byte_ids), characters_(bpe.characters) {
+BytePairMerges::BytePairMerges(const TokenizerJson& bpe) : byte_ids_(bpe.byte_ids) {
+  for (const auto& [character, id] : bpe.characters) characters_.emplace(character, id);
   int32_t rank = 0;
   for (const TokenizerJson::Merge& merge : bpe.merges)
     merges_.insert_or_assign(key_of(merge.left, merge.right), Merge{rank++, merge.merged});
@@ -33,13 +32,8 @@ const BytePairMerges::Merge* BytePairMerges::find(int32_t left, int32_t right) c
 }
 
 void BytePairMerges::encode(std::string_view word, std::vector<int32_t>& ids) const {
-  const std::string text(word);
-  const auto append = [&](const std::vector<int32_t>& more) { ids.insert(ids.end(), more.begin(), more.end()); };
-  if (const auto token = word_tokens_.find(text); token != word_tokens_.end()) return ids.push_back(token->second);
-  if (const auto cached = cache_.find(text); cached != cache_.end()) return append(cached->second);
-  if (word.size() > max_cached_length) return append(merged(word));
-  if (cache_.size() >= max_cached_words) cache_.clear();
-  append(cache_.emplace(text, merged(word)).first->second);
+  if (const auto* token = word_tokens_.find(word)) return ids.push_back(*token);
+  words_.append(word, ids, [this](std::string_view unknown) { return merged(unknown); });
 }
 
 /// The ids of the characters that are tokens, and of the bytes of all others.
@@ -48,10 +42,8 @@ std::vector<int32_t> BytePairMerges::first_ids(std::string_view word) const {
   for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
     end = begin + 1;
     while (end < word.size() && is_continuation(word[end])) ++end;
-    const auto character =
-        characters_.empty() ? characters_.end() : characters_.find(std::string(word.substr(begin, end - begin)));
-    if (character != characters_.end())
-      ids.push_back(character->second);
+    if (const auto* character = characters_.find(word.substr(begin, end - begin)))
+      ids.push_back(*character);
     else
       for (const char byte : word.substr(begin, end - begin))
         ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/tokenizer/tokenizer_json.hpp"
+#include "core/tokenizer/word_cache.hpp"
 
 namespace wmtp {
 
@@ -16,7 +17,7 @@ class BytePairMerges {
  public:
   explicit BytePairMerges(const TokenizerJson& bpe);
 
-  /// Appends the ids of a word. Not thread-safe: caches the ids of short words.
+  /// Appends the ids of a word. Not thread-safe: keeps the ids of short words.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;
 
  private:
@@ -28,10 +29,10 @@ class BytePairMerges {
   std::vector<int32_t> merged(std::string_view word) const;
 
   std::array<int32_t, 256> byte_ids_;
-  std::unordered_map<std::string, int32_t> characters_;
-  std::unordered_map<uint64_t, Merge> merges_;            ///< by both ids
-  std::unordered_map<std::string, int32_t> word_tokens_;  ///< words encoded as one token, regardless of merges
-  mutable std::unordered_map<std::string, std::vector<int32_t>> cache_;
+  ByText<int32_t> characters_;
+  std::unordered_map<uint64_t, Merge> merges_;  ///< by both ids
+  ByText<int32_t> word_tokens_;                  ///< words encoded as one token, regardless of merges
+  mutable WordCache words_;
 };
 
 }  // namespace wmtp

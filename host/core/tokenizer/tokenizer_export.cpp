@@ -171,6 +171,8 @@ json byte_tokenizer_json() {
           {"model", {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", json::array()}}}};
 }
 
+bool is_sentencepiece_bpe(const fs::path& model) { return read_model(model).is_bpe; }
+
 std::optional<json> sentencepiece_tokenizer_json(const fs::path& file) {
   const SentencePieceModel model = read_model(file);
   if (!model.is_bpe || !model.keeps_texts) return std::nullopt;

@@ -20,6 +20,9 @@ nlohmann::json byte_tokenizer_json();
 /// models. Error(data) if `model` is not a SentencePiece model.
 std::optional<nlohmann::json> sentencepiece_tokenizer_json(const std::filesystem::path& model);
 
+/// Whether `model` is a SentencePiece BPE; Error(data) if it is not a SentencePiece model.
+bool is_sentencepiece_bpe(const std::filesystem::path& model);
+
 /// tokenizer_config.json for either: names the tokens that begin and end a text, which are neither recognized in a text
 /// nor prepended to it.
 nlohmann::json exported_tokenizer_config(const std::string& begin, const std::string& end);

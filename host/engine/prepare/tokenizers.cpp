@@ -3,7 +3,8 @@
 // SentencePiece alone does not guarantee that. It represents a space as U+2581, so that a U+2581 in the text would
 // decode to a space: here it is encoded as its three bytes. Its decoder repairs invalid UTF-8: here ids are decoded
 // through a table of each piece's bytes. No piece has a newline after its first byte, so that a text may be split
-// before any newline and encoded in parts.
+// before any newline and encoded in parts. A BPE joins two characters only if a piece contains both in a row. Between all
+// others, a text is cut into words, and each word is encoded once (WordCache).
 //
 // A model that adds a space before a text, like Llama's, or normalizes it otherwise, gets the text as a whole, which is
 // held in memory.
@@ -13,6 +14,8 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <array>
+#include <bitset>
 #include <iterator>
 #include <tuple>
 #include <unordered_map>
@@ -24,8 +27,10 @@
 #include "base/utf8.hpp"
 #include "base/work_progress.hpp"
 #include "core/documents/text_stream.hpp"
+#include "core/tokenizer/tokenizer_export.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "core/tokenizer/tokenizer_json.hpp"
+#include "core/tokenizer/word_cache.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {
@@ -82,6 +87,9 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto spans_lines = [](const std::string& piece) { return piece.find('\n', 1) != std::string::npos; };
     keeps_texts_ =
         std::none_of(bytes_.begin(), bytes_.end(), spans_lines) && decode(encode(touchy_text)) == touchy_text;
+    has_words_ = keeps_texts_ && is_sentencepiece_bpe(model);
+    for (const std::string& piece : bytes_)
+      for (size_t i = 1; i < piece.size(); ++i) joined_[byte(piece[i - 1])].set(byte(piece[i]));
     add_begin_of_text(model);
   }
 
@@ -99,8 +107,7 @@ class SentencePieceTokenizer : public Tokenizer {
     std::vector<int32_t> ids;
     for (size_t begin = 0; begin <= text.size();) {
       const size_t mark = std::min(text.find(space_mark, begin), text.size());
-      const std::vector<int32_t> part = ids_of(text.substr(begin, mark - begin));
-      ids.insert(ids.end(), part.begin(), part.end());
+      add_words(text.substr(begin, mark - begin), ids);
       if (mark < text.size()) ids.insert(ids.end(), space_mark_ids_.begin(), space_mark_ids_.end());
       begin = mark + space_mark.size();
     }
@@ -115,6 +122,22 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
  private:
+  static unsigned char byte(char c) { return static_cast<unsigned char>(c); }
+
+  size_t end_of_word(std::string_view text, size_t begin) const {
+    size_t end = begin + 1;
+    while (end < text.size() && (is_continuation(text[end]) || joined_[byte(text[end - 1])][byte(text[end])])) ++end;
+    return end;
+  }
+
+  void add_words(std::string_view text, std::vector<int32_t>& ids) const {
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = has_words_ ? end_of_word(text, begin) : text.size();
+      words_.append(text.substr(begin, end - begin), ids, [this](std::string_view word) { return ids_of(word); });
+      begin = end;
+    }
+  }
+
   std::vector<int32_t> ids_of(std::string_view text) const {
     std::vector<int> ids;
     const auto status = processor_.Encode({text.data(), text.size()}, &ids);
@@ -150,7 +173,10 @@ class SentencePieceTokenizer : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<std::string> bytes_;  ///< per piece; empty for control pieces
   std::vector<int32_t> space_mark_ids_, before_text_;
-  bool keeps_texts_ = true;
+  bool keeps_texts_ = true;   ///< decoded texts equal the encoded ones
+  bool has_words_ = false;    ///< cutting a text where no piece joins two characters does not change its ids
+  std::array<std::bitset<256>, 256> joined_;  ///< whether a piece has these two bytes in a row
+  mutable WordCache words_;
 };
 
 class Lines : public sentencepiece::SentenceIterator {

@@ -1,7 +1,10 @@
 #include "engine/prepare/tokenizers.hpp"
 
 #include <fcntl.h>
+#include <sentencepiece_processor.h>
 #include <unistd.h>
+
+#include <random>
 
 #include "core/corpus/corpus.hpp"
 #include "support/data_fixture.hpp"
@@ -46,6 +49,22 @@ TEST_F(Bpe, HasTheRequestedNumberOfPieces) {
   EXPECT_GE(tokenizer->end_of_text(), 0);
   EXPECT_LT(tokenizer->end_of_text(), 500);
   EXPECT_EQ(tokenizer->decode({static_cast<int32_t>(tokenizer->end_of_text())}), "");
+}
+
+TEST_F(Bpe, EncodesWordByWordAsSentencePieceEncodesTheWholeText) {
+  const auto tokenizer = trained({write("a.py", sample_code(100))}, 500);
+  sentencepiece::SentencePieceProcessor whole;
+  ASSERT_TRUE(whole.Load((folder_ / "tokenizer.model").string()).ok());
+  std::mt19937 random(1);
+  const std::vector<std::string> parts{"def ", "function", "value", "  ",  "\n        ", "\n", "\t", "(", "):", "_",
+                                       "é",    "\xe6\x97\xa5", "12",   "x", "other",      " ",  "Q",  "Return the "};
+  for (int i = 0; i < 300; ++i) {
+    std::string text;
+    for (int j = 0; j < 40; ++j) text += parts[random() % parts.size()];
+    std::vector<int> ids;
+    ASSERT_TRUE(whole.Encode(text, &ids).ok());
+    EXPECT_EQ(tokenizer->encode(text), ids) << text;
+  }
 }
 
 TEST_F(Bpe, DecodesEveryTextExactly) {
