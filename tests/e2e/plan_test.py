@@ -144,7 +144,7 @@ def test_shipped_experiments_take_the_planned_memory(place):
     """The long form runs every experiment unchanged, the short one a few steps of LoRA with each of its pipelines and of
     two of their stages."""
     soak = bool(os.environ.get("WMTP_SOAK"))
-    folder = shipped(place, None if soak else 4)
+    folder = shipped(place, None if soak else 2)
     names = sorted(file.name for file in folder.glob("*.toml" if soak else "lora*.toml"))
     names = names if soak else ["reference.toml", "arithmetic.toml", *names]
     for name in names:

@@ -100,7 +100,7 @@ template <class Answer>
 Answer answer_about(const PluginSetting& plugin, const std::string& task, const std::string& question) {
   const bool is_file = !plugin.description.path.empty();
   const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
-  const ProbeCache cache(is_file ? ProbeCache::usual_file() : "", program_version());
+  const ProbeCache cache(is_file ? ProbeCache::usual_folder() : "", program_version());
   if (auto known = cache.find_answer<Answer>(stamp, question)) return *known;
   const std::string where = is_file ? stamp.path.string() : plugin.description.name;
   try {
@@ -120,7 +120,7 @@ void set_probe_program(const std::filesystem::path& program, std::chrono::millis
 
 PluginDescription probe_plugin(const std::filesystem::path& file) {
   const FileStamp stamp = check_library_file(file);
-  const ProbeCache cache(ProbeCache::usual_file(), program_version());
+  const ProbeCache cache(ProbeCache::usual_folder(), program_version());
   if (auto known = cache.find(stamp)) return *known;
 
   entry_symbols(stamp.path);

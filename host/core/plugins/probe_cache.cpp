@@ -2,84 +2,109 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <mutex>
 
+#include "base/files.hpp"
 #include "core/plugins/description_json.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {
 namespace {
+
+namespace fs = std::filesystem;
+
 constexpr uintmax_t size_limit = 4 << 20;
 constexpr size_t max_answers = 64;
+constexpr const char* description_name = "description";
+
+nlohmann::json parsed(const fs::path& file) {
+  if (fs::file_size(file) > size_limit) throw std::length_error("too large");
+  std::ifstream stream(file);
+  return nlohmann::json::parse(stream);
+}
+
+/// Calls `change`. Failures cause no message, because nothing is lost: the next run probes again.
+void attempt(const std::function<void()>& change) {
+  static std::mutex one_writer;  // threads of one process share the name of a draft
+  const std::lock_guard lock(one_writer);
+  try {
+    change();
+  } catch (const std::exception&) {
+  }
+}
+
 }  // namespace
 
-ProbeCache::ProbeCache(std::filesystem::path file, std::string version)
-    : file_(std::move(file)), version_(std::move(version)) {}
+ProbeCache::ProbeCache(fs::path folder, std::string version)
+    : folder_(std::move(folder)), version_(std::move(version)) {}
 
-std::filesystem::path ProbeCache::usual_file() {
-  const auto folder = [](const char* variable) -> std::filesystem::path {
+fs::path ProbeCache::usual_folder() {
+  const auto folder = [](const char* variable) -> fs::path {
     const char* value = std::getenv(variable);
     return value != nullptr && value[0] == '/' ? value : "";
   };
-  if (const auto cache = folder("XDG_CACHE_HOME"); !cache.empty()) return cache / "wmtp" / "plugins.json";
-  if (const auto home = folder("HOME"); !home.empty()) return home / ".cache" / "wmtp" / "plugins.json";
+  if (const auto cache = folder("XDG_CACHE_HOME"); !cache.empty()) return cache / "wmtp" / "plugins";
+  if (const auto home = folder("HOME"); !home.empty()) return home / ".cache" / "wmtp" / "plugins";
   return {};
 }
 
-nlohmann::json ProbeCache::read() const {
-  std::error_code missing;
-  const uintmax_t size = std::filesystem::file_size(file_, missing);
-  if (missing || size > size_limit) return nlohmann::json::object();
-  std::ifstream stream(file_);
-  auto json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : nlohmann::json::object();
+fs::path ProbeCache::folder_of(const FileStamp& stamp) const {
+  return folder_ / sha256_of(stamp.path.string()).substr(0, 16);
 }
 
 nlohmann::json ProbeCache::key_of(const FileStamp& stamp) const {
-  return {{"size", stamp.size}, {"modified_ns", stamp.modified_ns}, {"version", version_}};
+  return {{"path", stamp.path.string()},
+          {"size", stamp.size},
+          {"modified_ns", stamp.modified_ns},
+          {"version", version_}};
 }
 
-nlohmann::json ProbeCache::entry_of(const FileStamp& stamp) const {
-  nlohmann::json entry = read().at(stamp.path.string());
+nlohmann::json ProbeCache::read(const FileStamp& stamp, const std::string& name) const {
+  nlohmann::json entry = parsed(folder_of(stamp) / (name + ".json"));
   if (entry.at("key") != key_of(stamp)) throw std::out_of_range("the entry of another version of the file");
-  return entry;
+  return entry.at("value");
+}
+
+void ProbeCache::write(const FileStamp& stamp, const std::string& name, const nlohmann::json& value) const {
+  fs::create_directories(folder_of(stamp));
+  write_file_durably(folder_of(stamp) / (name + ".json"),
+                     nlohmann::json{{"key", key_of(stamp)}, {"value", value}}.dump() + "\n");
+}
+
+void ProbeCache::remove_stale(const FileStamp& stamp) const {
+  std::error_code ignored;
+  fs::remove_all(folder_of(stamp), ignored);
+  for (const fs::path& plugin : paths_in(folder_)) try {
+      const nlohmann::json entry = parsed(plugin / (description_name + std::string(".json")));
+      if (!fs::exists(entry.at("key").at("path").get<std::string>())) fs::remove_all(plugin, ignored);
+    } catch (const std::exception&) {
+      fs::remove_all(plugin, ignored);
+    }
 }
 
 std::optional<PluginDescription> ProbeCache::find(const FileStamp& stamp) const try {
-  return entry_of(stamp).at("description").get<PluginDescription>();
+  return read(stamp, description_name).get<PluginDescription>();
 } catch (const std::exception&) {
   return std::nullopt;
 }
 
-void ProbeCache::replace(const std::function<void(nlohmann::json& entries)>& change) const {
-  if (file_.empty()) return;
-  static std::mutex one_writer;  // threads of one process share the name of the draft
-  const std::lock_guard lock(one_writer);
-  try {
-    std::filesystem::create_directories(file_.parent_path());
-    nlohmann::json entries = read();
-    for (auto entry = entries.begin(); entry != entries.end();) {
-      entry = std::filesystem::exists(entry.key()) ? std::next(entry) : entries.erase(entry);
-    }
-    change(entries);
-    write_file_durably(file_, entries.dump(1) + "\n");
-  } catch (const std::exception&) {
-    // No message, because nothing is lost: the next run probes again.
-  }
-}
-
 void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& description) const {
-  replace([&](nlohmann::json& entries) {
-    entries[stamp.path.string()] = {{"key", key_of(stamp)}, {"description", description}};
+  if (folder_.empty()) return;
+  attempt([&] {
+    remove_stale(stamp);
+    write(stamp, description_name, description);
   });
 }
 
 void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const {
-  replace([&](nlohmann::json& entries) {
-    nlohmann::json& entry = entries.at(stamp.path.string());
-    if (entry.at("key") != key_of(stamp)) return;
-    if (entry["answers"].size() >= max_answers) entry["answers"] = nlohmann::json::object();
-    entry["answers"][sha256_of(question)] = answer;
+  if (folder_.empty()) return;
+  attempt([&] {
+    const std::vector<fs::path> known = paths_in(folder_of(stamp));
+    if (known.size() > max_answers)
+      for (const fs::path& file : known)
+        if (file.stem() != description_name) fs::remove(file);
+    write(stamp, sha256_of(question), answer);
   });
 }
 

@@ -1,10 +1,10 @@
 // Cache of probed plugins: descriptions by path, size, modification time and program version, and answers to questions
-// about them. One JSON file, replaced by a rename; if it is damaged or unwritable, plugins are probed again. Concurrent
-// writers may lose an entry but never damage the file. Refusals are not cached.
+// about them. A folder for each plugin, with a small JSON file for the description and for each answer, because a run
+// reads some of them several times. Files are replaced by a rename; those that are damaged or cannot be written are
+// probed again. Refusals are not cached.
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,31 +17,33 @@ namespace wmtp {
 
 class ProbeCache {
  public:
-  /// `version`: the program's. An empty `file` disables the cache.
-  ProbeCache(std::filesystem::path file, std::string version);
-  /// $XDG_CACHE_HOME/wmtp/plugins.json or ~/.cache/wmtp/plugins.json; empty without these variables.
-  static std::filesystem::path usual_file();
+  /// `version`: the program's. An empty `folder` disables the cache.
+  ProbeCache(std::filesystem::path folder, std::string version);
+  /// $XDG_CACHE_HOME/wmtp/plugins or ~/.cache/wmtp/plugins; empty without these variables.
+  static std::filesystem::path usual_folder();
 
   std::optional<PluginDescription> find(const FileStamp& stamp) const;
+  /// Also removes what is known about other versions of the file, and about files that are gone.
   void keep(const FileStamp& stamp, const PluginDescription& description) const;
 
-  /// `question` contains the plugins, their options and the sha256 of their files. Answers are stored with the file's
-  /// description and removed with it, at most 64 for each file.
+  /// `question` contains the plugins, their options and the sha256 of their files. At most 64 answers are kept for each
+  /// plugin.
   template <class Answer>
   std::optional<Answer> find_answer(const FileStamp& stamp, const std::string& question) const try {
-    return entry_of(stamp).at("answers").at(sha256_of(question)).get<Answer>();
+    return read(stamp, sha256_of(question)).get<Answer>();
   } catch (const std::exception&) {
     return std::nullopt;
   }
   void keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const;
 
  private:
-  nlohmann::json read() const;
+  std::filesystem::path folder_of(const FileStamp& stamp) const;
   nlohmann::json key_of(const FileStamp& stamp) const;
-  nlohmann::json entry_of(const FileStamp& stamp) const;  ///< throws if there is no entry for this version of the file
-  void replace(const std::function<void(nlohmann::json& entries)>& change) const;
+  nlohmann::json read(const FileStamp& stamp, const std::string& name) const;  ///< throws if there is none
+  void write(const FileStamp& stamp, const std::string& name, const nlohmann::json& value) const;
+  void remove_stale(const FileStamp& stamp) const;
 
-  std::filesystem::path file_;
+  std::filesystem::path folder_;
   std::string version_;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <thread>
 
 #include "core/plugins/description_json.hpp"
@@ -50,7 +51,7 @@ TEST(DescriptionJson, RoundTripsEveryType) {
 
 TEST(ProbeCache, RemembersAFileUntilItChanges) {
   const TemporaryFolder folder;
-  const ProbeCache cache(folder.path() / "deep" / "plugins.json", "0.1");
+  const ProbeCache cache(folder.path() / "deep" / "plugins", "0.1");
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
   EXPECT_FALSE(cache.find(stamp).has_value());
   cache.keep(stamp, rho1());
@@ -60,7 +61,7 @@ TEST(ProbeCache, RemembersAFileUntilItChanges) {
   EXPECT_FALSE(cache.find({stamp.path, 2, 42}).has_value()) << "another size";
   EXPECT_FALSE(cache.find({stamp.path, 1, 43}).has_value()) << "another time";
   EXPECT_FALSE(cache.find({folder.path() / "other.so", 1, 42}).has_value()) << "another path";
-  EXPECT_FALSE(ProbeCache(folder.path() / "deep" / "plugins.json", "0.2").find(stamp).has_value()) << "another version";
+  EXPECT_FALSE(ProbeCache(folder.path() / "deep" / "plugins", "0.2").find(stamp).has_value()) << "another version";
 }
 
 TEST(DescriptionJson, RoundTripsSettingsAndAnswersWithTheirTypes) {
@@ -83,10 +84,8 @@ TEST(DescriptionJson, RoundTripsSettingsAndAnswersWithTheirTypes) {
 
 TEST(ProbeCache, RemembersNeedsUntilTheFileOrTheQuestionChanges) {
   const TemporaryFolder folder;
-  const ProbeCache cache(folder.path() / "plugins.json", "0.1");
+  const ProbeCache cache(folder.path() / "plugins", "0.1");
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
-  cache.keep_answer(stamp, "keep 0.5", *rho1().needs);
-  EXPECT_FALSE(cache.find_answer<PluginNeeds>(stamp, "keep 0.5")) << "the file was not described";
   cache.keep(stamp, rho1());
   cache.keep_answer(stamp, "keep 0.5", *rho1().needs);
   EXPECT_EQ(cache.find_answer<PluginNeeds>(stamp, "keep 0.5"), rho1().needs);
@@ -102,12 +101,13 @@ TEST(ProbeCache, RemembersNeedsUntilTheFileOrTheQuestionChanges) {
 TEST(ProbeCache, IsRebuiltWhenItIsDamaged) {
   const TemporaryFolder folder;
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
-  const std::filesystem::path file = folder.path() / "plugins.json";
-  const ProbeCache cache(file, "0.1");
-  for (const std::string text : {"", "{", "[]", "null", "\xff\xfe", "{\"KEY\": 3}", "{\"KEY\": {\"key\": 1}}"}) {
-    std::string damaged = text;
-    if (const size_t at = damaged.find("KEY"); at != std::string::npos) damaged.replace(at, 3, stamp.path.string());
-    folder.write("plugins.json", damaged);
+  const std::filesystem::path cached = folder.path() / "plugins";
+  const ProbeCache cache(cached, "0.1");
+  cache.keep(stamp, rho1());
+  const std::filesystem::path file = std::filesystem::directory_iterator(cached)->path() / "description.json";
+  ASSERT_TRUE(std::filesystem::exists(file));
+  for (const std::string damaged : {"", "{", "[]", "null", "\xff\xfe", "{\"key\": 3}", "{\"key\": {}, \"value\": 1}"}) {
+    std::ofstream(file) << damaged;
     EXPECT_FALSE(cache.find(stamp).has_value()) << damaged;
     cache.keep(stamp, rho1());
     EXPECT_TRUE(cache.find(stamp).has_value()) << damaged;
@@ -116,20 +116,21 @@ TEST(ProbeCache, IsRebuiltWhenItIsDamaged) {
 
 TEST(ProbeCache, ForgetsFilesThatAreGone) {
   const TemporaryFolder folder;
-  const std::filesystem::path file = folder.path() / "plugins.json";
-  const ProbeCache cache(file, "0.1");
+  const std::filesystem::path cached = folder.path() / "plugins";
+  const ProbeCache cache(cached, "0.1");
   const FileStamp gone{folder.write("gone.so", "x"), 1, 42};
   cache.keep(gone, rho1());
   std::filesystem::remove(gone.path);
   cache.keep({folder.write("here.so", "x"), 1, 42}, rho1());
-  EXPECT_EQ(test::bytes_of(file).find("gone.so"), std::string::npos);
+  const std::filesystem::directory_iterator entries(cached);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
 TEST(ProbeCache, IgnoresFailuresToWrite) {
   const TemporaryFolder folder;
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
   // A file instead of a folder: writing fails for every user, including root.
-  const ProbeCache cache(folder.path() / "rho1.so" / "plugins.json", "0.1");
+  const ProbeCache cache(folder.path() / "rho1.so" / "plugins", "0.1");
   EXPECT_NO_THROW(cache.keep(stamp, rho1()));
   EXPECT_FALSE(cache.find(stamp).has_value());
   EXPECT_NO_THROW(ProbeCache("", "0.1").keep(stamp, rho1()));
@@ -137,19 +138,19 @@ TEST(ProbeCache, IgnoresFailuresToWrite) {
 
 TEST(ProbeCache, StaysIntactWithConcurrentWriters) {
   const TemporaryFolder folder;
-  const std::filesystem::path file = folder.path() / "plugins.json";
+  const std::filesystem::path cached = folder.path() / "plugins";
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
   std::vector<std::thread> writers;
   for (int i = 0; i < 4; ++i) {
     writers.emplace_back([&] {
-      for (int n = 0; n < 50; ++n) ProbeCache(file, "0.1").keep(stamp, rho1());
+      for (int n = 0; n < 50; ++n) ProbeCache(cached, "0.1").keep(stamp, rho1());
     });
   }
   for (std::thread& writer : writers) writer.join();
-  EXPECT_TRUE(ProbeCache(file, "0.1").find(stamp).has_value());
+  EXPECT_TRUE(ProbeCache(cached, "0.1").find(stamp).has_value());
   size_t files = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++files;
-  EXPECT_EQ(files, 2U) << "temporary files were left";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(cached)) files += entry.is_regular_file();
+  EXPECT_EQ(files, 1U) << "temporary files were left";
 }
 
 }  // namespace
