@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace wmtp {
@@ -58,7 +59,7 @@ std::vector<size_t> thinned(const std::vector<double>& x, const std::vector<doub
   std::vector<size_t> kept;
   if (before < x.size()) kept.push_back(before);
   if (inside.size() <= 2 * window.cells) {
-    kept.insert(kept.end(), inside.begin(), inside.end());
+    std::copy(inside.begin(), inside.end(), std::back_inserter(kept));
   } else {
     const auto keep = [&](size_t i) {
       if (kept.empty() || kept.back() != i) kept.push_back(i);
