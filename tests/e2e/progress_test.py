@@ -3,6 +3,7 @@ terminal, nothing with -q or --json."""
 import json
 import os
 import pty
+import random
 import re
 import subprocess
 
@@ -11,18 +12,20 @@ from experiment import experiment
 from host import clean_environment
 from paths import HOST
 
-WORDS = "the quick brown fox jumps over {} lazy dogs and {} more\n"
 ENCODED = r"encoding train: [\d.]+ MiB of [\d.]+ MiB, [\d.ms ]+ left"
 
 
 @pytest.fixture
 def text(place):
-    """An experiment whose text takes seconds to encode, and a moment to train its tokenizer on."""
-    lines = [WORDS.format(i, i * i) for i in range(300_000)]
-    (place.folder / "corpus.txt").write_text("".join(lines))
-    (place.folder / "small.txt").write_text("".join(lines[:3000]))
+    """An experiment whose text takes seconds to encode, because its words are long and differ, and a moment to train its
+    tokenizer on. Progress is counted when a file, or 16 MiB of one, is encoded."""
+    letters = random.Random(1)
+    lines = ["".join(letters.choices("abcd", k=100)) + "\n" for _ in range(96_000)]
+    for number in range(24):
+        (place.folder / f"corpus-{number}.txt").write_text("".join(lines[number::24]))
+    (place.folder / "small.txt").write_text("".join(lines[:300]))
     tokenizer = {"kind": "bpe", "files": ["small.txt"], "vocab_size": 340}
-    data = {"kind": "text", "files": ["corpus.txt"], "tokenizer": tokenizer}
+    data = {"kind": "text", "files": ["corpus-*.txt"], "tokenizer": tokenizer}
     return place.write(experiment(model__vocab_size=None, data=data), "text.toml")
 
 
