@@ -1,4 +1,4 @@
-"""How fast text becomes token ids, beside Hugging Face's tokenizers on one core; memory of preparing a gigabyte.
+"""How fast text becomes token ids, compared with Hugging Face's tokenizers on one core; memory of preparing a gigabyte.
 
 Python's standard library, and a byte-level BPE of 16,384 tokens with Llama 3's pattern, trained on it by tokenizers. Each
 round times both in alternating order: `data prepare`, from its start to the file of ids on the disk, and a Python script's

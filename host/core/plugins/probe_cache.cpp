@@ -100,6 +100,7 @@ void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& descripti
 void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const {
   if (folder_.empty()) return;
   attempt([&] {
+    read(stamp, description_name);  // throws for a file, or a version of it, that was not described
     const std::vector<fs::path> known = paths_in(folder_of(stamp));
     if (known.size() > max_answers)
       for (const fs::path& file : known)

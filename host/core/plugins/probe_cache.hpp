@@ -27,7 +27,7 @@ class ProbeCache {
   void keep(const FileStamp& stamp, const PluginDescription& description) const;
 
   /// `question` contains the plugins, their options and the sha256 of their files. At most 64 answers are kept for each
-  /// plugin.
+  /// plugin, and none for one that was not described.
   template <class Answer>
   std::optional<Answer> find_answer(const FileStamp& stamp, const std::string& question) const try {
     return read(stamp, sha256_of(question)).get<Answer>();

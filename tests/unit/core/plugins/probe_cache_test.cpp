@@ -86,6 +86,8 @@ TEST(ProbeCache, RemembersNeedsUntilTheFileOrTheQuestionChanges) {
   const TemporaryFolder folder;
   const ProbeCache cache(folder.path() / "plugins", "0.1");
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
+  cache.keep_answer(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_FALSE(cache.find_answer<PluginNeeds>(stamp, "keep 0.5")) << "the file was not described";
   cache.keep(stamp, rho1());
   cache.keep_answer(stamp, "keep 0.5", *rho1().needs);
   EXPECT_EQ(cache.find_answer<PluginNeeds>(stamp, "keep 0.5"), rho1().needs);
