@@ -23,20 +23,12 @@ std::string time_text(std::chrono::system_clock::time_point time) {
 
 FlightRecord::FlightRecord() = default;
 FlightRecord::~FlightRecord() = default;
-FlightRecord::Entry::Entry() = default;
-FlightRecord::Entry::~Entry() = default;
 
 bool FlightRecord::Entry::is_complete() const { return has_ended && (!on_device || on_device->isCompleted()); }
 
 int64_t FlightRecord::begin(const std::string& what, const char* operation, int64_t bytes) {
   Entry& entry = entries_[size_t(count_ % capacity)];
-  entry.what = what;
-  entry.operation = operation;
-  entry.bytes = bytes;
-  entry.step = step_;
-  entry.begun = Clock::now();
-  entry.has_ended = false;
-  entry.on_device.reset();
+  entry = {what, operation, bytes, step_, Clock::now(), {}, false, {}};
   return count_++;
 }
 

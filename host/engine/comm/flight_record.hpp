@@ -49,8 +49,6 @@ class FlightRecord {
     Clock::time_point begun, ended;
     bool has_ended = false;
     c10::intrusive_ptr<c10d::Work> on_device;
-    Entry();
-    ~Entry();
     bool is_complete() const;
   };
   const Entry& entry(int64_t number) const { return entries_[size_t(number % capacity)]; }
