@@ -2,6 +2,7 @@
 // core/plugins/probe.hpp) with one of these commands:
 //
 //   run REQUEST            one rank of a job (core/job/job_request.hpp), defined by the environment
+//   forks                  forks for each rank of our launcher, with `run REQUEST` (process/fork_server.hpp)
 //   prepare REQUEST        the tokenizer and token files of an experiment
 //   describe FILE, check SETTINGS, layouts QUESTIONS, try QUESTION
 //                          questions about a plugin; the answer is JSON on stdout
@@ -11,6 +12,7 @@
 #include <ATen/Version.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
+#include <sys/prctl.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
@@ -47,6 +49,7 @@
 #include "engine/run/describe_layout.hpp"
 #include "engine/run/run_experiment.hpp"
 #include "engine/train/stop_signal.hpp"
+#include "process/fork_server.hpp"
 
 namespace wmtp {
 namespace {
@@ -128,6 +131,7 @@ int run(const std::string& text) {
   if (!environment)
     throw Error(ExitStatus::usage, "a rank reads its place in the job from the environment, and RANK is not set");
   try {
+    prctl(PR_SET_NAME, ("wmtp rank " + std::to_string(environment->rank)).c_str());  // for top, ps and debuggers
     Job job = job_of(request);
     if (!environment->own_launcher) adopt_world_size(request, environment->world_size, job.experiment);
     check_interface(*environment);
@@ -224,9 +228,15 @@ int command(const std::string& name, const std::vector<std::string>& arguments) 
   throw Error(ExitStatus::usage, "only wmtp-host starts wmtp-engine; see `wmtp-host --help`");
 }
 
+int command(const std::vector<std::string>& arguments) {
+  return arguments.empty() ? command("", {}) : command(arguments[0], {arguments.begin() + 1, arguments.end()});
+}
+
 int status_of(const std::vector<std::string>& arguments) {
   try {
-    return arguments.empty() ? command("", {}) : command(arguments[0], {arguments.begin() + 1, arguments.end()});
+    if (arguments != std::vector<std::string>{"forks"}) return command(arguments);
+    const auto of_rank = serve_forks();
+    return of_rank ? command(*of_rank) : 0;
   } catch (...) {
     const Error error = caught_error();
     log_failure(error.what());

@@ -1,13 +1,13 @@
 #include "launch/launched_run.hpp"
 
 #include <fstream>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/plan/fit.hpp"
-#include "core/plugins/installation.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/runlog/run_log.hpp"
 #include "io/scratch_folder.hpp"
@@ -96,7 +96,12 @@ void LaunchedRun::check_stages(const std::vector<PlannedRun>& runs) {
 
 ExitStatus LaunchedRun::run(const std::vector<PlannedRun>& runs) {
   check_stages(runs);
-  return run_in_order(runs, [&](const PlannedRun& run, const Stages& stages) { return start(run, stages); });
+  std::shared_ptr<ForkServer> engine;
+  return run_in_order(runs, [&](const PlannedRun& run, const Stages& stages) {
+    if (!engine) engine = start_engine();
+    const bool is_last = run.path.empty();
+    return start(run, stages, is_last ? std::exchange(engine, nullptr) : engine);
+  });
 }
 
 ExitStatus LaunchedRun::run_on(const JobNode& node) {
@@ -108,17 +113,18 @@ ExitStatus LaunchedRun::run_on(const JobNode& node) {
   wanted.num_ranks = int(ranks_on_each(job_.experiment, node.count));
   wanted.port = node.port;
   wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(job_.experiment.parallel.processes), node.address};
-  return launch(std::move(wanted), job_).status;
+  return launch(std::move(wanted), job_, start_engine()).status;
 }
 
-LaunchResult LaunchedRun::launch(LaunchRequest wanted, JobRequest request) {
+LaunchResult LaunchedRun::launch(LaunchRequest wanted, JobRequest request, std::shared_ptr<ForkServer> engine) {
   const ScratchFolder folder;
   const std::filesystem::path id_file = folder.path() / "run";
   request.sources = texts_.file();
-  wanted.program = engine_program();
   wanted.arguments = rank_arguments(request);
   wanted.environment[run_id_file_variable] = id_file.string();
-  LaunchResult result = launch_ranks(wanted);
+  engine->wait_until_ready();  // here, where Ctrl-C still ends this process
+  wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) { return engine->start(rank); };
+  LaunchResult result = launch_ranks(std::move(wanted));
   const int64_t run_id = run_id_in(id_file);
   if (result.status != ExitStatus::done) close_row(job_.database, run_id, result);
   if (!end_command_.empty())
@@ -127,7 +133,7 @@ LaunchResult LaunchedRun::launch(LaunchRequest wanted, JobRequest request) {
   return result;
 }
 
-RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages) {
+RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages, std::shared_ptr<ForkServer> engine) {
   log_start(run);
   JobRequest request = job_;
   request.stage = run.path;
@@ -136,7 +142,7 @@ RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages) {
   LaunchRequest wanted;
   wanted.num_ranks = static_cast<int>(processes_of(run));
   wanted.port = wanted_master_port();
-  const LaunchResult result = launch(std::move(wanted), std::move(request));
+  const LaunchResult result = launch(std::move(wanted), std::move(request), std::move(engine));
   if (run.path.empty()) return {result.status, {}};
   if (result.status != ExitStatus::done) {
     log_error(title_of(run) + " did not finish, so " + job_.file + " is not started");

@@ -6,6 +6,7 @@
 // A crash of the launcher leaves no rank behind; the missing heartbeat then marks the run as lost.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "core/job/stages.hpp"
 #include "core/plugins/catalog.hpp"
 #include "launch/rank_launcher.hpp"
+#include "process/fork_server.hpp"
 
 namespace wmtp {
 
@@ -57,9 +59,9 @@ class LaunchedRun {
   void check_fit(const Experiment& experiment, int64_t processes, int64_t hosts);
   void check_stages(const std::vector<PlannedRun>& runs);
   ExitStatus run(const std::vector<PlannedRun>& runs);
-  RunResult start(const PlannedRun& run, const Stages& stages);
-  /// Launches ranks, and closes the run's row if they did not.
-  LaunchResult launch(LaunchRequest wanted, JobRequest request);
+  RunResult start(const PlannedRun& run, const Stages& stages, std::shared_ptr<ForkServer> engine);
+  /// Launches ranks, and closes the run's row if they did not. Releases the engine once they have started.
+  LaunchResult launch(LaunchRequest wanted, JobRequest request, std::shared_ptr<ForkServer> engine);
   int64_t processes_of(const PlannedRun& run) const;
 
   SourceTexts& texts_;

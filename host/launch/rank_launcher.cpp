@@ -7,8 +7,8 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <utility>
 
-#include "base/machine.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/rendezvous/network.hpp"
 #include "core/rendezvous/rank_environment.hpp"
@@ -30,7 +30,6 @@ Clock::time_point seconds_from_now(double seconds) {
 std::vector<std::string> rank_variables(const LaunchRequest& request, int local, int port, const std::string& token) {
   std::map<std::string, std::string> variables = own_environment();
   const int num_ranks = request.share ? request.share->world_size : request.num_ranks;
-  variables.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / request.num_ranks)));
   for (const auto& [name, value] : request.environment) variables[name] = value;
   variables["RANK"] = std::to_string(request.first_rank() + local);
   variables["LOCAL_RANK"] = std::to_string(local);
@@ -78,11 +77,12 @@ Ending ending_of(const std::string& name, int wait_status, int forwarded_signal)
 
 class Launch {
  public:
-  Launch(const LaunchRequest& request, LineSink& out, LineSink& err) : request_(request), out_(out), err_(err) {
+  Launch(LaunchRequest request, LineSink& out, LineSink& err) : request_(std::move(request)), out_(out), err_(err) {
     const int port = port_of_rank0();
     token_ = drawn_token();
-    endings_.resize(static_cast<size_t>(request.num_ranks));
-    for (int rank = 0; rank < request.num_ranks; ++rank) start(rank, port);
+    endings_.resize(static_cast<size_t>(request_.num_ranks));
+    for (int rank = 0; rank < request_.num_ranks; ++rank) start(rank, port);
+    request_.start_rank = nullptr;
   }
 
   LaunchResult run() {
@@ -109,7 +109,7 @@ class Launch {
   void escalate();
   LaunchResult result() const;
 
-  const LaunchRequest& request_;
+  LaunchRequest request_;
   LineSink& out_;
   LineSink& err_;
   Socket held_port_;
@@ -136,13 +136,12 @@ int Launch::port_of_rank0() {
 void Launch::start(int local, int port) {
   const bool is_rank0 = request_.first_rank() + local == 0;
   ChildRequest child;
-  child.program = request_.program;
   child.arguments = request_.arguments;
   child.environment = rank_variables(request_, local, port, token_);
   child.inherit_stdout = is_rank0 && out_.terminal();
   child.inherit_stderr = is_rank0 && err_.terminal();
   child.signal_mask = signals_.mask_before();
-  ranks_.emplace_back(child);
+  ranks_.push_back(request_.start_rank(child));
   const std::string prefix = is_rank0 ? "" : "[" + name_of(local) + "] ";
   sources_.emplace_back(ranks_.back().stdout_pipe(), prefix, out_);
   sources_.emplace_back(ranks_.back().stderr_pipe(), prefix, err_);
@@ -232,10 +231,10 @@ LaunchResult Launch::result() const {
 
 }  // namespace
 
-LaunchResult launch_ranks(const LaunchRequest& request) {
+LaunchResult launch_ranks(LaunchRequest request) {
   const IgnoredPipeSignal ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
-  LaunchResult result = Launch(request, out, err).run();
+  LaunchResult result = Launch(std::move(request), out, err).run();
   // Restores the default signal actions, so that Ctrl-C ends a launcher whose reader never reads.
   out.flush();
   err.flush();

@@ -1,9 +1,9 @@
 // Launches and watches all ranks of one job on this machine. [launcher process]
 //
 // 1. picks a free port on the loopback, starts `num_ranks` children with RANK, WORLD_SIZE, LOCAL_RANK,
-//    LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WMTP_TOKEN (drawn for this job), WMTP_LAUNCHER=1 and, unless
-//    it is set, OMP_NUM_THREADS (cores / ranks); each leads its own process group (a terminal's Ctrl-C reaches only the
-//    launcher) and is killed when the launcher ends (PR_SET_PDEATHSIG)
+//    LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WMTP_TOKEN (drawn for this job) and WMTP_LAUNCHER=1; each leads its
+//    own process group (a terminal's Ctrl-C reaches only the launcher) and is killed when the launcher ends
+//    (PR_SET_PDEATHSIG)
 // 2. forwards their stdout and stderr line by line, never mixing two lines; lines of ranks other than 0 get "[rank N] "
 //    (rank 0's terminal stays a terminal when ours is one, so that it can draw its progress line)
 // 3. the first SIGINT, SIGTERM or SIGHUP is forwarded to all ranks, without a time limit; the second one kills them
@@ -22,13 +22,14 @@
 // code counts as 70.
 #pragma once
 
-#include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "process/child_process.hpp"
 
 namespace wmtp {
 
@@ -39,9 +40,9 @@ struct HostShare {
 };
 
 struct LaunchRequest {
-  std::filesystem::path program;                   ///< wmtp-engine
-  std::vector<std::string> arguments;              ///< argv[1..] of each rank
-  std::map<std::string, std::string> environment;  ///< in addition to ours and the variables above
+  std::function<ChildProcess(const ChildRequest&)> start_rank;  ///< by its arguments; released once all have started
+  std::vector<std::string> arguments;                           ///< of each rank
+  std::map<std::string, std::string> environment;               ///< in addition to ours and the variables above
   int num_ranks = 1;
   double grace_seconds = 3;
   double kill_seconds = 0.5;
@@ -58,6 +59,6 @@ struct LaunchResult {
 
 /// Returns when all ranks have ended. Error(usage) if the port is in use, Error(peer) if the loopback interface cannot
 /// be used, Error(storage) if a process or pipe cannot be created.
-LaunchResult launch_ranks(const LaunchRequest& request);
+LaunchResult launch_ranks(LaunchRequest request);
 
 }  // namespace wmtp

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,11 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <sstream>
 #include <utility>
 
 #include "base/error.hpp"
+#include "process/child_setup.hpp"
 
 namespace wmtp {
 namespace {
@@ -48,14 +47,6 @@ bool place_descriptors(const int* descriptors, int count, int& failure) {
 }
 
 /// [in the child]
-void place_standard_streams(int out, int err) {
-  const int null = open("/dev/null", O_RDONLY);
-  if (null >= 0) dup2(null, STDIN_FILENO);
-  if (out >= 0) dup2(out, STDOUT_FILENO);
-  if (err >= 0) dup2(err, STDERR_FILENO);
-}
-
-/// [in the child]
 [[noreturn]] void run_code(const std::function<int()>& code) noexcept {
   syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);  // `failure` too: the parent learns that the child has started
   const int status = code();
@@ -66,16 +57,12 @@ void place_standard_streams(int out, int err) {
 /// [in the child] Async-signal-safe calls only, unless it runs code of this process.
 [[noreturn]] void execute(const ChildRequest& request, char** arguments, char** environment, pid_t parent, int out,
                           int err, int failure) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // the parent ended before the line above took effect
-  // Ignored signals stay ignored over exec: nohup and background jobs of a plain shell start us with SIGINT ignored.
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1}) std::signal(signal, SIG_DFL);
-  std::signal(SIGTTOU, SIG_IGN);  // lets a background process group write to a terminal that has TOSTOP set
-  sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
+  end_with_parent(parent);
+  use_default_signals(request.signal_mask);
   bool ready = true;
   if (request.descriptors.empty()) {
     setpgid(0, 0);
-    place_standard_streams(out, err);
+    place_standard_streams(request.input, out, err);
   } else {
     const int count = static_cast<int>(request.descriptors.size());
     ready = setsid() >= 0 && place_descriptors(request.descriptors.data(), count, failure);
@@ -85,15 +72,6 @@ void place_standard_streams(int out, int err) {
   const int error = errno;
   [[maybe_unused]] const auto written = write(failure, &error, sizeof error);
   _exit(127);
-}
-
-/// Before a fork without exec. Empties the buffers of stdio, which the child would otherwise write a second time.
-void prepare_for_code() {
-  using Iterator = std::filesystem::directory_iterator;
-  if (const auto threads = std::distance(Iterator("/proc/self/task"), Iterator()); threads != 1)
-    throw Error(ExitStatus::bug,
-                "cannot fork: found " + std::to_string(threads) + " threads in this process, wanted 1");
-  std::fflush(nullptr);
 }
 
 /// The errno sent by a child that failed before exec; 0 after exec, which closes the pipe.
@@ -114,7 +92,7 @@ Pipe Pipe::open() {
 ChildProcess::ChildProcess(const ChildRequest& request) {
   if (request.descriptors.size() > most_descriptors)
     throw Error(ExitStatus::bug, "too many descriptors for a child process");
-  if (request.code) prepare_for_code();
+  if (request.code) prepare_fork_without_exec();
   Pipe out, err, failure = Pipe::open();
   if (request.descriptors.empty() && !request.inherit_stdout) out = Pipe::open();
   if (request.descriptors.empty() && !request.inherit_stderr) err = Pipe::open();
@@ -133,9 +111,13 @@ ChildProcess::ChildProcess(const ChildRequest& request) {
     waitpid(child, nullptr, 0);
     throw_system("cannot start " + request.program.string(), error);
   }
+  own(child, std::move(out.read_end), std::move(err.read_end));
+}
+
+void ChildProcess::own(pid_t child, Descriptor out, Descriptor err) {
   id_ = child;
-  stdout_ = std::move(out.read_end);
-  stderr_ = std::move(err.read_end);
+  stdout_ = std::move(out);
+  stderr_ = std::move(err);
   for (const Descriptor* pipe : {&stdout_, &stderr_})
     if (pipe->get() >= 0) fcntl(pipe->get(), F_SETFL, O_NONBLOCK);
 }

@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.hpp"
@@ -37,7 +38,8 @@ struct ChildRequest {
   std::filesystem::path program;
   std::vector<std::string> arguments;  ///< argv[1..]
   std::vector<std::string> environment = environment_entries(own_environment());
-  bool inherit_stdout = false;  ///< instead of a pipe; stdin is /dev/null
+  int input = -1;               ///< stdin; -1: /dev/null
+  bool inherit_stdout = false;  ///< instead of a pipe
   bool inherit_stderr = false;
   sigset_t signal_mask{};  ///< for the child; empty by default
   /// If not empty: becomes the child's descriptors 0, 1, …; all others are closed, and the child leads a session.
@@ -53,6 +55,8 @@ class ChildProcess {
   /// Returns after exec. Error(storage) with the cause if the child cannot be started; Error(bug) if it is to run `code`
   /// and this process has other threads, whose locks would stay locked in the child.
   explicit ChildProcess(const ChildRequest& request);
+  /// A child of this process that has been started otherwise and leads its process group; read ends of its pipes.
+  ChildProcess(pid_t child, Descriptor out, Descriptor err) { own(child, std::move(out), std::move(err)); }
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess(const ChildProcess&) = delete;
@@ -73,6 +77,8 @@ class ChildProcess {
   void kill_group();
 
  private:
+  void own(pid_t child, Descriptor out, Descriptor err);
+
   pid_t id_ = -1;
   std::optional<int> status_;
   Descriptor stdout_, stderr_;

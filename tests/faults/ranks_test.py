@@ -81,6 +81,24 @@ def test_a_number_of_threads_that_no_library_takes_is_refused_once_and_before_ra
     place.refuse(2, 'OMP_NUM_THREADS is "0", wanted 1 to 1024 threads', env={"OMP_NUM_THREADS": "0"})
 
 
+def test_ranks_share_the_cores_unless_their_number_of_threads_is_given(place, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = len(os.sched_getaffinity(0))
+    if cores < 2:
+        pytest.skip("one core: every rank has one thread")
+
+    def threads(**environment):
+        running = place.start(**LONG, env=environment)
+        running.wait_for_step(3)
+        count = len(list(Path(f"/proc/{running.ranks()[1]}/task").iterdir()))
+        running.kill()
+        return count
+
+    shared = threads()
+    assert shared == threads(OMP_NUM_THREADS=cores // 2)
+    assert shared < threads(OMP_NUM_THREADS=cores // 2 + 1)
+
+
 def listeners_of(pid):
     """[(address, port)] that the process listens on."""
     inodes = {os.readlink(f)[8:-1] for f in Path(f"/proc/{pid}/fd").iterdir() if os.readlink(f).startswith("socket:")}

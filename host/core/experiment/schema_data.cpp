@@ -77,7 +77,8 @@ SchemaTable data_table() {
            .unset_when_empty(),
        key("packing", AT(data.packing),
            "whether the documents or records of a sequence are separate: no token attends to, or predicts, a token of "
-           "another. `records` are packed into full sequences instead of padded ones; not for pipelines that need pairs "
+           "another. `records` are packed into full sequences instead of padded ones; not for pipelines that need "
+           "pairs "
            "or values. With `false`, a sequence of `text` is read across its documents")
            .only_for({"text", "records"}),
        key("hold_out_share", AT(data.hold_out_share),
@@ -127,7 +128,8 @@ SchemaTable tokenizer_table() {
         key("vocab_size", AT(data.tokenizer.vocab_size), "number of tokens")
             .range(byte_vocab_size, 1 << 24)
             .defaults_to(
-                "258 for `byte`; required for `bpe`; not allowed for `file`, which requires `model.vocab_size`")
+                "258 for `byte`; required for `bpe`; not allowed for `file`, whose size `model.vocab_size` or the "
+                "`config.json` of `model.weights` states")
             .unset_when_empty()}},
       AT(data.tokenizer.given), {"text", "records"});
 }

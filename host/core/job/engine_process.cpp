@@ -58,6 +58,13 @@ json ask(const std::string& command, const json& request) {
 
 }  // namespace
 
+std::shared_ptr<ForkServer> start_engine() {
+  ChildRequest request;
+  request.program = engine_program();
+  request.arguments = {"forks"};
+  return std::make_shared<ForkServer>(request);
+}
+
 void become_rank(const JobRequest& request) {
   const std::string program = engine_program().string();
   std::vector<std::string> words = rank_arguments(request);

@@ -3,17 +3,22 @@
 // Requests and answers are files; the child inherits stdout and stderr. It is killed when this process ends.
 #pragma once
 
-#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/job/engine_requests.hpp"
 #include "core/job/job_request.hpp"
+#include "process/fork_server.hpp"
 
 namespace wmtp {
 
 /// Exit code of a finished rank of our own launcher; under other launchers it is 0.
 inline constexpr int finished_exit_code = 100;
+
+/// A started engine, which loads LibTorch once and forks for each rank of our own launcher. Error(bug) if the engine is
+/// missing.
+std::shared_ptr<ForkServer> start_engine();
 
 /// Replaces this process with a rank of the job. [under a foreign launcher] Error(bug) if that fails.
 [[noreturn]] void become_rank(const JobRequest& request);

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "core/job/device_choice.hpp"
 #include "engine/comm/collective_checker.hpp"
@@ -51,11 +51,10 @@ MakeBackend channels_for(const at::Device& device, const Placement& placement) {
   };
 }
 
-/// By default every rank would use all cores. OMP_NUM_THREADS, set by the user or a launcher, takes precedence.
+/// By default every rank would use all cores. OMP_NUM_THREADS, set by the user, takes precedence.
 void share_cores(int local_world_size) {
   if (std::getenv("OMP_NUM_THREADS")) return;
-  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  at::set_num_threads(std::max(1, cores / std::max(1, local_world_size)));
+  at::set_num_threads(std::max(1, usable_cores() / std::max(1, local_world_size)));
 }
 
 /// Reports a failure on one rank, and differing settings, before the ranks wait for each other in a channel.

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -56,7 +57,10 @@ class LauncherTest : public testing::Test {
   /// A rank that reaches the end of the script has finished.
   LaunchRequest script(const std::string& text, int num_ranks) {
     LaunchRequest request;
-    request.program = "/bin/sh";
+    request.start_rank = [](ChildRequest rank) {
+      rank.program = "/bin/sh";
+      return ChildProcess(rank);
+    };
     request.arguments = {"-c", "cd '" + folder_.string() + "'\n" + text + "\nexit 100"};
     request.num_ranks = num_ranks;
     request.grace_seconds = 0.3;
@@ -135,18 +139,6 @@ TEST_F(LauncherTest, GivesEachRankItsPlaceInTheJob) {
   EXPECT_EQ(read_all(folder_ / "token2"), token);
   EXPECT_EQ(launch(script("echo $WMTP_TOKEN > token$RANK", 1)), 0);
   EXPECT_NE(read_all(folder_ / "token0"), token) << "each job has its own";
-}
-
-TEST_F(LauncherTest, SharesTheCoresUnlessTheUserSaidHowMany) {
-  unsetenv("OMP_NUM_THREADS");
-  EXPECT_EQ(launch(script("echo $OMP_NUM_THREADS > threads$RANK", 64)), 0);
-  cpu_set_t cores;
-  sched_getaffinity(0, sizeof cores, &cores);
-  EXPECT_EQ(read_all(folder_ / "threads63"), std::to_string(std::max(1, CPU_COUNT(&cores) / 64)) + "\n");
-  setenv("OMP_NUM_THREADS", "7", 1);
-  EXPECT_EQ(launch(script("echo $OMP_NUM_THREADS > threads$RANK", 2)), 0);
-  unsetenv("OMP_NUM_THREADS");
-  EXPECT_EQ(read_all(folder_ / "threads1"), "7\n");
 }
 
 TEST_F(LauncherTest, PassesTheExtraEnvironment) {
@@ -397,11 +389,28 @@ TEST_F(LauncherTest, KeepsItsPortForRank0) {
   EXPECT_EQ(finish(), 0);
 }
 
-TEST_F(LauncherTest, NamesAProgramThatCannotBeRun) {
+TEST_F(LauncherTest, PassesOnWhyARankCannotBeStarted) {
   auto request = script("", 2);
-  request.program = folder_ / "absent";
+  request.start_rank = [](ChildRequest rank) {
+    rank.program = "/absent";
+    return ChildProcess(rank);
+  };
   EXPECT_EQ(launch(request), 7);
   EXPECT_NE(read_all(folder_ / "error").find("absent"), std::string::npos);
+}
+
+TEST_F(LauncherTest, ReleasesWhatStartsRanksOnceTheyRun) {
+  auto request = script("while [ ! -e released ]; do sleep 0.02; done", 2);
+  launcher_ = fork();
+  if (launcher_ == 0) {
+    alarm(30);
+    std::shared_ptr<void> owned(nullptr, [this](void*) { std::ofstream(folder_ / "released"); });
+    request.start_rank = [start = request.start_rank, owned = std::move(owned)](const ChildRequest& rank) {
+      return start(rank);
+    };
+    _exit(static_cast<int>(launch_ranks(std::move(request)).status));
+  }
+  EXPECT_EQ(finish(), 0);
 }
 
 }  // namespace

@@ -1,0 +1,179 @@
+#include "process/fork_server.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A server whose children call `child` with their arguments.
+ChildRequest server_of(const std::function<int(const std::vector<std::string>&)>& child) {
+  ChildRequest request;
+  request.program = "server";
+  request.code = [child] {
+    const auto arguments = serve_forks();
+    return arguments ? child(*arguments) : 0;
+  };
+  return request;
+}
+
+std::string text_of(int pipe) {
+  std::string text;
+  while (read_available(pipe, text, 1 << 20)) std::this_thread::sleep_for(1ms);
+  return text;
+}
+
+/// A process that has ended remains a zombie until its parent, here init, reaps it.
+bool runs(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const size_t state = stat.rfind(") ");
+  return state != std::string::npos && stat[state + 2] != 'Z';
+}
+
+TEST(ForkServer, StartsChildrenOfThisProcess) {
+  ForkServer server(server_of([](const auto& arguments) { return std::stoi(arguments.at(0)); }));
+  for (const int code : {0, 7, 100}) {
+    ChildRequest request;
+    request.arguments = {std::to_string(code)};
+    ChildProcess child = server.start(request);
+    EXPECT_EQ(WEXITSTATUS(child.wait()), code);
+  }
+  int orphans = 0;
+  prctl(PR_GET_CHILD_SUBREAPER, &orphans);
+  EXPECT_EQ(orphans, 0) << "a subreaper only while a child is started";
+}
+
+TEST(ForkServer, GivesAChildItsOwnStreamsEnvironmentAndGroup) {
+  setenv("OF_THE_SERVER", "1", 1);
+  ForkServer server(server_of([](const auto& arguments) {
+    std::printf("%s %s %s %d\n", arguments.at(1).c_str(), std::getenv("NUMBER"),
+                std::getenv("OF_THE_SERVER") ? "kept" : "replaced", getpgid(0) == getpid());
+    std::fprintf(stderr, "%zd\n", read(STDIN_FILENO, nullptr, 0));
+    return 0;
+  }));
+  unsetenv("OF_THE_SERVER");
+  for (const std::string number : {"1", "2"}) {
+    ChildRequest request;
+    request.arguments = {"", std::string(200'000, 'a') + number};
+    request.environment = {"NUMBER=" + number + "=0"};
+    ChildProcess child = server.start(request);
+    EXPECT_EQ(text_of(child.stdout_pipe()), request.arguments[1] + " " + number + "=0 replaced 1\n");
+    EXPECT_EQ(text_of(child.stderr_pipe()), "0\n") << "stdin is /dev/null";
+    EXPECT_EQ(child.wait(), 0);
+  }
+}
+
+TEST(ForkServer, SharesWhatItHasLoaded) {
+  int loaded = 0;
+  ChildRequest request;
+  request.code = [&loaded] {
+    ++loaded;
+    return serve_forks() ? loaded : 0;
+  };
+  ForkServer server(request);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(WEXITSTATUS(server.start({}).wait()), 1);
+}
+
+TEST(ForkServer, LeavesItsChildrenRunningWhenItEnds) {
+  std::optional<ForkServer> server(server_of([](const auto&) {
+    std::this_thread::sleep_for(200ms);
+    return 9;
+  }));
+  ChildProcess child = server->start({});
+  server.reset();
+  EXPECT_EQ(WEXITSTATUS(child.wait()), 9);
+}
+
+TEST(ForkServer, ItsChildrenAreSignalledAndKilledLikeOthers) {
+  ForkServer server(server_of([](const auto&) {
+    std::this_thread::sleep_for(60s);
+    return 0;
+  }));
+  ChildProcess terminated = server.start({}), killed = server.start({});
+  EXPECT_FALSE(terminated.wait_status());
+  terminated.send(SIGTERM);
+  EXPECT_EQ(WTERMSIG(terminated.wait()), SIGTERM);
+  killed.kill_group();
+  EXPECT_EQ(WTERMSIG(killed.wait()), SIGKILL);
+}
+
+TEST(ForkServer, ItsChildrenEndWithThisProcess) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t owner = fork();
+  if (owner == 0) {
+    ForkServer server(server_of([](const auto&) {
+      std::this_thread::sleep_for(60s);
+      return 0;
+    }));
+    const pid_t child = server.start({}).id();
+    [[maybe_unused]] const auto written = write(ends[1], &child, sizeof child);
+    std::this_thread::sleep_for(60s);
+    _exit(0);
+  }
+  pid_t child = 0;
+  ASSERT_EQ(read(ends[0], &child, sizeof child), ssize_t(sizeof child));
+  kill(owner, SIGKILL);
+  waitpid(owner, nullptr, 0);
+  for (int i = 0; i < 500 && runs(child); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(runs(child));
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(ForkServer, SaysHowAServerEnded) {
+  const auto refusal = [](const std::function<int()>& code) -> std::string {
+    ChildRequest request;
+    request.program = "server";
+    request.code = code;
+    ForkServer server(request);
+    try {
+      server.wait_until_ready();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::bug);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal([] { return 41; }), "server ended with exit code 41 before it started a process");
+  EXPECT_EQ(refusal([] { return raise(SIGKILL); }), "server was killed by SIGKILL before it started a process");
+}
+
+TEST(ForkServer, RefusesToForkWithOtherThreads) {
+  ChildRequest request;
+  request.code = [] {
+    std::jthread other([] { std::this_thread::sleep_for(300ms); });
+    try {
+      serve_forks();
+    } catch (const Error&) {
+      return 33;
+    }
+    return 0;
+  };
+  ForkServer server(request);
+  try {
+    server.start({});
+    FAIL() << "forked";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("exit code 33"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace wmtp
