@@ -381,6 +381,23 @@ def choose(browser, select, value):
                 "s.dispatchEvent(new Event('change')); })()")
 
 
+@with_browser
+def test_a_long_table_shows_its_first_rows_and_the_others_on_request(tmp_path, browse):
+    made = MadeLog(tmp_path / "wmtp.db")
+    for seed in range(205):
+        made.run(f"run{seed}", seed=seed)
+    made.close()
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        rows = "document.querySelectorAll('#run-table tbody tr[data-run]').length"
+        assert browser.ask(rows) == 200
+        assert browser.ask("document.querySelector('#counts').textContent").startswith("205 of 205 runs")
+        assert browser.ask("document.querySelector('#run-table .more').textContent") == "Show 5 more runs"
+        browser.ask("document.querySelector('#run-table .more button').click()")
+        browser.wait_for(f"{rows} === 205")
+        assert browser.ask("document.querySelector('#run-table .more')") is None
+        sound(browser, served.address)
+
+
 NAMES = "[...document.querySelectorAll('#run-table tbody tr')].map((row) => row.cells[2].textContent)"
 
 

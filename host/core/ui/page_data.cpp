@@ -111,34 +111,35 @@ int64_t only_number(const LogReader& log, const char* sql) {
   return number;
 }
 
-/// The tokens trained at each step, between the logged ones on a line through 0; NaN if none are logged.
-std::vector<double> tokens_at(const MetricSeries& tokens, const std::vector<double>& steps) {
-  std::vector<double> found;
-  for (const double step : steps) {
-    if (tokens.step.empty()) {
-      found.push_back(std::numeric_limits<double>::quiet_NaN());
-      continue;
-    }
-    const auto after =
-        std::min<size_t>(size_t(std::lower_bound(tokens.step.begin(), tokens.step.end(), step) - tokens.step.begin()),
-                         tokens.step.size() - 1);
-    const double from = after == 0 ? 0 : tokens.step[after - 1], before = after == 0 ? 0 : tokens.value[after - 1];
-    const double share = tokens.step[after] > from ? (step - from) / (tokens.step[after] - from) : 1;
-    found.push_back(before + share * (tokens.value[after] - before));
-  }
-  return found;
+/// The tokens trained at a step, between the logged ones on a line through 0; NaN if none are logged.
+double tokens_at(const MetricSeries& tokens, double step) {
+  if (tokens.step.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto place = size_t(std::lower_bound(tokens.step.begin(), tokens.step.end(), step) - tokens.step.begin());
+  const size_t after = std::min(place, tokens.step.size() - 1);
+  const double from = after == 0 ? 0 : tokens.step[after - 1], before = after == 0 ? 0 : tokens.value[after - 1];
+  const double share = tokens.step[after] > from ? (step - from) / (tokens.step[after] - from) : 1;
+  return before + share * (tokens.value[after] - before);
 }
 
 /// A curve with the x of its points.
-struct DrawnSeries {
-  const MetricSeries& series;
-  std::vector<double> tokens;
-
-  DrawnSeries(SeriesStore& store, int64_t run, const std::string& name)
-      : series(store.series(run, name)), tokens(tokens_at(store.series(run, "train/tokens"), series.step)) {}
-  const std::vector<double>& x(Axis axis) const {
-    return axis == Axis::step ? series.step : axis == Axis::time ? series.seconds : tokens;
+class DrawnSeries {
+ public:
+  DrawnSeries(SeriesStore& store, int64_t run, const std::string& name, Axis axis)
+      : series(store.series(run, name)), axis_(axis), tokens_(store.series(run, "train/tokens")) {
+    if (axis != Axis::tokens) return;
+    for (const double step : series.step) trained_.push_back(tokens_at(tokens_, step));
   }
+
+  const MetricSeries& series;
+  double tokens(size_t point) const { return tokens_at(tokens_, series.step[point]); }
+  const std::vector<double>& x() const {
+    return axis_ == Axis::step ? series.step : axis_ == Axis::time ? series.seconds : trained_;
+  }
+
+ private:
+  Axis axis_;
+  const MetricSeries& tokens_;
+  std::vector<double> trained_;  ///< of each point, if it is the axis: a refresh looks at few points of long curves
 };
 
 PageJson points_json(const DrawnSeries& drawn, const std::vector<double>& values, const std::vector<size_t>& which) {
@@ -146,7 +147,8 @@ PageJson points_json(const DrawnSeries& drawn, const std::vector<double>& values
   for (const size_t i : which) {
     step.push_back(static_cast<int64_t>(drawn.series.step[i]));
     seconds.push_back(std::round(drawn.series.seconds[i] * 1000) / 1000);
-    tokens.push_back(std::isfinite(drawn.tokens[i]) ? PageJson(std::round(drawn.tokens[i])) : PageJson());
+    const double trained = drawn.tokens(i);
+    tokens.push_back(std::isfinite(trained) ? PageJson(std::round(trained)) : PageJson());
     value.push_back(number_json(values[i]));
   }
   return {{"step", step}, {"seconds", seconds}, {"tokens", tokens}, {"value", value}};
@@ -204,8 +206,8 @@ Window window_of(SeriesStore& store, const CurvesRequest& request) {
   Window window{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), request.cells};
   for (const int64_t run : request.runs) {
     for (const std::string& name : request.names) {
-      const DrawnSeries drawn(store, run, name);
-      const auto& x = drawn.x(request.axis);
+      const DrawnSeries drawn(store, run, name, request.axis);
+      const auto& x = drawn.x();
       if (x.empty() || std::isnan(x.front())) continue;
       window.from = std::min(window.from, x.front());
       window.to = std::max(window.to, x.back());
@@ -218,7 +220,7 @@ Window window_of(SeriesStore& store, const CurvesRequest& request) {
 
 PageJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, const Window& window) {
   const MetricSeries& series = drawn.series;
-  const auto& x = drawn.x(request.axis);
+  const auto& x = drawn.x();
   PageJson curve{{"points", series.step.size()},
                  {"raw", points_json(drawn, series.value, thinned(x, series.value, window))},
                  {"not_finite", points_json(drawn, series.value, not_finite(x, series.value, window))}};
@@ -272,7 +274,7 @@ std::string name_in(std::string_view toml) {
 
 }  // namespace
 
-PageData::PageData(std::filesystem::path database) : path_(std::move(database)) { open_if_changed(); }
+PageData::PageData(std::filesystem::path database) : path_(std::move(database)) { read_runs(); }
 
 std::unique_lock<std::mutex> PageData::locked() {
   std::unique_lock lock(mutex_);
@@ -357,8 +359,8 @@ PageJson PageData::curves(const CurvesRequest& request) {
   answer["curves"] = PageJson::array();
   for (const int64_t run : request.runs) {
     for (const std::string& name : request.names) {
-      const DrawnSeries drawn(*series_, run, name);
-      if (drawn.series.step.empty() || std::isnan(drawn.x(request.axis).front())) continue;
+      const DrawnSeries drawn(*series_, run, name, request.axis);
+      if (drawn.series.step.empty() || std::isnan(drawn.x().front())) continue;
       PageJson curve{{"run", run}, {"name", name}};
       curve.update(curve_json(drawn, request, window));
       answer["curves"].push_back(std::move(curve));
@@ -379,7 +381,7 @@ PageJson PageData::refresh(const RefreshRequest& request) {
   answer["new"] = PageJson::array();
   for (const int64_t run : request.shown.runs) {
     for (const std::string& name : request.shown.names) {
-      const DrawnSeries drawn(*series_, run, name);
+      const DrawnSeries drawn(*series_, run, name, Axis::step);
       if (drawn.series.newest <= request.cursor) continue;
       std::optional<PageJson> points = new_points(drawn, request.shown.smoothing, request.cursor);
       if (!points) return {{"reset", true}};
@@ -445,6 +447,7 @@ PageJson PageData::memory(int64_t run) {
 
 PageJson PageData::events_after(int64_t row, const std::vector<int64_t>& runs) const {
   PageJson events = PageJson::array();
+  if (only_number(*log_, newest_event) <= row) return events;
   for (const int64_t run : runs) {
     const Table table = log_->query(newest_events, {run, row});
     for (const Row& cells : table.rows) {

@@ -46,7 +46,7 @@ struct RefreshRequest {
 /// [any thread]
 class PageData {
  public:
-  /// Error(storage) as LogReader.
+  /// Reads all runs, so that the first answer does not have to. Error(storage) as LogReader.
   explicit PageData(std::filesystem::path database);
 
   /// All runs, newest first, with the columns of v_runs; names of metrics; cursors.

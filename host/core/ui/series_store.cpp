@@ -77,14 +77,23 @@ std::set<int64_t> SeriesStore::sync() {
 
 const MetricSeries& SeriesStore::series(int64_t run, const std::string& name) {
   static const MetricSeries empty;
-  const Table id = log_.query("SELECT id FROM metric_names WHERE name = ?1", {name});
-  if (id.rows.empty()) return empty;
-  const int64_t name_id = id.rows[0][0];
+  const int64_t name_id = id_of(name);
+  if (name_id == 0) return empty;
   const auto [place, is_new] = kept_.try_emplace({run, name_id});
   Kept& kept = place->second;
   kept.used = now_;
   if (is_new) load(run, name, name_id, kept);
   return kept.series;
+}
+
+int64_t SeriesStore::id_of(const std::string& name) {
+  const auto known = ids_.find(name);
+  if (known != ids_.end()) return known->second;
+  int64_t id = 0;
+  log_.each_row("SELECT id FROM metric_names WHERE name = ?1", {name},
+                [&](const Statement& row) { id = row.integer(0); });
+  if (id != 0) ids_[name] = id;
+  return id;
 }
 
 void SeriesStore::load(int64_t run, const std::string& name, int64_t name_id, Kept& kept) const {

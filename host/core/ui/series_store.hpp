@@ -53,6 +53,7 @@ class SeriesStore {
     bool has_begun = false;   ///< its last segment has rows
     int64_t used = 0;         ///< the number of the sync() before its last use
   };
+  int64_t id_of(const std::string& name);  ///< 0 if no metric has it yet
   void load(int64_t run, const std::string& name, int64_t name_id, Kept& kept) const;
   void load_segments(int64_t run, const std::string& name, Kept& kept) const;
   void forget_unused();
@@ -61,6 +62,7 @@ class SeriesStore {
   static constexpr int64_t most_new_rows = 500'000;
 
   const LogReader& log_;
+  std::map<std::string, int64_t> ids_;                ///< of names
   std::map<std::pair<int64_t, int64_t>, Kept> kept_;  ///< by run and name
   int64_t cursor_ = 0, now_ = 0, shortened_ = 0;
 };

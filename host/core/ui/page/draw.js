@@ -26,13 +26,16 @@ function shape(name, properties = {}, ...children) {
 
 const byId = (id) => document.getElementById(id);
 
+/** Made once: toLocaleString makes one for each number. */
+const withCommas = new Intl.NumberFormat("en-US");
+
 /** 6.44394 -> "6.444", 2.00004 -> "2.000", 1234567 -> "1,234,567", null -> "–"; "nan" and "inf" unchanged. */
 function shownNumber(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
-  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  if (Number.isInteger(value)) return withCommas.format(value);
   const size = Math.abs(value);
-  if (size >= 1000) return Math.round(value).toLocaleString("en-US");
+  if (size >= 1000) return withCommas.format(Math.round(value));
   return size < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
 }
 

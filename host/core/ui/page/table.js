@@ -16,6 +16,9 @@ const RunTable = (() => {
   /** The columns, then the chosen config keys. */
   const columns = () => [...COLUMNS, ...state.columns.map((key) => [key, shortKey(key), shownNumber])];
   const valueOf = (run, column) => (column in run ? run[column] : configOf(run.id, column));
+  const MOST_ROWS = 200;  // until the user asks for all: a browser needs a millisecond for each
+  let allRows = false;
+  const byLetters = new Intl.Collator();
   const COMPARISON = /^([a-z0-9_.]+)(<=|>=|<|>|=)(.+)$/;
   /** The column or config key that a filter names: "keep" is "pipeline.keep". */
   const columnNamed = (run, name) => (name in run || name in state.configs ? name
@@ -41,7 +44,7 @@ const RunTable = (() => {
     const [x, y] = [valueOf(a, state.sort), valueOf(b, state.sort)];
     if (x === y) return b.id - a.id;
     if (x === null || y === null) return x === null ? 1 : -1;  // rows without a value come last in both directions
-    const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
+    const order = typeof x === "number" && typeof y === "number" ? x - y : byLetters.compare(String(x), String(y));
     return state.down ? -order : order;
   }
 
@@ -113,12 +116,21 @@ const RunTable = (() => {
     return row;
   }
 
+  /** A last row, if runs are left out. */
+  function more(runs) {
+    if (allRows || runs.length <= MOST_ROWS) return [];
+    const show = () => { allRows = true; render(); };
+    return [element("tr", { class: "more" }, element("td", { colSpan: columns().length + 1 },
+      element("button", { type: "button", onclick: show }, `Show ${counted(runs.length - MOST_ROWS, "more run")}`)))];
+  }
+
   function render() {
     const runs = shown();
     const focused = document.activeElement?.closest?.("#run-table tr")?.dataset.run;
     const part = document.activeElement?.localName;
     const sorted = document.activeElement?.dataset?.sort;
-    byId("run-table").replaceChildren(head(runs), element("tbody", {}, ...runs.map(line)));
+    byId("run-table").replaceChildren(head(runs), element("tbody", {},
+      ...runs.slice(0, allRows ? runs.length : MOST_ROWS).map(line), ...more(runs)));
     const hidden = state.runs.filter((run) => !isListed(run)).length;
     byId("counts").textContent = `${runs.length} of ${counted(state.runs.length - hidden, "run")}, ${state.chosen.size} chosen`;
     if (focused) byId("run-table").querySelector(`tr[data-run="${focused}"] ${part}`)?.focus();
