@@ -135,9 +135,11 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
   if (adapter) return write_adapter(options, found);
   if (found.model.empty()) refuse(options.source + " is an adapter without a model; use --to peft", "export");
   if (options.format == "eagle3") {
-    export_eagle({found.model, options.target, ModelFormat::hf, options.dtype == "bf16" ? "BF16" : "F32"});
+    const int64_t heads =
+        export_eagle({found.model, options.target, ModelFormat::hf, options.dtype == "bf16" ? "BF16" : "F32"});
     log_written(options.target);
-    log_info("head 2 is a draft for the Hugging Face export of this model");
+    log_info("head 2 is a draft for the Hugging Face export of this model" +
+             std::string(heads > 2 ? "; the heads after it leave by --to hf --modeling" : ""));
     return static_cast<int>(ExitStatus::done);
   }
   const ExportedModel exported =

@@ -42,7 +42,7 @@ LaunchedRun::LaunchedRun(const JobRequest& request, SourceTexts& texts)
 
 void LaunchedRun::log_stages() {
   const std::vector<PlannedRun> stages = plan_stages(job_.experiment, hashes_, /*resume=*/false);
-  log_reused(stages);
+  log_plan(stages);
   check_stages(stages);
   for (const PlannedRun& stage : stages)
     if (stage.reused_run == 0) log_info(title_of(stage) + " would run first: no finished run in the log");
@@ -50,7 +50,7 @@ void LaunchedRun::log_stages() {
 
 ExitStatus LaunchedRun::run() {
   const std::vector<PlannedRun> runs = plan_run(job_.experiment, hashes_, job_.resume);
-  log_reused(runs);
+  log_plan(runs);
   return run(runs);
 }
 

@@ -69,9 +69,25 @@ def test_trackios_way_of_reading_finds_every_number(logged):
     assert "one run" in logged.host("export", "first", "second", "--to", "wide", wanted=2).err
 
 
-def test_runs_are_pushed_through_mlflows_client_once(logged):
+def test_trackio_imports_the_wide_csv(logged):
+    needs("trackio")
+    logged.host("export", "first", "--to", "wide", "-o", "imported.csv")
+    script = "import trackio; trackio.import_csv('imported.csv', project='imported')"
+    imported = subprocess.run([sys.executable, "-c", script], cwd=logged.folder, capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "TRACKIO_DIR": str(logged.folder / "trackio")})
+    assert imported.returncode == 0, imported.stderr
+    (database,) = (logged.folder / "trackio").rglob("*.db")
+    rows = sqlite3.connect(database).execute("SELECT step, metrics FROM metrics").fetchall()
+    wanted = points(logged, 1)["train/lr"]
+    found = {step: value for step, text in rows for name, value in json.loads(text).items() if name.endswith("lr")}
+    assert found == wanted
+
+
+@pytest.mark.parametrize("store", ["sqlite:///", "file:"])
+def test_runs_are_pushed_through_mlflows_client_once(logged, monkeypatch, store):
     mlflow, = needs("mlflow")
-    uri = f"sqlite:///{logged.folder}/tracking.db"
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 wants this for folders
+    uri = f"{store}{logged.folder}/tracking.{store[0]}"
     for told in (r"run 1 \(first\) is [0-9a-f]{32} of experiment wmtp-host\nrun 2", r"run 1 \(first\) is there already\nrun 2"):
         pushed = logged.host("export", "first", "second", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": sys.executable})
         assert re.match(told, pushed.out), pushed

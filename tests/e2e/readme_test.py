@@ -37,7 +37,11 @@ SHORTENED = {
     **{command: (f"{command} {FEW_STEPS}", "minutes") for command in (
         "wmtp-host run alpaca/baseline.toml --set data.packing=true --name packed",
         "wmtp-host run chats/baseline.toml --name chat",
-        "wmtp-host run tuning/baseline.toml --name tuned")},
+        "wmtp-host run tuning/baseline.toml --name tuned",
+        "wmtp-host run novel/baseline.toml")},
+    "wmtp-host run novel/rho1.toml": ("sed -i 's/^steps = .*/steps = 3/; s/^warmup_steps = .*/warmup_steps = 1/' novel/*.toml && "
+                                      "wmtp-host run novel/rho1.toml", "minutes"),
+    "wmtp-host export rho1 --to wandb": ("WANDB_MODE=offline WMTP_PYTHON=python wmtp-host export rho1 --to wandb", "no account"),
     f"{ARITHMETIC}.steps=350": (f"{ARITHMETIC}.steps=3", "two minutes"),
 }
 # Commands that are shown without "$ ", because they name hosts, and the test that runs their like.
@@ -135,8 +139,7 @@ def folder(program, tmp_path):
     """The tree as after `make build`, with shortened experiments, and the files that the pages name."""
     (tmp_path / "build").symlink_to(BUILD)
     copy_shortened_experiments(tmp_path)
-    focal = (tmp_path / "experiments/weightings/focal.toml").read_text()
-    (tmp_path / "sweep.toml").write_text(f"{focal}\n[sweep]\nseed = [1, 2]\n")
+    (tmp_path / "sweep.toml").write_text('extends = "experiments/weightings/focal.toml"\n[sweep]\nseed = [1, 2]\n')
     write_tables(tmp_path)
     write_lines(tmp_path / "HumanEval.jsonl", [PROBLEM])
     write_lines(tmp_path / "samples.jsonl", [{"task_id": PROBLEM["task_id"], "completion": ""}] * 10)

@@ -267,6 +267,24 @@ def test_a_wrapper_changes_the_weights_of_its_inner_weighting(place):
     assert len(hashes) == 4, "the inner plugin and its options are part of what a run is"
 
 
+def test_the_log_has_the_padding_of_records_and_the_speed_of_their_answers(place):
+    lines = [json.dumps({"instruction": "ab", "output": "cdef"})] * 64
+    (place.folder / "a.jsonl").write_text("\n".join(lines))
+    records = {"kind": "records", "files": ["a.jsonl"], "template": "none", "tokenizer": {"kind": "byte"}}
+
+    def figures(**data):
+        place.run(data={**records, **data}, model__vocab_size=None, train__steps=2, train__sequence_length=32)
+        rate, seconds = (place.log.metric(f"perf/{name}")[2] for name in ("targets_per_second", "step_seconds"))
+        return place.log.metric("perf/padding")[2], rate * seconds
+
+    # A record has 2 bytes, 4 bytes and an end of text; each of the last five is a target of head 1. Rows end at a
+    # multiple of 16 tokens.
+    padding, targets = figures()
+    assert padding == pytest.approx(1 - 7 / 16) and targets == pytest.approx(4 * 5)
+    padding, targets = figures(packing=True)  # four records in 32 tokens
+    assert padding == pytest.approx(1 - 28 / 32) and targets == pytest.approx(4 * 4 * 5)
+
+
 def test_a_finished_run_gives_its_weights_by_name(place):
     place.run(**ONE_RANK, train__steps=2)
     trained = model_tensors(place.log.folder())

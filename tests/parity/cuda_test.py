@@ -1,5 +1,6 @@
 """Runs on a CUDA device, compared with the same runs on the CPU. Without a device they are run on the null device only
 (tests/null_cuda), and ctest reports that this file was skipped."""
+import json
 import os
 import shutil
 
@@ -20,7 +21,9 @@ CUDA = {"parallel__device": "cuda", "parallel__processes": 1, "train__batch_size
         "parallel__strategy": "full_shard", "train__steps": steps_here()}
 CPU = CUDA | {"parallel__device": "cpu"}
 PIPELINES = {"baseline": {}, "lora": {"adapter": {"plugin": "lora", "dropout": 0.1}, "optimizer__lr": 1e-2},
-             "chained": {"model__future_heads": "chained"}, "rho1": RHO1_KEYS | POLICY_KEYS}
+             "chained": {"model__future_heads": "chained"}, "rho1": RHO1_KEYS | POLICY_KEYS,
+             "packed": {"data": {"kind": "records", "files": ["records.jsonl"], "template": "none", "packing": True,
+                                 "tokenizer": {"kind": "byte"}}, "model__vocab_size": None}}
 
 
 def peaks_of(place):
@@ -40,6 +43,8 @@ def inputs(tmp_path_factory):
     """A folder with data in which no token lies on a threshold of rho-1, and the weights of both models."""
     folder = tmp_path_factory.mktemp("inputs")
     train_reference(folder, POLICY, Recipe(pipeline="rho1", steps=steps_here()))
+    records = [{"instruction": f"{i}+{i}=", "output": str(2 * i)} for i in range(2000)]  # several in each row of 64 tokens
+    (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return folder
 
 

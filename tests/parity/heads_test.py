@@ -134,7 +134,8 @@ class Eagle3(nn.Module):
 def test_head_2_is_a_draft_of_eagle3(place, kind):
     shape = SHAPES[kind]
     ours = write_model(place.folder / "ours", shape)
-    place.host("checkpoint", "export", "ours", "--to", "eagle3", "-o", "draft")
+    written = place.host("checkpoint", "export", "ours", "--to", "eagle3", "-o", "draft")
+    assert ("the heads after it leave by --to hf --modeling" in written.err) == (shape.future_tokens > 2), written
     config = json.loads((place.folder / "draft/config.json").read_text())
     tensors = load_file(place.folder / "draft/model.safetensors")
     place.host("checkpoint", "export", "ours", "-o", "target")

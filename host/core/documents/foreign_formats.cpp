@@ -4,9 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "core/documents/json_lines.hpp"
 #include "io/unpacked_file.hpp"
 
@@ -86,14 +88,17 @@ void check_text_file(const fs::path& file) {
   LineStream lines(file, longest_jsonl_line);
   while (lines.next() && is_blank(lines.line())) {
   }
-  const auto first = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
+  const auto first = parse_object(lines.line(), [](const std::string&) { return true; });
   const auto* object = std::get_if<nlohmann::json>(&first);
   if (!object || object->contains("text")) return;  // a mistake is reported with its line when the file is read
-  throw Error(ExitStatus::data, file.string() +
-                                    ": found JSON lines without a field text, wanted text, or JSON lines with a text "
-                                    "each; set [data] kind = \"records\" if they have instruction and output, rename "
-                                    "their field in another file (jq -c '{text: .content}' " +
-                                    file.string() + "), or exclude the file with data.exclude");
+  std::vector<std::string> fields;
+  for (const auto& [name, value] : object->items()) fields.push_back(name);
+  throw Error(
+      ExitStatus::data,
+      file.string() + ": found JSON lines with " + (fields.empty() ? "no fields" : "the fields " + join_names(fields)) +
+          ", wanted text, or JSON lines with a text each; set [data] kind = \"records\" for instructions, chats, "
+          "completions or preferences, rename a field in another file (jq -c '{text: .content}' " +
+          file.string() + "), or exclude the file with data.exclude");
 }
 
 }  // namespace wmtp

@@ -155,11 +155,12 @@ SchemaTable optimizer_table() {
       "`schedule.min_lr_ratio` are the "
       "values of LLaMA 7B (arXiv 2302.13971).",
       {key("name", AT(optimizer.name),
-           "`adamw`; `muon`: orthogonalized momentum for the matrices of blocks, with updates as large as AdamW's "
+           "`adamw`, whose weight decay is decoupled (0 makes it Adam); `muon`: orthogonalized momentum for the matrices of blocks, with updates as large as AdamW's "
            "(arXiv 2502.16982), so that `lr` and `weight_decay` apply to both, and AdamW for all other parameters; "
            "`sgd` with momentum")
            .one_of({"adamw", "muon", "sgd"})
-           .planned({"adam", "adamw8bit", "adafactor", "lion", "shampoo", "soap"}),
+           .also({{"adam", "adamw"}})
+           .planned({"adamw8bit", "adafactor", "lion", "shampoo", "soap"}),
        key("lr", AT(optimizer.lr), "peak learning rate").above(0),
        key("value_head_lr", AT(optimizer.value_head_lr), "peak learning rate of value heads")
            .above(0)

@@ -107,6 +107,11 @@ void log_extension(const Experiment& experiment, int64_t steps, const ResumePoin
                 " steps from the start differs");
 }
 
+std::string continuation(const PlannedRun& run) {
+  return ": continues run " + std::to_string(run.from.run_id) + " at step " +
+         std::to_string(step_of_name(run.from.folder.filename().string()) + 1);
+}
+
 std::optional<ResumePoint> extended_run(const Experiment& experiment, ExperimentHashes& hashes) {
   if (!std::filesystem::exists(hashes.database())) return std::nullopt;
   const LogReader log(hashes.database());
@@ -167,7 +172,9 @@ const Experiment& experiment_at(const Experiment& experiment, const std::vector<
   return *at;
 }
 
-void log_reused(const std::vector<PlannedRun>& runs) {
+void log_plan(const std::vector<PlannedRun>& runs) {
+  for (const PlannedRun& run : runs)
+    if (run.path.empty() && run.from.run_id > 0) log_info(run.file + continuation(run));
   for (const PlannedRun& run : runs)
     if (run.reused_run > 0)
       log_info(run.tables + ": run " + std::to_string(run.reused_run) + " of " + run.file + " is reused");
@@ -176,10 +183,8 @@ void log_reused(const std::vector<PlannedRun>& runs) {
 std::string title_of(const PlannedRun& stage) { return stage.tables + ": " + stage.file; }
 
 void log_start(const PlannedRun& run) {
-  if (run.from.run_id > 0)
-    log_info((run.path.empty() ? run.file : title_of(run)) + ": continues run " + std::to_string(run.from.run_id) +
-             " at step " + std::to_string(step_of_name(run.from.folder.filename().string()) + 1));
   if (run.path.empty()) return;
+  if (run.from.run_id > 0) log_info(title_of(run) + continuation(run));
   log_info(title_of(run) + (run.from.run_id > 0 ? " resumes from its last checkpoint first"
                             : run.begun         ? " restarts first, because its unfinished run has no checkpoint"
                                                 : " runs first: no finished run in the log"));

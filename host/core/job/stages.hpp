@@ -83,7 +83,7 @@ std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes&
 const Experiment& experiment_at(const Experiment& experiment, const std::vector<std::string>& path);
 
 /// Logs a line per reused stage.
-void log_reused(const std::vector<PlannedRun>& runs);
+void log_plan(const std::vector<PlannedRun>& runs);
 
 /// "reference: base.toml".
 std::string title_of(const PlannedRun& stage);

@@ -234,6 +234,14 @@ const std::vector<std::string>& import_sources() {
   return names;
 }
 
+std::string import_source_of(const Json& line) {
+  for (const Source& source : sources()) {
+    const auto has = [&](const Field& field) { return !field.required || line.contains(field.name); };
+    if (std::all_of(source.fields.begin(), source.fields.end(), has)) return source.name;
+  }
+  return "";
+}
+
 const std::vector<std::string>& import_languages() {
   static const std::vector<std::string> names{"python2", "cpp", "python3", "java"};
   return names;

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ namespace wmtp {
 
 /// "humaneval", "mbpp", "gsm8k", "codecontests"
 const std::vector<std::string>& import_sources();
+/// The source with all required fields of this line of a file; "" if there is none.
+std::string import_source_of(const nlohmann::json& line);
 /// Languages of codecontests: "python2", "cpp", "python3", "java".
 const std::vector<std::string>& import_languages();
 

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/documents/json_lines.hpp"
+#include "core/records/import_records.hpp"
 #include "core/records/record_file.hpp"
 
 namespace wmtp {
@@ -71,6 +72,7 @@ const std::vector<std::string>& record_formats() {
 
 std::string recognised_format(const fs::path& file) {
   std::vector<std::string> first;  // the fields of the first object
+  std::string published;           // its data set
   bool is_close = false;
   int objects = 0;
   for (LineStream lines(file, max_line_bytes);
@@ -85,16 +87,19 @@ std::string recognised_format(const fs::path& file) {
       throw Error(ExitStatus::data, file.string() + ": its records can be read as " + join_names(found) +
                                         "; choose one with data.format = \"" + found.back() + "\"");
     is_close = is_close || has("instruction") || has("output");
-    if (objects++ == 0)
-      for (const auto& [name, value] : object->items()) first.push_back(name);
+    if (objects++ > 0) continue;
+    for (const auto& [name, value] : object->items()) first.push_back(name);
+    published = import_source_of(*object);
   }
   if (objects == 0 || is_close) return "instructions";
-  throw Error(ExitStatus::data,
-              file.string() + ": its first records have " +
-                  (first.empty() ? "no fields" : "the fields " + join_names(first)) +
-                  ", wanted those of one format: " + wanted_fields() +
-                  "; rename them in another file (jq -c '{instruction: .question, output: .answer}' " + file.string() +
-                  "), or set [data] kind = \"text\" for texts without answers");
+  const std::string conversion =
+      published.empty() ? "rename them in another file (jq -c '{instruction: .question, output: .answer}' " +
+                              file.string() + "), or set [data] kind = \"text\" for texts without answers"
+                        : "convert them first: wmtp-host data prepare " + file.string() + " --from " + published +
+                              " -o " + fs::path(file).replace_extension(".records.jsonl").string();
+  throw Error(ExitStatus::data, file.string() + ": its first records have " +
+                                    (first.empty() ? "no fields" : "the fields " + join_names(first)) +
+                                    ", wanted those of one format: " + wanted_fields() + "; " + conversion);
 }
 
 void RecordFields::read(Record& record, const std::function<void()>& take) {

@@ -291,7 +291,7 @@ std::vector<PlannedRun> agree_on_plan(Session& session, const Experiment& experi
   if (session.is_rank0()) {
     ExperimentHashes hashes(session.catalog(), session.job().database);
     const std::vector<PlannedRun> runs = plan_run(experiment, hashes, session.job().resume);
-    log_reused(runs);
+    log_plan(runs);
     plan = runs;
   }
   return json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));

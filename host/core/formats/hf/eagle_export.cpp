@@ -128,7 +128,7 @@ void check_tensors(const ModelExport& request, const ModelConfig& model, const S
 
 }  // namespace
 
-void export_eagle(const ModelExport& request) {
+int64_t export_eagle(const ModelExport& request) {
   const SafetensorsFolder files(request.model);
   SavedShape saved = read_params(request.model, files);
   const ModelConfig& model = saved.model;
@@ -151,6 +151,7 @@ void export_eagle(const ModelExport& request) {
   write(Draft(model, files, request.dtype).tensors(), product.path() / hf_model_name);
   write_new_file(product.path() / hf_config_name, pretty_json(config_of(saved, request.dtype)));
   product.publish();
+  return model.future_tokens;
 }
 
 }  // namespace wmtp

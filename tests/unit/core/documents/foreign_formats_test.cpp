@@ -72,7 +72,7 @@ TEST_F(ForeignFormats, IncludeJsonLinesWithoutText) {
     const std::string lines = lines_of(count, "content");
     for (const std::string& bytes : {lines, zstd(lines)}) {
       const std::string text = refused_as_text(bytes);
-      EXPECT_TRUE(has(text, "a.txt: found JSON lines without a field text") && has(text, "kind = \"records\"")) << text;
+      EXPECT_TRUE(has(text, "a.txt: found JSON lines with the fields content") && has(text, "kind = \"records\"")) << text;
     }
     EXPECT_NO_THROW(check_text_file(write("a.txt", lines_of(count, "text"))));
   }

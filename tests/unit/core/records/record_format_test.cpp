@@ -40,17 +40,29 @@ TEST_F(RecordFormat, IsRecognisedByTheFieldsOfTheFirstRecords) {
 TEST_F(RecordFormat, ThatIsUnknownOrAmbiguousIsRefusedOnce) {
   std::string unknown, ambiguous;
   for (int i = 0; i < 30; ++i) {
-    unknown += "{\"question\": \"a\", \"answer\": \"b\"}\n";
+    unknown += "{\"query\": \"a\", \"answer\": \"b\"}\n";
     ambiguous += R"({"messages": [)" + hi + R"(], "chosen": [)" + hi + R"(], "rejected": [)" + hi + "]}\n";
   }
   std::string message = refused(unknown);
-  EXPECT_TRUE(has(message, "its first records have the fields answer and question, wanted those of one format"));
+  EXPECT_TRUE(has(message, "its first records have the fields answer and query, wanted those of one format"));
   EXPECT_TRUE(has(message, "jq -c '{instruction: .question, output: .answer}'"));
   EXPECT_FALSE(has(message, "\n"));
   message = refused(ambiguous);
   EXPECT_TRUE(has(message, "can be read as messages and preferences; choose one with data.format")) << message;
   EXPECT_FALSE(has(message, "\n"));
   EXPECT_TRUE(has(refused("[{\"instruction\": \"a\"}]\n"), "found a list, wanted one object per line"));
+}
+
+TEST_F(RecordFormat, OfAPublishedDataSetIsRefusedWithTheCommandThatConvertsIt) {
+  const std::pair<const char*, const char*> lines[]{
+      {"gsm8k", R"({"question": "a", "answer": "b"})"},
+      {"humaneval", R"({"task_id": "a", "prompt": "b", "canonical_solution": "c", "test": "d", "entry_point": "e"})"},
+      {"mbpp", R"({"task_id": 1, "text": "b", "code": "c", "test_list": []})"},
+      {"codecontests", R"({"name": "a", "description": "b", "solutions": []})"}};
+  for (const auto& [name, line] : lines) {
+    const std::string message = refused(std::string(line) + "\n");
+    EXPECT_TRUE(has(message, std::string(" --from ") + name + " -o ") && has(message, ".records.jsonl")) << message;
+  }
 }
 
 TEST_F(RecordFormat, OfShareGptBecomesMessages) {

@@ -85,6 +85,25 @@ TEST_F(QueriesTest, BestByValidationExcludesUnfinishedRuns) {
   EXPECT_EQ(best.rows[0][5], 100000);
 }
 
+TEST_F(QueriesTest, HeadOneIsComparedBecauseAMeanOverHeadsDependsOnTheirNumber) {
+  const auto log_heads = [&](const std::string& name, double mean, double head_1) {
+    RunStart begin = start(name);
+    begin.params = {{"pipeline.keep", 0.3}};
+    RunLog log(file_, begin);
+    log.metrics(100, {{"train/loss", 1.0}, {"valid/loss", mean}, {"valid/ce_head_1", head_1}});
+    log.end(ExitStatus::done);
+  };
+  log_heads("four heads", 4.0, 1.5);
+  log_heads("one head", 2.0, 2.0);
+  const Table best = ask("best_by_validation");
+  EXPECT_EQ(best.rows.at(0)[1], "four heads");
+  EXPECT_EQ(best.rows.at(0)[3], 1.5);
+  EXPECT_EQ(best.rows.at(1)[1], "one head");
+  const Table effect = ask("effect_of_an_option");
+  EXPECT_EQ(effect.rows.at(1)[0], 0.3);
+  EXPECT_EQ(effect.rows.at(1)[2], 1.75);
+}
+
 TEST_F(QueriesTest, EffectOfAnOptionAveragesOverRuns) {
   const Table effect = ask("effect_of_an_option");
   ASSERT_EQ(effect.rows.size(), 2u);
