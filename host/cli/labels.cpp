@@ -1,5 +1,10 @@
-// `runs note`, `tag`, `archive` and `rename`: what a user adds to runs of the log.
+#include "cli/labels.hpp"
+
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -12,6 +17,8 @@
 
 namespace wmtp {
 namespace {
+
+using nlohmann::json;
 
 constexpr size_t longest_note = 10'000, longest_tag = 64;
 
@@ -33,10 +40,14 @@ void check_tag(const std::string& tag) {
                                        std::to_string(longest_tag) + " characters, without commas");
 }
 
-int note(const Options& options, const GlobalOptions& globals) {
-  if (shown_length(options.text) > longest_note)
-    throw Error(ExitStatus::usage, "found a note of " + with_thousands(int64_t(shown_length(options.text))) +
+void check_note(const std::string& note) {
+  if (shown_length(note) > longest_note)
+    throw Error(ExitStatus::usage, "found a note of " + with_thousands(int64_t(shown_length(note))) +
                                        " characters, wanted at most " + with_thousands(longest_note));
+}
+
+int note(const Options& options, const GlobalOptions& globals) {
+  check_note(options.text);
   const int64_t run = runs_of(globals, {options.run}).front();
   set_note(globals.database_or(default_database), run, options.text);
   log_info("run " + std::to_string(run) + (options.text.empty() ? ": note removed" : ": note written"));
@@ -67,7 +78,40 @@ int rename(const Options& options, const GlobalOptions& globals) {
   return 0;
 }
 
+/// The tags of a text, separated by spaces.
+std::vector<std::string> tags_in(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<std::string> tags{std::istream_iterator<std::string>(words), {}};
+  std::for_each(tags.begin(), tags.end(), check_tag);
+  return tags;
+}
+
 }  // namespace
+
+void change_labels(const std::filesystem::path& database, const std::string& change) {
+  const json wanted = json::parse(change, nullptr, /*allow_exceptions=*/false);
+  const auto is = [&](const char* key, json::value_t type) {
+    return wanted.contains(key) && wanted[key].type() == type;
+  };
+  const bool is_whole = wanted.is_object() && wanted.size() == 5 && is("run", json::value_t::number_unsigned) &&
+                        is("name", json::value_t::string) && is("tags", json::value_t::string) &&
+                        is("note", json::value_t::string) && is("archived", json::value_t::boolean);
+  if (!is_whole)
+    throw Error(ExitStatus::usage, "wanted a JSON object of run (a number), name, tags, note (strings) and archived");
+  const int64_t run = distinct_runs(LogReader(database), {std::to_string(wanted["run"].get<int64_t>())}).front();
+  const std::string name = wanted["name"], text = wanted["note"];
+  const std::vector<std::string> tags = tags_in(wanted["tags"]);
+  check_note(text);
+
+  const Table before = LogReader(database).query("SELECT name, coalesce(tags, '') FROM v_runs WHERE id = ?1", {run});
+  if (name != before.rows.at(0).at(0)) rename_run(database, run, name);
+  std::vector<std::string> removed = tags_in(before.rows[0].at(1));
+  std::erase_if(removed,
+                [&](const std::string& tag) { return std::find(tags.begin(), tags.end(), tag) != tags.end(); });
+  change_tags(database, run, tags, removed);
+  set_note(database, run, text);
+  set_archived(database, run, wanted["archived"]);
+}
 
 void add_labels(CommandLine& line) {
   const auto options = std::make_shared<Options>();

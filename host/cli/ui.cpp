@@ -5,9 +5,12 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "base/log.hpp"
 #include "cli/command.hpp"
+#include "cli/labels.hpp"
+#include "core/rendezvous/store_wire.hpp"
 #include "core/ui/page_data.hpp"
 #include "core/ui/server.hpp"
 
@@ -38,28 +41,36 @@ void open_browser(const std::string& address) {
 void add_ui(CommandLine& line) {
   struct Options {
     int port = default_port;
-    bool open = false;
+    bool open = false, edit = false;
   };
   const auto options = std::make_shared<Options>();
-  auto& ui =
-      line.add("ui",
-               "show runs live in a browser: curves, differences, memory, events, token weights\n\n"
-               "The page is read-only and served to this machine only (127.0.0.1). Stop the server with Ctrl-C.\n\n"
-               "examples:\n  wmtp-host ui\n  wmtp-host ui --db other.db --port 0 --open\n",
-               [options](const GlobalOptions& globals) {
-                 const auto database = globals.database_or(default_database);
-                 PageData data(database);
-                 serve_page(data, options->port, [&](int port) {
-                   const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/";
-                   std::cout << address << std::endl;
-                   log_info("serving " + database.string() + ", read-only; stop with Ctrl-C");
-                   if (options->open) open_browser(address);
-                 });
-                 return 0;
-               });
+  auto& ui = line.add(
+      "ui",
+      "show runs live in a browser: curves, differences, memory, events, token weights\n\n"
+      "The page is served to this machine only (127.0.0.1). It cannot change the log, unless --edit prints an address\n"
+      "that can: names, tags, notes, archive. Stop the server with Ctrl-C.\n\n"
+      "examples:\n  wmtp-host ui\n  wmtp-host ui --edit --open\n  wmtp-host ui --db other.db --port 0\n",
+      [options](const GlobalOptions& globals) {
+        const auto database = globals.database_or(default_database);
+        PageData data(database);
+        std::optional<PageEditor> editor;
+        if (options->edit)
+          editor = {drawn_token(), [&](const std::string& change) { change_labels(database, change); }};
+        serve_page(data, options->port, editor, [&](int port) {
+          const std::string address =
+              "http://127.0.0.1:" + std::to_string(port) + "/" + (editor ? "?edit=" + editor->token : "");
+          std::cout << address << std::endl;
+          log_info("serving " + database.string() +
+                   (editor ? "; this address can change names, tags and notes" : ", read-only") + "; stop with Ctrl-C");
+          if (options->open) open_browser(address);
+        });
+        return 0;
+      });
   ui.add_option("--port", options->port, "port on 127.0.0.1; 0 picks a free one (8317)")
       ->type_name("N")
       ->check(CLI::Range(0, 65535));
+  ui.add_flag("--edit", options->edit,
+              "print an address whose page can change names, tags and notes, and archive runs");
   ui.add_flag("--open", options->open, "open the page in the default browser");
 }
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+import urllib.parse
 
 import pytest
 from browser import CHROMIUM, SIZE, Browser
@@ -25,15 +26,15 @@ class Served:
     def __init__(self, folder, *arguments):
         self.running = Running("ui", "--db", "wmtp.db", "--port", "0", *arguments, cwd=folder)
         end = time.monotonic() + 20
-        while not self.running.out.endswith("/\n"):
+        while not self.running.out.endswith("\n"):
             assert self.running.code is None and time.monotonic() < end, str(self.running)
             time.sleep(0.02)
         self.address = self.running.out.strip()
-        self.port = int(self.address.rstrip("/").rsplit(":", 1)[1])
+        self.port = urllib.parse.urlsplit(self.address).port
 
-    def request(self, path, method="GET", headers=None):
+    def request(self, path, method="GET", headers=None, body=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        connection.request(method, path, headers=headers or {})
+        connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         body = answer.read().decode()
         connection.close()
@@ -615,6 +616,63 @@ def test_only_pages_of_its_own_are_answered(log, tmp_path):
         others = [line.split()[1] for line in open("/proc/net/tcp").readlines()[1:]]
         assert [where.split(":")[0] for where in others if where.endswith(f":{served.port:04X}")] and \
             {where.split(":")[0] for where in others if where.endswith(f":{served.port:04X}")} == {"0100007F"}
+
+
+def labels_of(log, run):
+    row, = log.connection.execute("SELECT name, tags, note, archived FROM v_runs WHERE id = ?", (run,))
+    return row
+
+
+def test_only_the_address_of_edit_changes_runs(log, tmp_path):
+    change = {"run": 2, "name": "renamed", "tags": "paper best", "note": "é\n2", "archived": True}
+    with Served(tmp_path) as served:
+        assert served.request("/api/label", "POST", {"X-Edit-Token": ""}, json.dumps(change))[0].status == 405
+    before = labels_of(log, 2)
+    with Served(tmp_path, "--edit") as served:
+        token = urllib.parse.parse_qs(urllib.parse.urlsplit(served.address).query)["edit"][0]
+        assert len(token) == 32 and served.request("/")[0].status == 200
+
+        def post(body, token=token, **headers):
+            answer, text = served.request("/api/label", "POST", {"X-Edit-Token": token, **headers}, body)
+            return answer.status, text
+        for refused, headers in ((403, {"token": ""}), (403, {"token": token[:-1] + "x"}), (403, {"Origin": "http://evil.example"})):
+            assert post(json.dumps(change), **headers)[0] == refused, headers
+        assert served.request("/api/runs", "POST", {"X-Edit-Token": token})[0].status == 405
+        for bad in ("", "[]", "{", json.dumps({**change, "more": 1}), json.dumps({**change, "run": "2"}),
+                    json.dumps({**change, "run": 99}), json.dumps({**change, "tags": "a,b"}), json.dumps({**change, "name": "a/b"}),
+                    json.dumps({**change, "note": "x" * 10_001})):
+            status, text = post(bad)
+            assert status == 400 and json.loads(text)["error"], bad
+        assert post("x" * 70_000)[0] in (400, 413)
+        assert labels_of(log, 2) == before, "a refused change changes nothing"
+        assert post(json.dumps(change)) == (200, "{}")
+        assert labels_of(log, 2) == ("renamed", "best paper", "é\n2", 1)
+        assert post(json.dumps({**change, "tags": "best", "note": "", "archived": False})) == (200, "{}")
+        assert labels_of(log, 2) == ("renamed", "best", None, 0)
+
+
+@with_browser
+def test_a_run_is_labelled_on_its_page(log, tmp_path, browse):
+    with Served(tmp_path) as served, browse(served.address + "#tab=run&run=2&runs=2") as browser:
+        browser.wait_for("document.querySelector('#run dl')")
+        assert browser.ask("document.querySelector('#edit')") is None, "without --edit"
+    with Served(tmp_path, "--edit") as served, browse(served.address + "#tab=run&run=2&runs=2") as browser:
+        browser.wait_for("document.querySelector('#edit')")
+        browser.ask("document.querySelector('#edit').click()")
+
+        def fill_and_save(tags):
+            browser.ask(f"""(() => {{ const [name, tags] = document.querySelectorAll('#edit-run label > input');
+              name.value = 'better'; tags.value = {json.dumps(tags)};
+              document.querySelector('#edit-run textarea').value = {json.dumps(HOSTILE)};
+              document.querySelector('#save-run').click(); }})()""")
+        fill_and_save("one,two")
+        browser.wait_for("document.querySelector('#edit-run [role=alert]').textContent.includes('without commas')")
+        fill_and_save("one two")
+        browser.wait_for("!document.querySelector('#edit-run') && state.runs.find((run) => run.id === 2).tags === 'one two'")
+        assert labels_of(log, 2) == ("better", "one two", HOSTILE, 0)
+        browser.wait_for("document.querySelector('#run dl').textContent.includes('one two')")
+        browser.errors.clear()  # the browser reports the refused request
+        assert [url for url in browser.requests if not url.startswith(("http://127.0.0.1", "data:"))] == []
 
 
 def test_only_new_rows_are_sent(log, tmp_path):

@@ -21,7 +21,7 @@ std::string greet(const Socket& socket, const std::string& token, Clock::time_po
   } catch (const std::exception& error) {
     return std::string("it accepts connections but is not a rendezvous: ") + error.what();
   }
-  if (same_greeting(answer, servers_greeting(token))) return {};
+  if (same_secret(answer, servers_greeting(token))) return {};
   return answer.starts_with(greeting_prefix) ? "it belongs to another job with a different token (WMTP_TOKEN, "
                                                "or the launcher's name of the job)"
                                              : "the server there is not a rendezvous of wmtp-host";

@@ -118,7 +118,7 @@ bool StoreServer::handle(Connection& connection, short events) {
 }
 
 bool StoreServer::greet(Connection& connection) {
-  connection.is_known = same_greeting(connection.in, wanted_greeting_);
+  connection.is_known = same_secret(connection.in, wanted_greeting_);
   connection.in.clear();
   connection.out = connection.is_known ? own_greeting_ : refusing_greeting();
   return send_some(connection) && connection.is_known;

@@ -39,7 +39,7 @@ std::string clients_greeting(const std::string& token) { return greeting("client
 std::string servers_greeting(const std::string& token) { return greeting("server", token); }
 std::string refusing_greeting() { return std::string(greeting_prefix) + std::string(64, '0'); }
 
-bool same_greeting(const std::string& a, const std::string& b) {
+bool same_secret(const std::string& a, const std::string& b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 

@@ -24,7 +24,7 @@ std::string servers_greeting(const std::string& token);
 /// The server's answer to a client with the wrong token.
 std::string refusing_greeting();
 /// Compares in constant time.
-bool same_greeting(const std::string& a, const std::string& b);
+bool same_secret(const std::string& a, const std::string& b);
 
 /// A random token: 128 bits as hexadecimal digits.
 std::string drawn_token();

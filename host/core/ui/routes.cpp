@@ -123,6 +123,16 @@ PageAnswer error(int status, const std::string& text) {
   return {status, "application/json", dumped({{"error", text}})};
 }
 
+PageAnswer answer_or_error(const std::function<PageJson()>& answer) {
+  try {
+    return {200, "application/json", dumped(answer())};
+  } catch (const Error& failure) {
+    return error(failure.status() == ExitStatus::usage ? 400 : 500, failure.what());
+  } catch (const std::exception& failure) {
+    return error(500, failure.what());
+  }
+}
+
 }  // namespace
 
 bool is_own_page(const std::string& host, const std::string& origin, int port) {
@@ -137,13 +147,14 @@ PageAnswer answer_page(PageData& data, const std::string& path, const PageParame
   if (file != embedded_page().end()) return {200, type_of(file->first), file->second};
   const auto route = routes().find(path);
   if (route == routes().end()) return error(404, "unknown path " + path);
-  try {
-    return {200, "application/json", dumped(route->second(data, Parameters(parameters)))};
-  } catch (const Error& failure) {
-    return error(failure.status() == ExitStatus::usage ? 400 : 500, failure.what());
-  } catch (const std::exception& failure) {
-    return error(500, failure.what());
-  }
+  return answer_or_error([&] { return route->second(data, Parameters(parameters)); });
+}
+
+PageAnswer answer_change(const std::function<void()>& change) {
+  return answer_or_error([&] {
+    change();
+    return PageJson::object();
+  });
 }
 
 std::string dumped(const PageJson& value) { return value.dump(-1, ' ', false, PageJson::error_handler_t::replace); }

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "core/rendezvous/store_wire.hpp"
 #include "core/ui/routes.hpp"
 
 namespace wmtp {
@@ -181,7 +182,7 @@ class BoundedServer : public httplib::Server {
   std::atomic<size_t> waiting_ = 0;  ///< connections without a thread
 };
 
-constexpr const char* address = "127.0.0.1";
+constexpr const char *address = "127.0.0.1", *label_path = "/api/label";
 constexpr timespec signal_interval{0, 200'000'000};
 
 /// Forbids access to other origins. Allows scripts to set styles, which dygraphs needs.
@@ -200,28 +201,40 @@ void respond(httplib::Response& response, PageAnswer answer) {
                                 });
 }
 
-void set_up(httplib::Server& server, PageData& data, const int& port) {
+/// A refusal, or nothing if the request may be answered.
+std::optional<PageAnswer> refusal_of(const httplib::Request& request, const std::optional<PageEditor>& editor,
+                                     int port) {
+  if (!is_own_page(request.get_header_value("Host"), request.get_header_value("Origin"), port))
+    return PageAnswer{403, "text/plain", "this page answers to http://127.0.0.1 and http://localhost only\n"};
+  if (request.method == "GET" || request.method == "HEAD") return std::nullopt;
+  if (request.method != "POST" || request.path != label_path || !editor)
+    return PageAnswer{405, "text/plain", "this page can only be read\n"};
+  if (!same_secret(request.get_header_value("X-Edit-Token"), editor->token))
+    return PageAnswer{403, "text/plain", "this page may not change runs: open the address that `ui --edit` printed\n"};
+  return std::nullopt;
+}
+
+void set_up(httplib::Server& server, PageData& data, const std::optional<PageEditor>& editor, const int& port) {
   // The library's default, SO_REUSEPORT, would share the port with another program instead of failing.
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
   server.set_tcp_nodelay(true);
-  server.set_payload_max_length(0);
+  server.set_payload_max_length(editor ? most_of_request : 0);
   server.set_default_headers({{"Content-Security-Policy", policy},
                               {"X-Content-Type-Options", "nosniff"},
                               {"Cross-Origin-Resource-Policy", "same-origin"},
                               {"Referrer-Policy", "no-referrer"},
                               {"Cache-Control", "no-store"}});
-  server.set_pre_routing_handler([&port](const httplib::Request& request, httplib::Response& response) {
-    if (!is_own_page(request.get_header_value("Host"), request.get_header_value("Origin"), port)) {
-      respond(response, {403, "text/plain", "this page answers to http://127.0.0.1 and http://localhost only\n"});
-    } else if (request.method != "GET" && request.method != "HEAD") {
-      respond(response, {405, "text/plain", "this page can only be read\n"});
-    } else {
-      return httplib::Server::HandlerResponse::Unhandled;
-    }
+  server.set_pre_routing_handler([&](const httplib::Request& request, httplib::Response& response) {
+    const auto refusal = refusal_of(request, editor, port);
+    if (!refusal) return httplib::Server::HandlerResponse::Unhandled;
+    respond(response, *refusal);
     return httplib::Server::HandlerResponse::Handled;
+  });
+  server.Post(label_path, [&editor](const httplib::Request& request, httplib::Response& response) {
+    respond(response, answer_change([&] { editor->change(request.body); }));
   });
   server.Get(".*", [&data](const httplib::Request& request, httplib::Response& response) {
     respond(response, answer_page(data, request.path, {request.params.begin(), request.params.end()}));
@@ -239,10 +252,11 @@ int bind_or_refuse(httplib::Server& server, int wanted) {
 
 }  // namespace
 
-void serve_page(PageData& data, int wanted, const std::function<void(int)>& listening) {
+void serve_page(PageData& data, int wanted, const std::optional<PageEditor>& editor,
+                const std::function<void(int)>& listening) {
   BoundedServer server;
   int port = wanted;
-  set_up(server, data, port);
+  set_up(server, data, editor, port);
   port = bind_or_refuse(server, wanted);
   server.let_many_connect();
 

@@ -57,7 +57,7 @@ function toggleTheme() {
 
 async function copyLink() {
   try {
-    await navigator.clipboard.writeText(location.href);
+    await navigator.clipboard.writeText(location.origin + location.pathname + location.hash);  // without the right to edit
     byId("copy-link").textContent = "Copied";
   } catch {  // a browser may refuse; the address bar has the link
     byId("copy-link").textContent = "See address bar";

@@ -20,6 +20,34 @@ const RunPage = (() => {
       [element("dt", { textContent: name }), element("dd", { textContent: text })]));
   }
 
+  /** A dialog for the labels of a run. It is no part of the panel, which is drawn again while a run writes. */
+  function edit(run) {
+    const field = (title, input) => [element("label", {}, title, input), input];
+    const [name, nameInput] = field("Name ", element("input", { value: run.name }));
+    const [tags, tagsInput] = field("Tags ", element("input", { value: run.tags ?? "", placeholder: "separated by spaces" }));
+    const [note, noteInput] = field("Note ", element("textarea", { value: run.note ?? "", rows: 4, cols: 60 }));
+    const [archived, archivedInput] = field("Archived ", element("input", { type: "checkbox", checked: Boolean(run.archived) }));
+    const refusal = element("p", { role: "alert" });
+    const dialog = element("dialog", { id: "edit-run", onclose: () => dialog.remove() },
+      element("h3", { textContent: `Run ${run.id}` }), name, tags, note, archived, refusal, element("div", { class: "bar" },
+        element("button", { type: "button", id: "save-run", onclick: save }, "Save"),
+        element("button", { type: "button", onclick: () => dialog.close() }, "Cancel")));
+    async function save() {
+      try {
+        await source.label({ run: run.id, name: nameInput.value, tags: tagsInput.value, note: noteInput.value,
+                             archived: archivedInput.checked });
+      } catch (error) {
+        refusal.textContent = error.message;
+        return;
+      }
+      dialog.close();
+      await refresh();
+      await render();
+    }
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
   /** A row for each step, newest first, with a column for each prompt. */
   function samples(texts) {
     const rows = new Map();
@@ -63,7 +91,9 @@ const RunPage = (() => {
     if (question !== asked || state.tab !== "run") return;
     const select = element("select", { id: "run-shown", onchange: ({ target }) => change({ run: Number(target.value) }) });
     fillSelect(select, runs.map(({ id }) => [id, runTitle(id)]), shown);
-    panel.replaceChildren(element("div", { class: "bar" }, element("label", {}, "Run ", select)), ...details(answer));
+    const bar = element("div", { class: "bar" }, element("label", {}, "Run ", select));
+    if (source.editToken) bar.append(element("button", { type: "button", id: "edit", onclick: () => edit(answer) }, "Edit"));
+    panel.replaceChildren(bar, ...details(answer));
   }
 
   return { start: () => {

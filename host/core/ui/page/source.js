@@ -6,6 +6,8 @@
 class LiveSource {
   smoothings = [0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
   live = true;
+  /** Lets this page change runs; from the address that `wmtp-host ui --edit` prints. */
+  editToken = new URLSearchParams(location.search).get("edit");
 
   async ask(path, parameters = {}) {
     const query = new URLSearchParams();
@@ -16,6 +18,14 @@ class LiveSource {
     const answer = await response.json();
     if (!response.ok) throw new Error(answer.error);
     return answer;
+  }
+
+  /** `labels`: run, name, tags, note, archived. A refusal becomes an Error with its text. */
+  async label(labels) {
+    const response = await fetch("api/label", { method: "POST", headers: { "X-Edit-Token": this.editToken },
+                                                body: JSON.stringify(labels) });
+    const text = await response.text();
+    if (!response.ok) throw new Error(text.startsWith("{") ? JSON.parse(text).error : text);
   }
 
   runs() { return this.ask("runs"); }

@@ -34,9 +34,9 @@ TEST(StoreWire, TextsThatReachBeyondTheirMessageAreRefused) {
 
 TEST(StoreWire, GreetingsFollowFromTheTokenAndTheEnd) {
   EXPECT_EQ(clients_greeting("a").size(), greeting_size);
-  EXPECT_TRUE(same_greeting(clients_greeting("a"), clients_greeting("a")));
+  EXPECT_TRUE(same_secret(clients_greeting("a"), clients_greeting("a")));
   for (const std::string& other : {clients_greeting("b"), servers_greeting("a"), refusing_greeting(), std::string()})
-    EXPECT_FALSE(same_greeting(clients_greeting("a"), other)) << other;
+    EXPECT_FALSE(same_secret(clients_greeting("a"), other)) << other;
   EXPECT_EQ(clients_greeting("secret").find("secret"), std::string::npos);
 }
 
