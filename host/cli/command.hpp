@@ -83,6 +83,10 @@ CLI::Option* add_set(CLI::App& app, std::vector<std::string>& overrides);
 /// --nproc N; 0 if not given.
 void add_nproc(CLI::App& app, int64_t& nproc);
 
+/// Changes all labels of a run, as the page sends them: {"run": 3, "name": …, "tags": "paper best", "note": …,
+/// "archived": false}. Error(usage) if it is anything else, or a label is invalid; Error(storage).
+void change_labels(const std::filesystem::path& database, const std::string& change);
+
 void add_init(CommandLine& line);     // init DATA
 void add_run(CommandLine& line);      // run FILE
 void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE

@@ -1,5 +1,4 @@
-#include "cli/labels.hpp"
-
+// `runs note`, `tag`, `archive` and `rename`: what a user adds to runs of the log, also on the page.
 #include <algorithm>
 #include <iterator>
 #include <memory>

@@ -9,7 +9,6 @@
 
 #include "base/log.hpp"
 #include "cli/command.hpp"
-#include "cli/labels.hpp"
 #include "core/rendezvous/store_wire.hpp"
 #include "core/ui/page_data.hpp"
 #include "core/ui/server.hpp"
