@@ -1,5 +1,6 @@
 """Exports, opened by their target programs: pandas, TensorBoard, MLflow, DuckDB, Datasette. Each must find the log's
 numbers, including NaN and infinities."""
+import http.server
 import json
 import math
 import os
@@ -8,8 +9,10 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -103,6 +106,47 @@ def test_runs_are_pushed_through_mlflows_client_once(logged, monkeypatch, store)
     refused = logged.host("export", "first", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": "/absent/python"}, wanted=2)
     assert "WMTP_PYTHON" in refused.err
     assert "--push applies only" in logged.host("export", "first", "--to", "json", "--push", uri, wanted=2).err
+
+
+class MlflowServer(http.server.BaseHTTPRequestHandler):
+    """The requests of MLflow's client for a run, answered as by an empty server and kept in `received`."""
+    received = []
+
+    def answer(self, body):
+        path = urllib.parse.urlsplit(self.path).path.removeprefix("/api/2.0/mlflow/")
+        self.received.append((path, body))
+        run = {"info": {"run_id": "f" * 32, "experiment_id": "7", "status": "RUNNING", "start_time": 1}, "data": {}}
+        answers = {"experiments/create": {"experiment_id": "7"}, "runs/create": {"run": run}, "runs/update": {"run_info": run["info"]},
+                   "experiments/get-by-name": {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}}
+        self.send_response(404 if path == "experiments/get-by-name" else 200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(answers.get(path, {})).encode())
+
+    def do_GET(self):
+        self.answer(None)
+
+    def do_POST(self):
+        self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_run_is_pushed_to_a_server(logged):
+    needs("mlflow")
+    MlflowServer.received.clear()
+    with http.server.HTTPServer(("127.0.0.1", 0), MlflowServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        logged.host("export", "first", "--to", "mlflow", "--push", f"http://127.0.0.1:{server.server_port}",
+                    env={"WMTP_PYTHON": sys.executable})
+        server.shutdown()
+    created, = (body for path, body in MlflowServer.received if path == "runs/create")
+    assert {"key": "mlflow.runName", "value": "first"} in created["tags"]
+    sent = [one for path, body in MlflowServer.received if path == "runs/log-batch" for one in body.get("metrics", [])]
+    assert {(one["key"], one["step"]) for one in sent} == {(name, step) for name, of in points(logged, 1).items() for step in of}
+    ended, = (body for path, body in MlflowServer.received if path == "runs/update")
+    assert ended["status"] == "FINISHED"
 
 
 def test_pandas_reads_the_csv(logged):

@@ -158,6 +158,15 @@ def test_a_finished_run_is_extended_as_if_it_had_been_longer(place):
     assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)
 
 
+def test_the_first_lines_say_which_run_is_continued_and_where(place):
+    write_stage(place)
+    place.run(**STAGED)
+    extended = place.host("run", "experiment.toml", "--resume", "--set", "train.steps=5")
+    assert [line for line in extended.err.splitlines() if not line.startswith("warning:")][:3] == [
+        "run 2 of 3 steps is extended to 5", "experiment.toml: continues run 2 at step 4",
+        "reference: run 1 of reference.toml is reused"]
+
+
 def test_nothing_to_resume_is_refused(place):
     place.run(**ONE_RANK, train__steps=2)
     ended = place.host("run", "experiment.toml", "--resume", wanted=4)
