@@ -102,7 +102,8 @@ def test_a_missing_wait_is_detected_as_a_race(place):
 def test_kernels_are_counted_when_they_do_not_compute(place):
     place.run(**ON_ONE, env=null_cuda.environment(computes=0))
     (report,) = null_cuda.reports(place.folder)
-    assert sum(report["launches"].values()) > 900 and report["syncs"] and report["copies"]
+    # Three steps launch 719 kernels; measuring the rate of products launches as many as its time allows.
+    assert sum(report["launches"].values()) > 719 and report["syncs"] and report["copies"]
 
 
 def test_a_full_device_is_reported_with_what_to_change(place):
