@@ -97,12 +97,13 @@ void change_labels(const std::filesystem::path& database, const std::string& cha
                         is("note", json::value_t::string) && is("archived", json::value_t::boolean);
   if (!is_whole)
     throw Error(ExitStatus::usage, "wanted a JSON object of run (a number), name, tags, note (strings) and archived");
-  const int64_t run = distinct_runs(LogReader(database), {std::to_string(wanted["run"].get<int64_t>())}).front();
+  const LogReader log(database);
+  const int64_t run = distinct_runs(log, {std::to_string(wanted["run"].get<int64_t>())}).front();
   const std::string name = wanted["name"], text = wanted["note"];
   const std::vector<std::string> tags = tags_in(wanted["tags"]);
   check_note(text);
 
-  const Table before = LogReader(database).query("SELECT name, coalesce(tags, '') FROM v_runs WHERE id = ?1", {run});
+  const Table before = log.query("SELECT name, coalesce(tags, '') FROM v_runs WHERE id = ?1", {run});
   if (name != before.rows.at(0).at(0)) rename_run(database, run, name);
   std::vector<std::string> removed = tags_in(before.rows[0].at(1));
   std::erase_if(removed,

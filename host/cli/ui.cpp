@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "base/secret.hpp"
 #include "cli/command.hpp"
-#include "core/rendezvous/store_wire.hpp"
 #include "core/ui/page_data.hpp"
 #include "core/ui/server.hpp"
 

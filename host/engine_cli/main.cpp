@@ -220,6 +220,10 @@ int ask(const std::function<json(const json&)>& question, const std::string& req
 
 int command(const std::string& name, const std::vector<std::string>& arguments) {
   if (arguments.size() == 1 && name == "run") return run(arguments[0]);
+  if (arguments.empty() && name == "forks") {
+    const auto of_rank = serve_forks();
+    return of_rank ? command(of_rank->at(0), {of_rank->begin() + 1, of_rank->end()}) : 0;
+  }
   if (arguments.size() == 1 && name == "prepare") return prepare(arguments[0]);
   if (const auto probe = probes.find(name); arguments.size() == 1 && probe != probes.end())
     return answer_probe(arguments[0], probe->second);
@@ -228,15 +232,9 @@ int command(const std::string& name, const std::vector<std::string>& arguments) 
   throw Error(ExitStatus::usage, "only wmtp-host starts wmtp-engine; see `wmtp-host --help`");
 }
 
-int command(const std::vector<std::string>& arguments) {
-  return arguments.empty() ? command("", {}) : command(arguments[0], {arguments.begin() + 1, arguments.end()});
-}
-
 int status_of(const std::vector<std::string>& arguments) {
   try {
-    if (arguments != std::vector<std::string>{"forks"}) return command(arguments);
-    const auto of_rank = serve_forks();
-    return of_rank ? command(*of_rank) : 0;
+    return arguments.empty() ? command("", {}) : command(arguments[0], {arguments.begin() + 1, arguments.end()});
   } catch (...) {
     const Error error = caught_error();
     log_failure(error.what());

@@ -9,10 +9,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/secret.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/rendezvous/network.hpp"
 #include "core/rendezvous/rank_environment.hpp"
-#include "core/rendezvous/store_wire.hpp"
 #include "process/child_process.hpp"
 #include "process/line_forwarder.hpp"
 #include "process/signal_stream.hpp"
@@ -50,14 +50,13 @@ struct Ending {
 };
 
 Ending ending_of(const std::string& name, int wait_status, int forwarded_signal) {
+  const std::string text = name + " " + text_of_ending(wait_status);
   if (WIFSIGNALED(wait_status)) {
-    const int signal = WTERMSIG(wait_status);
-    const auto status = signal == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
-    return {status, false, name + " was killed by " + signal_name(signal)};
+    const auto status = WTERMSIG(wait_status) == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
+    return {status, false, text};
   }
   const int code = WEXITSTATUS(wait_status);
   if (code == finished_exit_code) return {};
-  const std::string text = name + " ended with exit code " + std::to_string(code);
   switch (static_cast<ExitStatus>(code)) {
     case ExitStatus::done:
       return {ExitStatus::peer, false, text + " before it had finished: something, possibly a plugin, called exit()"};

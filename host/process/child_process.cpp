@@ -23,10 +23,6 @@ namespace {
 constexpr size_t output_limit = 4 << 20, messages_limit = 16 << 10;
 constexpr int most_descriptors = 16, first_free_descriptor = 64;
 
-[[noreturn]] void throw_system(const std::string& what, int error) {
-  throw Error(ExitStatus::storage, what + ": " + std::strerror(error));
-}
-
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
@@ -247,6 +243,11 @@ std::filesystem::path own_program(const std::filesystem::path& link) {
 std::string signal_name(int signal) {
   const char* name = sigabbrev_np(signal);
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+std::string text_of_ending(int wait_status) {
+  return WIFSIGNALED(wait_status) ? "was killed by " + signal_name(WTERMSIG(wait_status))
+                                  : "ended with exit code " + std::to_string(WEXITSTATUS(wait_status));
 }
 
 }  // namespace wmtp

@@ -113,4 +113,7 @@ std::filesystem::path own_program(const std::filesystem::path& link = "/proc/sel
 /// "SIGKILL"; "signal 64" for one without a name.
 std::string signal_name(int signal);
 
+/// How a process ended, from the status of waitpid(): "was killed by SIGKILL", "ended with exit code 3".
+std::string text_of_ending(int wait_status);
+
 }  // namespace wmtp

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <string>
@@ -12,6 +13,10 @@
 #include "base/error.hpp"
 
 namespace wmtp {
+
+void throw_system(const std::string& what, int error) {
+  throw Error(ExitStatus::storage, what + ": " + std::strerror(error));
+}
 
 void prepare_fork_without_exec() {
   using Iterator = std::filesystem::directory_iterator;

@@ -1,11 +1,16 @@
-// Steps between the fork of a child and the code that it runs.
+// What child_process.cpp and fork_server.cpp share: errors of system calls, and the steps between the fork of a child
+// and the code that it runs.
 #pragma once
 
 #include <sys/types.h>
 
 #include <csignal>
+#include <string>
 
 namespace wmtp {
+
+/// Error(storage): "what: description of the errno".
+[[noreturn]] void throw_system(const std::string& what, int error);
 
 /// [before a fork without exec] Error(bug) if this process has other threads, whose locks would stay locked in the
 /// child. Empties the buffers of stdio, which the child would otherwise write a second time.

@@ -32,10 +32,6 @@ struct Answer {
 constexpr size_t num_sent = 3;
 using Sent = std::array<Descriptor, num_sent>;
 
-[[noreturn]] void throw_system(const std::string& what, int error) {
-  throw Error(ExitStatus::storage, what + ": " + std::strerror(error));
-}
-
 void send_answer(int to, const Answer& answer) {
   retry_interrupted([&] { return write(to, &answer, sizeof answer); });
 }
@@ -156,12 +152,7 @@ pid_t ForkServer::receive_answer() {
   const auto answer = received_answer(socket_.get());
   if (answer && answer->error == 0) return answer->child;
   if (answer) throw_system("cannot fork " + name_, answer->error);
-  const int status = server_->wait();
-  throw Error(ExitStatus::bug,
-              name_ +
-                  (WIFSIGNALED(status) ? " was killed by " + signal_name(WTERMSIG(status))
-                                       : " ended with exit code " + std::to_string(WEXITSTATUS(status))) +
-                  " before it started a process");
+  throw Error(ExitStatus::bug, name_ + " " + text_of_ending(server_->wait()) + " before it started a process");
 }
 
 void ForkServer::wait_until_ready() {

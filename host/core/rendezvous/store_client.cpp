@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/secret.hpp"
+
 namespace wmtp {
 namespace {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/secret.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {

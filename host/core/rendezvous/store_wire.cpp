@@ -1,14 +1,8 @@
 #include "core/rendezvous/store_wire.hpp"
 
-#include <openssl/crypto.h>
-#include <sys/random.h>
-
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 
-#include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 
@@ -38,17 +32,6 @@ std::string greeting(const std::string& role, const std::string& token) {
 std::string clients_greeting(const std::string& token) { return greeting("client", token); }
 std::string servers_greeting(const std::string& token) { return greeting("server", token); }
 std::string refusing_greeting() { return std::string(greeting_prefix) + std::string(64, '0'); }
-
-bool same_secret(const std::string& a, const std::string& b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-std::string drawn_token() {
-  uint8_t drawn[16];
-  if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
-    throw Error(ExitStatus::storage, std::string("the system provides no random numbers: ") + std::strerror(errno));
-  return hex_of(drawn);
-}
 
 std::string encoded(const Message& message) {
   size_t size = 0;

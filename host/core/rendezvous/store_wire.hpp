@@ -23,11 +23,6 @@ std::string clients_greeting(const std::string& token);
 std::string servers_greeting(const std::string& token);
 /// The server's answer to a client with the wrong token.
 std::string refusing_greeting();
-/// Compares in constant time.
-bool same_secret(const std::string& a, const std::string& b);
-
-/// A random token: 128 bits as hexadecimal digits.
-std::string drawn_token();
 
 /// std::length_error if larger than largest_message.
 std::string encoded(const Message& message);

@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "core/rendezvous/store_wire.hpp"
+#include "base/secret.hpp"
 #include "core/ui/routes.hpp"
 
 namespace wmtp {

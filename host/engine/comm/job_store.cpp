@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.hpp"
+#include "base/secret.hpp"
 #include "base/text.hpp"
 #include "core/rendezvous/rendezvous.hpp"
 #include "engine/comm/store_text.hpp"

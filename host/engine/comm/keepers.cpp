@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
-#include "core/rendezvous/store_wire.hpp"
+#include "base/secret.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "core/rendezvous/network.hpp"
+#include "support/running.hpp"
 
 namespace wmtp {
 namespace {
@@ -108,12 +109,7 @@ class LauncherTest : public testing::Test {
     wait_until([&] { return std::filesystem::exists(folder_ / name); });
   }
 
-  bool alive(const std::string& pid_file) {
-    const std::string pid = read_all(folder_ / pid_file);
-    const std::string stat = read_all("/proc/" + std::to_string(std::stoi(pid)) + "/stat");
-    const auto state = stat.find(") ");
-    return state != std::string::npos && stat[state + 2] != 'Z';
-  }
+  bool alive(const std::string& pid_file) { return test::is_running(std::stoi(read_all(folder_ / pid_file))); }
 
   std::string out() { return read_all(folder_ / "out"); }
   std::string err() { return read_all(folder_ / "err"); }

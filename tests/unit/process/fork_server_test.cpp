@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "base/error.hpp"
+#include "support/running.hpp"
 
 namespace wmtp {
 namespace {
@@ -35,15 +35,6 @@ std::string text_of(int pipe) {
   std::string text;
   while (read_available(pipe, text, 1 << 20)) std::this_thread::sleep_for(1ms);
   return text;
-}
-
-/// A process that has ended remains a zombie until its parent, here init, reaps it.
-bool runs(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string stat;
-  std::getline(file, stat);
-  const size_t state = stat.rfind(") ");
-  return state != std::string::npos && stat[state + 2] != 'Z';
 }
 
 TEST(ForkServer, StartsChildrenOfThisProcess) {
@@ -131,8 +122,8 @@ TEST(ForkServer, ItsChildrenEndWithThisProcess) {
   ASSERT_EQ(read(ends[0], &child, sizeof child), ssize_t(sizeof child));
   kill(owner, SIGKILL);
   waitpid(owner, nullptr, 0);
-  for (int i = 0; i < 500 && runs(child); ++i) std::this_thread::sleep_for(10ms);
-  EXPECT_FALSE(runs(child));
+  for (int i = 0; i < 500 && test::is_running(child); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(test::is_running(child));
   close(ends[0]);
   close(ends[1]);
 }
