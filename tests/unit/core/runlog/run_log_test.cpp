@@ -206,10 +206,10 @@ TEST_F(RunLogTest, WaitsForALockOfTenSecondsWithoutDelayingTheCaller) {
   }
   EXPECT_EQ(integer("SELECT count(*) FROM metrics"), 20) << "the lock did not hold";
   std::sort(times.begin(), times.end());
-  const size_t most = times.size() * 99 / 100;
-  printf("metrics() under a lock: median %.3f ms, 99%% %.3f ms, longest %.3f ms\n", times[times.size() / 2],
-         times[most], times.back());
-  EXPECT_LT(times[most], 1.0);
+  printf("metrics() under a lock: median %.3f ms, longest %.3f ms\n", times[times.size() / 2], times.back());
+  // A caller that waited for the lock would take nine seconds. On a busy machine any call may lose its processor.
+  EXPECT_LT(times[times.size() / 2], 1.0);
+  EXPECT_LT(times.back(), 1000.0);
   EXPECT_EQ(wait_for(locker), 0);
   EXPECT_TRUE(eventually([&] { return integer("SELECT count(*) FROM metrics") == 20 * int64_t(1 + times.size()); }));
   EXPECT_FALSE(log.incomplete());
