@@ -11,9 +11,6 @@ namespace wmtp {
 /// Each parameter of a group starts at a multiple of this many elements: 256 bytes in fp32, 128 in bf16.
 inline constexpr int64_t alignment = 64;
 
-/// Elements of a gradient widened to fp64 at a time for the norm; small enough to stay in the cache.
-inline constexpr int64_t widened_for_norm = 1 << 18;
-
 /// The number of ranks, out of `ranks`, that share one copy of a group.
 inline int64_t ranks_in_row(Strategy strategy, int64_t shard_group_size, int64_t ranks) {
   if (strategy == Strategy::no_shard) return 1;

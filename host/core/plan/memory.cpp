@@ -439,8 +439,6 @@ class Replay {
   void optimizer() {
     ledger_.enter("optimizer");
     for (StoredUnit& unit : model_.units())
-      for (StoredGroup& group : unit.groups()) group.measure_gradient();
-    for (StoredUnit& unit : model_.units())
       for (StoredGroup& group : unit.groups()) group.step();
   }
 

@@ -137,10 +137,6 @@ void StoredGroup::sum_over_replicas(int64_t elements) {
   ledger_.finish(gather);
 }
 
-void StoredGroup::measure_gradient() const {
-  if (gradient_) const Held wide(ledger_, MemoryCategory::other, 8 * std::min(local_, widened_for_norm));
-}
-
 /// Like step_matrices in engine/shard/muon.cpp.
 void StoredGroup::orthogonalize() {
   if (matrices_.empty() || !gradient_) return;

@@ -77,7 +77,6 @@ class StoredGroup {
   void start_reduce(bool last);
   void finish_reduce();
   void finish_column();
-  void measure_gradient() const;
   void step();
   int64_t gather_for_saving() const;
 

@@ -234,6 +234,19 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
   });
 }
 
+std::vector<double> norm_parts(const Tensor& values, int order) {
+  const int64_t count = values.numel(), blocks = (count + elements_of_task - 1) / elements_of_task;
+  std::vector<double> parts(static_cast<size_t>(blocks));
+  at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t begin = block * elements_of_task;
+      parts[size_t(block)] = kernels::rows<float>().norm_part(kernels::in<float>(values) + begin, order,
+                                                              std::min(elements_of_task, count - begin));
+    }
+  });
+  return parts;
+}
+
 Tensor sum_of_parts(const Tensor& parts) {
   if (DeviceRows* rows = device_rows(parts)) {
     Tensor sum = at::empty({parts.size(1)}, parts.options().dtype(at::kFloat));

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <utility>
+#include <vector>
 
 namespace wmtp {
 
@@ -52,6 +53,9 @@ at::Tensor cross_entropy_gradient(at::Tensor logits, const at::Tensor& targets, 
 
 /// sum (fp32, contiguous) = value, or += value.
 void accumulate(at::Tensor& sum, const at::Tensor& value, bool first);
+/// Parts of a norm of `values` (fp32 on the CPU, contiguous) in fp64, one for each block of fixed size: sums of |x|^order
+/// for order 1 or 2; for order 0 the largest |x|, NaN if one is NaN.
+std::vector<double> norm_parts(const at::Tensor& values, int order);
 /// The fp32 sum of parts [n, count] in order; fp32 parts may be accumulated into the first one.
 at::Tensor sum_of_parts(const at::Tensor& parts);
 

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "core/checkpoints/manifest.hpp"
-#include "core/model/alignment.hpp"
 #include "engine/memory/allocator.hpp"
+#include "engine/model/row_ops.hpp"
 #include "engine/shard/muon.hpp"
 
 namespace wmtp {
@@ -22,6 +22,16 @@ int64_t size_without_matrices(const ParameterGroup& group) {
   for (const Segment& segment : group.segments())
     if (!segment.orthogonalizes) return group.shard_size() - segment.begin;
   return 0;
+}
+
+/// The largest part or the sum of the parts; NaN if one of them is NaN.
+double whole_of(Norm norm, const std::vector<double>& parts) {
+  double whole = 0;
+  for (const double part : parts) {
+    if (std::isnan(part)) return part;
+    whole = norm == Norm::inf ? std::max(whole, part) : whole + part;
+  }
+  return whole;
 }
 
 }  // namespace
@@ -57,22 +67,19 @@ ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) con
 }
 
 Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
-  const double order = norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : INFINITY;
   if (const std::vector<Tensor> gradients = device_gradients(); !gradients.empty()) {
+    const double order = norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : INFINITY;
     const std::vector<Tensor> norms = at::_foreach_norm(gradients, order, at::kDouble);
     return at::linalg_vector_norm(at::stack(norms), order).pow(norm == Norm::l2 ? 2 : 1);
   }
-  Tensor part = at::zeros({}, at::kDouble);
+  std::vector<double> parts;
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
     if (!gradient.defined() || !state.group->is_first_replica()) continue;
-    part = part.to(gradient.device());
-    for (const Tensor& some : gradient.split(widened_for_norm)) {
-      const Tensor of_some = at::linalg_vector_norm(some, order, std::nullopt, false, at::kDouble);
-      part = norm == Norm::inf ? at::maximum(part, of_some) : part + (norm == Norm::l2 ? of_some.square() : of_some);
-    }
+    const std::vector<double> of_group = norm_parts(gradient, norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : 0);
+    parts.insert(parts.end(), of_group.begin(), of_group.end());
   }
-  return part;
+  return at::scalar_tensor(whole_of(norm, parts), at::kDouble);
 }
 
 /// Gradients of trained groups that count on this rank, if they are on a CUDA device.
@@ -86,11 +93,7 @@ std::vector<Tensor> ShardedOptimizer::device_gradients() const {
 }
 
 double norm_of_parts(Norm norm, const std::vector<double>& parts) {
-  double whole = 0;
-  for (const double part : parts) {
-    if (std::isnan(part)) return part;
-    whole = norm == Norm::inf ? std::max(whole, part) : whole + part;
-  }
+  const double whole = whole_of(norm, parts);
   return norm == Norm::l2 ? std::sqrt(whole) : whole;
 }
 

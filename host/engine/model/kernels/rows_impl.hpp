@@ -212,10 +212,40 @@ void accumulate(float* sum, const T* value, bool first, int64_t count) {
   }
 }
 
+template <int order>
+double with_size(double part, double x) {
+  const double size = __builtin_fabs(x);
+  if (order == 0) return size > part || size != size ? size : part;
+  return part + (order == 2 ? size * size : size);
+}
+
+/// Partial results that are added up last let vectors do what the order of a single sum would forbid.
+template <int order, class T>
+double norm_part_of(const T* x, int64_t count) {
+  constexpr int64_t lanes = 32;
+  double parts[lanes] = {};
+  const int64_t whole = count - count % lanes;
+  for (int64_t i = 0; i < whole; i += lanes) {
+#pragma omp simd
+    for (int64_t lane = 0; lane < lanes; ++lane) parts[lane] = with_size<order>(parts[lane], load(x[i + lane]));
+  }
+  for (int64_t i = whole; i < count; ++i) parts[i - whole] = with_size<order>(parts[i - whole], load(x[i]));
+  double all = 0;
+  for (const double part : parts) all = with_size < order == 0 ? 0 : 1 > (all, part);
+  return all;
+}
+
+template <class T>
+double norm_part(const T* x, int order, int64_t count) {
+  if (order == 0) return norm_part_of<0>(x, count);
+  return order == 1 ? norm_part_of<1>(x, count) : norm_part_of<2>(x, count);
+}
+
 template <class T>
 constexpr Rows<T> table_of() {
   return {&rms_norm<T>,      &rms_norm_backward<T>,      &swiglu<T>,      &swiglu_backward<T>,      &rotate<T>,
-          &cross_entropy<T>, &cross_entropy_backward<T>, &causal_softmax, &causal_softmax_backward, &accumulate<T>};
+          &cross_entropy<T>, &cross_entropy_backward<T>, &causal_softmax, &causal_softmax_backward, &accumulate<T>,
+          &norm_part<T>};
 }
 
 }  // namespace

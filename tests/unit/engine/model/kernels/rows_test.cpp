@@ -1,5 +1,4 @@
-// The row kernels' cross entropy, for every instruction set of this processor, against the formulas in fp64, row by
-// row.
+// The row kernels' cross entropy and norms, for every instruction set of this processor, against the formulas in fp64.
 #include "engine/model/kernels/rows.hpp"
 
 #include <gtest/gtest.h>
@@ -142,6 +141,32 @@ TEST_P(RowKernels, PropagateNan) {
   const Scored<float> scored(GetParam(), {1, std::numeric_limits<float>::quiet_NaN(), 2}, {0});
   EXPECT_TRUE(std::isnan(scored.loss[0]));
   EXPECT_TRUE(std::isnan(scored.entropy[0]));
+}
+
+TEST_P(RowKernels, SumPowersInDoublePrecisionAndFindTheLargest) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> draw(0, 1e-3F);
+  for (const int64_t count : {0, 1, 31, 32, 1000}) {
+    std::vector<float> x(static_cast<size_t>(count));
+    double first = 0, second = 0, largest = 0;
+    for (float& value : x) {
+      value = draw(random);
+      first += std::abs(double(value));
+      second += double(value) * value;
+      largest = std::max(largest, std::abs(double(value)));
+    }
+    const auto part = [&](int order) { return rows<float>(GetParam()).norm_part(x.data(), order, count); };
+    EXPECT_NEAR(part(1), first, 1e-13 * first);  // fp64's rounding, of up to 1,000 sums
+    EXPECT_NEAR(part(2), second, 1e-13 * second);
+    EXPECT_EQ(part(0), largest);
+    for (const size_t at : {size_t(0), x.size() / 2}) {
+      if (x.empty()) continue;
+      std::vector<float> broken = x;
+      broken[at] = std::numeric_limits<float>::quiet_NaN();
+      for (const int order : {0, 1, 2})
+        EXPECT_TRUE(std::isnan(rows<float>(GetParam()).norm_part(broken.data(), order, count))) << order;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RowKernels, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), [](const auto& info) {
