@@ -85,7 +85,9 @@ struct CausalAttention : Function<CausalAttention> {
     const Shape s = Shape::of(q, k, context->saved_data["window"].toInt(), saved[4]);
     const Tensor dq = at::empty_like(q);
     const auto of_parts = at::TensorOptions(at::kFloat);
-    const Tensor dk = at::zeros({s.parts(), s.B, s.S, s.K, s.D}, of_parts), dv = at::zeros_like(dk);
+    Tensor dk = at::empty({s.parts(), s.B, s.S, s.K, s.D}, of_parts), dv = at::empty_like(dk);
+    if (s.parts() > 1)  // a part writes no keys behind its queries
+      for (Tensor* one : {&dk, &dv}) one->zero_();
     kernels::by_type(q, [&]<class T>() {
       for_each_task(s, /*backward=*/true, [&](const Task& task, float* scratch) {
         const int64_t place = task.part * k.numel() + task.key;

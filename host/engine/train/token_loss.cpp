@@ -52,7 +52,8 @@ Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden
   step.totals().add("loss", gradient.weighted.sum(at::kDouble));
   step.totals().add("ce/" + std::to_string(head), gradient.losses.sum(at::kDouble));
   const int64_t B = hidden.size(0), D = hidden.size(2), count = rows.sources.count;
-  Tensor d_hidden = at::zeros_like(hidden);
+  Tensor d_hidden = at::empty_like(hidden);
+  d_hidden.narrow(1, count, hidden.size(1) - count).zero_();
   Tensor d_rows = gradient.d_hidden;
   if (rows.index.defined()) d_rows = at::zeros({B * count, D}, d_rows.options()).index_copy_(0, rows.index, d_rows);
   d_hidden.narrow(1, 0, count).copy_(d_rows.view({B, count, D}));
