@@ -213,10 +213,10 @@ void accumulate(float* sum, const T* value, bool first, int64_t count) {
 }
 
 template <int order>
-double with_size(double part, double x) {
-  const double size = __builtin_fabs(x);
-  if (order == 0) return size > part || size != size ? size : part;
-  return part + (order == 2 ? size * size : size);
+double with_magnitude(double part, double x) {
+  const double magnitude = __builtin_fabs(x);
+  if (order == 0) return magnitude > part || magnitude != magnitude ? magnitude : part;
+  return part + (order == 2 ? magnitude * magnitude : magnitude);
 }
 
 /// Partial results that are added up last let vectors do what the order of a single sum would forbid.
@@ -227,11 +227,12 @@ double norm_part_of(const T* x, int64_t count) {
   const int64_t whole = count - count % lanes;
   for (int64_t i = 0; i < whole; i += lanes) {
 #pragma omp simd
-    for (int64_t lane = 0; lane < lanes; ++lane) parts[lane] = with_size<order>(parts[lane], load(x[i + lane]));
+    for (int64_t lane = 0; lane < lanes; ++lane) parts[lane] = with_magnitude<order>(parts[lane], load(x[i + lane]));
   }
-  for (int64_t i = whole; i < count; ++i) parts[i - whole] = with_size<order>(parts[i - whole], load(x[i]));
+  for (int64_t i = whole; i < count; ++i) parts[i - whole] = with_magnitude<order>(parts[i - whole], load(x[i]));
   double all = 0;
-  for (const double part : parts) all = with_size < order == 0 ? 0 : 1 > (all, part);
+  constexpr int of_parts = order == 0 ? 0 : 1;
+  for (const double part : parts) all = with_magnitude<of_parts>(all, part);
   return all;
 }
 
