@@ -1,8 +1,9 @@
 # wmtp_add_pytest(NAME FILES TIMEOUT [SERIAL]): adds files of Python tests as one ctest test; together they import their
-# libraries once. SERIAL: no other test runs at the same time. The others wait for their processes often enough that `make test` runs one more of them than there
-# are cores; those with the longest TIMEOUT start first, as long as ctest knows no times of an earlier run. PyTorch and
-# the programs that a test starts compute on one thread: the threads of their small models would mostly wait for each
-# other, and for cores that other tests use. parity.layouts, the engine's and the plugins' tests compute on several.
+# libraries once. SERIAL: no other test runs at the same time. The others wait for their processes often enough that
+# `make test` runs one more of them than there are cores; those with the longest TIMEOUT start first, as long as ctest
+# knows no times of an earlier run. PyTorch and the programs that a test starts compute on one thread: the threads of
+# their small models would mostly wait for each other, and for cores that other tests use. parity.layouts, the engine's
+# and the plugins' tests compute on several.
 set(WMTP_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python)
 if(NOT EXISTS ${WMTP_PYTHON})
   set(WMTP_PYTHON python3)

@@ -23,7 +23,12 @@ struct Shape {
   const int32_t* documents;  ///< [B,S] or null
 
   static Shape of(const Tensor& query, const Tensor& key, int64_t window, const Tensor& documents) {
-    return {query.size(0), query.size(1), key.size(2), query.size(2) / key.size(2), query.size(3), window,
+    return {query.size(0),
+            query.size(1),
+            key.size(2),
+            query.size(2) / key.size(2),
+            query.size(3),
+            window,
             documents.defined() ? documents.const_data_ptr<int32_t>() : nullptr};
   }
   int64_t parts() const { return parts_of_queries(B * K, S); }
@@ -40,8 +45,9 @@ struct Task {
     const auto cut = [&](int64_t i) {
       return std::min(blocks_of_queries(s.S) * i / s.parts() * queries_of_block, s.S);
     };
-    head = {s.R, s.D, s.K * s.R * s.D, s.K * s.D, cut(part), cut(part + 1), s.S, s.window,
-            s.documents ? s.documents + b * s.S : nullptr};
+    head = {s.R,       s.D,       s.K * s.R * s.D,
+            s.K * s.D, cut(part), cut(part + 1),
+            s.S,       s.window,  s.documents ? s.documents + b * s.S : nullptr};
     query = b * s.S * head.query_stride + k * s.R * s.D;
     key = b * s.S * head.key_stride + k * s.D;
     log_sum = pair * s.R * s.S;
@@ -85,9 +91,11 @@ struct CausalAttention : Function<CausalAttention> {
     const Shape s = Shape::of(q, k, context->saved_data["window"].toInt(), saved[4]);
     const Tensor dq = at::empty_like(q);
     const auto of_parts = at::TensorOptions(at::kFloat);
-    Tensor dk = at::empty({s.parts(), s.B, s.S, s.K, s.D}, of_parts), dv = at::empty_like(dk);
-    if (s.parts() > 1)  // a part writes no keys behind its queries
-      for (Tensor* one : {&dk, &dv}) one->zero_();
+    const Tensor dk = at::empty({s.parts(), s.B, s.S, s.K, s.D}, of_parts), dv = at::empty_like(dk);
+    if (s.parts() > 1) {  // a part writes no keys behind its queries
+      dk.zero_();
+      dv.zero_();
+    }
     kernels::by_type(q, [&]<class T>() {
       for_each_task(s, /*backward=*/true, [&](const Task& task, float* scratch) {
         const int64_t place = task.part * k.numel() + task.key;

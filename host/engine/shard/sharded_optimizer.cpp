@@ -67,16 +67,17 @@ ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) con
 }
 
 Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
+  const int order = norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : 0;
   if (const std::vector<Tensor> gradients = device_gradients(); !gradients.empty()) {
-    const double order = norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : INFINITY;
-    const std::vector<Tensor> norms = at::_foreach_norm(gradients, order, at::kDouble);
-    return at::linalg_vector_norm(at::stack(norms), order).pow(norm == Norm::l2 ? 2 : 1);
+    const double power = order == 0 ? INFINITY : order;
+    const std::vector<Tensor> norms = at::_foreach_norm(gradients, power, at::kDouble);
+    return at::linalg_vector_norm(at::stack(norms), power).pow(norm == Norm::l2 ? 2 : 1);
   }
   std::vector<double> parts;
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
     if (!gradient.defined() || !state.group->is_first_replica()) continue;
-    const std::vector<double> of_group = norm_parts(gradient, norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : 0);
+    const std::vector<double> of_group = norm_parts(gradient, order);
     parts.insert(parts.end(), of_group.begin(), of_group.end());
   }
   return at::scalar_tensor(whole_of(norm, parts), at::kDouble);

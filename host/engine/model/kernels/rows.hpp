@@ -42,7 +42,7 @@ struct Rows {
   /// sum = first ? value : sum + value.
   void (*accumulate)(float* sum, const T* value, bool first, int64_t count);
   /// In fp64: the sum of |x|^order for order 1 or 2; for order 0 the largest |x|, NaN if one is NaN.
-  double (*norm_part)(const T* x, int order, int64_t count);
+  double (*norm_part)(const float* x, int order, int64_t count);
 };
 
 enum class Isa { generic, avx2, avx512 };

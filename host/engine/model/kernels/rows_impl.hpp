@@ -220,24 +220,23 @@ double with_magnitude(double part, double x) {
 }
 
 /// Partial results that are added up last let vectors do what the order of a single sum would forbid.
-template <int order, class T>
-double norm_part_of(const T* x, int64_t count) {
+template <int order>
+double norm_part_of(const float* x, int64_t count) {
   constexpr int64_t lanes = 32;
   double parts[lanes] = {};
   const int64_t whole = count - count % lanes;
   for (int64_t i = 0; i < whole; i += lanes) {
 #pragma omp simd
-    for (int64_t lane = 0; lane < lanes; ++lane) parts[lane] = with_magnitude<order>(parts[lane], load(x[i + lane]));
+    for (int64_t lane = 0; lane < lanes; ++lane) parts[lane] = with_magnitude<order>(parts[lane], x[i + lane]);
   }
-  for (int64_t i = whole; i < count; ++i) parts[i - whole] = with_magnitude<order>(parts[i - whole], load(x[i]));
+  for (int64_t i = whole; i < count; ++i) parts[i - whole] = with_magnitude<order>(parts[i - whole], x[i]);
   double all = 0;
   constexpr int of_parts = order == 0 ? 0 : 1;
   for (const double part : parts) all = with_magnitude<of_parts>(all, part);
   return all;
 }
 
-template <class T>
-double norm_part(const T* x, int order, int64_t count) {
+inline double norm_part(const float* x, int order, int64_t count) {
   if (order == 0) return norm_part_of<0>(x, count);
   return order == 1 ? norm_part_of<1>(x, count) : norm_part_of<2>(x, count);
 }
@@ -246,7 +245,7 @@ template <class T>
 constexpr Rows<T> table_of() {
   return {&rms_norm<T>,      &rms_norm_backward<T>,      &swiglu<T>,      &swiglu_backward<T>,      &rotate<T>,
           &cross_entropy<T>, &cross_entropy_backward<T>, &causal_softmax, &causal_softmax_backward, &accumulate<T>,
-          &norm_part<T>};
+          &norm_part};
 }
 
 }  // namespace
