@@ -20,7 +20,7 @@ def text(place):
     """An experiment whose text takes seconds to encode, because its words are long and differ, and a moment to train its
     tokenizer on. Progress is counted when a file, or 16 MiB of one, is encoded."""
     letters = random.Random(1)
-    lines = ["".join(letters.choices("abcd", k=100)) + "\n" for _ in range(60_000)]
+    lines = ["".join(letters.choices("abcd", k=100)) + "\n" for _ in range(96_000)]
     for number in range(24):
         (place.folder / f"corpus-{number}.txt").write_text("".join(lines[number::24]))
     (place.folder / "small.txt").write_text("".join(lines[:300]))
