@@ -16,7 +16,6 @@
 //   checkpoint         a copy of master and optimizer if checkpoints are written in the background
 // If offloaded, master, optimizer and checkpoint are in host memory, with a copy of the master in the compute dtype if
 // that differs; each gather transfers the local shard to the device, each step its gradient to the host.
-// Between hosts, Gloo gathers into its own buffer and copies; this temporary memory of the same size is not counted.
 // Shared memory between ranks of one host (engine/comm/shared_rings.hpp) is not a tensor.
 #pragma once
 

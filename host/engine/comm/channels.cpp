@@ -1,7 +1,7 @@
 #include "engine/comm/channels.hpp"
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/time_use.hpp"
 #include "engine/comm/collective_checker.hpp"
@@ -12,26 +12,7 @@ namespace {
 
 constexpr const char* waiting = "communication";
 
-/// c10d's Gloo has no abort; closing the connections ends waits on them, on this rank and on the others.
-class ClosableGloo final : public c10d::ProcessGroupGloo {
- public:
-  using ProcessGroupGloo::ProcessGroupGloo;
-  void abort() override {
-    for (const auto& context : contexts_) context->closeConnections();
-  }
-};
-
 }  // namespace
-
-MakeBackend gloo(const std::string& address) {
-  return
-      [address](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
-        auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
-        options->threads = 1;
-        return c10::make_intrusive<ClosableGloo>(store, rank, size, options);
-      };
-}
 
 double waited_seconds() { return time_used(waiting); }
 

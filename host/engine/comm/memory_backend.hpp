@@ -1,5 +1,5 @@
-// A c10d backend for ranks of one host: all-gather and all-to-all through shared memory (shared_rings.hpp). Gloo on the
-// loopback copies every byte four times, two of them in the kernel, and its thread competes with the training for cores.
+// A c10d backend for ranks of one host: all-gather and all-to-all through shared memory (shared_rings.hpp). On the
+// loopback, Gloo's thread wakes for each part of a message and competes with the training for cores.
 //
 // This backend has no thread. Starting an operation copies in what fits (some MiB); the rest is copied in, and the
 // other ranks' data copied out, while this rank waits for it. So ranks must wait for operations in the same order.

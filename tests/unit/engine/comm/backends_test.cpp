@@ -1,9 +1,9 @@
-// Exchanges through shared memory among 2 to 4 ranks, compared with Gloo.
-#include "engine/comm/memory_backend.hpp"
-
+// Exchanges among 2 to 4 ranks, through shared memory as on one host and through sockets as between hosts.
 #include <gtest/gtest.h>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "engine/comm/memory_backend.hpp"
 #include "support/ranks.hpp"
 
 namespace wmtp::test {
@@ -35,13 +35,25 @@ Tensor gathered(Channel& channel, const Tensor& mine) {
   return all;
 }
 
-class MemoryBackend : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, MemoryBackend, testing::Values(2, 3, 4));
+MakeBackend backend_named(const std::string& name) { return name == "memory" ? only_memory() : gloo("127.0.0.1"); }
 
-// Sizes of a rank's part: nothing, one element, and more than the rings hold.
+class Backends : public testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  void on_all_ranks(const std::function<void(Channels&)>& body) const {
+    const auto& [backend, ranks] = GetParam();
+    on_ranks(ranks, body, backend_named(backend));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ranks, Backends,
+                         testing::Combine(testing::Values("memory", "sockets"), testing::Values(2, 3, 4)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param));
+                         });
+
+// Sizes of a rank's part: nothing, one element, and more than the rings or the buffers of sockets hold.
 constexpr int64_t counts[] = {0, 1, 1000, 1234567};
 
-TEST_P(MemoryBackend, AllGathersOnEveryRank) {
+TEST_P(Backends, AllGathersOnEveryRank) {
   const auto body = [](Channels& channels) {
     for (const int64_t count : counts)
       for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kByte}) {
@@ -52,10 +64,10 @@ TEST_P(MemoryBackend, AllGathersOnEveryRank) {
         EXPECT_TRUE(at::equal(all, at::cat(wanted))) << count << " of rank " << channels.rank();
       }
   };
-  on_ranks(GetParam(), body, only_memory());
+  on_all_ranks(body);
 }
 
-TEST_P(MemoryBackend, ExchangesAllToAll) {
+TEST_P(Backends, ExchangesAllToAll) {
   const auto body = [](Channels& channels) {
     const int size = channels.size(), rank = channels.rank();
     for (const int64_t count : counts) {
@@ -66,10 +78,10 @@ TEST_P(MemoryBackend, ExchangesAllToAll) {
       EXPECT_TRUE(at::equal(all, at::cat(wanted))) << count << " of rank " << rank;
     }
   };
-  on_ranks(GetParam(), body, only_memory());
+  on_all_ranks(body);
 }
 
-TEST_P(MemoryBackend, RunsSeveralOperationsInAnyOrderOfWaits) {
+TEST_P(Backends, RunsSeveralOperationsInAnyOrderOfWaits) {
   const auto body = [](Channels& channels) {
     const int size = channels.size(), rank = channels.rank();
     Channel& channel = *channels.mesh(size).shard.reduce;
@@ -89,23 +101,27 @@ TEST_P(MemoryBackend, RunsSeveralOperationsInAnyOrderOfWaits) {
                               words_of(source + int(i), size * part).narrow(0, rank * part, part)));
     }
   };
-  on_ranks(GetParam(), body, only_memory());
+  on_all_ranks(body);
 }
 
-TEST_P(MemoryBackend, EqualsGlooWithLateRanks) {
+TEST_P(Backends, WaitForLateRanks) {
   const auto body = [](Channels& channels) {
     const Mesh& mesh = channels.mesh(channels.size());
     for (int i = 0; i < 30; ++i) {
       std::this_thread::sleep_for(std::chrono::microseconds((channels.rank() * 7919 + i * 104729) % 3000));
-      const Tensor mine = words_of(channels.rank() + i, 4096 * (i % 5));
-      EXPECT_TRUE(at::equal(gathered(*mesh.shard.gather, channels.size(), mine),
-                            gathered(channels.control(), channels.size(), mine)));
+      std::vector<Tensor> wanted;
+      for (int rank = 0; rank < channels.size(); ++rank) wanted.push_back(words_of(rank + i, 4096 * (i % 5)));
+      const Tensor mine = wanted[size_t(channels.rank())];
+      EXPECT_TRUE(at::equal(gathered(*mesh.shard.gather, channels.size(), mine), at::cat(wanted))) << i;
     }
   };
-  on_ranks(GetParam(), body, only_memory());
+  on_all_ranks(body);
 }
 
-TEST(MemoryBackendFaults, AMissingRankIsNamedAfterTheTimeout) {
+class BackendFaults : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Of, BackendFaults, testing::Values("memory", "sockets"));
+
+TEST_P(BackendFaults, AMissingRankIsNamedAfterTheTimeout) {
   const auto body = [](Channels& channels) {
     channels.set_timeout(std::chrono::milliseconds(300));
     if (channels.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(3));
@@ -117,10 +133,10 @@ TEST(MemoryBackendFaults, AMissingRankIsNamedAfterTheTimeout) {
       EXPECT_NE(std::string(error.what()).find("rank 1 did not answer"), std::string::npos) << error.what();
     }
   };
-  on_ranks(2, body, only_memory());
+  on_ranks(2, body, backend_named(GetParam()));
 }
 
-TEST(MemoryBackendFaults, ARankThatHangsUpEndsTheOthersWait) {
+TEST_P(BackendFaults, ARankThatHangsUpEndsTheOthersWait) {
   const auto body = [](Channels& channels) {
     if (channels.rank() == 1) {
       const Error fault(ExitStatus::guard, "the loss is not finite");
@@ -134,7 +150,7 @@ TEST(MemoryBackendFaults, ARankThatHangsUpEndsTheOthersWait) {
       EXPECT_EQ(error.status(), ExitStatus::guard) << error.what();
     }
   };
-  EXPECT_THROW(on_ranks(2, body, only_memory()), Error) << "rank 1 has failed";
+  EXPECT_THROW(on_ranks(2, body, backend_named(GetParam())), Error) << "rank 1 has failed";
 }
 
 }  // namespace
