@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/config/load.hpp"
@@ -96,9 +97,13 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
     cluster.like = like;
     cluster.gigabits = options.network;
     constexpr double no_limit = std::numeric_limits<double>::infinity();
-    const double ranks = double(experiment.parallel.processes / options.nodes);
-    rates = Rates{like->operations, no_limit,
-                  options.nodes > 1 ? share_of_data * options.network * 1e9 / 8 / ranks : no_limit};
+    rates = Rates{like->operations, no_limit, no_limit};
+    if (options.nodes > 1) {
+      const double ranks = double(experiment.parallel.processes / options.nodes);
+      rates->network = share_of_data * options.network * 1e9 / 8 / ranks;
+      const double cores = double(usable_cores()) / double(like->ranks);  // of a rank
+      rates->socket_seconds = cluster.socket_seconds = measured_socket_seconds() / cores;
+    }
   }
   if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
   if (!options.fit.empty()) cluster.memory = parsed_bytes(options.fit);

@@ -352,22 +352,26 @@ def test_seconds_follow_from_the_steps_of_a_run_and_the_speed_of_the_network(pla
 
     def times(*arguments):
         cluster = planned(place, file, "--like", "trial", *arguments)["cluster"]
-        return {one["strategy"]: (one["time"], one["network_bytes"]) for one in cluster["strategies"]}
+        sockets = cluster["socket_seconds"]
+        return {one["strategy"]: (one["time"], one["network_bytes"], sockets * (one["bus_bytes"] + one["network_bytes"]))
+                for one in cluster["strategies"]}
 
-    for time, network_bytes in times().values():
-        assert (time["seconds"], time["communication"], network_bytes) == (pytest.approx(0.25), 0, 0)
-    for time, _ in times("--set", "train.batch_size=6").values():
+    for time, network_bytes, sockets in times().values():
+        assert (time["seconds"], time["communication"], network_bytes, sockets) == (pytest.approx(0.25), 0, 0, 0)
+    for time, *_ in times("--set", "train.batch_size=6").values():
         assert time["seconds"] == pytest.approx(0.75), "three times the work"
-    for time, _ in times("--nproc", 8).values():
+    for time, *_ in times("--nproc", 8).values():
         assert time["seconds"] == pytest.approx(0.25), "ranks with as many cores as before"
     slow = times("--nodes", 2, "--nproc", 4, "--network", 1e-5)
     assert len(slow) == 5, "hybrid_shard by host, too"
-    for time, network_bytes in slow.values():
+    for time, network_bytes, _ in slow.values():
         assert time["seconds"] == pytest.approx(network_bytes * 2 / (0.94 * 1e4 / 8), rel=1e-3)
-    for time, _ in times("--nodes", 2, "--nproc", 4, "--network", 1e5).values():
-        assert time["seconds"] == pytest.approx(0.25, rel=1e-3)
+    for strategy, (time, _, sockets) in times("--nodes", 2, "--nproc", 4, "--network", 1e5).items():
+        assert sockets > 0 and time["seconds"] > 0.25
+        if strategy != "hybrid_shard":  # whose shard groups use no sockets
+            assert time["seconds"] == pytest.approx(0.25 + sockets, rel=1e-6)
     shown = place.host("plan", file, "--nodes", 2, "--like", 1, "--network", 2.5).out
-    assert "as in run 1 (trial, 2 ranks); 2.5 Gbit/s between hosts" in shown and "MFU" not in shown
+    assert "as in run 1 (trial, 2 ranks); 2.5 Gbit/s between hosts" in shown and "s of computing per GB" in shown and "MFU" not in shown
 
 
 def test_a_run_that_shows_no_comparable_speed_is_refused(place):

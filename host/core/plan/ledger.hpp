@@ -33,6 +33,8 @@ struct Traffic {
 struct Rates {
   double operations = 0;
   double bus = 0, network = 0;  ///< bytes received; links that are infinitely fast take no time
+  /// Computing time per byte of collectives between hosts, which also send bytes of `bus` through sockets.
+  double socket_seconds = 0;
   double seconds(const Traffic& traffic) const { return std::max(traffic.bus / bus, traffic.network / network); }
 };
 
@@ -81,6 +83,7 @@ class Ledger {
   InFlight start(const Traffic& traffic) {
     work_.traffic += traffic;
     if (!rates_) return {};
+    if (traffic.network > 0) work_.seconds += (traffic.bus + traffic.network) * rates_->socket_seconds;
     const auto end = [this](double& free_at, double seconds) {
       return seconds > 0 ? free_at = std::max(free_at, work_.seconds) + seconds : 0;
     };

@@ -1,13 +1,20 @@
 #include "core/plan/measured_rate.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <ctime>
 #include <fstream>
+#include <future>
 #include <vector>
 
 #include "base/error.hpp"
 #include "core/config/load.hpp"
 #include "core/job/job_request.hpp"
 #include "core/plan/experiment_plan.hpp"
+#include "core/rendezvous/network.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "io/scratch_folder.hpp"
 
@@ -44,7 +51,54 @@ double operations_of_step(const std::string& experiment_toml, const Catalog& cat
   return plan_experiment(experiment, catalog, cache).variants.front().memory.work.operations;
 }
 
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+struct Connection {
+  Socket sender, receiver;
+};
+
+/// To this process.
+Connection loopback_connection() {
+  const Socket port = reserved_loopback_port(0);
+  std::string cause;
+  Connection connection;
+  if (listen(port.fd(), 1) == 0) {
+    connection.sender = connected_to("127.0.0.1", port.port(), std::chrono::seconds(1), cause);
+    connection.receiver = Socket(accept4(port.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  }
+  if (connection.receiver.fd() < 0)
+    throw Error(ExitStatus::peer, "--network: cannot measure a connection on the loopback: " +
+                                      (cause.empty() ? std::string(std::strerror(errno)) : cause));
+  return connection;
+}
+
 }  // namespace
+
+double measured_socket_seconds() {
+  constexpr size_t piece = 64 << 10;  // TCP wakes a receiver for about as much at a time
+  constexpr size_t pieces = 512;
+  const Connection connection = loopback_connection();
+  const std::string bytes(piece, 'x');
+  std::array<double, 3> seconds{};
+  for (double& one : seconds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const double before = processor_seconds();
+    auto sent = std::async(std::launch::async, [&] {
+      for (size_t i = 0; i < pieces; ++i) connection.sender.send_all(bytes, end);
+    });
+    std::string received;
+    received.reserve(piece * pieces);
+    while (received.size() < piece * pieces) connection.receiver.receive(received, piece, end);
+    sent.get();
+    one = (processor_seconds() - before) / double(piece * pieces);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[1];
+}
 
 MeasuredRate measured_rate(const std::filesystem::path& database, const std::string& run, Precision precision,
                            const Catalog& catalog) {

@@ -1,6 +1,7 @@
-// The speed of a finished run of the log, from which `plan --like` derives the seconds of other runs on the CPU: the
-// operations of a step, as its replay counts them, over the median time of its steps. So everything that a step does
-// besides products is part of the rate, with the exchange between ranks of one host.
+// Rates on CPUs, from which `plan --like` derives seconds. The rate of operations is that of a finished run of the log:
+// the operations of a step, as its replay counts them, over the median time of its steps. So everything that a step does
+// besides products is part of the rate, with the exchange between ranks of one host. What an exchange between hosts adds
+// to it is measured on this machine.
 #pragma once
 
 #include <cstdint>
@@ -25,5 +26,9 @@ inline constexpr int64_t uncounted_steps = 2;  ///< the first logged ones, in wh
 /// device than the CPU or another precision.
 MeasuredRate measured_rate(const std::filesystem::path& database, const std::string& run, Precision precision,
                            const Catalog& catalog);
+
+/// Processor seconds per byte that travels through TCP, of the sender and the receiver together: median over three
+/// transfers on the loopback, which take about 0.1 s. Error(peer) if the loopback cannot be used.
+double measured_socket_seconds();
 
 }  // namespace wmtp

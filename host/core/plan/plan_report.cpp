@@ -37,6 +37,7 @@ Json to_json(const PlannedCluster& cluster) {
       {"hosts", cluster.hosts},
       {"on", cluster.hardware ? Json(cluster.hardware->name) : Json()},
       {"like", cluster.like ? Json({{"run", cluster.like->run}, {"operations", cluster.like->operations}}) : Json()},
+      {"socket_seconds", cluster.socket_seconds},
       {"recommended", cluster.best ? Json(to_string(cluster.best->variant->strategy)) : Json()},
       {"strategies", Json::array()}};
   for (const StepCost& cost : cluster.costs) {
@@ -154,7 +155,8 @@ void print_measured_rates(std::ostream& out, const PlannedCluster& cluster) {
   out << "Times: " << printed("%.1f", like.operations / 1e9) << " GFLOP/s per rank, as in run " << like.run << " ("
       << like.name << ", " << counted(like.ranks, "rank") << ")";
   if (cluster.gigabits > 0)
-    out << "; " << shown(cluster.gigabits) << " Gbit/s between hosts, which the ranks of a host share";
+    out << "; " << shown(cluster.gigabits) << " Gbit/s between hosts, which the ranks of a host share, and "
+        << printed("%.1f", 1e9 * cluster.socket_seconds) << " s of computing per GB";
   out << "; see docs/plan.md.\n";
 }
 

@@ -27,6 +27,7 @@ struct PlannedCluster {
   const Hardware* hardware = nullptr;  ///< null: not given
   std::optional<MeasuredRate> like;    ///< instead of hardware
   double gigabits = 0;                 ///< per second between hosts, with `like`; 0: one host
+  double socket_seconds = 0;           ///< of computing per byte, as in Rates
   std::optional<int64_t> memory;       ///< of a rank, in bytes
   std::vector<StepCost> costs;
   const StepCost* best = nullptr;  ///< of `costs`; null if none fits

@@ -144,6 +144,20 @@ TEST(StepTime, IsThatOfTheProductsIfLinksTakeNoTime) {
   EXPECT_DOUBLE_EQ(time.mfu, 0.5) << "nothing is repeated";
 }
 
+TEST(StepTime, SocketsTakeComputingTimeInCollectivesBetweenHosts) {
+  const double no_limit = std::numeric_limits<double>::infinity();
+  const Rates rates{.operations = 1e9, .bus = no_limit, .network = no_limit, .socket_seconds = 1e-9};
+  const auto of_sockets = [&](const PlannedVariant& one) {
+    return step_time(one, rates, 0).seconds - one.memory.work.operations / 1e9;
+  };
+  const MemoryQuestion question = test::small_question();
+  EXPECT_NEAR(of_sockets(variant(question, Strategy::full_shard, 1, 4)), 0, 1e-12);
+  const PlannedVariant full = variant(question, Strategy::full_shard, 2, 2);
+  EXPECT_NEAR(of_sockets(full), 1e-9 * (full.memory.work.traffic.bus + full.memory.work.traffic.network), 1e-12);
+  const PlannedVariant hybrid = variant(question, Strategy::hybrid_shard, 2, 2);
+  EXPECT_NEAR(of_sockets(hybrid), 1e-9 * hybrid.memory.work.traffic.network, 1e-12) << "shard groups use memory";
+}
+
 TEST(StepTime, LiesBetweenTheLargerPartAndTheSumOfBoth) {
   for (const double network : {1e6, 1e7, 1e8}) {
     const StepTime time = step_time(variant(test::small_question(), Strategy::full_shard, 2, 2),
