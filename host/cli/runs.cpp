@@ -114,7 +114,10 @@ void add_runs(CommandLine& line) {
       ->check(CLI::IsMember(sort_keys()))
       ->type_name("COLUMN");
   list.add_flag("--reverse", selection.reverse, "reverse the order");
-  list.add_option("--limit", selection.limit, "maximum number of runs")->type_name("N")->check(CLI::Range(1, 100'000));
+  list.add_option("--limit", selection.limit,
+                  "maximum number of runs (" + std::to_string(listed_runs) + ", with --json all)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000));
   list.add_flag("--segments", selection.segments, "also runs that a later run resumed");
   list.add_flag("--archived", selection.archived, "also archived runs");
   list.add_flag("--json", options->json, "print JSON");

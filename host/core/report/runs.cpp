@@ -106,9 +106,12 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
   std::string columns;
   for (const std::string& key : keys) columns += (columns.empty() ? "" : ", ") + key;
   const Conditions conditions = conditions_of(selection, log);
+  const int64_t limit = selection.limit > 0           ? selection.limit
+                        : format == TableFormat::text ? listed_runs
+                                                      : LogReader::all_rows;
   Table table =
       log.query("SELECT " + columns + " FROM v_runs AS v WHERE " + conditions.sql + " ORDER BY " + order_of(selection),
-                conditions.values, selection.limit > 0 ? selection.limit : LogReader::all_rows);
+                conditions.values, limit);
   if (format != TableFormat::text) return print_table(out, table, format);
   if (table.rows.empty()) {
     const auto all = log.query("SELECT count(*) FROM runs").rows[0][0].get<int64_t>();
@@ -130,6 +133,7 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
     if (row[12].is_null()) row[12] = "";
   }
   print_table(out, table, format);
+  if (table.capped && selection.limit == 0) out << "--limit N shows more, --json all\n";
 }
 
 }  // namespace wmtp

@@ -10,6 +10,9 @@
 
 namespace wmtp {
 
+/// The list as text has at most this many runs, unless a limit is given.
+inline constexpr int64_t listed_runs = 100;
+
 /// Selects and orders the listed runs. Empty members select all runs.
 struct RunSelection {
   std::vector<std::string> statuses{};  ///< any of these
@@ -19,7 +22,7 @@ struct RunSelection {
   std::vector<std::string> where{};  ///< "pipeline.keep=0.6", all must hold; numeric values are compared as numbers
   std::string sort{};  ///< one of sort_keys(), smallest first, runs without a value last; "": newest first
   bool reverse = false;
-  int64_t limit = 0;      ///< 0: all
+  int64_t limit = 0;      ///< 0: all, but as text listed_runs
   bool archived = false;  ///< also archived runs
   bool segments = false;  ///< also runs that a later run resumed, whose steps that run includes
 };

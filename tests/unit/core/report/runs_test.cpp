@@ -147,6 +147,24 @@ TEST_F(RunsTest, TheListFiltersAndSortsRuns) {
   EXPECT_TRUE(holds(out.str(), "none of the 2 runs")) << out.str();
 }
 
+TEST_F(RunsTest, TheListAsTextEndsAfterAHundredRunsUnlessALimitIsGiven) {
+  for (int64_t i = 0; i <= listed_runs; ++i) {
+    RunStart start;
+    start.name = "run" + std::to_string(i);
+    RunLog(file_, start).end(ExitStatus::done);
+  }
+  const auto printed = [&](TableFormat format, int64_t limit) {
+    std::ostringstream out;
+    print_runs_list(out, LogReader(file_), format, {.limit = limit});
+    return out.str();
+  };
+  const std::string text = printed(TableFormat::text, 0);
+  EXPECT_TRUE(holds(text, "run1 ") && holds(text, "--limit N shows more"));
+  EXPECT_FALSE(holds(text, "run0 ")) << "the oldest";
+  EXPECT_TRUE(holds(printed(TableFormat::text, 1000), "run0 "));
+  EXPECT_TRUE(holds(printed(TableFormat::json, 0), "\"run0\""));
+}
+
 TEST_F(RunsTest, TheListShowsALostRun) {
   rho1_run();
   Database(file_, Database::Mode::write)
