@@ -79,13 +79,14 @@ def test_open_mpis_variables_are_understood(place):
 
 def test_under_torchrun_the_ranks_find_each_other_through_its_agents_store(place):
     """A second server on the agent's port would fail to bind and report it."""
-    file = place.write(train__steps=2)
+    place.run(train__steps=2)
+    wanted, file = place.log.losses(), place.folder / "experiment.toml"
     done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python",
                            "--nproc-per-node", "2", str(HOST), "run", str(file)], cwd=place.folder,
                           env=clean_environment({"OMP_NUM_THREADS": 1}), capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert "TCPStore" not in done.stderr and "bind" not in done.stderr, done.stderr
-    assert len(place.log.runs()) == 1
+    assert len(place.log.runs()) == 2 and place.log.losses() == wanted, "as with our launcher"
 
 
 def torchrun_agent(place, number, port, file):

@@ -180,7 +180,8 @@ def test_a_link_that_fails_during_training_ends_both_hosts_and_the_run_resumes_b
         hosts.set_link(1, "up")
     assert time.monotonic() - begun < timeout + to_report, texts
     assert codes == (6, 6), texts
-    assert "ranks 2, 3 did not answer" in texts[0] and "rank 0, which serves the rendezvous, is gone" in texts[1], texts
+    assert "ranks 2, 3 on host-1 did not answer" in texts[0], texts
+    assert "rank 0 on host-0, which serves the rendezvous, is gone" in texts[1], texts
     lost = place.log.newest()
     assert (lost["status"], lost["exit_code"]) == ("failed", 6)
 

@@ -2,6 +2,7 @@
 groups of two ranks), and with two or four ranks that divide the positions of the same sequences: losses and parameters
 are equal up to rounding."""
 import shutil
+from dataclasses import replace
 
 import pytest
 from checkpoint import adapter_tensors, model_tensors
@@ -44,11 +45,14 @@ VALUES = {"critic": Recipe(pipeline="critic", data="records", options=CRITIC, va
           # Two kinds of trained parameters: an adapter on a frozen policy, and the value head beside it.
           "joint-lora": Recipe(pipeline="verifiable", data="records", options={"joint": True}, value_start=0.1,
                                adapter="lora", lora={"rank": 4})}
+VALUES["joint-of-4"] = VALUES["joint"]  # with as many key heads as ranks that divide the positions
+SHAPES = {"joint-of-4": replace(READER, kv_heads=4)}
 RHO1 = Recipe(pipeline="rho1")
 LAST_BIAS = "value_heads.value.2.bias"
 ALL += [(pipeline, *other) for pipeline in ("critic", "pairs") for other in OTHERS]
 ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint", "joint-lora") for other in OTHERS
         if LAYOUTS[other[0]][2] == 1]
+ALL += [("joint-of-4", "1x4-on-4", "full_shard", "full")]
 # Others are in make soak. Resume.ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy (unit/engine/run) compares one to
 # four ranks in one process, with all strategies but hybrid_shard, as closely as here; parity_test.py and values_test.py compare two
 # ranks with full_shard with PyTorch in one process.
@@ -95,7 +99,7 @@ def run(place, pipeline, layout, strategy, checkpointing):
     if pipeline == "rho1":  # as in the reference training that chose the data
         changes = changes_for(POLICY, RHO1) | changes
     if pipeline in VALUES:
-        changes = changes_for(READER, VALUES[pipeline]) | changes
+        changes = changes_for(SHAPES.get(pipeline, READER), VALUES[pipeline]) | changes
         changes |= {"pipeline__plugin": VALUES[pipeline].pipeline,
                     "train__batch_size": batch * VALUES[pipeline].sequences // 4}
     threads = {"OMP_NUM_THREADS": 2 if ranks == 1 else 1}  # their number changes as little as that of the ranks
@@ -117,7 +121,7 @@ def inputs(tmp_path_factory):
             if pipeline == "rho1":
                 train_reference(made[pipeline], POLICY, RHO1)
             elif pipeline in VALUES:
-                write_start(made[pipeline], READER, VALUES[pipeline], seed=11)
+                write_start(made[pipeline], SHAPES.get(pipeline, READER), VALUES[pipeline], seed=11)
         return made[pipeline]
     return inputs
 

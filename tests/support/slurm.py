@@ -9,12 +9,12 @@ import time
 import pytest
 from launchers import free_port
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel")
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 
 class Slurm:
-    """`environment` is for srun, which runs on a host of `hosts`."""
+    """`environment` is for srun and the like, which run on a host of `hosts`."""
 
     def __init__(self, hosts, folder):
         missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]

@@ -253,6 +253,11 @@ void print_text(std::ostream& out, const PlanReport& report) {
   for (const auto& [table, parameters] : plan.frozen)
     out << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
         << " parameters, frozen\n";
+  if (!e.train.head_weights.empty()) {
+    out << "  head losses weighted";
+    for (const double weight : e.train.head_weights) out << ' ' << shown(weight);
+    out << '\n';
+  }
   out << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "
       << counted(plan.data.tokens_a_step, "token");
   if (e.data.kind == "records") out << ", padding included";

@@ -35,6 +35,18 @@ std::string names_of(const std::vector<int>& ranks) {
   return text;
 }
 
+/// With the names of their hosts if the job has several: "ranks 2, 3 on b and rank 4 on c".
+std::string names_of(const std::vector<int>& ranks, const std::vector<Place>& places) {
+  if (std::all_of(places.begin(), places.end(), [&](const Place& one) { return one.host == places[0].host; }))
+    return names_of(ranks);
+  std::map<std::string, std::vector<int>> of_host;
+  for (const int rank : ranks) of_host[places[size_t(rank)].host].push_back(rank);
+  std::string text;
+  for (const auto& [host, here] : of_host)
+    text += (text.empty() ? "" : " and ") + names_of(here) + " on " + places[size_t(here[0])].host_name();
+  return text;
+}
+
 /// The first difference between two lists of names and values.
 std::string difference(const std::string& mine, const std::string& of_rank0) {
   std::istringstream here(mine), there(of_rank0);
@@ -249,11 +261,11 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
     }
   } catch (const std::exception&) {
     lost_ = true;
-    return Error(ExitStatus::peer, here + ": rank 0, which serves the rendezvous, is gone");
+    return Error(ExitStatus::peer, here + ": " + names_of({0}, places_) + ", which serves the rendezvous, is gone");
   }
   lost_ = true;
   if (silent.empty()) return Error(ExitStatus::peer, why + before);
-  return Error(ExitStatus::peer, here + ": " + names_of(silent) + " did not answer");
+  return Error(ExitStatus::peer, here + ": " + names_of(silent, places_) + " did not answer");
 }
 
 bool Peers::has_left(int rank) const {
