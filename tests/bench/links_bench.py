@@ -1,7 +1,7 @@
 """The time of a step against the speed of the link between two hosts, for no_shard, full_shard and hybrid_shard by host.
 
-The hosts are network namespaces of this machine (support/hosts.py) with two ranks of one thread each, so they share its
-cores: a step computes as long at every speed, and the rest is communication. `tc` limits what each host sends; the
+The hosts are network namespaces of this machine (support/hosts.py), by default with two ranks of one thread each, so they
+share its cores: a step computes as long at every speed, and the rest is communication. `tc` limits what each host sends; the
 table shows the median step of all rounds. Without the right to make namespaces, or without a limiting queue in this
 kernel, nothing is measured, and the reason is printed.
 """
@@ -22,7 +22,7 @@ from paths import HOST
 from runlog import RunLog
 
 STRATEGIES = ("no_shard", "full_shard", "hybrid_shard")
-HOSTS, RANKS = 2, 4
+HOSTS = 2
 NOT_COUNTED = 2  # steps, of each run
 NO_LIMIT = 1000  # Gbit/s, for `plan`
 
@@ -48,7 +48,7 @@ def limit(hosts, gigabits):
 
 def run(hosts, number, folder, file):
     """The median step of a run on this number of hosts, and the run's id."""
-    port, ranks = free_port(), RANKS // number
+    port = free_port()
     launchers = [hosts.start(node, "run", file, "-q", "--nodes", number, "--node-rank", node, "--rendezvous",
                              f"{hosts.addresses[0]}:{port}", cwd=folder, env={"OMP_NUM_THREADS": 1})
                  for node in range(number)]
@@ -62,7 +62,7 @@ def run(hosts, number, folder, file):
 
 def planned(folder, like, speed):
     """{strategy: seconds} of `plan` from a run on one host."""
-    done = subprocess.run([HOST, "plan", folder / "hybrid_shard.toml", "--json", "--nodes", str(HOSTS), "--like",
+    done = subprocess.run([HOST, "plan", folder / "full_shard.toml", "--json", "--nodes", str(HOSTS), "--like",
                            str(like), "--network", str(speed or NO_LIMIT)], cwd=folder, env=users_environment(),
                           capture_output=True, text=True)
     if done.returncode:
@@ -70,28 +70,28 @@ def planned(folder, like, speed):
     return {one["strategy"]: one["time"]["seconds"] for one in json.loads(done.stdout)["cluster"]["strategies"]}
 
 
-def case_of(strategy):
-    return dataclasses.replace(CASES["small-fp32"], ranks=RANKS, batch=1, strategy=strategy, checkpointing="none",
+def case_of(strategy, ranks):
+    return dataclasses.replace(CASES["small-fp32"], ranks=ranks, batch=1, strategy=strategy, checkpointing="none",
                                steps=6)
 
 
-def write_cases(folder):
-    write_inputs(folder, case_of("no_shard"))
-    for strategy in STRATEGIES:
-        tables = experiment(case_of(strategy))
+def write_cases(folder, strategies, ranks):
+    write_inputs(folder, case_of("no_shard", ranks))
+    for strategy in strategies:
+        tables = experiment(case_of(strategy, ranks))
         if strategy == "hybrid_shard":
             tables["parallel"]["shard_group_size"] = "host"
         write(folder, tables, f"{strategy}.toml")
 
 
-def measure(hosts, folder, speeds):
+def measure(hosts, folder, strategies, speeds):
     """{(speed, strategy): (measured, planned) seconds}; a speed in Gbit/s, None without a limit."""
     found = {}
     _, like = run(hosts, 1, folder, folder / "full_shard.toml")
     for speed in speeds:
         limit(hosts, speed)
         plan = planned(folder, like, speed)
-        for strategy in STRATEGIES:
+        for strategy in strategies:
             found[speed, strategy] = run(hosts, HOSTS, folder, folder / f"{strategy}.toml")[0], plan[strategy]
     return found
 
@@ -100,18 +100,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--speeds", type=float, nargs="+", default=[0.1, 1, 10], help="in Gbit/s")
+    parser.add_argument("--ranks", type=int, default=4, help="on both hosts")
     arguments = parser.parse_args()
-    if arguments.rounds < 1:
-        parser.error("wanted at least 1 round")
+    if arguments.rounds < 1 or arguments.ranks < HOSTS or arguments.ranks % HOSTS != 0:
+        parser.error("wanted at least 1 round, and as many ranks on one host as on the other")
+    strategies = STRATEGIES if arguments.ranks > HOSTS else STRATEGIES[:2]  # groups of one rank shard nothing
     speeds = [*arguments.speeds, None]
     with Hosts(HOSTS) as hosts, tempfile.TemporaryDirectory(prefix="wmtp-bench-") as folder:
-        write_cases(Path(folder))
-        rounds = [measure(hosts, Path(folder), speeds) for _ in range(arguments.rounds)]
-    print(f"{'link':>12}" + "".join(f"{strategy:>14} {'planned':>8} {'ratio':>6}" for strategy in STRATEGIES))
+        write_cases(Path(folder), strategies, arguments.ranks)
+        rounds = [measure(hosts, Path(folder), strategies, speeds) for _ in range(arguments.rounds)]
+    print(f"{'link':>12}" + "".join(f"{strategy:>14} {'planned':>8} {'ratio':>6}" for strategy in strategies))
     for speed in speeds:
         line = f"{speed:g} Gbit/s" if speed else "no limit"
         line = f"{line:>12}"
-        for strategy in STRATEGIES:
+        for strategy in strategies:
             pairs = [found[speed, strategy] for found in rounds]
             seconds, plan = (statistics.median(side) for side in zip(*pairs))
             line += f"{seconds:>14.2f} {plan:>8.2f} {statistics.median(p / m for m, p in pairs):>6.2f}"

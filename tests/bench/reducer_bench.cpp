@@ -81,11 +81,15 @@ class Host final : public Side {
 
  private:
   void end_reduces(size_t most) {
-    for (; reducing_.size() > most; reducing_.pop_front()) reducing_.front()->finish_reduce();
+    for (; reducing_.size() > most; reducing_.pop_front()) {
+      reducing_.front()->finish_reduce();
+      sharing_.push_back(reducing_.front());
+    }
+    for (; sharing_.size() > most; sharing_.pop_front()) sharing_.front()->finish_sharing_sums();
   }
   ShardedModel model_;
   ShardedOptimizer optimizer_;
-  std::deque<ShardUnit*> reducing_;
+  std::deque<ShardUnit*> reducing_, sharing_;
 };
 
 /// Parameters as leaves of autograd, whose gradients a Reducer sums in buckets of 25 MB as they arrive.

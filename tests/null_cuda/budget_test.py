@@ -6,6 +6,7 @@ parameters; only the matrices are narrow. At full width, norm and AdamW make abo
 parameters."""
 import null_cuda
 import pytest
+from experiment import SEQUENCE
 from places import Place
 
 SHAPE = {"model__dim": 256, "model__layers": 24, "model__heads": 2, "model__ffn_dim": 512, "model__vocab_size": 32_000,
@@ -61,6 +62,18 @@ def test_a_further_micro_batch_waits_for_nothing_and_launches_no_more(place):
     assert not step.pageable and step.allocations <= 1, f"{step}"
 
 
+RECORDS = {"kind": "records", "template": "plain",
+           "arithmetic": {"problems": 2000, "operations": ["negate", "add"], "max_operations": 1}}
+
+
+@pytest.mark.parametrize("changes", [
+    {"train__ema": 0.99}, {"data": RECORDS, "model__vocab_size": None, "train__sequence_length": 256}],
+    ids=["a moving average", "prompts and padding"])
+def test_the_baseline_waits_no_more_with(place, changes):
+    (step,) = steps_of(place, **changes)
+    assert sum(step.syncs.values()) <= 2 and not step.pageable, f"{step}"
+
+
 def test_ranks_launch_what_one_does_and_their_collectives(place):
     for step in steps_of(place, parallel__processes=2):
         collectives = sum(count for name, count in step.launches.items() if name.startswith("nccl"))
@@ -76,3 +89,11 @@ def test_rho1_waits_once_for_the_tokens_that_each_head_selects(place, reference,
     for step in steps:
         assert sum(step.syncs.values()) <= 5 and not step.pageable, f"{step}"
         assert sum(step.launches.values()) <= 3000, f"{step}"
+
+
+def test_losses_of_the_reference_from_the_disk_arrive_without_a_wait(place, reference):
+    """Each step reads the same eight sequences, so only the first computes them."""
+    place.tokens(windows=8 * SHAPE["train__sequence_length"] // SEQUENCE + 1)
+    (step,) = steps_of(place, pipeline__plugin="rho1", reference={"weights": reference}, nonzero=9830,
+                       data={"kind": "tokens", "file": "tokens.bin", "dtype": "uint16"})
+    assert sum(step.syncs.values()) <= 5 and not step.pageable, f"{step}"

@@ -14,6 +14,7 @@
 #include "core/plan/memory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <list>
 #include <optional>
@@ -388,20 +389,19 @@ class Replay {
 
   void reduce(StoredUnit& unit, bool last) {
     unit.start_reduce(last);
-    reducing_.push_back(&unit);
+    reducing_[0].push_back(&unit);
     finish_reduces(2);
   }
 
+  /// Like MicroStep::finish_reduces.
   void finish_reduces(size_t most) {
-    while (reducing_.size() > most) {
-      reducing_.front()->finish_reduce();
-      reducing_replicas_.push_back(reducing_.front());
-      reducing_.erase(reducing_.begin());
-    }
-    while (reducing_replicas_.size() > most) {
-      reducing_replicas_.front()->finish_column();
-      reducing_replicas_.erase(reducing_replicas_.begin());
-    }
+    constexpr void (StoredUnit::*finish[])() = {&StoredUnit::finish_reduce, &StoredUnit::finish_replicate_reduce,
+                                                &StoredUnit::finish_sharing_sums};
+    for (size_t collective = 0; collective < reducing_.size(); ++collective)
+      for (auto& units = reducing_[collective]; units.size() > most; units.erase(units.begin())) {
+        (units.front()->*finish[collective])();
+        if (collective + 1 < reducing_.size()) reducing_[collective + 1].push_back(units.front());
+      }
   }
 
   /// Like FrozenModel in engine/frozen/frozen_cache.cpp.
@@ -463,7 +463,7 @@ class Replay {
   int64_t lowest_block_ = 0, lowest_kept_ = 0;
   std::vector<SharedMemory> inputs_;  ///< of the blocks in `frame`; null if offloaded
   SharedMemory leaving_, arriving_;   ///< offloaded inputs in transfer
-  std::vector<StoredUnit*> reducing_, reducing_replicas_;
+  std::array<std::vector<StoredUnit*>, 3> reducing_;
 };
 
 }  // namespace

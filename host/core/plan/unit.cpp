@@ -108,8 +108,8 @@ void StoredGroup::finish_reduce() {
     if (reduced_ != 4 || !gradient_) sum = {ledger_, MemoryCategory::gradients, 4 * local_};
     if (!gradient_) gradient_ = std::move(sum);
   } else {
-    sum_over_replicas(total_);
     gradient_ = std::move(whole_gradient_);
+    start_sharing_sums(total_);
   }
   arriving_.reset();
   if (!shards() || !last_ || group_ == sizes_.ranks) return;
@@ -118,23 +118,26 @@ void StoredGroup::finish_reduce() {
   reduce_ = ledger_.start(replicate_axis_.all_to_all(reduced_ * local_));
 }
 
-void StoredGroup::finish_column() {
+void StoredGroup::finish_replicate_reduce() {
+  if (!shards()) finish_sharing_sums();
   if (!arriving_) return;
   ledger_.finish(reduce_);
   sent_.reset();
-  sum_over_replicas(local_);
+  start_sharing_sums(local_);
   arriving_.reset();
 }
 
-void StoredGroup::sum_over_replicas(int64_t elements) {
+void StoredGroup::start_sharing_sums(int64_t elements) {
   const int64_t mine = elements * group_ / sizes_.ranks;
-  Held sum, all;
-  if (reduced_ != 4) {
-    sum = {ledger_, MemoryCategory::communication, (4 + reduced_) * mine};
-    all = {ledger_, MemoryCategory::communication, reduced_ * elements};
-  }
-  InFlight gather = ledger_.start(replicate_axis_.all_gather(reduced_ * mine));
-  ledger_.finish(gather);
+  const bool is_in_place = reduced_ == 4;
+  const Held sum(ledger_, MemoryCategory::communication, is_in_place ? 0 : 4 * mine);
+  sums_ = {ledger_, MemoryCategory::communication, is_in_place ? 0 : reduced_ * (mine + elements)};
+  sharing_ = ledger_.start(replicate_axis_.all_gather(reduced_ * mine));
+}
+
+void StoredGroup::finish_sharing_sums() {
+  ledger_.finish(sharing_);
+  sums_.reset();
 }
 
 /// Like step_matrices in engine/shard/muon.cpp.

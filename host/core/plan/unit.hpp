@@ -75,7 +75,8 @@ class StoredGroup {
   void write_gradient();
   void start_reduce(bool last);
   void finish_reduce();
-  void finish_column();
+  void finish_replicate_reduce();
+  void finish_sharing_sums();
   void step();
   int64_t gather_for_saving() const;
 
@@ -90,7 +91,7 @@ class StoredGroup {
   };
   MatrixRounds rounds_of_matrices() const;
   void orthogonalize();
-  void sum_over_replicas(int64_t elements);
+  void start_sharing_sums(int64_t elements);
   Ledger& ledger_;
   StorageSizes sizes_;
   std::vector<std::pair<int64_t, int64_t>> matrices_;
@@ -101,8 +102,8 @@ class StoredGroup {
   int64_t reduced_;        ///< bytes per element in the reduction
   int64_t total_, local_;  ///< elements
   bool last_ = false;      ///< this is the last reduction of the step
-  Held master_, optimizer_, copy_, gathered_, cast_, whole_gradient_, sent_, arriving_, gradient_;
-  InFlight gather_, reduce_;
+  Held master_, optimizer_, copy_, gathered_, cast_, whole_gradient_, sent_, arriving_, gradient_, sums_;
+  InFlight gather_, reduce_, sharing_;
 };
 
 /// The groups of a unit; each call applies to all of them.
@@ -122,7 +123,8 @@ class StoredUnit {
   void write_gradient() { each(&StoredGroup::write_gradient); }
   void start_reduce(bool last) { each(&StoredGroup::start_reduce, last); }
   void finish_reduce() { each(&StoredGroup::finish_reduce); }
-  void finish_column() { each(&StoredGroup::finish_column); }
+  void finish_replicate_reduce() { each(&StoredGroup::finish_replicate_reduce); }
+  void finish_sharing_sums() { each(&StoredGroup::finish_sharing_sums); }
 
  private:
   template <class Call, class... Arguments>

@@ -83,7 +83,8 @@ class MemoryBackend final : public c10d::Backend {
     auto exchange =
         std::make_shared<Exchange>(Exchange{output, input, to_all, part, 0, std::vector<int64_t>(size_t(size_), 0)});
     const auto* own = static_cast<const char*>(input.const_data_ptr()) + (to_all ? 0 : rank_ * part);
-    std::memcpy(static_cast<char*>(output.mutable_data_ptr()) + rank_ * part, own, size_t(part));
+    char* const own_output = static_cast<char*>(output.mutable_data_ptr()) + rank_ * part;
+    if (own_output != own) std::memcpy(own_output, own, size_t(part));
     exchange->passed[size_t(rank_)] = exchange->length(size_);
     queue_.push_back(exchange);
     move_bytes();

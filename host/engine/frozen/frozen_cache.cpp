@@ -91,7 +91,8 @@ FrozenCache::Signals FrozenCache::computed(const MicroBatch& micro) {
 
 std::optional<Tensor> FrozenCache::read(const SignalStore& store, const MicroBatch& micro) const {
   const int64_t B = micro.batch.tokens.size(0), S = micro.batch.tokens.size(1);
-  Tensor signal = at::zeros({B, S}, at::kFloat);
+  const at::Device device = micro.batch.tokens.device();
+  Tensor signal = at::zeros({B, S}, at::TensorOptions(at::kFloat).pinned_memory(device.is_cuda()));
   std::vector<float> values(size_t(store.values_per_window()));
   for (int64_t b = 0; b < B; ++b) {
     const int64_t window = micro.windows[size_t(b)];
@@ -99,7 +100,7 @@ std::optional<Tensor> FrozenCache::read(const SignalStore& store, const MicroBat
     if (!store.read(window, values.data())) return std::nullopt;
     std::copy_n(values.begin(), S, signal.mutable_data_ptr<float>() + b * S);
   }
-  return signal.to(micro.batch.tokens.device());
+  return signal.to(device, /*non_blocking=*/device.is_cuda());
 }
 
 /// A shorter batch only omits padding, which is never read.

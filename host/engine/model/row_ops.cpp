@@ -247,15 +247,9 @@ std::vector<double> norm_parts(const Tensor& values, int order) {
   return parts;
 }
 
-Tensor sum_of_parts(const Tensor& parts) {
-  if (DeviceRows* rows = device_rows(parts)) {
-    Tensor sum = at::empty({parts.size(1)}, parts.options().dtype(at::kFloat));
-    rows->sum_of_parts(parts, sum);
-    return sum;
-  }
-  Tensor sum = parts[0].to(at::kFloat);
-  for (int64_t part = 1; part < parts.size(0); ++part) accumulate(sum, parts[part], /*first=*/false);
-  return sum;
+void sum_of_parts(const Tensor& parts, Tensor& sum) {
+  if (DeviceRows* rows = device_rows(parts)) return rows->sum_of_parts(parts, sum);
+  for (int64_t part = 0; part < parts.size(0); ++part) accumulate(sum, parts[part], /*first=*/part == 0);
 }
 
 }  // namespace wmtp

@@ -18,9 +18,6 @@ auto settings_of(const ParameterSpec& spec) {
   return std::tuple(!spec.orthogonalizes, !spec.decays, spec.lr_scale, spec.weight_decay);
 }
 
-/// The fp32 sum, in rank order, of the parts sent by the ranks of an axis.
-Tensor sum_of(const Tensor& arrived, const Axis& axis) { return sum_of_parts(arrived.view({axis.size, -1})); }
-
 }  // namespace
 
 ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
@@ -170,13 +167,11 @@ void ParameterGroup::finish_reduce() {
   if (is_alone() && whole_gradient_.defined()) add_to_gradient(std::move(whole_gradient_));
   if (!reduce_) return;
   reduce_.wait();
-  const MemoryScope scope(MemoryCategory::gradients);
   if (shards()) {
-    const Tensor sum = sum_of(arriving_, mesh_.shard);
-    add_to_gradient(sum.is_alias_of(arriving_) && !gradient_.defined() ? sum.clone() : sum);
+    add_sum_of(arriving_.view({mesh_.shard.size, -1}));
   } else {
-    sum_over_replicas(arriving_, whole_gradient_);
     gradient_ = std::move(whole_gradient_);
+    start_sharing_sums(arriving_);
   }
   arriving_.reset();
   if (shards() && last_) start_replicate_reduce();
@@ -192,19 +187,42 @@ void ParameterGroup::start_replicate_reduce() {
 }
 
 void ParameterGroup::finish_replicate_reduce() {
+  if (!shards()) finish_sharing_sums();
   if (!replicate_reduce_) return;
   replicate_reduce_.wait();
-  sum_over_replicas(arriving_from_replicas_, gradient_);
+  start_sharing_sums(arriving_from_replicas_);
   arriving_from_replicas_.reset();
 }
 
-/// The sum of the replicate group's gradients, written to `to` on each of its ranks.
-void ParameterGroup::sum_over_replicas(const Tensor& arrived, Tensor to) {
+/// Sums this rank's part of the replicate group's gradients, and gathers the sums of its ranks into the gradient.
+void ParameterGroup::start_sharing_sums(const Tensor& arrived) {
   const MemoryScope scope(MemoryCategory::communication);
-  const Tensor mine = sum_of(arrived, mesh_.replicate).to(options_.reduce_dtype);
-  Tensor all = options_.reduce_dtype == at::kFloat ? to : at::empty(to.sizes(), mine.options());
-  mesh_.replicate.reduce->all_gather(all, mine, "summing the gradient of " + name_).wait();
-  if (!all.is_same(to)) to.copy_(all);
+  const Axis& axis = mesh_.replicate;
+  const int64_t part = gradient_.numel() / axis.size;
+  const bool is_in_place = options_.reduce_dtype == at::kFloat;
+  Tensor sum = is_in_place ? gradient_.narrow(0, axis.rank * part, part) : at::empty({part}, gradient_.options());
+  sum_of_parts(arrived.view({axis.size, part}), sum);
+  sums_ = is_in_place ? gradient_ : at::empty(gradient_.sizes(), arrived.options());
+  sharing_ = axis.reduce->all_gather(sums_, sum.to(options_.reduce_dtype), "summing the gradient of " + name_);
+}
+
+void ParameterGroup::finish_sharing_sums() {
+  if (!sharing_) return;
+  sharing_.wait();
+  if (!sums_.is_same(gradient_)) gradient_.copy_(sums_);
+  sums_.reset();
+}
+
+void ParameterGroup::add_sum_of(const Tensor& parts) {
+  const MemoryScope scope(MemoryCategory::gradients);
+  const auto empty = [&] { return at::empty({parts.size(1)}, parts.options().dtype(at::kFloat)); };
+  if (!gradient_.defined()) {
+    gradient_ = empty();
+    return sum_of_parts(parts, gradient_);
+  }
+  Tensor sum = parts.scalar_type() == at::kFloat ? parts[0] : empty();
+  sum_of_parts(parts, sum);
+  gradient_.add_(sum);
 }
 
 void ParameterGroup::add_to_gradient(Tensor sum) {

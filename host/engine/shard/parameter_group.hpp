@@ -93,11 +93,13 @@ class ParameterGroup final : public WeightStore {
   void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) override;
 
   // Gradients of a micro-batch; zero if nothing was written; no effect in a frozen group. `last`: the step's last
-  // micro-batch, the only one in which no_shard and shard_optimizer reduce, and hybrid_shard reduces over replicate groups
-  // (started by finish_reduce, completed by finish_replicate_reduce).
+  // micro-batch, the only one in which no_shard and shard_optimizer reduce, and hybrid_shard reduces over replicate
+  // groups. Each call completes one collective and starts the next, if there is one: the parts of a shard group are
+  // exchanged, then those of a replicate group, then its sums. The gradient is complete after the last call.
   void start_reduce(bool last);
   void finish_reduce();
   void finish_replicate_reduce();
+  void finish_sharing_sums();
   /// This rank's part of the summed gradient: fp32, the size of the master shard, on the device. Undefined before the
   /// first reduce.
   const at::Tensor& gradient() const { return gradient_; }
@@ -140,7 +142,8 @@ class ParameterGroup final : public WeightStore {
   void zero_unwritten();
   void add_to_gradient(at::Tensor sum);
   void start_replicate_reduce();
-  void sum_over_replicas(const at::Tensor& arrived, at::Tensor to);
+  void start_sharing_sums(const at::Tensor& arrived);
+  void add_sum_of(const at::Tensor& parts);
   at::Tensor shard_on_device();
   bool shards() const { return mesh_.shard.size > 1; }
   bool reduces_once_per_step() const { return !shards() || options_.strategy == Strategy::shard_optimizer; }
@@ -167,6 +170,9 @@ class ParameterGroup final : public WeightStore {
   at::Tensor gradient_;
   at::Tensor arriving_from_replicas_;
   Pending replicate_reduce_;
+  at::Tensor
+      sums_;  ///< of all ranks of the replicate group, in the dtype of the reduction; the gradient where possible
+  Pending sharing_;
 };
 
 }  // namespace wmtp

@@ -82,6 +82,7 @@ void ShardUnit::release() { each(&ParameterGroup::release); }
 void ShardUnit::start_reduce(bool last) { each(&ParameterGroup::start_reduce, last); }
 void ShardUnit::finish_reduce() { each(&ParameterGroup::finish_reduce); }
 void ShardUnit::finish_replicate_reduce() { each(&ParameterGroup::finish_replicate_reduce); }
+void ShardUnit::finish_sharing_sums() { each(&ParameterGroup::finish_sharing_sums); }
 
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
     : channels_(channels),

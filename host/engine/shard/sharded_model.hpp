@@ -29,6 +29,7 @@ class ShardUnit {
   void start_reduce(bool last);
   void finish_reduce();
   void finish_replicate_reduce();
+  void finish_sharing_sums();
 
  private:
   template <class... Args>

@@ -105,8 +105,9 @@ void ShardedOptimizer::step(double lr, double scale) {
     if (!gradient.defined()) continue;
     if (scale != 1.0) gradient.mul_(scale);
     gradient = gradient.to(group.master().device());  // the host, with offloading
-    if (ema_ > 0 && state.steps.item<float>() == 0) state.ema.copy_(group.master());
+    if (ema_ > 0 && state.steps_taken == 0) state.ema.copy_(group.master());
     state.steps += 1;
+    ++state.steps_taken;
     step_matrices(group, state.exp_avg, gradient, config_, lr);
     for (const Segment& segment : group.segments())
       if (!segment.orthogonalizes) update(state, segment, gradient, lr);
@@ -138,7 +139,7 @@ void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor
 
 void ShardedOptimizer::exchange_averages() {
   for (State& state : states_) {
-    if (state.steps.item<float>() == 0) continue;  // never trained: it is its own average
+    if (state.steps_taken == 0) continue;  // never trained: it is its own average
     const Tensor parameters = state.group->master().clone();
     state.group->master().copy_(state.ema);
     state.ema.copy_(parameters);

@@ -40,7 +40,8 @@ class ShardedOptimizer {
     ParameterGroup* group;
     at::Tensor exp_avg, exp_avg_sq;  ///< exp_avg: also the momentum of muon and sgd
     at::Tensor ema;
-    at::Tensor steps;  ///< fp32 scalar: number of steps of this group
+    at::Tensor steps;         ///< fp32 scalar on the device: number of steps of this group
+    int64_t steps_taken = 0;  ///< the same number for the host, which would wait for the device's
 
     /// What a checkpoint contains, the masters first, with the prefixes of the logical names.
     std::vector<std::pair<const char*, at::Tensor>> flats() const;

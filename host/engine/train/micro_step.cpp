@@ -1,7 +1,6 @@
 #include "engine/train/micro_step.hpp"
 
 #include <ATen/core/grad_mode.h>
-
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -304,23 +303,20 @@ std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
 
 void MicroStep::reduce(ShardUnit& unit, bool last) {
   unit.start_reduce(last);
-  reducing_.push_back(&unit);
+  reducing_[0].push_back(&unit);
   finish_reduces(2);
 }
 
-/// Finishes all but the newest `most`, in shard groups and then in replicate groups, to bound the buffers in use.
+/// Completes each of a reduction's collectives for all but the newest `most` units, to bound the buffers in use.
 void MicroStep::finish_reduces(size_t most) {
-  const auto finish = [most](std::vector<ShardUnit*>& units, auto one) {
-    while (units.size() > most) {
-      one(*units.front());
-      units.erase(units.begin());
+  constexpr void (ShardUnit::*finish[])() = {&ShardUnit::finish_reduce, &ShardUnit::finish_replicate_reduce,
+                                             &ShardUnit::finish_sharing_sums};
+  static_assert(std::size(finish) == std::tuple_size_v<decltype(reducing_)>);
+  for (size_t collective = 0; collective < reducing_.size(); ++collective)
+    for (auto& units = reducing_[collective]; units.size() > most; units.erase(units.begin())) {
+      (units.front()->*finish[collective])();
+      if (collective + 1 < reducing_.size()) reducing_[collective + 1].push_back(units.front());
     }
-  };
-  finish(reducing_, [this](ShardUnit& unit) {
-    unit.finish_reduce();
-    reducing_over_replicas_.push_back(&unit);
-  });
-  finish(reducing_over_replicas_, [](ShardUnit& unit) { unit.finish_replicate_reduce(); });
 }
 
 }  // namespace wmtp

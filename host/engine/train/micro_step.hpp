@@ -14,6 +14,7 @@
 // No hooks, no retained graph, never all logits at once.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -103,9 +104,9 @@ class MicroStep {
   int64_t lowest_block_;
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
   bool embedding_trains_;
-  std::unique_ptr<OffloadedStack> offloaded_;  ///< inputs of recomputed blocks; null if they stay in memory
-  bool is_chained_;                            ///< heads 2, 3, ... read the head before
-  std::vector<ShardUnit*> reducing_, reducing_over_replicas_;  ///< oldest first
+  std::unique_ptr<OffloadedStack> offloaded_;        ///< inputs of recomputed blocks; null if they stay in memory
+  bool is_chained_;                                  ///< heads 2, 3, ... read the head before
+  std::array<std::vector<ShardUnit*>, 3> reducing_;  ///< by the reduction's collective in flight, oldest first
 };
 
 }  // namespace wmtp

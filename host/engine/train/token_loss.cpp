@@ -126,8 +126,11 @@ TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const T
             {},
             hidden.narrow(1, 0, sources.count).reshape({-1, hidden.size(2)}),
             micro.batch.tokens.narrow(1, std::min(sources.first + head, S), sources.count).reshape({-1})};
-  if (micro.counts[size_t(head - 1)] == B * (S - head)) return rows;
-  rows.index = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1}).nonzero().squeeze(1);
+  const int64_t count = micro.counts[size_t(head - 1)];
+  if (count == B * (S - head)) return rows;
+  const Tensor valid = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1});
+  const bool is_counted = valid.is_cuda() && model_.split().is_whole();  // then the host need not wait for the number
+  rows.index = (is_counted ? at::nonzero_static(valid, count) : valid.nonzero()).squeeze(1);
   rows.hidden = rows.hidden.index_select(0, rows.index);
   rows.targets = rows.targets.index_select(0, rows.index);
   return rows;

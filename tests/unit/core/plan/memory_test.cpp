@@ -112,7 +112,8 @@ TEST(StoredGroup, IsShardedInItsShardGroupAndSummedOverReplicas) {
   };
   const auto reduce_replicas = [&](StoredGroup& group) {
     reduce(true)(group);
-    group.finish_column();
+    group.finish_replicate_reduce();
+    group.finish_sharing_sums();
   };
   EXPECT_EQ(held_by_hybrid(parameters, [](StoredGroup&) {}), 4 * 512);
   EXPECT_EQ(held_by_hybrid(gathered, [](StoredGroup& group) { group.start_gather(), group.ready(); }), 2 * 1024);

@@ -262,6 +262,7 @@ void reduce(ParameterGroup& group, bool last) {
   group.start_reduce(last);
   group.finish_reduce();
   group.finish_replicate_reduce();
+  group.finish_sharing_sums();
 }
 
 class ParameterGroupOnRanks : public testing::TestWithParam<Cut> {};

@@ -122,6 +122,7 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
       group.start_reduce(true);
       group.finish_reduce();
       group.finish_replicate_reduce();
+      group.finish_sharing_sums();
       for (const auto& [norm, wanted] :
            {std::pair{Norm::l2, std::sqrt(square)}, std::pair{Norm::l1, magnitude}, std::pair{Norm::inf, largest}}) {
         const Tensor parts = channels.all(optimizer.part_of_norm(norm), "the norm");

@@ -44,12 +44,12 @@ class LateBackend final : public c10d::Backend {
   void abort() override { inner_->abort(); }
   c10::intrusive_ptr<c10d::Work> _allgather_base(Tensor& output, Tensor& input,
                                                  const c10d::AllgatherOptions& /*options*/) override {
-    return later(output, [this, output, input]() mutable { return inner_->_allgather_base(output, input); });
+    return later(output, input, [this, output, input]() mutable { return inner_->_allgather_base(output, input); });
   }
   c10::intrusive_ptr<c10d::Work> alltoall_base(Tensor& output, Tensor& input, std::vector<int64_t>& /*equal*/,
                                                std::vector<int64_t>& /*parts*/,
                                                const c10d::AllToAllOptions& /*options*/) override {
-    return later(output, [this, output, input]() mutable {
+    return later(output, input, [this, output, input]() mutable {
       std::vector<int64_t> equal_parts;
       return inner_->alltoall_base(output, input, equal_parts, equal_parts);
     });
@@ -57,8 +57,10 @@ class LateBackend final : public c10d::Backend {
 
  private:
   template <class Begin>
-  c10::intrusive_ptr<c10d::Work> later(const Tensor& output, Begin begin) {
+  c10::intrusive_ptr<c10d::Work> later(Tensor output, Tensor input, Begin begin) {
+    const Tensor sent = input.clone();  // may be a part of the output
     output.fill_(NAN);
+    if (input.is_alias_of(output)) input.copy_(sent);
     std::this_thread::sleep_for(drawn());
     return c10::make_intrusive<LateWork>(std::move(begin), drawn());
   }
