@@ -44,7 +44,7 @@ def reference(program, tmp_path_factory):
 
 def steps_of(place, micro_batches=1, nonzero=0, **changes):
     """The counts of a step on each rank. `nonzero`: tokens that a selective weighting selects per head."""
-    place.run(**SHAPE | changes, train__steps=STEPS, train__gradient_accumulation=micro_batches, timeout=120,
+    place.run(**SHAPE | {"train__steps": STEPS} | changes, train__gradient_accumulation=micro_batches, timeout=120,
               env=null_cuda.environment(computes=0, megabytes=140_000, nonzero=nonzero))
     return [Step(report, micro_batches) for report in null_cuda.reports(place.folder)]
 
@@ -95,5 +95,6 @@ def test_losses_of_the_reference_from_the_disk_arrive_without_a_wait(place, refe
     """Each step reads the same eight sequences, so only the first computes them."""
     place.tokens(windows=8 * SHAPE["train__sequence_length"] // SEQUENCE + 1)
     (step,) = steps_of(place, pipeline__plugin="rho1", reference={"weights": reference}, nonzero=9830,
-                       data={"kind": "tokens", "file": "tokens.bin", "dtype": "uint16"})
+                       data={"kind": "tokens", "file": "tokens.bin", "dtype": "uint16"}, train__steps=None,
+                       train__epochs=STEPS)
     assert sum(step.syncs.values()) <= 5 and not step.pageable, f"{step}"
