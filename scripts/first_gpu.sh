@@ -73,20 +73,20 @@ export host work python
 export -f wants trains peer  # for the bash started by timeout
 
 echo "# wmtp-host on a CUDA device, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)" >"$report"
-step facts 20 nvidia-smi
-step doctor 60 "$host" doctor --device cuda
-step parity 130 $python -B -m pytest -q tests/parity/cuda_test.py
+step facts 15 nvidia-smi
+step doctor 45 "$host" doctor --device cuda
+step parity 100 $python -B -m pytest -q tests/parity/cuda_test.py
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
-    step $tool 40 compute-sanitizer --tool $tool --kernel-regex kns=wmtp --target-processes all --error-exitcode 9 \
+    step $tool 30 compute-sanitizer --tool $tool --kernel-regex kns=wmtp --target-processes all --error-exitcode 9 \
       "$host" doctor --device cuda
   done
 fi
-step baseline 75 trains baseline 70 experiments/gpu/baseline-1b3.toml
-step not-deterministic 75 trains fast 70 experiments/gpu/baseline-1b3.toml --set parallel.deterministic=false
-step rho1 90 trains rho1 85 experiments/gpu/rho1-1b3.toml
-step full-device 40 wants 8 "$host" --db "$work/full.db" run experiments/gpu/baseline-1b3.toml --set train.batch_size=1024
-step peer 90 peer
-step peer-compiled 90 peer --compile
+step baseline 65 trains baseline 60 experiments/gpu/baseline-1b3.toml
+step not-deterministic 60 trains fast 55 experiments/gpu/baseline-1b3.toml --set parallel.deterministic=false
+step rho1 80 trains rho1 75 experiments/gpu/rho1-1b3.toml
+step full-device 30 wants 8 "$host" --db "$work/full.db" run experiments/gpu/baseline-1b3.toml --set train.batch_size=1024
+step peer 60 peer
+step peer-compiled 80 peer --compile
 echo "$report"
 exit $failed
