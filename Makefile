@@ -38,6 +38,7 @@ bench: build
 	@cmake --build build --target reducer_bench
 	$(PYTHON) tests/bench/reducer_bench.py
 	$(PYTHON) tests/bench/links_bench.py
+	$(PYTHON) tests/bench/growth_bench.py
 	$(PYTHON) tests/bench/checkpoint_bench.py
 	$(PYTHON) tests/bench/files_bench.py
 	$(PYTHON) tests/bench/tokens_bench.py
