@@ -39,6 +39,7 @@ bench: build
 	$(PYTHON) tests/bench/reducer_bench.py
 	$(PYTHON) tests/bench/links_bench.py
 	$(PYTHON) tests/bench/growth_bench.py
+	$(PYTHON) tests/bench/busy_bench.py
 	$(PYTHON) tests/bench/checkpoint_bench.py
 	$(PYTHON) tests/bench/files_bench.py
 	$(PYTHON) tests/bench/tokens_bench.py

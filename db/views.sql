@@ -63,8 +63,8 @@ CROSS JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = n.id AND v
 -- those that `mfu_of` would do in the same time: the device's specified peak, or plain matrix multiplication if that is
 -- unknown. `seconds` sums the segments, without the pauses between them. Losses of runs with different numbers of heads
 -- are compared by the columns of head 1: valid_loss is the mean over heads. `resumed_by`: the newest run that continues
--- this one. `older` holds the other segments of resumed runs only: a column looks at the run's own rows first, so that a
--- page of a long log needs neither an index over all runs nor a sort of a curve.
+-- this one. `lines` holds the segments of resumed runs only, and the columns of other runs do not use it: a page of a
+-- long log needs neither an index over all runs nor a sort of a curve.
 CREATE VIEW v_runs AS
 WITH names AS (
   SELECT max(iif(name = 'train/loss', id, NULL)) AS train_loss,
@@ -74,55 +74,57 @@ WITH names AS (
          max(iif(name = 'perf/multiplication_share', id, NULL)) AS multiplication_share
   FROM metric_names
   WHERE name IN ('train/loss', 'valid/loss', 'valid/ce_head_1', 'train/tokens', 'perf/multiplication_share')
-), older AS MATERIALIZED (SELECT run_id, segment, before_step FROM v_lineage WHERE segment < run_id)
+), lines AS MATERIALIZED (
+  SELECT run_id, segment, before_step FROM v_lineage WHERE run_id IN (SELECT id FROM runs WHERE parent_run IS NOT NULL)
+)
 SELECT r.id, r.name, r.pipeline, r.adapter,
   iif(r.status = 'running' AND r.heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds'), 'lost', r.status)
     AS status,
   r.exit_code,
-  coalesce(
+  iif(r.parent_run IS NULL,
     (SELECT max(step) FROM metric_values WHERE run_id = r.id AND name_id = names.train_loss),
     (SELECT max((SELECT max(step) FROM metric_values WHERE run_id = l.segment AND name_id = names.train_loss
-                 AND step < l.before_step)) FROM older AS l WHERE l.run_id = r.id)) AS steps,
-  coalesce(
+                 AND step < l.before_step)) FROM lines AS l WHERE l.run_id = r.id)) AS steps,
+  iif(r.parent_run IS NULL,
     (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.train_loss ORDER BY step DESC LIMIT 1),
-    (SELECT v.value FROM older AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.train_loss
+    (SELECT v.value FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.train_loss
      AND v.step < l.before_step WHERE l.run_id = r.id ORDER BY v.step DESC LIMIT 1)) AS train_loss,
-  coalesce(
+  iif(r.parent_run IS NULL,
     (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss ORDER BY step DESC LIMIT 1),
-    (SELECT v.value FROM older AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.valid_loss
+    (SELECT v.value FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.valid_loss
      AND v.step < l.before_step WHERE l.run_id = r.id ORDER BY v.step DESC LIMIT 1)) AS valid_loss,
-  (SELECT min(best) FROM (
-     SELECT min(value) AS best FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss UNION ALL
-     SELECT min(v.value) FROM older AS l JOIN metric_values AS v ON v.run_id = l.segment
+  iif(r.parent_run IS NULL,
+    (SELECT min(value) FROM metric_values WHERE run_id = r.id AND name_id = names.valid_loss),
+    (SELECT min(v.value) FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment
      AND v.name_id = names.valid_loss AND v.step < l.before_step WHERE l.run_id = r.id)) AS best_valid_loss,
-  coalesce(
+  iif(r.parent_run IS NULL,
     (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.valid_head_1 ORDER BY step DESC LIMIT 1),
-    (SELECT v.value FROM older AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.valid_head_1
+    (SELECT v.value FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.valid_head_1
      AND v.step < l.before_step WHERE l.run_id = r.id ORDER BY v.step DESC LIMIT 1)) AS valid_head_1,
-  (SELECT min(best) FROM (
-     SELECT min(value) AS best FROM metric_values WHERE run_id = r.id AND name_id = names.valid_head_1 UNION ALL
-     SELECT min(v.value) FROM older AS l JOIN metric_values AS v ON v.run_id = l.segment
+  iif(r.parent_run IS NULL,
+    (SELECT min(value) FROM metric_values WHERE run_id = r.id AND name_id = names.valid_head_1),
+    (SELECT min(v.value) FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment
      AND v.name_id = names.valid_head_1 AND v.step < l.before_step WHERE l.run_id = r.id)) AS best_valid_head_1,
   (SELECT sum(tokens) / sum(seconds) FROM v_segments
-   WHERE run_id IN (SELECT r.id UNION ALL SELECT segment FROM older WHERE run_id = r.id)) AS tokens_per_second,
+   WHERE run_id IN (SELECT r.id UNION ALL SELECT segment FROM lines WHERE run_id = r.id)) AS tokens_per_second,
   (SELECT sum(tokens * bare_seconds_per_token) / sum(seconds) FROM v_segments
-   WHERE run_id IN (SELECT r.id UNION ALL SELECT segment FROM older WHERE run_id = r.id)
+   WHERE run_id IN (SELECT r.id UNION ALL SELECT segment FROM lines WHERE run_id = r.id)
    AND bare_seconds_per_token IS NOT NULL) AS mfu,
   iif(EXISTS (SELECT 1 FROM metric_values WHERE run_id = r.id AND name_id = names.multiplication_share),
       'the specified peak', 'plain matrix multiplication') AS mfu_of,
-  CAST(coalesce(
+  CAST(iif(r.parent_run IS NULL,
     (SELECT value FROM metric_values WHERE run_id = r.id AND name_id = names.tokens ORDER BY step DESC LIMIT 1),
-    (SELECT v.value FROM older AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.tokens
+    (SELECT v.value FROM lines AS l JOIN metric_values AS v ON v.run_id = l.segment AND v.name_id = names.tokens
      AND v.step < l.before_step WHERE l.run_id = r.id ORDER BY v.step DESC LIMIT 1)) AS INTEGER) AS tokens,
   (SELECT min(started_at) FROM runs
-   WHERE id IN (SELECT r.id UNION ALL SELECT segment FROM older WHERE run_id = r.id)) AS started_at,
+   WHERE id IN (SELECT r.id UNION ALL SELECT segment FROM lines WHERE run_id = r.id)) AS started_at,
   r.ended_at, r.heartbeat_at,
   (SELECT sum(CAST(strftime('%s', coalesce(ended_at, heartbeat_at)) AS INTEGER)
               - CAST(strftime('%s', started_at) AS INTEGER))
-   FROM runs WHERE id IN (SELECT r.id UNION ALL SELECT segment FROM older WHERE run_id = r.id)) AS seconds,
+   FROM runs WHERE id IN (SELECT r.id UNION ALL SELECT segment FROM lines WHERE run_id = r.id)) AS seconds,
   r.world_size, r.strategy, r.precision, r.device, r.seed, r.parent_run, r.config_hash, r.git_commit, r.host,
   r.version, r.log_incomplete,
-  1 + (SELECT count(*) FROM older WHERE run_id = r.id) AS segments,
+  max(1, (SELECT count(*) FROM lines WHERE run_id = r.id)) AS segments,
   (SELECT max(id) FROM runs WHERE parent_run = r.id) AS resumed_by,
   (SELECT group_concat(tag, ' ') FROM (SELECT tag FROM run_tags WHERE run_id = r.id ORDER BY tag)) AS tags,
   (SELECT note FROM run_notes WHERE run_id = r.id) AS note,

@@ -115,7 +115,7 @@ void add_runs(CommandLine& line) {
       ->type_name("COLUMN");
   list.add_flag("--reverse", selection.reverse, "reverse the order");
   list.add_option("--limit", selection.limit,
-                  "maximum number of runs (" + std::to_string(listed_runs) + ", with --json all)")
+                  "maximum number of runs (default " + std::to_string(listed_runs) + "; all with --json)")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000));
   list.add_flag("--segments", selection.segments, "also runs that a later run resumed");

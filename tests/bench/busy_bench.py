@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import CASES, experiment, write_inputs
+from bench import CASES, experiment
 from experiment import write
 from host import users_environment
 from paths import HOST
@@ -32,30 +32,28 @@ def started(folder, setting):
 def milliseconds(folder, setting, load):
     """The median step of a run under this load."""
     with contextlib.ExitStack() as stack:
-        others = []
         if load == "run":
             other = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wmtp-bench-")))
             prepare(other, steps=10_000)
-            others.append(started(other, setting))
+            stack.callback(end, started(other, setting))
         else:
-            others += [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(load)]
-        try:
-            run = started(folder, setting)
-            _, text = run.communicate()
-        finally:
-            for other in others:
-                other.terminate()
-                other.wait()
+            for _ in range(load):
+                stack.callback(end, subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+        run = started(folder, setting)
+        _, text = run.communicate()
     if run.returncode:
         raise SystemExit(f"wmtp-host ended with exit code {run.returncode}\n{text}")
     log = RunLog(folder / "runs/wmtp.db")
     return 1e3 * statistics.median(list(log.metric("perf/step_seconds", log.newest()["id"]).values())[NOT_COUNTED:])
 
 
+def end(process):
+    process.terminate()
+    process.wait()
+
+
 def prepare(folder, steps):
-    case = dataclasses.replace(CASES["compiled-small-fp32"], steps=steps)
-    write_inputs(folder, dataclasses.replace(case, steps=30))
-    tables = experiment(case)
+    tables = experiment(dataclasses.replace(CASES["compiled-small-fp32"], steps=steps))
     tables["data"] = {"kind": "random"}
     write(folder, tables, "experiment.toml")
 

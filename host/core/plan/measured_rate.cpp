@@ -1,5 +1,6 @@
 #include "core/plan/measured_rate.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -63,41 +64,51 @@ struct Connection {
 
 /// To this process.
 Connection loopback_connection() {
+  constexpr std::chrono::milliseconds limit{1000};
   const Socket port = reserved_loopback_port(0);
+  if (listen(port.fd(), 1) != 0) throw std::runtime_error(std::strerror(errno));
   std::string cause;
   Connection connection;
-  if (listen(port.fd(), 1) == 0) {
-    connection.sender = connected_to("127.0.0.1", port.port(), std::chrono::seconds(1), cause);
-    connection.receiver = Socket(accept4(port.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  }
-  if (connection.receiver.fd() < 0)
-    throw Error(ExitStatus::peer, "--network: cannot measure a connection on the loopback: " +
-                                      (cause.empty() ? std::string(std::strerror(errno)) : cause));
+  connection.sender = connected_to("127.0.0.1", port.port(), limit, cause);
+  if (connection.sender.fd() < 0) throw std::runtime_error(cause);
+  pollfd arriving{port.fd(), POLLIN, 0};
+  poll(&arriving, 1, int(limit.count()));
+  connection.receiver = Socket(accept4(port.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (connection.receiver.fd() < 0) throw std::runtime_error(std::strerror(errno));
   return connection;
+}
+
+/// Processor seconds per byte of one transfer.
+double transfer(const Connection& connection) {
+  constexpr size_t piece = 64 << 10;  // TCP wakes a receiver for about as much at a time
+  constexpr size_t all = 512 * piece;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const double before = processor_seconds();
+  auto sent = std::async(std::launch::async, [&] {
+    const std::string bytes(piece, 'x');
+    for (size_t sent = 0; sent < all; sent += piece) connection.sender.send_all(bytes, end);
+  });
+  std::string received;
+  for (size_t count = 0; count < all; count += received.size()) {
+    received.clear();
+    connection.receiver.receive(received, std::min(piece, all - count), end);
+  }
+  sent.get();
+  return (processor_seconds() - before) / double(all);
 }
 
 }  // namespace
 
 double measured_socket_seconds() {
-  constexpr size_t piece = 64 << 10;  // TCP wakes a receiver for about as much at a time
-  constexpr size_t pieces = 512;
-  const Connection connection = loopback_connection();
-  const std::string bytes(piece, 'x');
-  std::array<double, 3> seconds{};
-  for (double& one : seconds) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    const double before = processor_seconds();
-    auto sent = std::async(std::launch::async, [&] {
-      for (size_t i = 0; i < pieces; ++i) connection.sender.send_all(bytes, end);
-    });
-    std::string received;
-    received.reserve(piece * pieces);
-    while (received.size() < piece * pieces) connection.receiver.receive(received, piece, end);
-    sent.get();
-    one = (processor_seconds() - before) / double(piece * pieces);
+  try {
+    const Connection connection = loopback_connection();
+    std::array seconds{transfer(connection), transfer(connection), transfer(connection)};
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[1];
+  } catch (const std::exception& error) {
+    throw Error(ExitStatus::peer,
+                std::string("--network: cannot measure a connection on the loopback: ") + error.what());
   }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[1];
 }
 
 MeasuredRate measured_rate(const std::filesystem::path& database, const std::string& run, Precision precision,

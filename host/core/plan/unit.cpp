@@ -119,7 +119,7 @@ void StoredGroup::finish_reduce() {
 }
 
 void StoredGroup::finish_replicate_reduce() {
-  if (!shards()) finish_sharing_sums();
+  if (!shards()) finish_sharing_sums();  // started by finish_reduce
   if (!arriving_) return;
   ledger_.finish(reduce_);
   sent_.reset();

@@ -133,7 +133,7 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
     if (row[12].is_null()) row[12] = "";
   }
   print_table(out, table, format);
-  if (table.capped && selection.limit == 0) out << "--limit N shows more, --json all\n";
+  if (table.capped && selection.limit == 0) out << "--limit N shows more; --json shows all\n";
 }
 
 }  // namespace wmtp

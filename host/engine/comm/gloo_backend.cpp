@@ -4,6 +4,7 @@
 // the buffer that c10d copies from. See docs/decisions/0052-ranks-receive-before-they-send.md.
 //
 // All messages go through c10d: the layout of Gloo's own classes differs between its headers and those in LibTorch.
+#include <mutex>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "engine/comm/channels.hpp"
@@ -13,21 +14,25 @@ namespace {
 
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-/// Messages between ranks of one collective, which its tag separates from those of others.
+/// Messages between ranks of one collective, which its tag separates from those of others. [any thread]
 class Messages {
  public:
-  Messages(c10d::ProcessGroupGloo& backend, uint32_t tag) : backend_(&backend), tag_(int(tag & 0x7fffffff)) {}
+  Messages(c10d::ProcessGroupGloo& backend, std::shared_ptr<std::mutex> in_use, uint32_t tag)
+      : backend_(&backend), in_use_(std::move(in_use)), tag_(int(tag & 0x7fffffff)) {}
   c10::intrusive_ptr<c10d::Work> receive(at::Tensor to, int from) const {
+    const std::lock_guard lock(*in_use_);
     std::vector<at::Tensor> tensors{std::move(to)};
-    return backend_->recv(tensors, from, tag_);
+    return backend_->c10d::ProcessGroupGloo::recv(tensors, from, tag_);
   }
   c10::intrusive_ptr<c10d::Work> send(at::Tensor values, int to) const {
+    const std::lock_guard lock(*in_use_);
     std::vector<at::Tensor> tensors{std::move(values)};
-    return backend_->send(tensors, to, tag_);
+    return backend_->c10d::ProcessGroupGloo::send(tensors, to, tag_);
   }
 
  private:
   c10d::ProcessGroupGloo* backend_;
+  std::shared_ptr<std::mutex> in_use_;  ///< c10d counts messages without a lock
   int tag_;
 };
 
@@ -51,7 +56,7 @@ class RingGather final : public c10d::ProcessGroupGloo::AsyncWork {
   RingGather(const std::shared_ptr<gloo::Context>& context, uint64_t sequence_number, std::chrono::milliseconds timeout,
              Messages messages, int rank, int ranks, const at::Tensor& output)
       : AsyncWork(context, {{output}}, c10d::OpType::_ALLGATHER_BASE, sequence_number, timeout),
-        messages_(messages),
+        messages_(std::move(messages)),
         rank_(rank),
         ranks_(ranks),
         output_(output) {}
@@ -99,8 +104,8 @@ class Gloo final : public c10d::ProcessGroupGloo {
     TORCH_CHECK(output.is_contiguous() && output.dim() == 1 && output.numel() == input.numel() * size_);
     part_of(output, rank_).copy_(input.view({-1}));
     const auto tag = nextTag();
-    auto work = c10::make_intrusive<RingGather>(getContext(tag), ++seq_, options_->timeout, Messages(*this, tag), rank_,
-                                                size_, output);
+    auto work = c10::make_intrusive<RingGather>(getContext(tag), tag, options_->timeout, Messages(*this, in_use_, tag),
+                                                rank_, size_, output);
     enqueue(work);
     return work;
   }
@@ -110,7 +115,8 @@ class Gloo final : public c10d::ProcessGroupGloo {
                                                const c10d::AllToAllOptions& /*options*/) override {
     TORCH_CHECK(output_sizes.empty() && input_sizes.empty(), "parts of different sizes");
     TORCH_CHECK(output.is_contiguous() && input.is_contiguous() && output.nbytes() == input.nbytes());
-    const Messages messages(*this, nextTag());
+    TORCH_CHECK(input.numel() % size_ == 0 && output.numel() % size_ == 0);
+    const Messages messages(*this, in_use_, nextTag());
     Works works;
     for (int i = 1; i < size_; ++i) {
       const int source = (rank_ + size_ - i) % size_;
@@ -129,6 +135,8 @@ class Gloo final : public c10d::ProcessGroupGloo {
     const int64_t part = values.numel() / size_;
     return values.view({-1}).narrow(0, rank * part, part);
   }
+
+  std::shared_ptr<std::mutex> in_use_ = std::make_shared<std::mutex>();
 };
 
 }  // namespace

@@ -39,11 +39,14 @@ std::string names_of(const std::vector<int>& ranks) {
 std::string names_of(const std::vector<int>& ranks, const std::vector<Place>& places) {
   if (std::all_of(places.begin(), places.end(), [&](const Place& one) { return one.host == places[0].host; }))
     return names_of(ranks);
-  std::map<std::string, std::vector<int>> of_host;
-  for (const int rank : ranks) of_host[places[size_t(rank)].host].push_back(rank);
   std::string text;
-  for (const auto& [host, here] : of_host)
-    text += (text.empty() ? "" : " and ") + names_of(here) + " on " + places[size_t(here[0])].host_name();
+  for (auto begin = ranks.begin(); begin != ranks.end();) {
+    const Place& place = places[size_t(*begin)];
+    const auto end =
+        std::find_if(begin, ranks.end(), [&](int rank) { return places[size_t(rank)].host != place.host; });
+    text += (text.empty() ? "" : " and ") + names_of({begin, end}) + " on " + place.host_name();
+    begin = end;
+  }
   return text;
 }
 

@@ -149,7 +149,7 @@ void ParameterGroup::zero_unwritten() {
 }
 
 void ParameterGroup::start_reduce(bool last) {
-  TORCH_CHECK(!reduce_ && !replicate_reduce_, "group ", name_, ": a reduce is in flight");
+  TORCH_CHECK(!reduce_ && !replicate_reduce_ && !sharing_, "group ", name_, ": a reduce is in flight");
   if (!trains_) return;
   if (reduces_once_per_step() && !is_alone() && !last) return;
   last_ = last;
@@ -187,7 +187,7 @@ void ParameterGroup::start_replicate_reduce() {
 }
 
 void ParameterGroup::finish_replicate_reduce() {
-  if (!shards()) finish_sharing_sums();
+  if (!shards()) finish_sharing_sums();  // started by finish_reduce
   if (!replicate_reduce_) return;
   replicate_reduce_.wait();
   start_sharing_sums(arriving_from_replicas_);

@@ -22,7 +22,7 @@
 // Reduce: all-to-all, then an fp32 sum in rank order, so the result is bitwise the same on all ranks, independent of
 // timing. Gradients are SUMMED over ranks; the loss is already divided by a global count. With reduce_dtype bf16 every
 // rank's part is rounded once, and a sum over a replicate group once more. [all ranks, the same calls in the same
-// order: start_gather, start_reduce, finish_reduce and finish_replicate_reduce are collective]
+// order: start_gather, start_reduce and the finish_ functions are collective]
 #pragma once
 
 #include <ATen/ATen.h>
@@ -94,8 +94,9 @@ class ParameterGroup final : public WeightStore {
 
   // Gradients of a micro-batch; zero if nothing was written; no effect in a frozen group. `last`: the step's last
   // micro-batch, the only one in which no_shard and shard_optimizer reduce, and hybrid_shard reduces over replicate
-  // groups. Each call completes one collective and starts the next, if there is one: the parts of a shard group are
-  // exchanged, then those of a replicate group, then its sums. The gradient is complete after the last call.
+  // groups. A reduction exchanges the parts of a shard group, then those of a replicate group, then its sums; each finish_
+  // function waits for one of these collectives and starts the next, if there is one. After all three, the gradient is
+  // complete.
   void start_reduce(bool last);
   void finish_reduce();
   void finish_replicate_reduce();

@@ -414,6 +414,22 @@ TEST_F(RunsTest, AResumedRunIsOneRunWithItsSegments) {
   EXPECT_EQ(nlohmann::json::parse(all.str()).size(), 2u);
 }
 
+TEST_F(RunsTest, ALossThatIsNotFiniteIsNotReplacedByThatOfAnOlderSegment) {
+  RunStart start;
+  {
+    RunLog log(file_, start);
+    for (int64_t step = 1; step <= 3; ++step) log.metrics(step, {{"train/loss", 2.0}});
+    log.end(ExitStatus::interrupted);
+    start.parent_run = log.run_id();
+  }
+  RunLog log(file_, start);
+  log.metrics(4, {{"train/loss", std::nan("")}});
+  log.end(ExitStatus::done);
+  const auto run = nlohmann::json::parse(list(TableFormat::json))[0];
+  EXPECT_EQ(run["steps"], 4);
+  EXPECT_TRUE(run["train_loss"].is_null()) << run;
+}
+
 TEST_F(RunsTest, TheListHidesArchivedRunsAndSelectsByTag) {
   rho1_run(), rho1_run();
   change_tags(file_, 1, {"paper", "old"}, {});

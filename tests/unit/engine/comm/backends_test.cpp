@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Backends,
 // Sizes of a rank's part: nothing, one element, and more than the rings or the buffers of sockets hold.
 constexpr int64_t counts[] = {0, 1, 1000, 1234567};
 
-TEST_P(Backends, AllGathersOnEveryRank) {
+TEST_P(Backends, AllGatherOnEveryRank) {
   const auto body = [](Channels& channels) {
     for (const int64_t count : counts)
       for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kByte}) {
@@ -67,7 +67,7 @@ TEST_P(Backends, AllGathersOnEveryRank) {
   on_all_ranks(body);
 }
 
-TEST_P(Backends, ExchangesAllToAll) {
+TEST_P(Backends, ExchangeAllToAll) {
   const auto body = [](Channels& channels) {
     const int size = channels.size(), rank = channels.rank();
     for (const int64_t count : counts) {
@@ -81,7 +81,7 @@ TEST_P(Backends, ExchangesAllToAll) {
   on_all_ranks(body);
 }
 
-TEST_P(Backends, RunsSeveralOperationsInAnyOrderOfWaits) {
+TEST_P(Backends, RunSeveralOperationsInAnyOrderOfWaits) {
   const auto body = [](Channels& channels) {
     const int size = channels.size(), rank = channels.rank();
     Channel& channel = *channels.mesh(size).shard.reduce;
@@ -119,7 +119,8 @@ TEST_P(Backends, WaitForLateRanks) {
 }
 
 class BackendFaults : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Of, BackendFaults, testing::Values("memory", "sockets"));
+INSTANTIATE_TEST_SUITE_P(Through, BackendFaults, testing::Values("memory", "sockets"),
+                         [](const auto& test) { return test.param; });
 
 TEST_P(BackendFaults, AMissingRankIsNamedAfterTheTimeout) {
   const auto body = [](Channels& channels) {
