@@ -344,6 +344,21 @@ def test_strategies_are_compared_on_given_hardware(place):
     assert "network GB" in bytes_only and "Recommended" not in bytes_only and "fits" not in bytes_only
 
 
+def test_layouts_that_divide_sequences_are_compared_too(place):
+    file = place.write(data={"kind": "random"}, train__gradient_accumulation=3)
+    cluster = planned(place, file, "--gpus", 4)["cluster"]
+    whole = next(one for one in cluster["strategies"] if one["strategy"] == "full_shard")
+    assert [(one["strategy"], one["sequence"]) for one in cluster["divided"]] == [("full_shard", 2), ("full_shard", 4)]
+    for one in cluster["divided"]:
+        assert one["bytes"] < whole["bytes"] and one["operations"] == pytest.approx(whole["operations"], rel=0.01)
+        ranks = one["sequence"]
+        alone = planned(place, file, "--gpus", 4, "--set", f"parallel.sequence={ranks}",
+                        "--set", f"train.gradient_accumulation={3 * ranks}")["cluster"]
+        assert one == next(other for other in alone["strategies"] if other["strategy"] == "full_shard")
+        assert alone["divided"] == []
+    assert "full_shard, sequence 4" in place.host("plan", file, "--gpus", 4).out
+
+
 def with_steps_of(log, seconds):
     """Replaces the measured times of the newest run's steps."""
     with contextlib.closing(sqlite3.connect(log.database)) as database, database:

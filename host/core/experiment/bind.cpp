@@ -26,6 +26,11 @@ std::vector<std::string> tables_in(const std::string& parent) {
 }
 
 std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
+  if (table.name == "parallel" && (key == "tensor" || key == "stages"))
+    return (key == "tensor" ? "tensor" : "pipeline") +
+           std::string(
+               " parallelism is not implemented; strategy divides a "
+               "model's parameters and their state among ranks, sequence the activations");
   std::vector<std::string> keys;
   for (const Key& one : table.keys) keys.push_back(one.name);
   std::vector<std::string> known = keys;

@@ -161,6 +161,28 @@ class Planner {
       const bool is_this_one = asked.table == "model" && strategy == p.strategy;
       plan.variants.push_back(
           {asked.question.adapter->description.name, strategy, is_this_one, question, plan_memory(question)});
+      if (asked.table == "model" && strategy == Strategy::full_shard) add_divided(plan.variants.back(), plan);
+    }
+  }
+
+  void add_divided(const PlannedVariant& whole, ExperimentPlan& plan) const {
+    const auto can_divide = [&](int64_t ranks) {
+      const MemoryQuestion& q = whole.question;
+      const bool fits_models =
+          misfit_of_heads(e_.model, ranks).empty() && std::ranges::all_of(q.frozen, [&](const PlannedModel& frozen) {
+            return misfit_of_heads(frozen.shape, ranks).empty();
+          });
+      return fits_models && q.ranks / q.hosts % ranks == 0 && q.positions % ranks == 0 &&
+             q.positions / ranks >= e_.model.future_tokens;
+    };
+    if (e_.parallel.sequence > 1) return;
+    for (int64_t ranks = 2; can_divide(ranks); ranks *= 2) {
+      PlannedVariant variant = whole;
+      variant.is_this_one = false;
+      variant.question.sequence = ranks;
+      variant.question.gradient_accumulation *= ranks;
+      variant.memory = plan_memory(variant.question);
+      plan.divided.push_back(std::move(variant));
     }
   }
 

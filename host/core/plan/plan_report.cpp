@@ -39,20 +39,26 @@ Json to_json(const PlannedCluster& cluster) {
       {"like", cluster.like ? Json({{"run", cluster.like->run}, {"operations", cluster.like->operations}}) : Json()},
       {"socket_seconds", cluster.socket_seconds},
       {"recommended", cluster.best ? Json(to_string(cluster.best->variant->strategy)) : Json()},
-      {"strategies", Json::array()}};
+      {"recommended_sequence", cluster.best ? Json(cluster.best->variant->question.sequence) : Json()},
+      {"strategies", Json::array()},
+      {"divided", Json::array()}};
+  const auto is_divided = [&](const StepCost& cost) {
+    return cost.variant->question.sequence != cluster.costs.front().variant->question.sequence;
+  };
   for (const StepCost& cost : cluster.costs) {
     Json one{{"strategy", to_string(cost.variant->strategy)},
              {"bytes", cost.memory},
              {"fits", cluster.memory ? Json(cost.fits) : Json()},
              {"bus_bytes", cost.traffic.bus},
              {"network_bytes", cost.traffic.network},
-             {"operations", cost.variant->memory.work.operations}};
+             {"operations", cost.variant->memory.work.operations},
+             {"sequence", cost.variant->question.sequence}};
     if (cost.time)
       one["time"] = {{"seconds", cost.time->seconds},
                      {"computation", cost.time->computation},
                      {"communication", cost.time->communication},
                      {"mfu", cost.time->mfu > 0 ? Json(cost.time->mfu) : Json()}};
-    json["strategies"].push_back(one);
+    json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
   }
   return json;
 }
@@ -63,8 +69,13 @@ struct Unit {
 };
 Unit unit_of(int64_t largest) { return largest < (int64_t{10} << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30}; }
 
+std::string layout_of(const PlannedVariant& variant) {
+  const int64_t ranks = variant.question.sequence;
+  return std::string(to_string(variant.strategy)) + (ranks > 1 ? ", sequence " + std::to_string(ranks) : "");
+}
+
 std::string strategy_of(const PlannedVariant& variant) {
-  return std::string(to_string(variant.strategy)) + (variant.is_this_one ? " *" : "");
+  return layout_of(variant) + (variant.is_this_one ? " *" : "");
 }
 
 double rounded(double value) { return std::round(value * 100) / 100; }
@@ -131,7 +142,7 @@ void print_recommendation(std::ostream& out, const PlannedCluster& cluster) {
   if (!cluster.best)
     out << "Recommended: none, because no strategy fits; --fit names the batch or the changes that do.\n";
   else
-    out << "Recommended: " << to_string(cluster.best->variant->strategy) << ", which of those that fit "
+    out << "Recommended: " << layout_of(*cluster.best->variant) << ", which of those that fit "
         << (cluster.best->time ? "has the shortest step" : "sends the fewest bytes between hosts, then over the bus")
         << ".\n";
 }
@@ -184,6 +195,8 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster) {
       << counted(cluster.hosts, "host") << " of " << counted(whole.variant->question.ranks / cluster.hosts, "rank")
       << ": peak memory per rank, bytes that a rank receives per step (* this experiment)\n";
   print_table(out, table_of(cluster), TableFormat::text);
+  if (const int64_t ranks = cluster.costs.back().variant->question.sequence; ranks > whole.variant->question.sequence)
+    out << "sequence N: N ranks divide each sequence, and N times the micro-batches leave the tokens of a step.\n";
   if (cluster.memory) print_recommendation(out, cluster);
   if (cluster.hardware) print_times(out, *cluster.hardware, whole);
   if (cluster.like) print_measured_rates(out, cluster);

@@ -45,12 +45,14 @@ StepTime step_time(const PlannedVariant& variant, const Rates& rates, double pea
 std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::optional<Rates>& rates, double peak,
                                  std::optional<int64_t> memory) {
   std::vector<StepCost> costs;
-  for (const PlannedVariant& variant : plan.variants) {
-    if (variant.adapter != plan.variants.front().adapter) continue;
+  const auto add = [&](const PlannedVariant& variant) {
     const int64_t bytes = highest(variant.memory.phases)->second.total;
     costs.push_back({&variant, bytes, variant.memory.work.traffic, !memory || bytes <= *memory,
                      rates ? std::optional(step_time(variant, *rates, peak)) : std::nullopt});
-  }
+  };
+  for (const PlannedVariant& variant : plan.variants)
+    if (variant.adapter == plan.variants.front().adapter) add(variant);
+  for (const PlannedVariant& variant : plan.divided) add(variant);
   return costs;
 }
 

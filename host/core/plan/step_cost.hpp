@@ -47,7 +47,7 @@ struct StepCost {
 /// `peak`: operations per second for MFU; 0: unknown.
 StepTime step_time(const PlannedVariant& variant, const Rates& rates, double peak);
 
-/// Of the experiment's adapter under every strategy. `memory`: bytes per rank, if known.
+/// Of the experiment's adapter under every strategy, then of plan.divided. `memory`: bytes per rank, if known.
 std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::optional<Rates>& rates, double peak,
                                  std::optional<int64_t> memory);
 
