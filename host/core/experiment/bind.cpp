@@ -27,10 +27,8 @@ std::vector<std::string> tables_in(const std::string& parent) {
 
 std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
   if (table.name == "parallel" && (key == "tensor" || key == "stages"))
-    return (key == "tensor" ? "tensor" : "pipeline") +
-           std::string(
-               " parallelism is not implemented; strategy divides a "
-               "model's parameters and their state among ranks, sequence the activations");
+    return std::string(key == "tensor" ? "tensor" : "pipeline") +
+           " parallelism is not implemented; `strategy` divides a model's state, `sequence` its activations";
   std::vector<std::string> keys;
   for (const Key& one : table.keys) keys.push_back(one.name);
   std::vector<std::string> known = keys;
