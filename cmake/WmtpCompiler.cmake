@@ -19,7 +19,9 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 find_program(MOLD mold)
 if(MOLD)
-  add_link_options(-fuse-ld=mold)
+  # Without separate-code, mold 1.10 may place .tbss at the end of an unmapped page, which the loader cannot protect: one
+  # program in some hundred links does not start.
+  add_link_options(-fuse-ld=mold -Wl,-z,separate-code)
 endif()
 
 add_library(wmtp_warnings INTERFACE)
