@@ -107,7 +107,8 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
   }
   if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
   if (!options.fit.empty()) cluster.memory = parsed_bytes(options.fit);
-  cluster.costs = step_costs(plan, rates, peak, cluster.memory);
+  cluster.divided = divided_layouts(experiment, plan);
+  cluster.costs = step_costs(plan, cluster.divided, rates, peak, cluster.memory);
   if (cluster.memory) cluster.best = recommended(cluster.costs);
   return cluster;
 }

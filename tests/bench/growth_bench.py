@@ -3,8 +3,9 @@ ranks, one at a time: `python tests/bench/growth_bench.py [AXIS...]`.
 
 Prints, for each value, the median step after the first two, its operations as `plan` counts them, and the peak memory of
 the largest rank; then the exponent of each, the slope of its logarithm between the two largest values (of "size": over
-the logarithm of the operations). A time whose exponent exceeds that of its operations grows faster than them. Every axis starts from the same model; all steps of the
-axes "size", "heads", "vocabulary" and "ranks" have 2,048 tokens, those of "sequence" one sequence.
+the logarithm of the operations). A time whose exponent exceeds that of its operations grows faster than them. Every
+axis starts from the same model; all steps of the axes "size", "heads", "vocabulary" and "ranks" have 2,048 tokens, those
+of "sequence" one sequence.
 """
 import argparse
 import json

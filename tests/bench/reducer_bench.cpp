@@ -9,11 +9,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include "core/model/reductions.hpp"
 #include "engine/comm/memory_backend.hpp"
 #include "engine/memory/allocator.hpp"
 #include "engine/model/linear_cross_entropy.hpp"
@@ -69,27 +69,16 @@ class Host final : public Side {
   void begin() override {
     for (const auto& unit : model_.units()) unit->ready();
   }
-  void reduce(const std::string& unit) override {
-    model_.unit(unit).start_reduce(/*last=*/true);
-    reducing_.push_back(&model_.unit(unit));
-    end_reduces(2);  // as MicroStep
-  }
+  void reduce(const std::string& unit) override { reductions_.start(model_.unit(unit), /*last=*/true); }
   void finish() override {
-    end_reduces(0);
+    reductions_.finish();
     optimizer_.step(lr, 1.0);
   }
 
  private:
-  void end_reduces(size_t most) {
-    for (; reducing_.size() > most; reducing_.pop_front()) {
-      reducing_.front()->finish_reduce();
-      sharing_.push_back(reducing_.front());
-    }
-    for (; sharing_.size() > most; sharing_.pop_front()) sharing_.front()->finish_sharing_sums();
-  }
   ShardedModel model_;
   ShardedOptimizer optimizer_;
-  std::deque<ShardUnit*> reducing_, sharing_;
+  Reductions<ShardUnit> reductions_;
 };
 
 /// Parameters as leaves of autograd, whose gradients a Reducer sums in buckets of 25 MB as they arrive.
@@ -182,7 +171,8 @@ class Model {
   double step(const Tensor& tokens) {
     side_.begin();
     const WeightHandle embedding = side_.weight("tok_embeddings.weight"), norm = side_.weight("norm.weight");
-    const Pass pass{true, 0, 0, {}};
+    Pass pass;
+    pass.training = true;
     Tensor h = embedding.weight().index_select(0, tokens.flatten()).view({batch, positions, -1});
     std::vector<std::pair<Tensor, Tensor>> kept;
     const int64_t trunk = config_.layers - config_.future_tokens;

@@ -161,28 +161,6 @@ class Planner {
       const bool is_this_one = asked.table == "model" && strategy == p.strategy;
       plan.variants.push_back(
           {asked.question.adapter->description.name, strategy, is_this_one, question, plan_memory(question)});
-      if (asked.table == "model" && strategy == Strategy::full_shard) add_divided(plan.variants.back(), plan);
-    }
-  }
-
-  void add_divided(const PlannedVariant& whole, ExperimentPlan& plan) const {
-    const auto can_divide = [&](int64_t ranks) {
-      const MemoryQuestion& q = whole.question;
-      const bool fits_models =
-          misfit_of_heads(e_.model, ranks).empty() && std::ranges::all_of(q.frozen, [&](const PlannedModel& frozen) {
-            return misfit_of_heads(frozen.shape, ranks).empty();
-          });
-      return fits_models && q.ranks / q.hosts % ranks == 0 && q.positions % ranks == 0 &&
-             q.positions / ranks >= e_.model.future_tokens;
-    };
-    if (e_.parallel.sequence > 1) return;
-    for (int64_t ranks = 2; can_divide(ranks); ranks *= 2) {
-      PlannedVariant variant = whole;
-      variant.is_this_one = false;
-      variant.question.sequence = ranks;
-      variant.question.gradient_accumulation *= ranks;
-      variant.memory = plan_memory(variant.question);
-      plan.divided.push_back(std::move(variant));
     }
   }
 
@@ -226,6 +204,29 @@ class Planner {
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
                                int64_t hosts) {
   return Planner(experiment, catalog, cache, hosts).plan();
+}
+
+std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan) {
+  std::vector<PlannedVariant> divided;
+  if (experiment.parallel.sequence > 1) return divided;
+  const PlannedVariant& whole = *std::ranges::find_if(plan.variants, [&](const PlannedVariant& variant) {
+    return variant.strategy == Strategy::full_shard && variant.adapter == plan.variants.front().adapter;
+  });
+  const MemoryQuestion& q = whole.question;
+  const auto can_divide = [&](int64_t ranks) {
+    const auto fits = [&](const PlannedModel& model) { return misfit_of_heads(model.shape, ranks).empty(); };
+    return fits(q.policy) && std::ranges::all_of(q.frozen, fits) && q.ranks / q.hosts % ranks == 0 &&
+           q.positions % ranks == 0 && q.positions / ranks >= experiment.model.future_tokens;
+  };
+  for (int64_t ranks = 2; can_divide(ranks); ranks *= 2) {
+    PlannedVariant variant = whole;
+    variant.is_this_one = false;
+    variant.question.sequence = ranks;
+    variant.question.gradient_accumulation *= ranks;
+    variant.memory = plan_memory(variant.question);
+    divided.push_back(std::move(variant));
+  }
+  return divided;
 }
 
 }  // namespace wmtp

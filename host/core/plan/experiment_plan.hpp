@@ -36,14 +36,15 @@ struct ExperimentPlan {
   PlannedData data;
   int64_t training_state_bytes = 0, model_bytes = 0;  ///< one checkpoint to resume from; the final model/
   std::vector<PlannedVariant> variants;               ///< the experiment's own first
-  /// full_shard with 2, 4, ... ranks of a host that divide each sequence, as many micro-batches as leave the tokens of a
-  /// step as they are. Empty if the experiment divides sequences itself.
-  std::vector<PlannedVariant> divided;
 };
 
 /// `cache`: folder of prepared data. `hosts`: of equally many ranks each; with several, hybrid_shard by host is among the
 /// variants. Error(plugin); Error(data) if files of records are missing; Error(usage) as of check_frozen_parameters.
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
                                int64_t hosts = 1);
+
+/// full_shard with 2, 4, ... ranks of a host that divide each sequence, and as many micro-batches as leave the tokens of a
+/// step as they are. Empty if the experiment divides sequences itself.
+std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan);
 
 }  // namespace wmtp

@@ -14,13 +14,13 @@
 #include "core/plan/memory.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <list>
 #include <optional>
 
 #include "core/model/chunks.hpp"
 #include "core/model/model_tensors.hpp"
+#include "core/model/reductions.hpp"
 #include "core/plan/block.hpp"
 #include "core/plan/unit.hpp"
 
@@ -143,18 +143,18 @@ class Replay {
       if (has_value_heads()) {
         ledger_.enter("value_heads");
         value_heads();
-        reduce(model_.unit("value_heads"), last);
+        reductions_.start(model_.unit("value_heads"), last);
       }
       if (q_.token_heads > 0) heads(last);
     }
     ledger_.enter("backward");
-    reduce(model_.unit("norm"), last);
+    reductions_.start(model_.unit("norm"), last);
     backward_trunk(frame, std::move(d_trunk), last);
     if (adapter) {
-      reduce(*adapter, last);
+      reductions_.start(*adapter, last);
       adapter->release();
     }
-    finish_reduces(0);
+    reductions_.finish();
     embedded_.reset();
     ledger_.enter("other");
   }
@@ -212,13 +212,13 @@ class Replay {
         if (i > lowest_kept_) output = std::move(inputs_.back());  // the graph below also keeps its output
         inputs_.pop_back();
       }
-      reduce(unit, last);
+      reductions_.start(unit, last);
     }
     StoredUnit& embedding = model_.unit("tok_embeddings");
     if (!embedding.trains()) return;
     embedding.write_gradient();
     if (e_ != 4) hold(N_ * m_.dim * 4);
-    reduce(embedding, last);
+    reductions_.start(embedding, last);
   }
 
   void copy_out(const SharedMemory& input) {
@@ -260,7 +260,7 @@ class Replay {
       chained_heads(last);
     else
       parallel_heads(last);
-    if (!m_.tie_word_embeddings) reduce(model_.unit("output"), last);
+    if (!m_.tie_word_embeddings) reductions_.start(model_.unit("output"), last);
   }
 
   void parallel_heads(bool last) {
@@ -278,7 +278,7 @@ class Replay {
         write_adapter_gradient();
         const auto d_input = head(k).backward(kept);
       }
-      reduce(*unit_of_head(k), last);
+      reductions_.start(*unit_of_head(k), last);
       ledger_.enter("weights");
     }
   }
@@ -319,7 +319,7 @@ class Replay {
         d_output = d_input;
         const Held moved = d_embedded ? hold(ND_) : Held();
       }
-      reduce(*unit_of_head(k), last);
+      reductions_.start(*unit_of_head(k), last);
       ledger_.enter("weights");
     }
   }
@@ -387,23 +387,6 @@ class Replay {
     return hold(ND_);
   }
 
-  void reduce(StoredUnit& unit, bool last) {
-    unit.start_reduce(last);
-    reducing_[0].push_back(&unit);
-    finish_reduces(2);
-  }
-
-  /// Like MicroStep::finish_reduces.
-  void finish_reduces(size_t most) {
-    constexpr void (StoredUnit::*finish[])() = {&StoredUnit::finish_reduce, &StoredUnit::finish_replicate_reduce,
-                                                &StoredUnit::finish_sharing_sums};
-    for (size_t collective = 0; collective < reducing_.size(); ++collective)
-      for (auto& units = reducing_[collective]; units.size() > most; units.erase(units.begin())) {
-        (units.front()->*finish[collective])();
-        if (collective + 1 < reducing_.size()) reducing_[collective + 1].push_back(units.front());
-      }
-  }
-
   /// Like FrozenModel in engine/frozen/frozen_cache.cpp.
   void frozen_signals(const PlannedModel& model, StoredModel& stored) {
     const ExtraOperations extra(ledger_);
@@ -463,7 +446,7 @@ class Replay {
   int64_t lowest_block_ = 0, lowest_kept_ = 0;
   std::vector<SharedMemory> inputs_;  ///< of the blocks in `frame`; null if offloaded
   SharedMemory leaving_, arriving_;   ///< offloaded inputs in transfer
-  std::array<std::vector<StoredUnit*>, 3> reducing_;
+  Reductions<StoredUnit> reductions_;
 };
 
 }  // namespace

@@ -195,7 +195,7 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster) {
       << counted(cluster.hosts, "host") << " of " << counted(whole.variant->question.ranks / cluster.hosts, "rank")
       << ": peak memory per rank, bytes that a rank receives per step (* this experiment)\n";
   print_table(out, table_of(cluster), TableFormat::text);
-  if (const int64_t ranks = cluster.costs.back().variant->question.sequence; ranks > whole.variant->question.sequence)
+  if (!cluster.divided.empty())
     out << "sequence N: N ranks divide each sequence, and N times the micro-batches leave the tokens of a step.\n";
   if (cluster.memory) print_recommendation(out, cluster);
   if (cluster.hardware) print_times(out, *cluster.hardware, whole);

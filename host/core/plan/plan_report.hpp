@@ -24,13 +24,14 @@ struct PlannedFit {
 /// A layout on given hosts.
 struct PlannedCluster {
   int64_t hosts = 1;
-  const Hardware* hardware = nullptr;  ///< null: not given
-  std::optional<MeasuredRate> like;    ///< instead of hardware
-  double gigabits = 0;                 ///< per second between hosts, with `like`; 0: one host
-  double socket_seconds = 0;           ///< of computing per byte, as in Rates
-  std::optional<int64_t> memory;       ///< of a rank, in bytes
-  std::vector<StepCost> costs;
-  const StepCost* best = nullptr;  ///< of `costs`; null if none fits
+  const Hardware* hardware = nullptr;   ///< null: not given
+  std::optional<MeasuredRate> like;     ///< instead of hardware
+  double gigabits = 0;                  ///< per second between hosts, with `like`; 0: one host
+  double socket_seconds = 0;            ///< of computing per byte, as in Rates
+  std::optional<int64_t> memory;        ///< of a rank, in bytes
+  std::vector<PlannedVariant> divided;  ///< divided_layouts
+  std::vector<StepCost> costs;          ///< of the plan's variants and of `divided`
+  const StepCost* best = nullptr;       ///< of `costs`; null if none fits
 };
 
 struct PlanReport {

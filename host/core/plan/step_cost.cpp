@@ -42,8 +42,8 @@ StepTime step_time(const PlannedVariant& variant, const Rates& rates, double pea
   return time;
 }
 
-std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::optional<Rates>& rates, double peak,
-                                 std::optional<int64_t> memory) {
+std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::vector<PlannedVariant>& divided,
+                                 const std::optional<Rates>& rates, double peak, std::optional<int64_t> memory) {
   std::vector<StepCost> costs;
   const auto add = [&](const PlannedVariant& variant) {
     const int64_t bytes = highest(variant.memory.phases)->second.total;
@@ -52,7 +52,7 @@ std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::optional
   };
   for (const PlannedVariant& variant : plan.variants)
     if (variant.adapter == plan.variants.front().adapter) add(variant);
-  for (const PlannedVariant& variant : plan.divided) add(variant);
+  for (const PlannedVariant& variant : divided) add(variant);
   return costs;
 }
 

@@ -47,9 +47,9 @@ struct StepCost {
 /// `peak`: operations per second for MFU; 0: unknown.
 StepTime step_time(const PlannedVariant& variant, const Rates& rates, double peak);
 
-/// Of the experiment's adapter under every strategy, then of plan.divided. `memory`: bytes per rank, if known.
-std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::optional<Rates>& rates, double peak,
-                                 std::optional<int64_t> memory);
+/// Of the experiment's adapter under every strategy, then of `divided`. `memory`: bytes per rank, if known.
+std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::vector<PlannedVariant>& divided,
+                                 const std::optional<Rates>& rates, double peak, std::optional<int64_t> memory);
 
 /// Of those that fit, the one with the shortest step, or without times with the fewest bytes over the network, then over
 /// the bus; among nearly equal ones, the one with the least memory. Null if none fits.

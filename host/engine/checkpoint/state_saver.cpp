@@ -118,7 +118,7 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   work.manifest.plugins = request.plugins;
   SavedState saved = request.state;
   for (const ShardedOptimizer::State& state : optimizer_.states())
-    saved.optimizer_steps[state.group->name()] = state.steps_taken;
+    saved.optimizer_steps[state.group->name()] = state.steps;
   for (const auto& [name, tensor] : *request.tensors) {
     saved.pipeline_tensors[name] = tensor.sizes().vec();
     if (peers_.rank() == 0)

@@ -118,8 +118,7 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
       state.group->for_each_part(flat, [&, &prefix = prefix](const Placed& placed, int64_t begin, const Tensor& part) {
         reader.read(prefix + placed.spec.name, begin, part);
       });
-    state.steps_taken = saved.optimizer_steps.at(state.group->name());
-    state.steps.fill_(double(state.steps_taken));
+    state.steps = saved.optimizer_steps.at(state.group->name());
     state.group->master_changed();
   }
   for (const auto& [name, shape] : saved.pipeline_tensors) {

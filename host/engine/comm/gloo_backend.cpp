@@ -37,9 +37,9 @@ class Messages {
 };
 
 /// Messages that Gloo's own thread moves.
-class Exchange final : public c10d::Work {
+class MessageWork final : public c10d::Work {
  public:
-  Exchange(Works messages, std::chrono::milliseconds timeout) : messages_(std::move(messages)), timeout_(timeout) {}
+  MessageWork(Works messages, std::chrono::milliseconds timeout) : messages_(std::move(messages)), timeout_(timeout) {}
   bool wait(std::chrono::milliseconds /*timeout*/) override {
     for (const auto& message : messages_) message->wait(timeout_);
     return true;
@@ -127,7 +127,7 @@ class Gloo final : public c10d::ProcessGroupGloo {
       works.push_back(messages.send(part_of(input, target), target));
     }
     part_of(output, rank_).copy_(part_of(input, rank_));
-    return c10::make_intrusive<Exchange>(std::move(works), options_->timeout);
+    return c10::make_intrusive<MessageWork>(std::move(works), options_->timeout);
   }
 
  private:

@@ -63,7 +63,7 @@ ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) con
   const auto zeros = [&](int64_t size) { return at::zeros({size}, group.master().options()); };
   const int64_t all = group.shard_size();
   return {&group, zeros(is_sgd && config_.momentum == 0 ? 0 : all), zeros(is_sgd ? 0 : size_without_matrices(group)),
-          zeros(ema_ > 0 ? all : 0), at::zeros({}, group.master().options())};
+          zeros(ema_ > 0 ? all : 0)};
 }
 
 Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
@@ -105,19 +105,19 @@ void ShardedOptimizer::step(double lr, double scale) {
     if (!gradient.defined()) continue;
     if (scale != 1.0) gradient.mul_(scale);
     gradient = gradient.to(group.master().device());  // the host, with offloading
-    if (ema_ > 0 && state.steps_taken == 0) state.ema.copy_(group.master());
-    state.steps += 1;
-    ++state.steps_taken;
+    if (ema_ > 0 && state.steps == 0) state.ema.copy_(group.master());
+    const Tensor steps = at::full({}, ++state.steps, group.master().options());
     step_matrices(group, state.exp_avg, gradient, config_, lr);
     for (const Segment& segment : group.segments())
-      if (!segment.orthogonalizes) update(state, segment, gradient, lr);
+      if (!segment.orthogonalizes) update(state, segment, gradient, steps, lr);
     if (ema_ > 0) state.ema.lerp_(group.master(), 1 - ema_);
     group.master_changed();
     group.drop_gradient();
   }
 }
 
-void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor& gradient, double lr) {
+void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor& gradient, const Tensor& steps,
+                              double lr) {
   const int64_t end = state.group->shard_size() - segment.end;  // counted from the end, which all flats share
   const auto cut = [&](const Tensor& flat) {
     const int64_t size = segment.end - segment.begin;
@@ -132,14 +132,14 @@ void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor
                     /*is_first_step=*/false);
     return;
   }
-  at::_fused_adamw_(cut(state.group->master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {},
-                    {state.steps}, rate, config_.beta1, config_.beta2, decay, config_.eps, /*amsgrad=*/false,
+  at::_fused_adamw_(cut(state.group->master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {}, {steps},
+                    rate, config_.beta1, config_.beta2, decay, config_.eps, /*amsgrad=*/false,
                     /*maximize=*/false);
 }
 
 void ShardedOptimizer::exchange_averages() {
   for (State& state : states_) {
-    if (state.steps_taken == 0) continue;  // never trained: it is its own average
+    if (state.steps == 0) continue;  // never trained: it is its own average
     const Tensor parameters = state.group->master().clone();
     state.group->master().copy_(state.ema);
     state.ema.copy_(parameters);

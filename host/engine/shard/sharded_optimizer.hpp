@@ -40,8 +40,7 @@ class ShardedOptimizer {
     ParameterGroup* group;
     at::Tensor exp_avg, exp_avg_sq;  ///< exp_avg: also the momentum of muon and sgd
     at::Tensor ema;
-    at::Tensor steps;         ///< fp32 scalar on the device: number of steps of this group
-    int64_t steps_taken = 0;  ///< the same number for the host, which would wait for the device's
+    int64_t steps = 0;  ///< number of steps of this group
 
     /// What a checkpoint contains, the masters first, with the prefixes of the logical names.
     std::vector<std::pair<const char*, at::Tensor>> flats() const;
@@ -53,7 +52,8 @@ class ShardedOptimizer {
  private:
   State first_state(ParameterGroup& group) const;
   std::vector<at::Tensor> device_gradients() const;
-  void update(State& state, const Segment& segment, const at::Tensor& gradient, double lr);
+  /// `steps`: state.steps as an fp32 scalar on the device of the master.
+  void update(State& state, const Segment& segment, const at::Tensor& gradient, const at::Tensor& steps, double lr);
 
   OptimizerConfig config_;
   double ema_;

@@ -76,18 +76,18 @@ void MicroStep::run(StepContext& step, bool last) {
     if (!model_.value_heads().empty()) {
       const Phase value_heads("value_heads");
       value_loss_.differentiate(step, inputs.trunk, d_inputs.trunk);
-      reduce(model_.unit("value_heads"), last);
+      reductions_.start(model_.unit("value_heads"), last);
     }
     if (token_loss_) run_heads(step, inputs, d_inputs, pass, last);
   }
   phase.emplace("backward");
-  reduce(model_.unit("norm"), last);
+  reductions_.start(model_.unit("norm"), last);
   backward_trunk(step.batch(), std::move(kept), std::move(d_inputs), pass, last);
   if (ShardUnit* adapter = model_.adapter_unit()) {
-    reduce(*adapter, last);
+    reductions_.start(*adapter, last);
     adapter->release();
   }
-  finish_reduces(0);
+  reductions_.finish();
 }
 
 MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
@@ -151,7 +151,7 @@ void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadI
       }
       d_output = differentiate(of_block.output, of_block.input, d_output);
     }
-    reduce(unit, last);
+    reductions_.start(unit, last);
   }
   if (!embedding_trains_) return;
   if (is_chained_) d_output.add_(d_inputs.embedded);
@@ -161,7 +161,7 @@ void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadI
   };
   add(model_.split().part(batch.tokens), d_output);
   if (is_chained_ && !model_.split().is_whole()) add(next_tokens(batch), d_inputs.next);  // whole: zero
-  reduce(model_.unit("tok_embeddings"), last);
+  reductions_.start(model_.unit("tok_embeddings"), last);
 }
 
 void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
@@ -174,7 +174,8 @@ void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInput
     run_chained(step, inputs, d_inputs, pass, last);
   else
     run_parallel(step, inputs, d_inputs, pass, last);
-  if (!model_.config().tie_word_embeddings) reduce(model_.unit("output"), last);  // tied: with the embedding
+  if (!model_.config().tie_word_embeddings)  // tied: with the embedding
+    reductions_.start(model_.unit("output"), last);
 }
 
 void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
@@ -191,7 +192,7 @@ void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadIn
       }
       d_inputs.trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
     }
-    reduce(*unit_of_head(k), last);
+    reductions_.start(*unit_of_head(k), last);
   }
 }
 
@@ -234,7 +235,7 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       d_output = gradients[0];
       if (embeds) add_to_embedded(k, gradients[1], d_inputs);
     }
-    reduce(*unit_of_head(k), last);
+    reductions_.start(*unit_of_head(k), last);
   }
   d_inputs.trunk.add_(d_output);
 }
@@ -299,24 +300,6 @@ std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
   });
   token_loss_->forget_weights();
   return heads;
-}
-
-void MicroStep::reduce(ShardUnit& unit, bool last) {
-  unit.start_reduce(last);
-  reducing_[0].push_back(&unit);
-  finish_reduces(2);
-}
-
-/// Completes each of a reduction's collectives for all but the newest `most` units, to bound the buffers in use.
-void MicroStep::finish_reduces(size_t most) {
-  constexpr void (ShardUnit::*finish[])() = {&ShardUnit::finish_reduce, &ShardUnit::finish_replicate_reduce,
-                                             &ShardUnit::finish_sharing_sums};
-  static_assert(std::size(finish) == std::tuple_size_v<decltype(reducing_)>);
-  for (size_t collective = 0; collective < reducing_.size(); ++collective)
-    for (auto& units = reducing_[collective]; units.size() > most; units.erase(units.begin())) {
-      (units.front()->*finish[collective])();
-      if (collective + 1 < reducing_.size()) reducing_[collective + 1].push_back(units.front());
-    }
 }
 
 }  // namespace wmtp

@@ -14,13 +14,13 @@
 // No hooks, no retained graph, never all logits at once.
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "core/model/reductions.hpp"
 #include "engine/memory/offloaded_stack.hpp"
 #include "engine/shard/sharded_model.hpp"
 #include "engine/train/token_loss.hpp"
@@ -92,8 +92,6 @@ class MicroStep {
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
   static void add_to_embedded(int64_t head, const at::Tensor& d_embedded, HeadInputs& d_inputs);
   ShardUnit* unit_of_head(int64_t head) const;
-  void reduce(ShardUnit& unit, bool last);
-  void finish_reduces(size_t most);
   ShardUnit* unit_after_trunk_block(int64_t block) const;
 
   ShardedModel& model_;
@@ -104,9 +102,9 @@ class MicroStep {
   int64_t lowest_block_;
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
   bool embedding_trains_;
-  std::unique_ptr<OffloadedStack> offloaded_;        ///< inputs of recomputed blocks; null if they stay in memory
-  bool is_chained_;                                  ///< heads 2, 3, ... read the head before
-  std::array<std::vector<ShardUnit*>, 3> reducing_;  ///< by the reduction's collective in flight, oldest first
+  std::unique_ptr<OffloadedStack> offloaded_;  ///< inputs of recomputed blocks; null if they stay in memory
+  bool is_chained_;                            ///< heads 2, 3, ... read the head before
+  Reductions<ShardUnit> reductions_;
 };
 
 }  // namespace wmtp

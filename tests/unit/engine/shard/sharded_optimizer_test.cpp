@@ -258,8 +258,8 @@ TEST(ShardedOptimizer, AGroupWithoutAGradientIsNotStepped) {
   optimizer.step(0.1, 1.0);
   EXPECT_FALSE(at::equal(used.master(), at::ones_like(used.master())));
   EXPECT_TRUE(at::equal(idle.master(), at::ones_like(idle.master())));
-  EXPECT_EQ(optimizer.states()[0].steps.item<float>(), 1);
-  EXPECT_EQ(optimizer.states()[1].steps.item<float>(), 0);
+  EXPECT_EQ(optimizer.states()[0].steps, 1);
+  EXPECT_EQ(optimizer.states()[1].steps, 0);
 }
 
 TEST(ShardedOptimizer, WeightsGatheredBeforeAStepAreNotUsedAfterIt) {
