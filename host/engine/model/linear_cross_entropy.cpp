@@ -23,7 +23,7 @@ void put(Scores& all, int64_t begin, const Scores& chunk) {
 /// of 600 rows with 8,192 x 256 in bf16, and the number of selected tokens changes from step to step.
 constexpr int64_t rows_together = 16;
 
-/// The selected rows of `part`, padded with zeros to a multiple of rows_together, at most `most` rows in total.
+/// The rows `chosen` of `part`, padded with zeros to a multiple of rows_together, at most `most` rows in total.
 Tensor selected(const Tensor& part, const Tensor& chosen, int64_t most) {
   const int64_t count = chosen.size(0);
   const int64_t whole = std::min(round_up(count, rows_together), most);
@@ -38,14 +38,46 @@ Tensor selected(const Tensor& part, const Tensor& chosen, int64_t most) {
 
 }  // namespace
 
+/// Tokens whose gradients are computed. An undefined `from` means all.
+struct LinearCrossEntropy::Chosen {
+  Tensor from;              ///< [n] index of each
+  Tensor to;                ///< [n] the same, but the index after the last token for an entry without a token
+  bool has_spares = false;  ///< whether there may be entries without a token
+
+  int64_t count() const { return from.size(0); }
+  Chosen narrow(int64_t begin, int64_t n) const {
+    return {from.narrow(0, begin, n), to.narrow(0, begin, n), has_spares};
+  }
+  /// Those of `all` [N], at most `most`; 0 for an entry without a token, so that its row contributes nothing.
+  Tensor coefficients(const Tensor& all, int64_t most) const {
+    const Tensor rows = selected(all, from, most);
+    if (has_spares) rows.narrow(0, 0, count()).masked_fill_(to >= all.size(0), 0);
+    return rows;
+  }
+};
+
+LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficients, std::optional<int64_t> at_most) {
+  const int64_t N = coefficients.size(0);
+  if (!at_most) {
+    const Tensor index = coefficients.nonzero().squeeze(1);
+    return {index, index};
+  }
+  if (*at_most >= N) {
+    const Tensor index = at::arange(N, coefficients.options().dtype(at::kLong));
+    return {index, index};
+  }
+  const Tensor index = at::nonzero_static(coefficients, *at_most, /*fill_value=*/N).squeeze(1);
+  return {index.clamp_max(N - 1), index, /*has_spares=*/true};
+}
+
 /// n tokens differentiated in one product.
 struct LinearCrossEntropy::Chunk {
   Tensor hidden, targets, logits, log_sum, coefficient;  // [n,D], [n], [n,V], [n] and [n]
 
-  /// The selected tokens, padded with rows of zeros, which contribute nothing.
-  Chunk rows(const Tensor& chosen) const {
-    const auto of = [&](const Tensor& part) { return selected(part, chosen, part.size(0)); };
-    return {of(hidden), of(targets), of(logits), of(log_sum), of(coefficient)};
+  /// The chosen tokens, padded with rows of zeros, which contribute nothing.
+  Chunk rows(const Chosen& chosen) const {
+    const auto of = [&](const Tensor& part) { return selected(part, chosen.from, part.size(0)); };
+    return {of(hidden), of(targets), of(logits), of(log_sum), chosen.coefficients(coefficient, coefficient.size(0))};
   }
 };
 
@@ -93,18 +125,18 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
     chunk.log_sum = std::move(log_sum);
     put(result.scores, begin, scores);
     chunk.coefficient = coefficients(scores, begin).contiguous();
-    const Tensor chosen = sparse ? chunk.coefficient.nonzero().squeeze(1) : Tensor();
+    const Chosen chosen = sparse ? nonzero(chunk.coefficient) : Chosen();
     differentiate(std::move(chunk), chosen, weight, result.d_hidden.narrow(0, begin, n));
   }
   return result;
 }
 
-/// Adds to the weight's gradient and writes d_hidden [n,D], only for rows `chosen`; undefined: all.
-void LinearCrossEntropy::differentiate(Chunk chunk, const Tensor& chosen, const Tensor& weight, Tensor d_hidden) const {
-  const bool all = !chosen.defined() || chosen.size(0) == chunk.hidden.size(0);
+/// Adds to the weight's gradient and writes d_hidden [n,D], with a row more for spare entries.
+void LinearCrossEntropy::differentiate(Chunk chunk, const Chosen& chosen, const Tensor& weight, Tensor d_hidden) const {
+  const bool all = !chosen.from.defined() || chosen.count() == chunk.hidden.size(0);
   if (!all) {
     d_hidden.zero_();
-    if (chosen.size(0) == 0) return;
+    if (chosen.count() == 0) return;
     chunk = chunk.rows(chosen);
   }
   const Tensor gradient =
@@ -113,35 +145,33 @@ void LinearCrossEntropy::differentiate(Chunk chunk, const Tensor& chosen, const 
   if (all)
     product_into(d_hidden, gradient, weight);
   else
-    d_hidden.index_copy_(0, chosen, product(gradient, weight).narrow(0, 0, chosen.size(0)));
-}
-
-Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets, const Tensor& coefficients) const {
-  return gradients(hidden, targets, coefficients, ScoredChunk());
+    d_hidden.index_copy_(0, chosen.to, product(gradient, weight).narrow(0, 0, chosen.count()));
 }
 
 Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets, const Tensor& coefficients,
-                                     ScoredChunk kept) const {
+                                     ScoredChunk kept, std::optional<int64_t> at_most) const {
   const MemoryScope scope(MemoryCategory::logits);
-  const Tensor weight = output_.weight(), chosen = coefficients.nonzero().squeeze(1);
-  Tensor d_hidden = at::zeros_like(hidden);
+  const Tensor weight = output_.weight();
+  const Chosen chosen = nonzero(coefficients, at_most);
+  const int64_t N = hidden.size(0);
+  Tensor d_hidden = at::zeros({N + (chosen.has_spares ? 1 : 0), hidden.size(1)}, hidden.options());
   if (kept.logits_.defined()) {
     differentiate({hidden, targets, std::move(kept.logits_), kept.log_sums_, coefficients.contiguous()}, chosen, weight,
                   d_hidden);
-    return d_hidden;
+    return d_hidden.narrow(0, 0, N);
   }
-  for (int64_t begin = 0; begin < chosen.size(0); begin += chunk_) {
-    const Tensor rows = chosen.narrow(0, begin, std::min(chunk_, chosen.size(0) - begin));
-    const auto of = [&](const Tensor& part) { return selected(part, rows, chunk_); };
-    Chunk chunk{of(hidden), of(targets), {}, {}, of(coefficients)};
+  for (int64_t begin = 0; begin < chosen.count(); begin += chunk_) {
+    const Chosen rows = chosen.narrow(begin, std::min(chunk_, chosen.count() - begin));
+    const auto of = [&](const Tensor& part) { return selected(part, rows.from, chunk_); };
+    Chunk chunk{of(hidden), of(targets), {}, {}, rows.coefficients(coefficients, chunk_)};
     chunk.logits = product_with_rows(chunk.hidden, weight);
     chunk.log_sum =
         kept.log_sums_.defined() ? of(kept.log_sums_) : cross_entropy(chunk.logits, chunk.targets, {}).log_sum;
     Tensor d_rows = at::empty_like(chunk.hidden);
     differentiate(std::move(chunk), {}, weight, d_rows);
-    d_hidden.index_copy_(0, rows, d_rows.narrow(0, 0, rows.size(0)));
+    d_hidden.index_copy_(0, rows.to, d_rows.narrow(0, 0, rows.count()));
   }
-  return d_hidden;
+  return d_hidden.narrow(0, 0, N);
 }
 
 }  // namespace wmtp

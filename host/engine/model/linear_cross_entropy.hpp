@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <optional>
 
 #include "core/model/chunks.hpp"
 #include "engine/model/row_ops.hpp"
@@ -45,16 +46,18 @@ class LinearCrossEntropy {
   Result one_pass(const at::Tensor& hidden, const at::Tensor& targets, const Coefficients& coefficients, bool sparse,
                   ScoreRequest request = {}) const;
 
-  /// Gradients only, [N,D], of the tokens with nonzero coefficient [N].
-  at::Tensor gradients(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& coefficients) const;
-  /// The same from the values kept by scores(), which are consumed.
+  /// Gradients only, [N,D], of the tokens with nonzero coefficient [N], from the values kept by scores(), which are
+  /// consumed. `at_most`: number of these tokens for which products are computed; further ones are left out. Without it
+  /// the host waits for a CUDA device to count them.
   at::Tensor gradients(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& coefficients,
-                       ScoredChunk kept) const;
+                       ScoredChunk kept = {}, std::optional<int64_t> at_most = {}) const;
 
  private:
   struct Chunk;
+  struct Chosen;
+  static Chosen nonzero(const at::Tensor& coefficients, std::optional<int64_t> at_most = {});
   Scores score(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk* kept) const;
-  void differentiate(Chunk chunk, const at::Tensor& chosen, const at::Tensor& weight, at::Tensor d_hidden) const;
+  void differentiate(Chunk chunk, const Chosen& chosen, const at::Tensor& weight, at::Tensor d_hidden) const;
 
   WeightHandle output_;
   int64_t chunk_;

@@ -40,6 +40,7 @@ struct StepScope {
   int64_t number = 0;  ///< optimizer step, from 1
   const StepCounts& counts;
   StepTotals& totals;
+  bool counts_selections = false;  ///< whether the host waits for a device to count the tokens with a weight
 };
 
 class StepContext {
@@ -53,6 +54,7 @@ class StepContext {
   const MicroBatch& micro_batch() const { return micro_; }
   const StepCounts& step_counts() const { return scope_.counts; }
   StepTotals& totals() const { return scope_.totals; }
+  bool counts_selections() const { return scope_.counts_selections; }
   /// The policy's value heads for this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
   /// The weighting's result for all heads, at When::before and When::all.

@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/round_up.hpp"
 #include "engine/train/step_views.hpp"
 
 namespace wmtp {
@@ -85,9 +87,22 @@ WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) con
 TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
   ScoredChunk kept;
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept);
-  const Tensor scale = coefficients(rows, weights_of(rows, weigh(rows.step, moment_after(scores, rows))));
+  const Weights weights = weigh(rows.step, moment_after(scores, rows));
+  const Tensor scale = coefficients(rows, weights_of(rows, weights));
+  const std::optional<int64_t> at_most = bound_on_selected(rows, weights);
+  if (at_most) rows.step.totals().add("selection/missed", (scale.count_nonzero() - *at_most).clamp_min(0));
   return {scores.losses, scale * scores.losses,
-          loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept))};
+          loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept), at_most)};
+}
+
+/// Where the weighting's share bounds the number of this rank's rows with a weight, so that the host need not wait for
+/// a CUDA device to count them. Includes some rows more, because scores that differ by rounding are kept together
+/// (wmtp::reaches); if even these do not suffice, the trainer runs the step again.
+std::optional<int64_t> TokenLoss::bound_on_selected(const Rows& rows, const Weights& weights) const {
+  const bool has_all_rows = channels_.data_size() == 1 && model_.split().is_whole();
+  if (!rows.hidden.is_cuda() || !has_all_rows || rows.step.counts_selections() || weights.share == 1) return {};
+  const int64_t count = rows.hidden.size(0);
+  return std::min(count, round_up(int64_t(std::ceil(weights.share * double(count))) + count / 256 + 1, int64_t{16}));
 }
 
 /// A rank without valid tokens also calls the weighting, with no tokens: every rank must report the same metrics.

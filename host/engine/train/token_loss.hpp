@@ -5,6 +5,7 @@
 // losses first costs an additional pass for the losses, and then gradients only for tokens with nonzero weight.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,7 @@ class TokenLoss {
   Weights weigh(StepContext& step, WeighContext moment);
   static at::Tensor weights_of(const Rows& rows, const Weights& weights);
   at::Tensor coefficients(const Rows& rows, const at::Tensor& weights);
+  std::optional<int64_t> bound_on_selected(const Rows& rows, const Weights& weights) const;
 
   ShardedModel& model_;
   ActivePipeline& pipeline_;

@@ -83,7 +83,8 @@ std::vector<MicroBatch> Trainer::fetch() const {
 /// Zero for every name that a step may add to, because all ranks must exchange the same names.
 StepTotals Trainer::empty_totals() const {
   StepTotals totals(channels_.sequence_group().rank == 0);
-  for (const char* name : {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative"})
+  for (const char* name :
+       {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative", "selection/missed"})
     totals.add(name, 0.0);
   for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
   return totals;
@@ -93,7 +94,7 @@ StepReport Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
   const double waited = waited_seconds();
   const int64_t number = state_.step + 1;
-  channels_.record().set_step(number);
+  channels_.peers().record().set_step(number);
   std::optional<TimeScope> time(std::in_place, "data");
   const std::vector<MicroBatch> micros = fetch();
   KeptSignals kept = kept_signals(micros);
@@ -102,9 +103,7 @@ StepReport Trainer::step() {
 
   const double scale = loss_scale();
   micro_step_.scale_gradients(scale);
-  StepTotals totals = empty_totals();
-  run_micro_batches(micros, std::move(kept), {number, counts, totals});
-  exchange(totals, waited);
+  const StepTotals totals = accumulate(micros, counts, kept, waited);
   refuse_faults(totals);
   micro_step_.forget_weights();
 
@@ -161,13 +160,32 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
   return kept;
 }
 
-void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepScope& scope) {
+/// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more tokens
+/// than it had stated.
+StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
+                               double waited_at_start) {
+  std::map<std::string, at::Tensor> states;
+  for (const auto& [name, state] : state_.pipeline) states[name] = state.clone();
+  for (bool counts_selections = false;; counts_selections = true) {
+    StepTotals totals = empty_totals();
+    run_micro_batches(micros, kept, {state_.step + 1, counts, totals, counts_selections});
+    exchange(totals, waited_at_start);
+    if (totals.sum("selection/missed") == 0) return totals;
+    optimizer_.drop_gradients();
+    micro_step_.forget_weights();
+    state_.pipeline = states;
+  }
+}
+
+void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const KeptSignals& kept,
+                                const StepScope& scope) {
   for (size_t i = 0; i < micros.size(); ++i) {
     FrozenCache::Signals signals;
     for (size_t f = 0; f < frozen_.size(); ++f) {
       const size_t place = i * frozen_.size() + f;
       const Phase phase("frozen_models");
-      signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : std::move(*kept.signals[place]));
+      signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i])
+                                          : FrozenCache::Signals(*kept.signals[place]));
     }
     StepContext step(environment_, scope, micros[i], std::move(signals));
     micro_step_.run(step, i + 1 == micros.size());

@@ -3,7 +3,7 @@
 // step(): 1. fetch the step's micro-batches and count their targets over all ranks 2. forward and backward of each 3.
 // one exchange of all sums: losses, metrics, gradient norm, stop requests 4. the same decision on every rank: refuse
 // faulty weights, skip, or clip and update 5. report. The host reads device values once per step, plus once per head if
-// a pipeline drops tokens.
+// a pipeline drops tokens and does not state a bound on their number.
 #pragma once
 
 #include <functional>
@@ -88,7 +88,9 @@ class Trainer {
 
   std::vector<MicroBatch> fetch() const;
   KeptSignals kept_signals(const std::vector<MicroBatch>& micros) const;
-  void run_micro_batches(const std::vector<MicroBatch>& micros, KeptSignals kept, const StepScope& scope);
+  StepTotals accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
+                        double waited_at_start);
+  void run_micro_batches(const std::vector<MicroBatch>& micros, const KeptSignals& kept, const StepScope& scope);
   StepTotals empty_totals() const;
   void exchange(StepTotals& totals, double waited_at_start);
   double norm_of_gradients(const StepTotals& totals) const;

@@ -66,7 +66,7 @@ class Rho1 : public wmtp::Weighting {
     if (keep_ < 1 && mode_ == "self_both") kept = kept.logical_and(above_threshold(step, -reference, valid));
     const Tensor selected = kept.to(at::kFloat);
     report(step, policy, counted, selected);
-    return wmtp::Weights::by_source(selected);
+    return wmtp::Weights::by_source(selected, keep_);
   }
 
  private:

@@ -48,12 +48,15 @@ struct Weights {
   enum class Meaning { uniform, by_target, by_source };
   Meaning meaning = Meaning::uniform;
   Tensor values;
+  /// At most this fraction of the call's valid tokens, over all ranks, has a weight other than 0. Saves waiting for a GPU
+  /// to count them. If more tokens have one, the step runs once more and counts them.
+  double share = 1;
 
   static Weights uniform() { return {}; }
   /// [B,S]: the weight of the token AT a position, for every head that predicts it.
-  static Weights by_target(Tensor values) { return {Meaning::by_target, std::move(values)}; }
+  static Weights by_target(Tensor values, double share = 1) { return {Meaning::by_target, std::move(values), share}; }
   /// The weight of the loss AT a source position, shaped like valid() of the same step.
-  static Weights by_source(Tensor values) { return {Meaning::by_source, std::move(values)}; }
+  static Weights by_source(Tensor values, double share = 1) { return {Meaning::by_source, std::move(values), share}; }
 };
 
 /// A weight for every token. [all ranks; one instance per rank; called from the training thread, with grad off]

@@ -110,6 +110,33 @@ TEST_P(LinearCrossEntropyOfChunks, OnlyTokensWithWeightAreDifferentiated) {
   EXPECT_EQ(two_store.product_rows, two_rows);
 }
 
+TEST_P(LinearCrossEntropyOfChunks, ABoundOnTheTokensWithWeightReplacesCountingThem) {
+  const Plain expected = plain(hidden_, weight_, targets_, sparse_);
+  const int64_t count = sparse_.count_nonzero().item<int64_t>();
+  for (const int64_t bound : {count, count + 1, num_tokens - 1, num_tokens, 2 * num_tokens})
+    for (const bool keeps : {true, false}) {
+      PlainStore store;
+      const LinearCrossEntropy loss = make(store, weight_);
+      ScoredChunk kept;
+      if (keeps) loss.scores(hidden_, targets_, {}, kept);
+      const Tensor d_hidden = loss.gradients(hidden_, targets_, sparse_, std::move(kept), bound);
+      EXPECT_LT(distance(d_hidden, expected.d_hidden), 2e-6) << bound;
+      EXPECT_LT(distance(store.gradient(handle_), expected.d_weight), 2e-6) << bound;
+    }
+}
+
+TEST_P(LinearCrossEntropyOfChunks, TokensBeyondTheBoundAreLeftOut) {
+  PlainStore bounded_store, fewer_store;
+  const int64_t last = sparse_.nonzero().max().item<int64_t>();
+  Tensor fewer = sparse_.clone();
+  fewer[last] = 0;
+  const int64_t bound = fewer.count_nonzero().item<int64_t>();
+  const Tensor bounded = make(bounded_store, weight_).gradients(hidden_, targets_, sparse_, {}, bound);
+  const WeightHandle handle = handle_;
+  EXPECT_LT(distance(bounded, make(fewer_store, weight_).gradients(hidden_, targets_, fewer)), 1e-6);
+  EXPECT_LT(distance(bounded_store.gradient(handle), fewer_store.gradient(handle_)), 1e-6);
+}
+
 TEST_P(LinearCrossEntropyOfChunks, NoTokenWithWeightGivesZeros) {
   const Tensor none = at::zeros({num_tokens});
   PlainStore store;

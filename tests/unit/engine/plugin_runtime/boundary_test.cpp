@@ -70,6 +70,8 @@ TEST(WeightsForm, WrongShapesAndTypesAreReportedWithFoundAndWanted) {
             std::string::npos);
   EXPECT_EQ(form_fault(a_call(), Weights::by_source(at::ones({2, 4}, at::kMeta))),
             "plugin rho1: weigh() at step 7, head 2: returned values on meta, wanted cpu, the batch's device");
+  EXPECT_EQ(form_fault(a_call(), Weights::by_source(at::ones({2, 4}), 1.5)),
+            "plugin rho1: weigh() at step 7, head 2: returned share 1.5, wanted a fraction over 0 and at most 1");
   WeightsCall token = a_call();
   token.by_target.clear();
   token.by_source = {9};
