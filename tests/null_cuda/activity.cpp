@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "memory.hpp"
@@ -32,6 +33,7 @@ struct Activity : Counts {
   size_t peak_bytes = 0;
   std::string last;
   std::atomic<bool> hangs{false};
+  std::set<const void*> unreached;  ///< events recorded while the device has stopped
 };
 
 Activity& activity() {
@@ -91,6 +93,17 @@ std::string last_launch() {
 bool hangs() { return activity().hangs; }
 void start_hang() { activity().hangs = true; }
 void end_hang() { activity().hangs = false; }
+void event_recorded(const void* event) {
+  const std::lock_guard lock(activity().mutex);
+  if (hangs())
+    activity().unreached.insert(event);
+  else
+    activity().unreached.erase(event);
+}
+bool is_unreached(const void* event) {
+  const std::lock_guard lock(activity().mutex);
+  return hangs() && activity().unreached.count(event) != 0;
+}
 void wait_for_device() {
   while (hangs()) usleep(10'000);
 }

@@ -26,6 +26,9 @@ std::string last_launch();
 bool hangs();
 void start_hang();
 void end_hang();
+/// An event that is recorded while the device has stopped is not reached before it goes on.
+void event_recorded(const void* event);
+bool is_unreached(const void* event);
 /// Returns once the device does not hang.
 void wait_for_device();
 

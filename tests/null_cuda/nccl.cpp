@@ -50,9 +50,20 @@ size_t size_of(ncclDataType_t type) {
   }
 }
 
+std::atomic<long> begun{0};  ///< collectives of this process
+
+bool is_rank_to_hang() {
+  const char* rank = std::getenv("RANK");
+  return settings().hangs_on_rank >= 0 && rank && std::atol(rank) == settings().hangs_on_rank;
+}
+
 class Communicator {
  public:
   Communicator(const ncclUniqueId& id, int rank, int size) : rank_(rank), size_(size) {
+    static int communicators = 0;
+    const char* order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    if (++communicators > 1 && (!order || std::atoi(order) != 1))
+      fail("several communicators, and no order of launches");
     std::string name = "/dev/shm/null_nccl_";
     for (int i = 0; i < 16; ++i) {
       char digits[3];
@@ -88,6 +99,7 @@ class Communicator {
         for (int part = 0; part < parts; ++part) take(rank, part, offset, slot(rank) + piece * size_t(part), now);
       if (!meet()) return;
     }
+    if (begun == settings().hangs_at && is_rank_to_hang()) start_hang();
   }
 
  private:
@@ -123,17 +135,11 @@ class Communicator {
   std::atomic<bool> aborted_{false};
 };
 
-bool is_rank_to_hang() {
-  const char* rank = std::getenv("RANK");
-  return settings().hangs_on_rank >= 0 && rank && std::atol(rank) == settings().hangs_on_rank;
-}
-
 Communicator& of(ncclComm_t communicator) { return *reinterpret_cast<Communicator*>(communicator); }
 
 /// Begins a collective that reads `bytes` at `from` and writes `result` bytes at `to`.
 void begin(const char* name, const void* from, size_t bytes, void* to, size_t result, cudaStream_t stream) {
-  static std::atomic<long> begun{0};
-  if (++begun == settings().hangs_at && is_rank_to_hang()) start_hang();
+  ++begun;
   count_launch(name);
   access(stream, from, bytes, false, name);
   access(stream, to, result, true, name);

@@ -277,6 +277,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+  event_recorded(event);
   record(event, stream);
   return cudaSuccess;
 }
@@ -284,7 +285,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, 0);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (hangs()) return cudaErrorNotReady;
+  if (is_unreached(event)) return cudaErrorNotReady;
   host_waits_for_event(event);
   return cudaSuccess;
 }

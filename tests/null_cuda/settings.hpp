@@ -19,7 +19,7 @@ struct Settings {
   bool computes = number_from_environment("NULL_CUDA_COMPUTES", 1) != 0;
   /// Makes cudaStreamWaitEvent ineffective: causes races, so that a test can check that they are detected.
   bool drops_waits = number_from_environment("NULL_CUDA_DROP_WAITS", 0) != 0;
-  /// The rank (RANK) whose device stops at this collective, counted from 1, so that nothing completes; -1: none.
+  /// The rank (RANK) whose device stops after this collective, counted from 1, so that nothing completes; -1: none.
   long hangs_on_rank = number_from_environment("NULL_CUDA_HANG_RANK", -1);
   long hangs_at = number_from_environment("NULL_CUDA_HANG_AT", 1);
   /// What a kernel that counts elements (nonzero) reports while kernels do nothing.

@@ -29,28 +29,18 @@ void Pending::wait() {
     const TimeScope time(waiting);
     work_->wait();
   } catch (const std::exception& error) {
-    throw channel_->broken(number_, error.what());
+    throw channel_->peers_->explain(channel_->peers_->record().describe(number_), error.what());
   }
-  if (output_.is_cpu())
-    channel_->record_->end(number_);
-  else
-    channel_->record_->end(number_, std::move(work_));
+  if (output_.is_cpu()) work_.reset();
+  channel_->peers_->record().end(number_, std::move(work_));
   work_.reset();
   output_.reset();
   input_.reset();
 }
 
-Channel::Channel(Peers& peers, FlightRecord& record, c10::intrusive_ptr<c10d::Backend> backend)
-    : peers_(&peers), record_(&record), backend_(std::move(backend)) {}
+Channel::Channel(Peers& peers, c10::intrusive_ptr<c10d::Backend> backend)
+    : peers_(&peers), backend_(std::move(backend)) {}
 Channel::~Channel() = default;
-
-Error Channel::broken(int64_t number, const std::string& detail) {
-  const Error error = peers_->explain(record_->describe(number), detail);
-  if (error.status() != ExitStatus::peer || !record_->write(peers_->rank())) return error;
-  return Error(ExitStatus::peer, std::string(error.what()) +
-                                     "; the last collectives of every rank that could write them: " +
-                                     (record_->folder() / "flight-*.txt").string());
-}
 
 template <class Issue>
 Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation,
@@ -62,16 +52,18 @@ Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& w
     return pending;
   }
   pending.channel_ = this;
-  pending.number_ = record_->begin(what, operation, int64_t(output.nbytes()));
+  FlightRecord& record = peers_->record();
+  pending.number_ = record.begin(what, operation, int64_t(output.nbytes()));
   const MemoryScope scope(MemoryCategory::communication);
   try {
     if (collectives_are_checked()) refuse_disagreement(output, input, what, operation);
+    if (!output.is_cpu()) record.mark(pending.number_, output.device());
     const TimeScope time(waiting);
     pending.work_ = issue(output, input);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw broken(pending.number_, error.what());
+    throw peers_->explain(record.describe(pending.number_), error.what());
   }
   pending.output_ = std::move(output);
   pending.input_ = std::move(input);
@@ -132,7 +124,7 @@ Channel* Channels::connect(const std::string& name, const MakeBackend& make, con
       throw peers_->explain("connecting the ranks (" + name + ")", error.what());
     }
   }
-  return channels_.emplace_back(std::make_unique<Channel>(*peers_, record_, backend)).get();
+  return channels_.emplace_back(std::make_unique<Channel>(*peers_, backend)).get();
 }
 
 const Mesh& Channels::mesh(int shard_group_size) {

@@ -20,7 +20,6 @@
 #include <string>
 
 #include "engine/comm/c10d_names.hpp"
-#include "engine/comm/flight_record.hpp"
 #include "engine/comm/peers.hpp"
 
 namespace wmtp {
@@ -34,7 +33,7 @@ class Pending {
   ~Pending();
   Pending(Pending&&) noexcept;
   Pending& operator=(Pending&&) noexcept;
-  /// Blocks until completion. If a peer is lost or late, writes the flight record and throws Peers::explain's Error.
+  /// Blocks until completion. If a peer is lost or late, throws Peers::explain's Error.
   /// Adds to waited_seconds().
   void wait();
   explicit operator bool() const { return active_; }
@@ -50,7 +49,7 @@ class Pending {
 
 class Channel {
  public:
-  Channel(Peers& peers, FlightRecord& record, c10::intrusive_ptr<c10d::Backend> backend);
+  Channel(Peers& peers, c10::intrusive_ptr<c10d::Backend> backend);
   ~Channel();
 
   /// output [W*n] = every rank's input [n], in rank order; the input may be its own part of the output. `what` names the
@@ -67,9 +66,7 @@ class Channel {
   Pending start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation, Issue issue);
   void refuse_disagreement(const at::Tensor& output, const at::Tensor& input, const std::string& what,
                            const char* operation);
-  Error broken(int64_t number, const std::string& detail);
   Peers* peers_;
-  FlightRecord* record_;
   c10::intrusive_ptr<c10d::Backend> backend_;  ///< null if there is one rank
   int64_t checked_ = 0;                        ///< collectives compared so far
 };
@@ -111,7 +108,6 @@ class Channels {
   /// This rank's sequence group, and their number.
   int data_rank() const { return rank() / sequence_group_->size; }
   int data_size() const { return size() / sequence_group_->size; }
-  FlightRecord& record() { return record_; }
 
   /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
@@ -125,7 +121,6 @@ class Channels {
   Channel* connect(const std::string& name, const MakeBackend& make, const Axis& axis);
 
   Peers* peers_;
-  FlightRecord record_;
   MakeBackend make_;
   std::chrono::milliseconds timeout_;
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;

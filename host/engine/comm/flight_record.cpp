@@ -1,5 +1,7 @@
 #include "engine/comm/flight_record.hpp"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <fstream>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -24,15 +26,23 @@ std::string time_text(std::chrono::system_clock::time_point time) {
 FlightRecord::FlightRecord() = default;
 FlightRecord::~FlightRecord() = default;
 
-bool FlightRecord::Entry::is_complete() const { return has_ended && (!on_device || on_device->isCompleted()); }
+/// A work that has run out of time calls itself completed, with an exception.
+bool FlightRecord::Entry::is_complete() const {
+  return has_ended && (!on_device || (on_device->isCompleted() && !on_device->exception()));
+}
 
 int64_t FlightRecord::begin(const std::string& what, const char* operation, int64_t bytes) {
   Entry& entry = entries_[size_t(count_ % capacity)];
-  entry = {what, operation, bytes, step_, Clock::now(), {}, false, {}};
+  entry = {what, operation, bytes, step_, Clock::now(), {}, false, false, {}};
   return count_++;
 }
 
-void FlightRecord::end(int64_t number) { end(number, {}); }
+void FlightRecord::mark(int64_t number, c10::Device device) {
+  std::optional<c10::Event>& event = marks_[size_t(number % capacity)];
+  if (!event) event.emplace(device.type());
+  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  entries_[size_t(number % capacity)].is_marked = true;
+}
 
 void FlightRecord::end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device) {
   if (number + capacity < count_) return;  // overwritten by newer ones
@@ -48,6 +58,17 @@ std::string FlightRecord::describe(int64_t number) const {
          human_bytes(e.bytes) + ")";
 }
 
+std::optional<FlightRecord::Progress> FlightRecord::device_progress() const {
+  std::optional<Progress> progress;
+  for (int64_t number = std::max<int64_t>(0, count_ - capacity); number < count_; ++number) {
+    if (!entry(number).is_marked) continue;
+    if (!marks_[size_t(number % capacity)]->query())
+      return Progress{progress ? progress->reached : number, describe(number)};
+    progress = {number + 1, ""};
+  }
+  return progress;
+}
+
 std::string FlightRecord::text() const {
   std::string text;
   for (int64_t number = std::max<int64_t>(0, count_ - capacity); number < count_; ++number) {
@@ -58,11 +79,11 @@ std::string FlightRecord::text() const {
   return text;
 }
 
-bool FlightRecord::write(int rank) const noexcept {
+bool FlightRecord::write(int rank, const std::string& text) const noexcept {
   if (folder_.empty()) return false;
   try {
     std::ofstream file(folder_ / printed("flight-%04d.txt", rank));
-    file << "number, start (UTC), end, collective\n" << text();
+    file << "number, start (UTC), end, collective\n" << text;
     file.close();
     return bool(file);
   } catch (...) {

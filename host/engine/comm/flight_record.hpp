@@ -1,11 +1,14 @@
 // FlightRecord: this rank's last collectives, so that the loss of a rank can be reported with its step and
-// investigated. [training thread]
+// investigated. Written by the training thread; read by another one only while the device blocks that thread.
 #pragma once
+
+#include <c10/core/Event.h>
 
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "engine/comm/c10d_names.hpp"
@@ -14,7 +17,9 @@ namespace wmtp {
 
 class FlightRecord {
  public:
-  static constexpr int64_t capacity = 64;
+  /// More than the host can issue before the device has reached them: CUDA queues about a thousand launches, and there
+  /// are ten between two collectives.
+  static constexpr int64_t capacity = 256;
 
   FlightRecord();
   ~FlightRecord();
@@ -27,17 +32,24 @@ class FlightRecord {
   /// Records the start of a collective: its purpose ("gathering layers.3"), its operation ("all-gather"), and the bytes
   /// that this rank receives. Returns its number, for end() and describe().
   int64_t begin(const std::string& what, const char* operation, int64_t bytes);
-  /// The thread no longer waits.
-  void end(int64_t number);
-  /// The thread no longer waits, but the device still does; text() queries its completion.
-  void end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device);
+  /// Call before a collective of a device is issued on its current stream.
+  void mark(int64_t number, c10::Device device);
+  /// The thread no longer waits. `on_device`: what the device may still wait for; text() queries its completion.
+  void end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device = {});
   /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
   std::string describe(int64_t number) const;
 
+  struct Progress {
+    int64_t reached = 0;  ///< the device has computed everything before this collective
+    std::string next;     ///< describes the first one that the device has not reached; empty: it has reached all
+  };
+  /// How far the device has come; nothing if no collective is marked.
+  std::optional<Progress> device_progress() const;
+
   /// The last `capacity` collectives, oldest first, one per line; unfinished ones are marked.
   std::string text() const;
-  /// Writes text() to flight-RRRR.txt in the folder. False without a folder or if writing fails.
-  bool write(int rank) const noexcept;
+  /// Writes an earlier text() to flight-RRRR.txt in the folder. False without a folder or if writing fails.
+  bool write(int rank, const std::string& text) const noexcept;
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
@@ -47,13 +59,14 @@ class FlightRecord {
     const char* operation = "";
     int64_t bytes = 0, step = 0;
     Clock::time_point begun, ended;
-    bool has_ended = false;
+    bool has_ended = false, is_marked = false;
     c10::intrusive_ptr<c10d::Work> on_device;
     bool is_complete() const;
   };
   const Entry& entry(int64_t number) const { return entries_[size_t(number % capacity)]; }
 
   std::array<Entry, capacity> entries_;
+  std::array<std::optional<c10::Event>, capacity> marks_;  ///< of the entries that are marked, used repeatedly
   int64_t count_ = 0;
   int64_t step_ = 0;
   std::filesystem::path folder_;

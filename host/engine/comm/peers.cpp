@@ -29,6 +29,8 @@ constexpr const char* missing_ranks = "missing: ";
 
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
 
+std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
+
 std::string names_of(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
@@ -232,18 +234,52 @@ bool Peers::post_fault(const Error& error) noexcept {
 }
 
 Error Peers::explain(const std::string& what_broke, const std::string& detail) noexcept {
+  const std::string collectives = record_.text();  // before hang_up_ ends those in flight
+  const Error error = cause_of(what_broke, detail);
+  if (error.status() != ExitStatus::peer || !record_.write(rank_, collectives)) return error;
+  return Error(ExitStatus::peer, std::string(error.what()) +
+                                     "; the last collectives of every rank that could write them: " +
+                                     (record_.folder() / "flight-*.txt").string());
+}
+
+/// The ranks whose device has reached fewer collectives than those of others, and the first that it has not reached; ""
+/// if all have reached the same ones or no rank uses a device.
+std::string Peers::stopped_devices() const {
+  std::vector<int> ranks;
+  std::string first;
+  int64_t least = 0, most = 0;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!store_->check({progress_key(rank)})) return "";
+    const json progress = json::parse(text_of(store_->get(progress_key(rank))));
+    const int64_t reached = progress["reached"];
+    if (rank == 0) least = most = reached;
+    if (reached < least) ranks.clear();
+    least = std::min(least, reached);
+    most = std::max(most, reached);
+    if (reached > least) continue;
+    ranks.push_back(rank);
+    first = progress["next"];
+  }
+  if (least == most) return "";
+  return (ranks.size() == 1 ? "the device of " : "the devices of ") + names_of(ranks, places_) + " stopped before " +
+         first;
+}
+
+Error Peers::cause_of(const std::string& what_broke, const std::string& detail) noexcept {
   if (std::thread::id first; !explainer_.compare_exchange_strong(first, std::this_thread::get_id()))
     if (first != std::this_thread::get_id()) std::this_thread::sleep_for(2 * time_to_report);
   const std::string here = "rank " + std::to_string(rank_) + ": " + what_broke + " failed";
   const std::string why = detail.empty() ? here : here + " (" + first_line(detail) + ")";
   std::vector<int> silent;
-  std::string before;
+  std::string before, stopped;
   try {
     store_->setTimeout(time_to_report);  // rank 0, which runs the server, may be the one that hangs
     if (store_->add("broken", 1) == 1)
       store_->set("broken/first", bytes_of(why));
     else if (store_->check({"broken/first"}))
       before = "; previously, " + text_of(store_->get("broken/first"));
+    if (const auto progress = record_.device_progress())
+      store_->set(progress_key(rank_), bytes_of(json{{"reached", progress->reached}, {"next", progress->next}}.dump()));
     store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
     if (hang_up_) hang_up_();
     for (milliseconds waited{0}; waited < time_to_report; waited += poll_interval) {
@@ -262,11 +298,13 @@ Error Peers::explain(const std::string& what_broke, const std::string& detail) n
       if (silent.empty()) break;
       std::this_thread::sleep_for(poll_interval);
     }
+    if (silent.empty()) stopped = stopped_devices();
   } catch (const std::exception&) {
     lost_ = true;
     return Error(ExitStatus::peer, here + ": " + names_of({0}, places_) + ", which serves the rendezvous, is gone");
   }
   lost_ = true;
+  if (!stopped.empty()) return Error(ExitStatus::peer, here + ": " + stopped);
   if (silent.empty()) return Error(ExitStatus::peer, why + before);
   return Error(ExitStatus::peer, here + ": " + names_of(silent, places_) + " did not answer");
 }

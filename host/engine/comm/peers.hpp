@@ -2,8 +2,8 @@
 //
 // A rank that fails posts its fault (status and text) under its key and ends. A rank whose collective fails polls the
 // store, for a bounded time, for the faults of others: a fault other than a broken collective is the root cause and is
-// rethrown with its status; ranks without a posted fault are reported as lost. So all ranks end with the same reason,
-// even without a launcher. Rank 0 serves the store and stays a moment longer so that the others can read it.
+// rethrown with its status; ranks without a posted fault are reported as lost, and if all answer, those whose device has
+// stopped. So all ranks end with the same reason, even without a launcher. Rank 0 serves the store and stays a moment longer so that the others can read it.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/rendezvous/store_server.hpp"
 #include "engine/comm/c10d_names.hpp"
+#include "engine/comm/flight_record.hpp"
 
 namespace wmtp {
 
@@ -42,8 +43,12 @@ class Peers {
   bool post_fault(const Error& error) noexcept;
   /// `hang_up` is called after a fault was posted or explained, to end other ranks' waits for this one.
   void on_broken(std::function<void()> hang_up) { hang_up_ = std::move(hang_up); }
-  /// The cause of a failed collective: the root cause posted by another rank, or the ranks that do not answer. The
-  /// first thread that calls it reports the result and ends the process; other threads wait for that. [any thread]
+  /// This rank's last collectives.
+  FlightRecord& record() { return record_; }
+
+  /// The cause of a failed collective: the root cause posted by another rank, the ranks that do not answer, or those
+  /// whose device has stopped. Writes the flight record if no rank has posted the cause. The first thread that calls it
+  /// reports the result and ends the process; other threads wait for that. [any thread]
   Error explain(const std::string& what_broke, const std::string& detail) noexcept;
   /// Whether explain() has found a lost rank, as opposed to a posted fault. [any thread]
   bool lost() const { return lost_; }
@@ -83,12 +88,15 @@ class Peers {
   std::vector<Place> meet(const Place& mine, Clock::time_point end);
   bool appears(const std::string& key, Clock::time_point end) const;
   std::vector<int> missing_until(Clock::time_point end) const;
+  Error cause_of(const std::string& what_broke, const std::string& detail) noexcept;
+  std::string stopped_devices() const;
   void set(const std::string& key, const std::string& text, const std::string& what);
   std::string get(const std::string& key, int from, const std::string& what);
 
   int rank_, size_;
   std::vector<Place> places_;
   Placement placement_;
+  FlightRecord record_;
   std::function<void()> hang_up_;
   std::atomic<bool> lost_ = false;
   std::atomic<std::thread::id> explainer_;

@@ -159,7 +159,7 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
   }
   run_folder_ = session.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");
   make_folder_of_keeper();
-  session.channels().record().set_folder(run_folder_);
+  session.channels().peers().record().set_folder(run_folder_);
 }
 
 /// A folder of another log would be mixed up with this run's. Refused on every rank.
