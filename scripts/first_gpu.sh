@@ -55,10 +55,13 @@ np.random.default_rng(1).integers(0, 32000, 25 * 8 * 2048).astype("<u2").tofile(
 EOF
   $python tests/bench/peer.py --tokens "$work/ids.bin" --device cuda --bf16 --checkpointing "$@" --steps 15 --batch 8 \
     --sequence 2048 --dim 2048 --layers 24 --heads 16 --ffn-dim 5632 --vocab 32000 | tee "$work/peer.json"
-  $python - "$work/peer.json" <<'EOF'
-import json, statistics, sys
+  $python - "$work/peer.json" "$out/baseline.log" <<'EOF'
+import json, re, statistics, sys
 result = json.load(open(sys.argv[1]))
-print(f"{8 * 2048 / statistics.median(result['step_seconds'][5:]):,.0f} tokens/s, {result['peak_bytes'] / 2**30:.1f} GiB")
+rate = 8 * 2048 / statistics.median(result["step_seconds"][5:])
+ours = dict(re.findall(r"perf/(mfu|tokens_per_second)\W+([\d.]+)", open(sys.argv[2]).read()))
+share = f", MFU {float(ours['mfu']) * rate / float(ours['tokens_per_second']):.3f}" if len(ours) == 2 else ""
+print(f"{rate:,.0f} tokens/s, {result['peak_bytes'] / 2**30:.1f} GiB{share}")
 EOF
 }
 
@@ -69,7 +72,7 @@ if [ ! -x "$WMTP_BUILD/bin/wmtp-host" ]; then
   chmod +x "$WMTP_BUILD"/bin/*
 fi
 host=$WMTP_BUILD/bin/wmtp-host
-export host work python
+export host out work python
 export -f wants trains peer  # for the bash started by timeout
 
 echo "# wmtp-host on a CUDA device, $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)" >"$report"

@@ -3,6 +3,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -52,6 +53,7 @@ class Backend final : public CudaBackend {
       if (event.action_ == TraceEntry::FREE_COMPLETED) device_block_freed(address);
       held.follow(event);
     });
+    allocate_workspaces(at::Device(at::kCUDA, c10::DeviceIndex(device)));
   }
   CudaDevice current_device() override {
     const cudaDeviceProp& properties = *at::cuda::getCurrentDeviceProperties();
@@ -79,6 +81,12 @@ class Backend final : public CudaBackend {
   }
 
  private:
+  /// cuBLAS keeps a workspace for each thread that multiplies: this one and autograd's. Allocated before any MemoryScope,
+  /// so that they do not count as activations.
+  static void allocate_workspaces(at::Device device) {
+    const at::Tensor x = at::ones({16, 16}, device).requires_grad_(true);
+    torch::autograd::grad({at::mm(x, x)}, {x}, {at::ones_like(x)});
+  }
   static void select_deterministic_kernels() {
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // read when cuBLAS is initialized
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);

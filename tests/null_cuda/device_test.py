@@ -1,11 +1,12 @@
 """The program on the null device (support/null_cuda.py): every layout, faults of the devices, and the faults that the
 null device must detect."""
+import json
 import re
 
 import null_cuda
 import pytest
 from compare import assert_losses_close
-from experiment import ONE_RANK
+from experiment import ONE_RANK, SEQUENCE
 from paths import BUILD, TEST_PLUGINS
 from places import Place
 
@@ -40,19 +41,40 @@ def losses_on_the_cpu(program, tmp_path_factory):
     return losses_on_the_cpu
 
 
-@pytest.mark.parametrize("ranks, strategy", [(2, "shard_optimizer"), (4, "shard_grad_op"), (4, "full_shard"),
-                                             (4, "hybrid_shard")])
+@pytest.mark.parametrize("ranks, strategy", [(2, "hybrid_shard"), (4, "hybrid_shard")] + [
+    (ranks, strategy) for ranks in (1, 2, 4)
+    for strategy in ("no_shard", "shard_optimizer", "shard_grad_op", "full_shard")])
 def test_a_layout_has_the_same_losses_as_on_the_cpu(place, losses_on_the_cpu, ranks, strategy):
     """To 1e-5: the CPU's fused kernels sum in another order. NCCL is used, and no access to its data is a race."""
     layout = {"parallel__processes": ranks, "parallel__strategy": strategy, "train__batch_size": 1}
     if strategy == "hybrid_shard":
-        layout["parallel__shard_group_size"] = 2
+        layout["parallel__shard_group_size"] = ranks // 2
     place.run(**SMALL, **layout)
     assert_losses_close(place.log.losses(), losses_on_the_cpu(ranks), 1e-5)
     on_device = null_cuda.reports(place.folder)
     assert len(on_device) == ranks
     for report in on_device:
-        assert report["launches"]["ncclAlltoAll"] > 0, report
+        assert ranks == 1 or report["launches"]["ncclAlltoAll"] > 0, report
+
+
+def test_validation_and_eval_have_the_losses_of_the_cpu(place):
+    """rho-1 is validated with the losses of a reference. `eval` reads the model of a run of the device."""
+    (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)
+    (place.folder / "held.txt").write_text(("a lazy dog sleeps in the sun; " * 20)[:8 * SEQUENCE - 1])  # 8 windows
+    text = SMALL | {"data": {"kind": "text", "files": ["text.txt"]}, "model__vocab_size": None,
+                    "validation": {"files": ["held.txt"], "batches": 4, "every_steps": 1}}
+    place.run(**text, **ONE_RANK)
+    reference = {"pipeline__plugin": "rho1", "reference": {"weights": str(place.log.folder() / "model")}}
+    of = {}
+    for device, ranks in (("cpu", 1), ("cuda", 1), ("cuda", 2)):
+        place.run(**text, **reference, parallel__processes=ranks, parallel__device=device, train__batch_size=2 // ranks)
+        of[device, ranks] = place.log.metric("valid/loss"), place.log.metric("valid/ce_head_2")
+    for ranks in (1, 2):
+        for found, wanted in zip(of["cuda", ranks], of["cpu", 1]):
+            assert len(found) == 4
+            assert_losses_close(found, wanted, 1e-5)
+    rows = json.loads(place.host("eval", place.log.folder() / "model", "--text", "held.txt", "--json").out)
+    assert rows[1]["loss"] == pytest.approx(of["cuda", 2][1][3], rel=1e-5)
 
 
 def test_the_log_contains_reserved_and_used_device_memory(finished):
@@ -106,6 +128,15 @@ def test_kernels_are_counted_when_they_do_not_compute(place):
     assert sum(report["launches"].values()) > 719 and report["syncs"] and report["copies"]
 
 
+def test_the_workspaces_of_cublas_are_no_activations(place):
+    """32 MiB for each of the two threads that multiply. cuBLAS is called only where kernels do not compute."""
+    place.run(**ON_ONE, env=null_cuda.environment(computes=0))
+    peak = {row["category"]: row["bytes"] for row in place.log.query(
+        "SELECT category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'backward' GROUP BY category",
+        place.log.newest()["id"])}
+    assert peak["activations"] + peak["logits"] < 8 << 20 and peak["other"] >= 64 << 20, peak
+
+
 def test_a_full_device_is_reported_with_what_to_change(place):
     """The weights fit, but the activations of a long batch do not."""
     ended = place.refuse(8, r"out of memory on the device: [\d.]+ [KMG]iB requested", r"train\.batch_size",
@@ -117,10 +148,24 @@ def test_a_full_device_is_reported_with_what_to_change(place):
 
 
 def test_a_device_that_stops_ends_the_run_within_the_timeout(place):
-    """Rank 1's device completes nothing from the 20th collective on; rank 0's device waits for it."""
-    ended = place.refuse(6, r"rank [01]: a collective on the device failed \(WorkNCCL.*ran for",
+    """Rank 1's device completes nothing after the 20th collective; rank 0's device waits for it."""
+    ended = place.refuse(6, r"rank 0: a collective on the device failed: the device of rank 1 stopped before step \d: "
+                            r"\w+ing .+ \(all-(gather|to-all), ", r"flight-\*\.txt",
                          env=null_cuda.environment(hang_rank=1, hang_at=20), **SMALL, parallel__timeout_seconds=5)
     assert "frame #" not in ended.err and "ProcessGroupNCCL" not in ended.err
+    for rank in (0, 1):
+        assert "unfinished" in (place.log.folder() / f"flight-000{rank}.txt").read_text()
+
+
+def test_a_step_runs_again_if_a_head_selects_more_tokens_than_rho1_stated(place):
+    """Against a reference with its own first weights, every token of head 1 ties with the threshold and is kept."""
+    place.run(**ON_ONE, optimizer__lr=1e-30)
+    unchanged = str(place.log.folder() / "model")
+    place.run(**ON_ONE, parallel__device="cpu", pipeline__plugin="rho1", reference={"weights": unchanged})
+    on_cpu, selected = place.log.losses(), place.log.metric("rho1/selection_ratio")
+    place.run(**ON_ONE, pipeline__plugin="rho1", reference={"weights": unchanged})
+    assert_losses_close(place.log.losses(), on_cpu, 1e-5)
+    assert selected[1] > 0.7 and place.log.metric("rho1/selection_ratio") == selected
 
 
 def test_weights_on_another_device_are_reported_with_both(place):
@@ -146,7 +191,7 @@ def test_doctor_compares_each_kernel_with_the_cpu(place):
     lines = dict(re.match(r"(.+?)  +(.+)", line).groups() for line in shown.out.splitlines())
     assert lines["device"].startswith("null H200, compute capability 9.0, "), shown
     for kernel in ("norm", "SwiGLU", "rotation", "cross entropy", "products", "attention", "dropout",
-                   "embedding gradient", "AdamW"):
+                   "embedding gradient", "AdamW", "sum of parts"):
         assert re.fullmatch(r"fp32 \S+, bf16 \S+, fp16 \S+ from the CPU; bitwise identical when repeated",
                             lines[kernel]), shown
     assert "TFLOP/s" in lines["speed"] and "GB/s" in lines["copies"] and "fails cleanly" in lines["full device"], shown

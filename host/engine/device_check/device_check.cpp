@@ -117,11 +117,19 @@ Tensors adamw(Numbers& numbers) {
   return {master, mean, square, at::stack(at::_foreach_norm({gradient, master}, 2, at::kDouble)) / double(width)};
 }
 
+/// The gradients that ranks send each other.
+Tensors sum_of_ranks(Numbers& numbers) {
+  const Tensor parts = numbers({5, rows * width});
+  Tensor sum = at::empty({rows * width}, parts.options().dtype(at::kFloat));
+  sum_of_parts(parts, sum);
+  return {sum};
+}
+
 const std::vector<Operation> operations{{"norm", norm},         {"SwiGLU", swiglu_both_ways},
                                         {"rotation", rotation}, {"cross entropy", cross_entropies},
                                         {"products", products}, {"attention", attention},
                                         {"dropout", dropout},   {"embedding gradient", embedding_gradient},
-                                        {"AdamW", adamw}};
+                                        {"AdamW", adamw},       {"sum of parts", sum_of_ranks}};
 
 /// The largest difference, relative for numbers above 1.
 double difference(const Tensors& found, const Tensors& wanted) {
