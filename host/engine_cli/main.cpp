@@ -41,6 +41,7 @@
 #include "engine/inference/model_requests.hpp"
 #include "engine/memory/allocator.hpp"
 #include "engine/memory/caught_error.hpp"
+#include "engine/model/kernels/rows.hpp"
 #include "engine/model/product_path.hpp"
 #include "engine/plugin_check/try_plugin.hpp"
 #include "engine/plugin_runtime/describe.hpp"
@@ -173,6 +174,7 @@ std::string about_cuda() {
 json about_engine(const json&) {
   return {{"libtorch", TORCH_VERSION},
           {"cpu", at::get_cpu_capability()},
+          {"kernels", kernels::name(kernels::best_isa())},
           {"bf16", product_path(at::kBFloat16) == ProductPath::widened ? "computed in fp32" : "native"},
           {"cuda", about_cuda()}};
 }

@@ -47,7 +47,8 @@ std::vector<MachineCheck> engine() {
   std::vector<MachineCheck> findings{found("engine", [&](MachineCheck& finding) {
     about = about_engine_of_this_build();
     finding.text = "LibTorch " + about["libtorch"].get<std::string>() + ", " + about["cpu"].get<std::string>() +
-                   ", bf16 products " + about["bf16"].get<std::string>();
+                   ", kernels for " + about["kernels"].get<std::string>() + ", bf16 products " +
+                   about["bf16"].get<std::string>();
   })};
   if (!about.is_null()) findings.push_back({"CUDA", MachineCheck::State::good, about["cuda"].get<std::string>()});
   return findings;

@@ -26,6 +26,12 @@ inline constexpr int64_t keys_of_panel = 64;
 /// Floats of the widest vector register; features are padded to a multiple of it.
 inline constexpr int64_t widest_vector = 16;
 
+/// Floats of scratch memory that the kernel for tiles needs (engine/model/kernels/attention_tiles.hpp).
+inline int64_t tiled_attention_scratch(int64_t S, int64_t D, bool backward) {
+  const int64_t width = round_up(S, 32);
+  return backward ? 7 * width * D / 2 + 112 * (width + D) : width * D + 48 * (width + D);
+}
+
 /// Floats of scratch memory that a thread needs for one head with D features over S positions
 /// (engine/model/kernels/attention_impl.hpp): keys and values, and a block's queries, scores and results; in backward
 /// also the gradient of each.
@@ -33,7 +39,9 @@ inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   const int64_t padded = round_up(D, widest_vector);
   const int64_t width = round_up(S, keys_of_panel);
   const int64_t of_block = queries_of_block * ((backward ? 3 : 2) * padded + (backward ? 2 : 1) * width);
-  return (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + of_block + keys_of_panel * padded;
+  const int64_t of_vectors =
+      (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + of_block + keys_of_panel * padded;
+  return D % 32 == 0 ? std::max(of_vectors, tiled_attention_scratch(S, D, backward)) : of_vectors;
 }
 
 /// Each thread processes whole heads. With fewer heads than this, the queries of each head are split into parts,

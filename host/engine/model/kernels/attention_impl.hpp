@@ -208,10 +208,37 @@ void attention_backward(const AttentionHead& h, const T* query, const T* key, co
 }
 
 }  // namespace
+}  // namespace wmtp::kernels::WMTP_ISA
+
+#if defined(__AMX_BF16__)
+#include "engine/model/kernels/attention_tiles.hpp"
+#endif
+
+namespace wmtp::kernels::WMTP_ISA {
+namespace {
+
+#if defined(__AMX_BF16__)
+/// Tiles hold 32 features.
+void bf16_forward(const AttentionHead& h, const Bf16* query, const Bf16* key, const Bf16* value, Bf16* out,
+                  float* log_sums, float* scratch) {
+  const auto forward = h.D % tile_depth == 0 ? &tiled_forward : &attention_forward<Bf16>;
+  forward(h, query, key, value, out, log_sums, scratch);
+}
+void bf16_backward(const AttentionHead& h, const Bf16* query, const Bf16* key, const Bf16* value, const Bf16* d_out,
+                   const float* log_sums, Bf16* dq, float* dk, float* dv, float* scratch) {
+  const auto backward = h.D % tile_depth == 0 ? &tiled_backward : &attention_backward<Bf16>;
+  backward(h, query, key, value, d_out, log_sums, dq, dk, dv, scratch);
+}
+#else
+constexpr auto bf16_forward = &attention_forward<Bf16>;
+constexpr auto bf16_backward = &attention_backward<Bf16>;
+#endif
+
+}  // namespace
 
 extern const Attention<float> float_attention;
 extern const Attention<Bf16> bf16_attention;
 const Attention<float> float_attention{&attention_forward<float>, &attention_backward<float>};
-const Attention<Bf16> bf16_attention{&attention_forward<Bf16>, &attention_backward<Bf16>};
+const Attention<Bf16> bf16_attention{bf16_forward, bf16_backward};
 
 }  // namespace wmtp::kernels::WMTP_ISA

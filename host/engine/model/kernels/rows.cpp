@@ -1,5 +1,10 @@
 #include "engine/model/kernels/rows.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
 #include "engine/model/kernels/attention.hpp"
 #include "engine/model/kernels/products.hpp"
 
@@ -14,14 +19,31 @@ namespace wmtp::kernels {
   extern const Attention<Bf16> bf16_attention;   \
   }
 #if defined(__x86_64__)
+WMTP_DECLARE_ISA(amx)
 WMTP_DECLARE_ISA(avx512)
 WMTP_DECLARE_ISA(avx2)
 #endif
 WMTP_DECLARE_ISA(generic)
 
+#if defined(__x86_64__)
+namespace {
+
+/// Linux saves the registers of tiles only for a process that has asked for them; its threads and forks inherit that.
+bool may_use_tiles() {
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool granted = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  return granted;
+}
+
+}  // namespace
+#endif
+
 bool runs(Isa isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
+  if (isa == Isa::amx)
+    return runs(Isa::avx512) && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("amx-bf16") &&
+           may_use_tiles();
   if (isa == Isa::avx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
@@ -31,7 +53,11 @@ bool runs(Isa isa) {
 }
 
 #if defined(__x86_64__)
-#define WMTP_CHOOSE(table) isa == Isa::avx512 ? avx512::table : isa == Isa::avx2 ? avx2::table : generic::table
+#define WMTP_CHOOSE(table)             \
+  isa == Isa::amx      ? amx::table    \
+  : isa == Isa::avx512 ? avx512::table \
+  : isa == Isa::avx2   ? avx2::table   \
+                       : generic::table
 #else
 #define WMTP_CHOOSE(table) generic::table
 #endif
@@ -54,11 +80,15 @@ const Attention<Bf16>& attention<Bf16>([[maybe_unused]] Isa isa) {
 }
 const Products& products([[maybe_unused]] Isa isa) { return WMTP_CHOOSE(products_table); }
 
-namespace {
+Isa best_isa() {
+  for (const Isa isa : {Isa::amx, Isa::avx512, Isa::avx2})
+    if (runs(isa)) return isa;
+  return Isa::generic;
+}
 
-Isa best_isa() { return runs(Isa::avx512) ? Isa::avx512 : runs(Isa::avx2) ? Isa::avx2 : Isa::generic; }
-
-}  // namespace
+const char* name(Isa isa) {
+  return isa == Isa::amx ? "AMX" : isa == Isa::avx512 ? "AVX-512" : isa == Isa::avx2 ? "AVX2" : "any processor";
+}
 
 template <>
 const Rows<float>& rows<float>() {

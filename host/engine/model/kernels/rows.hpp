@@ -45,10 +45,13 @@ struct Rows {
   double (*norm_part)(const float* x, int order, int64_t count);
 };
 
-enum class Isa { generic, avx2, avx512 };
+enum class Isa { generic, avx2, avx512, amx };
 
 /// Whether this processor and this build support the instruction set.
 bool runs(Isa isa);
+/// The best one that they support.
+Isa best_isa();
+const char* name(Isa isa);
 
 /// A specific instruction set, so that tests can compare them. Requires `runs(isa)`.
 template <class T>

@@ -153,7 +153,7 @@ void cross_entropy_backward(T* logits, const int64_t* targets, const float* log_
   }
 }
 
-constexpr int64_t lanes = 16;
+constexpr int lanes = 16;
 constexpr float far_below = -1e30f;
 
 /// `count` keys, rounded up to whole vectors: a scalar tail would take as long as the vector loop.
@@ -167,20 +167,54 @@ inline void clear(float* x, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) x[i] = 0.0f;
 }
 
+/// x <- scale * x of the first `count` of `end` numbers, far_below for the others; returns the largest. Like the functions
+/// below, in whole vectors of a fixed number of lanes: a loop of unknown length would get a scalar remainder.
+inline float scaled(float* x, float scale, int64_t count, int64_t end) {
+  float most[lanes];
+  for (float& one : most) one = far_below;
+  const auto scale_lane = [&](int64_t i, int lane, bool counts) __attribute__((always_inline)) {
+    const float value = counts ? scale * x[i + lane] : far_below;
+    x[i + lane] = value;
+    most[lane] = value > most[lane] ? value : most[lane];
+  };
+  const int64_t whole = end / lanes * lanes;
+  for (int64_t i = 0; i < whole; i += lanes) {
+    const int left = count - i < lanes ? int(count - i) : lanes;
+#pragma omp simd
+    for (int lane = 0; lane < lanes; ++lane) scale_lane(i, lane, lane < left);
+  }
+  for (int64_t i = whole; i < end; ++i) scale_lane(whole, int(i - whole), i < count);
+#pragma GCC unroll 4
+  for (int half = lanes / 2; half > 0; half /= 2)
+#pragma omp simd
+    for (int lane = 0; lane < half; ++lane)
+      most[lane] = most[lane + half] > most[lane] ? most[lane + half] : most[lane];
+  return most[0];
+}
+
+inline float sum_of_lanes(float* sums) {
+#pragma GCC unroll 4
+  for (int half = lanes / 2; half > 0; half /= 2)
+#pragma omp simd
+    for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  return sums[0];
+}
+
 inline float causal_softmax(float* x, float scale, int64_t count, int64_t width) {
-  const int64_t end = whole_vectors(count, width);
-  float highest = far_below, sum = 0;
-#pragma omp simd reduction(max : highest)
-  for (int64_t i = 0; i < end; ++i) {
-    x[i] = i < count ? scale * x[i] : far_below;
-    highest = x[i] > highest ? x[i] : highest;
-  }
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < end; ++i) {
+  const int64_t end = whole_vectors(count, width), whole = end / lanes * lanes;
+  const float highest = scaled(x, scale, count, end);
+  float sums[lanes] = {};
+  for (int64_t i = 0; i < whole; i += lanes)
+#pragma omp simd
+    for (int lane = 0; lane < lanes; ++lane) {
+      x[i + lane] = exp_of(x[i + lane] - highest);
+      sums[lane] += x[i + lane];
+    }
+  for (int64_t i = whole; i < end; ++i) {
     x[i] = exp_of(x[i] - highest);
-    sum += x[i];
+    sums[i - whole] += x[i];
   }
-  const float share = 1.0f / sum;
+  const float sum = sum_of_lanes(sums), share = 1.0f / sum;
 #pragma omp simd
   for (int64_t i = 0; i < end; ++i) x[i] *= share;
   clear(x, end, width);
@@ -188,13 +222,19 @@ inline float causal_softmax(float* x, float scale, int64_t count, int64_t width)
 }
 
 inline void causal_softmax_backward(float* x, float* d, float scale, float log_sum, int64_t count, int64_t width) {
-  const int64_t end = whole_vectors(count, width);
-  float along = 0;
-#pragma omp simd reduction(+ : along)
-  for (int64_t i = 0; i < end; ++i) {
-    x[i] = exp_of(i < count ? scale * x[i] - log_sum : far_below);
-    along += x[i] * d[i];
+  const int64_t end = whole_vectors(count, width), whole = end / lanes * lanes;
+  float sums[lanes] = {};
+  const auto exp_lane = [&](int64_t i, int lane, bool counts) __attribute__((always_inline)) {
+    x[i + lane] = exp_of(counts ? scale * x[i + lane] - log_sum : far_below);
+    sums[lane] += x[i + lane] * d[i + lane];
+  };
+  for (int64_t i = 0; i < whole; i += lanes) {
+    const int left = count - i < lanes ? int(count - i) : lanes;
+#pragma omp simd
+    for (int lane = 0; lane < lanes; ++lane) exp_lane(i, lane, lane < left);
   }
+  for (int64_t i = whole; i < end; ++i) exp_lane(whole, int(i - whole), i < count);
+  const float along = sum_of_lanes(sums);
 #pragma omp simd
   for (int64_t i = 0; i < end; ++i) d[i] = scale * x[i] * (d[i] - along);
   clear(x, end, width);

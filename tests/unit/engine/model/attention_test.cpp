@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -159,32 +160,56 @@ TEST_P(AttentionKernels, SoftmaxAndItsGradientEqualTheFormulas) {
     }
 }
 
-TEST_P(AttentionKernels, OfEveryInstructionSetAgree) {
-  const int64_t S = 130, R = 2, D = 40;
+/// Output, log-sum-exps and the three gradients of one key head with two query heads, computed in two parts.
+template <class T>
+std::vector<Tensor> computed(kernels::Isa isa, at::ScalarType type, int64_t S, int64_t D, int64_t window) {
+  const int64_t R = 2;
   at::manual_seed(5);
-  const Tensor q = at::randn({S, R, D}), k = at::randn({S, 1, D}), v = at::randn({S, 1, D}),
-               d_out = at::randn({S, R, D});
-  const auto results = [&](kernels::Isa isa) {
-    const Tensor scratch = at::full({attention_scratch(S, D, true)}, NAN);  // detects reads of unwritten elements
-    std::vector<Tensor> all{at::full_like(q, NAN), at::full({R, S}, NAN), at::full_like(q, NAN), at::full_like(k, NAN),
-                            at::full_like(v, NAN)};
-    const auto in = [](const Tensor& x) { return kernels::in<float>(x); };
-    const auto out = [](const Tensor& x) { return kernels::out<float>(x); };
-    const auto& set = kernels::attention<float>(isa);
-    for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 96}, {96, S}}) {
-      const kernels::AttentionHead head{R, D, R * D, D, begin, end, S};
-      set.forward(head, in(q), in(k), in(v), out(all[0]), out(all[1]), out(scratch));
-      set.backward(head, in(q), in(k), in(v), in(d_out), in(all[1]), out(all[2]), out(all[3]), out(all[4]),
-                   out(scratch));
-    }
-    return all;
-  };
-  const auto wanted = results(kernels::Isa::generic), found = results(GetParam());
+  const auto drawn = [&](at::IntArrayRef shape) { return at::randn(shape).to(type); };
+  const Tensor q = drawn({S, R, D}), k = drawn({S, 1, D}), v = drawn({S, 1, D}), d_out = drawn({S, R, D});
+  const Tensor scratch = at::full({attention_scratch(S, D, true)}, NAN);  // detects reads of unwritten elements
+  const auto unwritten = [](at::IntArrayRef shape) { return at::full(shape, NAN, at::kFloat); };
+  std::vector<Tensor> all{unwritten({S, R, D}).to(type), unwritten({R, S}), unwritten({S, R, D}).to(type),
+                          unwritten({S, 1, D}), unwritten({S, 1, D})};
+  const auto in = [](const Tensor& x) { return kernels::in<T>(x); };
+  const auto out = [](const Tensor& x) { return kernels::out<float>(x); };
+  const auto& set = kernels::attention<T>(isa);
+  const int64_t middle = S / queries_of_block / 2 * queries_of_block;
+  Tensor dk = at::zeros({S, 1, D}), dv = at::zeros({S, 1, D});
+  for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, middle}, {middle, S}}) {
+    if (begin == end) continue;
+    const kernels::AttentionHead head{R, D, R * D, D, begin, end, S, window};
+    set.forward(head, in(q), in(k), in(v), kernels::out<T>(all[0]), out(all[1]), out(scratch));
+    set.backward(head, in(q), in(k), in(v), in(d_out), kernels::in<float>(all[1]), kernels::out<T>(all[2]), out(all[3]),
+                 out(all[4]), out(scratch));
+    dk.narrow(0, 0, end).add_(all[3].narrow(0, 0, end));
+    dv.narrow(0, 0, end).add_(all[4].narrow(0, 0, end));
+  }
+  return {all[0], all[1], all[2], dk, dv};
+}
+
+TEST_P(AttentionKernels, OfEveryInstructionSetAgree) {
+  const auto wanted = computed<float>(kernels::Isa::generic, at::kFloat, 130, 40, 0),
+             found = computed<float>(GetParam(), at::kFloat, 130, 40, 0);
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_LT(distance(found[i], wanted[i]), 2e-6) << i;
 }
 
+/// A position; part of a tile; whole tiles; features of one, two and three tiles; windows that begin within a tile.
+TEST_P(AttentionKernels, OfEveryInstructionSetAgreeInBf16) {
+  for (const auto& [S, D, window] : std::vector<std::array<int64_t, 3>>{
+           {1, 32, 0}, {33, 64, 0}, {96, 32, 0}, {130, 96, 0}, {130, 40, 0}, {200, 64, 70}, {200, 32, 1}}) {
+    const auto wanted = computed<kernels::Bf16>(kernels::Isa::generic, at::kBFloat16, S, D, window),
+               found = computed<kernels::Bf16>(GetParam(), at::kBFloat16, S, D, window);
+    // Shares and their gradients may be rounded by 2e-3 before they are multiplied.
+    for (size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_LT(distance(found[i], wanted[i]), i == 1 ? 1e-6 : 4e-3)
+          << S << " x " << D << ", window " << window << ": " << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sets, AttentionKernels,
-                         testing::Values(kernels::Isa::generic, kernels::Isa::avx2, kernels::Isa::avx512));
+                         testing::Values(kernels::Isa::generic, kernels::Isa::avx2, kernels::Isa::avx512,
+                                         kernels::Isa::amx));
 
 }  // namespace
 }  // namespace wmtp

@@ -87,7 +87,7 @@ TEST_P(RowProducts, AMixIsTheWeightedSumOfValues) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(InstructionSets, RowProducts, testing::Values(Isa::generic, Isa::avx2, Isa::avx512));
+INSTANTIATE_TEST_SUITE_P(InstructionSets, RowProducts, testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::amx));
 
 }  // namespace
 }  // namespace wmtp::kernels

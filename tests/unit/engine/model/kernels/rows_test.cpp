@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -169,9 +170,10 @@ TEST_P(RowKernels, SumPowersInDoublePrecisionAndFindTheLargest) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RowKernels, testing::Values(Isa::generic, Isa::avx2, Isa::avx512), [](const auto& info) {
-  return std::string(info.param == Isa::generic ? "Generic" : info.param == Isa::avx2 ? "Avx2" : "Avx512");
-});
+INSTANTIATE_TEST_SUITE_P(All, RowKernels, testing::Values(Isa::generic, Isa::avx2, Isa::avx512, Isa::amx),
+                         [](const auto& info) {
+                           return std::string(std::array{"Generic", "Avx2", "Avx512", "Amx"}[size_t(info.param)]);
+                         });
 
 }  // namespace
 }  // namespace wmtp::kernels
