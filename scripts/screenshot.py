@@ -1,6 +1,8 @@
-"""Makes docs/ui.png, a picture of the live page: `python scripts/screenshot.py DATABASE RUN,RUN,…`.
+"""Makes pictures of the page for the docs, in headless Chromium. Needs a build and Debian's chromium.
 
-It shows runs of that log in `wmtp-host ui`, in headless Chromium. Needs a build and Debian's chromium."""
+`python scripts/screenshot.py DATABASE RUN,RUN,…` makes docs/ui.png, runs of that log in `wmtp-host ui`.
+`python scripts/screenshot.py PAGE.html RESULT KEY FILTER` makes docs/growth.png, the plot of a result over a key on a
+page of `wmtp-host report`, for the runs that match the filter."""
 import shutil
 import sys
 import tempfile
@@ -16,7 +18,21 @@ VIEW = "&smoothing=0.9&metric=train/loss&metric=train/grad_norm"
 MOST_BYTES = 200_000
 
 
-def main(database, runs):
+def growth(page, result, key, runs):
+    picture = ROOT / "docs/growth.png"
+    with Browser(width=960, height=700) as browser:
+        browser.open(f"{Path(page).resolve().as_uri()}#filter={runs}")
+        browser.wait_for("Object.keys(state.configs).length > 0")
+        browser.ask("byId('tab-parameters').click()")
+        for id, value in (("parameter-result", result), ("parameter-key", key)):
+            browser.ask(f"(() => {{ byId('{id}').value = '{value}'; byId('{id}').dispatchEvent(new Event('change')); }})()")
+        browser.ask("byId('scatter').scrollIntoView({ block: 'center' })")
+        time.sleep(1)
+        browser.screenshot(picture)
+    check_size(picture)
+
+
+def live(database, runs):
     picture = ROOT / "docs/ui.png"
     place = Path(tempfile.mkdtemp())
     (place / "runs").mkdir()
@@ -34,10 +50,14 @@ def main(database, runs):
     finally:
         running.kill()
         shutil.rmtree(place)
+    check_size(picture)
+
+
+def check_size(picture):
     size = picture.stat().st_size
     assert size <= MOST_BYTES, f"{picture} has {size} bytes, wanted at most {MOST_BYTES}"
     print(f"wrote {picture} ({size} bytes)")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    (growth if len(sys.argv) == 5 else live)(*sys.argv[1:])

@@ -5,7 +5,8 @@ Prints, for each value, the median step after the first two, its operations as `
 the largest rank; then the exponent of each, the slope of its logarithm between the two largest values (of "size": over
 the logarithm of the operations). A time whose exponent exceeds that of its operations grows faster than them. Every
 axis starts from the same model; all steps of the axes "size", "heads", "vocabulary" and "ranks" have 2,048 tokens, those
-of "sequence" one sequence.
+of "sequence" one sequence. With --report, the runs are also written to a page of the program, whose tab Parameters
+plots tokens/s over each changed key.
 """
 import argparse
 import json
@@ -39,10 +40,10 @@ def cases():
     return {"size": size, "heads": heads, "vocabulary": vocabulary, "sequence": sequence, "ranks": ranks}
 
 
-def measured(folder, changes, batch, length, ranks, precision):
+def measured(folder, name, changes, batch, length, ranks, precision):
     """(seconds of a step, its operations on all ranks, peak resident bytes of the largest rank)"""
     file = write(folder, {
-        "name": "growth", "pipeline": {"plugin": "baseline"}, "model": MODEL | changes, "data": {"kind": "random"},
+        "name": name, "pipeline": {"plugin": "baseline"}, "model": MODEL | changes, "data": {"kind": "random"},
         "train": {"steps": 8, "batch_size": batch, "sequence_length": length}, "optimizer": {"lr": 1e-3},
         "parallel": {"processes": ranks, "strategy": "full_shard", "precision": precision, "device": "cpu"},
         "log": {"every_steps": 1}})
@@ -64,15 +65,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=", ".join(cases()))
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
+    parser.add_argument("--report", type=Path, metavar="FILE.html")
     arguments = parser.parse_args()
     if unknown := set(arguments.axes) - set(cases()):
         parser.error(f"unknown axes: {', '.join(unknown)}")
+    runs = []
     print(f"{'axis':>10} {'value':>7} {'step s':>8} {'GFLOP':>8} {'GFLOP/s':>8} {'MiB':>7}")
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as folder:
         for axis in arguments.axes or cases():
             found = []
             for value, case in cases()[axis].items():
-                found.append(measured(Path(folder), *case, arguments.precision))
+                runs.append(f"{axis}-{value}")
+                found.append(measured(Path(folder), runs[-1], *case, arguments.precision))
                 seconds, operations, memory = found[-1]
                 print(f"{axis:>10} {value:>7} {seconds:>8.3f} {operations / 1e9:>8.1f} {operations / seconds / 1e9:>8.0f} "
                       f"{memory / 2**20:>7.0f}", flush=True)
@@ -81,6 +85,9 @@ def main():
             value = grown[1] if axis == "size" else list(cases()[axis])[-1] / list(cases()[axis])[-2]
             time, operations, memory = (math.log(ratio) / math.log(value) for ratio in grown)
             print(f"{axis:>10} exponents: time {time:.2f}, operations {operations:.2f}, memory {memory:.2f}", flush=True)
+        if arguments.report:
+            subprocess.run([HOST, "report", *runs, "-o", arguments.report.resolve(), "--force"], cwd=folder,
+                           env=users_environment(), check=True)
 
 
 if __name__ == "__main__":

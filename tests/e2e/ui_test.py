@@ -444,6 +444,9 @@ def test_config_keys_are_columns_filters_and_axes(seeds, tmp_path, browse):
         choose(browser, "parameter-key", "seed")
         across = browser.ask("[...document.querySelectorAll('#scatter .point')].map((p) => Number(p.getAttribute('cx')))")
         assert len(set(across)) == 3
+        assert browser.ask("Parameters.scaleOf([1, 10, 1000]).place(10)") == pytest.approx(1 / 3), "a large factor"
+        assert browser.ask("Parameters.scaleOf([0, 10, 1000]).place(10)") == 0.01, "0 has no logarithm"
+        assert browser.ask("Parameters.scaleOf([1, 10, 20]).place(10)") == pytest.approx(9 / 19)
         browser.ask("byId('choose-none').click()")
         browser.ask("document.querySelector('#scatter .point[data-run=\"5\"]').dispatchEvent(new MouseEvent('click'))")
         assert browser.ask("[...state.chosen]") == [5]

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/round_up.hpp"
+#include "core/model/chunks.hpp"
 #include "engine/inference/row_math.hpp"
 #include "engine/model/kernels/products.hpp"
 #include "engine/model/kernels/tensors.hpp"
@@ -23,6 +23,7 @@ using kernels::out;
 namespace {
 
 constexpr int64_t multiplications_of_task = int64_t{1} << 18;
+constexpr int64_t rows_of_task = 16;
 constexpr int64_t softmax_multiple = 16;  ///< widths passed to causal_softmax are multiples of this
 
 /// first, first + 1, ... end - 1.
@@ -53,8 +54,7 @@ class CachedMath {
   }
   Tensor unrotated(const Tensor& x) const { return x; }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
-    block_.cache_rows(key, rows_, block_.keys_);
-    block_.cache_rows(value, rows_, block_.values_);
+    block_.cache_rows(key, value, rows_);
     return block_.attention(query, wanted_rows_);
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return row_swiglu(gate, up); }
@@ -86,53 +86,61 @@ TextRows TextRows::only(const std::vector<int64_t>& indices) const {
   return rows;
 }
 
-CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t texts,
-                         int64_t positions)
-    : model_(model), name_(name), head_dim_(head_dim(model)) {
+CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find,
+                         const TextPages& pages)
+    : model_(model), name_(name), head_dim_(head_dim(model)), pages_(pages) {
   for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
     Weights& weights = weights_[layer.layer];
     weights.weight = find(full_name + ".weight").weight();
     if (layer.has_bias) weights.bias = find(full_name + ".bias").weight();
   }
-  keys_ = at::zeros({texts, model_.kv_heads, positions, head_dim_}, at::kFloat);
-  values_ = at::zeros_like(keys_);
+  keys_ = at::zeros({pages.count(), model_.kv_heads, head_dim_, keys_of_panel}, at::kFloat);
+  values_ = at::zeros({pages.count(), model_.kv_heads, keys_of_panel, head_dim_}, at::kFloat);
 }
 
-void CachedBlock::cache_rows(const Tensor& x, const TextRows& rows, const Tensor& cache) const {
-  const int64_t heads = model_.kv_heads, positions = cache.size(2);
-  for (int64_t i = 0; i < rows.size(); ++i)
-    for (int64_t k = 0; k < heads; ++k)
-      std::memcpy(out<float>(cache) + ((rows[i].text * heads + k) * positions + rows[i].position) * head_dim_,
-                  in<float>(x) + (i * heads + k) * head_dim_, size_t(head_dim_) * sizeof(float));
+void CachedBlock::cache_rows(const Tensor& key, const Tensor& value, const TextRows& rows) const {
+  const int64_t heads = model_.kv_heads;
+  at::parallel_for(0, rows.size(), rows_of_task, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t k = 0; k < heads; ++k) {
+        const int64_t position = rows[i].position, place = position % keys_of_panel, from = (i * heads + k) * head_dim_;
+        const int64_t page = pages_.of(rows[i].text)[size_t(position / keys_of_panel)];
+        const int64_t to = (page * heads + k) * head_dim_ * keys_of_panel;
+        for (int64_t d = 0; d < head_dim_; ++d)
+          out<float>(keys_)[to + d * keys_of_panel + place] = in<float>(key)[from + d];
+        std::copy_n(in<float>(value) + from, head_dim_, out<float>(values_) + to + place * head_dim_);
+      }
+  });
 }
 
-void CachedBlock::copy_text(int64_t from, int64_t to, int64_t length) {
-  for (const Tensor& cache : {keys_, values_}) cache[to].narrow(1, 0, length).copy_(cache[from].narrow(1, 0, length));
+void CachedBlock::copy_page(int64_t from, int64_t to) {
+  for (const Tensor& cache : {keys_, values_}) cache[to].copy_(cache[from]);
 }
 
 /// query [n,H*W] at the places of `rows` -> [n,H*W]. The attention of engine/model/attention.hpp, one query and head at
-/// a time.
+/// a time. All rows of a head follow one another, because they may share pages.
 Tensor CachedBlock::attention(const Tensor& query, const TextRows& rows) const {
   Tensor mixed = at::empty_like(query);
-  const int64_t positions = keys_.size(2);
+  const int64_t n = rows.size(), of_page = head_dim_ * keys_of_panel, stride = model_.kv_heads * of_page;
   int64_t most = 0;
-  for (int64_t i = 0; i < rows.size(); ++i) most = std::max(most, rows[i].position + 1);
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, rows[i].position + 1);
   const float scale = 1.0f / std::sqrt(float(head_dim_));
   const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (2 * most * head_dim_));
-  at::parallel_for(0, rows.size() * model_.heads, grain, [&](int64_t begin, int64_t end) {
-    std::vector<float> shares(size_t(round_up(most, softmax_multiple)));
+  at::parallel_for(0, model_.heads * n, grain, [&](int64_t begin, int64_t end) {
+    const kernels::Products& products = kernels::products();
+    std::vector<float> scores(size_t(round_up(most, keys_of_panel) + softmax_multiple));
     for (int64_t task = begin; task < end; ++task) {
-      const TextRows::Place& place = rows[task / model_.heads];
-      const int64_t end = place.position + 1;
-      const int64_t count = model_.sliding_window > 0 ? std::min(end, model_.sliding_window) : end;
-      const int64_t head = task % model_.heads / (model_.heads / model_.kv_heads);
-      const int64_t first_key = ((place.text * model_.kv_heads + head) * positions + end - count) * head_dim_;
-      kernels::products().times_transposed(in<float>(query) + task * head_dim_, in<float>(keys_) + first_key,
-                                           shares.data(), 1, count, head_dim_, count);
-      kernels::rows<float>().causal_softmax(shares.data(), scale, count, round_up(count, softmax_multiple));
-      kernels::products().mix(shares.data(), in<float>(values_) + first_key, out<float>(mixed) + task * head_dim_,
-                              count, head_dim_);
+      const int64_t head = task / n, row = task % n, of_query = (row * model_.heads + head) * head_dim_;
+      const int64_t of_head = head / (model_.heads / model_.kv_heads) * of_page;
+      const int64_t end = rows[row].position + 1;
+      const int64_t count = model_.sliding_window > 0 ? std::min(end, model_.sliding_window) : end, first = end - count;
+      const int64_t* numbers = pages_.of(rows[row].text).data();
+      products.score(in<float>(query) + of_query, {in<float>(keys_) + of_head, numbers, stride}, head_dim_, first, end,
+                     scores.data());
+      kernels::rows<float>().causal_softmax(scores.data() + first, scale, count, round_up(count, softmax_multiple));
+      products.mix(scores.data(), {in<float>(values_) + of_head, numbers, stride}, head_dim_, first, end,
+                   out<float>(mixed) + of_query);
     }
   });
   return mixed;
@@ -147,6 +155,7 @@ Tensor CachedBlock::run(const Tensor& x, const TextRows& rows, const std::vector
 CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts)
     : positions_(positions),
       lengths_(size_t(texts), 0),
+      pages_(texts, positions),
       is_chained_(has_chained_heads(model.config()) && model.num_heads() > 1),
       eps_(model.config().norm_eps),
       rotary_(model.rotary().contiguous()),
@@ -157,10 +166,9 @@ CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts)
   embedding_ = find("tok_embeddings.weight").weight();
   norm_ = find("norm.weight").weight();
   output_ = find("output.weight").weight();
-  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i)
-    trunk_.emplace_back(config, trunk_block_name(i), find, texts, positions);
+  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) trunk_.emplace_back(config, trunk_block_name(i), find, pages_);
   for (int64_t k = 1; k <= model.num_heads(); ++k)
-    heads_.emplace_back(config, head_block_name(config, k), find, texts, positions);
+    heads_.emplace_back(config, head_block_name(config, k), find, pages_);
 }
 
 Tensor CachedModel::logits_of(const Tensor& hidden) const {
@@ -176,6 +184,9 @@ void CachedModel::extend(int64_t text, int64_t n) {
   if (n < 1 || length + n > positions_)
     throw Error(ExitStatus::bug, "decode: " + std::to_string(n) + " tokens after " + std::to_string(length) + " of " +
                                      std::to_string(positions_));
+  for (const auto& [from, to] : pages_.make_writable(text, length, length + n))
+    for (std::vector<CachedBlock>* blocks : {&trunk_, &heads_})
+      for (CachedBlock& block : *blocks) block.copy_page(from, to);
   length += n;
 }
 
@@ -214,14 +225,14 @@ Tensor CachedModel::feed(const std::vector<Portion>& portions) {
 void CachedModel::shorten(int64_t length, int64_t text) {
   int64_t& now = lengths_[size_t(text)];
   now = std::min(now, length);
+  pages_.shorten(text, now);
   if (text > 0) return;
   ids_.resize(size_t(std::min(now, int64_t(ids_.size()))));
   proposed_ = std::min(proposed_, now);
 }
 
 void CachedModel::copy_text(int64_t from, int64_t to, int64_t length) {
-  for (std::vector<CachedBlock>* blocks : {&trunk_, &heads_})
-    for (CachedBlock& block : *blocks) block.copy_text(from, to, length);
+  pages_.share(from, to, length);
   lengths_[size_t(to)] = length;
 }
 

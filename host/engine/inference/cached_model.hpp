@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/inference/text_pages.hpp"
 #include "engine/model/block.hpp"
 #include "engine/shard/sharded_model.hpp"
 
@@ -39,21 +40,19 @@ class TextRows {
 /// that a result does not depend on how a text is split into portions, or on other texts.
 class CachedBlock {
  public:
-  /// Uses the weights returned by `find` without copying: whole, fp32, on the CPU. Caches up to `positions` tokens of
-  /// each text.
-  CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, int64_t texts,
-              int64_t positions);
+  /// Uses the weights returned by `find` without copying: whole, fp32, on the CPU. `pages` must outlive this object.
+  CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, const TextPages& pages);
 
   /// x [n,D]: tokens at the places of `rows`; those before them in the same texts are cached. Caches their keys and
   /// values, replacing previous ones at these positions. Returns the block's output for the rows with the indices
   /// `wanted`, [w,D]. `embedded` [n,D]: only for a chained head's block.
   at::Tensor run(const at::Tensor& x, const TextRows& rows, const std::vector<int64_t>& wanted,
                  const at::Tensor& rotary, const at::Tensor& embedded = {});
-  /// The first `length` tokens of text `from` become those of text `to`.
-  void copy_text(int64_t from, int64_t to, int64_t length);
+  /// After TextPages::make_writable.
+  void copy_page(int64_t from, int64_t to);
 
  private:
-  void cache_rows(const at::Tensor& x, const TextRows& rows, const at::Tensor& cache) const;
+  void cache_rows(const at::Tensor& key, const at::Tensor& value, const TextRows& rows) const;
   at::Tensor attention(const at::Tensor& query, const TextRows& rows) const;
 
   friend class CachedMath;
@@ -64,7 +63,9 @@ class CachedBlock {
   std::string name_;
   int64_t head_dim_;
   std::map<Layer, Weights> weights_;
-  at::Tensor keys_, values_;  ///< [texts, kv_heads, positions, head_dim]
+  const TextPages& pages_;
+  at::Tensor keys_;    ///< [pages, kv_heads, head_dim, 64]
+  at::Tensor values_;  ///< [pages, kv_heads, 64, head_dim]
 };
 
 class CachedModel {
@@ -111,6 +112,7 @@ class CachedModel {
   std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which hold views of these
   int64_t positions_;
   std::vector<int64_t> lengths_;  ///< of each text
+  TextPages pages_;
   bool is_chained_;
   double eps_;
   at::Tensor embedding_, norm_, output_, rotary_;

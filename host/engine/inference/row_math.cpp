@@ -17,6 +17,15 @@ namespace {
 
 /// Below this many multiplications a second thread costs more time than it saves.
 constexpr int64_t multiplications_of_task = int64_t{1} << 19;
+constexpr int64_t rows_of_task = 16;
+
+/// Calls call(row) for n rows, on all threads if there are many.
+template <class Call>
+void for_each_row(int64_t n, Call call) {
+  at::parallel_for(0, n, rows_of_task, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) call(row);
+  });
+}
 
 }  // namespace
 
@@ -33,9 +42,12 @@ Tensor row_products(const Tensor& x, const Tensor& w) {
 }
 
 Tensor row_norms(const Tensor& x, const Tensor& weight, double eps) {
+  const int64_t width = x.size(1);
   Tensor y = at::empty_like(x), scale = at::empty({x.size(0)}, x.options());
-  kernels::rows<float>().rms_norm(in<float>(x), in<float>(weight), float(eps), out<float>(y), out<float>(scale),
-                                  x.size(0), x.size(1));
+  for_each_row(x.size(0), [&](int64_t row) {
+    kernels::rows<float>().rms_norm(in<float>(x) + row * width, in<float>(weight), float(eps),
+                                    out<float>(y) + row * width, out<float>(scale) + row, 1, width);
+  });
   return y;
 }
 
@@ -43,18 +55,21 @@ Tensor row_swiglu(const Tensor& gate, const Tensor& up) {
   Tensor y = at::empty_like(gate);
   const int64_t width = gate.size(1);
   // Row by row: the position of a kernel's last, incomplete vector must not depend on the preceding rows.
-  for (int64_t begin = 0; begin < gate.numel(); begin += width)
+  for_each_row(gate.size(0), [&](int64_t row) {
+    const int64_t begin = row * width;
     kernels::rows<float>().swiglu(in<float>(gate) + begin, in<float>(up) + begin, out<float>(y) + begin, width);
+  });
   return y;
 }
 
 Tensor row_rotated(const Tensor& x, const Tensor& rotary, const std::vector<int64_t>& positions) {
   Tensor y = at::empty_like(x);
-  const int64_t width = 2 * rotary.size(1), row = x.size(1);
+  const int64_t width = 2 * rotary.size(1), size = x.size(1);
   const float* angles = static_cast<const float*>(rotary.const_data_ptr());
-  for (int64_t i = 0; i < x.size(0); ++i)
-    kernels::rows<float>().rotate(in<float>(x) + i * row, angles + positions[size_t(i)] * width, 1.0f,
-                                  out<float>(y) + i * row, row / width, width);
+  for_each_row(x.size(0), [&](int64_t row) {
+    kernels::rows<float>().rotate(in<float>(x) + row * size, angles + positions[size_t(row)] * width, 1.0f,
+                                  out<float>(y) + row * size, size / width, width);
+  });
   return y;
 }
 

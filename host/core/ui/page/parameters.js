@@ -6,16 +6,18 @@ const Parameters = (() => {
   const RESULTS = [["valid_head_1", "valid loss, head 1"], ["best_valid_head_1", "best valid loss, head 1"],
                    ["valid_loss", "valid loss"], ["best_valid_loss", "best valid loss"], ["train_loss", "train loss"],
                    ["tokens_per_second", "tokens/s"]];
+  const LOGARITHMIC_FROM = 30;  // the largest value over the smallest
   const WIDTH = 900, HEIGHT = 320, LEFT = 70, RIGHT = 20, TOP = 26, BOTTOM = 44, MOST_AXES = 8;
   const chosen = { key: "", result: "valid_loss" };
 
-  /** Places values from 0 to 1: numbers by size, texts in alphabetic order. */
+  /** Places values from 0 to 1: numbers by size or, if they span a large factor, by logarithm; texts in alphabetic order. */
   function scaleOf(values) {
     const known = values.filter((value) => value !== null);
     if (known.every((value) => typeof value === "number")) {
       const low = Math.min(...known), high = Math.max(...known);
-      const marks = low === high ? [low] : [low, low + (high - low) / 2, high];
-      return { place: (value) => (high > low ? (value - low) / (high - low) : 0.5), marks };
+      const [at, back] = low > 0 && high / low >= LOGARITHMIC_FROM ? [Math.log, Math.exp] : [(x) => x, (x) => x];
+      const marks = low === high ? [low] : [low, back((at(low) + at(high)) / 2), high];
+      return { place: (value) => (high > low ? (at(value) - at(low)) / (at(high) - at(low)) : 0.5), marks };
     }
     const texts = [...new Set(known.map(String))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
     return { place: (value) => (texts.length > 1 ? texts.indexOf(String(value)) / (texts.length - 1) : 0.5),
@@ -118,5 +120,5 @@ const Parameters = (() => {
     whenChanged(["tab", "chosen", "configs", "columns", "filter", "theme"], render);
     whenChanged(["runs"], atMostEvery(5000, render));
   }
-  return { start };
+  return { scaleOf, start };
 })();

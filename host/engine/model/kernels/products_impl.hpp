@@ -3,6 +3,7 @@
 // would add elements one by one.
 #include <cstdint>
 
+#include "core/model/chunks.hpp"
 #include "engine/model/kernels/products.hpp"
 
 namespace wmtp::kernels::WMTP_ISA {
@@ -38,12 +39,8 @@ inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, 
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) add_neighbours(four[2 * i], four[2 * i + 1], two[i]);
   add_neighbours(two[0], two[1], one);
-  constexpr int64_t parts = vector_floats / 8;  // remaining of each sum
-  for (int64_t o = 0; o < 8; ++o) {
-    float sum = 0;
-    for (int64_t i = 0; i < parts; ++i) sum += one[parts * o + i];
-    sums[o] = sum;
-  }
+  if constexpr (vector_floats == 16) add_neighbours(one, one, one);
+  __builtin_memcpy(sums, &one, 8 * sizeof(float));
 }
 
 /// R rows of x times C rows of w, given by pointers: sums[r * C + c]. A sum is computed the same way for all R and C.
@@ -66,7 +63,7 @@ void tile(const float* const* row, const float* const* column, int64_t width, fl
   }
 #pragma GCC unroll 2
   for (int eight = 0; eight < R * C; eight += 8) sums_of_eight(partial + eight, sums + eight);
-  for (int r = 0; r < R; ++r)
+  for (int r = 0; whole < width && r < R; ++r)
     for (int c = 0; c < C; ++c) {
       float rest = 0;
       for (int64_t i = whole; i < width; ++i) rest += row[r][i] * column[c][i];
@@ -107,29 +104,88 @@ void times_transposed(const float* x, const float* w, float* y, int64_t rows, in
     in_tiles<tile_rows, tile_columns>(x, w, y, rows, outs, width, stride);
 }
 
-template <int vectors>
-inline __attribute__((always_inline)) void mix_part(const float* shares, const float* values, float* y, int64_t count,
-                                                    int64_t width) {
-  Vector sums[vectors] = {};
-  for (int64_t j = 0; j < count; ++j)
+/// The sum of n vectors, n a power of two, in sums[0].
+template <int n, int vectors>
+inline __attribute__((always_inline)) void add_up(Vector (&sums)[n][vectors]) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      Vector value;
-      load_vector(values + j * width + v * vector_floats, value);
-      sums[v] += shares[j] * value;
-    }
-  __builtin_memcpy(y, sums, sizeof sums);
+  for (int half = n / 2; half > 0; half /= 2)
+#pragma GCC unroll 4
+    for (int i = 0; i < half; ++i)
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) sums[i][v] += sums[i + half][v];
 }
 
-void mix(const float* shares, const float* values, float* y, int64_t count, int64_t width) {
-  constexpr int together = 4;
+/// Enough sums side by side that an addition need not wait for the last one.
+constexpr int sums_together = 8;
+
+void score(const float* x, const Pages& keys, int64_t width, int64_t first, int64_t end, float* scores) {
+  constexpr int vectors = int(keys_of_panel / vector_floats);
+  constexpr int parts = vectors < sums_together ? sums_together / vectors : 1;
+  for (int64_t page = first / keys_of_panel; page * keys_of_panel < end; ++page) {
+    const float* rows = keys[page];
+    Vector sums[parts][vectors] = {};
+    for (int64_t i = 0; i < width; i += parts) {
+#pragma GCC unroll 2
+      for (int part = 0; part < parts; ++part) {
+        if (i + part == width) break;
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+          Vector row;
+          load_vector(rows + (i + part) * keys_of_panel + v * vector_floats, row);
+          sums[part][v] += x[i + part] * row;
+        }
+      }
+    }
+    add_up(sums);
+    __builtin_memcpy(scores + page * keys_of_panel, sums[0], sizeof sums[0]);
+  }
+}
+
+/// Calls call(first value of a page, first share, number) for the parts of first … end-1 in each page.
+template <class Call>
+inline __attribute__((always_inline)) void for_each_page(const float* shares, const Pages& values, int64_t width,
+                                                         int64_t first, int64_t end, Call call) {
+  for (int64_t j = first; j < end;) {
+    const int64_t page = j / keys_of_panel, after = (page + 1) * keys_of_panel, until = after < end ? after : end;
+    call(values[page] + (j - page * keys_of_panel) * width, shares + j, until - j);
+    j = until;
+  }
+}
+
+template <int vectors>
+inline __attribute__((always_inline)) void mix_part(const float* shares, const Pages& values, int64_t width,
+                                                    int64_t column, int64_t first, int64_t end, float* y) {
+  constexpr int parts = sums_together / vectors;
+  Vector sums[parts][vectors] = {};
+  for_each_page(shares, values, width, first, end, [&](const float* rows, const float* of_rows, int64_t count) {
+    const auto add = [&](int64_t j, int part) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        Vector row;
+        load_vector(rows + j * width + column + v * vector_floats, row);
+        sums[part][v] += of_rows[j] * row;
+      }
+    };
+    const int64_t whole = count / parts * parts;
+    for (int64_t j = 0; j < whole; j += parts)
+#pragma GCC unroll 8
+      for (int part = 0; part < parts; ++part) add(j + part, part);
+    for (int64_t j = whole; j < count; ++j) add(j, 0);
+  });
+  add_up(sums);
+  __builtin_memcpy(y + column, sums[0], sizeof sums[0]);
+}
+
+void mix(const float* shares, const Pages& values, int64_t width, int64_t first, int64_t end, float* y) {
   int64_t i = 0;
-  for (; i + together * vector_floats <= width; i += together * vector_floats)
-    mix_part<together>(shares, values + i, y + i, count, width);
-  for (; i + vector_floats <= width; i += vector_floats) mix_part<1>(shares, values + i, y + i, count, width);
+  for (; i + 4 * vector_floats <= width; i += 4 * vector_floats) mix_part<4>(shares, values, width, i, first, end, y);
+  for (; i + 2 * vector_floats <= width; i += 2 * vector_floats) mix_part<2>(shares, values, width, i, first, end, y);
+  for (; i + vector_floats <= width; i += vector_floats) mix_part<1>(shares, values, width, i, first, end, y);
   for (; i < width; ++i) {
     float sum = 0;
-    for (int64_t j = 0; j < count; ++j) sum += shares[j] * values[j * width + i];
+    for_each_page(shares, values, width, first, end, [&](const float* rows, const float* of_rows, int64_t count) {
+      for (int64_t j = 0; j < count; ++j) sum += of_rows[j] * rows[j * width + i];
+    });
     y[i] = sum;
   }
 }
@@ -137,6 +193,6 @@ void mix(const float* shares, const float* values, float* y, int64_t count, int6
 }  // namespace
 
 extern const Products products_table;
-const Products products_table{&times_transposed, &mix};
+const Products products_table{&times_transposed, &score, &mix};
 
 }  // namespace wmtp::kernels::WMTP_ISA

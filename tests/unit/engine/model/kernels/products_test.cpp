@@ -5,7 +5,10 @@
 
 #include <cmath>
 #include <random>
+#include <utility>
 #include <vector>
+
+#include "core/model/chunks.hpp"
 
 namespace wmtp::kernels {
 namespace {
@@ -72,16 +75,65 @@ TEST_P(RowProducts, HaveTheSameBitsForOneRowOrMany) {
     }
 }
 
-TEST_P(RowProducts, AMixIsTheWeightedSumOfValues) {
+/// A cache of `positions` values [width] in pages whose numbers descend.
+struct Cache {
+  std::vector<float> values;
+  std::vector<int64_t> numbers;
+  int64_t width;
+  Pages pages() const { return {values.data(), numbers.data(), keys_of_panel * width}; }
+  /// Where position j has its page.
+  size_t page(int64_t j) const { return size_t(numbers[size_t(j / keys_of_panel)] * keys_of_panel * width); }
+};
+
+Cache cache_of(std::vector<float> values, int64_t width) {
+  Cache cache{std::move(values), {}, width};
+  for (auto page = int64_t(cache.values.size()) / keys_of_panel / width - 1; page >= 0; --page)
+    cache.numbers.push_back(page);
+  return cache;
+}
+
+constexpr std::pair<int64_t, int64_t> ranges[] = {{0, 1}, {0, 64}, {3, 65}, {70, 200}};
+int64_t positions_for(int64_t end) { return (end + keys_of_panel - 1) / keys_of_panel * keys_of_panel; }
+
+TEST_P(RowProducts, ScoresAreProductsWithTheKeysOfPages) {
   for (const int64_t width : widths)
-    for (const int64_t count : {1, 2, 19}) {
-      const auto shares = drawn(count), values = drawn(count * width);
+    for (const auto& [first, end] : ranges) {
+      const int64_t positions = positions_for(end);
+      const auto x = drawn(width);
+      const Cache keys = cache_of(drawn(positions * width), width);
+      std::vector<float> scores(size_t(positions) + 1, -7.0F);
+      products(GetParam()).score(x.data(), keys.pages(), width, first, end, scores.data());
+      for (int64_t j = first; j < end; ++j) {
+        double sum = 0, size = 0;
+        for (int64_t i = 0; i < width; ++i) {
+          const double product =
+              double(x[size_t(i)]) * keys.values[keys.page(j) + size_t(i * keys_of_panel + j % keys_of_panel)];
+          sum += product;
+          size += std::abs(product);
+        }
+        EXPECT_NEAR(scores[size_t(j)], sum, 1e-6 * size) << width << " wide, key " << j;
+      }
+      EXPECT_EQ(scores.back(), -7.0F);
+    }
+}
+
+TEST_P(RowProducts, AMixIsTheWeightedSumOfTheValuesOfPages) {
+  for (const int64_t width : widths)
+    for (const auto& [first, end] : ranges) {
+      const int64_t positions = positions_for(end);
+      const auto shares = drawn(positions);
+      const Cache values = cache_of(drawn(positions * width), width);
       std::vector<float> y(size_t(width) + 1, -7.0F);
-      products(GetParam()).mix(shares.data(), values.data(), y.data(), count, width);
+      products(GetParam()).mix(shares.data(), values.pages(), width, first, end, y.data());
       for (int64_t i = 0; i < width; ++i) {
-        double sum = 0;
-        for (int64_t j = 0; j < count; ++j) sum += double(shares[size_t(j)]) * values[size_t(j * width + i)];
-        EXPECT_NEAR(y[size_t(i)], sum, 5e-6) << width << " wide, of " << count << ", at " << i;
+        double sum = 0, size = 0;
+        for (int64_t j = first; j < end; ++j) {
+          const double product =
+              double(shares[size_t(j)]) * values.values[values.page(j) + size_t(j % keys_of_panel * width + i)];
+          sum += product;
+          size += std::abs(product);
+        }
+        EXPECT_NEAR(y[size_t(i)], sum, 1e-6 * size) << width << " wide, from " << first << ", at " << i;
       }
       EXPECT_EQ(y.back(), -7.0F);
     }
