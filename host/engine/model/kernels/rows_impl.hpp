@@ -27,10 +27,12 @@ inline void store(Bf16& to, float x) {  // round to nearest, ties to even; prese
   to.bits = uint16_t(x != x ? 0x7fc0u : rounded);
 }
 
-/// exp to 1.5 ulp: 2^n * p(r), r in +-ln2/2, with Cephes' polynomial (Moshier); 0 below -87, preserves NaN.
+/// exp to 1.5 ulp: 2^n * p(r), r in +-ln2/2, with Cephes' polynomial (Moshier); 0 below -87, NaN for NaN. Adding 1.5 * 2^23
+/// rounds to an integer, which then stands in the lowest bits.
 inline float exp_of(float x) {
+  constexpr float to_integer = 12582912.0f;
   const float clamped = x < -87.3f ? -87.3f : (x > 88.3f ? 88.3f : x);
-  const float n = __builtin_floorf(clamped * 1.44269504088896341f + 0.5f);
+  const float shifted = clamped * 1.44269504088896341f + to_integer, n = shifted - to_integer;
   const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
@@ -38,8 +40,8 @@ inline float exp_of(float x) {
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  const float result = (p * r * r + r + 1.0f) * as_float(uint32_t(int32_t(n) + 127) << 23);
-  return x < -87.3f ? 0.0f : (x != x ? x : result);
+  const float result = (p * (r * r) + r + 1.0f) * as_float((as_bits(shifted) << 23) + (127u << 23));
+  return x < -87.3f ? 0.0f : result;
 }
 inline float sigmoid(float x) { return 1.0f / (1.0f + exp_of(-x)); }
 
