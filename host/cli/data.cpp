@@ -191,7 +191,7 @@ void add_data_convert(CommandLine& line) {
       "  wmtp-host data convert ultrachat_200k/data --split train_sft --columns messages --to chats.jsonl\n"
       "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n",
       [options](const GlobalOptions&) { return convert(*options); });
-  app.add_option("FILE", options->inputs, "files or folders, whose rows follow one another")->required();
+  app.add_option("FILE", options->inputs, "files or folders, concatenated in this order")->required();
   app.add_option("--to", options->output, "file of JSON lines to write")->type_name("FILE")->required();
   app.add_option("--columns", options->columns, "columns to keep, comma-separated (default: all)")->delimiter(',');
   app.add_option("--split", options->split, "split of a folder that has several")->type_name("NAME");

@@ -217,9 +217,9 @@ void add_init(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   auto& app =
       line.add("init",
-               "write experiments on your data that run as they are\n\n"
+               "write ready-to-run experiments for your data\n\n"
                "DATA is a file or folder of text, or of JSON lines: texts, or records in one of the formats of\n"
-               "data.format. MODEL is a folder of Hugging Face to begin with; without it, a small model is trained\n"
+               "data.format. MODEL is a Hugging Face folder to start from; without it, a small model is trained\n"
                "from the beginning. Writes baseline.toml, reference.toml and rho1.toml.\n\n"
                "examples:\n"
                "  wmtp-host init novel.txt\n"

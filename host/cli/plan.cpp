@@ -196,8 +196,7 @@ void add_plan(CommandLine& line) {
       ->type_name("NAME");
   plan_command
       .add_option("--like", options->like,
-                  "compare the cost of a step on CPUs whose ranks compute as fast as those of this finished run (id or "
-                  "name), which ran on one host")
+                  "compare the cost of a step on CPUs at the speed of this finished run on one host (id or name)")
       ->type_name("RUN")
       ->excludes("--on")
       ->excludes("--gpus");

@@ -38,7 +38,7 @@ void add_report(CommandLine& line) {
   };
   const auto options = std::make_shared<Options>();
   auto& report = line.add("report",
-                          "write the page of `ui` with the data of runs to one HTML file\n\n"
+                          "write a standalone HTML copy of the `ui` page with the data of runs\n\n"
                           "The file needs no server and no network. An existing file is replaced only with --force.\n\n"
                           "examples:\n  wmtp-host report 3 -o run3.html\n"
                           "  wmtp-host report baseline rho1 -o comparison.html --force\n",

@@ -33,7 +33,7 @@ class LaunchedRun {
   LaunchedRun(const LaunchedRun&) = delete;  // `hashes_` refers to `catalog_`
 
   const Job& job() const { return job_; }
-  /// A program that is told the end of each run, also of stages (end_command.hpp).
+  /// Program to call when a run or a stage ends (end_command.hpp).
   void on_end(std::filesystem::path program) { end_command_ = std::move(program); }
   const std::string& config_hash() { return hashes_.of(job_.experiment); }
 

@@ -220,6 +220,8 @@ def test_the_doctor_tries_what_a_run_needs(place, logged):
     ended = place.host("doctor")
     for words in ("LibTorch 2.", "plugins, all compatible", "does not exist yet", "free in"):
         assert words in ended.out, ended
+    limited = place.host("doctor", env={"ATEN_CPU_CAPABILITY": "default", "DNNL_MAX_CPU_ISA": "AVX2"}).out
+    assert "kernels for any processor, bf16 products computed in fp32" in limited, limited
     states = {one["what"]: one for one in json.loads(logged.host("doctor", "--json").out)}
     assert states["run log"]["text"].endswith("1 run, 0 running, 0 lost")
     assert all(one["state"] == "good" for name, one in states.items() if name not in ("eval", "disk"))

@@ -28,8 +28,8 @@ struct IdLayout {
 /// All of a file, with no header. Throws the errors of InputFile.
 IdLayout raw_ids(const std::filesystem::path& file, const std::string& type);
 
-/// `dtype`: data.dtype, "" if the experiment does not set it. Error(data) if the file is not a regular file, is empty, is
-/// not as its header says, has ids of another type, or has a header for another `dtype`.
+/// `dtype`: data.dtype, "" if the experiment does not set it. Error(data) if the file is not a regular file, is empty,
+/// contradicts its header, has ids of another type, or has a header for another `dtype`.
 IdLayout id_layout(const std::filesystem::path& file, const std::string& dtype);
 
 /// The index that Megatron writes beside a file of ids, by its name; whether it exists and is one.

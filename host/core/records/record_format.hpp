@@ -23,7 +23,7 @@ struct Record;
 
 const std::vector<std::string>& record_formats();
 
-/// The format of a file by its first ten objects: the only one whose fields the first object that fits any of them has.
+/// The format of a file by its first ten objects: the only one that matches the first recognizable object.
 /// "instructions" if no line is an object, so that reading the lines reports why. Error(data) if no format fits, or
 /// several do, with the fields found.
 std::string recognised_format(const std::filesystem::path& file);

@@ -1,4 +1,4 @@
-// Whose time: the rank that the others waited for, from the seconds of each rank by phase.
+// Finds the slowest rank, for which the others waited, from the seconds of each rank by phase.
 #pragma once
 
 #include <cstdint>

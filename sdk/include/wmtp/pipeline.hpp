@@ -48,7 +48,7 @@ struct Weights {
   enum class Meaning { uniform, by_target, by_source };
   Meaning meaning = Meaning::uniform;
   Tensor values;
-  /// At most this fraction of the call's valid tokens, over all ranks, has a weight other than 0. Saves waiting for a GPU
+  /// At most this fraction of the call's valid tokens, over all ranks, has a weight other than 0. Avoids waiting for a GPU
   /// to count them. If more tokens have one, the step runs once more and counts them.
   double share = 1;
 

@@ -3,7 +3,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <initializer_list>
+#include <string_view>
 
 #include "engine/model/kernels/attention.hpp"
 #include "engine/model/kernels/products.hpp"
@@ -53,11 +55,8 @@ bool runs(Isa isa) {
 }
 
 #if defined(__x86_64__)
-#define WMTP_CHOOSE(table)             \
-  isa == Isa::amx      ? amx::table    \
-  : isa == Isa::avx512 ? avx512::table \
-  : isa == Isa::avx2   ? avx2::table   \
-                       : generic::table
+#define WMTP_CHOOSE(table) \
+  isa == Isa::amx ? amx::table : isa == Isa::avx512 ? avx512::table : isa == Isa::avx2 ? avx2::table : generic::table
 #else
 #define WMTP_CHOOSE(table) generic::table
 #endif
@@ -80,9 +79,25 @@ const Attention<Bf16>& attention<Bf16>([[maybe_unused]] Isa isa) {
 }
 const Products& products([[maybe_unused]] Isa isa) { return WMTP_CHOOSE(products_table); }
 
+namespace {
+
+/// The limit that a user has set for LibTorch or oneDNN applies to these kernels, too. Both ignore unknown names.
+Isa limit() {
+  const auto setting = [](const char* name) { return std::string_view(std::getenv(name) ? std::getenv(name) : ""); };
+  const std::string_view aten = setting("ATEN_CPU_CAPABILITY");
+  std::string_view onednn = setting("ONEDNN_MAX_CPU_ISA");
+  if (onednn.empty()) onednn = setting("DNNL_MAX_CPU_ISA");
+  if (aten == "default" || onednn == "SSE41" || onednn == "AVX") return Isa::generic;
+  if (aten == "avx2" || onednn.starts_with("AVX2")) return Isa::avx2;
+  return onednn.starts_with("AVX512") && onednn.find("AMX") == onednn.npos ? Isa::avx512 : Isa::amx;
+}
+
+}  // namespace
+
 Isa best_isa() {
+  static const Isa highest = limit();
   for (const Isa isa : {Isa::amx, Isa::avx512, Isa::avx2})
-    if (runs(isa)) return isa;
+    if (isa <= highest && runs(isa)) return isa;
   return Isa::generic;
 }
 
