@@ -1,4 +1,5 @@
-// wmtp-host: registers every command and turns errors into exit codes. Each command has its own file in cli/.
+// wmtp-host: registers every command and turns errors into exit codes. Each command has its own file in this folder or
+// below it.
 #include <csignal>
 #include <exception>
 #include <iostream>

@@ -64,7 +64,8 @@ def test_values_and_their_losses_and_weights_equal_pytorch(place, case):
     recipe = CASES[case]
     wanted = train_reference(place.folder, READER, recipe)
     place.run(checkpoint__every_steps=1, checkpoint__keep=recipe.steps, **changes_for(READER, recipe))
-    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    # A pair's loss is of the difference between two values, which loses digits that both have.
+    assert_losses_close(place.log.losses(), wanted.losses, 3e-6 if recipe.data == "pairs" else 1e-6)
     moments = state_tensors(step_folders(place.log.folder())[0], "exp_avg")
     gradients = {name: 2 * moment for name, moment in moments.items()}
     assert gradients.keys() == wanted.first_gradients.keys()

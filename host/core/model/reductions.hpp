@@ -10,7 +10,7 @@
 namespace wmtp {
 
 /// A reduction has up to three collectives: parts in a shard group, parts in a replicate group, sums of a replicate
-/// group. `Unit`: ShardUnit (engine/shard/sharded_model.hpp) or StoredUnit (core/plan/unit.hpp), which outlives this.
+/// group. `Unit`: ShardUnit (engine/shard/sharded_model.hpp) or StoredUnit (core/replay/unit.hpp), which outlives this.
 template <class Unit>
 class Reductions {
  public:

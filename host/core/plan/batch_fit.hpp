@@ -1,5 +1,5 @@
-// The micro-batches that fit into a given memory. Each answer is the replay of a step (memory.hpp); the search takes
-// about as many replays as the batch size has binary digits.
+// The micro-batches that fit into a given memory. Each answer is the replay of a step (core/replay/memory.hpp); the
+// search takes about as many replays as the batch size has binary digits.
 #pragma once
 
 #include <cstdint>

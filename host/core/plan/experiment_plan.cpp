@@ -6,11 +6,11 @@
 #include "core/corpus/id_layout.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/job/input_checks.hpp"
-#include "core/plan/layout.hpp"
-#include "core/plan/memory.hpp"
-#include "core/plan/unit.hpp"
 #include "core/plugins/probe.hpp"
 #include "core/records/longest_record.hpp"
+#include "core/replay/layout.hpp"
+#include "core/replay/memory.hpp"
+#include "core/replay/unit.hpp"
 
 namespace wmtp {
 namespace {

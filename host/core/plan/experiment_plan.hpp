@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/memory.hpp"
 #include "core/plugins/catalog.hpp"
+#include "core/replay/memory.hpp"
 
 namespace wmtp {
 

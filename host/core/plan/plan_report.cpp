@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "core/plan/memory.hpp"
+#include "core/replay/memory.hpp"
 #include "core/report/table.hpp"
 
 namespace wmtp {

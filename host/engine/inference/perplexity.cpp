@@ -8,7 +8,7 @@
 #include "core/corpus/text_windows.hpp"
 #include "engine/inference/model_requests.hpp"
 #include "engine/inference/text_model.hpp"
-#include "engine/train/micro_step.hpp"
+#include "engine/step/micro_step.hpp"
 
 namespace wmtp {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/frozen/frozen_cache.hpp"
-#include "engine/train/micro_step.hpp"
+#include "engine/step/micro_step.hpp"
 
 namespace wmtp {
 

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "engine/batches/batches.hpp"
-#include "engine/train/micro_step.hpp"
+#include "engine/step/micro_step.hpp"
 
 namespace wmtp {
 

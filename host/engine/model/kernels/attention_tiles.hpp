@@ -105,8 +105,7 @@ inline void as_pairs(const Bf16* from, int64_t stride, int64_t count, int64_t D,
         _mm512_storeu_si512(to, _mm512_or_si512(part(row + pair, d), _mm512_slli_epi32(part(row + pair + 1, d), 16)));
 }
 
-/// Up to 32 rows [count][D] as the b tiles of as_pairs -> their transpose [D][32], a tile's rows; the inverse order of its
-/// columns is that of pairs.
+/// Up to 32 rows [count][D], given as the b tiles of as_pairs, transposed: [D][32], the rows of a tiles.
 inline void turned(const uint32_t* pairs, int64_t D, uint32_t* to) {
   for (int64_t d = 0; d < D; d += tile_edge)
     turn_dwords(pairs + d * tile_edge, tile_edge, tile_edge, to + d * tile_edge, tile_edge);

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/plan/small_question.hpp"
+#include "core/replay/small_question.hpp"
 
 namespace wmtp {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "core/plan/small_question.hpp"
-#include "core/plan/unit.hpp"
+#include "core/replay/small_question.hpp"
+#include "core/replay/unit.hpp"
 
 namespace wmtp {
 namespace {

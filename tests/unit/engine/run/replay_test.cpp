@@ -5,7 +5,7 @@
 #include <atomic>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "core/plan/memory.hpp"
+#include "core/replay/memory.hpp"
 #include "engine/memory/allocator.hpp"
 #include "engine/run/describe_layout.hpp"
 #include "engine/train/utilization.hpp"
@@ -180,12 +180,12 @@ TEST(MemoryPlan, MatchesLogitsInManyChunks) {
 void expect_operations(const Experiment& e, const Adapter& adapter) {
   SingleRank rank;
   TinyTraining training(e, baseline(), rank.channels, {.adapter = &adapter});
-  const int64_t window = e.model.sliding_window, S = e.train.sequence_length, keys = window > 0 ? std::min(window, S) : S;
+  const int64_t window = e.model.sliding_window, S = e.train.sequence_length,
+                keys = window > 0 ? std::min(window, S) : S;
   const Work work = plan_memory(question_of(e, adapter, "before")).work;
-  EXPECT_DOUBLE_EQ(work.operations - work.extra,
-                   step_operations(training.model(), 0)
-                       .of(e.train.batch_size * e.train.sequence_length,
-                           e.train.batch_size * e.train.sequence_length * keys));
+  EXPECT_DOUBLE_EQ(work.operations - work.extra, step_operations(training.model(), 0)
+                                                     .of(e.train.batch_size * e.train.sequence_length,
+                                                         e.train.batch_size * e.train.sequence_length * keys));
 }
 
 TEST(PlannedOperations, AreThoseOfTheUtilization) {

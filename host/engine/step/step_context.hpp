@@ -9,8 +9,8 @@
 #include <wmtp/pipeline.hpp>
 
 #include "engine/shard/sequence_split.hpp"
-#include "engine/train/rank_collectives.hpp"
-#include "engine/train/step_totals.hpp"
+#include "engine/step/rank_collectives.hpp"
+#include "engine/step/step_totals.hpp"
 
 namespace wmtp {
 

@@ -1,11 +1,10 @@
-#include "engine/train/value_loss.hpp"
+#include "engine/step/value_loss.hpp"
 
 #include <ATen/core/grad_mode.h>
-
 #include <torch/csrc/autograd/autograd.h>
 
 #include "engine/plugin_runtime/boundary.hpp"
-#include "engine/train/step_views.hpp"
+#include "engine/step/step_views.hpp"
 
 namespace wmtp {
 

@@ -1,4 +1,4 @@
-#include "engine/train/micro_step.hpp"
+#include "engine/step/micro_step.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>

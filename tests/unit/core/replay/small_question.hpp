@@ -5,7 +5,7 @@
 
 #include "core/model/alignment.hpp"
 #include "core/model/model_tensors.hpp"
-#include "core/plan/memory.hpp"
+#include "core/replay/memory.hpp"
 
 namespace wmtp::test {
 

@@ -1,4 +1,4 @@
-#include "core/plan/block.hpp"
+#include "core/replay/block.hpp"
 
 #include <algorithm>
 

@@ -4,9 +4,9 @@
 
 #include "engine/batches/batches.hpp"
 #include "engine/shard/sharded_model.hpp"
-#include "engine/train/active_pipeline.hpp"
-#include "engine/train/step_context.hpp"
-#include "engine/train/step_totals.hpp"
+#include "engine/step/active_pipeline.hpp"
+#include "engine/step/step_context.hpp"
+#include "engine/step/step_totals.hpp"
 
 namespace wmtp {
 

@@ -1,4 +1,4 @@
-#include "engine/train/active_pipeline.hpp"
+#include "engine/step/active_pipeline.hpp"
 
 #include "base/error.hpp"
 #include "engine/plugin_runtime/boundary.hpp"

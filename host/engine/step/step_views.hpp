@@ -4,7 +4,7 @@
 #include <string>
 #include <wmtp/pipeline.hpp>
 
-#include "engine/train/step_context.hpp"
+#include "engine/step/step_context.hpp"
 
 namespace wmtp {
 

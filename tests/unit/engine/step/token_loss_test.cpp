@@ -1,8 +1,7 @@
 // The token loss with prompts and padding: hidden states that must not be read are NaN.
-#include "engine/train/token_loss.hpp"
+#include "engine/step/token_loss.hpp"
 
 #include <ATen/core/grad_mode.h>
-
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 

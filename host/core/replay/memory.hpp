@@ -18,8 +18,8 @@
 
 #include "core/experiment/experiment.hpp"
 #include "core/model/category.hpp"
-#include "core/plan/layout.hpp"
-#include "core/plan/ledger.hpp"
+#include "core/replay/layout.hpp"
+#include "core/replay/ledger.hpp"
 
 namespace wmtp {
 

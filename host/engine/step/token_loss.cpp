@@ -1,4 +1,4 @@
-#include "engine/train/token_loss.hpp"
+#include "engine/step/token_loss.hpp"
 
 #include <ATen/core/grad_mode.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/round_up.hpp"
-#include "engine/train/step_views.hpp"
+#include "engine/step/step_views.hpp"
 
 namespace wmtp {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/model/block.hpp"
-#include "core/plan/layout.hpp"
-#include "core/plan/ledger.hpp"
-#include "core/plan/unit.hpp"
+#include "core/replay/layout.hpp"
+#include "core/replay/ledger.hpp"
+#include "core/replay/unit.hpp"
 
 namespace wmtp {
 

@@ -12,8 +12,8 @@
 #include "engine/model/linear_cross_entropy.hpp"
 #include "engine/plugin_runtime/boundary.hpp"
 #include "engine/shard/sharded_model.hpp"
-#include "engine/train/active_pipeline.hpp"
-#include "engine/train/step_context.hpp"
+#include "engine/step/active_pipeline.hpp"
+#include "engine/step/step_context.hpp"
 
 namespace wmtp {
 

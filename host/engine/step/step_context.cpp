@@ -1,4 +1,4 @@
-#include "engine/train/step_context.hpp"
+#include "engine/step/step_context.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Replays one step, in the same order as engine/train/micro_step.cpp. N tokens of a micro-batch on this rank, D width, V
+// Replays one step, in the same order as engine/step/micro_step.cpp. N tokens of a micro-batch on this rank, D width, V
 // vocabulary, e bytes per element in the compute dtype. Sizes of units: unit.hpp; of blocks: block.hpp; here:
 //
 //   hidden states between blocks   N D e each
@@ -11,7 +11,7 @@
 //   chained heads                  N D e each: the embeddings that a head reads and their gradient, every head's output
 //                                  and the gradient by its loss
 //   d output in bf16               V D e temporarily, before it is added to the fp32 gradient
-#include "core/plan/memory.hpp"
+#include "core/replay/memory.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,8 +21,8 @@
 #include "core/model/chunks.hpp"
 #include "core/model/model_tensors.hpp"
 #include "core/model/reductions.hpp"
-#include "core/plan/block.hpp"
-#include "core/plan/unit.hpp"
+#include "core/replay/block.hpp"
+#include "core/replay/unit.hpp"
 
 namespace wmtp {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/plan/unit.hpp"
+#include "core/replay/unit.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,7 @@
 // Value heads: loss and gradients against plain autograd, alone and together with the weighted token loss.
-#include "engine/train/value_loss.hpp"
+#include "engine/step/value_loss.hpp"
 
 #include <ATen/core/grad_mode.h>
-
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "core/model/alignment.hpp"
-#include "core/plan/layout.hpp"
-#include "core/plan/ledger.hpp"
+#include "core/replay/layout.hpp"
+#include "core/replay/ledger.hpp"
 
 namespace wmtp {
 

@@ -1,4 +1,4 @@
-#include "engine/train/rank_collectives.hpp"
+#include "engine/step/rank_collectives.hpp"
 
 #include <gtest/gtest.h>
 

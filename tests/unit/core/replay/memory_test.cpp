@@ -1,9 +1,9 @@
-#include "core/plan/memory.hpp"
+#include "core/replay/memory.hpp"
 
 #include <gtest/gtest.h>
 
-#include "core/plan/small_question.hpp"
-#include "core/plan/unit.hpp"
+#include "core/replay/small_question.hpp"
+#include "core/replay/unit.hpp"
 
 namespace wmtp {
 namespace {

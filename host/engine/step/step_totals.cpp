@@ -1,4 +1,4 @@
-#include "engine/train/step_totals.hpp"
+#include "engine/step/step_totals.hpp"
 
 #include <cmath>
 

@@ -23,8 +23,8 @@
 #include "core/model/reductions.hpp"
 #include "engine/memory/offloaded_stack.hpp"
 #include "engine/shard/sharded_model.hpp"
-#include "engine/train/token_loss.hpp"
-#include "engine/train/value_loss.hpp"
+#include "engine/step/token_loss.hpp"
+#include "engine/step/value_loss.hpp"
 
 namespace wmtp {
 
