@@ -20,13 +20,13 @@ MOST_BYTES = 200_000
 
 def growth(page, result, key, runs):
     picture = ROOT / "docs/growth.png"
-    with Browser(width=960, height=700) as browser:
+    with Browser(width=960, height=440) as browser:
         browser.open(f"{Path(page).resolve().as_uri()}#filter={runs}")
         browser.wait_for("Object.keys(state.configs).length > 0")
         browser.ask("byId('tab-parameters').click()")
         for id, value in (("parameter-result", result), ("parameter-key", key)):
             browser.ask(f"(() => {{ byId('{id}').value = '{value}'; byId('{id}').dispatchEvent(new Event('change')); }})()")
-        browser.ask("byId('scatter').scrollIntoView({ block: 'center' })")
+        browser.ask("byId('parameter-result').scrollIntoView()")
         time.sleep(1)
         browser.screenshot(picture)
     check_size(picture)
