@@ -81,7 +81,7 @@ def test_ranks_launch_what_one_does_and_their_collectives(place):
         assert sum(step.syncs.values()) <= 2 and not step.pageable, f"{step}"
 
 
-@pytest.mark.parametrize("ranks, waits", [(1, 2), (2, 6)])
+@pytest.mark.parametrize("ranks, waits", [(1, 1), (2, 5)])
 def test_rho1_waits_for_the_tokens_that_a_head_selects_only_on_several_ranks(place, reference, ranks, waits):
     """One rank knows a bound on their number. The threshold over all ranks stays on the devices."""
     steps = steps_of(place, pipeline__plugin="rho1", reference={"weights": reference}, nonzero=9830,
@@ -93,7 +93,7 @@ def test_rho1_waits_for_the_tokens_that_a_head_selects_only_on_several_ranks(pla
 
 def test_a_further_micro_batch_of_rho1_waits_for_nothing_and_launches_no_more(place, reference):
     (step,) = steps_of(place, micro_batches=2, pipeline__plugin="rho1", reference={"weights": reference}, nonzero=9830)
-    assert sum(step.syncs.values()) <= 2 and not step.pageable, f"{step}"
+    assert sum(step.syncs.values()) <= 1 and not step.pageable, f"{step}"
     assert sum(step.launches.values()) <= 2 * 3000 and step.allocations <= 1, f"{step}"
 
 
@@ -103,4 +103,4 @@ def test_losses_of_the_reference_from_the_disk_arrive_without_a_wait(place, refe
     (step,) = steps_of(place, pipeline__plugin="rho1", reference={"weights": reference}, nonzero=9830,
                        data={"kind": "tokens", "file": "tokens.bin", "dtype": "uint16"}, train__steps=None,
                        train__epochs=STEPS)
-    assert sum(step.syncs.values()) <= 2 and not step.pageable, f"{step}"
+    assert sum(step.syncs.values()) <= 1 and not step.pageable, f"{step}"

@@ -149,7 +149,7 @@ def test_a_full_device_is_reported_with_what_to_change(place):
 
 def test_a_device_that_stops_ends_the_run_within_the_timeout(place):
     """Rank 1's device completes nothing after the 20th collective; rank 0's device waits for it."""
-    ended = place.refuse(6, r"rank 0: a collective on the device failed: the device of rank 1 stopped before step \d: "
+    ended = place.refuse(6, r"rank 0: a collective on the device failed \(WorkNCCL.*ran for.*\); the device of rank 1 stopped before step \d: "
                             r"\w+ing .+ \(all-(gather|to-all), ", r"flight-\*\.txt",
                          env=null_cuda.environment(hang_rank=1, hang_at=20), **SMALL, parallel__timeout_seconds=5)
     assert "frame #" not in ended.err and "ProcessGroupNCCL" not in ended.err
@@ -166,6 +166,12 @@ def test_a_step_runs_again_if_a_head_selects_more_tokens_than_rho1_stated(place)
     place.run(**ON_ONE, pipeline__plugin="rho1", reference={"weights": unchanged})
     assert_losses_close(place.log.losses(), on_cpu, 1e-5)
     assert selected[1] > 0.7 and place.log.metric("rho1/selection_ratio") == selected
+
+
+def test_a_step_that_runs_again_begins_from_the_same_state_of_the_pipeline(place):
+    """Two heads call it once each in a step."""
+    place.run(**ON_ONE, pipeline__plugin="overselects", env=PLUGINS)
+    assert place.log.metric("overselects/calls") == {1: 1.5, 2: 3.5, 3: 5.5}
 
 
 def test_weights_on_another_device_are_reported_with_both(place):

@@ -26,18 +26,37 @@ std::string time_text(std::chrono::system_clock::time_point time) {
 FlightRecord::FlightRecord() = default;
 FlightRecord::~FlightRecord() = default;
 
-/// A work that has run out of time calls itself completed, with an exception.
+/// A work that has run out of time calls itself completed, with an exception. Asking a device that has failed throws.
 bool FlightRecord::Entry::is_complete() const {
-  return has_ended && (!on_device || (on_device->isCompleted() && !on_device->exception()));
+  try {
+    return has_ended && (!on_device || (on_device->isCompleted() && !on_device->exception()));
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+bool FlightRecord::is_reached(int64_t number) const {
+  try {
+    return marks_[size_t(number % capacity)]->query();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void FlightRecord::set_step(int64_t step) {
+  const std::lock_guard lock(mutex_);
+  step_ = step;
 }
 
 int64_t FlightRecord::begin(const std::string& what, const char* operation, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
   Entry& entry = entries_[size_t(count_ % capacity)];
   entry = {what, operation, bytes, step_, Clock::now(), {}, false, false, {}};
   return count_++;
 }
 
 void FlightRecord::mark(int64_t number, c10::Device device) {
+  const std::lock_guard lock(mutex_);
   std::optional<c10::Event>& event = marks_[size_t(number % capacity)];
   if (!event) event.emplace(device.type());
   event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
@@ -45,6 +64,7 @@ void FlightRecord::mark(int64_t number, c10::Device device) {
 }
 
 void FlightRecord::end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device) {
+  const std::lock_guard lock(mutex_);
   if (number + capacity < count_) return;  // overwritten by newer ones
   Entry& entry = entries_[size_t(number % capacity)];
   entry.ended = Clock::now();
@@ -53,28 +73,34 @@ void FlightRecord::end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device)
 }
 
 std::string FlightRecord::describe(int64_t number) const {
+  const std::lock_guard lock(mutex_);
+  return description(number);
+}
+
+std::string FlightRecord::description(int64_t number) const {
   const Entry& e = entry(number);
   return (e.step > 0 ? "step " + std::to_string(e.step) + ": " : "") + e.what + " (" + e.operation + ", " +
          human_bytes(e.bytes) + ")";
 }
 
 std::optional<FlightRecord::Progress> FlightRecord::device_progress() const {
+  const std::lock_guard lock(mutex_);
   std::optional<Progress> progress;
   for (int64_t number = std::max<int64_t>(0, count_ - capacity); number < count_; ++number) {
     if (!entry(number).is_marked) continue;
-    if (!marks_[size_t(number % capacity)]->query())
-      return Progress{progress ? progress->reached : number, describe(number)};
+    if (!is_reached(number)) return Progress{progress ? progress->reached : number, description(number)};
     progress = {number + 1, ""};
   }
   return progress;
 }
 
 std::string FlightRecord::text() const {
+  const std::lock_guard lock(mutex_);
   std::string text;
   for (int64_t number = std::max<int64_t>(0, count_ - capacity); number < count_; ++number) {
     const Entry& e = entry(number);
     text += std::to_string(number) + "  " + time_text(e.begun) + "  " +
-            (e.is_complete() ? time_text(e.ended) : "unfinished     ") + "  " + describe(number) + "\n";
+            (e.is_complete() ? time_text(e.ended) : "unfinished     ") + "  " + description(number) + "\n";
   }
   return text;
 }

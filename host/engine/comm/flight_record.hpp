@@ -1,5 +1,5 @@
 // FlightRecord: this rank's last collectives, so that the loss of a rank can be reported with its step and
-// investigated. Written by the training thread; read by another one only while the device blocks that thread.
+// investigated. [any thread; the training thread begins and ends collectives]
 #pragma once
 
 #include <c10/core/Event.h>
@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -25,7 +26,7 @@ class FlightRecord {
   ~FlightRecord();
 
   /// The optimizer step of collectives that begin from now on; 0 before the first step.
-  void set_step(int64_t step) { step_ = step; }
+  void set_step(int64_t step);
   /// The folder for write(). If empty, nothing is written.
   void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }
 
@@ -39,6 +40,7 @@ class FlightRecord {
   /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
   std::string describe(int64_t number) const;
 
+  /// A device that has failed, and so cannot be asked, has reached nothing.
   struct Progress {
     int64_t reached = 0;  ///< the device has computed everything before this collective
     std::string next;     ///< describes the first one that the device has not reached; empty: it has reached all
@@ -64,7 +66,10 @@ class FlightRecord {
     bool is_complete() const;
   };
   const Entry& entry(int64_t number) const { return entries_[size_t(number % capacity)]; }
+  bool is_reached(int64_t number) const;
+  std::string description(int64_t number) const;
 
+  mutable std::mutex mutex_;  ///< of everything below
   std::array<Entry, capacity> entries_;
   std::array<std::optional<c10::Event>, capacity> marks_;  ///< of the entries that are marked, used repeatedly
   int64_t count_ = 0;

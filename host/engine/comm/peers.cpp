@@ -26,6 +26,8 @@ constexpr milliseconds poll_interval{50};
 constexpr milliseconds before_notice{5000};
 constexpr size_t most_shown = 16;  // characters of an input's content, which is a hash
 constexpr const char* missing_ranks = "missing: ";
+// Where NCCL reports another error, ranks differ in how far they are, and none of them is the cause.
+constexpr const char* timeout_of_nccl = "before timing out";
 
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
 
@@ -261,8 +263,8 @@ std::string Peers::stopped_devices() const {
     first = progress["next"];
   }
   if (least == most) return "";
-  return (ranks.size() == 1 ? "the device of " : "the devices of ") + names_of(ranks, places_) + " stopped before " +
-         first;
+  return (ranks.size() == 1 ? "; the device of " : "; the devices of ") + names_of(ranks, places_) +
+         " stopped before " + first;
 }
 
 Error Peers::cause_of(const std::string& what_broke, const std::string& detail) noexcept {
@@ -298,14 +300,13 @@ Error Peers::cause_of(const std::string& what_broke, const std::string& detail) 
       if (silent.empty()) break;
       std::this_thread::sleep_for(poll_interval);
     }
-    if (silent.empty()) stopped = stopped_devices();
+    if (silent.empty() && detail.find(timeout_of_nccl) != detail.npos) stopped = stopped_devices();
   } catch (const std::exception&) {
     lost_ = true;
     return Error(ExitStatus::peer, here + ": " + names_of({0}, places_) + ", which serves the rendezvous, is gone");
   }
   lost_ = true;
-  if (!stopped.empty()) return Error(ExitStatus::peer, here + ": " + stopped);
-  if (silent.empty()) return Error(ExitStatus::peer, why + before);
+  if (silent.empty()) return Error(ExitStatus::peer, why + stopped + before);
   return Error(ExitStatus::peer, here + ": " + names_of(silent, places_) + " did not answer");
 }
 

@@ -133,13 +133,14 @@ Tensor CachedBlock::attention(const Tensor& query, const TextRows& rows) const {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t head = task / n, row = task % n, of_query = (row * model_.heads + head) * head_dim_;
       const int64_t of_head = head / (model_.heads / model_.kv_heads) * of_page;
-      const int64_t end = rows[row].position + 1;
-      const int64_t count = model_.sliding_window > 0 ? std::min(end, model_.sliding_window) : end, first = end - count;
+      const int64_t after = rows[row].position + 1;
+      const int64_t count = model_.sliding_window > 0 ? std::min(after, model_.sliding_window) : after;
+      const int64_t first = after - count;
       const int64_t* numbers = pages_.of(rows[row].text).data();
-      products.score(in<float>(query) + of_query, {in<float>(keys_) + of_head, numbers, stride}, head_dim_, first, end,
-                     scores.data());
+      products.score(in<float>(query) + of_query, {in<float>(keys_) + of_head, numbers, stride}, head_dim_, first,
+                     after, scores.data());
       kernels::rows<float>().causal_softmax(scores.data() + first, scale, count, round_up(count, softmax_multiple));
-      products.mix(scores.data(), {in<float>(values_) + of_head, numbers, stride}, head_dim_, first, end,
+      products.mix(scores.data(), {in<float>(values_) + of_head, numbers, stride}, head_dim_, first, after,
                    out<float>(mixed) + of_query);
     }
   });

@@ -1,10 +1,9 @@
 #include "engine/model/product_path.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <cstdlib>
 #include <set>
 
+#include "engine/model/kernels/onednn_limit.hpp"
 #include "engine/model/kernels/rows.hpp"
 
 namespace wmtp {
@@ -24,10 +23,7 @@ Instructions of_processor() {
 
 /// oneDNN's names; it ignores unknown ones.
 Instructions limit_of_onednn() {
-  const char* value = std::getenv("ONEDNN_MAX_CPU_ISA");
-  if (!value || !*value) value = std::getenv("DNNL_MAX_CPU_ISA");
-  std::string name = value ? value : "";
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+  const std::string name = kernels::onednn_limit();
   if (std::set<std::string>{"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2"}.contains(name))
     return Instructions::none;
   if (name == "AVX512_CORE" || name == "AVX512_CORE_VNNI") return Instructions::avx512;

@@ -165,12 +165,17 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
 StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
                                double waited_at_start) {
   std::map<std::string, at::Tensor> states;
-  for (const auto& [name, state] : state_.pipeline) states[name] = state.clone();
+  const bool may_repeat = model_.compute().device().is_cuda();
+  for (const auto& [name, state] : state_.pipeline)
+    if (may_repeat) states[name] = state.clone();
+  double grew = 0;
   for (bool counts_selections = false;; counts_selections = true) {
     StepTotals totals = empty_totals();
+    totals.add("memory/grew", grew);
     run_micro_batches(micros, kept, {state_.step + 1, counts, totals, counts_selections});
     exchange(totals, waited_at_start);
     if (totals.sum("selection/missed") == 0) return totals;
+    grew = totals.sum("memory/grew");
     optimizer_.drop_gradients();
     micro_step_.forget_weights();
     state_.pipeline = states;

@@ -48,8 +48,8 @@ struct Weights {
   enum class Meaning { uniform, by_target, by_source };
   Meaning meaning = Meaning::uniform;
   Tensor values;
-  /// At most this fraction of the call's valid tokens, over all ranks, has a weight other than 0. Avoids waiting for a GPU
-  /// to count them. If more tokens have one, the step runs once more and counts them.
+  /// At most this fraction of the call's valid tokens, over all ranks, has a weight other than 0; over 0, at most 1. At
+  /// When::head it avoids waiting for a GPU to count them; if more have one, the step runs once more and counts them.
   double share = 1;
 
   static Weights uniform() { return {}; }

@@ -21,14 +21,14 @@ class Tiles {
       own.rows[tile] = tile_edge;
       own.row_bytes[tile] = 64;
     }
-    _tile_storeconfig(&before_);
-    _tile_loadconfig(&own);
+    __asm__ volatile("sttilecfg %0" : "=m"(before_));
+    load(own);
   }
   ~Tiles() {
     if (before_.palette == 0)
       _tile_release();
     else
-      _tile_loadconfig(&before_);
+      load(before_);
   }
   Tiles(const Tiles&) = delete;
 
@@ -38,7 +38,10 @@ class Tiles {
     uint16_t row_bytes[16];
     uint8_t rows[16];
   };
-  Configuration before_{};
+  /// GCC's intrinsic names only the first eight bytes as its input.
+  static void load(const Configuration& configuration) { __asm__ volatile("ldtilecfg %0" : : "m"(configuration)); }
+
+  Configuration before_;
 };
 
 /// GCC's tile instructions do not say that they read memory.

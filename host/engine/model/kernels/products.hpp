@@ -32,13 +32,13 @@ struct Products {
   /// The order of summation depends only on `width`.
   void (*score)(const float* x, const Pages& keys, int64_t width, int64_t first, int64_t end, float* scores);
   /// y[i] = sum_j shares[j] * values[j][i], j from first to end-1: pages [keys_of_panel][width]. The order of summation
-  /// depends only on `first` and `end`.
+  /// depends only on `width`, `first` and `end`.
   void (*mix)(const float* shares, const Pages& values, int64_t width, int64_t first, int64_t end, float* y);
 };
 
 /// A specific instruction set, so that tests can compare them. Requires `runs(isa)`.
 const Products& products(Isa isa);
-/// For the best instruction set that this processor supports.
+/// For best_isa().
 const Products& products();
 
 }  // namespace wmtp::kernels

@@ -5,9 +5,10 @@
 
 #include <cstdlib>
 #include <initializer_list>
-#include <string_view>
+#include <string>
 
 #include "engine/model/kernels/attention.hpp"
+#include "engine/model/kernels/onednn_limit.hpp"
 #include "engine/model/kernels/products.hpp"
 
 namespace wmtp::kernels {
@@ -83,13 +84,12 @@ namespace {
 
 /// The limit that a user has set for LibTorch or oneDNN applies to these kernels, too. Both ignore unknown names.
 Isa limit() {
-  const auto setting = [](const char* name) { return std::string_view(std::getenv(name) ? std::getenv(name) : ""); };
-  const std::string_view aten = setting("ATEN_CPU_CAPABILITY");
-  std::string_view onednn = setting("ONEDNN_MAX_CPU_ISA");
-  if (onednn.empty()) onednn = setting("DNNL_MAX_CPU_ISA");
+  const char* capability = std::getenv("ATEN_CPU_CAPABILITY");
+  const std::string aten = capability ? capability : "", onednn = onednn_limit();
   if (aten == "default" || onednn == "SSE41" || onednn == "AVX") return Isa::generic;
   if (aten == "avx2" || onednn.starts_with("AVX2")) return Isa::avx2;
-  return onednn.starts_with("AVX512") && onednn.find("AMX") == onednn.npos ? Isa::avx512 : Isa::amx;
+  const bool has_512 = onednn.starts_with("AVX512") || onednn.starts_with("AVX10");
+  return has_512 && onednn.find("AMX") == onednn.npos ? Isa::avx512 : Isa::amx;
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ enum class Isa { generic, avx2, avx512, amx };
 
 /// Whether this processor and this build support the instruction set.
 bool runs(Isa isa);
-/// The best one that they support.
+/// The best one that they support, within the limits that ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA set.
 Isa best_isa();
 const char* name(Isa isa);
 
@@ -57,7 +57,7 @@ const char* name(Isa isa);
 template <class T>
 const Rows<T>& rows(Isa isa);
 
-/// For the best instruction set that this processor supports.
+/// For best_isa().
 template <class T>
 const Rows<T>& rows();
 

@@ -16,7 +16,7 @@ namespace {
 using test::MadeModel;
 using End = Decoded::End;
 
-constexpr int64_t positions = 64;
+constexpr int64_t positions = 150;  // three pages
 
 Decoded decoded(ShardedModel& model, DecodeRequest request, int64_t capacity = positions) {
   CachedModel cached(model, capacity);
