@@ -23,7 +23,6 @@ using kernels::out;
 namespace {
 
 constexpr int64_t multiplications_of_task = int64_t{1} << 18;
-constexpr int64_t rows_of_task = 16;
 constexpr int64_t softmax_multiple = 16;  ///< widths passed to causal_softmax are multiples of this
 
 /// first, first + 1, ... end - 1.
@@ -101,16 +100,15 @@ CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, cons
 
 void CachedBlock::cache_rows(const Tensor& key, const Tensor& value, const TextRows& rows) const {
   const int64_t heads = model_.kv_heads;
-  at::parallel_for(0, rows.size(), rows_of_task, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t k = 0; k < heads; ++k) {
-        const int64_t position = rows[i].position, place = position % keys_of_panel, from = (i * heads + k) * head_dim_;
-        const int64_t page = pages_.of(rows[i].text)[size_t(position / keys_of_panel)];
-        const int64_t to = (page * heads + k) * head_dim_ * keys_of_panel;
-        for (int64_t d = 0; d < head_dim_; ++d)
-          out<float>(keys_)[to + d * keys_of_panel + place] = in<float>(key)[from + d];
-        std::copy_n(in<float>(value) + from, head_dim_, out<float>(values_) + to + place * head_dim_);
-      }
+  for_each_row(rows.size(), [&](int64_t i) {
+    for (int64_t k = 0; k < heads; ++k) {
+      const int64_t position = rows[i].position, place = position % keys_of_panel, from = (i * heads + k) * head_dim_;
+      const int64_t page = pages_.of(rows[i].text)[size_t(position / keys_of_panel)];
+      const int64_t to = (page * heads + k) * head_dim_ * keys_of_panel;
+      for (int64_t d = 0; d < head_dim_; ++d)
+        out<float>(keys_)[to + d * keys_of_panel + place] = in<float>(key)[from + d];
+      std::copy_n(in<float>(value) + from, head_dim_, out<float>(values_) + to + place * head_dim_);
+    }
   });
 }
 

@@ -17,15 +17,6 @@ namespace {
 
 /// Below this many multiplications a second thread costs more time than it saves.
 constexpr int64_t multiplications_of_task = int64_t{1} << 19;
-constexpr int64_t rows_of_task = 16;
-
-/// Calls call(row) for n rows, on all threads if there are many.
-template <class Call>
-void for_each_row(int64_t n, Call call) {
-  at::parallel_for(0, n, rows_of_task, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) call(row);
-  });
-}
 
 }  // namespace
 

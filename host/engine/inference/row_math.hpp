@@ -4,11 +4,21 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <cstdint>
 #include <vector>
 
 namespace wmtp {
+
+/// Calls call(row) for n rows, on all threads if there are many.
+template <class Call>
+void for_each_row(int64_t n, Call call) {
+  constexpr int64_t rows_of_task = 16;
+  at::parallel_for(0, n, rows_of_task, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) call(row);
+  });
+}
 
 /// x [n,D] times w [O,D] transposed -> [n,O].
 at::Tensor row_products(const at::Tensor& x, const at::Tensor& w);

@@ -122,39 +122,36 @@ inline void copy_rows(const Bf16* from, int64_t stride, int64_t count, int64_t D
                           row < count ? _mm512_loadu_si512(from + row * stride + d) : _mm512_setzero_si512());
 }
 
+/// c[32][32] = a[32][32 steps] times b tiles, of which a step's second is at `right` and the next step's at `step` dwords.
+inline void product_tiles(const Bf16* a, int64_t a_stride, const uint32_t* b, int64_t right, int64_t step,
+                          int64_t steps, float* c, int64_t c_stride) {
+  zero_tiles();
+  for (int64_t i = 0; i < steps; ++i, a += tile_depth, b += step) {
+    _tile_loadd(4, a, a_stride * 2);
+    _tile_loadd(5, a + tile_edge * a_stride, a_stride * 2);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + right, 64);
+    multiply_tiles();
+  }
+  store_tiles(c, c_stride);
+}
+
 /// scores[32][first … end] = rows [32][D] times columns; both bounds are multiples of 32.
 inline void score_tiles(const Bf16* rows, const uint32_t* columns, int64_t D, int64_t first, int64_t end, float* scores,
                         int64_t width) {
-  const int64_t of_edge = D / tile_depth * tile_dwords;  // dwords of 16 columns
-  for (int64_t key = first; key < end; key += 2 * tile_edge) {
-    zero_tiles();
-    for (int64_t d = 0; d < D; d += tile_depth) {
-      const uint32_t* b = columns + key / tile_edge * of_edge + d / tile_depth * tile_dwords;
-      _tile_loadd(4, rows + d, D * 2);
-      _tile_loadd(5, rows + tile_edge * D + d, D * 2);
-      _tile_loadd(6, b, 64);
-      _tile_loadd(7, b + of_edge, 64);
-      multiply_tiles();
-    }
-    store_tiles(scores + key, width);
-  }
+  const int64_t steps = D / tile_depth, of_edge = steps * tile_dwords;  // dwords of 16 columns
+  for (int64_t key = first; key < end; key += 2 * tile_edge)
+    product_tiles(rows, D, columns + key / tile_edge * of_edge, of_edge, tile_dwords, steps, scores + key, width);
 }
 
 /// mixed[32][D] = shares[32][first … end] (rows of `width`) times pairs of rows.
 inline void mix_tiles(const Bf16* shares, int64_t width, const uint32_t* pairs, int64_t first, int64_t end, int64_t D,
                       float* mixed) {
-  for (int64_t d = 0; d < D; d += 2 * tile_edge) {
-    zero_tiles();
-    for (int64_t key = first; key < end; key += tile_depth) {
-      const uint32_t* b = pairs + (key / tile_depth * (D / tile_edge) + d / tile_edge) * tile_dwords;
-      _tile_loadd(4, shares + key, width * 2);
-      _tile_loadd(5, shares + tile_edge * width + key, width * 2);
-      _tile_loadd(6, b, 64);
-      _tile_loadd(7, b + tile_dwords, 64);
-      multiply_tiles();
-    }
-    store_tiles(mixed + d, D);
-  }
+  const int64_t steps = (end - first) / tile_depth, of_depth = D / tile_edge * tile_dwords;  // dwords of 32 rows
+  const uint32_t* from = pairs + first / tile_depth * of_depth;
+  for (int64_t d = 0; d < D; d += 2 * tile_edge)
+    product_tiles(shares + first, width, from + d / tile_edge * tile_dwords, tile_dwords, of_depth, steps, mixed + d,
+                  D);
 }
 
 /// sums[D][first … end] (rows of `width`) += turned [D][32 queries] times pairs of queries [16][first … end] (rows of

@@ -28,7 +28,7 @@ inline void store(Bf16& to, float x) {  // round to nearest, ties to even; prese
 }
 
 /// exp to 1.5 ulp: 2^n * p(r), r in +-ln2/2, with Cephes' polynomial (Moshier); 0 below -87, NaN for NaN. Adding 1.5 * 2^23
-/// rounds to an integer, which then stands in the lowest bits.
+/// rounds to an integer and leaves it in the lowest bits.
 inline float exp_of(float x) {
   constexpr float to_integer = 12582912.0f;
   const float clamped = x < -87.3f ? -87.3f : (x > 88.3f ? 88.3f : x);
