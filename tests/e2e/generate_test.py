@@ -61,11 +61,36 @@ def test_a_learnt_text_is_continued(trained):
 
 
 def test_drafts_save_passes_and_change_nothing(trained):
-    fast = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 48)
+    fast = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 48, "--compare")
     plain = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 48, "--plain")
     assert fast["ids"] == plain["ids"] and fast["text"] == plain["text"]
     assert (fast["decoding"], plain["decoding"]) == ("speculative", "plain")
     assert plain["forwards"] == 48 and fast["forwards"] <= 48 / 1.8
+
+
+def test_drafting_stops_where_it_takes_longer(place):
+    """Heads of an untrained model agree by chance only, so drafts save nothing."""
+    (place.folder / "text.txt").write_text(TEXT * 120)
+    place.run(**(LEARNS | {"train__steps": 1}))
+    plain, found = (answer(place, "1", "--prompt", "Seven", "--max-tokens", 200, *how) for how in (("--plain",), ()))
+    assert found["ids"] == plain["ids"] and plain["forwards_with_drafts"] == 0
+    assert 1 <= found["forwards_with_drafts"] < found["forwards"] / 2
+    said = place.host("generate", "1", "Seven", "--max-tokens", 200).err
+    assert re.search(r"speculative with 4 heads in \d+ passes\)", said), said
+
+
+def test_weights_in_bf16_give_the_text_of_the_rounded_weights(trained):
+    found = answer(trained, "wizards", "--prompt", "over 42 b", "--max-tokens", 30, "--dtype", "bf16", "--compare")
+    model = plain_model(trained.log.folder(1))
+    ids = list(found["prompt_ids"])
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                weight.copy_(weight.bfloat16())
+        for _ in range(30):
+            ids.append(model(torch.tensor([ids]))[0][0, -1].argmax().item())
+    assert found["ids"] == ids[len(found["prompt_ids"]):]
+    trained.refuse_command(2, "--dtype", command=["generate", "wizards", "a", "--dtype", "fp16"])
 
 
 def test_the_speed_up_is_measured_against_plain_decoding(trained):
@@ -101,7 +126,7 @@ def test_ids_of_a_tied_model_with_biases_and_stretched_positions_are_those_of_py
 def test_chained_heads_draft_one_after_another_and_change_nothing(place):
     (place.folder / "text.txt").write_text(TEXT * 120)
     place.run(**LEARNS, model__future_heads="chained")
-    found = [answer(place, "1", "--prompt", "Seven", "--max-tokens", 48, *how) for how in ((), ("--plain",))]
+    found = [answer(place, "1", "--prompt", "Seven", "--max-tokens", 48, how) for how in ("--compare", "--plain")]
     assert [one["ids"] for one in found] == 2 * [greedy_in_pytorch(place.log.folder(), found[0]["prompt_ids"], 48)]
     assert [one["decoding"] for one in found] == ["speculative", "plain"] and found[0]["forwards"] <= 48 / 1.8
 
@@ -117,7 +142,7 @@ def test_chained_heads_draft_one_after_another_and_change_nothing(place):
 def test_json_contains_everything(trained):
     found = answer(trained, "wizards", "--prompt", "Seven", "--max-tokens", 7)
     assert list(found) == ["model", "prompt_ids", "ids", "text", "end", "decoding", "heads", "tokens", "forwards",
-                           "tokens_per_forward", "seconds", "tokens_per_second"]
+                           "forwards_with_drafts", "tokens_per_forward", "seconds", "tokens_per_second"]
     assert found["text"] == " quick " and found["tokens"] == len(found["ids"]) == 7 and found["heads"] == 4
     assert found["tokens_per_forward"] == found["tokens"] / found["forwards"] and found["end"] == "max_tokens"
     assert found["seconds"] > 0 and found["model"].endswith("1-wizards/model")

@@ -21,8 +21,9 @@ struct GenerateRequest {
   double top_p = 1;        ///< in (0,1]
   uint64_t seed = 0;
   bool plain = false;     ///< greedy without the other heads
-  bool compares = false;  ///< [drafts] also decodes plainly
+  bool compares = false;  ///< [drafts] in every pass, and also decodes plainly
   bool streams = false;   ///< the engine writes the text to stdout as it is generated
+  bool bf16 = false;      ///< rounds the weights to bf16
 };
 
 struct PlainDecoding {
@@ -35,6 +36,7 @@ struct Generated {
   std::string decoding;                ///< "speculative", "plain" or "sampled"
   int64_t heads = 1;                   ///< number of heads used
   int64_t forwards = 0;                ///< passes through the trunk, including the prompt's
+  int64_t drafted = 0;                 ///< of these, with drafts
   double seconds = 0;                  ///< from the prompt's pass to the last token, without loading
   std::string end;                     ///< "max_tokens", "end_of_text" or "max_sequence_length"
   std::optional<PlainDecoding> plain;  ///< of the same ids, with `compares`
@@ -81,9 +83,10 @@ struct MergeRequest {
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateRequest, model, text, ids, max_tokens, temperature, top_p, seed, plain,
-                                   compares, streams)
+                                   compares, streams, bf16)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainDecoding, forwards, seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Generated, prompt, ids, text, decoding, heads, forwards, seconds, end, plain)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Generated, prompt, ids, text, decoding, heads, forwards, drafted, seconds, end,
+                                   plain)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerRequest, model, prompts, samples, max_tokens, temperature, top_p, seed, stops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerplexityRequest, model, texts, stride)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeadLoss, tokens, loss, bytes)

@@ -85,14 +85,14 @@ TextRows TextRows::only(const std::vector<int64_t>& indices) const {
   return rows;
 }
 
-CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find,
-                         const TextPages& pages)
+CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name,
+                         const std::function<Tensor(const std::string&)>& find, const TextPages& pages)
     : model_(model), name_(name), head_dim_(head_dim(model)), pages_(pages) {
   for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
     Weights& weights = weights_[layer.layer];
-    weights.weight = find(full_name + ".weight").weight();
-    if (layer.has_bias) weights.bias = find(full_name + ".bias").weight();
+    weights.weight = find(full_name + ".weight");
+    if (layer.has_bias) weights.bias = find(full_name + ".bias");
   }
   keys_ = at::zeros({pages.count(), model_.kv_heads, head_dim_, keys_of_panel}, at::kFloat);
   values_ = at::zeros({pages.count(), model_.kv_heads, keys_of_panel, head_dim_}, at::kFloat);
@@ -151,7 +151,7 @@ Tensor CachedBlock::run(const Tensor& x, const TextRows& rows, const std::vector
   return block_forward(math, model_, name_, embedded.defined() ? chained_input(math, x, embedded) : x);
 }
 
-CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts)
+CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts, at::ScalarType weights)
     : positions_(positions),
       lengths_(size_t(texts), 0),
       pages_(texts, positions),
@@ -161,13 +161,19 @@ CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts)
       read_again_(is_chained_ ? model.num_heads() - 2 : 0) {
   for (const auto& unit : model.units()) weights_.push_back(std::make_unique<Gathered>(*unit));
   const ModelConfig& config = model.config();
-  const FindWeight find = [&](const std::string& name) { return model.weight(name); };
-  embedding_ = find("tok_embeddings.weight").weight();
-  norm_ = find("norm.weight").weight();
-  output_ = find("output.weight").weight();
+  const bool copies = weights != at::kFloat;
+  const auto find = [&](const std::string& name) {
+    const Tensor weight = model.weight(name).weight();
+    if (!copies) return weight;
+    return weight.dim() == 2 ? weight.to(weights) : weight.clone();
+  };
+  embedding_ = find("tok_embeddings.weight");
+  norm_ = find("norm.weight");
+  output_ = config.tie_word_embeddings ? embedding_ : find("output.weight");
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) trunk_.emplace_back(config, trunk_block_name(i), find, pages_);
   for (int64_t k = 1; k <= model.num_heads(); ++k)
     heads_.emplace_back(config, head_block_name(config, k), find, pages_);
+  if (copies) weights_.clear();
 }
 
 Tensor CachedModel::logits_of(const Tensor& hidden) const {
@@ -175,7 +181,7 @@ Tensor CachedModel::logits_of(const Tensor& hidden) const {
 }
 
 Tensor CachedModel::embedded(const std::vector<int64_t>& ids) const {
-  return embedding_.index_select(0, at::tensor(ids, at::kLong));
+  return embedding_.index_select(0, at::tensor(ids, at::kLong)).to(at::kFloat);
 }
 
 void CachedModel::extend(int64_t text, int64_t n) {
@@ -196,11 +202,14 @@ Tensor CachedModel::feed(const std::vector<int64_t>& ids, Logits logits) {
   const TextRows rows(0, before, n);
   Tensor h = embedded(ids);
   for (CachedBlock& block : trunk_) h = block.run(h, rows, indices(0, n), rotary_);
-  const int64_t first = logits == Logits::of_all ? 0 : n - 1, kept = std::min(read_again_, before - rows_begin_);
+  const int64_t first = logits == Logits::of_all ? 0 : n - 1;
   const Tensor output = heads_.front().run(h, rows, indices(is_chained_ ? 0 : first, n), rotary_);
   const Tensor& read = is_chained_ ? output : h;
-  rows_ = kept > 0 ? at::cat({rows_.narrow(0, before - kept - rows_begin_, kept), read}) : read;
-  rows_begin_ = before - std::max<int64_t>(kept, 0);
+  if (num_heads() > 1) {
+    const int64_t unread = std::clamp(proposed_ - read_again_, rows_begin_, before);
+    rows_ = unread < before ? at::cat({rows_.narrow(0, unread - rows_begin_, before - unread), read}) : read;
+    rows_begin_ = unread;
+  }
   ids_.insert(ids_.end(), ids.begin(), ids.end());
   return logits_of(is_chained_ ? output.narrow(0, first, n - first) : output);
 }
@@ -228,6 +237,7 @@ void CachedModel::shorten(int64_t length, int64_t text) {
   if (text > 0) return;
   ids_.resize(size_t(std::min(now, int64_t(ids_.size()))));
   proposed_ = std::min(proposed_, now);
+  rows_begin_ = std::min(rows_begin_, now);
 }
 
 void CachedModel::copy_text(int64_t from, int64_t to, int64_t length) {
@@ -245,6 +255,11 @@ std::vector<int64_t> CachedModel::propose(int64_t next) {
   const Tensor rows = rows_.narrow(0, begin - rows_begin_, length() - begin);
   proposed_ = length();
   return is_chained_ ? propose_in_chain(rows, begin, next) : propose_from(rows, begin);
+}
+
+void CachedModel::stop_proposing() {
+  rows_ = Tensor();
+  rows_begin_ = length();
 }
 
 std::vector<int64_t> CachedModel::propose_from(const Tensor& rows, int64_t begin) {

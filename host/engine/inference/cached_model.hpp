@@ -1,7 +1,8 @@
 // CachedModel: a multi-token model that reads texts in portions and caches keys and values, so that each token is
 // computed once. Head 1 produces the logits of the next token. The other heads propose the tokens after it, for one text:
 // parallel heads from the same trunk output, chained heads one after another, each from the output of the head before
-// and the token that it proposed. One process, CPU, fp32; not thread-safe.
+// and the token that it proposed. One process, CPU; not thread-safe. All numbers are fp32; with bf16 weights, each matrix
+// is rounded to bf16, and the results are bitwise those of a model with the rounded weights in fp32.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,10 @@ class TextRows {
 /// that a result does not depend on how a text is split into portions, or on other texts.
 class CachedBlock {
  public:
-  /// Uses the weights returned by `find` without copying: whole, fp32, on the CPU. `pages` must outlive this object.
-  CachedBlock(const ModelConfig& model, const std::string& name, const FindWeight& find, const TextPages& pages);
+  /// Uses the weights returned by `find` without copying: whole, on the CPU, matrices in fp32 or bf16. `pages` must
+  /// outlive this object.
+  CachedBlock(const ModelConfig& model, const std::string& name,
+              const std::function<at::Tensor(const std::string&)>& find, const TextPages& pages);
 
   /// x [n,D]: tokens at the places of `rows`; those before them in the same texts are cached. Caches their keys and
   /// values, replacing previous ones at these positions. Returns the block's output for the rows with the indices
@@ -70,9 +73,10 @@ class CachedBlock {
 
 class CachedModel {
  public:
-  /// `model` must outlive this object. It is unsharded and fp32 in this process, has a next-token head and no adapter,
-  /// and was built for at least `positions`, the most tokens of a text that this object accepts.
-  CachedModel(ShardedModel& model, int64_t positions, int64_t texts = 1);
+  /// `model` is unsharded and fp32 in this process, has a next-token head and no adapter, and was built for at least
+  /// `positions`, the most tokens of a text that this object accepts. `weights`: fp32, of which
+  /// `model` must outlive this object, or bf16, which are copies.
+  CachedModel(ShardedModel& model, int64_t positions, int64_t texts = 1, at::ScalarType weights = at::kFloat);
   CachedModel(const CachedModel&) = delete;
 
   int64_t positions() const { return positions_; }
@@ -97,10 +101,12 @@ class CachedModel {
   void shorten(int64_t length, int64_t text = 0);
   /// Text `to` becomes the first `length` tokens of text `from`. [one head]
   void copy_text(int64_t from, int64_t to, int64_t length);
-  /// The most likely tokens of heads 2, 3, … at the last cached token: the second, third, … token after it, if `next` is
-  /// the first. Call it after every feed or after none: the rows that the other heads read are kept for the last feed
-  /// only. Error(bug) otherwise.
+  /// The most likely tokens of heads 2, 3, … at the last cached token of text 0: the second, third, … token after it, if
+  /// `next` is the first. These heads first read all tokens fed since the last proposal. Error(bug) without such a token,
+  /// and after stop_proposing().
   std::vector<int64_t> propose(int64_t next);
+  /// Drops what the other heads have not read, which every feed would otherwise add to.
+  void stop_proposing();
 
  private:
   std::vector<int64_t> propose_from(const at::Tensor& rows, int64_t begin);

@@ -3,6 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <chrono>
+
+#include "base/time_use.hpp"
 
 namespace wmtp {
 namespace {
@@ -59,14 +62,20 @@ class Decoding {
   Decoded run() {
     text_.append(text_.choice(feed(request_.prompt, Logits::of_last)[0]));
     while (!text_.ended()) {
-      const std::vector<int64_t> fed = next_tokens();
+      const bool drafts = pace_.wants_drafts();
+      if (pace_.has_ended()) model_.stop_proposing();
+      const auto begun = std::chrono::steady_clock::now();
+      const std::vector<int64_t> fed = next_tokens(drafts);
       const int64_t before = model_.length();
       const Tensor logits = feed(fed, Logits::of_all);
+      const double seconds = seconds_since(begun);
       size_t accepted = 0;  // fed[0] is head 1's own choice
       do {
         text_.append(text_.choice(logits[int64_t(accepted++)]));
       } while (!text_.ended() && accepted < fed.size() && fed[accepted] == text_.last());
       model_.shorten(before + int64_t(accepted));
+      pace_.took(seconds, int64_t(accepted), drafts);
+      if (drafts) ++text_.decoded().drafted;
     }
     return std::move(text_.decoded());
   }
@@ -77,10 +86,10 @@ class Decoding {
     return model_.feed(ids, logits);
   }
 
-  /// The newest token and the proposals after it.
-  std::vector<int64_t> next_tokens() {
+  /// The newest token and, with drafts, the proposals after it.
+  std::vector<int64_t> next_tokens(bool drafts) {
     std::vector<int64_t> ids{text_.last()};
-    if (!request_.drafts) return ids;
+    if (!drafts) return ids;
     const std::vector<int64_t> proposed = model_.propose(text_.last());
     const int64_t room = model_.positions() - model_.length();
     const int64_t most = std::min({text_.missing() - 1, room - 1, int64_t(proposed.size())});
@@ -91,6 +100,7 @@ class Decoding {
   CachedModel& model_;
   const DecodeRequest& request_;
   Growing text_;
+  DraftPace pace_{request_.drafts};
 };
 
 class BatchDecoding {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/inference/cached_model.hpp"
+#include "engine/inference/draft_pace.hpp"
 #include "engine/inference/sampling.hpp"
 
 namespace wmtp {
@@ -23,7 +24,7 @@ struct DecodeRequest {
   int64_t max_tokens = 0;       ///< at least one
   int64_t end_of_text = -1;     ///< the id that ends a text; -1: none
   Sampling sampling;
-  bool drafts = false;  ///< use the other heads; greedy only
+  Drafts drafts = Drafts::none;  ///< by the other heads; greedy only
   /// Receives each token as it is decoded; returns false to stop.
   std::function<bool(int64_t)> take = [](int64_t) { return true; };
 };
@@ -32,6 +33,7 @@ struct Decoded {
   enum class End { max_tokens, end_of_text, positions, stopped };
   std::vector<int64_t> ids;  ///< without the prompt; including end_of_text
   int64_t forwards = 0;      ///< passes through the trunk, including the prompt's
+  int64_t drafted = 0;       ///< of these, with drafts
   End end = End::max_tokens;
 };
 

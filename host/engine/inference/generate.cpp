@@ -51,7 +51,7 @@ size_t first_stop(const std::string& text, const std::vector<std::string>& stops
 
 /// The same text without drafts: decoded second, so that warm-up costs count against the drafts.
 PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std::vector<int64_t>& drafted) {
-  request.drafts = false;
+  request.drafts = Drafts::none;
   request.take = [](int64_t) { return true; };
   const auto begun = std::chrono::steady_clock::now();
   const Decoded plain = model.decode(request);
@@ -77,13 +77,14 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   const bool drafts = request.temperature == 0 && !request.plain && model.config().future_tokens > 1;
   if (request.compares && !drafts)
     refuse("--compare requires drafts, but " + request.model.string() + " has one head and makes no drafts");
-  model.load(drafts, model.positions_for(int64_t(result.prompt.size()), request.max_tokens));
+  model.load(drafts, model.positions_for(int64_t(result.prompt.size()), request.max_tokens), /*texts=*/1,
+             request.bf16 ? at::kBFloat16 : at::kFloat);
 
   DecodeRequest wanted;
   wanted.prompt = result.prompt;
   wanted.max_tokens = request.max_tokens;
   wanted.sampling = {request.temperature, request.top_p, request.seed};
-  wanted.drafts = drafts;
+  wanted.drafts = !drafts ? Drafts::none : request.compares ? Drafts::always : Drafts::while_they_pay;
   if (const Tokenizer* tokenizer = model.tokenizer()) {
     wanted.end_of_text = tokenizer->end_of_text();
     result.text.emplace();
@@ -102,6 +103,7 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   result.decoding = drafts ? "speculative" : request.temperature == 0 ? "plain" : "sampled";
   result.heads = model.num_heads();
   result.forwards = decoded.forwards;
+  result.drafted = decoded.drafted;
   result.end = text_of(decoded.end);
   return result;
 }

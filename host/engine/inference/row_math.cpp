@@ -10,6 +10,7 @@
 namespace wmtp {
 
 using at::Tensor;
+using kernels::Bf16;
 using kernels::in;
 using kernels::out;
 
@@ -26,8 +27,13 @@ Tensor row_products(const Tensor& x, const Tensor& w) {
   const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (n * width * block));
   at::parallel_for(0, (outs + block - 1) / block, grain, [&](int64_t begin, int64_t end) {
     const int64_t first = begin * block, last = std::min(end * block, outs);
-    kernels::products().times_transposed(in<float>(x), in<float>(w) + first * width, out<float>(y) + first, n,
-                                         last - first, width, outs);
+    const kernels::Products& products = kernels::products();
+    if (w.scalar_type() == at::kBFloat16)
+      products.times_transposed_bf16(in<float>(x), in<Bf16>(w) + first * width, out<float>(y) + first, n, last - first,
+                                     width, outs);
+    else
+      products.times_transposed(in<float>(x), in<float>(w) + first * width, out<float>(y) + first, n, last - first,
+                                width, outs);
   });
   return y;
 }

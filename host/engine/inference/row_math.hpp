@@ -20,7 +20,7 @@ void for_each_row(int64_t n, Call call) {
   });
 }
 
-/// x [n,D] times w [O,D] transposed -> [n,O].
+/// x [n,D] times w [O,D] transposed -> [n,O]. w: fp32, or bf16 with the bits of the same values in fp32.
 at::Tensor row_products(const at::Tensor& x, const at::Tensor& w);
 /// Like rms_norm of engine/model/ops.hpp: x [n,D], weight [D] -> [n,D].
 at::Tensor row_norms(const at::Tensor& x, const at::Tensor& weight, double eps);

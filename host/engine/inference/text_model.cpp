@@ -78,7 +78,7 @@ int64_t TextModel::positions_for(int64_t prompt, int64_t max_tokens) const {
   return std::min(prompt + std::min(max_tokens, most) - 1, most);
 }
 
-void TextModel::load(bool drafts, int64_t positions, int64_t texts) {
+void TextModel::load(bool drafts, int64_t positions, int64_t texts, at::ScalarType weights) {
   ShardedModelRequest request;
   request.layout.model = &config_;
   request.layout.heads = drafts ? Heads::all : Heads::first;
@@ -86,7 +86,8 @@ void TextModel::load(bool drafts, int64_t positions, int64_t texts) {
   request.positions = positions;
   model_ = std::make_unique<ShardedModel>(request, rank_.channels);
   load_model(folder_, *model_);
-  cached_ = std::make_unique<CachedModel>(*model_, positions, texts);
+  cached_ = std::make_unique<CachedModel>(*model_, positions, texts, weights);
+  if (weights != at::kFloat) model_.reset();
 }
 
 Decoded TextModel::decode(const DecodeRequest& request) {

@@ -31,10 +31,10 @@ class TextModel {
   /// The number of positions needed for a prompt and `max_tokens` more, the last of which needs none.
   int64_t positions_for(int64_t prompt, int64_t max_tokens) const;
 
-  /// Loads the weights: with `drafts` of all heads, else of head 1. `texts`: see CachedModel.
-  void load(bool drafts, int64_t positions, int64_t texts = 1);
+  /// Loads the weights: with `drafts` of all heads, else of head 1. `texts` and `weights`: see CachedModel.
+  void load(bool drafts, int64_t positions, int64_t texts = 1, at::ScalarType weights = at::kFloat);
   int64_t num_heads() const { return cached_->num_heads(); }
-  ShardedModel& model() { return *model_; }  ///< [loaded]
+  ShardedModel& model() { return *model_; }  ///< [loaded in fp32]
   Channels& channels() { return rank_.channels; }
   /// Starts from an empty context. [loaded]
   Decoded decode(const DecodeRequest& request);

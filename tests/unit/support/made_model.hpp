@@ -27,13 +27,15 @@ inline ModelConfig odd_shape(int64_t future_tokens) {
   return config;
 }
 
-/// Large weights, so that logits differ by more than rounding.
-inline void fill_at_random(ShardedModel& model, uint64_t seed) {
+/// Large weights, so that logits differ by more than rounding. `rounds_matrices`: to bf16.
+inline void fill_at_random(ShardedModel& model, uint64_t seed, bool rounds_matrices = false) {
   at::manual_seed(seed);
   std::map<std::string, at::Tensor> values;
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     const auto [place, fresh] = values.try_emplace(spec.name);
     if (fresh) place->second = at::randn({spec.count()}) * 0.3 + (spec.shape.size() == 1 ? 1.0 : 0.0);
+    if (fresh && rounds_matrices && spec.shape.size() == 2)
+      place->second = place->second.to(at::kBFloat16).to(at::kFloat);
     std::copy_n(place->second.const_data_ptr<float>() + begin, count, out);
     return true;
   });

@@ -1,5 +1,5 @@
-// Implementation of kernels/attention.hpp, included once per instruction set after products_impl.hpp and rows_impl.hpp,
-// whose vectors and rows it uses.
+// Implementation of kernels/attention.hpp, included once per instruction set; uses the rows of rows_impl.hpp and the
+// vectors of products_impl.hpp.
 //
 // Each block of queries is multiplied with all keys before its end at once. Keys and values are first widened to fp32
 // and keys transposed in panels of 64, so that all products have the same form: rows of scalars times rows of vectors,
@@ -8,8 +8,9 @@
 
 #include "core/model/chunks.hpp"
 #include "engine/model/kernels/attention.hpp"
-#include "engine/model/kernels/products_impl.hpp"
 #include "engine/model/kernels/rows_impl.hpp"
+// Uses rows_impl.hpp.
+#include "engine/model/kernels/products_impl.hpp"
 
 namespace wmtp::kernels::WMTP_ISA {
 namespace {

@@ -2,8 +2,8 @@
 // order for one row or many. BLAS does not guarantee that: it computes one row differently from several. So a decoder's
 // result for a token does not depend on how many tokens are computed together.
 //
-// Compiled once per instruction set (products_impl.hpp) and selected together with the other row kernels. fp32, plain
-// pointers, contiguous rows, no threads.
+// Compiled once per instruction set (products_impl.hpp) and selected together with the other row kernels. Plain
+// pointers, contiguous rows, no threads. fp32; weights may also be bf16, and give the bits of the same weights in fp32.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ struct Products {
   /// summation depends only on `width`.
   void (*times_transposed)(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width,
                            int64_t stride);
+  void (*times_transposed_bf16)(const float* x, const Bf16* w, float* y, int64_t rows, int64_t outs, int64_t width,
+                                int64_t stride);
   /// scores[j] = sum_i x[i] * keys[j][i] for all keys of the pages that hold keys first … end-1: pages [width][keys_of_panel].
   /// The order of summation depends only on `width`.
   void (*score)(const float* x, const Pages& keys, int64_t width, int64_t first, int64_t end, float* scores);

@@ -1,4 +1,4 @@
-// Implementation of products.hpp, included once per instruction set after WMTP_ISA is defined; no standard library
+// Implementation of products.hpp, included once per instruction set after rows_impl.hpp; no standard library
 // templates, as in rows_impl.hpp. Vectors are explicit, because the compiler may not reorder floating-point sums and
 // would add elements one by one.
 #include <cstdint>
@@ -18,6 +18,23 @@ typedef float Vector __attribute__((vector_size(vector_floats * sizeof(float))))
 
 inline __attribute__((always_inline)) void load_vector(const float* from, Vector& to) {
   __builtin_memcpy(&to, from, sizeof to);
+}
+
+typedef uint16_t HalfVector __attribute__((vector_size(vector_floats * sizeof(uint16_t))));
+typedef uint32_t BitVector __attribute__((vector_size(vector_floats * sizeof(uint32_t))));
+inline __attribute__((always_inline)) void load_vector(const Bf16* from, Vector& to) {
+  HalfVector halves;
+  __builtin_memcpy(&halves, from, sizeof halves);
+  const BitVector bits = __builtin_convertvector(halves, BitVector) << 16;
+  __builtin_memcpy(&to, &bits, sizeof to);
+}
+
+/// The `count` values at `from`, and zeros.
+template <class T>
+inline __attribute__((always_inline)) void load_padded(const T* from, int64_t count, Vector& to) {
+  T values[vector_floats] = {};
+  __builtin_memcpy(values, from, size_t(count) * sizeof(T));
+  load_vector(values, to);
 }
 
 /// Halves the number of partial sums: adds neighbouring pairs within a and within b.
@@ -44,8 +61,9 @@ inline __attribute__((always_inline)) void sums_of_eight(const Vector* partial, 
 }
 
 /// R rows of x times C rows of w, given by pointers: sums[r * C + c]. A sum is computed the same way for all R and C.
-template <int R, int C>
-void tile(const float* const* row, const float* const* column, int64_t width, float* sums) {
+/// `fetches_next`: loads the next C rows of w into the cache.
+template <int R, int C, bool fetches_next, class W>
+void tile(const float* const* row, const W* const* column, int64_t width, float* sums) {
   static_assert(R * C % 8 == 0);
   const int64_t whole = width / vector_floats * vector_floats;
   Vector partial[R * C] = {};
@@ -57,41 +75,47 @@ void tile(const float* const* row, const float* const* column, int64_t width, fl
     for (int c = 0; c < C; ++c) {
       Vector weights;
       load_vector(column[c] + i, weights);
+      if constexpr (fetches_next) __builtin_prefetch(column[c] + C * width + i);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) partial[r * C + c] += part[r] * weights;
     }
   }
+  if (whole < width)
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) {
+        Vector part, weights;
+        load_padded(row[r] + whole, width - whole, part);
+        load_padded(column[c] + whole, width - whole, weights);
+        partial[r * C + c] += part * weights;
+      }
 #pragma GCC unroll 2
   for (int eight = 0; eight < R * C; eight += 8) sums_of_eight(partial + eight, sums + eight);
-  for (int r = 0; whole < width && r < R; ++r)
-    for (int c = 0; c < C; ++c) {
-      float rest = 0;
-      for (int64_t i = whole; i < width; ++i) rest += row[r][i] * column[c][i];
-      sums[r * C + c] += rest;
-    }
 }
 
 /// In tiles of R rows and C columns; an incomplete tile is padded with copies of its last row and column.
-template <int R, int C>
-void in_tiles(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width, int64_t stride) {
+template <int R, int C, class W>
+void in_tiles(const float* x, const W* w, float* y, int64_t rows, int64_t outs, int64_t width, int64_t stride) {
   for (int64_t o = 0; o < outs; o += C) {
     const int64_t columns = outs - o < C ? outs - o : C;
-    const float* column[C];
+    const W* column[C];
     for (int64_t c = 0; c < C; ++c) column[c] = w + (o + (c < columns ? c : columns - 1)) * width;
     for (int64_t r = 0; r < rows; r += R) {
       const int64_t together = rows - r < R ? rows - r : R;
       const float* row[R];
       for (int64_t i = 0; i < R; ++i) row[i] = x + (r + (i < together ? i : together - 1)) * width;
       float sums[R * C];
-      tile<R, C>(row, column, width, sums);
+      if (r + R < rows)
+        tile<R, C, false>(row, column, width, sums);
+      else
+        tile<R, C, true>(row, column, width, sums);
       for (int64_t i = 0; i < together; ++i)
         for (int64_t c = 0; c < columns; ++c) y[(r + i) * stride + o + c] = sums[i * C + c];
     }
   }
 }
 
-void times_transposed(const float* x, const float* w, float* y, int64_t rows, int64_t outs, int64_t width,
-                      int64_t stride) {
+template <class W>
+void times_transposed(const float* x, const W* w, float* y, int64_t rows, int64_t outs, int64_t width, int64_t stride) {
   // With several rows, a weight is loaded once per tile; the tile's sums just fit into registers.
 #if defined(__AVX512F__)
   constexpr int tile_rows = 4, tile_columns = 4;
@@ -193,6 +217,6 @@ void mix(const float* shares, const Pages& values, int64_t width, int64_t first,
 }  // namespace
 
 extern const Products products_table;
-const Products products_table{&times_transposed, &score, &mix};
+const Products products_table{&times_transposed<float>, &times_transposed<Bf16>, &score, &mix};
 
 }  // namespace wmtp::kernels::WMTP_ISA

@@ -116,6 +116,43 @@ TEST(CachedModel, LogitsHaveTheSameBitsForAnyPortions) {
   EXPECT_TRUE(at::equal(singly, whole.feed(ids, Logits::of_all)));
 }
 
+TEST(CachedModel, WithWeightsInBf16EqualsAModelWithTheRoundedWeights) {
+  for (const bool tied : {false, true}) {
+    ModelConfig shape = test::odd_shape(3);
+    shape.qkv_bias = true;
+    shape.tie_word_embeddings = tied;
+    const auto ids = test::random_ids(S, shape.vocab_size, 4);
+    auto made = std::make_unique<MadeModel>(shape, S, 3);
+    const Tensor of_exact = CachedModel(**made, S).feed(ids, Logits::of_all);
+    CachedModel halves(**made, S, 1, at::kBFloat16);
+    MadeModel other(shape, S, 3);
+    test::fill_at_random(*other, 3, /*rounds_matrices=*/true);
+    CachedModel rounded(*other, S);
+    const Tensor wanted = rounded.feed(ids, Logits::of_all);
+    const auto proposed = rounded.propose(1);
+    made.reset();  // a model in bf16 has its own copy
+    EXPECT_TRUE(at::equal(halves.feed(ids, Logits::of_all), wanted)) << "tied: " << tied;
+    EXPECT_EQ(halves.propose(1), proposed);
+    EXPECT_FALSE(at::equal(of_exact, wanted));
+  }
+}
+
+TEST(CachedModel, ProposalsAreTheSameAfterOneFeedOrSeveral) {
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained}) {
+    ModelConfig shape = test::odd_shape(4);
+    shape.future_heads = kind;
+    MadeModel made(shape, S, 3);
+    const auto ids = test::random_ids(40, shape.vocab_size, 4);
+    CachedModel often(*made, S), once(*made, S);
+    std::vector<int64_t> last;
+    for (size_t i = 0; i + 1 < ids.size(); ++i) {
+      for (CachedModel* model : {&often, &once}) model->feed({ids[i]}, Logits::of_last);
+      last = often.propose(ids[i + 1]);
+    }
+    EXPECT_EQ(once.propose(ids.back()), last);
+  }
+}
+
 TEST(CachedModel, LogitsHaveTheSameBitsWithOtherTexts) {
   MadeModel made(1, S, 3);
   CachedModel alone(*made, S), together(*made, S, 3);
@@ -233,14 +270,18 @@ TEST(CachedModel, ChainedHeadsProposeFromTheTokensProposedBefore) {
   for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
 }
 
-TEST(CachedModel, ProposesNothingWithOneHeadAndRefusesAfterAMissedFeed) {
+TEST(CachedModel, ProposesNothingWithOneHeadAndRefusesAfterTheEndOfProposals) {
   MadeModel made(1, S, 12), more(2, S, 12);
   CachedModel one(*made, S), two(*more, S);
   one.feed({1, 2}, Logits::of_last);
   EXPECT_TRUE(one.propose(3).empty());
   two.feed({1, 2}, Logits::of_last);
+  two.stop_proposing();
   two.feed({3}, Logits::of_last);
   EXPECT_THROW(two.propose(4), Error);
+  two.shorten(0);
+  two.feed({1, 2}, Logits::of_last);
+  EXPECT_EQ(two.propose(3).size(), 1u) << "for another text";
 }
 
 TEST(CachedModel, RefusesMoreTokensThanPositions) {

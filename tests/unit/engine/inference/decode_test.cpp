@@ -17,13 +17,14 @@ using test::MadeModel;
 using End = Decoded::End;
 
 constexpr int64_t positions = 150;  // three pages
+constexpr Drafts none = Drafts::none, while_they_pay = Drafts::while_they_pay, always = Drafts::always;
 
 Decoded decoded(ShardedModel& model, DecodeRequest request, int64_t capacity = positions) {
   CachedModel cached(model, capacity);
   return decode(cached, request);
 }
 
-DecodeRequest greedy(const std::vector<int64_t>& prompt, int64_t max_tokens, bool drafts) {
+DecodeRequest greedy(const std::vector<int64_t>& prompt, int64_t max_tokens, Drafts drafts) {
   DecodeRequest request;
   request.prompt = prompt;
   request.max_tokens = max_tokens;
@@ -50,10 +51,27 @@ TEST_P(Decode, DraftsDoNotChangeARandomModelsText) {
   MadeModel made(shape, positions, 20);
   for (uint64_t seed = 0; seed < 30; ++seed) {
     const auto prompt = test::random_ids(1 + int64_t(seed) % 7, made.config.vocab_size, seed);
-    const Decoded plain = decoded(*made, greedy(prompt, 25, false)), fast = decoded(*made, greedy(prompt, 25, true));
+    const Decoded plain = decoded(*made, greedy(prompt, 25, none)), fast = decoded(*made, greedy(prompt, 25, always));
     EXPECT_EQ(fast.ids, plain.ids) << "seed " << seed;
     EXPECT_EQ(plain.forwards, 25);
     EXPECT_LE(fast.forwards, 25);
+  }
+}
+
+TEST_P(Decode, FewPassesDraftWhereNoDraftIsRightAndTheTextIsTheSame) {
+  ModelConfig shape = test::odd_shape(GetParam().first);
+  shape.future_heads = GetParam().second;
+  MadeModel made(shape, positions, 20);
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const auto prompt = test::random_ids(9, made.config.vocab_size, seed);
+    const Decoded plain = decoded(*made, greedy(prompt, 140, none));
+    const Decoded tried = decoded(*made, greedy(prompt, 140, while_they_pay));
+    EXPECT_EQ(tried.ids, plain.ids) << "seed " << seed;
+    EXPECT_EQ(plain.drafted, 0);
+    if (shape.future_tokens > 2) {
+      EXPECT_GT(tried.drafted, 0) << "seed " << seed;
+      EXPECT_LT(tried.drafted, tried.forwards / 2) << "seed " << seed;
+    }
   }
 }
 
@@ -78,8 +96,8 @@ TEST_P(Decode, DraftsDoNotChangeATrainedModelsTextAndSavePasses) {
   int64_t tokens = 0, forwards = 0;
   for (int64_t begin = 0; begin < 17; ++begin) {
     const std::vector<int64_t> prompt{Cycle::id_at(begin), Cycle::id_at(begin + 1)};
-    const Decoded plain = decoded(training.model(), greedy(prompt, 10, false), 12);
-    const Decoded fast = decoded(training.model(), greedy(prompt, 10, true), 12);
+    const Decoded plain = decoded(training.model(), greedy(prompt, 10, none), 12);
+    const Decoded fast = decoded(training.model(), greedy(prompt, 10, always), 12);
     EXPECT_EQ(fast.ids, plain.ids) << "from " << begin;
     tokens += int64_t(plain.ids.size());
     forwards += fast.forwards;
@@ -104,7 +122,7 @@ std::vector<DecodeRequest> mixed_requests(int64_t vocab_size, int64_t end_of_tex
   std::vector<DecodeRequest> requests;
   for (uint32_t i = 0; i < 9; ++i)
     for (uint32_t sample = 0; sample < 1 + i % 3; ++sample) {
-      DecodeRequest request = greedy(test::random_ids(1 + i * 5 % 11, vocab_size, i), 1 + i * 7 % 30, false);
+      DecodeRequest request = greedy(test::random_ids(1 + i * 5 % 11, vocab_size, i), 1 + i * 7 % 30, none);
       if (i % 2 == 1) request.sampling = {0.8, 0.9, 3, i, sample};
       if (i % 4 == 2) request.end_of_text = end_of_text;
       if (i == 8) request.max_tokens = 100;  // ends at the last position
@@ -120,7 +138,7 @@ TEST(DecodeAll, GivesEachTextAsIfItWereDecodedAlone) {
   windowed.qkv_bias = true;
   for (const ModelConfig& shape : {test::odd_shape(1), windowed}) {
     MadeModel made(shape, positions, 25);
-    const int64_t end_of_text = decoded(*made, greedy({5, 6}, 9, false)).ids[3];
+    const int64_t end_of_text = decoded(*made, greedy({5, 6}, 9, none)).ids[3];
     std::vector<Decoded> alone;
     for (const DecodeRequest& request : mixed_requests(shape.vocab_size, end_of_text))
       alone.push_back(decoded(*made, request));
@@ -141,11 +159,11 @@ TEST(DecodeAll, GivesEachTextAsIfItWereDecodedAlone) {
 
 TEST(Decoding, EndsAtEndOfTextEvenWithinADraft) {
   MadeModel made(4, positions, 21);
-  const Decoded whole = decoded(*made, greedy({5, 6}, 30, false));
+  const Decoded whole = decoded(*made, greedy({5, 6}, 30, none));
   for (const int64_t end : {0, 3, 4, 7, 12}) {
     const int64_t id = whole.ids[size_t(end)];
     const auto first = std::find(whole.ids.begin(), whole.ids.end(), id);
-    for (const bool drafts : {false, true}) {
+    for (const Drafts drafts : {none, while_they_pay, always}) {
       DecodeRequest request = greedy({5, 6}, 30, drafts);
       request.end_of_text = id;
       const Decoded cut = decoded(*made, request);
@@ -157,7 +175,7 @@ TEST(Decoding, EndsAtEndOfTextEvenWithinADraft) {
 
 TEST(Decoding, EndsAfterMaxTokensOrTheLastPosition) {
   MadeModel made(3, positions, 22);
-  for (const bool drafts : {false, true}) {
+  for (const Drafts drafts : {none, while_they_pay, always}) {
     const Decoded few = decoded(*made, greedy({1, 2, 3}, 5, drafts));
     EXPECT_EQ(few.ids.size(), 5u);
     EXPECT_EQ(few.end, End::max_tokens);
@@ -172,14 +190,14 @@ TEST(Decoding, EndsAfterMaxTokensOrTheLastPosition) {
 TEST(Decoding, PassesOnEachTokenAndStopsOnRequest) {
   MadeModel made(2, positions, 23);
   std::vector<int64_t> taken;
-  DecodeRequest request = greedy({9}, 12, true);
+  DecodeRequest request = greedy({9}, 12, always);
   request.take = [&](int64_t id) {
     taken.push_back(id);
     return true;
   };
   EXPECT_EQ(decoded(*made, request).ids, taken);
 
-  for (const bool drafts : {false, true}) {
+  for (const Drafts drafts : {none, while_they_pay, always}) {
     request.drafts = drafts;
     std::vector<int64_t> first;
     request.take = [&](int64_t id) {
@@ -189,14 +207,14 @@ TEST(Decoding, PassesOnEachTokenAndStopsOnRequest) {
     const Decoded stopped = decoded(*made, request);
     EXPECT_EQ(stopped.end, End::stopped);
     EXPECT_EQ(stopped.ids, first);
-    EXPECT_EQ(first, std::vector<int64_t>(taken.begin(), taken.begin() + 3)) << "drafts: " << drafts;
+    EXPECT_EQ(first, std::vector<int64_t>(taken.begin(), taken.begin() + 3)) << "drafts: " << int(drafts);
   }
 }
 
 TEST(Decoding, ASeedReproducesItsTextAndAnotherSeedGivesAnother) {
   MadeModel made(2, positions, 24);
   const auto drawn = [&](uint64_t seed) {
-    DecodeRequest request = greedy({1, 2, 3}, 30, false);
+    DecodeRequest request = greedy({1, 2, 3}, 30, none);
     request.sampling = {1.0, 1.0, seed};
     return decoded(*made, request).ids;
   };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 #include <utility>
@@ -73,6 +74,24 @@ TEST_P(RowProducts, HaveTheSameBitsForOneRowOrMany) {
                               std::min(columns_of_block, outs - begin), width, outs);
       EXPECT_EQ(together, alone) << width << " wide, " << outs << " columns, cut";
     }
+}
+
+TEST_P(RowProducts, WithWeightsInBf16HaveTheBitsOfTheSameWeightsInFp32) {
+  for (const int64_t width : widths)
+    for (const int64_t outs : columns)
+      for (const int64_t rows : {1, 3, 6}) {
+        const auto x = drawn(rows * width);
+        std::vector<float> w = drawn(outs * width), wanted(size_t(rows * outs)), found(size_t(rows * outs));
+        std::vector<Bf16> halves;
+        for (float& weight : w) {
+          const uint32_t bits = std::bit_cast<uint32_t>(weight) & 0xffff0000U;
+          weight = std::bit_cast<float>(bits);
+          halves.push_back({uint16_t(bits >> 16)});
+        }
+        products(GetParam()).times_transposed(x.data(), w.data(), wanted.data(), rows, outs, width, outs);
+        products(GetParam()).times_transposed_bf16(x.data(), halves.data(), found.data(), rows, outs, width, outs);
+        EXPECT_EQ(found, wanted) << width << " wide, " << outs << " columns, " << rows << " rows";
+      }
 }
 
 /// A cache of `positions` values [width] in pages whose numbers descend.

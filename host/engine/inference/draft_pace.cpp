@@ -1,0 +1,37 @@
+#include "engine/inference/draft_pace.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace wmtp {
+
+void DraftPace::took(double seconds, int64_t tokens, bool with_drafts) {
+  if (wanted_ != Drafts::while_they_pay) return;
+  if (!with_drafts) {
+    --plain_left_;
+    plain_ = std::min(plain_, seconds);
+    return;
+  }
+  if (begins_) {
+    begins_ = false;
+    reading_ = waited_ > 0 ? std::max(0.0, seconds - drafted_) : 0;
+    drafted_ = unknown;
+    return;
+  }
+  drafted_ = std::min(drafted_, seconds);
+  // A pass during which the thread had to wait for a processor says nothing about drafts.
+  const double counted = std::min(seconds, 2 * drafted_);
+  lost_ = std::max(0.0, lost_ + counted - double(tokens) * plain_);
+  if (lost_ > 4 * plain_) end_stretch();
+}
+
+void DraftPace::end_stretch() {
+  constexpr double largest_share = 1.0 / 8;
+  if (reading_ > largest_share * double(waited_) * plain_) wanted_ = Drafts::none;
+  waited_ = plain_left_ = int64_t(std::ceil((lost_ + reading_) / plain_ / largest_share));
+  plain_ = unknown;
+  lost_ = 0;
+  begins_ = true;
+}
+
+}  // namespace wmtp
