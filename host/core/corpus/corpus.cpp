@@ -17,6 +17,7 @@
 #include "core/documents/foreign_formats.hpp"
 #include "core/experiment/canonical.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
+#include "io/file_digests.hpp"
 
 namespace wmtp {
 
@@ -141,33 +142,52 @@ std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
   return chosen;
 }
 
-/// Hashes lists of files: names (relative to their common parent) and bytes. Each file is read once.
+/// Hashes lists of files: names (relative to their common parent) and bytes. Each file is read at most once.
 class ContentHashes {
  public:
+  explicit ContentHashes(const fs::path& cache) : remembered_(cache) {}
+
   /// Calls `check`, if given, before it reads a file.
   std::string of(const std::vector<fs::path>& files, void (*check)(const fs::path&) = nullptr) {
+    read_unknown(files, check);
     const fs::path folder = shared_folder(files);
     Sha256 list;
-    WorkProgress progress("hashing the data", size_of(files), WorkProgress::Unit::bytes);
-    for (const auto& file : files) {
-      auto known = digests_.find(file);
-      if (known == digests_.end() && check) check(file);
-      if (known == digests_.end()) known = digests_.emplace(file, sha256_of_file(file, &progress)).first;
-      list.add(file.lexically_relative(folder).string()).add(std::string_view("\0", 1)).add(known->second);
-    }
+    for (const auto& file : files)
+      list.add(file.lexically_relative(folder).string()).add(std::string_view("\0", 1)).add(digests_.at(file));
     return list.hex();
   }
 
+  std::string of_file(const fs::path& file) {
+    read_unknown({file}, nullptr);
+    return digests_.at(file);
+  }
+
  private:
-  /// Total size of the files not read yet. Unreadable files count as 0: reading them reports the error.
-  int64_t size_of(const std::vector<fs::path>& files) const {
+  void read_unknown(const std::vector<fs::path>& files, void (*check)(const fs::path&)) {
+    std::vector<fs::path> unknown;
+    for (const auto& file : files) {
+      if (digests_.count(file)) continue;
+      if (const auto digest = remembered_.known(file))
+        digests_[file] = *digest;
+      else
+        unknown.push_back(file);
+    }
+    WorkProgress progress("hashing the data", size_of(unknown), WorkProgress::Unit::bytes);
+    for (const auto& file : unknown) {
+      if (check) check(file);
+      digests_[file] = remembered_.read(file, &progress);
+    }
+  }
+
+  /// Unreadable files count as 0: reading them reports the error.
+  static int64_t size_of(const std::vector<fs::path>& files) {
     int64_t bytes = 0;
     std::error_code ignored;
-    for (const auto& file : files)
-      if (digests_.count(file) == 0) bytes += std::max<int64_t>(0, int64_t(fs::file_size(file, ignored)));
+    for (const auto& file : files) bytes += std::max<int64_t>(0, int64_t(fs::file_size(file, ignored)));
     return bytes;
   }
 
+  FileDigests remembered_;
   std::map<fs::path, std::string> digests_;
 };
 
@@ -241,8 +261,8 @@ RecordFiles record_files(const Experiment& experiment) {
   return files;
 }
 
-TextContent text_content(const Experiment& experiment, const TextSplit& split) {
-  ContentHashes hashes;
+TextContent text_content(const Experiment& experiment, const TextSplit& split, const fs::path& cache) {
+  ContentHashes hashes(cache);
   TextContent result;
   const TextSplitting splitting = splitting_of(experiment);
   if (experiment.data.tokenizer.kind == "bpe")
@@ -256,8 +276,8 @@ TextContent text_content(const Experiment& experiment, const TextSplit& split) {
   return result;
 }
 
-RecordContent record_content(const Experiment& experiment, const RecordFiles& files) {
-  ContentHashes hashes;
+RecordContent record_content(const Experiment& experiment, const RecordFiles& files, const fs::path& cache) {
+  ContentHashes hashes(cache);
   const DataConfig& data = experiment.data;
   const std::string train = hashes.of(files.train) + " " + table_text(experiment, "data.arithmetic");
   RecordContent result;
@@ -271,22 +291,21 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   return result;
 }
 
-std::string data_content_hash(const Experiment& experiment) {
+std::string data_content_hash(const Experiment& experiment, const fs::path& cache) {
   const DataConfig& data = experiment.data;
   if (data.kind == "random") return sha256_of("random");
   if (data.kind == "tokens") {
     const fs::path file = experiment.resolve(data.file);
     refuse_foreign_format(file, FileContent::tokens);
     id_layout(file, data.dtype);
-    WorkProgress progress("hashing the data", total_bytes({file}), WorkProgress::Unit::bytes);
     const std::string index = has_megatron_index(file) ? " " + sha256_of_file(megatron_index(file)) : "";
-    return sha256_of("tokens " + sha256_of_file(file, &progress) + index);
+    return sha256_of("tokens " + ContentHashes(cache).of_file(file) + index);
   }
   if (data.kind == "records") {
-    const RecordContent content = record_content(experiment, record_files(experiment));
+    const RecordContent content = record_content(experiment, record_files(experiment), cache);
     return sha256_of("records " + content.tokenizer + " " + content.records);
   }
-  const TextContent content = text_content(experiment, split_text(experiment));
+  const TextContent content = text_content(experiment, split_text(experiment), cache);
   return sha256_of("text " + content.tokenizer + " " + content.train + " " + content.validation);
 }
 

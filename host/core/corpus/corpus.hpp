@@ -31,14 +31,15 @@ TextSplit split_text(const Experiment& experiment);
 std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);
 
 /// Identifies a text corpus: how its files are split (core/documents/documents.hpp), and SHA-256 over the names
-/// (relative to the common parent, because they determine order and split) and bytes of each list. Reads each file
-/// once. Error(data) for a file that is not text (core/documents/foreign_formats.hpp).
+/// (relative to the common parent, because they determine order and split) and bytes of each list. Reads files whose
+/// digests the folder `cache` does not remember (io/file_digests.hpp). Error(data) for a file that is not text
+/// (core/documents/foreign_formats.hpp).
 struct TextContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string train;
   std::string validation;
 };
-TextContent text_content(const Experiment& experiment, const TextSplit& split);
+TextContent text_content(const Experiment& experiment, const TextSplit& split, const std::filesystem::path& cache);
 
 /// The files of an experiment's records. With [data.arithmetic] there are no training files until generation.
 struct RecordFiles {
@@ -53,10 +54,11 @@ struct RecordContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string records;
 };
-RecordContent record_content(const Experiment& experiment, const RecordFiles& files);
+RecordContent record_content(const Experiment& experiment, const RecordFiles& files,
+                             const std::filesystem::path& cache);
 
 /// SHA-256 over relative names and bytes of all data that the experiment reads, including the tokenizer. For kind
 /// "tokens": over the file's bytes. For kind "random": over the kind only.
-std::string data_content_hash(const Experiment& experiment);
+std::string data_content_hash(const Experiment& experiment, const std::filesystem::path& cache);
 
 }  // namespace wmtp

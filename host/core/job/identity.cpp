@@ -1,8 +1,6 @@
 #include "core/job/identity.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.hpp"
@@ -13,53 +11,21 @@
 #include "core/checkpoints/verify.hpp"
 #include "core/corpus/corpus.hpp"
 #include "core/experiment/canonical.hpp"
-#include "io/durable_file.hpp"
+#include "io/file_digests.hpp"
 
 namespace wmtp {
 namespace {
 
 constexpr std::string_view run_prefix = "run:";
 
-std::filesystem::path cache_file(const std::filesystem::path& database) {
-  return database.parent_path() / "cache" / "hashes.json";
-}
+std::filesystem::path cache_of(const std::filesystem::path& database) { return database.parent_path() / "cache"; }
 
-nlohmann::json read_cache(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  auto cache = nlohmann::json::parse(in, nullptr, false);
-  return cache.is_object() ? cache : nlohmann::json::object();
-}
-
-void remember(const std::filesystem::path& cache, const std::string& key, const nlohmann::json& entry) {
-  try {
-    std::filesystem::create_directories(cache.parent_path());
-    auto entries = read_cache(cache);  // reread, because another run may have changed it meanwhile
-    entries[key] = entry;
-    write_file_durably(cache, entries.dump(1) + "\n");
-  } catch (const std::exception&) {  // the next run computes the hash again
-  }
-}
-
-std::string cached_file_hash(const std::filesystem::path& file, const std::filesystem::path& database) {
+std::string file_hash(const std::filesystem::path& file, FileDigests& digests) {
   check_is_file(file);
-  const auto cache = cache_file(database);
-  const std::string key = std::filesystem::canonical(file).string();
-  nlohmann::json entry{{"size", std::filesystem::file_size(file)},
-                       {"mtime", std::filesystem::last_write_time(file).time_since_epoch().count()}};
-  const auto entries = read_cache(cache);
-  if (const auto known = entries.find(key); known != entries.end() && known->is_object()) {
-    const auto sha256 = known->find("sha256");
-    if (sha256 != known->end() && sha256->is_string() && known->value("size", nlohmann::json()) == entry["size"] &&
-        known->value("mtime", nlohmann::json()) == entry["mtime"]) {
-      return sha256->get<std::string>();
-    }
-  }
+  if (const auto known = digests.known(file)) return *known;
   WorkProgress progress("reading " + file.filename().string(), int64_t(std::filesystem::file_size(file)),
                         WorkProgress::Unit::bytes);
-  const std::string hash = sha256_of_file(file, &progress);
-  entry["sha256"] = hash;
-  remember(cache, key, entry);
-  return hash;
+  return digests.read(file, &progress);
 }
 
 std::string plugin_part(const Catalog& catalog, const std::string& kind, const std::string& name) {
@@ -70,7 +36,8 @@ std::string plugin_part(const Catalog& catalog, const std::string& kind, const s
 }  // namespace
 
 std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database) {
-  if (!std::filesystem::is_directory(weights)) return cached_file_hash(weights, database);
+  FileDigests digests(cache_of(database));
+  if (!std::filesystem::is_directory(weights)) return file_hash(weights, digests);
   if (const auto manifest = weights / manifest_file_name; std::filesystem::exists(manifest))
     return sha256_of_file(manifest);
   std::vector<std::filesystem::path> files;
@@ -83,7 +50,7 @@ std::string weights_content_hash(const std::filesystem::path& weights, const std
   }
   std::sort(files.begin(), files.end());
   Sha256 hash;
-  for (const auto& file : files) hash.add(file.filename().string() + " " + cached_file_hash(file, database) + "\n");
+  for (const auto& file : files) hash.add(file.filename().string() + " " + file_hash(file, digests) + "\n");
   return hash.hex();
 }
 
@@ -125,7 +92,7 @@ InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalo
   const auto add_plugin = [&](const std::string& table, const std::string& kind, const std::string& name) {
     all.emplace_back(table, [&catalog, kind, name] { return plugin_part(catalog, kind, name); });
   };
-  all.emplace_back("data", [&e] { return data_content_hash(e); });
+  all.emplace_back("data", [&e, &database] { return data_content_hash(e, cache_of(database)); });
   add_plugin("pipeline", "pipeline", e.pipeline.plugin);
   if (e.inner) add_plugin("pipeline.inner", "pipeline", e.inner->plugin);
   add_plugin("adapter", "adapter", e.adapter.plugin);

@@ -1,7 +1,6 @@
 // Identity of an experiment: the hash of its configuration and of the content of all its inputs.
 //
-// Hashes of weight files are cached in `<the database's folder>/cache/hashes.json` by path, size and modification time;
-// an unusable cache only costs time.
+// Digests of files are remembered in `<the database's folder>/cache` (io/file_digests.hpp).
 #pragma once
 
 #include <filesystem>

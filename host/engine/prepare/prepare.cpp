@@ -42,7 +42,7 @@ struct Plan {
 Plan plan_of(const Experiment& experiment, const fs::path& cache) {
   Plan plan;
   plan.split = split_text(experiment);
-  const TextContent content = text_content(experiment, plan.split);
+  const TextContent content = text_content(experiment, plan.split, cache);
   const TokenizerConfig& tokenizer = experiment.data.tokenizer;
   const std::string settings = "format " + std::to_string(format_version) + " " + tokenizer.kind + " " +
                                std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
@@ -81,6 +81,9 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
 }
 
 void build(const Experiment& experiment, const Plan& plan, const Log& log) {
+  // Also those whose digests were remembered when they were read as something else.
+  for (const auto* files : {&plan.split.train, &plan.split.validation})
+    std::for_each(files->begin(), files->end(), check_text_file);
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
   const bool by_share = experiment.validation.share > 0;

@@ -24,6 +24,7 @@ class Corpus : public DataTest {
     for (const auto& pattern : exclude) without.push_back(at(pattern));
     return names(list_files(absolute, without));
   }
+  std::string hash_of(const Experiment& experiment) const { return data_content_hash(experiment, folder_ / "cache"); }
   void make_files(int count, const std::string& prefix = "text/") {
     for (int i = 0; i < count; ++i) write(prefix + std::to_string(i) + ".txt", "text " + std::to_string(i));
   }
@@ -112,7 +113,7 @@ TEST_F(Corpus, SplitsIndependentlyOfTheFoldersLocation) {
     return result;
   };
   EXPECT_EQ(file_names(split_text(experiment)), file_names(split_text(moved)));
-  EXPECT_EQ(data_content_hash(experiment), data_content_hash(moved));
+  EXPECT_EQ(hash_of(experiment), hash_of(moved));
 }
 
 TEST_F(Corpus, RefusesASplitWithNothingToTrainOn) {
@@ -143,47 +144,47 @@ TEST_F(Corpus, HashesContentNamesSplitAndTokenizerFiles) {
   make_files(4);
   write("other.txt", "x");
   auto experiment = text_experiment();
-  const auto before = data_content_hash(experiment);
-  EXPECT_EQ(data_content_hash(experiment), before);
+  const auto before = hash_of(experiment);
+  EXPECT_EQ(hash_of(experiment), before);
 
   write("text/2.txt", "text 3");
-  const auto changed = data_content_hash(experiment);
+  const auto changed = hash_of(experiment);
   EXPECT_NE(changed, before);
   write("text/2.txt", "text 2");
-  EXPECT_EQ(data_content_hash(experiment), before);
+  EXPECT_EQ(hash_of(experiment), before);
 
   fs::rename(at("text/2.txt"), at("text/9.txt"));
-  EXPECT_NE(data_content_hash(experiment), before);
+  EXPECT_NE(hash_of(experiment), before);
   fs::rename(at("text/9.txt"), at("text/2.txt"));
 
   auto split = experiment;
   split.validation.files = {"text/1.txt"};
-  EXPECT_NE(data_content_hash(split), before);
+  EXPECT_NE(hash_of(split), before);
 
   auto bpe = experiment;
   bpe.data.tokenizer.kind = "bpe";
   bpe.data.tokenizer.files = {"other.txt"};
-  const auto tokenized = data_content_hash(bpe);
+  const auto tokenized = hash_of(bpe);
   write("other.txt", "y");
-  EXPECT_NE(data_content_hash(bpe), tokenized);
-  EXPECT_EQ(data_content_hash(experiment), before);
+  EXPECT_NE(hash_of(bpe), tokenized);
+  EXPECT_EQ(hash_of(experiment), before);
 }
 
 TEST_F(Corpus, HashesTheBytesOfATokenFileAndTheKindOfRandomData) {
   auto tokens = text_experiment();
   tokens.data.kind = "tokens";
   tokens.data.file = write("a.bin", "1234").filename();
-  const auto before = data_content_hash(tokens);
+  const auto before = hash_of(tokens);
   tokens.data.file = write("b.bin", "1234").filename();
-  EXPECT_EQ(data_content_hash(tokens), before);
+  EXPECT_EQ(hash_of(tokens), before);
   write("b.bin", "1235");
-  EXPECT_NE(data_content_hash(tokens), before);
+  EXPECT_NE(hash_of(tokens), before);
 
   auto random = text_experiment();
   random.data.kind = "random";
-  const auto kind = data_content_hash(random);
+  const auto kind = hash_of(random);
   random.seed = 7;
-  EXPECT_EQ(data_content_hash(random), kind);
+  EXPECT_EQ(hash_of(random), kind);
 }
 
 }  // namespace

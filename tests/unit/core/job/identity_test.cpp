@@ -28,7 +28,6 @@ class IdentityTest : public testing::Test {
   }
   std::string hash(const std::string& name) const { return weights_content_hash(folder_ / name, database()); }
   std::filesystem::path database() const { return folder_ / "runs" / "log.db"; }
-  std::filesystem::path cache() const { return folder_ / "runs" / "cache" / "hashes.json"; }
 
   ExitStatus refusal(const std::string& weights, const std::string& part) const {
     try {
@@ -49,30 +48,6 @@ TEST_F(IdentityTest, HashesAFileByItsContent) {
   write("b.safetensors", "weights");
   EXPECT_EQ(hash("a.safetensors"), sha256_of("weights"));
   EXPECT_EQ(hash("a.safetensors"), hash("b.safetensors"));
-}
-
-TEST_F(IdentityTest, TakesTheCachedHashWhileSizeAndTimeAreTheSame) {
-  write("a.safetensors", "weights");
-  const auto file = folder_ / "a.safetensors";
-  const auto time = std::filesystem::last_write_time(file);
-  hash("a.safetensors");
-  ASSERT_TRUE(std::filesystem::exists(cache()));
-  write("a.safetensors", "WEIGHTS");
-  std::filesystem::last_write_time(file, time);
-  EXPECT_EQ(hash("a.safetensors"), sha256_of("weights"));
-  std::filesystem::last_write_time(file, time + std::chrono::seconds(1));
-  EXPECT_EQ(hash("a.safetensors"), sha256_of("WEIGHTS"));
-}
-
-TEST_F(IdentityTest, HashesAgainWhenTheCacheIsNotUsable) {
-  write("a.safetensors", "weights");
-  for (const char* text : {"not json", "[]", "{\"x\": 3}", ""}) {
-    write("runs/cache/hashes.json", text);
-    EXPECT_EQ(hash("a.safetensors"), sha256_of("weights")) << text;
-  }
-  std::filesystem::remove_all(folder_ / "runs");
-  write("runs", "a file where the folder should be");
-  EXPECT_EQ(hash("a.safetensors"), sha256_of("weights"));
 }
 
 TEST_F(IdentityTest, HashesARunsModelByItsManifest) {

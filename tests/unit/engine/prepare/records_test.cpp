@@ -385,7 +385,7 @@ TEST_F(RecordData, HoldOutTheProblemsOfFiles) {
   Experiment stage = experiment();
   stage.data.hold_out = e.validation.files;
   EXPECT_EQ(training_batches(stage, open(stage), {}, 1)->count(), 28 * 4);
-  EXPECT_NE(data_content_hash(stage), data_content_hash(experiment()));
+  EXPECT_NE(data_content_hash(stage, at("cache")), data_content_hash(experiment(), at("cache")));
 }
 
 TEST_F(RecordData, GiveValidationRowsOfPadding) {
@@ -440,7 +440,7 @@ TEST_F(RecordData, AreGeneratedForArithmetic) {
   EXPECT_EQ(training_batches(e, prepared, pairs_wanted(), 1)->count(), 100);
   Experiment other = e;
   other.data.arithmetic.seed = 1;
-  EXPECT_NE(data_content_hash(e), data_content_hash(other));
+  EXPECT_NE(data_content_hash(e, at("cache")), data_content_hash(other, at("cache")));
   EXPECT_NE(open(other).folder, prepared.folder);
 }
 

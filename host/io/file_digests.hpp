@@ -1,0 +1,44 @@
+// FileDigests: SHA-256 of files' contents, remembered on the disk, so that a start reads only files that are new or have
+// changed. A file is taken as unchanged while its size, inode and times of modification and change are the same; the
+// time of change cannot be set by a program. A digest is not remembered if the file changed less than two seconds before
+// it was read: another write within the same tick of its clock could go unnoticed.
+//
+// An unusable file of digests only costs time. Not thread-safe; several processes may use one file.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace wmtp {
+
+class WorkProgress;
+
+class FileDigests {
+ public:
+  /// Remembers in `folder`/hashes.txt; the folder may not exist yet. `settled`: see above.
+  explicit FileDigests(const std::filesystem::path& folder, std::chrono::nanoseconds settled = std::chrono::seconds(2));
+  ~FileDigests();  ///< writes what is new
+  FileDigests(const FileDigests&) = delete;
+
+  /// nullopt: the file must be read.
+  std::optional<std::string> known(const std::filesystem::path& file) const;
+  /// Reads the file. Errors as sha256_of_file.
+  std::string read(const std::filesystem::path& file, WorkProgress* progress = nullptr);
+
+ private:
+  struct Entry {
+    std::string state, digest;  ///< state: size, inode and times as text
+  };
+  using Entries = std::map<std::string, Entry>;  ///< by absolute path
+  static Entries entries_of(const std::filesystem::path& file);
+  void save() const;
+
+  std::filesystem::path file_;
+  std::chrono::nanoseconds settled_;
+  Entries entries_, fresh_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,108 @@
+// Digests of files, remembered while the files do not change.
+#include "io/file_digests.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.hpp"
+#include "base/sha256.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+class FileDigestsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "wmtp-digests-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& name, const std::string& text) const {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  fs::path cache() const { return folder_ / "cache"; }
+  fs::path list() const { return cache() / "hashes.txt"; }
+  std::string listed() const {
+    std::ifstream in(list());
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void remember(const fs::path& file) const { EXPECT_EQ(FileDigests(cache(), 0s).read(file), sha256_of_file(file)); }
+  std::optional<std::string> known(const fs::path& file) const { return FileDigests(cache(), 0s).known(file); }
+
+  fs::path folder_;
+};
+
+TEST_F(FileDigestsTest, AreKnownToALaterStart) {
+  const fs::path a = write("a file", "text"), b = write("b", "other");
+  EXPECT_EQ(known(a), std::nullopt);
+  remember(a);
+  remember(b);
+  EXPECT_EQ(known(a), sha256_of("text"));
+  EXPECT_EQ(known(b), sha256_of("other"));
+  EXPECT_EQ(known(folder_ / "." / "a file"), sha256_of("text"));
+}
+
+TEST_F(FileDigestsTest, AreForgottenWhenAFileChangesInAnyWay) {
+  const fs::path file = write("a", "text");
+  remember(file);
+  const auto time = fs::last_write_time(file);
+  write("a", "TEXT");
+  fs::last_write_time(file, time);
+  EXPECT_EQ(known(file), std::nullopt) << "the same size and time of modification, but another time of change";
+  remember(file);
+  fs::rename(write("b", "TEXT"), file);
+  EXPECT_EQ(known(file), std::nullopt) << "another file";
+  remember(file);
+  EXPECT_EQ(known(file), sha256_of("TEXT"));
+  fs::remove(file);
+  EXPECT_EQ(known(file), std::nullopt);
+}
+
+TEST_F(FileDigestsTest, OfAFileThatHasJustChangedAreNotRemembered) {
+  const fs::path file = write("a", "text");
+  EXPECT_EQ(FileDigests(cache(), 1h).read(file), sha256_of("text"));
+  EXPECT_FALSE(fs::exists(list()));
+  EXPECT_EQ(known(file), std::nullopt);
+}
+
+TEST_F(FileDigestsTest, AreReadAgainWhenTheListIsUnusable) {
+  const fs::path file = write("a", "text");
+  remember(file);
+  const std::string good = listed();
+  for (const std::string& text : {std::string("no list"), std::string(), "zz" + good.substr(2), good.substr(0, 70),
+                                  good.substr(0, 64) + "\n", std::string(200, ' ') + "\n"}) {
+    write("cache/hashes.txt", text);
+    EXPECT_EQ(known(file), std::nullopt) << text;
+    remember(file);
+    EXPECT_EQ(known(file), sha256_of("text")) << text;
+  }
+  fs::remove_all(cache());
+  write("cache", "a file where the folder should be");
+  remember(file);
+}
+
+TEST_F(FileDigestsTest, OfTwoProcessesAreBothKept) {
+  const fs::path a = write("a", "1"), b = write("b", "2");
+  {
+    FileDigests one(cache(), 0s), other(cache(), 0s);
+    one.read(a);
+    other.read(b);
+  }
+  EXPECT_EQ(known(a), sha256_of("1"));
+  EXPECT_EQ(known(b), sha256_of("2"));
+}
+
+TEST_F(FileDigestsTest, OfAMissingFileAreAnError) {
+  EXPECT_THROW(FileDigests(cache()).read(folder_ / "absent"), Error);
+}
+
+}  // namespace
+}  // namespace wmtp
