@@ -1,13 +1,21 @@
 #include "engine/model/matrix_product.hpp"
 
 #include <algorithm>
+#include <limits>
 
+#include "engine/model/kernels/rows.hpp"
 #include "engine/model/product_path.hpp"
 
 namespace at::native {
 /// r = beta r + alpha a b with oneDNN. LibTorch exports it without installing a header, so it may be missing.
 __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& r, float beta, float alpha);
 }  // namespace at::native
+
+/// MKL's product of bf16 matrices in fp32, c = alpha a b + beta c, part of LibTorch where it is built with MKL.
+extern "C" __attribute__((weak)) void cblas_gemm_bf16bf16f32(int order, int transpose_a, int transpose_b, int m, int n,
+                                                             int k, float alpha, const void* a, int a_stride,
+                                                             const void* b, int b_stride, float beta, float* c,
+                                                             int c_stride);
 
 namespace wmtp {
 namespace {
@@ -21,6 +29,51 @@ bool goes_to_brgemm(int64_t m, int64_t k) { return m * k > 49152 && (m > 768 || 
 bool is_for_onednn(const Tensor& a) {
   static const bool has_it = at::native::mkldnn_matmul != nullptr && product_path(at::kFloat) == ProductPath::onednn;
   return has_it && a.is_cpu() && a.scalar_type() == at::kFloat && goes_to_brgemm(a.size(0), a.size(1));
+}
+
+/// MKL uses AMX for such products, and falls back to fp32 on processors of another vendor.
+bool is_for_mkl(const Tensor& a) {
+  static const bool has_it = cblas_gemm_bf16bf16f32 != nullptr && kernels::best_isa() == kernels::Isa::amx;
+  return has_it && a.is_cpu() && a.scalar_type() == at::kBFloat16;
+}
+
+/// oneDNN's products take up to 1.7 times as long if they sum over many rows of b: gradients of the output layer's input.
+bool is_long_sum(const Tensor& a, const Tensor& b) {
+  constexpr int64_t many = 8192;
+  return is_for_mkl(a) && a.size(1) >= many && b.stride(1) == 1;
+}
+
+/// A matrix as BLAS takes it.
+struct BlasMatrix {
+  static constexpr int row_major = 101, as_is = 111, transposed = 112;
+
+  explicit BlasMatrix(const Tensor& matrix) : kept(matrix) {
+    const int64_t rows = matrix.size(0), columns = matrix.size(1);
+    const bool is_turned = matrix.stride(0) == 1 && matrix.stride(1) >= std::max<int64_t>(rows, 1);
+    if (!is_turned && (matrix.stride(1) != 1 || matrix.stride(0) < std::max<int64_t>(columns, 1)))
+      kept = matrix.contiguous();
+    transpose = is_turned ? transposed : as_is;
+    stride = int(is_turned ? kept.stride(1) : std::max<int64_t>(columns, kept.stride(0)));
+  }
+  Tensor kept;
+  int transpose, stride;
+};
+
+void mkl_product_into(const Tensor& to, const Tensor& a, const Tensor& b, bool add) {
+  TORCH_CHECK(std::max({a.size(0), a.size(1), b.size(1)}) <= std::numeric_limits<int>::max(), "a matrix of ", a.sizes(),
+              " times one of ", b.sizes(), " is too large for BLAS");
+  const BlasMatrix left(a), right(b);
+  cblas_gemm_bf16bf16f32(BlasMatrix::row_major, left.transpose, right.transpose, int(a.size(0)), int(b.size(1)),
+                         int(a.size(1)), 1, left.kept.const_data_ptr(), left.stride, right.kept.const_data_ptr(),
+                         right.stride, add ? 1 : 0, to.mutable_data_ptr<float>(), int(b.size(1)));
+}
+
+bool is_widened(const Tensor& a) { return a.is_cpu() && product_path(a.scalar_type()) == ProductPath::widened; }
+
+Tensor mkl_product(const Tensor& a, const Tensor& b) {
+  Tensor sums = at::empty({a.size(0), b.size(1)}, a.options().dtype(at::kFloat));
+  mkl_product_into(sums, a, b, /*add=*/false);
+  return sums;
 }
 
 // Elements widened at a time: enough for full speed, and little compared to a step's memory.
@@ -48,10 +101,12 @@ void in_widened_blocks(const Tensor& to, const Tensor& a, const Tensor& b, Call 
 
 }  // namespace
 
-bool is_widened(const Tensor& a) { return a.is_cpu() && product_path(a.scalar_type()) == ProductPath::widened; }
+bool sums_in_fp32(const Tensor& a) {
+  return a.scalar_type() == at::kFloat || a.is_cuda() || is_widened(a) || is_for_mkl(a);
+}
 
 Tensor product(const Tensor& a, const Tensor& b) {
-  if (!is_widened(a) && !is_for_onednn(a)) return at::mm(a, b);
+  if (!is_widened(a) && !is_for_onednn(a) && !is_long_sum(a, b)) return at::mm(a, b);
   Tensor result = at::empty({a.size(0), b.size(1)}, a.options());
   product_into(result, a, b);
   return result;
@@ -67,6 +122,10 @@ void product_into(Tensor to, const Tensor& a, const Tensor& b, bool add) {
       else
         block.copy_(product(left, right));
     });
+  else if (to.scalar_type() == at::kFloat && is_for_mkl(a))
+    mkl_product_into(to, a, b, add);
+  else if (!add && is_long_sum(a, b))
+    to.copy_(mkl_product(a, b));
   else if (is_for_onednn(a))
     at::native::mkldnn_matmul(a, b, to, add ? 1 : 0, 1);
   else if (a.is_cuda() && to.scalar_type() != a.scalar_type())

@@ -116,7 +116,7 @@ Tensor ParameterGroup::gradient_of(int index, bool& first) {
 void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& right) {
   bool first = false;
   Tensor gradient = gradient_of(index, first);
-  if (left.scalar_type() == at::kFloat || left.is_cuda() || is_widened(left))
+  if (sums_in_fp32(left))
     product_into(gradient, left.t(), right, !first);
   else
     accumulate(gradient, product(left.t(), right), first);

@@ -12,6 +12,9 @@
 #include <random>
 #include <string>
 
+#include "engine/model/kernels/rows.hpp"
+#include "engine/model/product_path.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -35,8 +38,8 @@ double error_of(const Tensor& found, const Tensor& a, const Tensor& b, const Ten
 constexpr double rounding = 1e-6;
 
 // On both sides of oneDNN's limits, with sizes that are no multiple of a vector, and long sums.
-constexpr int64_t shapes[][3] = {{1, 1, 1},      {192, 256, 40},  {193, 256, 33},  {769, 65, 1},     {768, 128, 40},
-                                 {96, 700, 256}, {16, 5000, 100}, {4100, 17, 129}, {1020, 192, 4096}};
+constexpr int64_t shapes[][3] = {{1, 1, 1},      {192, 256, 40},  {193, 256, 33},  {769, 65, 1},      {768, 128, 40},
+                                 {96, 700, 256}, {16, 5000, 100}, {4100, 17, 129}, {1020, 192, 4096}, {70, 8200, 40}};
 
 TEST(MatrixProduct, EqualsFp64ForContiguousAndTransposedMatrices) {
   at::manual_seed(1);
@@ -81,15 +84,20 @@ int products_far_off() {
         const auto is_near = [&](const Tensor& found, double allowed) {
           return (found.to(at::kDouble) - wanted).abs().max().item<double>() <= allowed * largest;
         };
-        far_off += !is_near(product(a, b), roundings);
-        if (!is_widened(a)) continue;
-        Tensor to = at::ones({m, n}, at::kFloat);
+        far_off += !is_near(product(a, b), 1.01 * roundings);  // after those of fp32
+        if (!sums_in_fp32(a)) continue;
+        Tensor to = at::full({m, n}, largest, at::kFloat);
         product_into(to, a, b, /*add=*/true);
-        far_off += !is_near(to - 1, rounding);
+        far_off += !is_near(to.to(at::kDouble) - largest, 2 * rounding);
         product_into(to, a, b);
-        far_off += !is_near(to, rounding);
+        far_off += !is_near(to, 2 * rounding);
       }
   return far_off;
+}
+
+TEST(MatrixProduct, OfBf16IsSummedInFp32WhereTheProcessorHasAmx) {
+  EXPECT_EQ(sums_in_fp32(at::empty({1, 1}, at::kBFloat16)),
+            kernels::best_isa() == kernels::Isa::amx || product_path(at::kBFloat16) == ProductPath::widened);
 }
 
 TEST(MatrixProduct, OfHalfPrecisionRoundsOnce) { EXPECT_EQ(products_far_off(), 0); }
@@ -97,7 +105,7 @@ TEST(MatrixProduct, OfHalfPrecisionRoundsOnce) { EXPECT_EQ(products_far_off(), 0
 TEST(MatrixProductDeathTest, IsWidenedBlockByBlockIfOneDnnMayNotUseTheInstructions) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";  // a new process, which reads the variable
   setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
-  EXPECT_EXIT(std::exit(!is_widened(at::empty({1, 1}, at::kBFloat16)) + 2 * products_far_off()),
+  EXPECT_EXIT(std::exit(!sums_in_fp32(at::empty({1, 1}, at::kBFloat16)) + 2 * products_far_off()),
               testing::ExitedWithCode(0), "");
   unsetenv("ONEDNN_MAX_CPU_ISA");
 }
