@@ -13,10 +13,10 @@
 namespace wmtp {
 namespace {
 
-// Fractions of the elapsed time. One busy process makes two threads on two cores wait for half of it.
-constexpr double busy = 0.25, calm = 0.02;
+/// Fraction of the elapsed time. One busy process makes two threads on two cores wait for half of it.
+constexpr double busy = 0.25;
 constexpr std::chrono::milliseconds check_interval{100};
-constexpr int checks_until_calm = 20;
+constexpr int checks_until_held = 3, shortest_hold = 10, longest_hold = 100, checks_of_trial = 10;
 
 }  // namespace
 
@@ -29,6 +29,20 @@ double seconds_without_core() {
     nanoseconds += waiting;
   }
   return nanoseconds * 1e-9;
+}
+
+bool HoldDecision::after_check(double share) {
+  busy_checks_ = share > busy ? busy_checks_ + 1 : 0;
+  ++since_change_;
+  const bool held = holds_, is_trial = length_ > 0 && since_change_ <= checks_of_trial;
+  if (held) {
+    holds_ = since_change_ < length_;
+  } else if (busy_checks_ >= (is_trial ? 1 : checks_until_held)) {
+    holds_ = true;
+    length_ = is_trial ? std::min(2 * length_, longest_hold) : shortest_hold;
+  }
+  if (holds_ != held) busy_checks_ = since_change_ = 0;
+  return holds_;
 }
 
 SpinThrottle::SleepingTeam::SleepingTeam() {
@@ -62,10 +76,10 @@ void SpinThrottle::check() {
   const double share = std::max(0.0, waited - waited_) / std::chrono::duration<double>(now - checked_).count();
   checked_ = now;
   waited_ = waited;
-  calm_checks_ = share < calm ? calm_checks_ + 1 : 0;
-  if (!team_ && share > busy) team_ = std::make_unique<SleepingTeam>();
-  if (team_ && calm_checks_ >= checks_until_calm) team_.reset();
-  is_held_ = team_ != nullptr;
+  const bool holds = decision_.after_check(share);
+  if (holds && !team_) team_ = std::make_unique<SleepingTeam>();
+  if (!holds) team_.reset();
+  is_held_ = holds;
 }
 
 }  // namespace wmtp

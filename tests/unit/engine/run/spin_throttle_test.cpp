@@ -62,14 +62,46 @@ TEST(SpinThrottleDeathTest, ThreadsWaitWithoutSpinningWhileTheTeamLives) {
   if (!kept.empty()) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
 }
 
+/// The decisions of `count` checks: "." or, if the team is kept, "#".
+std::string decisions(HoldDecision& decision, double share, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += decision.after_check(share) ? '#' : '.';
+  return all;
+}
+
+TEST(HoldDecision, WaitsForThreeBusyChecksInARow) {
+  HoldDecision decision;
+  EXPECT_EQ(decisions(decision, 0.1, 20), std::string(20, '.'));
+  EXPECT_EQ(decisions(decision, 0.5, 2), "..");
+  EXPECT_EQ(decisions(decision, 0.1, 1), ".");
+  EXPECT_EQ(decisions(decision, 0.5, 3), "..#");
+}
+
+TEST(HoldDecision, EndsAfterTenChecksIfTheMachineIsIdleAgain) {
+  HoldDecision decision;
+  decisions(decision, 0.5, 3);
+  EXPECT_EQ(decisions(decision, 0.2, 40), std::string(9, '#').append(31, '.')) << "while held, waking counts";
+  EXPECT_EQ(decisions(decision, 0.5, 3), "..#") << "as at first";
+  EXPECT_EQ(decisions(decision, 0, 10), "#########.");
+}
+
+TEST(HoldDecision, LastsLongerTheLongerTheMachineIsBusy) {
+  HoldDecision decision;
+  const std::string all = decisions(decision, 0.5, 1000);
+  std::string wanted = "..";
+  for (const int length : {10, 20, 40, 80, 100, 100, 100, 100, 100, 100, 100, 100, 100})
+    wanted.append(size_t(length), '#').append(1, '.');
+  EXPECT_EQ(all, wanted.substr(0, 1000));
+}
+
 TEST(SpinThrottle, IsHeldWhileThreadsWaitForCores) {
   const int before = at::get_num_threads();
   at::set_num_threads(2);
-  std::atomic<double> waited = 0;
+  std::atomic<double> rate = 0;  // seconds per check
   std::atomic<int> checks = 0;
-  const auto read = [&] {
+  const auto read = [&, waited = 0.0]() mutable {
     ++checks;
-    return waited.load();
+    return waited += rate;
   };
   {
     SpinThrottle throttle(read);
@@ -78,15 +110,14 @@ TEST(SpinThrottle, IsHeldWhileThreadsWaitForCores) {
       return throttle.is_held();
     };
     EXPECT_FALSE(after_checks(2));
-    waited = 5;
-    EXPECT_TRUE(after_checks(2)) << "the second check starts after the first has decided";
-    EXPECT_TRUE(after_checks(18)) << "it may be a pause";
-    EXPECT_FALSE(after_checks(4));
+    rate = 5;
+    EXPECT_TRUE(after_checks(4)) << "the fourth check starts after the third has decided";
+    rate = 0;
+    EXPECT_FALSE(after_checks(10));
   }
   at::set_num_threads(1);
-  waited = 0;
   SpinThrottle alone(read);
-  waited = 5;
+  rate = 5;
   const int checked = checks;
   std::this_thread::sleep_for(milliseconds{250});
   EXPECT_FALSE(alone.is_held()) << "a single thread waits for no other";
