@@ -1,6 +1,8 @@
 #include "io/file_digests.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -22,7 +24,11 @@ int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'
 /// Empty if the file cannot be examined. Sets `changed` to the later of both times, in ns.
 std::string state_of(const fs::path& file, int64_t* changed = nullptr) {
   struct stat found = {};
-  if (::stat(file.c_str(), &found) != 0) return "";
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return "";
+  const bool examined = ::fstat(fd, &found) == 0;
+  ::close(fd);
+  if (!examined) return "";
   const int64_t modified = nanoseconds(found.st_mtim), changed_at = nanoseconds(found.st_ctim);
   if (changed) *changed = std::max(modified, changed_at);
   return std::to_string(found.st_size) + " " + std::to_string(found.st_ino) + " " + std::to_string(modified) + " " +
@@ -42,8 +48,8 @@ size_t end_of_words(const std::string& text, size_t begin, size_t count) {
 
 }  // namespace
 
-FileDigests::FileDigests(const fs::path& folder, std::chrono::nanoseconds settled)
-    : file_(folder / "hashes.txt"), settled_(settled), entries_(entries_of(file_)) {}
+FileDigests::FileDigests(fs::path list, std::chrono::nanoseconds settled)
+    : list_(std::move(list)), settled_(settled), entries_(entries_of(list_)) {}
 
 FileDigests::~FileDigests() {
   try {
@@ -70,9 +76,9 @@ std::string FileDigests::read(const fs::path& file, WorkProgress* progress) {
 }
 
 /// Lines: digest, state, path.
-FileDigests::Entries FileDigests::entries_of(const fs::path& file) {
+FileDigests::Entries FileDigests::entries_of(const fs::path& list) {
   Entries entries;
-  std::ifstream in(file);
+  std::ifstream in(list);
   for (std::string line; std::getline(in, line);) {
     const size_t end = end_of_words(line, digest_size + 1, words_of_state);
     if (end == std::string::npos || !is_digest(line.substr(0, digest_size)) || line[digest_size] != ' ') continue;
@@ -82,12 +88,14 @@ FileDigests::Entries FileDigests::entries_of(const fs::path& file) {
 }
 
 void FileDigests::save() const {
-  Entries all = entries_of(file_);  // another process may have written it meanwhile
+  Entries all = entries_of(list_);  // another process may have written it meanwhile
   for (const auto& [path, entry] : fresh_) all[path] = entry;
   std::string text;
-  for (const auto& [path, entry] : all) text += entry.digest + " " + entry.state + " " + path + "\n";
-  fs::create_directories(file_.parent_path());
-  write_file_durably(file_, text);
+  std::error_code ignored;
+  for (const auto& [path, entry] : all)
+    if (fs::exists(path, ignored)) text += entry.digest + " " + entry.state + " " + path + "\n";
+  fs::create_directories(list_.parent_path());
+  write_file_durably(list_, text);
 }
 
 }  // namespace wmtp

@@ -74,7 +74,7 @@ def test_drafting_stops_where_it_takes_longer(place):
     place.run(**(LEARNS | {"train__steps": 1}))
     plain, found = (answer(place, "1", "--prompt", "Seven", "--max-tokens", 200, *how) for how in (("--plain",), ()))
     assert found["ids"] == plain["ids"] and plain["forwards_with_drafts"] == 0
-    assert 1 <= found["forwards_with_drafts"] < found["forwards"] / 2
+    assert 1 <= found["forwards_with_drafts"] < 0.75 * found["forwards"]
     said = place.host("generate", "1", "Seven", "--max-tokens", 200).err
     assert re.search(r"speculative with 4 heads in \d+ passes\)", said), said
 

@@ -145,11 +145,11 @@ std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
 /// Hashes lists of files: names (relative to their common parent) and bytes. Each file is read at most once.
 class ContentHashes {
  public:
-  explicit ContentHashes(const fs::path& cache) : remembered_(cache) {}
+  explicit ContentHashes(const fs::path& cache) : of_texts_(cache / "texts.txt"), of_others_(cache / "hashes.txt") {}
 
-  /// Calls `check`, if given, before it reads a file.
-  std::string of(const std::vector<fs::path>& files, void (*check)(const fs::path&) = nullptr) {
-    read_unknown(files, check);
+  /// `as_text`: checks that they are text files.
+  std::string of(const std::vector<fs::path>& files, bool as_text = false) {
+    read_unknown(files, as_text);
     const fs::path folder = shared_folder(files);
     Sha256 list;
     for (const auto& file : files)
@@ -158,24 +158,25 @@ class ContentHashes {
   }
 
   std::string of_file(const fs::path& file) {
-    read_unknown({file}, nullptr);
+    read_unknown({file}, /*as_text=*/false);
     return digests_.at(file);
   }
 
  private:
-  void read_unknown(const std::vector<fs::path>& files, void (*check)(const fs::path&)) {
+  void read_unknown(const std::vector<fs::path>& files, bool as_text) {
+    FileDigests& remembered = as_text ? of_texts_ : of_others_;
     std::vector<fs::path> unknown;
     for (const auto& file : files) {
       if (digests_.count(file)) continue;
-      if (const auto digest = remembered_.known(file))
+      if (const auto digest = remembered.known(file))
         digests_[file] = *digest;
       else
         unknown.push_back(file);
     }
     WorkProgress progress("hashing the data", size_of(unknown), WorkProgress::Unit::bytes);
     for (const auto& file : unknown) {
-      if (check) check(file);
-      digests_[file] = remembered_.read(file, &progress);
+      if (as_text) check_text_file(file);
+      digests_[file] = remembered.read(file, &progress);
     }
   }
 
@@ -187,7 +188,8 @@ class ContentHashes {
     return bytes;
   }
 
-  FileDigests remembered_;
+  FileDigests of_texts_;  ///< of files that were checked
+  FileDigests of_others_;
   std::map<fs::path, std::string> digests_;
 };
 
@@ -266,13 +268,13 @@ TextContent text_content(const Experiment& experiment, const TextSplit& split, c
   TextContent result;
   const TextSplitting splitting = splitting_of(experiment);
   if (experiment.data.tokenizer.kind == "bpe")
-    result.tokenizer = hashes.of(tokenizer_files(experiment, split), check_text_file);
+    result.tokenizer = hashes.of(tokenizer_files(experiment, split), /*as_text=*/true);
   if (experiment.data.tokenizer.kind == "bpe" && experiment.data.tokenizer.files.empty())
     result.tokenizer += TextSplitting{splitting.separator, splitting.held_out}.identity();
   if (experiment.data.tokenizer.kind == "file")
     result.tokenizer = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
-  result.train = hashes.of(split.train, check_text_file) + splitting.identity();
-  result.validation = hashes.of(split.validation, check_text_file);
+  result.train = hashes.of(split.train, /*as_text=*/true) + splitting.identity();
+  result.validation = hashes.of(split.validation, /*as_text=*/true);
   return result;
 }
 
@@ -282,7 +284,7 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   const std::string train = hashes.of(files.train) + " " + table_text(experiment, "data.arithmetic");
   RecordContent result;
   if (data.tokenizer.kind == "bpe" && !data.tokenizer.files.empty())
-    result.tokenizer = hashes.of(files_of(experiment, data.tokenizer.files), check_text_file);
+    result.tokenizer = hashes.of(files_of(experiment, data.tokenizer.files), /*as_text=*/true);
   else if (data.tokenizer.kind == "file")
     result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
   else if (data.tokenizer.kind == "bpe")

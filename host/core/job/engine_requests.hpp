@@ -21,7 +21,7 @@ struct GenerateRequest {
   double top_p = 1;        ///< in (0,1]
   uint64_t seed = 0;
   bool plain = false;     ///< greedy without the other heads
-  bool compares = false;  ///< [drafts] in every pass, and also decodes plainly
+  bool compares = false;  ///< [drafts] decodes with drafts in every pass, then plainly
   bool streams = false;   ///< the engine writes the text to stdout as it is generated
   bool bf16 = false;      ///< rounds the weights to bf16
 };

@@ -36,10 +36,11 @@ std::string plugin_part(const Catalog& catalog, const std::string& kind, const s
 }  // namespace
 
 std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database) {
-  FileDigests digests(cache_of(database));
-  if (!std::filesystem::is_directory(weights)) return file_hash(weights, digests);
-  if (const auto manifest = weights / manifest_file_name; std::filesystem::exists(manifest))
+  const bool is_folder = std::filesystem::is_directory(weights);
+  if (const auto manifest = weights / manifest_file_name; is_folder && std::filesystem::exists(manifest))
     return sha256_of_file(manifest);
+  FileDigests digests(cache_of(database) / "hashes.txt");
+  if (!is_folder) return file_hash(weights, digests);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(weights)) {
     const auto extension = entry.path().extension();

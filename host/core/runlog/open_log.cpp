@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uintmax_t kCheckedSize = 4 << 20;  // up to this size, checking all pages takes at most 30 ms
+constexpr std::uintmax_t kCheckedSize = 4 << 20;  // up to this size, checking all pages takes about 30 ms
 
 void make_folder_of(const std::filesystem::path& path) {
   std::error_code error;

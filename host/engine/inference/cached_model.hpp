@@ -74,8 +74,8 @@ class CachedBlock {
 class CachedModel {
  public:
   /// `model` is unsharded and fp32 in this process, has a next-token head and no adapter, and was built for at least
-  /// `positions`, the most tokens of a text that this object accepts. `weights`: fp32, of which
-  /// `model` must outlive this object, or bf16, which are copies.
+  /// `positions`, the most tokens of a text that this object accepts. With fp32
+  /// `weights`, `model` must outlive this object; bf16 weights are copies.
   CachedModel(ShardedModel& model, int64_t positions, int64_t texts = 1, at::ScalarType weights = at::kFloat);
   CachedModel(const CachedModel&) = delete;
 

@@ -18,7 +18,10 @@ void DraftPace::took(double seconds, int64_t tokens, bool with_drafts) {
     drafted_ = unknown;
     return;
   }
+  if (++counted_ % passes_until_look == 0) plain_left_ = 1;
+  const bool is_first = drafted_ == unknown;
   drafted_ = std::min(drafted_, seconds);
+  if (is_first) return;
   // A pass during which the thread had to wait for a processor says nothing about drafts.
   const double counted = std::min(seconds, 2 * drafted_);
   lost_ = std::max(0.0, lost_ + counted - double(tokens) * plain_);
@@ -27,7 +30,8 @@ void DraftPace::took(double seconds, int64_t tokens, bool with_drafts) {
 
 void DraftPace::end_stretch() {
   constexpr double largest_share = 1.0 / 8;
-  if (reading_ > largest_share * double(waited_) * plain_) wanted_ = Drafts::none;
+  slow_readings_ = reading_ > largest_share * double(waited_) * plain_ ? slow_readings_ + 1 : 0;
+  if (slow_readings_ == 2) wanted_ = Drafts::none;
   waited_ = plain_left_ = int64_t(std::ceil((lost_ + reading_) / plain_ / largest_share));
   plain_ = unknown;
   lost_ = 0;

@@ -14,10 +14,11 @@ enum class Drafts {
   always,
 };
 
-/// With while_they_pay, the first passes are plain, to learn what a token costs without drafts. A stretch of drafts ends
-/// when it has lost the time of four plain passes since its best moment. The next one begins after plain passes of eight
-/// times its cost, unless the other heads took more than an eighth of the time of those passes to read their tokens: then
-/// there is none. So drafts cost a text at most about five plain passes and an eighth of the rest.
+/// With while_they_pay, the first passes are plain, to learn what a token costs without drafts, and so is one in 32 later
+/// ones. A stretch of drafts ends when it has lost the time of four plain passes since its best moment. The next one begins
+/// after plain passes of eight times its cost. There is none after two stretches in a row before which the other heads
+/// took more than an eighth of the time of the plain passes to read their tokens. So, apart from reading the prompt once,
+/// drafts cost a text about five plain passes and an eighth of the rest at most.
 class DraftPace {
  public:
   explicit DraftPace(Drafts wanted) : wanted_(wanted) {}
@@ -32,17 +33,20 @@ class DraftPace {
   void took(double seconds, int64_t tokens, bool with_drafts);
 
  private:
+  static constexpr int64_t passes_until_look = 32;
   static constexpr double unknown = std::numeric_limits<double>::infinity();
   void end_stretch();
 
   Drafts wanted_;
-  int64_t plain_left_ = 3;    ///< plain passes until the next stretch
-  int64_t waited_ = 0;        ///< plain passes before this stretch; 0: it is the first
-  bool begins_ = true;        ///< the next pass with drafts also reads the tokens of the plain passes
-  double plain_ = unknown;    ///< seconds of the fastest of the last plain passes; longer texts take longer
-  double drafted_ = unknown;  ///< of this stretch
-  double reading_ = 0;        ///< seconds in which the other heads read the tokens of the plain passes
-  double lost_ = 0;           ///< seconds of this stretch since its best moment
+  int64_t plain_left_ = 3;     ///< plain passes until the next stretch
+  int64_t counted_ = 0;        ///< passes with drafts
+  int64_t slow_readings_ = 0;  ///< in a row
+  int64_t waited_ = 0;         ///< plain passes before this stretch; 0: it is the first
+  bool begins_ = true;         ///< the next pass with drafts also reads the tokens of the plain passes
+  double plain_ = unknown;     ///< seconds of the fastest of the last plain passes; longer texts take longer
+  double drafted_ = unknown;   ///< of this stretch
+  double reading_ = 0;         ///< seconds in which the other heads read the tokens of the plain passes
+  double lost_ = 0;            ///< seconds of this stretch since its best moment
 };
 
 }  // namespace wmtp

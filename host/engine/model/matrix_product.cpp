@@ -53,15 +53,18 @@ struct BlasMatrix {
     if (!is_turned && (matrix.stride(1) != 1 || matrix.stride(0) < std::max<int64_t>(columns, 1)))
       kept = matrix.contiguous();
     transpose = is_turned ? transposed : as_is;
-    stride = int(is_turned ? kept.stride(1) : std::max<int64_t>(columns, kept.stride(0)));
+    const int64_t wide = is_turned ? kept.stride(1) : std::max<int64_t>(columns, kept.stride(0));
+    TORCH_CHECK(std::max({rows, columns, wide}) <= std::numeric_limits<int>::max(), "a matrix of ", matrix.sizes(),
+                " is too large for BLAS");
+    stride = int(wide);
   }
   Tensor kept;
   int transpose, stride;
 };
 
 void mkl_product_into(const Tensor& to, const Tensor& a, const Tensor& b, bool add) {
-  TORCH_CHECK(std::max({a.size(0), a.size(1), b.size(1)}) <= std::numeric_limits<int>::max(), "a matrix of ", a.sizes(),
-              " times one of ", b.sizes(), " is too large for BLAS");
+  if (a.size(1) == 0 && !add) to.zero_();
+  if (a.size(1) == 0 || to.numel() == 0) return;
   const BlasMatrix left(a), right(b);
   cblas_gemm_bf16bf16f32(BlasMatrix::row_major, left.transpose, right.transpose, int(a.size(0)), int(b.size(1)),
                          int(a.size(1)), 1, left.kept.const_data_ptr(), left.stride, right.kept.const_data_ptr(),

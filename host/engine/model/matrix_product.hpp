@@ -3,8 +3,8 @@
 // In fp32 LibTorch calls MKL, which reaches half the speed of many processors with AVX-512. oneDNN, which LibTorch
 // contains for bf16, is up to 2.4 times as fast; it is called for products that its newer kernels (brgemm) support
 // (docs/decisions/0021). In bf16 and fp16, if the processor has no instructions for them, the factors are widened to
-// fp32 block by block (docs/decisions/0024). With AMX, sums of bf16 products that stay in fp32 use MKL
-// (docs/decisions/0058). Everything else, and every other device, uses ATen.
+// fp32 block by block (docs/decisions/0024). With AMX, MKL computes bf16 products that stay in fp32 or
+// sum over many rows (docs/decisions/0058). Everything else, and every other device, uses ATen.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -9,7 +9,7 @@
 namespace wmtp {
 
 enum class ProductPath {
-  aten,    ///< LibTorch's choice: MKL in fp32, oneDNN in bf16 and fp16
+  aten,    ///< LibTorch's choice: MKL in fp32, oneDNN in bf16 (but see docs/decisions/0058) and fp16
   onednn,  ///< fp32 with oneDNN, if its newer kernels support the shape (docs/decisions/0021)
   widened  ///< bf16 and fp16 factors are widened to fp32: this processor has no instructions for them
 };

@@ -81,9 +81,6 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
 }
 
 void build(const Experiment& experiment, const Plan& plan, const Log& log) {
-  // Also those whose digests were remembered when they were read as something else.
-  for (const auto* files : {&plan.split.train, &plan.split.validation})
-    std::for_each(files->begin(), files->end(), check_text_file);
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
   const bool by_share = experiment.validation.share > 0;

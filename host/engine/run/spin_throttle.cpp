@@ -16,7 +16,7 @@ namespace {
 /// Fraction of the elapsed time. One busy process makes two threads on two cores wait for half of it.
 constexpr double busy = 0.25;
 constexpr std::chrono::milliseconds check_interval{100};
-constexpr int checks_until_held = 3, shortest_hold = 10, longest_hold = 100, checks_of_trial = 10;
+constexpr int checks_until_held = 3, shortest_hold = 20, longest_hold = 100, checks_of_trial = 10;
 
 }  // namespace
 

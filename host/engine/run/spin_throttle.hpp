@@ -22,12 +22,12 @@ namespace wmtp {
 /// schedstat.
 double seconds_without_core();
 
-/// Decides at each check whether the team is kept: from the third check in a row that finds threads waiting, for ten
+/// Decides at each check whether the team is kept: from the third check in a row that finds threads waiting, for twenty
 /// checks. If threads wait within the ten checks after it has ended, it starts again at once, for twice as long, at most
 /// a hundred checks.
 class HoldDecision {
  public:
-  /// `share`: of the time since the last check for which threads waited for cores, summed over threads.
+  /// `share`: seconds for which threads waited for cores, summed over threads, per second since the last check.
   bool after_check(double share);
 
  private:

@@ -34,8 +34,8 @@ class FileDigestsTest : public testing::Test {
     std::ifstream in(list());
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  void remember(const fs::path& file) const { EXPECT_EQ(FileDigests(cache(), 0s).read(file), sha256_of_file(file)); }
-  std::optional<std::string> known(const fs::path& file) const { return FileDigests(cache(), 0s).known(file); }
+  void remember(const fs::path& file) const { EXPECT_EQ(FileDigests(list(), 0s).read(file), sha256_of_file(file)); }
+  std::optional<std::string> known(const fs::path& file) const { return FileDigests(list(), 0s).known(file); }
 
   fs::path folder_;
 };
@@ -68,7 +68,7 @@ TEST_F(FileDigestsTest, AreForgottenWhenAFileChangesInAnyWay) {
 
 TEST_F(FileDigestsTest, OfAFileThatHasJustChangedAreNotRemembered) {
   const fs::path file = write("a", "text");
-  EXPECT_EQ(FileDigests(cache(), 1h).read(file), sha256_of("text"));
+  EXPECT_EQ(FileDigests(list(), 1h).read(file), sha256_of("text"));
   EXPECT_FALSE(fs::exists(list()));
   EXPECT_EQ(known(file), std::nullopt);
 }
@@ -92,7 +92,7 @@ TEST_F(FileDigestsTest, AreReadAgainWhenTheListIsUnusable) {
 TEST_F(FileDigestsTest, OfTwoProcessesAreBothKept) {
   const fs::path a = write("a", "1"), b = write("b", "2");
   {
-    FileDigests one(cache(), 0s), other(cache(), 0s);
+    FileDigests one(list(), 0s), other(list(), 0s);
     one.read(a);
     other.read(b);
   }
@@ -100,9 +100,16 @@ TEST_F(FileDigestsTest, OfTwoProcessesAreBothKept) {
   EXPECT_EQ(known(b), sha256_of("2"));
 }
 
-TEST_F(FileDigestsTest, OfAMissingFileAreAnError) {
-  EXPECT_THROW(FileDigests(cache()).read(folder_ / "absent"), Error);
+TEST_F(FileDigestsTest, OfFilesThatNoLongerExistAreDropped) {
+  const fs::path a = write("a", "1"), b = write("b", "2");
+  remember(a);
+  fs::remove(a);
+  remember(b);
+  EXPECT_EQ(listed().find("/a\n"), std::string::npos);
+  EXPECT_NE(listed().find("/b\n"), std::string::npos);
 }
+
+TEST_F(FileDigestsTest, OfAMissingFileAreAnError) { EXPECT_THROW(FileDigests(list()).read(folder_ / "absent"), Error); }
 
 }  // namespace
 }  // namespace wmtp

@@ -9,7 +9,7 @@
 #include "core/model/chunks.hpp"
 #include "engine/model/kernels/attention.hpp"
 #include "engine/model/kernels/rows_impl.hpp"
-// Uses rows_impl.hpp.
+// Needs rows_impl.hpp before it.
 #include "engine/model/kernels/products_impl.hpp"
 
 namespace wmtp::kernels::WMTP_ISA {

@@ -75,7 +75,8 @@ void tile(const float* const* row, const W* const* column, int64_t width, float*
     for (int c = 0; c < C; ++c) {
       Vector weights;
       load_vector(column[c] + i, weights);
-      if constexpr (fetches_next) __builtin_prefetch(column[c] + C * width + i);
+      if constexpr (fetches_next)  // beyond w after its last rows, where it does nothing
+        __builtin_prefetch(reinterpret_cast<const void*>(uintptr_t(column[c] + i) + uintptr_t(C * width) * sizeof(W)));
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) partial[r * C + c] += part[r] * weights;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "io/file_digests.hpp"
 #include "support/data_fixture.hpp"
 
 namespace wmtp {
@@ -168,6 +169,19 @@ TEST_F(Corpus, HashesContentNamesSplitAndTokenizerFiles) {
   write("other.txt", "y");
   EXPECT_NE(hash_of(bpe), tokenized);
   EXPECT_EQ(hash_of(experiment), before);
+}
+
+TEST_F(Corpus, RefusesAsTextAFileWhoseDigestIsRememberedAsThatOfTokens) {
+  const auto file = write("a.npy", "\x93NUMPY and more");
+  fs::create_directories(folder_ / "cache");
+  {
+    FileDigests digests(folder_ / "cache/hashes.txt", std::chrono::seconds(0));
+    digests.read(file);
+  }
+  ASSERT_NE(FileDigests(folder_ / "cache/hashes.txt").known(file), std::nullopt);
+  auto experiment = text_experiment();
+  experiment.data.files = {file.string()};
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { hash_of(experiment); }), "found a numpy file"));
 }
 
 TEST_F(Corpus, HashesTheBytesOfATokenFileAndTheKindOfRandomData) {

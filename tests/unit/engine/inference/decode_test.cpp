@@ -70,7 +70,7 @@ TEST_P(Decode, FewPassesDraftWhereNoDraftIsRightAndTheTextIsTheSame) {
     EXPECT_EQ(plain.drafted, 0);
     if (shape.future_tokens > 2) {
       EXPECT_GT(tried.drafted, 0) << "seed " << seed;
-      EXPECT_LT(tried.drafted, tried.forwards / 2) << "seed " << seed;
+      EXPECT_LT(tried.drafted, tried.forwards * 3 / 4) << "seed " << seed;
     }
   }
 }

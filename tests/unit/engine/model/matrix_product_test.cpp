@@ -12,9 +12,6 @@
 #include <random>
 #include <string>
 
-#include "engine/model/kernels/rows.hpp"
-#include "engine/model/product_path.hpp"
-
 namespace wmtp {
 namespace {
 
@@ -62,6 +59,36 @@ TEST(MatrixProduct, HasTheSameBitsEveryTime) {
   EXPECT_TRUE(at::equal(product(a, b), product(a, b)));
 }
 
+/// A resumed run has the same numbers at other addresses.
+TEST(MatrixProduct, OfBf16HasTheSameBitsAtAnyAddress) {
+  at::manual_seed(4);
+  const Tensor a = at::randn({300, 700}).to(at::kBFloat16), b = at::randn({300, 200}).to(at::kBFloat16);
+  const auto at_offset = [](const Tensor& x, int64_t offset) {
+    Tensor moved = at::empty({x.numel() + offset}, x.options()).narrow(0, offset, x.numel()).view(x.sizes());
+    return moved.copy_(x);
+  };
+  const at::ScalarType dtype = sums_in_fp32(a) ? at::kFloat : at::kBFloat16;
+  Tensor wanted = at::ones({700, 200}, dtype);
+  product_into(wanted, a.t(), b, /*add=*/true);
+  for (const int64_t offset : {1, 2, 7, 16, 33}) {
+    Tensor to = at_offset(at::ones({700, 200}, dtype), offset);
+    product_into(to, at_offset(a, offset).t(), at_offset(b, 2 * offset), /*add=*/true);
+    EXPECT_TRUE(at::equal(to, wanted)) << offset;
+  }
+}
+
+TEST(MatrixProduct, OfEmptyMatricesIsZero) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const Tensor none = at::empty({5, 0}, dtype), rows = at::empty({0, 7}, dtype);
+    Tensor to = at::ones({5, 7}, dtype == at::kBFloat16 && sums_in_fp32(none) ? at::kFloat : dtype);
+    product_into(to, none, rows, /*add=*/true);
+    EXPECT_TRUE(at::equal(to, at::ones_like(to)));
+    product_into(to, none, rows);
+    EXPECT_TRUE(at::equal(to, at::zeros_like(to)));
+    EXPECT_EQ(product(rows, at::empty({7, 3}, dtype)).sizes(), (at::IntArrayRef{0, 3}));
+  }
+}
+
 TEST(MatrixProduct, SupportsRowsOfAnyShape) {
   const Tensor x = at::randn({3, 100, 256}), weight = at::randn({64, 256});
   EXPECT_EQ(product_with_rows(x, weight).sizes(), (at::IntArrayRef{3, 100, 64}));
@@ -93,11 +120,6 @@ int products_far_off() {
         far_off += !is_near(to, 2 * rounding);
       }
   return far_off;
-}
-
-TEST(MatrixProduct, OfBf16IsSummedInFp32WhereTheProcessorHasAmx) {
-  EXPECT_EQ(sums_in_fp32(at::empty({1, 1}, at::kBFloat16)),
-            kernels::best_isa() == kernels::Isa::amx || product_path(at::kBFloat16) == ProductPath::widened);
 }
 
 TEST(MatrixProduct, OfHalfPrecisionRoundsOnce) { EXPECT_EQ(products_far_off(), 0); }
