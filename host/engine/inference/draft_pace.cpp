@@ -30,9 +30,10 @@ void DraftPace::took(double seconds, int64_t tokens, bool with_drafts) {
 
 void DraftPace::end_stretch() {
   constexpr double largest_share = 1.0 / 8;
-  slow_readings_ = reading_ > largest_share * double(waited_) * plain_ ? slow_readings_ + 1 : 0;
+  const double waited = double(waited_) * plain_;
+  slow_readings_ = reading_ > largest_share * waited ? slow_readings_ + 1 : 0;
   if (slow_readings_ == 2) wanted_ = Drafts::none;
-  waited_ = plain_left_ = int64_t(std::ceil((lost_ + reading_) / plain_ / largest_share));
+  waited_ = plain_left_ = int64_t(std::ceil((lost_ + std::min(reading_, waited)) / plain_ / largest_share));
   plain_ = unknown;
   lost_ = 0;
   begins_ = true;
