@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 
+#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "io/durable_file.hpp"
 
@@ -24,11 +24,8 @@ int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'
 /// Empty if the file cannot be examined. Sets `changed` to the later of both times, in ns.
 std::string state_of(const fs::path& file, int64_t* changed = nullptr) {
   struct stat found = {};
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return "";
-  const bool examined = ::fstat(fd, &found) == 0;
-  ::close(fd);
-  if (!examined) return "";
+  const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (opened.get() < 0 || ::fstat(opened.get(), &found) != 0) return "";
   const int64_t modified = nanoseconds(found.st_mtim), changed_at = nanoseconds(found.st_ctim);
   if (changed) *changed = std::max(modified, changed_at);
   return std::to_string(found.st_size) + " " + std::to_string(found.st_ino) + " " + std::to_string(modified) + " " +

@@ -300,8 +300,9 @@ std::string data_content_hash(const Experiment& experiment, const fs::path& cach
     const fs::path file = experiment.resolve(data.file);
     refuse_foreign_format(file, FileContent::tokens);
     id_layout(file, data.dtype);
-    const std::string index = has_megatron_index(file) ? " " + sha256_of_file(megatron_index(file)) : "";
-    return sha256_of("tokens " + ContentHashes(cache).of_file(file) + index);
+    ContentHashes hashes(cache);
+    const std::string index = has_megatron_index(file) ? " " + hashes.of_file(megatron_index(file)) : "";
+    return sha256_of("tokens " + hashes.of_file(file) + index);
   }
   if (data.kind == "records") {
     const RecordContent content = record_content(experiment, record_files(experiment), cache);

@@ -71,13 +71,13 @@ void mkl_product_into(const Tensor& to, const Tensor& a, const Tensor& b, bool a
                          right.stride, add ? 1 : 0, to.mutable_data_ptr<float>(), int(b.size(1)));
 }
 
-bool is_widened(const Tensor& a) { return a.is_cpu() && product_path(a.scalar_type()) == ProductPath::widened; }
-
 Tensor mkl_product(const Tensor& a, const Tensor& b) {
   Tensor sums = at::empty({a.size(0), b.size(1)}, a.options().dtype(at::kFloat));
   mkl_product_into(sums, a, b, /*add=*/false);
   return sums;
 }
+
+bool is_widened(const Tensor& a) { return a.is_cpu() && product_path(a.scalar_type()) == ProductPath::widened; }
 
 // Elements widened at a time: enough for full speed, and little compared to a step's memory.
 constexpr int64_t floats_of_columns = 8 << 20, floats_of_rows = 1 << 18;

@@ -3,10 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace wmtp {
 namespace {
@@ -16,28 +15,14 @@ using namespace std::chrono_literals;
 
 class FileDigestsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "wmtp-digests-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path write(const std::string& name, const std::string& text) const {
-    fs::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
-  }
-  fs::path cache() const { return folder_ / "cache"; }
+  fs::path write(const std::string& name, const std::string& text) const { return folder_.write(name, text); }
+  fs::path cache() const { return folder_.path() / "cache"; }
   fs::path list() const { return cache() / "hashes.txt"; }
-  std::string listed() const {
-    std::ifstream in(list());
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string listed() const { return test::bytes_of(list()); }
   void remember(const fs::path& file) const { EXPECT_EQ(FileDigests(list(), 0s).read(file), sha256_of_file(file)); }
   std::optional<std::string> known(const fs::path& file) const { return FileDigests(list(), 0s).known(file); }
 
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(FileDigestsTest, AreKnownToALaterStart) {
@@ -47,7 +32,7 @@ TEST_F(FileDigestsTest, AreKnownToALaterStart) {
   remember(b);
   EXPECT_EQ(known(a), sha256_of("text"));
   EXPECT_EQ(known(b), sha256_of("other"));
-  EXPECT_EQ(known(folder_ / "." / "a file"), sha256_of("text"));
+  EXPECT_EQ(known(folder_.path() / "." / "a file"), sha256_of("text"));
 }
 
 TEST_F(FileDigestsTest, AreForgottenWhenAFileChangesInAnyWay) {
@@ -109,7 +94,9 @@ TEST_F(FileDigestsTest, OfFilesThatNoLongerExistAreDropped) {
   EXPECT_NE(listed().find("/b\n"), std::string::npos);
 }
 
-TEST_F(FileDigestsTest, OfAMissingFileAreAnError) { EXPECT_THROW(FileDigests(list()).read(folder_ / "absent"), Error); }
+TEST_F(FileDigestsTest, OfAMissingFileAreAnError) {
+  EXPECT_THROW(FileDigests(list()).read(folder_.path() / "absent"), Error);
+}
 
 }  // namespace
 }  // namespace wmtp

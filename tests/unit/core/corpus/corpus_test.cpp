@@ -173,11 +173,7 @@ TEST_F(Corpus, HashesContentNamesSplitAndTokenizerFiles) {
 
 TEST_F(Corpus, RefusesAsTextAFileWhoseDigestIsRememberedAsThatOfTokens) {
   const auto file = write("a.npy", "\x93NUMPY and more");
-  fs::create_directories(folder_ / "cache");
-  {
-    FileDigests digests(folder_ / "cache/hashes.txt", std::chrono::seconds(0));
-    digests.read(file);
-  }
+  FileDigests(folder_ / "cache/hashes.txt", std::chrono::seconds(0)).read(file);
   ASSERT_NE(FileDigests(folder_ / "cache/hashes.txt").known(file), std::nullopt);
   auto experiment = text_experiment();
   experiment.data.files = {file.string()};
