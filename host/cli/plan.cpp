@@ -136,7 +136,7 @@ int plan(const Options& options, const GlobalOptions& globals) {
   const auto database = globals.database_or(experiment.log.database);
   ExperimentHashes hashes(catalog, database);
   check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
-  const ExperimentPlan plan = plan_experiment(experiment, catalog, database.parent_path() / "cache", options.nodes);
+  const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_of(database), options.nodes);
   const std::vector<PlannedRun> stages = plan_stages(experiment, hashes, /*resume=*/false);
   for (const PlannedRun& stage : stages)
     if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)

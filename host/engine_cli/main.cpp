@@ -145,7 +145,7 @@ int run(const std::string& text) {
 
 int prepare(const std::string& text) {
   const Job job = job_of(job_request_from(text));
-  prepare_data(job.experiment, job.database.parent_path() / "cache", [](const std::string& line) { log_info(line); });
+  prepare_data(job.experiment, cache_folder_of(job.database), [](const std::string& line) { log_info(line); });
   return 0;
 }
 

@@ -82,7 +82,7 @@ void LaunchedRun::check_fit(const Experiment& experiment, int64_t processes, int
   started.parallel.processes = processes;
   started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, like --nproc
   started = with_ranks_of_a_host(started, ranks_on_each(started, hosts));
-  check_fits(started, catalog_, job_.database.parent_path() / "cache", hosts);
+  check_fits(started, catalog_, cache_folder_of(job_.database), hosts);
 }
 
 void LaunchedRun::check_stages(const std::vector<PlannedRun>& runs) {

@@ -18,8 +18,6 @@ namespace {
 
 constexpr std::string_view run_prefix = "run:";
 
-std::filesystem::path cache_of(const std::filesystem::path& database) { return database.parent_path() / "cache"; }
-
 std::string file_hash(const std::filesystem::path& file, FileDigests& digests) {
   check_is_file(file);
   if (const auto known = digests.known(file)) return *known;
@@ -39,7 +37,7 @@ std::string weights_content_hash(const std::filesystem::path& weights, const std
   const bool is_folder = std::filesystem::is_directory(weights);
   if (const auto manifest = weights / manifest_file_name; is_folder && std::filesystem::exists(manifest))
     return sha256_of_file(manifest);
-  FileDigests digests(cache_of(database) / "hashes.txt");
+  FileDigests digests(cache_folder_of(database) / "hashes.txt");
   if (!is_folder) return file_hash(weights, digests);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(weights)) {
@@ -93,7 +91,7 @@ InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalo
   const auto add_plugin = [&](const std::string& table, const std::string& kind, const std::string& name) {
     all.emplace_back(table, [&catalog, kind, name] { return plugin_part(catalog, kind, name); });
   };
-  all.emplace_back("data", [&e, &database] { return data_content_hash(e, cache_of(database)); });
+  all.emplace_back("data", [&e, &database] { return data_content_hash(e, cache_folder_of(database)); });
   add_plugin("pipeline", "pipeline", e.pipeline.plugin);
   if (e.inner) add_plugin("pipeline.inner", "pipeline", e.inner->plugin);
   add_plugin("adapter", "adapter", e.adapter.plugin);

@@ -1,6 +1,6 @@
 // Identity of an experiment: the hash of its configuration and of the content of all its inputs.
 //
-// Digests of files are remembered in `<the database's folder>/cache` (io/file_digests.hpp).
+// Digests of files are remembered in the cache folder (io/file_digests.hpp).
 #pragma once
 
 #include <filesystem>
@@ -17,6 +17,11 @@
 #include "core/runlog/log_reader.hpp"
 
 namespace wmtp {
+
+/// Where prepared data, frozen signals and digests are kept that runs of one log share.
+inline std::filesystem::path cache_folder_of(const std::filesystem::path& database) {
+  return database.parent_path() / "cache";
+}
 
 /// A trained stage: its experiment's hash and its run's model/.
 struct Stage {

@@ -123,7 +123,7 @@ MeasuredRate measured_rate(const std::filesystem::path& database, const std::str
   if (row[1] != to_string(precision))
     refuse(found,
            "trained in " + row[1].get<std::string>() + ", wanted " + to_string(precision) + " as in this experiment");
-  const double operations = operations_of_step(row[3], catalog, database.parent_path() / "cache");
+  const double operations = operations_of_step(row[3], catalog, cache_folder_of(database));
   return {found.id, found.name, row[2], operations / seconds_of_step(log, found)};
 }
 

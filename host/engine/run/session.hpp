@@ -40,7 +40,7 @@ class Session {
   const Keepers& keepers() const { return keepers_; }
   bool is_keeper() const { return keepers_.of(rank()) == rank(); }
   const Catalog& catalog() const { return catalog_; }
-  std::filesystem::path cache_folder() const { return job_.database.parent_path() / "cache"; }
+  std::filesystem::path cache_folder() const { return cache_folder_of(job_.database); }
 
  private:
   const Job& job_;
