@@ -103,7 +103,7 @@ def set_run_paths(package, patchelf):
     for file in elf_files(package):
         up = "/".join(["$ORIGIN", *[".."] * (len(file.parent.relative_to(package).parts) - 1)])
         own = f"{up}/../lib" if lib not in file.parents else up
-        output(patchelf, "--set-rpath", f"$ORIGIN:{own}:{own}/{TORCH_FROM_LIB}", file)
+        output(patchelf, "--set-rpath", f"{own}:{own}/{TORCH_FROM_LIB}", file)
 
 
 def newest_symbol(package, library):

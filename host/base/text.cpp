@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <ctime>
+#include <sstream>
 
 namespace wmtp {
 namespace {
@@ -101,6 +102,14 @@ std::string join_names(const std::vector<std::string>& names) {
     text += names[i];
   }
   return text;
+}
+
+std::vector<std::string> folders_of_path(const std::string& path) {
+  std::vector<std::string> folders;
+  std::istringstream parts(path);
+  for (std::string folder; std::getline(parts, folder, ':');)
+    if (!folder.empty()) folders.push_back(folder);
+  return folders;
 }
 
 std::string with_thousands(int64_t number) {

@@ -109,7 +109,8 @@ std::vector<MachineCheck> check_cuda_device() {
 std::vector<MachineCheck> check_machine(const std::vector<fs::path>& plugin_folders, const fs::path& database) {
   std::vector<MachineCheck> findings{found("machine", machine)};
   for (MachineCheck& finding : engine()) findings.push_back(std::move(finding));
-  findings.push_back(found("plugins", [&](MachineCheck& finding) { plugins(plugin_folders, finding); }));
+  if (findings.back().state != MachineCheck::State::bad)  // the engine describes plugins
+    findings.push_back(found("plugins", [&](MachineCheck& finding) { plugins(plugin_folders, finding); }));
   findings.push_back(found("run log", [&](MachineCheck& finding) { run_log(database, finding); }));
   findings.push_back(found("disk", [&](MachineCheck& finding) { disk_space(database, finding); }));
   findings.push_back(found("eval", [](MachineCheck& finding) {

@@ -11,10 +11,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "process/child_setup.hpp"
 
 namespace wmtp {
@@ -222,8 +222,7 @@ std::filesystem::path find_program(const std::string& name) {
   namespace fs = std::filesystem;
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
   const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const std::string& folder : folders_of_path(path ? path : "/usr/local/bin:/usr/bin:/bin")) {
     const fs::path file = fs::path(folder) / name;
     std::error_code ignored;
     if (fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0) return file;

@@ -10,19 +10,10 @@ import sys
 prefix = os.path.dirname(os.path.abspath(__file__))
 
 
-def _environment():
-    """The libraries search for torch next to this package. If it is elsewhere (nested venvs), adds its path."""
-    environment = dict(os.environ)
-    if os.path.isdir(os.path.join(os.path.dirname(prefix), "torch", "lib")):
-        return environment
+def main():
+    """The program asks the python3 in PATH for torch, which need not be the one that runs this."""
     torch = importlib.util.find_spec("torch")
     if torch is not None:
-        lib = os.path.join(torch.submodule_search_locations[0], "lib")
-        known = environment.get("LD_LIBRARY_PATH")
-        environment["LD_LIBRARY_PATH"] = f"{lib}:{known}" if known else lib
-    return environment
-
-
-def main():
+        os.environ.setdefault("WMTP_LIBTORCH", torch.submodule_search_locations[0])
     program = os.path.join(prefix, "bin", "wmtp-host")
-    os.execve(program, [program, *sys.argv[1:]], _environment())
+    os.execv(program, [program, *sys.argv[1:]])

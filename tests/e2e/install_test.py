@@ -82,3 +82,17 @@ def test_every_link_of_the_installed_pages_leads_to_a_file(prefix):
               if not link.startswith("http") and not (folder / page).parent.joinpath(link).exists()]
     assert not broken
     assert (folder / "docs/cli.md").read_text() == (ROOT / "docs/cli.md").read_text()
+
+
+@pytest.mark.parametrize("of", ["build", "installation"])
+def test_no_run_path_contains_the_current_folder(prefix, of):
+    """An empty part of a run path means the current folder: a library of that folder would be loaded as ours."""
+    paths = {}
+    for folder in ("bin", "lib"):
+        for file in ((prefix if of == "installation" else BUILD) / folder).rglob("*"):
+            if file.is_file() and not file.is_symlink() and file.open("rb").read(4) == b"\x7fELF":
+                said = subprocess.run(["readelf", "-d", "-W", file], capture_output=True, text=True, check=True).stdout
+                paths[file.name] = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", said)
+    assert {"wmtp-host", "wmtp-engine", "libwmtp_core.so", "libwmtp_engine.so", "rho1.so"} <= paths.keys()
+    for name, found in paths.items():
+        assert all(part.startswith(("/", "$ORIGIN")) for path in found for part in path.split(":")), (name, found)

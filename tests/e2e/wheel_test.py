@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import experiment
@@ -119,15 +120,83 @@ def test_the_program_runs_from_there(installed, tmp_path):
     assert listed.split() == ["count(*)", "3"]
 
 
+@pytest.fixture(scope="module")
+def alone(wheel, tmp_path_factory):
+    """The program of a wheel in a folder of its own, unpacked without pip."""
+    folder = tmp_path_factory.mktemp("alone")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    for file in (folder / "wmtp_host/bin").iterdir():
+        file.chmod(0o755)
+    return folder / "wmtp_host/bin/wmtp-host"
+
+
+def python_in(folder, torch):
+    """A folder for PATH with nothing but a python3, which imports `torch` from this folder. There is no compiler."""
+    (folder / "bin").mkdir(parents=True)
+    python = folder / "bin/python3"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={torch.parent if torch else ""} exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    return folder / "bin"
+
+
+def without_libtorch(tmp_path, **variables):
+    kept = {name: value for name, value in clean_environment().items() if name != "LD_LIBRARY_PATH"}
+    return {**kept, "XDG_CACHE_HOME": str(tmp_path / "cache"), **{name: str(value) for name, value in variables.items()}}
+
+
+@pytest.mark.parametrize("how", ["python3 in PATH", "WMTP_PYTHON", "WMTP_LIBTORCH", "LD_LIBRARY_PATH"])
+def test_torch_is_found_in_another_prefix(alone, tmp_path, how):
+    (tmp_path / "prefix").mkdir()
+    (tmp_path / "prefix/torch").symlink_to(TORCH_FOLDER)
+    ours, empty = python_in(tmp_path / "with", tmp_path / "prefix/torch"), python_in(tmp_path / "without", None)
+    variables = {"python3 in PATH": {"PATH": ours}, "WMTP_PYTHON": {"PATH": empty, "WMTP_PYTHON": ours / "python3"},
+                 "WMTP_LIBTORCH": {"PATH": empty, "WMTP_LIBTORCH": TORCH_FOLDER},
+                 "LD_LIBRARY_PATH": {"PATH": empty, "LD_LIBRARY_PATH": f":{TORCH_FOLDER / 'lib'}"}}[how]
+    experiment.write_tokens(tmp_path)
+    file = experiment.write(tmp_path, experiment.experiment(train__steps=2))
+    done(alone, "run", file, cwd=tmp_path, env=without_libtorch(tmp_path, **variables))
+
+
+def test_a_missing_torch_is_reported_in_one_line_with_the_places_searched(alone, tmp_path):
+    (tmp_path / "torch/lib").mkdir(parents=True)  # the current folder is not searched
+    (tmp_path / "torch/__init__.py").touch()
+    (tmp_path / "torch/lib/libtorch_cpu.so").touch()
+    path = python_in(tmp_path / "without", None)
+    for command in (["plugins", "list"], ["run", experiment.write(tmp_path, experiment.experiment())]):
+        ended = subprocess.run([alone, *command], cwd=tmp_path, env=without_libtorch(tmp_path, PATH=path),
+                               capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 2 and len(ended.stderr.splitlines()) == 1, ended
+        for part in (f"{alone.parents[2]}/torch/lib", f"{path}/python3 has no torch", "WMTP_LIBTORCH", "torch==2.11.0"):
+            assert part in ended.stderr, ended
+    said = subprocess.run([alone, "doctor"], cwd=tmp_path, env=without_libtorch(tmp_path, PATH=path),
+                          capture_output=True, text=True, timeout=60)
+    assert said.returncode == 2 and (said.stdout + said.stderr).count("is not found; searched") == 1, said
+
+
+@pytest.mark.parametrize("version, problem", [(None, "has no lib/libtorch_cpu.so"), ("2.9.1+cpu", "is version 2.9.1")])
+def test_another_torch_is_refused_with_what_is_wanted(alone, tmp_path, version, problem):
+    torch = tmp_path / "prefix/torch"
+    torch.mkdir(parents=True)
+    (torch / "__init__.py").touch()
+    if version:
+        (torch / "lib").mkdir()
+        (torch / "lib/libtorch_cpu.so").touch()
+        (torch / "version.py").write_text(f"__version__ = '{version}'\n")
+    for variables in ({"WMTP_LIBTORCH": torch}, {"PATH": python_in(tmp_path / "with", torch)}):
+        ended = subprocess.run([alone, "plugins", "list"], cwd=tmp_path, env=without_libtorch(tmp_path, **variables),
+                               capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 2 and problem in ended.stderr and "2.11.0" in ended.stderr, ended
+
+
 def test_torch_is_found_beside_the_package(installed, tmp_path):
     """As in an environment with torch installed: by the libraries' run paths, without the wheel's console script."""
     (tmp_path / "site").mkdir()
     done("cp", "-r", package(installed), tmp_path / "site/wmtp_host")
     (tmp_path / "site/torch").symlink_to(TORCH_FOLDER)
     host = tmp_path / "site/wmtp_host/bin/wmtp-host"
-    environment = {name: value for name, value in clean_environment().items() if name != "LD_LIBRARY_PATH"}
-    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
-    assert "weights" in done(host, "plugins", "inspect", "rho1", cwd=tmp_path, env=environment)
+    assert "weights" in done(host, "plugins", "inspect", "rho1", cwd=tmp_path,
+                             env=without_libtorch(tmp_path, PATH=python_in(tmp_path / "without", None)))
 
 
 def test_a_plugin_is_built_against_the_wheel(installed, tmp_path):

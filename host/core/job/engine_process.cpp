@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/work_progress.hpp"
 #include "core/plugins/installation.hpp"
+#include "core/plugins/libtorch.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "io/scratch_folder.hpp"
 #include "process/child_process.hpp"
@@ -21,20 +22,32 @@ namespace {
 
 using nlohmann::json;
 
-/// Runs the engine; returns the status of waitpid().
-int run_to_its_end(const std::vector<std::string>& arguments) {
-  check_thread_count();
+ChildRequest engine_request(const std::vector<std::string>& arguments) {
   ChildRequest request;
   request.program = engine_program();
   request.arguments = arguments;
+  request.environment = environment_entries(engine_environment());
+  return request;
+}
+
+/// Runs the engine; returns the status of waitpid().
+int run_to_its_end(const std::vector<std::string>& arguments) {
+  check_thread_count();
+  ChildRequest request = engine_request(arguments);
   request.inherit_stdout = request.inherit_stderr = true;
   return ChildProcess(request).wait();
 }
 
 [[noreturn]] void throw_without_answer(int status) {
-  const std::string how = WIFSIGNALED(status) ? "was killed by " + signal_name(WTERMSIG(status))
-                                              : "exited with code " + std::to_string(WEXITSTATUS(status));
-  throw Error(ExitStatus::bug, "the engine " + how + " before answering; if it ran out of memory, use a smaller model");
+  constexpr int not_loaded = 127;  // by the dynamic linker, which has printed what it misses
+  if (WIFEXITED(status) && WEXITSTATUS(status) == not_loaded)
+    throw Error(ExitStatus::usage,
+                "the engine " + engine_program().string() +
+                    " could not be loaded, for the reason above; install the library that is missing");
+  throw Error(ExitStatus::bug, "the engine " + text_of_ending(status) + " before answering" +
+                                   (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                                        ? "; if the machine ran out of memory, use a smaller model"
+                                        : ""));
 }
 
 json ask(const std::string& command, const json& request) {
@@ -58,12 +71,7 @@ json ask(const std::string& command, const json& request) {
 
 }  // namespace
 
-std::shared_ptr<ForkServer> start_engine() {
-  ChildRequest request;
-  request.program = engine_program();
-  request.arguments = {"forks"};
-  return std::make_shared<ForkServer>(request);
-}
+std::shared_ptr<ForkServer> start_engine() { return std::make_shared<ForkServer>(engine_request({"forks"})); }
 
 void become_rank(const JobRequest& request) {
   const std::string program = engine_program().string();
@@ -72,6 +80,7 @@ void become_rank(const JobRequest& request) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  for (const auto& [name, value] : engine_environment()) setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   execv(program.c_str(), arguments.data());
   throw Error(ExitStatus::bug, "cannot run the engine " + program + ": " + std::strerror(errno));
 }

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/plugins/installation.hpp"
+#include "core/plugins/libtorch.hpp"
 #include "core/plugins/probe.hpp"
 
 namespace wmtp {
@@ -42,17 +43,6 @@ PluginDescription describe_file(const std::string& kind, const std::string& name
   return description;
 }
 
-void add_search_path(std::vector<std::filesystem::path>& folders) {
-  const char* variable = std::getenv("WMTP_PLUGIN_PATH");
-  std::string rest = variable != nullptr ? variable : "";
-  while (!rest.empty()) {
-    const size_t end = rest.find(':');
-    // Unlike in PATH, an empty part does not mean the current folder: code is loaded only from named folders.
-    if (end != 0) folders.push_back(std::filesystem::absolute(rest.substr(0, end)).lexically_normal());
-    rest = end == std::string::npos ? "" : rest.substr(end + 1);
-  }
-}
-
 }  // namespace
 
 bool is_plugin_name(const std::string& name) {
@@ -63,6 +53,7 @@ bool is_plugin_name(const std::string& name) {
 }
 
 Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
+  engine_environment();  // here, since its error is about no plugin and no line of an experiment
   for (const auto& folder : extra) {
     if (!std::filesystem::is_directory(folder)) {
       throw Error(ExitStatus::usage, "--plugin-dir " + folder.string() + ": no such folder; wanted a folder with " +
@@ -70,7 +61,9 @@ Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
     }
     folders_.push_back(std::filesystem::absolute(folder).lexically_normal());
   }
-  add_search_path(folders_);
+  if (const char* path = std::getenv("WMTP_PLUGIN_PATH"))
+    for (const std::string& folder : folders_of_path(path))
+      folders_.push_back(std::filesystem::absolute(folder).lexically_normal());
   folders_.push_back(own_plugin_folder());
 }
 

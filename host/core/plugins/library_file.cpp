@@ -11,6 +11,7 @@
 #include <regex>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace wmtp {
 namespace {
@@ -123,6 +124,45 @@ void check_segments(Reader& reader, const Elf64_Ehdr& header, const std::filesys
   }
 }
 
+/// A library whose headers, sections and segments are within the file.
+class Library {
+ public:
+  explicit Library(const std::filesystem::path& file) : file_(file), reader_(file) {
+    const Elf64_Ehdr header = read_header(reader_, file);
+    check_segments(reader_, header, file);
+    if (header.e_shentsize != sizeof(Elf64_Shdr)) refuse(file, "damaged: it has no section table");
+    sections_ = reader_.table<Elf64_Shdr>(header.e_shoff, header.e_shnum, "section table");
+    for (const Elf64_Shdr& section : sections_)
+      if (section.sh_type != SHT_NOBITS) reader_.require(section.sh_offset, section.sh_size, "section");
+  }
+
+  const std::vector<Elf64_Shdr>& sections() const { return sections_; }
+
+  template <class Entry>
+  std::vector<Entry> entries(const Elf64_Shdr& section) {
+    return reader_.table<Entry>(section.sh_offset, section.sh_size / sizeof(Entry), "symbol table");
+  }
+
+  /// The names that the entries of a section refer to.
+  std::string strings_of(const Elf64_Shdr& section) {
+    if (section.sh_link >= sections_.size())
+      refuse(file_, "damaged: its symbol table refers to a missing string section");
+    const Elf64_Shdr& strings = sections_[section.sh_link];
+    return reader_.bytes(strings.sh_offset, strings.sh_size, "symbol names");
+  }
+
+  std::string name_at(const std::string& strings, uint64_t offset) const {
+    const size_t end = strings.find('\0', offset);
+    if (end == std::string::npos) refuse(file_, "damaged: a symbol's name is outside the string section");
+    return strings.substr(offset, end - offset);
+  }
+
+ private:
+  std::filesystem::path file_;
+  Reader reader_;
+  std::vector<Elf64_Shdr> sections_;
+};
+
 }  // namespace
 
 FileStamp check_library_file(const std::filesystem::path& file) {
@@ -139,32 +179,34 @@ FileStamp check_library_file(const std::filesystem::path& file) {
 }
 
 std::vector<std::string> exported_symbols(const std::filesystem::path& file) {
-  Reader reader(file);
-  const Elf64_Ehdr header = read_header(reader, file);
-  check_segments(reader, header, file);
-  if (header.e_shentsize != sizeof(Elf64_Shdr)) refuse(file, "damaged: it has no section table");
-  const auto sections = reader.table<Elf64_Shdr>(header.e_shoff, header.e_shnum, "section table");
-
+  Library library(file);
   std::vector<std::string> names;
-  for (const Elf64_Shdr& section : sections) {
-    if (section.sh_type != SHT_NOBITS) reader.require(section.sh_offset, section.sh_size, "section");
+  for (const Elf64_Shdr& section : library.sections()) {
     if (section.sh_type != SHT_DYNSYM) continue;
-    if (section.sh_link >= sections.size())
-      refuse(file, "damaged: its symbol table refers to a missing string section");
-    const Elf64_Shdr& strings = sections[section.sh_link];
-    const std::string text = reader.bytes(strings.sh_offset, strings.sh_size, "symbol names");
-    const auto symbols =
-        reader.table<Elf64_Sym>(section.sh_offset, section.sh_size / sizeof(Elf64_Sym), "symbol table");
-    for (const Elf64_Sym& symbol : symbols) {
+    const std::string text = library.strings_of(section);
+    for (const Elf64_Sym& symbol : library.entries<Elf64_Sym>(section)) {
       const bool exported = symbol.st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL &&
                             ELF64_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT;
-      if (!exported) continue;
-      const size_t end = text.find('\0', symbol.st_name);
-      if (end == std::string::npos) refuse(file, "damaged: a symbol's name is outside the string section");
-      names.push_back(text.substr(symbol.st_name, end - symbol.st_name));
+      if (exported) names.push_back(library.name_at(text, symbol.st_name));
     }
   }
   return names;
+}
+
+std::vector<std::string> run_path(const std::filesystem::path& file) {
+  Library library(file);
+  std::vector<std::string> folders;
+  for (const Elf64_Shdr& section : library.sections()) {
+    if (section.sh_type != SHT_DYNAMIC) continue;
+    const std::string text = library.strings_of(section);
+    for (const Elf64_Dyn& entry : library.entries<Elf64_Dyn>(section))
+      if (entry.d_tag == DT_RUNPATH) folders = folders_of_path(library.name_at(text, entry.d_un.d_val));
+  }
+  const std::string origin = "$ORIGIN";
+  for (std::string& folder : folders)
+    if (folder.starts_with(origin))
+      folder = std::filesystem::path(file.parent_path().string() + folder.substr(origin.size())).lexically_normal();
+  return folders;
 }
 
 std::vector<std::string> entry_symbols(const std::filesystem::path& file) {

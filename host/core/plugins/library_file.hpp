@@ -24,6 +24,9 @@ FileStamp check_library_file(const std::filesystem::path& file);
 /// the file. Returns the names of the exported symbols.
 std::vector<std::string> exported_symbols(const std::filesystem::path& file);
 
+/// The folders of the file's run path (DT_RUNPATH), with $ORIGIN replaced by the file's folder; without empty ones.
+std::vector<std::string> run_path(const std::filesystem::path& file);
+
 /// The exported entry symbols of plugins; their names contain the fingerprint of the toolchain (wmtp/fingerprint.hpp).
 /// Refuses a library without one.
 std::vector<std::string> entry_symbols(const std::filesystem::path& file);

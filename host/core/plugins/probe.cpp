@@ -10,6 +10,7 @@
 #include "core/plugins/description_json.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/library_file.hpp"
+#include "core/plugins/libtorch.hpp"
 #include "core/plugins/probe_cache.hpp"
 #include "process/child_process.hpp"
 
@@ -50,8 +51,12 @@ constexpr ChildTask describing{
 constexpr ChildTask running_trial{"the trial took longer than {:g} s and was stopped", "in the trial"};
 
 ChildResult run_probe(const std::vector<std::string>& question, std::chrono::milliseconds limit) {
+  ChildRequest request;
+  request.program = probe_program().program;
+  request.arguments = question;
+  request.environment = environment_entries(engine_environment());
   try {
-    return run_child(probe_program().program, question, limit);
+    return run_child(request, limit);
   } catch (const Error& error) {
     throw Error(ExitStatus::plugin, error.what() + std::string("; build or install the program again"));
   }

@@ -99,5 +99,11 @@ TEST(NowNs, Advances) {
   EXPECT_GE(now_ns(), first);
 }
 
+TEST(Text, LeavesEmptyFoldersOutOfASearchPath) {
+  EXPECT_EQ(folders_of_path("/a:b"), (std::vector<std::string>{"/a", "b"}));
+  EXPECT_EQ(folders_of_path(":/a::b:"), (std::vector<std::string>{"/a", "b"}));
+  EXPECT_TRUE(folders_of_path("").empty() && folders_of_path("::").empty());
+}
+
 }  // namespace
 }  // namespace wmtp

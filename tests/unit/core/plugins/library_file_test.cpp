@@ -38,6 +38,10 @@ TEST(LibraryFile, ListsTheExportsOfALibrary) {
   for (const std::string& name : names) EXPECT_NE(name, "malloc") << "a symbol that is only used was listed";
 }
 
+TEST(LibraryFile, ListsTheFoldersOfARunPath) {
+  EXPECT_THAT(run_path(library_folder() / "libwmtp_core.so"), testing::ElementsAre(library_folder(), library_folder()));
+}
+
 TEST(LibraryFile, RefusesTextAndShowsItsBeginning) {
   const TemporaryFolder folder;
   EXPECT_THAT(refusal(folder.write("a.so", "#include <wmtp/plugin.hpp>\n")), HasSubstr("\"#include <wmtp/p\""));

@@ -1,0 +1,108 @@
+#include "core/plugins/libtorch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "core/plugins/installation.hpp"
+#include "core/plugins/library_file.hpp"
+#include "process/child_process.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char library[] = "libtorch_cpu.so";
+constexpr char wanted_version[] = WMTP_LIBTORCH_VERSION;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool contains_library(const fs::path& folder) {
+  std::error_code unreadable;
+  return fs::exists(folder / library, unreadable);
+}
+
+/// "2.11.0" of a folder of torch; "" if no file in it names its version.
+std::string version_in(const fs::path& torch) {
+  static const std::regex number("(\\d+\\.\\d+\\.\\d+)");
+  for (const char* name : {"version.py", "build-version"}) {
+    std::ifstream file(torch / name);
+    std::smatch found;
+    for (std::string line; std::getline(file, line);)
+      if (std::regex_search(line, found, number)) return found.str(1);
+  }
+  return "";
+}
+
+/// Why the engine cannot use this folder of torch; "" if it can.
+std::string problem_of(const fs::path& torch) {
+  if (!contains_library(torch / "lib")) return "has no lib/" + std::string(library);
+  const std::string version = version_in(torch);
+  return version.empty() || version == wanted_version ? "" : "is version " + version;
+}
+
+/// The folder of the torch that this Python imports; "" if it has none. The current folder is not searched.
+std::string torch_of(const fs::path& python) {
+  constexpr char program[] =
+      "import sys\n"
+      "sys.path = [folder for folder in sys.path if folder]\n"
+      "import importlib.util\n"
+      "torch = importlib.util.find_spec('torch')\n"
+      "print(torch.submodule_search_locations[0] if torch and torch.submodule_search_locations else '')\n";
+  return last_line(run_child(python, {"-B", "-c", program}, std::chrono::seconds(20)).output);
+}
+
+/// The folder of libraries to add to LD_LIBRARY_PATH; "" if the dynamic linker finds LibTorch without it.
+std::string find_libtorch() {
+  if (const std::string named = variable("WMTP_LIBTORCH"); !named.empty()) {
+    const std::string problem = problem_of(named);
+    if (problem.empty()) return fs::absolute(named) / "lib";
+    throw Error(ExitStatus::usage, "WMTP_LIBTORCH: " + printable(named) + " " + problem +
+                                       "; wanted the folder of torch " + wanted_version +
+                                       ", as `python3 -c \"import torch; print(torch.__path__[0])\"` prints");
+  }
+  const fs::path engine = library_folder() / "libwmtp_engine.so";
+  if (!fs::exists(engine)) return "";  // engine_program() reports it
+  std::vector<std::string> searched = folders_of_path(variable("LD_LIBRARY_PATH"));
+  for (const std::string& folder : run_path(engine)) searched.push_back(folder);
+  if (std::any_of(searched.begin(), searched.end(), contains_library)) return "";
+
+  const std::string chosen = variable("WMTP_PYTHON");
+  const fs::path python = find_program(chosen.empty() ? "python3" : chosen);
+  if (python.empty()) {
+    searched.push_back("found no " + (chosen.empty() ? "python3 in PATH" : printable(chosen)));
+  } else {
+    const std::string torch = torch_of(python), problem = torch.empty() ? "" : problem_of(torch);
+    if (!torch.empty() && problem.empty()) return fs::path(torch) / "lib";
+    searched.push_back(torch.empty() ? python.string() + " has no torch" : torch + " " + problem);
+  }
+  throw Error(ExitStatus::usage,
+              "LibTorch " + std::string(wanted_version) + " (" + library +
+                  ") is not found; searched: " + join_names(searched) + "; install torch==" + wanted_version +
+                  " for that Python, name another one in WMTP_PYTHON, or name the folder of torch in WMTP_LIBTORCH");
+}
+
+}  // namespace
+
+std::map<std::string, std::string> engine_environment() {
+  static const std::string added = find_libtorch();
+  std::map<std::string, std::string> environment = own_environment();
+  if (added.empty()) return environment;
+  std::vector<std::string> folders = folders_of_path(variable("LD_LIBRARY_PATH"));
+  folders.push_back(added);
+  environment["LD_LIBRARY_PATH"] = fmt::format("{}", fmt::join(folders, ":"));
+  return environment;
+}
+
+}  // namespace wmtp
