@@ -311,3 +311,41 @@ def test_without_bf16_instructions_products_are_computed_in_fp32_and_the_run_say
     assert shown.count("bf16 products are computed in fp32") == 1, shown
     events = place.log.query("SELECT level, message FROM events WHERE kind = 'precision'")
     assert len(events) == 1 and events[0]["level"] == "warning", events
+
+
+def operators(place, rank):
+    trace = json.loads((place.log.folder() / f"profile-{rank:04d}.json").read_text())
+    return [event["name"] for event in trace["traceEvents"] if event.get("cat") == "cpu_op"]
+
+
+def test_a_profiled_step_has_the_operators_of_all_its_micro_batches_and_changes_no_number(place):
+    """Each micro-batch embeds its tokens once on each rank; AdamW belongs to the step."""
+    changes = {"train__steps": 3, "train__gradient_accumulation": 3}
+    place.run(**changes)
+    assert not list(place.log.folder().glob("profile-*"))
+    numbers = [place.log.metric(name) for name in ("train/loss", "train/grad_norm")]
+    ended = place.run(**changes, log={"profile_step": 2})
+    assert "ERROR" not in ended.err, ended
+    assert [place.log.metric(name) for name in ("train/loss", "train/grad_norm")] == numbers
+    for rank in (0, 1):
+        found = operators(place, rank)
+        assert found.count("aten::index_select") == 3 and "aten::mm" in found, sorted(set(found))
+        assert "aten::_fused_adamw_" in found, sorted(set(found))
+    assert len(list(place.log.folder().glob("profile-*"))) == 2
+
+
+def test_a_profiled_step_after_the_end_is_refused(place):
+    place.refuse_everywhere(2, "found profile_step 4, wanted at most .train. steps = 3", train__steps=3,
+                            log={"profile_step": 4})
+    place.refuse(2, r"\[log\] profile_step = 90 is after the last step of a run of 32; lower it", train__steps=None,
+                 train__epochs=1, log={"profile_step": 90}, **ONE_RANK)
+
+
+def test_a_profile_that_cannot_be_written_does_not_end_the_run(place):
+    place.tokens(windows=400)
+    running = place.start(train__steps=200, log={"profile_step": 150}, **ONE_RANK)
+    running.wait_for_step(1)
+    (place.log.folder() / "profile-0000.json").mkdir()
+    running.wait()
+    assert running.code == 0 and running.err.count("profile not written") == 1, running
+    assert [event["kind"] for event in place.log.events()] == ["profile"]

@@ -137,6 +137,16 @@ def test_the_workspaces_of_cublas_are_no_activations(place):
     assert peak["activations"] + peak["logits"] < 8 << 20 and peak["other"] >= 64 << 20, peak
 
 
+def test_a_step_is_profiled_where_cupti_fails(place):
+    """CUPTI finds no driver that it knows: the profile has the host's part, and the losses stay those of a plain run."""
+    place.run(**ON_ONE)
+    losses = place.log.losses()
+    ended = place.run(**ON_ONE, log={"profile_step": 2})
+    assert place.log.losses() == losses
+    events = json.loads((place.log.folder() / "profile-0000.json").read_text())["traceEvents"]
+    assert "aten::mm" in {event["name"] for event in events if event.get("cat") == "cpu_op"}, ended
+
+
 def test_a_full_device_is_reported_with_what_to_change(place):
     """The weights fit, but the activations of a long batch do not."""
     ended = place.refuse(8, r"out of memory on the device: [\d.]+ [KMG]iB requested", r"train\.batch_size",
@@ -201,6 +211,11 @@ def test_doctor_compares_each_kernel_with_the_cpu(place):
         assert re.fullmatch(r"fp32 \S+, bf16 \S+, fp16 \S+ from the CPU; bitwise identical when repeated",
                             lines[kernel]), shown
     assert "TFLOP/s" in lines["speed"] and "GB/s" in lines["copies"] and "fails cleanly" in lines["full device"], shown
+    for kernel in ("norm", "SwiGLU", "cross entropy"):
+        assert re.fullmatch(r"forward [\d.]+ GB/s, backward [\d.]+ GB/s \(\d+%, \d+% of a copy on the device\)",
+                            lines[f"{kernel} speed"]), shown
+    for kernel in ("rotation", "dropout", "sum of parts"):
+        assert re.fullmatch(r"[\d.]+ GB/s \(\d+% of a copy on the device\)", lines[f"{kernel} speed"]), shown
     assert lines["NCCL"] == "all-gather with one rank works", shown
 
 

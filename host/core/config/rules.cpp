@@ -182,6 +182,9 @@ class Rules : RuleChecker {
       refuse_key("train.epochs", "random data is unlimited, so it has no epochs", "set [train] steps instead");
     }
     if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
+    if (steps && bound_.good({"log", "log.profile_step"}) && e_.log.profile_step > e_.train.steps)
+      refuse("log.profile_step", "found profile_step " + number(e_.log.profile_step) +
+                                     ", wanted at most [train] steps = " + number(e_.train.steps));
   }
 
   void head_weights(const PluginNeeds* needs) {

@@ -254,6 +254,7 @@ struct LogConfig {
   int64_t prompt_tokens = 64;             ///< at most, for each prompt
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
   std::string tensorboard;                ///< folder of event files, relative to the working directory; "": none
+  int64_t profile_step = 0;               ///< the step whose profile is written to the run's folder; 0: none
   bool operator==(const LogConfig&) const = default;
 };
 

@@ -379,7 +379,12 @@ SchemaTable log_table() {
        key("database", AT(log.database), "file of the database, relative to the working directory").not_empty(),
        key("tensorboard", AT(log.tensorboard),
            "folder in which each run writes a subfolder of TensorBoard event files during training, relative to the "
-           "working directory; empty: none")}};
+           "working directory; empty: none"),
+       key("profile_step", AT(log.profile_step),
+           "step of which every rank R writes a profile, `profile-000R.json` in the run's folder: a Chrome trace of "
+           "its operators, on a CUDA device also of kernels and copies; recording slows this step; at most "
+           "`train.steps`; 0: none")
+           .range(0, 1e12)}};
   table.in_identity = false;
   return table;
 }

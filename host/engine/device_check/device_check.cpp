@@ -6,13 +6,12 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
 #include <functional>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "base/best_rate.hpp"
 #include "base/text.hpp"
-#include "core/job/device_peak.hpp"
 #include "engine/comm/cuda_backend.hpp"
 #include "engine/model/attention.hpp"
 #include "engine/model/dropout.hpp"
@@ -26,7 +25,10 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-constexpr int64_t rows = 256, width = 512, vocabulary = 1000;
+constexpr int64_t rows = 256, width = 512, elements = rows * width;
+
+/// Of a matrix of about `elements`.
+int64_t rows_at(int64_t of_width) { return elements / of_width; }
 
 /// Produces the same numbers on every device, drawn on the CPU.
 class Numbers {
@@ -46,30 +48,38 @@ class Numbers {
   at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(1);
 };
 
+/// Computed at each of the widths, which select all variants of our kernels: with and without whole packs, with 1, 2 and
+/// 4 packs per thread, and widths that do not occupy whole warps.
 struct Operation {
   const char* name;
-  std::function<Tensors(Numbers&)> compute;
+  std::function<Tensors(Numbers&, int64_t width)> compute;
+  std::vector<int64_t> widths = {width};
 };
 
-Tensors norm(Numbers& numbers) {
+/// The first width has so many rows that blocks of the backward kernel compute several; at 333, ATen computes.
+Tensors norm(Numbers& numbers, int64_t width) {
+  const int64_t rows = rows_at(width);
   const Tensor x = numbers({rows, width}), weight = numbers({width}), dy = numbers({rows, width});
   const Normed normed = normed_rows(x, weight, 1e-5);
   const auto [dx, dw] = normed_rows_backward(dy, x, weight, normed.scale, /*wants_dw=*/true);
-  return {normed.y, normed.scale, dx, dw / double(rows)};
+  const Tensor dx_only = normed_rows_backward(dy, x, weight, normed.scale, /*wants_dw=*/false).first;
+  return {normed.y, normed.scale, dx, dx_only, dw / double(rows)};
 }
 
-Tensors swiglu_both_ways(Numbers& numbers) {
+Tensors swiglu_both_ways(Numbers& numbers, int64_t width) {
+  const int64_t rows = rows_at(width);
   const Tensor gate = numbers({rows, width}), up = numbers({rows, width}), dy = numbers({rows, width});
   const auto [d_gate, d_up] = gated_backward(dy, gate, up);
   return {gated(gate, up), d_gate, d_up};
 }
 
-Tensors rotation(Numbers& numbers) {
-  const Tensor x = numbers({2, 128, 4, 64}), table = rotary_table(128, 64, 1e4, numbers.device());
+Tensors rotation(Numbers& numbers, int64_t width) {
+  const Tensor x = numbers({2, 128, 4, width}), table = rotary_table(128, width, 1e4, numbers.device());
   return {rotated(x, table, 1), rotated(x, table, -1)};
 }
 
-Tensors cross_entropies(Numbers& numbers) {
+Tensors cross_entropies(Numbers& numbers, int64_t vocabulary) {
+  const int64_t rows = rows_at(vocabulary);
   const Tensor logits = numbers({rows, vocabulary}, 3), targets = numbers.indices(rows, vocabulary);
   const ScoredLogits scored = cross_entropy(logits, targets, {.entropies = true, .hits = true});
   const Tensor coefficients = at::ones({rows}, logits.options().dtype(at::kFloat));
@@ -77,7 +87,7 @@ Tensors cross_entropies(Numbers& numbers) {
           cross_entropy_gradient(logits.clone(), targets, scored.log_sum, coefficients)};
 }
 
-Tensors products(Numbers& numbers) {
+Tensors products(Numbers& numbers, int64_t) {
   const Tensor x = numbers({rows, width}), weight = numbers({width, width}, 0.05), dy = numbers({rows, width}, 0.05);
   Tensor gradient = at::ones({width, width}, x.options().dtype(at::kFloat));
   const Tensor dw = product(dy.t().to(at::kFloat), x.to(at::kFloat));
@@ -88,7 +98,7 @@ Tensors products(Numbers& numbers) {
   return {product_with_rows(x, weight), gradient};
 }
 
-Tensors attention(Numbers& numbers) {
+Tensors attention(Numbers& numbers, int64_t) {
   const auto leaf = [&](int64_t heads) { return numbers({2, 128, heads, 64}).requires_grad_(true); };
   const Tensor query = leaf(4), key = leaf(2), value = leaf(2), d_out = numbers({2, 128, 256});
   const at::AutoGradMode grad(true);
@@ -98,18 +108,20 @@ Tensors attention(Numbers& numbers) {
   return all;
 }
 
-Tensors dropout(Numbers& numbers) {
-  const Tensor sequences = numbers.indices(rows, rows);
-  return {dropout_factors(numbers({rows, width - 1}), 0.3, {/*layer=*/7, /*step=*/5, sequences})};
+/// The second draw begins within a block of four elements.
+Tensors dropout(Numbers& numbers, int64_t width) {
+  const Tensor sequences = numbers.indices(rows, rows), x = numbers({rows, width});
+  return {dropout_factors(x, 0.3, {/*layer=*/7, /*step=*/5, sequences}),
+          dropout_factors(x, 0.3, {/*layer=*/7, /*step=*/5, sequences, /*first_position=*/3})};
 }
 
 /// Many rows of a few ids: an atomic sum would show.
-Tensors embedding_gradient(Numbers& numbers) {
+Tensors embedding_gradient(Numbers& numbers, int64_t) {
   const Tensor ids = numbers.indices(16 * rows, 7), values = numbers({16 * rows, 64}).to(at::kFloat);
   return {at::zeros({7, 64}, values.options()).index_add_(0, ids, values) / double(rows)};
 }
 
-Tensors adamw(Numbers& numbers) {
+Tensors adamw(Numbers& numbers, int64_t) {
   const Tensor master = numbers({rows, width}).to(at::kFloat), gradient = numbers({rows, width}).to(at::kFloat);
   const Tensor mean = at::zeros_like(master), square = at::zeros_like(master), steps = at::ones({}, master.options());
   at::_fused_adamw_({master}, {gradient}, {mean}, {square}, {}, {steps}, 1e-3, 0.9, 0.95, 0.1, 1e-8,
@@ -118,25 +130,34 @@ Tensors adamw(Numbers& numbers) {
 }
 
 /// The gradients that ranks send each other.
-Tensors sum_of_ranks(Numbers& numbers) {
-  const Tensor parts = numbers({5, rows * width});
-  Tensor sum = at::empty({rows * width}, parts.options().dtype(at::kFloat));
+Tensors sum_of_ranks(Numbers& numbers, int64_t width) {
+  const int64_t count = rows_at(width) * width;
+  const Tensor parts = numbers({5, count});
+  Tensor sum = at::empty({count}, parts.options().dtype(at::kFloat));
   sum_of_parts(parts, sum);
   return {sum};
 }
 
-const std::vector<Operation> operations{{"norm", norm},         {"SwiGLU", swiglu_both_ways},
-                                        {"rotation", rotation}, {"cross entropy", cross_entropies},
-                                        {"products", products}, {"attention", attention},
-                                        {"dropout", dropout},   {"embedding gradient", embedding_gradient},
-                                        {"AdamW", adamw},       {"sum of parts", sum_of_ranks}};
+// 131 rows of 999 are an odd number of elements.
+const std::vector<Operation> operations{{"norm", norm, {200, 333, 1000, 2000, 3000, 5000}},
+                                        {"SwiGLU", swiglu_both_ways, {512, 999}},
+                                        {"rotation", rotation, {64, 34}},
+                                        {"cross entropy", cross_entropies, {1000, 6000, 5003}},
+                                        {"products", products},
+                                        {"attention", attention},
+                                        {"dropout", dropout, {512, 511}},
+                                        {"embedding gradient", embedding_gradient},
+                                        {"AdamW", adamw},
+                                        {"sum of parts", sum_of_ranks, {512, 999}}};
 
-/// The largest difference, relative for numbers above 1.
+/// The largest difference, relative for numbers above 1; NaN if one is.
 double difference(const Tensors& found, const Tensors& wanted) {
   double largest = 0;
   for (size_t i = 0; i < found.size(); ++i) {
     const Tensor a = found[i].cpu().to(at::kDouble), b = wanted[i].to(at::kDouble);
-    largest = std::max(largest, ((a - b).abs() / b.abs().clamp_min(1)).max().item<double>());
+    const double off = ((a - b).abs() / b.abs().clamp_min(1)).max().item<double>();
+    if (std::isnan(off)) return off;
+    largest = std::max(largest, off);
   }
   return largest;
 }
@@ -156,7 +177,10 @@ DeviceCheck check_operation(const Operation& operation, const at::Device& device
   DeviceCheck check{operation.name, true, ""};
   const auto computed = [&](const at::Device& on, at::ScalarType dtype) {
     Numbers numbers(on, dtype);
-    return operation.compute(numbers);
+    Tensors all;
+    for (const int64_t width : operation.widths)
+      for (Tensor& one : operation.compute(numbers, width)) all.push_back(std::move(one));
+    return all;
   };
   bool repeats = true;
   for (const auto& [name, dtype] : {std::pair{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}}) {
@@ -189,63 +213,13 @@ DeviceCheck about_attention(const at::Device& device) {
           choice >= 0 && choice < int64_t(names.size()) ? names[size_t(choice)] : "another kernel"};
 }
 
-void wait_for(const Tensor& x) { x.flatten().select(0, 0).item(); }
-
-/// Operations per second of the largest measured product; sizes double until one takes a millisecond.
-double product_rate(const at::Device& device, at::ScalarType dtype) {
-  for (int64_t size = 1024;; size *= 2) {
-    const Tensor x = at::ones({size, size}, at::TensorOptions(dtype).device(device));
-    Tensor last;
-    const double operations_of_one = 2.0 * double(size) * double(size) * double(size);
-    const double rate = best_rate(
-        operations_of_one, [&] { last = at::mm(x, x); }, [&] { wait_for(last); });
-    if (size == 16384 || operations_of_one / rate > 1e-3) return rate;
-  }
-}
-
-DeviceCheck about_products(const at::Device& device) {
-  DeviceCheck check{"speed", true, ""};
-  for (const auto& [precision, dtype] : {std::pair{Precision::bf16, at::kBFloat16}, {Precision::fp32, at::kFloat}}) {
-    const double rate = product_rate(device, dtype),
-                 peak = stated_peak(cuda_backend().current_device().name, precision);
-    check.text += (check.text.empty() ? "" : ", ") + std::string(to_string(precision)) +
-                  printed(" products %.3g TFLOP/s", rate / 1e12);
-    if (peak > 0) check.text += printed(" (%.0f%% of the specified peak)", 100 * rate / peak);
-  }
-  return check;
-}
-
-/// Bytes per second of copies; sizes double until one takes a millisecond.
-double copy_rate(const Tensor& to, const Tensor& from, const Tensor& on_device) {
-  for (int64_t bytes = int64_t{16} << 20;; bytes *= 2) {
-    const double rate = best_rate(
-        double(bytes), [&] { to.narrow(0, 0, bytes).copy_(from.narrow(0, 0, bytes), /*non_blocking=*/true); },
-        [&] { wait_for(on_device); });
-    if (2 * bytes > to.numel() || double(bytes) / rate > 1e-3) return rate;
-  }
-}
-
-DeviceCheck about_copies(const at::Device& device) {
-  constexpr int64_t bytes = int64_t{256} << 20;
-  const at::TensorOptions options(at::kByte);
-  const Tensor host = at::zeros({bytes}, options.pinned_memory(true)),
-               there = at::zeros({bytes}, options.device(device));
-  const Tensor other = at::empty_like(there);
-  const auto text = [&](const Tensor& to, const Tensor& from) {
-    return printed("%.3g GB/s", copy_rate(to, from, there) / 1e9);
-  };
-  return {"copies", true,
-          "host to device " + text(there, host) + ", device to host " + text(host, there) + ", on device " +
-              text(other, there)};
-}
-
 DeviceCheck about_full_device(const at::Device& device) {
   const int64_t too_much = 2 * cuda_backend().current_device().total_bytes;
   try {
     at::empty({too_much}, at::TensorOptions(at::kByte).device(device));
     return {"full device", false, "allocating twice its memory succeeded"};
   } catch (const c10::OutOfMemoryError&) {
-    wait_for(at::ones({1 << 20}, at::TensorOptions(at::kByte).device(device)));
+    at::ones({1 << 20}, at::TensorOptions(at::kByte).device(device)).select(0, 0).item();  // waits for the device
     return {"full device", true, "over-allocation fails cleanly and smaller allocations then succeed"};
   }
 }
@@ -280,8 +254,8 @@ std::vector<DeviceCheck> check_device() {
   for (const Operation& operation : operations)
     add(checks, operation.name, [&] { return check_operation(operation, device); });
   add(checks, "attention by", [&] { return about_attention(device); });
-  add(checks, "speed", [&] { return about_products(device); });
-  add(checks, "copies", [&] { return about_copies(device); });
+  for (const DeviceRate& rate : device_rates())
+    add(checks, rate.what, [&] { return DeviceCheck{rate.what, true, rate.text(device)}; });
   add(checks, "full device", [&] { return about_full_device(device); });
   add(checks, "NCCL", [&] { return about_nccl(device); });
   return checks;

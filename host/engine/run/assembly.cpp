@@ -54,8 +54,12 @@ ActivePipeline pipeline_of(const Identity& identity, const Experiment& experimen
   return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
 }
 
-/// If the data determine the number of steps, the schedule can be checked only here.
-void refuse_no_decay(const Experiment& experiment, int64_t steps) {
+/// If the data determine the number of steps, what depends on it can be checked only here.
+void refuse_misfit_of_steps(const Experiment& experiment, int64_t steps) {
+  if (experiment.log.profile_step > steps)
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [log] profile_step = " + std::to_string(experiment.log.profile_step) +
+                                       " is after the last step of a run of " + std::to_string(steps) + "; lower it");
   const ScheduleConfig& schedule = experiment.schedule;
   if (schedule.name == "wsd" && schedule.warmup_steps + schedule.stable_steps >= steps)
     throw Error(ExitStatus::usage,
@@ -267,7 +271,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
     data.validation_sequences =
         std::min(validation_source_->count(), experiment.validation.batches * sequences_per_step(train, data_ranks));
   const int64_t steps = num_steps(train, training_source_->count(), data_ranks);
-  refuse_no_decay(experiment, steps);
+  refuse_misfit_of_steps(experiment, steps);
   trainer_ =
       std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
                                 open_frozen(session, experiment, stages, pipeline_, data_), data, session.channels());

@@ -21,6 +21,7 @@
 #include "engine/run/assembly.hpp"
 #include "engine/run/recorder.hpp"
 #include "engine/run/spin_throttle.hpp"
+#include "engine/train/step_profile.hpp"
 #include "engine/train/stop_signal.hpp"
 
 namespace wmtp {
@@ -117,6 +118,19 @@ class TrainingRun {
     save_model(recorder_.run_folder() / "model-ema", step, identity_.config_hash, assembly_.model(),
                &assembly_.adapter(), assembly_.tokenizer(), session_.channels());
     trainer().optimizer().exchange_averages();
+  }
+
+  /// Trains one step, and profiles that of log.profile_step. A profile that cannot be written does not end the run.
+  StepReport step() {
+    if (trainer().state().step + 1 != experiment_.log.profile_step) return trainer().step();
+    StepProfile profile(session_.device());
+    StepReport report = trainer().step();
+    try {
+      profile.save(recorder_.run_folder() / printed("profile-%04d.json", session_.rank()));
+    } catch (const Error& error) {
+      recorder_.event("warning", "profile", report.step, std::string("profile not written: ") + error.what());
+    }
+    return report;
   }
 
   /// The exit status that ends training, or nullopt.
@@ -235,7 +249,7 @@ ExitStatus train(TrainingRun& run, Assembly& assembly) {
   run.start_training();
   if (trainer.state().step == 0) run.validate();
   while (trainer.state().step < trainer.num_steps())
-    if (const auto end = run.after_step(trainer.step())) return *end;
+    if (const auto end = run.after_step(run.step())) return *end;
   run.validate();
   run.save(/*last=*/true);
   run.publish_model();

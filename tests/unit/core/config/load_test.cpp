@@ -45,7 +45,7 @@ TEST_F(Load, ReadsEveryTable) {
       "[parallel]\nprocesses = 2\nstrategy = \"no_shard\"\nprecision = \"bf16\"\nactivation_checkpointing = \"full\"\n"
       "cpu_offload = false\ndevice = \"cpu\"\n[checkpoint]\nevery_steps = 5\nevery_minutes = 1.5\nkeep = 1\n"
       "[guard]\nloss_spike = 0\nwindow = 10\ngrad_norm = 9.5\nmax_in_a_row = 3\n[log]\nevery_steps = 2\n"
-      "database = \"x.db\"\ntensorboard = \"board\"\n");
+      "database = \"x.db\"\ntensorboard = \"board\"\nprofile_step = 5\n");
   EXPECT_EQ(e.seed, 42);
   EXPECT_EQ(std::get<int64_t>(e.adapter.options.at("rank")), 16);
   EXPECT_EQ(e.model.kv_heads, 2);
@@ -68,6 +68,7 @@ TEST_F(Load, ReadsEveryTable) {
   EXPECT_EQ(e.guard.grad_norm, 9.5);
   EXPECT_EQ(e.log.database, "x.db");
   EXPECT_EQ(e.log.tensorboard, "board");
+  EXPECT_EQ(e.log.profile_step, 5);
 }
 
 TEST_F(Load, ReportsAllErrorsAtOnceInLineOrder) {

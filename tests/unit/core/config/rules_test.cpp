@@ -152,6 +152,13 @@ TEST_F(Rules, RequireATokenizerAndTokenHeadsForPrompts) {
                   {"prompts has no effect: pipeline \"critic\" trains no head that predicts tokens", "remove it"});
 }
 
+TEST_F(Rules, RequireTheProfiledStepWithinTheRun) {
+  EXPECT_EQ(load(small, {"log.profile_step=10"}).log.profile_step, 10);
+  expect_in_order(refused(small, {"log.profile_step=11"}),
+                  {"found profile_step 11, wanted at most [train] steps = 10"});
+  expect_in_order(refused(small, {"log.profile_step=-1"}), {"profile_step", "-1"});
+}
+
 TEST_F(Rules, RequireAWarmUpShorterThanTheRun) {
   expect_in_order(refused(small, {"schedule.warmup_steps=10"}),
                   {"found 10 warmup_steps, wanted less than [train] steps = 10"});
