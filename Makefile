@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 PYTHON := .venv/bin/python
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: help setup build run test bench study soak install wheel clean
+.PHONY: help setup build run test bench study soak install wheel gpu-kit clean
 help:
 	@echo "make setup    install what is missing (Debian 12; root or sudo) and LibTorch into .venv"
 	@echo "make build    setup, then build/bin/wmtp-host"
@@ -14,6 +14,7 @@ help:
 	@echo "make soak     build, then the long forms of the random tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
 	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` without root, next to torch"
+	@echo "make gpu-kit  build, then dist/gpu-kit: the wheel with what checks and measures it on a machine with a GPU"
 	@echo "make clean    remove the build; keep .venv and runs/"
 
 setup:
@@ -58,6 +59,9 @@ install: build
 
 wheel: build
 	$(PYTHON) scripts/make_wheel.py build dist
+
+gpu-kit: build
+	$(PYTHON) scripts/make_gpu_kit.py "$$($(PYTHON) scripts/make_wheel.py build dist)" dist/gpu-kit
 
 clean:
 	rm -rf build build-* dist

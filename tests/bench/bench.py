@@ -168,7 +168,8 @@ def run_peer(folder, case):
     ranks = []
     for rank in range(case.ranks):
         words = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": case.ranks, "MASTER_ADDR": "127.0.0.1",
-                 "MASTER_PORT": port, **PEER_ALLOCATOR}
+                 "MASTER_PORT": port} if case.ranks > 1 else {}
+        words |= PEER_ALLOCATOR
         ranks.append(subprocess.Popen([str(part) for part in command], env=users_environment(words),
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                       text=True))

@@ -2,9 +2,12 @@
 
     torchrun --nproc-per-node 2 tests/bench/peer.py --tokens ids.bin --strategy full_shard --bf16 --checkpointing
 
+Without torchrun's variables it is one process without FSDP2, in bf16 by autocast.
+
 Rank 0 prints one JSON line: seconds of each step, the time at which the first one ended, the largest rank's peak
 resident memory, the largest increase over a rank's memory before its first tensor, the losses. Started by `bench.py`.
-With --device cuda over NCCL, and the memory is what PyTorch allocated on the device; --compile compiles the model.
+With --device cuda over NCCL, and the memory is what PyTorch allocated on the device. --compile compiles the model; with
+FSDP2 each block, as torchtitan does.
 """
 import argparse
 import dataclasses
@@ -53,15 +56,16 @@ def resident():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def build(arguments, world):
+def build(arguments):
     shape = shape_of(arguments)
-    model = MultiTokenLlama(shape, arguments.checkpointing).fill(seed=0).to(arguments.device)
+    with torch.device(arguments.device):
+        model = MultiTokenLlama(shape, arguments.checkpointing).fill(seed=0)
+    sharded = dist.is_initialized() and arguments.strategy != "no_shard"
     if arguments.compile:
-        model.compile()
-    if world == 1:
-        return model
-    if arguments.strategy == "no_shard":
-        return nn.parallel.DistributedDataParallel(model)
+        for part in model.blocks if sharded else [model]:
+            part.compile()
+    if not sharded:
+        return nn.parallel.DistributedDataParallel(model) if dist.is_initialized() else model
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     settings = {"reshard_after_forward": arguments.strategy == "full_shard"}
     if arguments.bf16:
@@ -76,7 +80,8 @@ def build_reference(arguments):
     """A next-token model with the policy's trunk, whole on every rank, in the compute dtype."""
     shape = shape_of(arguments)
     shape = dataclasses.replace(shape, layers=shape.layers - shape.future_tokens + 1, future_tokens=1)
-    model = MultiTokenLlama(shape).fill(seed=1).requires_grad_(False).eval().to(arguments.device)
+    with torch.device(arguments.device):
+        model = MultiTokenLlama(shape).fill(seed=1).requires_grad_(False).eval()
     return model.to(torch.bfloat16) if arguments.bf16 else model
 
 
@@ -102,16 +107,17 @@ def main():
     arguments = parse_arguments()
     world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
     torch.set_num_threads(max(1, os.cpu_count() // world))
-    if world > 1:
+    distributed = "WORLD_SIZE" in os.environ
+    if distributed:
         dist.init_process_group("nccl" if arguments.device == "cuda" else "gloo")
     if arguments.device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     before = resident()
-    model = build(arguments, world)
+    model = build(arguments)
     reference = build_reference(arguments) if arguments.pipeline == "rho1" else None
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     windows = np.memmap(arguments.tokens, "<u2", "r").reshape(-1, arguments.sequence)
-    autocast = arguments.bf16 and (world == 1 or arguments.strategy == "no_shard")
+    autocast = arguments.bf16 and (not distributed or arguments.strategy == "no_shard")
 
     seconds, losses, first_step_ns = [], [], None
     for step in range(arguments.steps):
@@ -143,7 +149,7 @@ def main():
     if rank == 0:
         print(json.dumps({"step_seconds": seconds, "first_step_ns": first_step_ns, "peak_bytes": peak[0].item(),
                           "net_bytes": peak[1].item(), "losses": losses}))
-    if world > 1:
+    if distributed:
         dist.destroy_process_group()
     sys.stdout.flush()
     os._exit(0)  # Gloo's threads occasionally abort the interpreter at exit, after the figures are printed

@@ -31,7 +31,10 @@ SHORTENED = {
     IMPORT: ("wmtp-host run experiments/weightings/focal.toml --set model.future_tokens=1 --name small && "
              f"wmtp-host checkpoint export small -o Llama-3.2-1B && {IMPORT}", "a model of the same format"),
     "make wheel": (None, "e2e.wheel builds one and installs it"),
-    "scripts/first_gpu.sh": (None, "it needs a GPU"),
+    **{command: (None, "e2e.first_gpu runs each part from the kit") for command in (
+        "for part in facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
+        "sh gpu-kit/scripts/first_gpu.sh facts", "sh gpu-kit/scripts/first_gpu.sh correct",
+        "for part in speed memory profile switches; do sh gpu-kit/scripts/first_gpu.sh $part; done")},
     **{ON_GPUS.format(n): (f"{ON_GPUS.format(n)} --dry-run", "no GPU; null_cuda.device has four ranks") for n in (4, 8)},
     SAMPLE: (SAMPLE.replace("=10", "=3"), "seconds"),
     **{command: (f"{command} {FEW_STEPS}", "minutes") for command in (

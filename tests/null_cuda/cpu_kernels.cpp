@@ -76,6 +76,8 @@ class Call {
       TORCH_CHECK(false, "Expected all tensors to be on the same device, in ", name_);
     if (op_.schema().operator_name() == c10::OperatorName("aten::addmm", "dtype_out"))
       add_widened_product();
+    else if (op_.schema().operator_name().name == "aten::_fused_rms_norm_backward")
+      differentiate_norm();
     else
       op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
     if (waits) {
@@ -105,6 +107,18 @@ class Call {
       out.copy_(argument(7).toTensor().mul(beta).add_(product, alpha));
     torch::jit::drop(stack_, 7);
     stack_.emplace_back(out);
+  }
+
+  /// _fused_rms_norm_backward(dy, x, shape, scale, weight, mask), which has no kernel for the CPU. PyTorch's peer calls it.
+  void differentiate_norm() {
+    const auto argument = [&](size_t from_end) { return stack_[stack_.size() - from_end]; };
+    const Tensor dy = argument(6).toTensor(), x = argument(5).toTensor(), weight = argument(2).toTensor();
+    const Tensor normed = x.to(at::kFloat) * argument(3).toTensor(), scaled = dy.to(at::kFloat) * weight;
+    const Tensor dx = (scaled - normed * (scaled * normed).mean(-1, /*keepdim=*/true)) * argument(3).toTensor();
+    const Tensor dw = (dy.to(at::kFloat) * normed).flatten(0, -2).sum(0);
+    torch::jit::drop(stack_, 6);
+    stack_.emplace_back(dx.to(x.scalar_type()));
+    stack_.emplace_back(dw.to(weight.scalar_type()));
   }
 
   /// Copies; and AdamW, whose step count may be on the host.

@@ -180,8 +180,8 @@ class MultiTokenLlama(nn.Module):
         return [*self.layers, *self.extra_heads]
 
     def fill(self, seed):
-        """N(0, 0.02), with wo and w2 scaled by 1/sqrt(2 layers); norms one."""
-        generator = torch.Generator().manual_seed(seed)
+        """N(0, 0.02), with wo and w2 scaled by 1/sqrt(2 layers); norms one. The seed applies to a model on the CPU."""
+        generator = torch.Generator().manual_seed(seed) if self.norm.weight.device.type == "cpu" else None
         for name, parameter in self.named_parameters():
             if parameter.ndim == 1 and not name.endswith("bias"):
                 nn.init.ones_(parameter)
@@ -199,7 +199,7 @@ class MultiTokenLlama(nn.Module):
         """Hidden states [B, S, dim], the input of all heads, and the angles of the rotary positions."""
         phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies_of(self.shape))
         stretch = (self.shape.rope_scaling or {}).get("attention_factor", 1.0)  # of yarn
-        angles = stretch * torch.stack((phases.cos(), phases.sin()))
+        angles = (stretch * torch.stack((phases.cos(), phases.sin()))).to(tokens.device)
         hidden = self.tok_embeddings(tokens)
         for block in self.layers[:self.shape.layers - self.shape.future_tokens]:
             hidden = self._run(block, hidden, angles)

@@ -2,10 +2,11 @@
 device = "cuda" unless a test names another one, and no process may end with a race."""
 import json
 import os
+from pathlib import Path
 
 from paths import BUILD
 
-FOLDER = BUILD / "null_cuda"
+FOLDER = Path(os.environ.get("WMTP_NULL_CUDA_FOLDER", BUILD / "null_cuda"))
 DEVICES = 4
 REPORTS = "null_cuda"  # relative to the folder in which the program runs
 
