@@ -1,5 +1,7 @@
 #include "base/files.hpp"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <string>
 #include <system_error>
@@ -36,6 +38,12 @@ std::string advice(int code) {
 }
 
 }  // namespace
+
+void open_missing_streams() {
+  int opened = 0;
+  while (opened >= 0 && opened <= STDERR_FILENO) opened = open("/dev/null", O_RDWR);
+  if (opened >= 0) close(opened);
+}
 
 void check_is_file(const fs::path& path, ExitStatus status) {
   std::error_code failure;

@@ -17,6 +17,10 @@
 
 namespace wmtp {
 
+/// Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed. Otherwise the next file to be opened would get
+/// that number, and messages would be written into it. [first in main()]
+void open_missing_streams();
+
 /// Also false if the path cannot be examined.
 inline bool is_there(const std::filesystem::path& path) {
   std::error_code ignored;

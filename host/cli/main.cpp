@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "cli/command.hpp"
 
@@ -16,9 +17,19 @@ int fail(wmtp::ExitStatus status, const std::string& message) {
   return static_cast<int>(status);
 }
 
+/// The exit code of a command that printed its result: not that of success if the result is incomplete.
+int flushed(int code) {
+  std::cout.flush();
+  if (code == 0 && !std::cout)
+    throw wmtp::Error(wmtp::ExitStatus::storage,
+                      "cannot write to standard output; the disk is full, or the reader of a pipe has gone");
+  return code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  wmtp::open_missing_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE then makes write() fail, which is reported
   try {
     wmtp::CommandLine line;
@@ -42,8 +53,8 @@ int main(int argc, char** argv) {
     wmtp::add_merge(line);
     wmtp::add_data(line);
     wmtp::add_generate(line);
-    if (const auto answered = line.parse(argc, argv)) return *answered;
-    return line.run();
+    const auto answered = line.parse(argc, argv);
+    return flushed(answered ? *answered : line.run());
   } catch (const wmtp::Error& error) {
     return fail(error.status(), error.what());
   } catch (const std::exception& error) {

@@ -28,6 +28,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/work_progress.hpp"
 #include "core/job/engine_process.hpp"
@@ -248,6 +249,7 @@ int status_of(const std::vector<std::string>& arguments) {
 }  // namespace wmtp
 
 int main(int argc, char** argv) {
+  wmtp::open_missing_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // write() beyond RLIMIT_FSIZE then returns an error, which we report
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // we report lost ranks ourselves, without a stack trace
   c10::initLogging();

@@ -1,6 +1,7 @@
 #include "launch/launched_run.hpp"
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/log.hpp"
@@ -9,6 +10,7 @@
 #include "core/job/input_checks.hpp"
 #include "core/plan/fit.hpp"
 #include "core/rendezvous/rank_environment.hpp"
+#include "core/runlog/log_reader.hpp"
 #include "core/runlog/run_log.hpp"
 #include "io/scratch_folder.hpp"
 #include "launch/end_command.hpp"
@@ -23,13 +25,24 @@ int64_t run_id_in(const std::filesystem::path& file) {
   return run_id;
 }
 
-void close_row(const std::filesystem::path& database, int64_t run_id, const LaunchResult& result) {
-  if (run_id == 0) return;
+/// Closes the row of a run whose rank 0 did not; returns whether it was open.
+bool close_row(const std::filesystem::path& database, int64_t run_id, const LaunchResult& result) {
+  if (run_id == 0) return false;
   try {
-    close_lost_run(database, run_id, result.status, result.reason);
+    return close_lost_run(database, run_id, result.status, result.reason);
   } catch (const Error& error) {  // the exit code of the ranks takes precedence
     log_warning("run " + std::to_string(run_id) + " could not be closed in the log: " + error.what());
+    return true;
   }
+}
+
+/// What is left of a run that was stopped before it could save. `run_id`: 0 before it had a row.
+std::string about_unsaved(const std::filesystem::path& database, int64_t run_id) {
+  if (run_id == 0) return "stopped before the run began: nothing was saved";
+  const std::string run = "run " + std::to_string(run_id) + " was stopped without a new checkpoint: ";
+  const Table saved = LogReader(database).query("SELECT max(step) FROM checkpoints WHERE run_id = ?", {run_id}, 1);
+  const nlohmann::json& step = saved.rows.at(0).at(0);
+  return run + (step.is_null() ? "nothing was saved" : "--resume continues from step " + step.dump());
 }
 
 }  // namespace
@@ -126,10 +139,11 @@ LaunchResult LaunchedRun::launch(LaunchRequest wanted, JobRequest request, std::
   wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) { return engine->start(rank); };
   LaunchResult result = launch_ranks(std::move(wanted));
   const int64_t run_id = run_id_in(id_file);
-  if (result.status != ExitStatus::done) close_row(job_.database, run_id, result);
+  const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, run_id, result) || run_id == 0);
   if (!end_command_.empty())
     tell_end(end_command_, job_.database,
              {run_id, experiment_at(job_.experiment, request.stage).name, result.status, result.reason});
+  if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(job_.database, run_id));
   return result;
 }
 

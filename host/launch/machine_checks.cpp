@@ -1,5 +1,6 @@
 #include "launch/machine_checks.hpp"
 
+#include <sqlite3.h>
 #include <sys/sysinfo.h>
 
 #include <nlohmann/json.hpp>
@@ -75,7 +76,8 @@ void plugins(const std::vector<fs::path>& folders, MachineCheck& finding) {
 /// Opens the log like a run does, including a test write. Does not create one.
 void run_log(const fs::path& database, MachineCheck& finding) {
   if (!fs::exists(database)) {
-    finding.text = database.string() + " does not exist yet; the first run creates it";
+    finding.text =
+        database.string() + " does not exist yet; the first run creates it, by SQLite " + sqlite3_libversion();
     return;
   }
   open_log_for_writing(database, std::chrono::seconds(2));

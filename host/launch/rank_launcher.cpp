@@ -71,6 +71,7 @@ Ending ending_of(const std::string& name, int wait_status, int forwarded_signal)
     case ExitStatus::interrupted:
       return {static_cast<ExitStatus>(code), true, text};
   }
+  if (code == code_of_dynamic_linker) return {ExitStatus::usage, false, text};
   return {ExitStatus::bug, false, text + ", which is not an exit code of wmtp-host"};
 }
 
@@ -87,9 +88,8 @@ class Launch {
   LaunchResult run() {
     while (order_.size() < ranks_.size()) {
       wait_for_something();
-      while (const int signal = signals_.next()) {
-        if (signal != SIGCHLD) take_signal(signal);
-      }
+      while (const auto signal = signals_.next())
+        if (signal->number != SIGCHLD) take_signal(*signal);
       reap();
       escalate();
     }
@@ -102,7 +102,7 @@ class Launch {
   std::string name_of(int local) const { return "rank " + std::to_string(request_.first_rank() + local); }
   void start(int local, int port);
   void wait_for_something();
-  void take_signal(int signal);
+  void take_signal(const ReceivedSignal& signal);
   void reap();
   void note_ending(int rank, Ending ending);
   void escalate();
@@ -114,6 +114,7 @@ class Launch {
   Socket held_port_;
   std::string token_;
   SignalStream signals_;
+  StopRequests requests_;
   std::vector<ChildProcess> ranks_;
   std::vector<LineSource> sources_;
   std::vector<std::optional<Ending>> endings_;
@@ -157,16 +158,18 @@ void Launch::wait_for_something() {
   forward_some(signals_.fd(), out_, err_, sources, timeout_ms);
 }
 
-void Launch::take_signal(int signal) {
-  if (forwarded_signal_ != 0) {
-    err_.line("", "second " + signal_name(signal) + ": killing the ranks without a new checkpoint");
+void Launch::take_signal(const ReceivedSignal& signal) {
+  const StopRequests::Kind kind = requests_.take(signal);
+  const std::string name = signal_name(signal.number);
+  if (kind == StopRequests::Kind::first) {
+    forwarded_signal_ = signal.number == SIGHUP ? SIGTERM : signal.number;
+    err_.line("", name + ": the ranks save and stop; repeat to kill them immediately");
+    for (auto& rank : ranks_) rank.send(forwarded_signal_);
+  } else if (kind == StopRequests::Kind::again && !killed_by_user_) {
+    err_.line("", "second " + name + ": killing the ranks without a new checkpoint");
     killed_by_user_ = true;
     for (auto& rank : ranks_) rank.kill_group();
-    return;
   }
-  forwarded_signal_ = signal == SIGHUP ? SIGTERM : signal;
-  err_.line("", signal_name(signal) + ": the ranks save and stop; repeat to kill them immediately");
-  for (auto& rank : ranks_) rank.send(forwarded_signal_);
 }
 
 void Launch::reap() {

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "process/child_setup.hpp"
+#include "process/stop_requests.hpp"
 
 namespace wmtp {
 namespace {
@@ -154,6 +155,10 @@ void ChildProcess::send(int signal) {
   if (!status_) kill(id_, signal);
 }
 
+void ChildProcess::repeat_stop(int signal) {
+  if (!status_) wmtp::repeat_stop(id_, signal);
+}
+
 void ChildProcess::kill_group() {
   if (!status_) kill(-id_, SIGKILL);
 }
@@ -245,8 +250,14 @@ std::string signal_name(int signal) {
 }
 
 std::string text_of_ending(int wait_status) {
-  return WIFSIGNALED(wait_status) ? "was killed by " + signal_name(WTERMSIG(wait_status))
-                                  : "ended with exit code " + std::to_string(WEXITSTATUS(wait_status));
+  if (WIFSIGNALED(wait_status)) return "was killed by " + signal_name(WTERMSIG(wait_status));
+  const int code = WEXITSTATUS(wait_status);
+  const std::string text = "ended with exit code " + std::to_string(code);
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  if (code != code_of_dynamic_linker) return text;
+  return text + ", that of the dynamic linker, which printed what it misses" +
+         (path && *path ? "; LD_LIBRARY_PATH is " + std::string(path) + ", where libraries may be of another version"
+                        : "");
 }
 
 }  // namespace wmtp

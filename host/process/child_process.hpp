@@ -73,6 +73,8 @@ class ChildProcess {
   int wait();
   /// Signals the child alone; does nothing if it has ended.
   void send(int signal);
+  /// As send(), for a request to stop that is repeated (stop_requests.hpp).
+  void repeat_stop(int signal);
   /// Sends SIGKILL to the child's group; does nothing if the child has ended.
   void kill_group();
 
@@ -112,6 +114,9 @@ std::filesystem::path own_program(const std::filesystem::path& link = "/proc/sel
 
 /// "SIGKILL"; "signal 64" for one without a name.
 std::string signal_name(int signal);
+
+/// Of a program or library that cannot be loaded, or lacks a symbol.
+inline constexpr int code_of_dynamic_linker = 127;
 
 /// How a process ended, from the status of waitpid(): "was killed by SIGKILL", "ended with exit code 3".
 std::string text_of_ending(int wait_status);

@@ -152,7 +152,10 @@ pid_t ForkServer::receive_answer() {
   const auto answer = received_answer(socket_.get());
   if (answer && answer->error == 0) return answer->child;
   if (answer) throw_system("cannot fork " + name_, answer->error);
-  throw Error(ExitStatus::bug, name_ + " " + text_of_ending(server_->wait()) + " before it started a process");
+  const int status = server_->wait();
+  const bool loaded = !WIFEXITED(status) || WEXITSTATUS(status) != code_of_dynamic_linker;
+  throw Error(loaded ? ExitStatus::bug : ExitStatus::usage,
+              name_ + " " + text_of_ending(status) + (loaded ? " before it started a process" : ""));
 }
 
 void ForkServer::wait_until_ready() {

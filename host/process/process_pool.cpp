@@ -33,8 +33,8 @@ class Pool {
   void run() {
     for (start_more(); !running_.empty(); start_more()) {
       wait_for_something();
-      while (const int signal = signals_.next())
-        if (signal != SIGCHLD) forward(signal);
+      while (const auto signal = signals_.next())
+        if (signal->number != SIGCHLD) forward(*signal);
       reap();
     }
   }
@@ -69,10 +69,16 @@ class Pool {
     forward_some(signals_.fd(), out_, err_, sources, -1);
   }
 
-  void forward(int signal) {
+  void forward(const ReceivedSignal& signal) {
     more_ = false;
-    forwarded_signal_ = signal == SIGHUP ? SIGTERM : signal;
-    for (Running& one : running_) one.process.send(forwarded_signal_);
+    const StopRequests::Kind kind = requests_.take(signal);
+    if (kind == StopRequests::Kind::same) return;
+    forwarded_signal_ = signal.number == SIGHUP ? SIGTERM : signal.number;
+    for (Running& one : running_)
+      if (kind == StopRequests::Kind::first)
+        one.process.send(forwarded_signal_);
+      else
+        one.process.repeat_stop(forwarded_signal_);
   }
 
   void reap() {
@@ -98,6 +104,7 @@ class Pool {
   LineSink& out_;
   LineSink& err_;
   SignalStream signals_;
+  StopRequests requests_;
   std::list<Running> running_;
   bool more_ = true;
   int forwarded_signal_ = 0;

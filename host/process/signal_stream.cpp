@@ -24,9 +24,10 @@ SignalStream::~SignalStream() {
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
-int SignalStream::next() const {
+std::optional<ReceivedSignal> SignalStream::next() const {
   signalfd_siginfo info;
-  return read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  if (read(fd_, &info, sizeof info) != sizeof info) return std::nullopt;
+  return ReceivedSignal{static_cast<int>(info.ssi_signo), info.ssi_code, static_cast<pid_t>(info.ssi_pid)};
 }
 
 }  // namespace wmtp

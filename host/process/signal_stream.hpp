@@ -2,6 +2,9 @@
 #pragma once
 
 #include <csignal>
+#include <optional>
+
+#include "process/stop_requests.hpp"
 
 namespace wmtp {
 
@@ -15,8 +18,8 @@ class SignalStream {
   int fd() const { return fd_; }
   /// The signal mask for children.
   const sigset_t& mask_before() const { return before_; }
-  /// The next received signal, or 0.
-  int next() const;
+  /// The next received signal, if there is one.
+  std::optional<ReceivedSignal> next() const;
 
  private:
   sigset_t before_;

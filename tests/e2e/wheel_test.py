@@ -174,6 +174,30 @@ def test_a_missing_torch_is_reported_in_one_line_with_the_places_searched(alone,
     assert said.returncode == 2 and (said.stdout + said.stderr).count("is not found; searched") == 1, said
 
 
+@pytest.mark.parametrize("version, problem", [(None, "of unknown version"), ("2.9.1+cpu", "of version 2.9.1")])
+def test_another_torch_in_ld_library_path_is_named(program, tmp_path, version, problem):
+    """The dynamic linker would load it before ours."""
+    (tmp_path / "torch/lib").mkdir(parents=True)
+    (tmp_path / "torch/lib/libtorch_cpu.so").touch()
+    if version:
+        (tmp_path / "torch/version.py").write_text(f"__version__ = '{version}'\n")
+    ended = subprocess.run([program, "doctor"], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                           env=without_libtorch(tmp_path, LD_LIBRARY_PATH=tmp_path / "torch/lib"))
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == 2 and f"LD_LIBRARY_PATH: \"{tmp_path}/torch/lib\"" in said and problem in said, ended
+
+
+def test_another_library_in_ld_library_path_is_named(program, tmp_path):
+    """One that lacks a symbol, which shows only when the symbol is first used."""
+    done("gcc", "-shared", "-o", tmp_path / "libsqlite3.so.0", "-x", "c", "/dev/null")
+    experiment.write_tokens(tmp_path)
+    file = experiment.write(tmp_path, experiment.experiment(train__steps=2))
+    for command, codes in ((["run", file], {2, 127}), (["doctor"], {2, 127})):
+        ended = subprocess.run([program, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                               env=without_libtorch(tmp_path, LD_LIBRARY_PATH=tmp_path))
+        assert ended.returncode in codes and "undefined symbol" in ended.stderr, ended
+
+
 @pytest.mark.parametrize("version, problem", [(None, "has no lib/libtorch_cpu.so"), ("2.9.1+cpu", "is version 2.9.1")])
 def test_another_torch_is_refused_with_what_is_wanted(alone, tmp_path, version, problem):
     torch = tmp_path / "prefix/torch"

@@ -169,13 +169,3 @@ def test_a_signal_to_one_rank_stops_all_at_one_step(place):
     os.kill(running.ranks()[1], signal.SIGTERM)
     ended_with(running, 75, within=30)
     assert int(step_folders(place.log.folder())[-1].name[5:]) == place.log.last_step()
-
-
-def test_a_second_signal_ends_at_once(place):
-    running = start_long(place)
-    os.kill(running.ranks()[1], signal.SIGSTOP)  # so that saving cannot finish
-    running.process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
-    running.process.send_signal(signal.SIGTERM)
-    running.wait(4)
-    assert running.code != 0, running

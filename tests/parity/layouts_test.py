@@ -144,7 +144,9 @@ def test_the_layout_does_not_change_the_numbers(place, inputs, first_runs, pipel
     if pipeline == "pairs":  # an offset of all values changes no comparison: the last bias moves only by rounding
         assert_tensors_close({LAST_BIAS: parameters.pop(LAST_BIAS)}, {LAST_BIAS: wanted_parameters[LAST_BIAS]}, 1e-3)
         wanted_parameters = {name: wanted_parameters[name] for name in wanted_parameters if name != LAST_BIAS}
-    assert_tensors_close(parameters, wanted_parameters, 5e-6)
+    # Layouts sum in another order, and AdamW divides the last bits by small second moments: up to 6.3e-6 on a processor
+    # with AVX-512 and without AMX (DoRA at a learning rate of 0.01), up to 5e-6 on others.
+    assert_tensors_close(parameters, wanted_parameters, 1e-5)
 
 
 def test_the_order_of_batches_does_not_depend_on_the_layout_when_shuffled(place):

@@ -47,8 +47,6 @@ using Writer = void (*)(const LogReader&, const std::vector<int64_t>&, const Tex
 void write_text(const Options& options, const LogReader& log, const std::vector<int64_t>& runs, Writer write) {
   if (options.target.empty()) {
     write(log, runs, [](std::string_view text) { std::cout << text; });
-    std::cout.flush();
-    if (!std::cout) throw Error(ExitStatus::storage, "cannot write to standard output");
     return;
   }
   OutputFile draft(options.target);

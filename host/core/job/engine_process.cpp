@@ -39,11 +39,8 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
 }
 
 [[noreturn]] void throw_without_answer(int status) {
-  constexpr int not_loaded = 127;  // by the dynamic linker, which has printed what it misses
-  if (WIFEXITED(status) && WEXITSTATUS(status) == not_loaded)
-    throw Error(ExitStatus::usage,
-                "the engine " + engine_program().string() +
-                    " could not be loaded, for the reason above; install the library that is missing");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == code_of_dynamic_linker)
+    throw Error(ExitStatus::usage, "the engine " + text_of_ending(status));
   throw Error(ExitStatus::bug, "the engine " + text_of_ending(status) + " before answering" +
                                    (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
                                         ? "; if the machine ran out of memory, use a smaller model"

@@ -162,21 +162,22 @@ std::filesystem::path RunLog::database() const { return writer_->database().path
 
 bool RunLog::incomplete() const { return writer_->incomplete(); }
 
-void close_lost_run(const std::filesystem::path& path, int64_t run_id, ExitStatus status, const std::string& message) {
+bool close_lost_run(const std::filesystem::path& path, int64_t run_id, ExitStatus status, const std::string& message) {
   Database database(path, Database::Mode::write);
   database.set_busy_timeout(kPatience);
-  if (is_new_log(database)) return;
+  if (is_new_log(database)) return false;
   sync_fully(database);
   Transaction transaction(database);
   Statement close(database,
                   "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4 WHERE id = ?1 AND status = 'running'");
   close.run(run_id, status_name(status), static_cast<int64_t>(status), utc_now());
-  if (database.changes() == 0) return;
+  if (database.changes() == 0) return false;
   Statement event(database,
                   "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "
                   "VALUES (?1, ?2, NULL, 'error', 'lost', NULL, ?3)");
   event.run(run_id, now_ns(), message);
   transaction.commit();
+  return true;
 }
 
 }  // namespace wmtp

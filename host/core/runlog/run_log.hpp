@@ -104,8 +104,8 @@ class RunLog {
   std::unique_ptr<LogWriter> writer_;
 };
 
-/// Closes the row of a run whose rank 0 died, unless it is already closed. [launcher]
-void close_lost_run(const std::filesystem::path& database, int64_t run_id, ExitStatus status,
+/// Closes the row of a run whose rank 0 died. Returns whether it was still open. [launcher]
+bool close_lost_run(const std::filesystem::path& database, int64_t run_id, ExitStatus status,
                     const std::string& message);
 
 }  // namespace wmtp

@@ -271,6 +271,9 @@ TEST_F(LauncherTest, KillsAtOnceOnTheSecondSignal) {
   kill(launcher_, SIGTERM);
   wait_for_file("saving0");
   wait_for_file("saving1");
+  kill(launcher_, SIGTERM);  // the same request
+  std::this_thread::sleep_for(1100ms);
+  EXPECT_TRUE(alive("pid0"));
   begin_ = std::chrono::steady_clock::now();
   kill(launcher_, SIGTERM);
   EXPECT_EQ(finish(), 75);

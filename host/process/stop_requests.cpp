@@ -1,0 +1,29 @@
+#include "process/stop_requests.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+
+namespace wmtp {
+namespace {
+
+constexpr std::chrono::seconds same_request{1}, longest_forwarding{10};
+
+}  // namespace
+
+StopRequests::Kind StopRequests::take(const ReceivedSignal& signal, Clock::time_point now) {
+  const bool by_terminal = signal.code == SI_KERNEL, by_parent = signal.code == SI_USER && signal.sender == getppid();
+  const bool forwarded = by_parent && !by_parent_ && now - first_ < longest_forwarding;
+  const bool again = asked_ && (signal.code == SI_QUEUE || (by_terminal && by_terminal_) ||
+                                (now - first_ >= same_request && !forwarded));
+  const Kind kind = again ? Kind::again : asked_ ? Kind::same : Kind::first;
+  if (!asked_) first_ = now;
+  asked_ = true;
+  by_terminal_ |= by_terminal;
+  by_parent_ |= by_parent;
+  return kind;
+}
+
+void repeat_stop(pid_t process, int signal) { sigqueue(process, signal, {}); }
+
+}  // namespace wmtp

@@ -1,0 +1,38 @@
+// Tells a repeated request to stop from the same one that arrives several times: `timeout`, systemd and Slurm signal a
+// launcher and its ranks, and the launcher forwards its signal to the ranks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+
+namespace wmtp {
+
+struct ReceivedSignal {
+  int number = 0;
+  int code = 0;      ///< si_code
+  pid_t sender = 0;  ///< si_pid
+};
+
+/// The stop signals of one process. Async-signal-safe.
+class StopRequests {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Kind {
+    first,
+    same,  ///< the first one once more: ignore it
+    again  ///< somebody is impatient: stop without saving
+  };
+  /// A request is repeated by a signal that comes a second later, by a person who presses Ctrl-C twice, and by
+  /// repeat_stop(). The parent may forward the first one much later, on a busy machine.
+  Kind take(const ReceivedSignal& signal, Clock::time_point now = Clock::now());
+
+ private:
+  Clock::time_point first_{};
+  bool asked_ = false, by_terminal_ = false, by_parent_ = false;
+};
+
+/// Sends a signal that asks again, however soon after the first one.
+void repeat_stop(pid_t process, int signal);
+
+}  // namespace wmtp

@@ -1,0 +1,59 @@
+#include "process/stop_requests.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace wmtp {
+namespace {
+
+using Kind = StopRequests::Kind;
+using namespace std::chrono_literals;
+
+const StopRequests::Clock::time_point begin{};
+const ReceivedSignal by_parent{SIGTERM, SI_USER, getppid()}, by_another{SIGTERM, SI_USER, getpid()},
+    by_ctrl_c{SIGINT, SI_KERNEL, 0}, repeated{SIGTERM, SI_QUEUE, getppid()};
+
+TEST(StopRequests, CountASignalThatArrivesSeveralTimesOnce) {
+  for (const auto& [first, second] : {std::pair(by_another, by_parent),
+                                      {by_parent, by_another},
+                                      {by_another, by_another},
+                                      {by_parent, by_parent},
+                                      {by_ctrl_c, by_parent},
+                                      {by_another, by_ctrl_c}}) {
+    StopRequests requests;
+    EXPECT_EQ(requests.take(first, begin), Kind::first);
+    EXPECT_EQ(requests.take(second, begin + 1ms), Kind::same);
+    EXPECT_EQ(requests.take(second, begin + 900ms), second.code == SI_KERNEL ? Kind::again : Kind::same);
+  }
+}
+
+TEST(StopRequests, CountASignalOfASecondLaterAsASecondRequest) {
+  for (const ReceivedSignal& second : {by_another, by_ctrl_c}) {
+    StopRequests requests;
+    requests.take(by_another, begin);
+    EXPECT_EQ(requests.take(second, begin + 1s), Kind::again);
+  }
+}
+
+TEST(StopRequests, ExpectTheParentToForwardTheFirstOneLate) {
+  StopRequests requests;
+  requests.take(by_another, begin);
+  EXPECT_EQ(requests.take(by_parent, begin + 5s), Kind::same);
+  EXPECT_EQ(requests.take(by_parent, begin + 6s), Kind::again);
+  StopRequests later;
+  later.take(by_another, begin);
+  EXPECT_EQ(later.take(by_parent, begin + 20s), Kind::again);
+}
+
+TEST(StopRequests, CountCtrlCPressedTwiceAndAForwardedRepetitionAtOnce) {
+  StopRequests at_terminal, forwarded;
+  at_terminal.take(by_ctrl_c, begin);
+  EXPECT_EQ(at_terminal.take(by_ctrl_c, begin + 100ms), Kind::again);
+  EXPECT_EQ(forwarded.take(repeated, begin), Kind::first);
+  EXPECT_EQ(forwarded.take(repeated, begin + 1ms), Kind::again);
+}
+
+}  // namespace
+}  // namespace wmtp
