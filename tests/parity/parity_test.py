@@ -24,6 +24,8 @@ BIASED = replace(GROUPED, qkv_bias=True, o_bias=True, rope_scaling={"rope_type":
 STRETCHED = replace(GROUPED, rope_scaling=YARN)
 TIED = replace(GROUPED, tie_word_embeddings=True)
 CHAINED = replace(GROUPED, future_heads="chained")
+EVERY_OPTION = replace(CHAINED, qkv_bias=True, o_bias=True, joint_qk_norm=True, post_norm=True,
+                       tie_word_embeddings=True)
 ALL_OF_IT = replace(TIED, qkv_bias=True, rope_scaling=LLAMA3)
 
 # Adam divides by the root of the second moment. Where a gradient is mostly rounding error (below 1e-8; the median is
@@ -80,6 +82,11 @@ CASES = {
     "packed-chained": (replace(READER, future_heads="chained"), Recipe(data="packed")),
     "documents": (READER, Recipe(data="documents")),
     "documents-rho1": (READER, Recipe(data="documents", pipeline="rho1")),
+    # A frozen embedding, whose norm in chained heads trains.
+    "heads": (GROUPED, Recipe(adapter="heads")),
+    "heads-chained": (replace(CHAINED, qk_norm=True), Recipe(adapter="heads", accumulation=2)),
+    "heads-of-every-option": (EVERY_OPTION, Recipe(adapter="heads")),
+    "enorm": (CHAINED, Recipe(train=["*.enorm.weight"])),
     "chained-rho1": (replace(POLICY, future_heads="chained"), Recipe(pipeline="rho1")),
 }
 LORA = {
@@ -127,3 +134,21 @@ def test_losses_gradients_and_parameters_equal_pytorch(place, case):
     else:
         close = CLOSE_WITH_DEFAULT_EPS if recipe.eps == DEFAULT_EPS else CLOSE
         assert_tensors_close(model_tensors(folder), wanted.parameters, close)
+
+
+# Sequences of n or n + 1 tokens for n heads, on one rank or as a rank's part: a head has a single source there.
+THREE_HEADS = replace(POLICY, layers=4, future_tokens=3)
+SHORTEST = {"one-head": (replace(POLICY, layers=3, future_tokens=1), 2, 1), "three-heads": (THREE_HEADS, 4, 1),
+            "divided": (THREE_HEADS, 16, 4), "divided-in-two": (THREE_HEADS, 6, 2)}
+
+
+@pytest.mark.parametrize("case", SHORTEST)
+def test_the_shortest_sequences_equal_pytorch(place, case):
+    shape, length, parts = SHORTEST[case]
+    recipe = Recipe(steps=3, sequences=12, sequence_length=length)
+    wanted = train_reference(place.folder, shape, recipe)
+    changes = changes_for(shape, recipe, ranks=1) | {"parallel__processes": parts, "parallel__sequence": parts}
+    place.run(**changes)
+    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    assert_losses_close(place.log.metric("train/grad_norm"), wanted.norms, 1e-5)
+    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, CLOSE)

@@ -2,6 +2,7 @@
 of all ranks of a micro-batch together, so nothing here depends on ranks.
 
 loss     "tokens": per head, sum of w * ce over the step / valid tokens of the step; then the mean over heads
+         with targets
          "weights": per head and micro-batch, sum of w * ce / sum of w; then the mean over micro-batches and heads
          with head weights, each head's part of the mean is multiplied by its weight
          losses of a critic or of a joint value head: values.py; weights: weightings.py and values.py
@@ -226,6 +227,8 @@ class Reference:
                 else:
                     weights = known[:, k:]
             weights = weights * valid
+            if counts[k] == 0:
+                continue
             part = (weights * losses).double().sum()
             if self.recipe.head_weights:
                 part = part * self.recipe.head_weights[k - 1]
@@ -233,7 +236,7 @@ class Reference:
                 total = total + part / (weights.sum() * self.recipe.accumulation)
             else:
                 total = total + part / counts[k]
-        return total / len(logits)
+        return total / sum(bool(counts[k]) for k in range(1, len(logits) + 1))
 
     def _view(self, step, batch, k, valid, losses, logits, frozen):
         length = losses.shape[1]

@@ -45,6 +45,7 @@ def changes_for(shape, recipe, ranks=2):
     changes = {
         "model__weights": "weights.safetensors", "seed": recipe.seed,
         "train__steps": recipe.steps, "train__batch_size": recipe.sequences // ranks,
+        "train__sequence_length": recipe.sequence_length,
         "train__gradient_accumulation": recipe.accumulation, "train__normalize": recipe.normalize,
         "train__head_weights": recipe.head_weights, "train__clip_norm": recipe.clip_norm, "train__norm": recipe.norm,
         "parallel__processes": ranks,
@@ -111,9 +112,9 @@ def start_model(folder, shape, recipe):
         add_lora(model, recipe.lora or {}, recipe.seed)
     if recipe.adapter == "frozen":
         model.requires_grad_(False)
-    if recipe.train:
+    if trains := ["extra_heads.*"] if recipe.adapter == "heads" else recipe.train:
         for name, parameter in model.named_parameters():
-            parameter.requires_grad_(any(fnmatchcase(name, pattern) for pattern in recipe.train))
+            parameter.requires_grad_(any(fnmatchcase(name, pattern) for pattern in trains))
     if is_critic or recipe.options.get("joint"):
         add_value_head(model, recipe.options.get("head", "linear"), recipe.seed)
         if recipe.value_start:

@@ -33,7 +33,8 @@ SchemaTable train_table() {
   Key head_weights =
       key("head_weights", AT(train.head_weights),
           "factor on the loss of each head, one for each of `model.future_tokens`: the loss of a step is the sum of "
-          "the heads' losses times their factors, divided by the number of heads; a head's own logged loss has no "
+          "the heads' losses times their factors, divided by the number of heads with targets; a head's own logged "
+          "loss has no "
           "factor, and a head of weight 0 gets no gradient")
           .range(0, 1e9)
           .defaults_to("1 for each head");
@@ -70,7 +71,7 @@ SchemaTable train_table() {
                "magnitudes, or the largest magnitude"),
            key("normalize", AT(train.normalize),
                "divisor of a head's weighted loss: the number of its valid tokens, or the sum of its weights; the loss "
-               "of a step is the mean over the heads")
+               "of a step is the mean over the heads with targets")
                .one_of({"tokens", "weights"}),
            head_weights,
            key("ema", AT(train.ema),
@@ -155,7 +156,8 @@ SchemaTable optimizer_table() {
       "`schedule.min_lr_ratio` are the "
       "values of LLaMA 7B (arXiv 2302.13971).",
       {key("name", AT(optimizer.name),
-           "`adamw`, whose weight decay is decoupled (0 makes it Adam); `muon`: orthogonalized momentum for the matrices of blocks, with updates as large as AdamW's "
+           "`adamw`, whose weight decay is decoupled (0 makes it Adam); `muon`: orthogonalized momentum for the "
+           "matrices of blocks, with updates as large as AdamW's "
            "(arXiv 2502.16982), so that `lr` and `weight_decay` apply to both, and AdamW for all other parameters; "
            "`sgd` with momentum")
            .one_of({"adamw", "muon", "sgd"})

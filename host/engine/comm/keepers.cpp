@@ -50,10 +50,11 @@ Keepers::Keepers(Peers& peers, const fs::path& folder) {
   const std::vector<int> first = first_ranks(peers.places());
   if (first.size() == 1) return;
   constexpr const char* what = "comparing the hosts' files";
-  const json asked = json::parse(peers.broadcast(what, json{fs::absolute(folder).string(), drawn_token()}.dump()));
+  // Not JSON: the bytes of a path need not be UTF-8.
+  const std::string asked = peers.broadcast(what, drawn_token() + fs::absolute(folder).string());
+  const size_t token_end = asked.find('/');
   const auto mark_of = [&](int rank) {
-    return fs::path(asked[0].get<std::string>()) /
-           (".rank-" + std::to_string(rank) + "-" + asked[1].get<std::string>());
+    return fs::path(asked.substr(token_end)) / (".rank-" + std::to_string(rank) + "-" + asked.substr(0, token_end));
   };
   std::optional<Mark> mark;
   std::optional<Error> failure;

@@ -105,8 +105,9 @@ void CachedBlock::cache_rows(const Tensor& key, const Tensor& value, const TextR
       const int64_t position = rows[i].position, place = position % keys_of_panel, from = (i * heads + k) * head_dim_;
       const int64_t page = pages_.of(rows[i].text)[size_t(position / keys_of_panel)];
       const int64_t to = (page * heads + k) * head_dim_ * keys_of_panel;
-      for (int64_t d = 0; d < head_dim_; ++d)
-        out<float>(keys_)[to + d * keys_of_panel + place] = in<float>(key)[from + d];
+      float* const keys = out<float>(keys_) + to + place;
+      const float* const one = in<float>(key) + from;
+      for (int64_t d = 0; d < head_dim_; ++d) keys[d * keys_of_panel] = one[d];
       std::copy_n(in<float>(value) + from, head_dim_, out<float>(values_) + to + place * head_dim_);
     }
   });

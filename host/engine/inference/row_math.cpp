@@ -62,7 +62,7 @@ Tensor row_swiglu(const Tensor& gate, const Tensor& up) {
 Tensor row_rotated(const Tensor& x, const Tensor& rotary, const std::vector<int64_t>& positions) {
   Tensor y = at::empty_like(x);
   const int64_t width = 2 * rotary.size(1), size = x.size(1);
-  const float* angles = static_cast<const float*>(rotary.const_data_ptr());
+  const float* angles = in<float>(rotary);
   for_each_row(x.size(0), [&](int64_t row) {
     kernels::rows<float>().rotate(in<float>(x) + row * size, angles + positions[size_t(row)] * width, 1.0f,
                                   out<float>(y) + row * size, size / width, width);

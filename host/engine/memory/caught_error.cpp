@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <new>
 #include <regex>
 #include <string>
@@ -15,7 +16,9 @@ namespace {
 /// free. ... 70.00 GiB is allocated by PyTorch, and 3.00 GiB is reserved by PyTorch but unallocated. ...": ": 2.00 GiB
 /// requested, 1.20 GiB of 79.11 GiB free, 70.00 GiB in tensors, 3.00 GiB reserved for others". Of any other text, the
 /// first line unchanged.
-std::string amounts_in(const std::string& text) {
+std::string amounts_in(std::string text) {
+  constexpr size_t longest = 4096;  // std::regex recurses for each character
+  text.resize(std::min(text.size(), longest));
   static const std::regex asked("Tried to allocate ([0-9.]+ [A-Za-z]+)\\.");
   static const std::regex free("total capacity of ([0-9.]+ [A-Za-z]+) of which ([0-9.]+ [A-Za-z]+) is free");
   static const std::regex held(

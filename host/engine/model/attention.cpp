@@ -29,7 +29,7 @@ struct Shape {
             query.size(2) / key.size(2),
             query.size(3),
             window,
-            documents.defined() ? documents.const_data_ptr<int32_t>() : nullptr};
+            documents.defined() ? kernels::in<int32_t>(documents) : nullptr};
   }
   int64_t parts() const { return parts_of_queries(B * K, S); }
 };

@@ -5,6 +5,7 @@
 
 #include "base/random.hpp"
 #include "engine/model/kernels/device_rows.hpp"
+#include "engine/model/kernels/tensors.hpp"
 
 namespace wmtp {
 namespace {
@@ -17,9 +18,9 @@ constexpr int64_t blocks_of_task = 4096;
 void fill_by_threads(Tensor& factors, int64_t before, int64_t threshold, double kept_factor, const DropoutKey& key) {
   const int64_t per_sequence = factors.numel() / factors.size(0), first_block = before / 4;
   const int64_t blocks = (before + per_sequence + 3) / 4 - first_block;
-  const int64_t* sequence = key.sequence.const_data_ptr<int64_t>();
+  const int64_t* sequence = kernels::in<int64_t>(key.sequence);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, factors.scalar_type(), "dropout_factors", [&] {
-    scalar_t* out = factors.mutable_data_ptr<scalar_t>();
+    scalar_t* out = kernels::out<scalar_t>(factors);
     const scalar_t kept = scalar_t(kept_factor), left_out = scalar_t(0);
     at::parallel_for(0, factors.size(0) * blocks, blocks_of_task, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/model/kernels/rows.hpp"
+#include "engine/model/kernels/tensors.hpp"
 #include "engine/model/product_path.hpp"
 
 namespace at::native {
@@ -68,7 +68,7 @@ void mkl_product_into(const Tensor& to, const Tensor& a, const Tensor& b, bool a
   const BlasMatrix left(a), right(b);
   cblas_gemm_bf16bf16f32(BlasMatrix::row_major, left.transpose, right.transpose, int(a.size(0)), int(b.size(1)),
                          int(a.size(1)), 1, left.kept.const_data_ptr(), left.stride, right.kept.const_data_ptr(),
-                         right.stride, add ? 1 : 0, to.mutable_data_ptr<float>(), int(b.size(1)));
+                         right.stride, add ? 1 : 0, kernels::out<float>(to), int(b.size(1)));
 }
 
 Tensor mkl_product(const Tensor& a, const Tensor& b) {

@@ -135,7 +135,7 @@ Tensor rotated(const Tensor& x, const Tensor& table, float direction) {
   }
   const int64_t S = x.size(1), heads = x.size(2), width = x.size(3);
   Tensor y = at::empty_like(x);
-  const float* angles = static_cast<const float*>(table.const_data_ptr());
+  const float* angles = kernels::in<float>(table);
   kernels::by_type(x, [&]<class T>() {
     at::parallel_for(0, x.size(0) * S, rows_of_block, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
@@ -187,10 +187,9 @@ ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreReq
   };
   kernels::by_type(logits, [&]<class T>() {
     at::parallel_for(0, count, logit_rows_of_task, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().cross_entropy(kernels::in<T>(logits) + begin * width,
-                                       targets.const_data_ptr<int64_t>() + begin, at_row(scores.losses, begin),
-                                       at_row(result.log_sum, begin), at_row(scores.entropies, begin),
-                                       at_row(scores.hits, begin), end - begin, width);
+      kernels::rows<T>().cross_entropy(kernels::in<T>(logits) + begin * width, kernels::in<int64_t>(targets) + begin,
+                                       at_row(scores.losses, begin), at_row(result.log_sum, begin),
+                                       at_row(scores.entropies, begin), at_row(scores.hits, begin), end - begin, width);
     });
   });
   return result;
@@ -211,7 +210,7 @@ Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor
   kernels::by_type(logits, [&]<class T>() {
     at::parallel_for(0, count, logit_rows_of_task, [&](int64_t begin, int64_t end) {
       kernels::rows<T>().cross_entropy_backward(
-          kernels::out<T>(logits) + begin * width, targets.const_data_ptr<int64_t>() + begin,
+          kernels::out<T>(logits) + begin * width, kernels::in<int64_t>(targets) + begin,
           kernels::in<float>(log_sum) + begin, kernels::in<float>(coefficients) + begin, end - begin, width);
     });
   });

@@ -215,8 +215,8 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       const Tensor input = as_leaf(read.back());
       read.pop_back();
       Tensor embedded = embedded_for(k, inputs);
-      const bool embeds = embedded.defined() && embedding_trains_;
-      if (embeds) embedded.requires_grad_(true);
+      const bool embeds = embedded.defined();
+      if (embeds) embedded.requires_grad_(true);  // for enorm even if the embedding is frozen
       Tensor output, hidden;
       {
         const at::AutoGradMode grad(true);
@@ -233,7 +233,7 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       if (embeds) inputs_of_head.push_back(embedded);
       const auto gradients = torch::autograd::grad(outputs, inputs_of_head, d_outputs);
       d_output = gradients[0];
-      if (embeds) add_to_embedded(k, gradients[1], d_inputs);
+      if (embeds && embedding_trains_) add_to_embedded(k, gradients[1], d_inputs);
     }
     reductions_.start(*unit_of_head(k), last);
   }

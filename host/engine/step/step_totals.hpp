@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,6 +23,11 @@ struct StepCounts {
   int64_t pairs = 0;
   int64_t keys = 0;       ///< MicroBatch::keys
   int64_t positions = 0;  ///< including padding
+
+  /// A mean over heads is over these: a head without a target has no loss.
+  int64_t heads_with_targets() const {
+    return std::count_if(targets.begin(), targets.end(), [](int64_t count) { return count > 0; });
+  }
 };
 
 /// Sums over ranks. `also`: additional numbers, replaced by their sums over ranks in the same exchange. [all ranks,

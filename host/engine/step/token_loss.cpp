@@ -135,12 +135,11 @@ TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const T
   const MicroBatch& micro = step.micro_batch();
   const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1);
   const Positions sources = model_.split().here_below(S - head, S);
-  Rows rows{step,
-            head,
-            sources,
-            {},
-            hidden.narrow(1, 0, sources.count).reshape({-1, hidden.size(2)}),
-            micro.batch.tokens.narrow(1, std::min(sources.first + head, S), sources.count).reshape({-1})};
+  const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
+    return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
+  };
+  Rows rows{
+      step, head, sources, {}, rows_from(hidden, 0), rows_from(micro.batch.tokens, std::min(sources.first + head, S))};
   const int64_t count = micro.counts[size_t(head - 1)];
   if (count == B * (S - head)) return rows;
   const Tensor valid = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1});
@@ -169,14 +168,15 @@ Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
 }
 
 /// train.normalize: "tokens" divides by the head's valid tokens in the whole step, "weights" by the sum of the weights
-/// over all ranks in this micro-batch and by the number of micro-batches; both also by the number of heads over the
-/// head's weight, which is infinite for weight 0.
+/// over all ranks in this micro-batch and by the number of micro-batches; both also by the number of heads with targets
+/// in the step over the head's weight, which is infinite for weight 0.
 Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   StepTotals& totals = rows.step.totals();
   totals.add("weight/sum", weights.sum(at::kDouble));
   totals.add("weight/square", weights.square().sum(at::kDouble));
   const size_t head = size_t(rows.head - 1);
-  const double heads = double(model_.num_heads()) / (config_.head_weights.empty() ? 1 : config_.head_weights[head]);
+  const double heads = double(rows.step.step_counts().heads_with_targets()) /
+                       (config_.head_weights.empty() ? 1 : config_.head_weights[head]);
   if (!config_.normalize_by_weights) {
     const int64_t count = rows.step.step_counts().targets[head];
     return count == 0 ? at::zeros_like(weights) : weights / (double(count) * heads);

@@ -123,7 +123,7 @@ StepReport Trainer::step() {
   state_.tokens += counts.tokens;
 
   const double seconds = seconds_since(start) - stalled;
-  report_metrics(totals, counts.targets, norm, report);
+  report_metrics(totals, counts, norm, report);
   report.metrics["train/lr"] = lr;
   if (state_.loss_scale) report.metrics["train/loss_scale"] = scale;
   report.metrics["train/tokens"] = double(state_.tokens);
@@ -252,7 +252,7 @@ void Trainer::refuse_faults(const StepTotals& totals) {
   }
 }
 
-void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
+void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts, double norm,
                              StepReport& report) const {
   auto& metrics = report.metrics;
   metrics["train/loss"] = report.loss;
@@ -262,13 +262,14 @@ void Trainer::report_metrics(const StepTotals& totals, const std::vector<int64_t
   if (pipeline_.objective) return;
   double ce = 0, targets = 0;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
-    const double count = double(counts[size_t(k - 1)]);
-    const double of_head = count == 0 ? 0.0 : totals.sum("ce/" + std::to_string(k)) / count;
+    const double count = double(counts.targets[size_t(k - 1)]);
+    if (count == 0) continue;
+    const double of_head = totals.sum("ce/" + std::to_string(k)) / count;
     metrics["train/ce_head_" + std::to_string(k)] = of_head;
-    ce += of_head / double(model_.num_heads());
+    ce += of_head / double(counts.heads_with_targets());
     targets += count;
   }
-  metrics["train/ce"] = ce;
+  if (targets > 0) metrics["train/ce"] = ce;
   const double among = std::max(1.0, targets);
   const double mean = totals.sum("weight/sum") / among, square = totals.sum("weight/square") / among;
   metrics["weights/mean"] = mean;

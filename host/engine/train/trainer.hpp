@@ -99,8 +99,7 @@ class Trainer {
   void update(const StepReport& report, double lr, double norm, double scale);
   /// The factor on the gradients until the optimizer step.
   double loss_scale() const { return state_.loss_scale ? state_.loss_scale->value() : 1.0; }
-  void report_metrics(const StepTotals& totals, const std::vector<int64_t>& counts, double norm,
-                      StepReport& report) const;
+  void report_metrics(const StepTotals& totals, const StepCounts& counts, double norm, StepReport& report) const;
 
   const Experiment& experiment_;
   int64_t num_steps_;

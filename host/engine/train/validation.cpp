@@ -99,15 +99,13 @@ std::map<std::string, double> Validation::objective_metrics(const StepTotals& to
 
 std::map<std::string, double> Validation::token_metrics(const StepTotals& totals, const StepCounts& counts) const {
   std::map<std::string, double> metrics;
-  const size_t heads = counts.targets.size();
-  double mean = 0;
-  for (size_t k = 0; k < heads; ++k) {
+  double sum = 0;
+  for (size_t k = 0; k < counts.targets.size(); ++k) {
+    if (counts.targets[k] == 0) continue;
     const std::string head = std::to_string(k + 1);
-    const double loss = totals.sum("valid/" + head) / std::max(1.0, double(counts.targets[k]));
-    metrics["valid/ce_head_" + head] = loss;
-    mean += loss / double(heads);
+    sum += metrics["valid/ce_head_" + head] = totals.sum("valid/" + head) / double(counts.targets[k]);
   }
-  metrics["valid/loss"] = mean;
+  metrics["valid/loss"] = sum / double(counts.heads_with_targets());  // NaN if there is no target
   for (const std::string& bin : request_.source->bins())
     if (const double targets = totals.sum("bin_targets/" + bin); targets > 0)
       metrics["valid/ce_head_1/" + bin] = totals.sum("bin_loss/" + bin) / targets;

@@ -1,7 +1,7 @@
 // Validation: the unweighted loss on held-out data, and related metrics.
 //
-//   valid/loss, valid/ce_head_k       mean loss of the valid targets; for an objective its own loss, and its metrics as
-//                                     valid/NAME
+//   valid/loss, valid/ce_head_k       mean loss of the valid targets, and its mean over the heads that have any (NaN if
+//                                     none has); for an objective its own loss, and its metrics as valid/NAME
 //   valid/ce_head_1/BIN               records with difficulties: the next-token head's loss in one bin
 //   valid/exact_match[/BIN]           records: share of the right answers whose every token is the next-token head's
 //                                     most likely one, given the tokens before it, as greedy decoding would produce

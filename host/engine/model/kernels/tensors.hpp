@@ -17,12 +17,19 @@ inline bool takes(const at::Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
+/// Kernels read and write elements one after another, without strides: every pointer that one is given is from in or out.
+inline void check_contiguous(const at::Tensor& x) {
+  TORCH_CHECK(x.is_contiguous(), "a kernel needs a contiguous tensor, found sizes ", x.sizes(), " with strides ",
+              x.strides());
+}
 template <class T>
 const T* in(const at::Tensor& x) {
+  check_contiguous(x);
   return static_cast<const T*>(x.const_data_ptr());
 }
 template <class T>
 T* out(const at::Tensor& x) {
+  check_contiguous(x);
   return static_cast<T*>(x.mutable_data_ptr());
 }
 

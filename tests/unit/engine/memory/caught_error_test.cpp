@@ -32,6 +32,11 @@ Error error_of(Function function) {
 
 [[noreturn]] void run_out(const std::string& text) { throw c10::OutOfMemoryError(c10::SourceLocation{}, text); }
 
+TEST(CaughtError, ALongMessageIsSearchedOnlyAtItsBeginning) {
+  const Error error = error_of([] { run_out(of_cuda + std::string(1'000'000, '1')); });
+  EXPECT_THAT(error.what(), HasSubstr("2.00 GiB requested"));
+}
+
 TEST(CaughtError, DeviceOutOfMemoryReportsAmountsAndRemedies) {
   const Error error = error_of([] { run_out(of_cuda); });
   EXPECT_EQ(error.status(), ExitStatus::device_memory);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "engine/model/dropout.hpp"
+#include "engine/model/row_ops.hpp"
 #include "support/plain_store.hpp"
 
 namespace wmtp {
@@ -190,6 +192,29 @@ TEST_F(Ops, ProductsOfRotatedVectorsDependOnTheirDistanceOnly) {
   const auto meet = [&](int64_t q, int64_t k) { return at::dot(query[q], key[k]).item<float>(); };
   EXPECT_NEAR(meet(3, 1), meet(11, 9), 1e-4);
   EXPECT_GT(std::abs(meet(3, 1) - meet(11, 1)), 1e-3);
+}
+
+TEST_F(Ops, KernelsRefuseTensorsThatTheyWouldReadInAnotherOrder) {
+  const auto strided = [](at::IntArrayRef sizes) {
+    return at::randn(sizes).unsqueeze(-1).repeat({1, 1, 2}).select(2, 0);
+  };
+  const Tensor x = at::randn({4, 8}), other = strided({4, 8}), scale = at::rand({4}), weight = at::randn({8});
+  const Tensor targets = at::arange(8).view({4, 2}).select(1, 1), numbers = at::rand({4, 2}).select(1, 0);
+  EXPECT_THROW(normed_rows(other, weight, 1e-5), c10::Error);
+  EXPECT_THROW(normed_rows(x, strided({8, 1}).select(1, 0), 1e-5), c10::Error);
+  EXPECT_THROW(normed_rows_backward(x, other, weight, scale, true), c10::Error);
+  EXPECT_THROW(normed_rows_backward(x, x, weight, numbers, true), c10::Error);
+  EXPECT_THROW(gated(x, other), c10::Error);
+  EXPECT_THROW(gated_backward(x, x, other), c10::Error);
+  EXPECT_THROW(rotated(other.view({1, 4, 2, 4}), at::ones({4, 2}, at::kComplexFloat), 1), c10::Error);
+  EXPECT_THROW(rotated(x.view({1, 4, 2, 4}), at::ones({2, 4}, at::kComplexFloat).t(), 1), c10::Error);
+  EXPECT_THROW(cross_entropy(x, targets, {}), c10::Error);
+  EXPECT_THROW(cross_entropy(other, targets.contiguous(), {}), c10::Error);
+  EXPECT_THROW(cross_entropy_gradient(x, targets, scale, scale), c10::Error);
+  EXPECT_THROW(cross_entropy_gradient(x, targets.contiguous(), numbers, scale), c10::Error);
+  EXPECT_THROW(cross_entropy_gradient(x, targets.contiguous(), scale, numbers), c10::Error);
+  EXPECT_THROW(dropout_factors(x, 0.5, {1, 1, targets}), c10::Error);
+  EXPECT_THROW(norm_parts(numbers, 2), c10::Error);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
 #include "support/tiny_training.hpp"
@@ -38,7 +40,10 @@ class TokenLossTest : public testing::Test {
   TokenLossTest() {
     at::manual_seed(4);
     experiment_.model.future_tokens = heads;
-    for (int64_t k = 1; k <= heads; ++k) hidden_[k] = at::randn({4, S, experiment_.model.dim});
+    draw_hidden();
+  }
+  void draw_hidden() {
+    for (int64_t k = 1; k <= heads; ++k) hidden_[k] = at::randn({4, length_, experiment_.model.dim});
   }
 
   /// All heads of one micro-batch. Hidden states that predict no target of their head are NaN.
@@ -72,23 +77,26 @@ class TokenLossTest : public testing::Test {
     return found;
   }
 
-  /// The same by autograd over all logits: mean over heads of head weight * sum(weight * ce) / sum(valid or weight).
+  /// The same by autograd over all logits: mean over heads with targets of head weight * sum(weight * ce) / sum(valid or
+  /// weight).
   using WeightOf = std::function<Tensor(const Tensor& ce, const Tensor& entropy)>;
   void expect_as_by_hand(const Found& found, const MicroBatch& micro, const WeightOf& weight_of, bool normalize,
                          const std::string& what) {
     const at::AutoGradMode grad(true);
     const Tensor weight = weight_.detach().clone().requires_grad_(true);
     Tensor loss = at::zeros({});
+    const auto with_targets = double(heads - std::count(micro.counts.begin(), micro.counts.end(), 0));
     std::map<int64_t, Tensor> hidden;
     for (int64_t k = 1; k <= heads; ++k) {
       hidden[k] = hidden_[k].clone().requires_grad_(true);
-      const Tensor valid = valid_sources(micro.targets, k).narrow(1, 0, S - k).to(at::kFloat);
-      const Tensor chances = at::log_softmax(at::matmul(hidden[k].narrow(1, 0, S - k), weight.t()), -1);
-      const Tensor ce = -chances.gather(2, micro.batch.tokens.narrow(1, k, S - k).unsqueeze(-1)).squeeze(-1);
+      const Tensor valid = valid_sources(micro.targets, k).narrow(1, 0, length_ - k).to(at::kFloat);
+      const Tensor chances = at::log_softmax(at::matmul(hidden[k].narrow(1, 0, length_ - k), weight.t()), -1);
+      const Tensor ce = -chances.gather(2, micro.batch.tokens.narrow(1, k, length_ - k).unsqueeze(-1)).squeeze(-1);
       const Tensor entropy = -(chances.exp() * chances).sum(-1);
       const Tensor weights = weight_of(ce.detach(), entropy.detach()) * valid;
       const double factor = head_weights_.empty() ? 1 : head_weights_[size_t(k - 1)];
-      loss = loss + factor * (weights * ce).sum() / (normalize ? weights.sum() : valid.sum()) / double(heads);
+      const Tensor divisor = (normalize ? weights.sum() : valid.sum()).clamp_min(1e-9);  // 0 / 0 without targets
+      loss = loss + factor * (weights * ce).sum() / divisor / with_targets;
     }
     std::vector<Tensor> leaves{weight};
     for (auto& [k, leaf] : hidden) leaves.push_back(leaf);
@@ -105,6 +113,7 @@ class TokenLossTest : public testing::Test {
   SingleRank rank_;
   std::map<int64_t, Tensor> hidden_;
   std::vector<double> head_weights_;
+  int64_t length_ = S;
   Tensor weight_;
 };
 
@@ -123,6 +132,29 @@ TEST_F(TokenLossTest, IgnoresPromptsAndPadding) {
                 [](AnyStep step) { return Weights::by_target(step.batch().tokens.remainder(2).to(at::kFloat)); }),
             micro, normalize),
         micro, even, normalize, "by target");
+}
+
+TEST_F(TokenLossTest, ReadsTheTargetsOfHeadsWithOneSourceInASequence) {
+  length_ = heads + 1;
+  draw_hidden();
+  const std::vector<Answer> full{{{3, 1, 4, 1}, 0}, {{5, 9, 2, 6}, 0}, {{5, 3, 5, 8}, 0}, {{9, 7, 9, 3}, 0}};
+  const MicroBatch micro = batch_of(full, length_, heads);
+  const auto ones = [](const Tensor& ce, const Tensor&) { return at::ones_like(ce); };
+  for (const When when : {When::before, When::token, When::head, When::all})
+    expect_as_by_hand(
+        ask(std::make_unique<Weigh>(Needs{.when = when}, [](AnyStep) { return Weights::uniform(); }), micro), micro,
+        ones, false, name_of(when));
+}
+
+TEST_F(TokenLossTest, IsTheMeanOverTheHeadsThatHaveTargets) {
+  const MicroBatch micro = batch_of({{{3, 1, 4}, 1}, {}, {{6, 5}, 1}, {{8, 9, 7}, 2}}, S, heads);
+  ASSERT_EQ(micro.counts, (std::vector<int64_t>{4, 2, 0}));
+  const auto ones = [](const Tensor& ce, const Tensor&) { return at::ones_like(ce); };
+  for (const When when : {When::before, When::token, When::head, When::all})
+    for (const bool normalize : {false, true})
+      expect_as_by_hand(ask(std::make_unique<Weigh>(Needs{.when = when}, [](AnyStep) { return Weights::uniform(); }),
+                            micro, normalize),
+                        micro, ones, normalize, std::string(name_of(when)) + (normalize ? ", by weights" : ""));
 }
 
 TEST_F(TokenLossTest, ScalingMultipliesGradientsExactlyAndKeepsLosses) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/random.hpp"
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
@@ -105,15 +107,33 @@ TEST_F(ValidationTest, ClassifiesTokensByTheirChangeSinceTheFirstValidation) {
   EXPECT_EQ(tiny->validate().at("valid/tokens_lh"), 1);
 }
 
-TEST_F(ValidationTest, CountsAHeadWithoutATargetAsZero) {
+TEST_F(ValidationTest, MeansOverHeadsLeaveOutThoseWithoutATarget) {
+  experiment_.model.future_tokens = 3;
+  experiment_.model.layers = 4;
+  SingleRank rank;
+  const Answers source([](int64_t) { return Answer{{7, 8}, 0}; }, 2, S, 3);
+  TinyTraining tiny(experiment_, test::baseline(), rank.channels, {.training = &source});
+  const auto validation = tiny->validate();
+  EXPECT_NEAR(validation.at("valid/loss"), std::log(40.0), 0.1);
+  EXPECT_EQ(validation.at("valid/loss"), validation.at("valid/ce_head_1"));
+  EXPECT_EQ(validation.count("valid/ce_head_2"), 0U);
+  const StepReport report = tiny->step();
+  EXPECT_NEAR(report.loss, validation.at("valid/loss"), 1e-5);
+  EXPECT_EQ(report.metrics.at("train/ce"), report.metrics.at("train/ce_head_1"));
+  EXPECT_NEAR(report.metrics.at("train/ce"), report.loss, 1e-5);
+  EXPECT_EQ(report.metrics.count("train/ce_head_3"), 0U);
+}
+
+TEST_F(ValidationTest, WithoutAnyTargetHasNoLoss) {
   experiment_.model.future_tokens = 2;
   experiment_.model.layers = 3;
   SingleRank rank;
   const Answers source([](int64_t) { return Answer{{7}, 0}; }, 2, S, 2);
   TinyTraining tiny(experiment_, test::baseline(), rank.channels, {.training = &source});
-  EXPECT_EQ(tiny->validate().at("valid/loss"), 0);
+  EXPECT_TRUE(std::isnan(tiny->validate().at("valid/loss"))) << "0 would be the lowest of all";
   const StepReport report = tiny->step();
   EXPECT_EQ(report.loss, 0);
+  EXPECT_EQ(report.metrics.count("train/ce"), 0U);
   EXPECT_EQ(report.metrics.at("weights/mean"), 0);
 }
 
