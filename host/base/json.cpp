@@ -1,34 +1,25 @@
 #include "base/json.hpp"
 
 #include <cmath>
-#include <set>
-#include <vector>
 
 #include "base/error.hpp"
-#include "base/files.hpp"
+#include "base/json_parse.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& where) {
   using json = nlohmann::json;
-  constexpr int max_depth = 32;
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > max_depth) {
-      throw Error(ExitStatus::data, where + ": nested more than " + std::to_string(max_depth) +
-                                        " levels deep; the file was not written by this program");
-    }
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      throw Error(ExitStatus::data, where + ": key " + printable(value.get<std::string>()) +
-                                        " occurs twice in one object; keep one of them");
-    }
-    return true;
+  JsonRules rules;
+  rules.too_deep = [&] {
+    throw Error(ExitStatus::data, where + ": nested more than " + std::to_string(rules.deepest) +
+                                      " levels deep; the file was not written by this program");
+  };
+  rules.repeated_key = [&](size_t, const std::string& key) {
+    throw Error(ExitStatus::data, where + ": key " + printable(key) + " occurs twice in one object; keep one of them");
   };
   try {
-    return json::parse(text.begin(), text.end(), check);
+    return parse_json<json>(text, rules);
   } catch (const json::parse_error& failure) {
     throw Error(ExitStatus::data,
                 where + ": invalid JSON at byte " + std::to_string(failure.byte) + "; the file is damaged or not JSON");

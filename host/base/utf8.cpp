@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -62,6 +63,14 @@ std::string repaired_utf8(std::string_view bytes) {
     bytes.remove_prefix(start_of(bytes).length);
   }
   return text;
+}
+
+void check_is_utf8(std::string_view text, const std::string& what) {
+  const size_t valid = valid_utf8(text);
+  if (valid == text.size()) return;
+  throw Error(ExitStatus::usage, what + " is " + printable(repaired_utf8(text)) +
+                                     printed(": found byte 0x%02x, wanted UTF-8; rename it, or choose another",
+                                             static_cast<unsigned char>(text[valid])));
 }
 
 size_t without_open_end(std::string_view bytes) {

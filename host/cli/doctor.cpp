@@ -37,7 +37,7 @@ void print_json(const std::vector<MachineCheck>& findings) {
   Json all = Json::array();
   for (const MachineCheck& finding : findings)
     all.push_back({{"what", finding.what}, {"state", to_string(finding.state)}, {"text", finding.text}});
-  std::cout << all.dump(1) << '\n';
+  std::cout << all.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';  // it contains paths
 }
 
 }  // namespace

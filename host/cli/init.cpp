@@ -10,6 +10,7 @@
 #include "base/files.hpp"
 #include "base/round_up.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "cli/command.hpp"
 #include "core/corpus/corpus.hpp"
 #include "core/documents/documents.hpp"
@@ -74,6 +75,7 @@ Found look_at(const fs::path& data) {
   const bool is_folder = fs::is_directory(data);
   if (!is_folder) check_is_file(data);
   found.pattern = fs::absolute(is_folder ? data / "**" : data).lexically_normal().string();
+  check_is_utf8(found.pattern, "init");  // it becomes part of TOML
   found.files = list_files({found.pattern}, {});
   found.kind = has_records(found.files[0]) ? "records" : "text";
   if (found.kind == "records") {
@@ -93,6 +95,7 @@ class Experiments {
  public:
   Experiments(const Found& found, const std::string& model)
       : found_(found), model_(model.empty() ? fs::path() : fs::absolute(model).lexically_normal()) {
+    check_is_utf8(model_.string(), "init --model");
     choose_tokenizer();
     if (found.kind == "records")
       size_for_records();

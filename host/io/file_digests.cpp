@@ -4,11 +4,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "io/durable_file.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t digest_size = 64, words_of_state = 4;
+constexpr int64_t longest_list = int64_t{256} << 20;  // of about a million files
 
 std::string key_of(const fs::path& file) { return fs::absolute(file).lexically_normal().string(); }
 
@@ -75,7 +77,7 @@ std::string FileDigests::read(const fs::path& file, WorkProgress* progress) {
 /// Lines: digest, state, path.
 FileDigests::Entries FileDigests::entries_of(const fs::path& list) {
   Entries entries;
-  std::ifstream in(list);
+  std::istringstream in(read_cached_file(list, longest_list).value_or(""));
   for (std::string line; std::getline(in, line);) {
     const size_t end = end_of_words(line, digest_size + 1, words_of_state);
     if (end == std::string::npos || !is_digest(line.substr(0, digest_size)) || line[digest_size] != ' ') continue;

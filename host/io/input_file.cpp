@@ -4,11 +4,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/files.hpp"
 
 namespace wmtp {
+namespace {
+
+bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+}  // namespace
 
 bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, void* bytes, size_t count) {
   auto* next = static_cast<char*>(bytes);
@@ -25,7 +33,7 @@ bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, 
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   check_is_file(path_);
-  file_ = Descriptor(retry_interrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC); }));
+  file_ = Descriptor(retry_interrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
   if (descriptor() < 0) throw storage_error("open", path_, errno);
   struct stat status;
   if (::fstat(descriptor(), &status) != 0) throw storage_error("examine", path_, errno);
@@ -36,6 +44,34 @@ void InputFile::read_at(int64_t offset, void* bytes, size_t count) const {
   if (!wmtp::read_at(descriptor(), path_, offset, bytes, count))
     throw Error(ExitStatus::data, path_.string() + " is truncated: " + std::to_string(count) + " bytes at byte " +
                                       std::to_string(offset) + " were wanted");
+}
+
+std::optional<std::string> read_cached_file(const std::filesystem::path& path, int64_t limit) {
+  const Descriptor file(retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  struct stat status;
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > limit)
+    return std::nullopt;
+  std::string text(static_cast<size_t>(status.st_size), '\0');
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t count =
+        retry_interrupted([&] { return ::pread(file.get(), text.data() + done, text.size() - done, off_t(done)); });
+    if (count <= 0) return std::nullopt;
+    done += size_t(count);
+  }
+  return text;
+}
+
+void check_is_of_its_folder(const std::filesystem::path& file) {
+  namespace fs = std::filesystem;
+  std::error_code failure, ignored;
+  const fs::path folder = fs::canonical(fs::absolute(file).parent_path(), ignored);
+  const fs::path target = fs::canonical(file, failure);
+  if (failure || is_below(target, folder)) return;  // reading the file reports the failure
+  for (fs::path part = folder; part.has_relative_path(); part = part.parent_path())
+    if (part.parent_path().filename() == "snapshots" && is_below(target, part.parent_path().parent_path() / "blobs"))
+      return;
+  throw Error(ExitStatus::data, file.string() + " is a link to " + target.string() +
+                                    ", outside of its folder; if it belongs there, copy it in place of the link");
 }
 
 std::string read_small_file(const std::filesystem::path& path, int64_t limit) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/files.hpp"
@@ -28,6 +29,14 @@ class InputFile {
   Descriptor file_;
   int64_t size_ = 0;
 };
+
+/// The content of a file that this program wrote into a cache and can do without; nullopt if it is missing, is longer
+/// than `limit` bytes, cannot be read, or is no regular file (a pipe would block this program).
+std::optional<std::string> read_cached_file(const std::filesystem::path& path, int64_t limit);
+
+/// Error(data) if a file of an untrusted folder is a link that leaves the folder. Those of a snapshot in Hugging Face's
+/// cache, which are links to ../../blobs, may do that.
+void check_is_of_its_folder(const std::filesystem::path& file);
 
 /// The content. Error(data) if it is longer than `limit` bytes, before anything is read.
 std::string read_small_file(const std::filesystem::path& path, int64_t limit);

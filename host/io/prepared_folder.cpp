@@ -1,18 +1,19 @@
 #include "io/prepared_folder.hpp"
 
-#include <fstream>
-
 #include "base/error.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+constexpr int64_t longest_prepared = 16 << 20;
+
 std::optional<Json> read_prepared(const fs::path& folder) {
-  std::ifstream in(folder / "prepared.json");
-  if (!in) return std::nullopt;
-  const Json prepared = Json::parse(in, nullptr, false);
+  const auto text = read_cached_file(folder / "prepared.json", longest_prepared);
+  if (!text) return std::nullopt;
+  const Json prepared = Json::parse(*text, nullptr, false);
   if (!prepared.is_object() || !prepared.contains("files")) return std::nullopt;
   for (const auto& [name, bytes] : prepared["files"].items()) {
     std::error_code failure;

@@ -4,12 +4,14 @@ import http.client
 import itertools
 import json
 import math
+import os
 import re
 import signal
 import socket
 import threading
 import time
 import urllib.parse
+from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, SIZE, Browser
@@ -652,6 +654,38 @@ def test_only_the_address_of_edit_changes_runs(log, tmp_path):
         assert labels_of(log, 2) == ("renamed", "best paper", "é\n2", 1)
         assert post(json.dumps({**change, "tags": "best", "note": "", "archived": False})) == (200, "{}")
         assert labels_of(log, 2) == ("renamed", "best", None, 0)
+
+
+def test_open_shows_the_token_to_no_other_user(log, tmp_path):
+    """Every user can read the arguments of a process; the browser gets a file that only this user can read."""
+    opener, seen = tmp_path / "bin/xdg-open", tmp_path / "seen"
+    opener.parent.mkdir()
+    opener.write_text(f'#!/bin/sh\ntr "\\0" "\\n" < /proc/$$/cmdline > {seen}\n')
+    opener.chmod(0o755)
+    path = {"PATH": f"{opener.parent}:{os.environ['PATH']}"}
+
+    def opened(*arguments):
+        """The address, the argument of the browser, and the running program."""
+        seen.unlink(missing_ok=True)
+        running = Running("ui", "--db", "wmtp.db", "--port", "0", "--open", *arguments, cwd=tmp_path, env=path)
+        end = time.monotonic() + 20
+        while not (running.out.endswith("\n") and seen.exists() and seen.read_text().endswith("\n")):
+            assert running.code is None and time.monotonic() < end, str(running)
+            time.sleep(0.02)
+        return running.out.strip(), seen.read_text().splitlines()[-1], running
+    address, argument, running = opened()
+    assert argument == address
+    running.kill()
+    address, argument, running = opened("--edit")
+    token = urllib.parse.parse_qs(urllib.parse.urlsplit(address).query)["edit"][0]
+    assert token not in seen.read_text()
+    file = Path(argument)
+    assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
+    assert f'content="0; url={address}"' in file.read_text()
+    running.process.send_signal(signal.SIGINT)
+    running.process.wait(20)
+    assert not file.exists()
+    running.kill()
 
 
 @with_browser

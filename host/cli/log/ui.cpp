@@ -1,24 +1,52 @@
 // `ui`: serves the live page on this machine.
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <iostream>
 #include <memory>
 #include <optional>
 
+#include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/secret.hpp"
 #include "cli/command.hpp"
 #include "core/ui/page_data.hpp"
 #include "core/ui/server.hpp"
+#include "io/scratch_folder.hpp"
 
 namespace wmtp {
 namespace {
 
 constexpr int default_port = 8317;
 
-void open_browser(const std::string& address) {
+/// A page that leads to an address with a token. Every user can read the arguments of a process, but only this user can
+/// read the file, which is there as long as this.
+class PrivatePage {
+ public:
+  explicit PrivatePage(const std::string& address) : file_(folder_.path() / "open.html") {
+    const Descriptor file(open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const std::string page =
+        "<!doctype html><meta charset=\"utf-8\"><title>wmtp-host</title><meta http-equiv=\"refresh\" "
+        "content=\"0; url=" +
+        address + "\"><a href=\"" + address + "\">wmtp-host</a>\n";
+    if (file.get() < 0 || write(file.get(), page.data(), page.size()) != ssize_t(page.size()))
+      throw storage_error("write", file_, errno);
+  }
+
+  const std::filesystem::path& file() const { return file_; }
+
+ private:
+  ScratchFolder folder_;
+  std::filesystem::path file_;
+};
+
+/// `shown`: the address that a user opens, if the browser does not.
+void open_browser(const std::string& address, const std::string& shown) {
   std::string program = "xdg-open", argument = address;
   char* arguments[] = {program.data(), argument.data(), nullptr};
   posix_spawnattr_t attributes;  // the server blocks signals; the browser must not inherit this
@@ -32,7 +60,7 @@ void open_browser(const std::string& address) {
   const bool started = posix_spawnp(&child, program.c_str(), nullptr, &attributes, arguments, environ) == 0;
   posix_spawnattr_destroy(&attributes);
   if (!started || waitpid(child, &status, 0) != child || status != 0)
-    log_warning("xdg-open failed to open a browser; open " + address + " manually");
+    log_warning("xdg-open failed to open a browser; open " + shown + " manually");
 }
 
 }  // namespace
@@ -53,6 +81,7 @@ void add_ui(CommandLine& line) {
         const auto database = globals.database_or(default_database);
         PageData data(database);
         std::optional<PageEditor> editor;
+        std::optional<PrivatePage> page;
         if (options->edit)
           editor = {drawn_token(), [&](const std::string& change) { change_labels(database, change); }};
         serve_page(data, options->port, editor, [&](int port) {
@@ -61,7 +90,9 @@ void add_ui(CommandLine& line) {
           std::cout << address << std::endl;
           log_info("serving " + database.string() +
                    (editor ? "; this address can change names, tags and notes" : ", read-only") + "; stop with Ctrl-C");
-          if (options->open) open_browser(address);
+          if (!options->open) return;
+          if (editor) page.emplace(address);
+          open_browser(page ? page->file().string() : address, address);
         });
         return 0;
       });

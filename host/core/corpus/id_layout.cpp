@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <optional>
-#include <regex>
 #include <vector>
 
 #include "base/error.hpp"
@@ -32,6 +31,17 @@ T number_at(const std::string& bytes, size_t offset) {
   T number{};
   std::memcpy(&number, bytes.data() + offset, sizeof number);
   return number;
+}
+
+/// What `open` and `close` enclose after `key`; "" if there is no such value. (std::regex recurses for each character.)
+std::string python_value(std::string_view header, std::string_view key, char open, char close) {
+  const size_t found = header.find(key);
+  if (found == std::string_view::npos) return "";
+  header.remove_prefix(found + key.size());
+  const size_t begin = header.find_first_not_of(' ');
+  if (begin == std::string_view::npos || header[begin] != open) return "";
+  const size_t end = header.find(close, begin + 1);
+  return end == std::string_view::npos ? "" : std::string(header.substr(begin + 1, end - begin - 1));
 }
 
 class Layout {
@@ -118,11 +128,8 @@ class Layout {
     const int64_t length = is_short ? number_at<uint16_t>(start, 8) : number_at<uint32_t>(start, 8);
     if (length > longest_numpy_header || begin + length > file_.size()) refuse("has a damaged header of NumPy");
     const std::string header = bytes(file_, begin, length);
-    const auto value = [&](const std::string& pattern) {
-      std::smatch match;
-      return std::regex_search(header, match, std::regex(pattern)) ? match[1].str() : std::string();
-    };
-    const std::string descr = value("'descr': *'([^']*)'"), shape = value("'shape': *\\(([^)]*)\\)");
+    const std::string descr = python_value(header, "'descr':", '\'', '\'');
+    const std::string shape = python_value(header, "'shape':", '(', ')');
     static const std::vector<std::pair<std::string, std::string>> types{
         {"<u2", "uint16"}, {"<u4", "uint32"}, {"<i4", "int32"}, {"<i8", "int64"}};
     const auto type = std::find_if(types.begin(), types.end(), [&](const auto& one) { return one.first == descr; });

@@ -1,8 +1,8 @@
 #include "core/documents/json_lines.hpp"
 
 #include <algorithm>
-#include <set>
 
+#include "base/json_parse.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 
@@ -13,7 +13,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t piece_bytes = 1 << 20;
-constexpr int deepest_json = 32;
 constexpr size_t longest_quote = 40;
 constexpr size_t looked_at_bytes = 4096;
 constexpr int lines_looked_at = 10;
@@ -79,16 +78,14 @@ std::variant<Json, LineMistake> parse_object(std::string_view line,
   if (const size_t valid = valid_utf8(line); valid < line.size())
     return LineMistake{column_of(line, valid), "",
                        printed("found byte 0x%02x, wanted UTF-8", static_cast<unsigned char>(line[valid]))};
-  std::set<std::string> seen;
+  JsonRules rules;
+  rules.too_deep = [&] { throw LineMistake{{}, "", "nested more than " + std::to_string(rules.deepest) + " deep"}; };
+  rules.wants = [&](size_t depth, const std::string& name) { return depth > 0 || wants(name); };
+  rules.repeated_key = [](size_t depth, const std::string& name) {
+    if (depth == 0) throw LineMistake{{}, name, "found twice, wanted once"};
+  };
   try {
-    Json object = Json::parse(line.begin(), line.end(), [&](int depth, Json::parse_event_t event, Json& value) {
-      if (depth > deepest_json) throw LineMistake{{}, "", "nested more than " + std::to_string(deepest_json) + " deep"};
-      if (event != Json::parse_event_t::key || depth != 1) return true;
-      const auto& name = value.get_ref<const std::string&>();
-      if (!wants(name)) return false;
-      if (!seen.insert(name).second) throw LineMistake{{}, name, "found twice, wanted once"};
-      return true;
-    });
+    Json object = parse_json<Json>(line, rules);
     if (object.is_object()) return object;
     return LineMistake{{}, "", "found " + found_text(object) + ", wanted an object"};
   } catch (const LineMistake& mistake) {

@@ -13,9 +13,10 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "base/work_progress.hpp"
+#include "core/python/python_child.hpp"
 #include "io/durable_file.hpp"
-#include "process/child_process.hpp"
 
 namespace wmtp {
 namespace {
@@ -24,10 +25,14 @@ namespace fs = std::filesystem;
 
 constexpr size_t longest_message = 16 << 10;
 
-std::string arguments_of(const TableConversion& conversion) {
-  std::vector<std::string> inputs;
-  for (const fs::path& input : conversion.inputs) inputs.push_back(input.string());
-  return nlohmann::json{{"inputs", inputs}, {"columns", conversion.columns}, {"split", conversion.split}}.dump();
+/// The inputs are arguments of their own, because the bytes of a path need not be UTF-8.
+std::vector<std::string> arguments_of(const TableConversion& conversion) {
+  for (const std::string& column : conversion.columns) check_is_utf8(column, "--columns");
+  check_is_utf8(conversion.split, "--split");
+  std::vector<std::string> arguments{
+      nlohmann::json{{"columns", conversion.columns}, {"split", conversion.split}}.dump()};
+  for (const fs::path& input : conversion.inputs) arguments.push_back(input.string());
+  return arguments;
 }
 
 /// What the program writes until it ends; of a longer text the beginning.
@@ -47,14 +52,13 @@ void convert_tables(const TableConversion& conversion) {
   const fs::path python = find_program("python3");
   if (python.empty())
     throw Error(ExitStatus::usage, "found no python3 in PATH, which converts tables; install it, and pyarrow");
+  const std::vector<std::string> arguments = arguments_of(conversion);
   FileDraft draft(conversion.jsonl);
   const Descriptor jsonl(open(draft.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (jsonl.get() < 0) throw storage_error("create", draft.path(), errno);
   const Descriptor none(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe messages = Pipe::open();
-  ChildRequest request;
-  request.program = python;
-  request.arguments = {"-B", "-c", embedded_programs().at("tables.py"), arguments_of(conversion)};
+  ChildRequest request = python_child(python, embedded_programs().at("tables.py"), arguments);
   request.descriptors = {none.get(), jsonl.get(), messages.write_end.get()};
   WorkProgress progress("converting " + counted(int64_t(conversion.inputs.size()), "input"));
   ChildProcess child(request);

@@ -1,6 +1,5 @@
 #include "core/export/mlflow_push.hpp"
 
-#include <cstdlib>
 #include <fstream>
 
 #include "base/embedded.hpp"
@@ -8,8 +7,8 @@
 #include "base/text.hpp"
 #include "core/export/logged_run.hpp"
 #include "core/export/tables.hpp"
+#include "core/python/python_child.hpp"
 #include "io/scratch_folder.hpp"
-#include "process/child_process.hpp"
 
 namespace wmtp {
 namespace {
@@ -34,16 +33,17 @@ void write_input(const LogReader& log, const std::vector<int64_t>& runs, const s
 }  // namespace
 
 std::string push_mlflow(const LogReader& log, const std::vector<int64_t>& runs, const std::string& tracking_uri) {
+  const auto [python, name] = users_python();
+  if (python.empty())
+    throw Error(ExitStatus::usage,
+                "found no " + name + ", which sends runs to MLflow; name a Python with MLflow in WMTP_PYTHON");
   const ScratchFolder folder;
-  const std::filesystem::path program = folder.path() / "mlflow_push.py", input = folder.path() / "runs.json";
-  std::ofstream(program) << embedded_programs().at("mlflow_push.py");
+  const std::filesystem::path input = folder.path() / "runs.json";
   write_input(log, runs, input);
-  const char* chosen = std::getenv("WMTP_PYTHON");
   const ChildResult result =
-      run_child("/usr/bin/env", {chosen ? chosen : "python3", program.string(), input.string(), tracking_uri}, limit);
+      run_child(python_child(python, embedded_programs().at("mlflow_push.py"), {input.string(), tracking_uri}), limit);
   if (result.exit_code == 0 && result.signal == 0) return result.output;
-  throw Error(ExitStatus::usage, "pushing to " + tracking_uri + ": " + last_line(result.messages) +
-                                     (result.exit_code == 127 ? "; name a Python with MLflow in WMTP_PYTHON" : ""));
+  throw Error(ExitStatus::usage, "pushing to " + tracking_uri + ": " + last_line(result.messages));
 }
 
 }  // namespace wmtp

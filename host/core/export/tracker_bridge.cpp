@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <sstream>
 #include <thread>
 
@@ -14,8 +13,8 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "core/export/logged_run.hpp"
+#include "core/python/python_child.hpp"
 #include "core/runlog/records.hpp"
-#include "process/child_process.hpp"
 
 namespace wmtp {
 namespace {
@@ -49,20 +48,16 @@ class Bridge {
 
  private:
   ChildProcess start() {
-    const char* chosen = std::getenv("WMTP_PYTHON");
-    const std::filesystem::path python = find_program(chosen ? chosen : "python3");
+    const auto [python, name] = users_python();
     if (python.empty())
-      throw Error(ExitStatus::usage, std::string("found no ") + (chosen ? chosen : "python3 in PATH") +
-                                         ", which sends runs to " + package_ + "; name a Python that has " + package_ +
-                                         " in WMTP_PYTHON");
+      throw Error(ExitStatus::usage, "found no " + name + ", which sends runs to " + package_ +
+                                         "; name a Python that has " + package_ + " in WMTP_PYTHON");
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       throw storage_error("open", "a socket to " + python.string(), errno);
     socket_ = Descriptor(ends[0]);
     const Descriptor other(ends[1]);
-    ChildRequest request;
-    request.program = python;
-    request.arguments = {"-B", "-c", embedded_programs().at("tracker_bridge.py"), package_};
+    ChildRequest request = python_child(python, embedded_programs().at("tracker_bridge.py"), {package_});
     request.descriptors = {other.get(), STDERR_FILENO, STDERR_FILENO};
     return ChildProcess(request);
   }

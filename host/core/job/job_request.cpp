@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "core/config/load.hpp"
 #include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/initial_weights.hpp"
@@ -22,6 +23,7 @@ namespace {
 std::vector<std::string> all_overrides(const JobRequest& request) {
   auto overrides = request.overrides;
   if (request.nproc > 0) overrides.push_back("parallel.processes=" + std::to_string(request.nproc));
+  check_is_utf8(request.name, "--name");
   // A JSON string is a TOML basic string.
   if (!request.name.empty()) overrides.push_back("name=" + nlohmann::json(request.name).dump());
   return overrides;
@@ -29,7 +31,21 @@ std::vector<std::string> all_overrides(const JobRequest& request) {
 
 }  // namespace
 
-std::string to_text(const JobRequest& request) { return nlohmann::json(request).dump(); }
+std::string to_text(const JobRequest& request) {
+  check_is_utf8(request.file, "the experiment");
+  check_is_utf8(request.name, "--name");
+  for (const std::string& override : request.overrides) check_is_utf8(override, "--set");
+  for (const auto& folder : request.plugin_folders) check_is_utf8(folder.string(), "--plugin-dir");
+  JobRequest sent = request;
+  sent.command = repaired_utf8(request.command);  // only shown
+  try {
+    return nlohmann::json(sent).dump();
+  } catch (const nlohmann::json::type_error&) {
+    throw Error(ExitStatus::usage,
+                "the path of the run log, of the temporary folder or of a run to resume is not UTF-8; rename it, or "
+                "choose another by --db or TMPDIR");
+  }
+}
 
 JobRequest job_request_from(const std::string& text) {
   try {
@@ -40,9 +56,12 @@ JobRequest job_request_from(const std::string& text) {
 }
 
 std::filesystem::path chosen_database(const std::filesystem::path& given, const std::filesystem::path& otherwise) {
-  if (!given.empty()) return given;
   const char* variable = std::getenv("WMTP_DB");
-  return variable && *variable ? variable : otherwise;
+  const bool is_set = given.empty() && variable && *variable;
+  if (given.empty() && !is_set) return otherwise;
+  const std::filesystem::path chosen = is_set ? variable : given;
+  check_is_utf8(chosen.string(), is_set ? "WMTP_DB" : "--db");
+  return chosen;
 }
 
 LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std::vector<std::string> overrides) {

@@ -39,14 +39,14 @@ struct Job : JobRequest {
   Experiment experiment;  ///< or the stage to run
 };
 
-/// JSON, for the processes that a launcher starts. `job_request_from` throws Error(bug).
+/// JSON, for the processes that a launcher starts; Error(usage) if a path is not UTF-8. `job_request_from` throws Error(bug).
 std::string to_text(const JobRequest& request);
 JobRequest job_request_from(const std::string& text);
 
 /// The arguments of a rank's process.
 inline std::vector<std::string> rank_arguments(const JobRequest& request) { return {"run", to_text(request)}; }
 
-/// `given`, else WMTP_DB, else `otherwise`.
+/// `given`, else WMTP_DB, else `otherwise`. Error(usage) if it is not UTF-8.
 std::filesystem::path chosen_database(const std::filesystem::path& given, const std::filesystem::path& otherwise);
 
 /// A request to load an experiment with the plugins of `catalog`, which must outlive the request, and the shapes of the

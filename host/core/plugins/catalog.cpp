@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/libtorch.hpp"
 #include "core/plugins/probe.hpp"
@@ -60,6 +61,7 @@ Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
                                          "pipelines/NAME.so and adapters/NAME.so");
     }
     folders_.push_back(std::filesystem::absolute(folder).lexically_normal());
+    check_is_utf8(folders_.back().string(), "--plugin-dir");
   }
   if (const char* path = std::getenv("WMTP_PLUGIN_PATH"))
     for (const std::string& folder : folders_of_path(path))

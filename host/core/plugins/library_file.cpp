@@ -227,6 +227,8 @@ void check_fingerprint(const std::filesystem::path& file, const std::vector<std:
 }
 
 std::string build_fingerprint_text(const std::string& entry_symbol) {
+  constexpr size_t longest_symbol = 256;  // std::regex recurses for each character
+  if (entry_symbol.size() > longest_symbol) return cut_to(entry_symbol, longest_symbol);
   static const std::regex form(
       "wmtp_plugin__sdk_(\\d+)_(\\d+)(?:__headers_([0-9a-f]+))?__torch_(\\d+)_(\\d+)_(\\d+)__([a-z]+)_(\\d+)__abi_(\\d+"
       ")");

@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "core/plugins/installation.hpp"
 #include "core/plugins/library_file.hpp"
-#include "process/child_process.hpp"
+#include "core/python/python_child.hpp"
 
 namespace wmtp {
 namespace {
@@ -35,12 +35,15 @@ bool contains_library(const fs::path& folder) {
 
 /// "2.11.0" of a folder of torch; "" if no file in it names its version.
 std::string version_in(const fs::path& torch) {
+  constexpr size_t longest_line = 200;  // std::regex recurses for each character
   static const std::regex number("(\\d+\\.\\d+\\.\\d+)");
   for (const char* name : {"version.py", "build-version"}) {
     std::ifstream file(torch / name);
     std::smatch found;
-    for (std::string line; std::getline(file, line);)
+    for (std::string line; std::getline(file, line);) {
+      line.resize(std::min(line.size(), longest_line));
       if (std::regex_search(line, found, number)) return found.str(1);
+    }
   }
   return "";
 }
@@ -55,12 +58,29 @@ std::string problem_of(const fs::path& torch) {
 /// The folder of the torch that this Python imports; "" if it has none. The current folder is not searched.
 std::string torch_of(const fs::path& python) {
   constexpr char program[] =
-      "import sys\n"
-      "sys.path = [folder for folder in sys.path if folder]\n"
       "import importlib.util\n"
       "torch = importlib.util.find_spec('torch')\n"
       "print(torch.submodule_search_locations[0] if torch and torch.submodule_search_locations else '')\n";
-  return last_line(run_child(python, {"-B", "-c", program}, std::chrono::seconds(20)).output);
+  return last_line(run_child(python_child(python, program), std::chrono::seconds(20)).output);
+}
+
+/// Whether the dynamic linker takes LibTorch from LD_LIBRARY_PATH, which precedes run paths. Error(usage) if that is not
+/// the LibTorch of this build.
+bool loads_from_environment(const std::vector<std::string>& run_path) {
+  for (const std::string& folder : folders_of_path(variable("LD_LIBRARY_PATH"))) {
+    if (!contains_library(folder)) continue;
+    const std::string version = version_in(fs::path(folder) / "..");
+    const auto is_it = [&](const fs::path& of_run_path) {
+      std::error_code missing;
+      return fs::equivalent(of_run_path, folder, missing);
+    };
+    if (version == wanted_version || std::any_of(run_path.begin(), run_path.end(), is_it)) return true;
+    throw Error(ExitStatus::usage, "LD_LIBRARY_PATH: " + printable(folder) + " has a " + library + " of " +
+                                       (version.empty() ? "unknown version" : "version " + version) +
+                                       ", which would be loaded instead of LibTorch " + wanted_version +
+                                       "; remove that folder");
+  }
+  return false;
 }
 
 /// The folder of libraries to add to LD_LIBRARY_PATH; "" if the dynamic linker finds LibTorch without it.
@@ -74,14 +94,13 @@ std::string find_libtorch() {
   }
   const fs::path engine = library_folder() / "libwmtp_engine.so";
   if (!fs::exists(engine)) return "";  // engine_program() reports it
-  std::vector<std::string> searched = folders_of_path(variable("LD_LIBRARY_PATH"));
-  for (const std::string& folder : run_path(engine)) searched.push_back(folder);
-  if (std::any_of(searched.begin(), searched.end(), contains_library)) return "";
+  std::vector<std::string> searched = run_path(engine);
+  if (loads_from_environment(searched) || std::any_of(searched.begin(), searched.end(), contains_library)) return "";
+  for (const std::string& folder : folders_of_path(variable("LD_LIBRARY_PATH"))) searched.push_back(folder);
 
-  const std::string chosen = variable("WMTP_PYTHON");
-  const fs::path python = find_program(chosen.empty() ? "python3" : chosen);
+  const auto [python, name] = users_python();
   if (python.empty()) {
-    searched.push_back("found no " + (chosen.empty() ? "python3 in PATH" : printable(chosen)));
+    searched.push_back("found no " + name);
   } else {
     const std::string torch = torch_of(python), problem = torch.empty() ? "" : problem_of(torch);
     if (!torch.empty() && problem.empty()) return fs::path(torch) / "lib";

@@ -12,8 +12,8 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "core/documents/json_lines.hpp"
+#include "core/python/python_child.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
-#include "process/child_process.hpp"
 
 namespace wmtp {
 namespace {
@@ -51,9 +51,7 @@ class ChatTemplate::Process {
       throw storage_error("open", "a socket to the program that renders chats", errno);
     socket_ = Descriptor(ends[0]);
     const Descriptor other(ends[1]);
-    ChildRequest request;
-    request.program = python;
-    request.arguments = {"-B", "-c", embedded_programs().at("chats.py")};
+    ChildRequest request = python_child(python, embedded_programs().at("chats.py"));
     request.descriptors = {other.get(), other.get(), STDERR_FILENO};
     return ChildProcess(request);
   }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/json_parse.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
@@ -37,7 +38,7 @@ class LineReader {
       const Json shown = found ? Json(*found) : Json();
       refuse_field(field, found ? &shown : nullptr, wanted);
     };
-    const auto ordered = nlohmann::ordered_json::parse(line_.begin(), line_.end());
+    const auto ordered = parse_json<nlohmann::ordered_json>(line_, {});
     try {
       RecordFields(format, ordered, refuse).read(record_, [&] {
         if (good_) take(record_);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -26,6 +28,19 @@ TEST(Utf8, IsRepairedAsByPython) {
   EXPECT_EQ(repaired_utf8("\xf0\x9f\x98"), replaced);
   EXPECT_EQ(repaired_utf8("\xf4\x90\x80\x80"), replaced + replaced + replaced + replaced);
   EXPECT_EQ(repaired_utf8("\xc3\xa9"), "\xc3\xa9");
+}
+
+TEST(Utf8, OfAnArgumentIsRequiredWithItsNameAndTheByte) {
+  EXPECT_NO_THROW(check_is_utf8("caf\xc3\xa9", "--db"));
+  try {
+    check_is_utf8("caf\xe9/x", "--db");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::usage);
+    EXPECT_EQ(
+        error.what(),
+        "--db is \"caf\xef\xbf\xbd/x\": found byte 0xe9, wanted UTF-8; rename it, or choose another" + std::string());
+  }
 }
 
 TEST(Utf8, ExcludesAnIncompleteCharacterAtTheEnd) {

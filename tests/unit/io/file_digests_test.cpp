@@ -2,6 +2,7 @@
 #include "io/file_digests.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
@@ -33,6 +34,14 @@ TEST_F(FileDigestsTest, AreKnownToALaterStart) {
   EXPECT_EQ(known(a), sha256_of("text"));
   EXPECT_EQ(known(b), sha256_of("other"));
   EXPECT_EQ(known(folder_.path() / "." / "a file"), sha256_of("text"));
+}
+
+TEST_F(FileDigestsTest, AListThatIsAPipeIsReplaced) {
+  const fs::path file = write("a", "text");
+  fs::create_directories(cache());
+  ASSERT_EQ(mkfifo(list().c_str(), 0600), 0);
+  remember(file);
+  EXPECT_EQ(known(file), sha256_of("text"));
 }
 
 TEST_F(FileDigestsTest, AreForgottenWhenAFileChangesInAnyWay) {

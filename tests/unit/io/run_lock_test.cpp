@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,11 @@ TEST_F(RunLockTest, IsHeldWhileItExists) {
     const RunLock lock(folder_);
     EXPECT_TRUE(RunLock::is_held(folder_));
   }
+  EXPECT_FALSE(RunLock::is_held(folder_));
+}
+
+TEST_F(RunLockTest, ANamedPipeInItsPlaceIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo((folder_ / "lock").c_str(), 0600), 0);
   EXPECT_FALSE(RunLock::is_held(folder_));
 }
 

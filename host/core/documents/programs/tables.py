@@ -1,15 +1,15 @@
 """Writes the rows of tables to stdout, one JSON object a line: of Parquet and Arrow files, of folders of them (as on
-the Hugging Face Hub, or written by datasets' save_to_disk), and of JSON lists. The only argument is JSON: {"inputs",
-"columns" (all if empty), "split" (may be empty)}. Ends with 2 if pyarrow is missing, and with 4 for unsuitable data;
-the reason is all of stderr. A number that is not finite becomes null; times are written as ISO 8601."""
+the Hugging Face Hub, or written by datasets' save_to_disk), and of JSON lists. The first argument is JSON: {"columns"
+(all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing, and with 4 for
+unsuitable data; the reason is all of stderr. A number that is not finite becomes null; times are written as ISO 8601."""
 import datetime
 import json
 import math
+import os
 import re
 import sys
 from pathlib import Path
 
-sys.path[:] = [folder for folder in sys.path if folder]  # -c puts the working folder first
 ROWS = 1000  # that are in memory at a time
 SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}(-[0-9a-f]+)?\.(parquet|arrow)")
 
@@ -70,12 +70,12 @@ def batches_of(file, columns):
     with open(file, "rb") as opened:
         start = opened.read(4096)
     if start.startswith(b"PAR1"):
-        table = pyarrow().parquet.ParquetFile(file)
+        table = pyarrow().parquet.ParquetFile(pyarrow().OSFile(os.fsencode(file)))
         check_columns(file, columns, table.schema_arrow.names)
         for batch in table.iter_batches(ROWS, columns=columns or None):
             yield batch.to_pylist()
     elif start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        ipc, source = pyarrow().ipc, pyarrow().memory_map(str(file))
+        ipc, source = pyarrow().ipc, pyarrow().memory_map(os.fsencode(file))
         if start.startswith(b"ARROW1"):
             reader = ipc.open_file(source)
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -133,7 +133,7 @@ def main(inputs, columns, split):
 
 
 try:
-    main(**json.loads(sys.argv[1]))
+    main(sys.argv[2:], **json.loads(sys.argv[1]))
 except Exception as why:  # damaged files raise many types
     sys.stderr.write(str(why) if isinstance(why, Refused) else f"{type(why).__name__}: {why}")
     sys.exit(4)

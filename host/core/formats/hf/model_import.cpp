@@ -7,6 +7,7 @@
 #include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/model_export.hpp"
 #include "core/formats/hf/params_file.hpp"
+#include "core/formats/hf/peft_adapter.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
 #include "core/model/model_tensors.hpp"
@@ -218,9 +219,19 @@ void keep_tokenizer(const fs::path& from, const std::string& kind, bool from_met
     write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
 }
 
+/// Files of others are neither copied from an untrusted folder nor quoted in messages. Weights may be links to anywhere:
+/// what contains no tensors is refused.
+void check_texts(const fs::path& folder) {
+  for (const char* name : {hf_config_name, params_file_name, tokenizer_json_name, tokenizer_model_name,
+                           tokenizer_config_name, chat_template_name, "generation_config.json"})
+    if (is_there(folder / name)) check_is_of_its_folder(folder / name);
+}
+
 }  // namespace
 
 ImportedModel import_model(const ModelImport& request) {
+  absolute_text(request.target);  // refused before anything is written
+  check_texts(request.source);
   Source source = open_source(request.source);
   const int64_t copies = add_heads(request, source.saved.model);
   std::vector<TensorMove> moves = Planner(source, source.saved.model, copies).plan(request.source);

@@ -44,7 +44,7 @@ FutureHeads read_future_heads(ExternalJson& keys) {
 json read_token_ids(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return nullptr;
   const json& ids = keys.value(key);
-  const auto is_id = [](const json& id) { return id.is_number_unsigned() && id < (1 << 24); };
+  const auto is_id = [](const json& id) { return id.is_number_unsigned() && id.get<uint64_t>() < max_vocabulary; };
   if (is_id(ids) || (ids.is_array() && !ids.empty() && std::all_of(ids.begin(), ids.end(), is_id))) return ids;
   keys.refuse(key, "an id, or a list of ids");
   return nullptr;

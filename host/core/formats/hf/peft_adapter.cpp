@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/files.hpp"
+#include "base/utf8.hpp"
 #include "base/weight_fingerprint.hpp"
 #include "core/checkpoints/adapter_identity.hpp"
 #include "core/formats/hf/external_json.hpp"
@@ -209,7 +210,9 @@ std::string check_base(const fs::path& adapter, const std::string& wanted, const
 
 std::string absolute_text(const fs::path& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).string();
+  const std::string text = (path.has_filename() ? path : path.parent_path()).string();
+  check_is_utf8(text, "the path of the model");
+  return text;
 }
 
 LoraOptions export_adapter(const AdapterExport& request) {
@@ -233,6 +236,8 @@ LoraOptions export_adapter(const AdapterExport& request) {
 }
 
 LoraOptions import_adapter(const AdapterImport& request) {
+  absolute_text(request.target);  // refused before anything is written
+  const std::string absolute_base = absolute_text(request.base);
   const ModelConfig model = shape_in(request.base);
   PeftFolder source(request.source, model);
   const ExtraIdentity extra = read_extra_identity(request.source);
@@ -243,7 +248,7 @@ LoraOptions import_adapter(const AdapterImport& request) {
   Manifest manifest;
   manifest.kind = "adapter";
   manifest.slices = move_tensors(std::move(moves), product.path(), {adapter_tensors_name}, SourceSums());
-  const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora()), absolute_text(request.base)};
+  const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora()), absolute_base};
   write_new_file(product.path() / adapter_identity_name, pretty_json(identity_json(identity, base)));
   write_manifest(product.path(), manifest);
   product.publish();

@@ -12,7 +12,7 @@
 
 namespace wmtp {
 
-/// The absolute, normalized path without a trailing slash.
+/// The absolute, normalized path without a trailing slash. Error(usage) if it is not UTF-8: no experiment can name it.
 std::string absolute_text(const std::filesystem::path& folder);
 
 struct AdapterExport {

@@ -11,7 +11,6 @@ import resource
 import secrets
 import sys
 
-sys.path[:] = [folder for folder in sys.path if folder]  # -c puts the working folder first
 MEMORY_BYTES = 4 << 30
 OLDEST_JINJA = (3, 1, 6)  # earlier ones have known escapes from the sandbox
 BEGIN, END = ("<%s%s>" % (secrets.token_hex(16), end) for end in "be")

@@ -72,6 +72,21 @@ TEST_F(IdLayouts, OfNumpyThatCannotBeIdsAreRefused) {
   EXPECT_TRUE(has(one(numpy("<i4", "(2,)", bytes_of<int32_t>({1, -5}))), "position 1: id -5 is negative"));
 }
 
+TEST_F(IdLayouts, OfNumpyWithLongHeadersAreRefusedWithoutRecursion) {
+  const auto one = [&](const std::string& descr, const std::string& shape) {
+    std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + shape + "), }\n";
+    std::string length = bytes_of<uint16_t>({uint16_t(header.size())});
+    return refused(write("a.npy", std::string("\x93NUMPY\x01\0", 8) + length + header));
+  };
+  const std::string spaces(60'000, ' ');
+  EXPECT_TRUE(has(one(std::string(60'000, 'u'), "2,"), "is a NumPy array of type \"uuu"));
+  EXPECT_TRUE(has(one("<u4", std::string(60'000, '1')), "is a NumPy array of shape \"(111"));
+  const std::string open = "{'descr': " + std::string(60'000, ' ');
+  EXPECT_TRUE(has(
+      refused(write("a.npy", std::string("\x93NUMPY\x01\0", 8) + bytes_of<uint16_t>({uint16_t(open.size())}) + open)),
+      "type \"unknown\""));
+}
+
 TEST_F(IdLayouts, OfMegatronAreReadFromTheIndexBesideThem) {
   write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 4, 5}));
   write_index({});

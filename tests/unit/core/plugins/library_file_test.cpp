@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "core/plugins/installation.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -112,6 +113,8 @@ TEST(Fingerprint, MismatchIsReportedWithBothFingerprints) {
   const std::string older = "wmtp_plugin__sdk_0_1__torch_2_10_0__clang_14__abi_0";
   EXPECT_EQ(build_fingerprint_text(wanted), "sdk 0.1, headers 12e4ab, torch 2.11.0, gcc 12, C++ ABI 1");
   EXPECT_EQ(build_fingerprint_text("something"), "something");
+  const std::string endless = "wmtp_plugin__sdk_" + std::string(1'000'000, '1');
+  EXPECT_EQ(build_fingerprint_text(endless), cut_to(endless, 256));
   EXPECT_NO_THROW(check_fingerprint("a.so", {older, wanted}, wanted));
   try {
     check_fingerprint("a.so", {older}, wanted);

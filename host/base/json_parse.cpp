@@ -1,0 +1,116 @@
+#include "base/json_parse.hpp"
+
+#include <type_traits>
+#include <unordered_map>
+#include <vector>
+
+namespace wmtp {
+namespace {
+
+template <class Json>
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  explicit Builder(const JsonRules& rules) : rules_(rules) {}
+
+  Json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(typename Json::number_integer_t value) override { return add(value); }
+  bool number_unsigned(typename Json::number_unsigned_t value) override { return add(value); }
+  bool number_float(typename Json::number_float_t value, const std::string& /*digits*/) override { return add(value); }
+  bool string(std::string& value) override { return add(std::move(value)); }
+  bool binary(typename Json::binary_t& value) override { return add(std::move(value)); }
+
+  bool start_object(size_t /*count*/) override {
+    open(Json::object());
+    if constexpr (is_ordered) places_.emplace_back();
+    return true;
+  }
+  bool start_array(size_t /*count*/) override {
+    open(Json::array());
+    return true;
+  }
+  bool end_object() override {
+    if constexpr (is_ordered) places_.pop_back();
+    open_.pop_back();
+    return true;
+  }
+  bool end_array() override {
+    open_.pop_back();
+    return true;
+  }
+
+  bool key(std::string& name) override {
+    check_depth();
+    const size_t depth = open_.size() - 1;
+    if (!rules_.wants(depth, name)) {
+      member_ = &left_out_;
+      return true;
+    }
+    auto& members = open_.back()->template get_ref<typename Json::object_t&>();
+    if constexpr (is_ordered) {
+      const auto [place, is_new] = places_.back().try_emplace(name, members.size());
+      if (is_new)
+        members.emplace_back(name, Json());
+      else
+        rules_.repeated_key(depth, name);
+      member_ = &members.data()[place->second].second;
+    } else {
+      const auto [member, is_new] = members.try_emplace(name);
+      if (!is_new) rules_.repeated_key(depth, name);
+      member_ = &member->second;
+    }
+    return true;
+  }
+
+  bool parse_error(size_t /*position*/, const std::string& /*token*/, const nlohmann::json::exception& error) override {
+    if (const auto* invalid = dynamic_cast<const nlohmann::json::parse_error*>(&error)) throw *invalid;
+    throw static_cast<const nlohmann::json::out_of_range&>(error);  // a number
+  }
+
+ private:
+  static constexpr bool is_ordered = std::is_same_v<Json, nlohmann::ordered_json>;  // its objects are lists
+
+  void check_depth() const {
+    if (open_.size() > rules_.deepest) rules_.too_deep();
+  }
+
+  Json& place() {
+    check_depth();
+    if (open_.empty()) return root_;
+    if (open_.back()->is_array()) return open_.back()->template get_ref<typename Json::array_t&>().emplace_back();
+    return *member_;
+  }
+
+  bool add(Json value) {
+    place() = std::move(value);
+    return true;
+  }
+
+  void open(Json value) {
+    Json& here = place();
+    here = std::move(value);
+    open_.push_back(&here);  // remains valid: nothing is added to the containers around it while it is open
+  }
+
+  const JsonRules& rules_;
+  Json root_, left_out_;
+  Json* member_ = nullptr;  ///< of the innermost object, whose key was read last
+  std::vector<Json*> open_;
+  std::vector<std::unordered_map<std::string, size_t>> places_;  ///< of each key in an open ordered object
+};
+
+}  // namespace
+
+template <class Json>
+Json parse_json(std::string_view text, const JsonRules& rules) {
+  Builder<Json> builder(rules);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+template nlohmann::json parse_json(std::string_view text, const JsonRules& rules);
+template nlohmann::ordered_json parse_json(std::string_view text, const JsonRules& rules);
+
+}  // namespace wmtp

@@ -1,0 +1,29 @@
+// Parsing of untrusted JSON by rules about its keys and its depth, in time proportional to its length. (nlohmann's own
+// parse with a callback searches the whole parent after each value, and that of ordered_json the whole object for each
+// key.)
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace wmtp {
+
+/// `depth`: the number of lists and objects around the object of the key; 0 for the outermost.
+struct JsonRules {
+  size_t deepest = 32;                     ///< lists and objects around a value
+  std::function<void()> too_deep = [] {};  ///< throws, or the text may be nested without a limit
+  /// False: the member is left out.
+  std::function<bool(size_t depth, const std::string& key)> wants = [](size_t, const std::string&) { return true; };
+  /// Throws, or the last value is kept.
+  std::function<void(size_t depth, const std::string& key)> repeated_key = [](size_t, const std::string&) {};
+};
+
+/// Throws what the rules throw, json::parse_error with the byte, and json::out_of_range for a number. `Json` is
+/// nlohmann::json or nlohmann::ordered_json.
+template <class Json>
+Json parse_json(std::string_view text, const JsonRules& rules);
+
+}  // namespace wmtp

@@ -1,0 +1,84 @@
+"""Files that are not what they seem: links out of a downloaded folder, named pipes in the cache, and ids beyond all ranges."""
+import json
+import os
+import shutil
+
+import pytest
+from experiment import ONE_RANK
+from places import assert_nothing_half_written
+
+
+@pytest.fixture(scope="module")
+def model(program, tmp_path_factory):
+    """A model in the format of Hugging Face."""
+    from places import Place
+    made = Place(tmp_path_factory.mktemp("model"))
+    made.tokens()
+    made.run(train__steps=1, **ONE_RANK)
+    made.host("checkpoint", "export", "trial", "-o", "hf")
+    return made.folder / "hf"
+
+
+@pytest.fixture
+def secret(tmp_path_factory):
+    file = tmp_path_factory.mktemp("elsewhere") / "secret"
+    file.write_text("SECRET")
+    return file
+
+
+@pytest.mark.parametrize("name", ["chat_template.jinja", "generation_config.json", "tokenizer.json", "tokenizer.model",
+                                  "tokenizer_config.json", "config.json"])
+def test_links_out_of_a_folder_are_not_followed_by_an_import(place, model, secret, name):
+    theirs = place.folder / "theirs"
+    shutil.copytree(model, theirs)
+    (theirs / name).unlink(missing_ok=True)
+    (theirs / name).symlink_to(secret)
+    ended = place.refuse_command(4, f"{name} is a link to .*secret, outside of its folder",
+                                 command=["checkpoint", "import", "theirs", "-o", "ours"])
+    assert "SECRET" not in ended.err + ended.out
+    assert not (place.folder / "ours").exists()
+
+
+def test_the_cache_of_hugging_face_is_imported(place, model):
+    """snapshots/REVISION has links to ../../blobs/HASH."""
+    cache = place.folder / "models--org--name"
+    for snapshot, up in (("snapshots/abc", "../../blobs"), ("snapshots/abd/original", "../../../blobs")):
+        (cache / snapshot).mkdir(parents=True)
+        (cache / "blobs").mkdir(exist_ok=True)
+        for file in model.iterdir():
+            shutil.copy(file, cache / "blobs" / f"hash-of-{file.name}")
+            (cache / snapshot / file.name).symlink_to(f"{up}/hash-of-{file.name}")
+    place.host("checkpoint", "import", cache / "snapshots/abc", "-o", "ours")
+    place.host("checkpoint", "import", cache / "snapshots/abd/original", "-o", "original")
+    (place.folder / "latest").symlink_to(cache / "snapshots/abc")
+    place.host("checkpoint", "import", "latest", "-o", "again")
+    (place.folder / "inside").mkdir()
+    for file in model.iterdir():
+        shutil.copy(file, place.folder / "inside" / f"own-{file.name}")
+        (place.folder / "inside" / file.name).symlink_to(f"own-{file.name}")
+    place.host("checkpoint", "import", "inside", "-o", "fourth")
+
+
+def test_a_token_id_beyond_64_bits_is_refused(place, model):
+    shutil.copytree(model, place.folder / "theirs")
+    file = place.folder / "theirs/config.json"
+    config = json.loads(file.read_text())
+    for id in (2**63, 2**64 - 1, 1 << 24):
+        for ids in (id, [1, id]):
+            file.write_text(json.dumps({**config, "eos_token_id": ids}))
+            place.refuse_command(4, "eos_token_id is .*wanted an id", command=["checkpoint", "import", "theirs", "-o", "ours"])
+
+
+def test_named_pipes_in_the_cache_are_replaced(place):
+    (place.folder / "a.txt").write_text("A line.\n" * 400)
+    changes = dict(data={"kind": "text", "files": ["a.txt"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None,
+                   train__steps=1, **ONE_RANK)
+    place.run(**changes)
+    cache = place.folder / "runs/cache"
+    prepared, = cache.rglob("prepared.json")
+    for file in (prepared, cache / "hashes.txt", cache / "texts.txt"):
+        file.unlink(missing_ok=True)
+        os.mkfifo(file)
+    place.run(**changes)
+    assert prepared.is_file()
+    assert_nothing_half_written(place.folder)

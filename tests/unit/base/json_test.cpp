@@ -1,0 +1,90 @@
+#include "base/json.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/json_parse.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+std::string refused(const std::string& text) {
+  try {
+    return "accepted: " + parse_strict_json(text, "a.json").dump().substr(0, 80);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::data);
+    return error.what();
+  }
+}
+
+std::string repeated(const std::string& text, size_t count) {
+  std::string all;
+  for (size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+std::string many_keys(int count) {
+  std::string text = "{";
+  for (int i = 0; i < count; ++i) text += "\"" + std::to_string(i) + "\":{},";
+  return text + "\"a\":0}";
+}
+
+TEST(StrictJson, IsWhatTheTextSays) {
+  for (const char* text : {"null", "true", "-3", "3", "1.5", "\"a\\u00e9\"", "[]", "{}", "[[],{},[1,[2]],\"\"]",
+                           "{\"a\":{\"a\":1,\"b\":[{\"a\":null}]},\"b\":{}}", "18446744073709551615"})
+    EXPECT_EQ(parse_strict_json(text, "").dump(), json::parse(text).dump()) << text;
+}
+
+TEST(StrictJson, RefusesRepeatedKeysInOneObject) {
+  EXPECT_EQ(refused("{\"a\": 1, \"a\": 2}"), "a.json: key \"a\" occurs twice in one object; keep one of them");
+  EXPECT_EQ(refused("[{\"x\": {\"a\": {}, \"a\": []}}]"),
+            "a.json: key \"a\" occurs twice in one object; keep one of them");
+  EXPECT_EQ(refused("[{\"a\": 1}, {\"a\": 1}]"), "accepted: [{\"a\":1},{\"a\":1}]");
+}
+
+TEST(StrictJson, RefusesWhatIsNotJson) {
+  EXPECT_EQ(refused("{\"a\": 1"), "a.json: invalid JSON at byte 8; the file is damaged or not JSON");
+  EXPECT_EQ(refused("[1] 2"), "a.json: invalid JSON at byte 5; the file is damaged or not JSON");
+  EXPECT_EQ(refused(""), "a.json: invalid JSON at byte 1; the file is damaged or not JSON");
+  EXPECT_EQ(refused("[1e999]"),
+            "a.json: a number is out of range; the file is damaged, or was not written by this program");
+}
+
+TEST(StrictJson, RefusesDeepNesting) {
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + "1" + std::string(depth, ']'); };
+  EXPECT_EQ(refused(nested(32)).substr(0, 9), "accepted:");
+  EXPECT_EQ(refused(nested(33)), "a.json: nested more than 32 levels deep; the file was not written by this program");
+  EXPECT_EQ(refused(std::string(5'000'000, '[')), refused(nested(33)));
+  EXPECT_EQ(refused(repeated("{\"a\":", 40)), refused(nested(33)));
+}
+
+TEST(StrictJson, TakesTimeInProportionToItsLength) {
+  const auto began = std::chrono::steady_clock::now();
+  for (const std::string& text : {"[" + repeated("{},", 1'600'000) + "{}]", "[" + repeated("[],", 1'600'000) + "[]]",
+                                  "{\"a\":[" + repeated("{\"b\":0},", 600'000) + "0]}"})
+    EXPECT_EQ(refused(text).substr(0, 9), "accepted:");
+  EXPECT_EQ(refused(many_keys(400'000)).substr(0, 9), "accepted:");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20)) << "without optimization";
+}
+
+TEST(JsonByRules, KeepsTheOrderOfKeysIfAskedAndTheLastOfRepeatedOnes) {
+  const std::string text = "{\"b\":{\"z\":1,\"y\":[{\"d\":0,\"c\":0}],\"z\":[2]},\"a\":null}";
+  EXPECT_EQ(parse_json<nlohmann::ordered_json>(text, {}).dump(),
+            "{\"b\":{\"z\":[2],\"y\":[{\"d\":0,\"c\":0}]},\"a\":null}");
+  EXPECT_EQ(parse_json<nlohmann::ordered_json>(text, {}), nlohmann::ordered_json::parse(text));
+  EXPECT_EQ(parse_json<nlohmann::ordered_json>(many_keys(400'000), {}).size(), 400'001u);
+}
+
+TEST(JsonByRules, LeavesOutWhatIsNotWanted) {
+  JsonRules rules;
+  rules.too_deep = [] { FAIL(); };
+  rules.wants = [](size_t depth, const std::string& key) { return depth > 0 || key == "text"; };
+  const std::string text = "{\"x\":{\"text\":[1,{\"a\":2}]},\"text\":{\"a\":1,\"a\":[2]},\"y\":3}";
+  EXPECT_EQ(parse_json<json>(text, rules).dump(), "{\"text\":{\"a\":[2]}}");
+}
+
+}  // namespace
+}  // namespace wmtp
