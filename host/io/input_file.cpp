@@ -16,19 +16,25 @@ bool is_below(const std::filesystem::path& path, const std::filesystem::path& fo
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
+/// The number of bytes before the end of the file, at most `count`; -1, with errno, for an error.
+int64_t read_up_to(int descriptor, int64_t offset, void* bytes, size_t count) {
+  size_t done = 0;
+  while (done < count) {
+    const ssize_t got = retry_interrupted(
+        [&] { return ::pread(descriptor, static_cast<char*>(bytes) + done, count - done, offset + off_t(done)); });
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return static_cast<int64_t>(done);
+}
+
 }  // namespace
 
 bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, void* bytes, size_t count) {
-  auto* next = static_cast<char*>(bytes);
-  while (count > 0) {
-    const ssize_t got = retry_interrupted([&] { return ::pread(descriptor, next, count, offset); });
-    if (got < 0) throw storage_error("read", path, errno);
-    if (got == 0) return false;
-    next += got;
-    offset += got;
-    count -= static_cast<size_t>(got);
-  }
-  return true;
+  const int64_t got = read_up_to(descriptor, offset, bytes, count);
+  if (got < 0) throw storage_error("read", path, errno);
+  return static_cast<size_t>(got) == count;
 }
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
@@ -52,12 +58,7 @@ std::optional<std::string> read_cached_file(const std::filesystem::path& path, i
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > limit)
     return std::nullopt;
   std::string text(static_cast<size_t>(status.st_size), '\0');
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t count =
-        retry_interrupted([&] { return ::pread(file.get(), text.data() + done, text.size() - done, off_t(done)); });
-    if (count <= 0) return std::nullopt;
-    done += size_t(count);
-  }
+  if (read_up_to(file.get(), 0, text.data(), text.size()) != status.st_size) return std::nullopt;
   return text;
 }
 

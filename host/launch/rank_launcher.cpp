@@ -71,7 +71,7 @@ Ending ending_of(const std::string& name, int wait_status, int forwarded_signal)
     case ExitStatus::interrupted:
       return {static_cast<ExitStatus>(code), true, text};
   }
-  if (code == code_of_dynamic_linker) return {ExitStatus::usage, false, text};
+  if (was_not_loaded(wait_status)) return {ExitStatus::usage, false, text};
   return {ExitStatus::bug, false, text + ", which is not an exit code of wmtp-host"};
 }
 

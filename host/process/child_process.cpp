@@ -249,12 +249,13 @@ std::string signal_name(int signal) {
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
+bool was_not_loaded(int wait_status) { return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 127; }
+
 std::string text_of_ending(int wait_status) {
   if (WIFSIGNALED(wait_status)) return "was killed by " + signal_name(WTERMSIG(wait_status));
-  const int code = WEXITSTATUS(wait_status);
-  const std::string text = "ended with exit code " + std::to_string(code);
+  const std::string text = "ended with exit code " + std::to_string(WEXITSTATUS(wait_status));
   const char* path = std::getenv("LD_LIBRARY_PATH");
-  if (code != code_of_dynamic_linker) return text;
+  if (!was_not_loaded(wait_status)) return text;
   return text + ", that of the dynamic linker, which printed what it misses" +
          (path && *path ? "; LD_LIBRARY_PATH is " + std::string(path) + ", where libraries may be of another version"
                         : "");

@@ -115,8 +115,8 @@ std::filesystem::path own_program(const std::filesystem::path& link = "/proc/sel
 /// "SIGKILL"; "signal 64" for one without a name.
 std::string signal_name(int signal);
 
-/// Of a program or library that cannot be loaded, or lacks a symbol.
-inline constexpr int code_of_dynamic_linker = 127;
+/// Whether the dynamic linker ended a process (127): a library of it cannot be loaded, or lacks a symbol.
+bool was_not_loaded(int wait_status);
 
 /// How a process ended, from the status of waitpid(): "was killed by SIGKILL", "ended with exit code 3".
 std::string text_of_ending(int wait_status);

@@ -27,7 +27,7 @@ def value_of(file, key):
 
 
 def variant(file, name, changes):
-    """A copy of an experiment beside it, with other lines: {pattern of a line: its replacement}."""
+    """A copy of an experiment in the same folder, with other lines: {pattern of a line: its replacement}."""
     text = file.read_text()
     for pattern, replacement in changes.items():
         text, count = re.subn(rf"^{pattern}$", lambda _: replacement, text, flags=re.MULTILINE)

@@ -122,6 +122,14 @@ class Part:
                            f"{', time limit' if timed_out else ''}\n{text}\n")
         return Ended(code, text, took, timed_out)
 
+    def text_of(self, what, command, seconds):
+        """The output of a command that must end with exit code 0; None, with a row that says why, if it did not."""
+        ended = self.ended(command, seconds)
+        if ended is not None and ended.code == 0:
+            return ended.text
+        self.check(what, False, ended.last_line() if ended else "no time left")
+        return None
+
     def step(self, what, command, seconds, wanted=0, env=None, show=None):
         """Runs a command that must end with this exit code; `show` makes the cells of its row from its output."""
         ended = self.ended(command, seconds, env)

@@ -20,21 +20,19 @@ ESTIMATE = {"products": 258, "attention": 50, "norm": 14, "SwiGLU": 10, "rotatio
 
 
 def measured_ceilings(part, seconds=90):
-    ended = part.ended(python(ROOT / "scripts/gpu/ceilings.py"), seconds)
-    if ended is None or ended.code != 0:
-        part.check("ceilings", False, "no time left" if ended is None else ended.last_line())
+    text = part.text_of("ceilings", python(ROOT / "scripts/gpu/ceilings.py"), seconds)
+    if text is None:
         return None
-    found = json.loads(ended.text.strip().splitlines()[-1])
+    found = json.loads(text.strip().splitlines()[-1])
     part.figures["ceilings"] = found
     return found
 
 
 def device_bytes(part):
-    ended = part.ended(python("-c", "import torch; print(*torch.cuda.mem_get_info())"), 60)
-    if ended is None or ended.code != 0:
-        part.check("device", False, ended.last_line() if ended else "")
+    text = part.text_of("device", python("-c", "import torch; print(*torch.cuda.mem_get_info())"), 60)
+    if text is None:
         return 0, 0
-    free, total = ended.text.split()[-2:]
+    free, total = text.split()[-2:]
     return int(free), int(total)
 
 
@@ -94,9 +92,7 @@ def killed_and_resumed(part, folder):
     command = [part.host, "--db", part.work / "kill.db", "run", folder / "baseline-1b3.toml", *settings, "--name"]
     log = RunLog(part.work / "kill.db")
     what = "killed, resumed: equal losses"
-    whole = part.ended([*command, "whole"], 120)
-    if whole is None or whole.code != 0:
-        part.check(what, False, "the run that is not killed", whole.last_line() if whole else "no time left")
+    if part.text_of(what, [*command, "whole"], 120) is None:
         return
     wanted, before = log.losses(), log.newest_id()
     killed = part.ended([*command, "killed"], 120,
@@ -105,9 +101,7 @@ def killed_and_resumed(part, folder):
         part.check(what, False, "the run ended before it was killed", killed.last_line() if killed else "no time left")
         return
     first = log.losses()
-    resumed = part.ended([*command, "killed", "--resume"], 120)
-    if resumed is None or resumed.code != 0:
-        part.check(what, False, "the resumed run", resumed.last_line() if resumed else "no time left")
+    if part.text_of(what, [*command, "killed", "--resume"], 120) is None:
         return
     second = log.losses()
     different = [step for step, loss in (first | second).items() if loss != wanted[step]]
@@ -250,23 +244,26 @@ def speed(part):
             "none": measured(part, "baseline-no-checkpointing", base, "parallel.activation_checkpointing='none'")}
     for key, fastest in peers(part, base).items():
         if ours[key] and fastest:
-            part.row(f"beside the fastest peer, checkpointing {key}",
+            part.row(f"compared with the fastest peer, checkpointing {key}",
                      f"{ours[key]['tokens_per_second'] / fastest:.2f} times its speed")
     kept = measured(part, "rho1-kept-losses", model.on_repeated_tokens(rho1, "rho1-kept", token_file(part, base, 6)))
     if kept and ours["full"]:
-        part.row("rho-1 beside the baseline", f"{kept['step_seconds'] / ours['full']['step_seconds']:.2f} of its step")
+        part.row("rho-1 compared with the baseline",
+                 f"{kept['step_seconds'] / ours['full']['step_seconds']:.2f} of its step")
     for name, setting in (("lora", "adapter.plugin='lora'"), ("chained-heads", "model.future_heads='chained'"),
                           ("not-deterministic", "parallel.deterministic=false")):
         measured(part, name, base, setting)
 
 
+def plan_json(part, what, file, *words):
+    text = part.text_of(what, [part.host, "plan", file, "--json", *words], 60)
+    return text and json.loads(text[text.index("{"):])
+
+
 def planned(part, file, *settings):
     """This experiment's row of `plan`; None, with a row that says why."""
-    ended = part.ended([part.host, "plan", file, "--json", *[word for one in settings for word in ("--set", one)]], 30)
-    if ended is None or ended.code != 0:
-        part.check(f"plan of {file.stem}", False, ended.last_line() if ended else "no time left")
-        return None
-    return next(row for row in json.loads(ended.text[ended.text.index("{"):])["memory"] if row["this_one"])
+    found = plan_json(part, f"plan of {file.stem}", file, *[word for one in settings for word in ("--set", one)])
+    return found and next(row for row in found["memory"] if row["this_one"])
 
 
 def mebibytes(count):
@@ -300,10 +297,12 @@ def memory(part):
     compare_memory(part, "baseline-1.36B-no-checkpointing", base, "parallel.activation_checkpointing='none'")
     free, _ = device_bytes(part)
     room = free - (1 << 30) if free > 8 << 30 else free // 2  # for kernels, the libraries' workspaces, unusable blocks
-    ended = part.ended([part.host, "plan", base, "--json", "--fit", f"{max(room, 1 << 20) / 2**30:.3f}GiB"], 60)
-    largest = json.loads(ended.text[ended.text.index("{"):])["fit"]["largest"] if ended and ended.code == 0 else None
+    found = plan_json(part, "plan --fit", base, "--fit", f"{max(room, 1 << 20) / 2**30:.3f}GiB")
+    if not found:
+        return
+    largest = found["fit"]["largest"]
     if not largest:
-        part.check("plan --fit", False, ended.last_line() if ended else "no time left")
+        part.check("plan --fit", False, "no batch fits")
         return
     part.row("plan --fit", f"{room / 2**30:.1f} GiB", f"batch_size {largest['batch_size']}")
     batch = largest["batch_size"] if not REHEARSAL else min(largest["batch_size"], 16)

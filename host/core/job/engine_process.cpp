@@ -39,8 +39,7 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
 }
 
 [[noreturn]] void throw_without_answer(int status) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == code_of_dynamic_linker)
-    throw Error(ExitStatus::usage, "the engine " + text_of_ending(status));
+  if (was_not_loaded(status)) throw Error(ExitStatus::usage, "the engine " + text_of_ending(status));
   throw Error(ExitStatus::bug, "the engine " + text_of_ending(status) + " before answering" +
                                    (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
                                         ? "; if the machine ran out of memory, use a smaller model"

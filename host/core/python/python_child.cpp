@@ -1,5 +1,7 @@
 #include "core/python/python_child.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #include "base/text.hpp"
@@ -9,15 +11,10 @@ namespace {
 
 constexpr char pythonpath[] = "PYTHONPATH";
 
-/// Python takes an empty folder for the current one.
 std::string absolute_folders(const std::string& path) {
-  std::string kept;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find(':', begin), path.size());
-    if (begin < end && path[begin] == '/') kept += (kept.empty() ? "" : ":") + path.substr(begin, end - begin);
-    begin = end + 1;
-  }
-  return kept;
+  std::vector<std::string> folders = folders_of_path(path);
+  std::erase_if(folders, [](const std::string& folder) { return folder[0] != '/'; });
+  return fmt::format("{}", fmt::join(folders, ":"));
 }
 
 }  // namespace
