@@ -1,6 +1,8 @@
 #include "base/utf8.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -45,6 +47,12 @@ size_t character_length(std::string_view bytes) {
 size_t valid_utf8(std::string_view bytes) {
   size_t valid = 0;
   while (valid < bytes.size()) {
+    uint64_t eight = uint64_t{1} << 63;  // bytes of most texts are ASCII
+    if (bytes.size() - valid >= sizeof eight) std::memcpy(&eight, bytes.data() + valid, sizeof eight);
+    if ((eight & 0x8080808080808080) == 0) {
+      valid += sizeof eight;
+      continue;
+    }
     const size_t length = character_length(bytes.substr(valid));
     if (length == 0) break;
     valid += length;

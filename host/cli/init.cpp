@@ -2,25 +2,28 @@
 // are: a baseline, a reference, and rho-1.
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/normal_path.hpp"
 #include "base/round_up.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/command.hpp"
-#include "core/corpus/corpus.hpp"
+#include "core/corpus/file_patterns.hpp"
 #include "core/documents/documents.hpp"
-#include "core/documents/foreign_formats.hpp"
 #include "core/documents/json_lines.hpp"
+#include "core/documents/text_check.hpp"
 #include "core/records/record_file.hpp"
 #include "core/records/record_format.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "core/toml/value_rule.hpp"
 #include "io/durable_file.hpp"
+#include "io/file_kind.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,9 +34,11 @@ constexpr int64_t longest_sequence = 1024, shortest_sequence = 16, text_sequence
 constexpr int64_t fewest_records_to_validate = 200;  // 1 in 20 is held out, by a hash: none of 200 once in 30,000 times
 constexpr int64_t bytes_for_bpe = 1 << 20, bytes_of_template = 256;
 constexpr double held_out = 0.1;
+constexpr size_t most_names = 8, pointer_bytes = 1024;
 
 struct Found {
-  std::string kind, pattern, format, text;  ///< `text` describes the data
+  std::string kind, format, text, left_out;  ///< `text` describes the data
+  std::vector<std::string> patterns;         ///< of `files`
   std::vector<fs::path> files;
   int64_t bytes = 0, records = 0, longest = 0;  ///< `longest`: bytes of the longest record
   bool is_chat = false;
@@ -42,6 +47,14 @@ struct Found {
 struct Options {
   std::string data, model, folder = ".";
 };
+
+/// "3 files", with their names if they are few.
+std::string names_of(const std::vector<fs::path>& files, const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::path& file : files) names.push_back(printable(file.lexically_relative(folder).string()));
+  const std::string count = counted(int64_t(files.size()), "file");
+  return files.size() > most_names ? count : count + " (" + join_names(names) + ")";
+}
 
 bool is_model(const fs::path& path) { return fs::is_directory(path) && is_there(path / "config.json"); }
 
@@ -70,13 +83,39 @@ void look_at_records(Found& found) {
   found.format = recognised_format(found.files[0]);
 }
 
+/// What selects `files`, all but `others` in a folder: one pattern if possible.
+std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<fs::path>& files,
+                                     const std::vector<fs::path>& others) {
+  if (others.empty()) return {(folder / "**").string()};
+  const fs::path extension = files[0].extension();
+  const auto has_it = [&](const fs::path& file) { return file.extension() == extension; };
+  if (!extension.empty() && std::all_of(files.begin(), files.end(), has_it) &&
+      std::none_of(others.begin(), others.end(), has_it))
+    return {(folder / "**" / "*").string() + extension.string()};
+  return {files.begin(), files.end()};
+}
+
+/// Of a folder with JSON lines and other files, such as a README, only the JSON lines.
+void choose_files(const fs::path& folder, Found& found) {
+  std::vector<fs::path> all = list_files({(folder / "**").string()}, {}), others;
+  std::partition_copy(all.begin(), all.end(), std::back_inserter(found.files), std::back_inserter(others),
+                      has_json_lines);
+  if (found.files.empty()) std::swap(found.files, others);
+  found.patterns = patterns_of(folder, found.files, others);
+  found.left_out = others.empty() ? "" : names_of(others, folder);
+}
+
 Found look_at(const fs::path& data) {
   Found found;
-  const bool is_folder = fs::is_directory(data);
-  if (!is_folder) check_is_file(data);
-  found.pattern = fs::absolute(is_folder ? data / "**" : data).lexically_normal().string();
-  check_is_utf8(found.pattern, "init");  // it becomes part of TOML
-  found.files = list_files({found.pattern}, {});
+  const fs::path place = absolute_path(data);
+  check_is_utf8(place.string(), "init");  // it becomes part of TOML
+  if (fs::is_directory(data)) {
+    choose_files(place, found);
+  } else {
+    found.files = {place};
+    found.patterns = {place.string()};
+  }
+  for (const fs::path& file : found.files) check_file_kind(file, FileUse::text);
   found.kind = has_records(found.files[0]) ? "records" : "text";
   if (found.kind == "records") {
     look_at_records(found);
@@ -84,7 +123,7 @@ Found look_at(const fs::path& data) {
     for (const fs::path& file : found.files) check_text_file(file);
     found.bytes = bytes_of(whole_files(found.files));
   }
-  const std::string files = counted(int64_t(found.files.size()), "file");
+  const std::string files = found.files.size() == 1 ? "1 file" : names_of(found.files, place);
   found.text = found.kind == "records" ? counted(found.records, "record") + " (" + found.format + ") in " + files
                                        : human_bytes(found.bytes) + " of text in " + files;
   return found;
@@ -94,7 +133,7 @@ Found look_at(const fs::path& data) {
 class Experiments {
  public:
   Experiments(const Found& found, const std::string& model)
-      : found_(found), model_(model.empty() ? fs::path() : fs::absolute(model).lexically_normal()) {
+      : found_(found), model_(model.empty() ? fs::path() : absolute_path(model)) {
     check_is_utf8(model_.string(), "init --model");
     choose_tokenizer();
     if (found.kind == "records")
@@ -141,8 +180,8 @@ class Experiments {
   }
 
   std::string data() const {
-    return "\n[data]\nkind = " + quoted(found_.kind) + "\nfiles = [" + quoted(found_.pattern) + "]\n" + records_ +
-           "\n[data.tokenizer]\n" + tokenizer_;
+    return "\n[data]\nkind = " + quoted(found_.kind) + "\nfiles = " + toml_text(Value(found_.patterns)) + "\n" +
+           records_ + "\n[data.tokenizer]\n" + tokenizer_;
   }
 
   void choose_tokenizer() {
@@ -177,7 +216,7 @@ class Experiments {
     while (sequence_ > shortest_sequence && (windows(found_.bytes - held) < batch_ || windows(held) < 1))
       sequence_ /= 2;
     if (windows(found_.bytes - held) < batch_)
-      throw Error(ExitStatus::data, found_.pattern + ": found " + human_bytes(found_.bytes) +
+      throw Error(ExitStatus::data, join_names(found_.patterns) + ": found " + human_bytes(found_.bytes) +
                                         " of text, which is too little to train on");
     if (windows(held) >= 1)
       validation_ = "\n[validation]\nevery_steps = 50\nbatches = 16\nshare = 0.1          # the end of each file\n";
@@ -196,6 +235,9 @@ int init(const Options& options) {
                 options.data + " is a model, which needs data to train on: wmtp-host init DATA " + options.data);
   if (!options.model.empty() && !is_model(options.model))
     throw Error(ExitStatus::usage, options.model + " is no folder of a Hugging Face model: it contains no config.json");
+  if (!options.model.empty())
+    for (const fs::path& file : paths_in(options.model))
+      if (fs::is_regular_file(file)) refuse_lfs_pointer(file, start_of(file, pointer_bytes));
   const std::vector<std::string> names{"baseline", "reference", "rho1"};
   const auto file_of = [&](const std::string& name) { return fs::path(options.folder) / (name + ".toml"); };
   for (const std::string& name : names)
@@ -205,8 +247,10 @@ int init(const Options& options) {
   const Experiments experiments(found, options.model);
   fs::create_directories(options.folder);
   for (const std::string& name : names) write_new_file(file_of(name), experiments.text(name));
-  std::cout << "found " << found.text << "\nwrote " << file_of("baseline").string() << ", "
-            << file_of("reference").string() << " and " << file_of("rho1").string() << "\nnext:\n"
+  std::cout << "found " << found.text << "\n"
+            << (found.left_out.empty() ? "" : "left out " + found.left_out + ", which contain no JSON lines\n")
+            << "wrote " << file_of("baseline").string() << ", " << file_of("reference").string() << " and "
+            << file_of("rho1").string() << "\nnext:\n"
             << "  wmtp-host plan " << file_of("rho1").string() << "      # memory and time before it runs\n"
             << "  wmtp-host run " << file_of("baseline").string() << "\n"
             << "  wmtp-host run " << file_of("rho1").string() << "       # trains the reference first\n"

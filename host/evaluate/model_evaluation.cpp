@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/normal_path.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "core/job/engine_process.hpp"
@@ -62,7 +63,7 @@ void log_answers(const std::filesystem::path& database, int64_t run_id, const Su
   const AnswerRequest& how = request.answers;
   LoggedEvaluation evaluation{.run_id = run_id,
                               // Verdicts depend on the extraction.
-                              .suite = std::filesystem::absolute(request.suite).lexically_normal().string() +
+                              .suite = absolute_path(request.suite).string() +
                                        (request.extract.empty() ? "" : " (--extract " + request.extract + ")"),
                               .suite_sha256 = sha256_of_file(request.suite),
                               .max_tokens = how.max_tokens,

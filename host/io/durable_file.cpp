@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/files.hpp"
+#include "base/normal_path.hpp"
 #include "io/save_points.hpp"
 
 namespace wmtp {
@@ -77,12 +78,6 @@ void close_checked(int& fd, const fs::path& path) {
   if (::close(closing) != 0 && errno != EINTR) throw storage_error("close", path, errno);
 }
 
-/// "out/" names the folder `out`.
-fs::path without_last_slash(const fs::path& target) {
-  const fs::path path = target.lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
-}
-
 fs::path checked_output_file(const fs::path& target) {
   std::error_code ignored;
   if (!target.has_filename() || fs::is_directory(target, ignored))
@@ -94,7 +89,7 @@ fs::path checked_output_file(const fs::path& target) {
 }
 
 fs::path checked_output_folder(const fs::path& target) {
-  const fs::path path = without_last_slash(target);
+  const fs::path path = normal_path(target);
   std::error_code ignored;
   if (!path.has_filename() || path.filename() == ".." || path.filename() == ".")
     throw Error(ExitStatus::usage,

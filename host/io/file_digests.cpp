@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/files.hpp"
+#include "base/normal_path.hpp"
 #include "base/sha256.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr size_t digest_size = 64, words_of_state = 4;
 constexpr int64_t longest_list = int64_t{256} << 20;  // of about a million files
 
-std::string key_of(const fs::path& file) { return fs::absolute(file).lexically_normal().string(); }
+std::string key_of(const fs::path& file) { return absolute_path(file).string(); }
 
 int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 

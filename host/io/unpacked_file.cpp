@@ -5,6 +5,7 @@
 #include <zstd_errors.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -16,6 +17,7 @@ constexpr size_t piece_bytes = 1 << 20;
 constexpr int zstd_window_log = 27;  // 128 MiB, the limit of the zstd program
 constexpr int64_t always_allowed_bytes = int64_t{64} << 20;
 constexpr int64_t most_times_larger = 200;
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 }  // namespace
 
@@ -96,11 +98,13 @@ Packing packing_of(std::string_view start) {
   return skippable ? Packing::zstd : Packing::none;
 }
 
-UnpackedFile::UnpackedFile(const std::filesystem::path& file) : path_(file), file_(file) {
+UnpackedFile::UnpackedFile(const std::filesystem::path& file, bool as_bytes) : path_(file), file_(file) {
+  if (as_bytes) return;
   char start[4];
   const auto known = static_cast<size_t>(std::min<int64_t>(file_.size(), sizeof start));
   file_.read_at(0, start, known);
   packing_ = packing_of({start, known});
+  if (std::string_view(start, known).starts_with(byte_order_mark)) offset_ = byte_order_mark.size();
   if (packing_ == Packing::gzip) unpacker_ = std::make_unique<Gzip>();
   if (packing_ == Packing::zstd) unpacker_ = std::make_unique<Zstd>();
 }
@@ -108,7 +112,16 @@ UnpackedFile::UnpackedFile(const std::filesystem::path& file) : path_(file), fil
 UnpackedFile::~UnpackedFile() = default;
 
 size_t UnpackedFile::read(char* out, size_t count) {
-  if (unpacker_) return read_packed(out, count);
+  if (unpacker_) {
+    if (!std::exchange(has_begun_, true)) {
+      head_.resize(byte_order_mark.size());
+      head_.resize(read_packed(head_.data(), head_.size()));
+      if (head_ == byte_order_mark) head_.clear();
+    }
+    const size_t from_head = head_.copy(out, count);
+    head_.erase(0, from_head);
+    return from_head + read_packed(out + from_head, count - from_head);
+  }
   count = static_cast<size_t>(std::min(static_cast<int64_t>(count), file_.size() - offset_));
   file_.read_at(offset_, out, count);
   offset_ += static_cast<int64_t>(count);

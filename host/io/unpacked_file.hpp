@@ -1,5 +1,6 @@
-// Reads a regular file from beginning to end, unpacked if its first bytes are those of gzip or zstd: all members and
-// frames of the file, one after the other. A damaged or truncated file ends in an Error, never in a short text.
+// Reads a text file from beginning to end, without a byte order mark, unpacked if its first bytes are those of gzip or
+// zstd: all members and frames of the file, one after the other. A damaged or truncated file ends in an Error, never in
+// a short text.
 //
 // Memory: 1 MiB of the file and the window of the format (gzip 32 KiB; zstd as the frame requests, at most 128 MiB,
 // checked before it is allocated). A packed file may unpack to 200 times its size, or to 64 MiB if that is more; a file
@@ -23,8 +24,8 @@ Packing packing_of(std::string_view start);
 
 class UnpackedFile {
  public:
-  /// Throws the errors of InputFile.
-  explicit UnpackedFile(const std::filesystem::path& file);
+  /// `as_bytes`: the file is neither unpacked nor freed of a byte order mark. Throws the errors of InputFile.
+  explicit UnpackedFile(const std::filesystem::path& file, bool as_bytes = false);
   ~UnpackedFile();
 
   Packing packing() const { return packing_; }
@@ -45,9 +46,11 @@ class UnpackedFile {
   InputFile file_;
   Packing packing_ = Packing::none;
   std::unique_ptr<Unpacker> unpacker_;
-  std::string piece_;      ///< of the packed file
-  std::string_view rest_;  ///< the part of piece_ that is not unpacked yet
-  int64_t offset_ = 0;     ///< in the file, of the byte after piece_
+  bool has_begun_ = false;  ///< to unpack
+  std::string head_;        ///< the first bytes of a packed file's text, if they are no byte order mark
+  std::string piece_;       ///< of the packed file
+  std::string_view rest_;   ///< the part of piece_ that is not unpacked yet
+  int64_t offset_ = 0;      ///< in the file, of the byte after piece_
   int64_t unpacked_ = 0;
 };
 

@@ -83,3 +83,54 @@ def test_a_model_is_where_training_begins(place):
     place.host("init", "data.txt", "model", "-o", "tuned")
     place.host("run", "tuned/rho1.toml", "--dry-run")
     place.host("run", "tuned/baseline.toml", "--set", "train.steps=21")
+
+
+def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):
+    data = place.folder / "clone"
+    (data / ".git").mkdir(parents=True)
+    (data / ".ipynb_checkpoints").mkdir()
+    lines = "".join(json.dumps({"messages": CHAT}) + "\n" for _ in range(20))
+    for name in ("train.jsonl", ".ipynb_checkpoints/train-checkpoint.jsonl", "._train.jsonl", "train.jsonl~"):
+        (data / name).write_text(lines)
+    (data / ".git/config").write_text("[core]")
+    (data / "README.md").write_text("# A data set\n")
+    said = place.host("init", "clone").out
+    assert "found 20 records (messages) in 1 file\nleft out 1 file (\"README.md\"), which contain no JSON lines\n" in said
+    assert f'files = ["{data}/**/*.jsonl"]' in (place.folder / "baseline.toml").read_text()
+    assert "1 file" in place.host("data", "prepare", "baseline.toml").err
+
+
+def test_files_are_taken_as_they_are_named(place):
+    (place.folder / "what?.txt").write_text(PROSE)
+    (place.folder / "whatX.txt").write_text(PROSE)
+    assert "of text in 1 file" in place.host("init", "what?.txt").out
+    target = place.folder / "target/sub"
+    target.mkdir(parents=True)
+    (place.folder / "link").symlink_to("target/sub")
+    (place.folder / "target/t.txt").write_text(PROSE)
+    place.host("init", "link/../t.txt", "-o", "out")
+    assert f'files = ["{place.folder}/target/t.txt"]' in (place.folder / "out/baseline.toml").read_text()
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+
+
+def test_nothing_is_trained_on_because_it_looks_like_nothing_else(place):
+    """Each was prepared as text with exit 0 once; `data prepare` and `eval --text` check more kinds."""
+    line = json.dumps({"messages": CHAT}) + "\n"
+    for name, content, message in (
+            ("a.zip", b"PK\x03\x04" + bytes(100), r"found a zip archive, wanted text; unpack it first: unzip \S*a.zip"),
+            ("a.txt", "words of a text\n".encode("utf-16"), "found text in UTF-16, wanted text; convert it first: iconv -f UTF-16"),
+            ("b.txt", POINTER.encode(), "b.txt is a pointer of Git LFS, in place of the file; download the file: git lfs pull"),
+            ("c.txt", "ein schöner Text\n".encode("latin1"), "found 1 byte in no character of UTF-8"),
+            ("nan.jsonl", (line + '{"messages": NaN}\n' + line).encode(), r"nan.jsonl:2:14: found invalid JSON"),
+            ("cut.jsonl", b'{"text": "a', r"cut.jsonl: line 1, column \d+: the line ends in the middle of its object"),
+            ("list.json", b'[{"text": "a"}]', "found a JSON list, wanted text; convert it first: wmtp-host data convert")):
+        (place.folder / name).write_bytes(content)
+        place.refuse_command(4, message, command=["init", name, "-o", "out"])
+    (place.folder / "model").mkdir()
+    (place.folder / "model/config.json").write_text("{}")
+    (place.folder / "model/model.safetensors").write_text(POINTER)
+    write_text(place.folder)
+    place.refuse_command(4, "model.safetensors is a pointer of Git LFS", command=["init", "data.txt", "model", "-o", "out"])
+    assert not list(place.folder.glob("out/*"))

@@ -72,6 +72,9 @@ CASES = {
     "rho1-weights": (POLICY, Recipe(pipeline="rho1", normalize="weights", accumulation=2)),
     "dft": (POLICY, Recipe(pipeline="dft")),
     "weights": (POLICY, Recipe(normalize="weights", accumulation=2)),
+    # Micro-batches with different sums of weights, known before the heads or after each one's losses.
+    "weights-of-records": (READER, Recipe(normalize="weights", accumulation=3, data="records")),
+    "dft-weights": (READER, Recipe(pipeline="dft", normalize="weights", accumulation=2, data="records")),
     "head-weights": (POLICY, Recipe(head_weights=[1.0, 0.3, 0.1, 0.0])),
     "chained": (CHAINED, Recipe()),
     "chained-tied": (replace(ALL_OF_IT, future_heads="chained"), Recipe(accumulation=2, head_weights=[1.0, 0.3, 0.1])),

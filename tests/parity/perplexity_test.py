@@ -36,7 +36,7 @@ def write_tokenizer(folder, begins):
 
 def read_once(ids, stride, head):
     """{token's position: start of the first window that contains it}, for the tokens that the head can predict."""
-    last = len(ids) - WINDOW if stride < WINDOW else len(ids)
+    last = len(ids) - (WINDOW if stride < WINDOW else HEADS + 1)
     begins = [min(begin, last) for begin in range(0, len(ids), stride)]
     first = {at: next(begin for begin in begins if at < begin + WINDOW) for at in range(len(ids))}
     return {at: begin for at, begin in first.items() if at - begin >= head}
@@ -60,9 +60,8 @@ def test_losses_and_bits_per_byte_are_those_of_a_plain_computation(place, begins
     table = tomllib.loads(place.host("checkpoint", "import", "theirs", "-o", "ours", "--future-tokens", HEADS).out)["model"]
     shape = Shape(**{name: value for name, value in table.items() if name != "weights"})
     heads = model_of(shape, load_file(place.folder / "ours/model.safetensors"))
+    ids = []
     (place.folder / "text").write_text(TEXT)
-    ids = tokenizer.encode(TEXT).ids + [tokenizer.token_to_id(END)]
-    assert ids[0] == 1 if begins else ids[0] > 1
 
     def logits_in(head):
         def of_window(begin):
@@ -73,7 +72,13 @@ def test_losses_and_bits_per_byte_are_those_of_a_plain_computation(place, begins
                 return heads(window)[head - 1][0]
         return of_window
 
-    for stride in (WINDOW, WINDOW - 1, 10):
+    def ids_of(text):
+        return tokenizer.encode(text).ids + [tokenizer.token_to_id(END)]
+    cut = next(TEXT[:end] for end in range(len(TEXT), 0, -1) if len(ids_of(TEXT[:end])) % WINDOW == HEADS)
+    for stride, text in ((WINDOW, TEXT), (WINDOW - 1, TEXT), (10, TEXT), (WINDOW, cut)):
+        ids[:] = ids_of(text)
+        assert ids[0] == 1 if begins else ids[0] > 1
+        (place.folder / "text").write_text(text)
         more = [] if stride == WINDOW else ["--stride", stride]
         found = json.loads(place.host("eval", "ours", "--text", "text", "--json", *more).out)
         assert len(found) == HEADS

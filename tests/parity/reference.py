@@ -3,7 +3,7 @@ of all ranks of a micro-batch together, so nothing here depends on ranks.
 
 loss     "tokens": per head, sum of w * ce over the step / valid tokens of the step; then the mean over heads
          with targets
-         "weights": per head and micro-batch, sum of w * ce / sum of w; then the mean over micro-batches and heads
+         "weights": per head, sum of w * ce over the step / sum of w over the step; then the same mean
          with head weights, each head's part of the mean is multiplied by its weight
          losses of a critic or of a joint value head: values.py; weights: weightings.py and values.py
 frozen   the reference's loss on a target is that of its next-token prediction, from k - 1 more tokens of context
@@ -159,12 +159,9 @@ class Reference:
         return self.result
 
     def _step(self, step, batches):
-        total, counts = 0.0, self._counts(batches)
-        for batch in batches:
-            loss = self._loss(step, batch, counts)
-            loss.backward()
-            total += loss.item()
-        self.result.losses[step] = total
+        loss = self._loss(step, batches)
+        loss.backward()
+        self.result.losses[step] = loss.item()
         if self.recipe.clip_norm:
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm,
                                                   {"l1": 1.0, "l2": 2.0, "inf": torch.inf}[self.recipe.norm])
@@ -201,23 +198,35 @@ class Reference:
         counts["pairs"] = sum(len(batch.tokens) // 2 for batch in batches)
         return counts
 
-    def _loss(self, step, batch, counts):
-        """This micro-batch's contribution to the step's loss."""
-        if self.recipe.pipeline == "critic":
-            return values.critic_loss(batch, values_of(self.model, batch.tokens), counts, **self.recipe.options)
-        total, known = 0.0, None
-        if self.verifiable:
-            judged = values_of(self.model if self.verifiable.joint else self.judge, batch.tokens)
-            known = self.verifiable.weights(batch, judged.detach())
-            if self.verifiable.joint:
-                total = self.verifiable.loss(batch, judged, counts)
-        return total + self._token_loss(step, batch, counts, known)
+    def _loss(self, step, batches):
+        """The step's loss over all of its micro-batches, as one sum: its divisors know nothing of their cut."""
+        recipe, counts, total, sums = self.recipe, self._counts(batches), 0.0, {}
+        for batch in batches:
+            if recipe.pipeline == "critic":
+                judged = values_of(self.model, batch.tokens)
+                total = total + values.critic_loss(batch, judged, counts, **recipe.options)
+                continue
+            known = None
+            if self.verifiable:
+                judged = values_of(self.model if self.verifiable.joint else self.judge, batch.tokens)
+                known = self.verifiable.weights(batch, judged.detach())
+                if self.verifiable.joint:
+                    total = total + self.verifiable.loss(batch, judged, counts)
+            for k, weighted, weights in self._token_sums(step, batch, known):
+                before = sums.get(k, (0.0, 0.0))
+                sums[k] = before[0] + weighted, before[1] + weights
+        heads = [k for k in sums if counts[k] > 0]
+        for k in heads:
+            weighted, weights = sums[k]
+            divisor = weights if recipe.normalize == "weights" else counts[k]
+            total = total + weighted * (recipe.head_weights[k - 1] if recipe.head_weights else 1) / divisor / len(heads)
+        return total
 
-    def _token_loss(self, step, batch, counts, known):
+    def _token_sums(self, step, batch, known):
+        """(k, sum of the weighted losses, sum of the weights) of each head."""
         logits = self.model(batch.tokens)
         with torch.no_grad():
             frozen = self.frozen(batch.tokens)[0] if self.frozen else None
-        total = 0.0
         for k, head in enumerate(logits, 1):
             valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, k)
             with torch.no_grad():
@@ -227,16 +236,7 @@ class Reference:
                 else:
                     weights = known[:, k:]
             weights = weights * valid
-            if counts[k] == 0:
-                continue
-            part = (weights * losses).double().sum()
-            if self.recipe.head_weights:
-                part = part * self.recipe.head_weights[k - 1]
-            if self.recipe.normalize == "weights":
-                total = total + part / (weights.sum() * self.recipe.accumulation)
-            else:
-                total = total + part / counts[k]
-        return total / sum(bool(counts[k]) for k in range(1, len(logits) + 1))
+            yield k, (weights * losses).double().sum(), weights.double().sum()
 
     def _view(self, step, batch, k, valid, losses, logits, frozen):
         length = losses.shape[1]

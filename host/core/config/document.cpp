@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/normal_path.hpp"
 #include "core/experiment/schema.hpp"
 #include "core/toml/toml_source.hpp"
 #include "core/toml/value_rule.hpp"
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 void make_absolute(Node& value, PathKind kind, const fs::path& folder) {
   const bool is_path = value.kind == Node::Kind::text && !value.text.empty();
   if (is_path && !(kind == PathKind::weights && value.text.starts_with("run:")))
-    value.text = fs::absolute(folder / value.text).lexically_normal().string();
+    value.text = absolute_path(folder / value.text).string();
   for (Node& item : value.items) make_absolute(item, kind, folder);
 }
 
@@ -73,7 +74,7 @@ class Reader {
     rule.may_be_empty = false;
     const auto value = check_value(stated, rule, "extends", diagnostics_);
     if (!value) return std::nullopt;
-    const fs::path base = (file.parent_path() / std::get<std::string>(*value)).lexically_normal();
+    const fs::path base = normal_path(file.parent_path() / std::get<std::string>(*value));
     const fs::path canonical = fs::weakly_canonical(fs::absolute(base));
     if (const auto again = std::find(chain_.begin(), chain_.end(), canonical); again != chain_.end()) {
       std::string names;
@@ -88,7 +89,7 @@ class Reader {
     } catch (const Error& error) {
       diagnostics_.add(stated.place, error.what());
     }
-    if (root && base.parent_path() != file.parent_path().lexically_normal())
+    if (root && base.parent_path() != normal_path(file).parent_path())
       make_paths_absolute(*root, "", base.parent_path());
     return root;
   }

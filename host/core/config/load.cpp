@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/normal_path.hpp"
 #include "core/config/document.hpp"
 #include "core/config/rules.hpp"
 #include "core/config/stage_rules.hpp"
@@ -36,7 +37,7 @@ class Loader {
                        "write a stage file for each value; the [sweep] of the experiment can list these files");
     Bound bound = bind(*document, source, diagnostics_);
     Experiment& e = bound.experiment;
-    e.file = std::filesystem::absolute(request.file).lexically_normal();
+    e.file = absolute_path(request.file);
     e.source = texts_.of(request.file);
     e.name += request.name_suffix;
     for (const auto& [key, place] : bound.values) e.origins[key] = diagnostics_.origin_of(place);

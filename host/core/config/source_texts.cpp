@@ -4,14 +4,13 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "base/normal_path.hpp"
 #include "core/toml/toml_source.hpp"
 
 namespace wmtp {
 namespace {
 
-std::filesystem::path key_of(const std::filesystem::path& file) {
-  return std::filesystem::absolute(file).lexically_normal();
-}
+std::filesystem::path key_of(const std::filesystem::path& file) { return absolute_path(file); }
 
 }  // namespace
 

@@ -12,9 +12,10 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "core/corpus/file_patterns.hpp"
 #include "core/corpus/id_layout.hpp"
 #include "core/documents/documents.hpp"
-#include "core/documents/foreign_formats.hpp"
+#include "core/documents/text_check.hpp"
 #include "core/experiment/canonical.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "io/file_digests.hpp"
@@ -24,89 +25,7 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Segments = std::vector<std::string>;
-
 constexpr size_t one_file_in = 20;
-
-/// "/a/**/b" -> "a", "**", "b"
-Segments segments_of(const fs::path& path) {
-  Segments segments;
-  for (const auto& part : path.lexically_normal().relative_path())
-    if (!part.empty() && part != ".") segments.push_back(part.string());
-  return segments;
-}
-
-bool has_wildcard(const std::string& segment) { return segment.find_first_of("*?") != std::string::npos; }
-
-/// `*` matches any characters, `?` one. Backtracks only to the last `*`, so the cost is at most quadratic.
-bool name_matches(const std::string& name, const std::string& pattern) {
-  size_t n = 0, p = 0, star = std::string::npos, star_name = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_name = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p, ++n;
-    } else if (star != std::string::npos) {
-      p = star + 1;
-      n = ++star_name;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string::npos;
-}
-
-/// Whether the pattern matches the path or one of its parent folders.
-bool path_matches(const Segments& path, size_t i, const Segments& pattern, size_t p) {
-  if (p == pattern.size()) return true;
-  if (pattern[p] == "**") {
-    if (p + 1 == pattern.size()) return i < path.size();
-    for (size_t skip = i; skip <= path.size(); ++skip)
-      if (path_matches(path, skip, pattern, p + 1)) return true;
-    return false;
-  }
-  return i < path.size() && name_matches(path[i], pattern[p]) && path_matches(path, i + 1, pattern, p + 1);
-}
-
-std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
-  std::error_code failure;
-  std::vector<fs::directory_entry> entries;
-  fs::directory_iterator next(folder, failure);
-  for (; !failure && next != fs::directory_iterator(); next.increment(failure)) entries.push_back(*next);
-  if (failure) throw Error(ExitStatus::data, "cannot list folder " + folder.string() + ": " + failure.message());
-  return entries;
-}
-
-/// Adds the files under `folder` that match the pattern's segments from `p` on.
-void find_files(const fs::path& folder, const Segments& pattern, size_t p, std::set<fs::path>& found) {
-  std::error_code ignored;
-  const std::string& segment = pattern[p];
-  const bool last = p + 1 == pattern.size();
-  if (!has_wildcard(segment)) {
-    const fs::path path = folder / segment;
-    if (last) {
-      if (fs::is_regular_file(path, ignored)) found.insert(path);
-    } else if (fs::is_directory(path, ignored)) {
-      find_files(path, pattern, p + 1, found);
-    }
-    return;
-  }
-  const bool any_depth = segment == "**";
-  if (any_depth && !last) find_files(folder, pattern, p + 1, found);
-  for (const auto& entry : entries_of(folder)) {
-    if (!any_depth && !name_matches(entry.path().filename().string(), segment)) continue;
-    if (entry.is_directory(ignored)) {
-      if (entry.is_symlink(ignored)) continue;
-      if (any_depth)
-        find_files(entry.path(), pattern, p, found);
-      else if (!last)
-        find_files(entry.path(), pattern, p + 1, found);
-    } else if (last && entry.is_regular_file(ignored)) {
-      found.insert(entry.path());
-    }
-  }
-}
 
 fs::path shared_folder(const std::vector<fs::path>& files) {
   if (files.empty()) return {};
@@ -145,9 +64,10 @@ std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
 /// Hashes lists of files: names (relative to their common parent) and bytes. Each file is read at most once.
 class ContentHashes {
  public:
-  explicit ContentHashes(const fs::path& cache) : of_texts_(cache / "texts.txt"), of_others_(cache / "hashes.txt") {}
+  explicit ContentHashes(const fs::path& cache)
+      : of_texts_(cache / "checked_texts.txt"), of_others_(cache / "hashes.txt") {}
 
-  /// `as_text`: checks that they are text files.
+  /// `as_text`: checks that they are text files (core/documents/text_check.hpp).
   std::string of(const std::vector<fs::path>& files, bool as_text = false) {
     read_unknown(files, as_text);
     const fs::path folder = shared_folder(files);
@@ -195,37 +115,6 @@ class ContentHashes {
 
 }  // namespace
 
-std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude) {
-  std::set<fs::path> found;
-  for (const auto& pattern : patterns) {
-    const Segments segments = segments_of(pattern);
-    std::set<fs::path> matching;
-    if (!segments.empty()) find_files("/", segments, 0, matching);
-    if (matching.empty()) {
-      std::error_code ignored;
-      const bool folder = fs::is_directory(pattern, ignored);
-      if (!folder && is_there(pattern)) check_is_file(pattern);
-      throw Error(
-          ExitStatus::data,
-          "no file matches " + pattern +
-              (folder ? ": it is a folder; write " + (fs::path(pattern) / "**").string() + " for all files under it"
-                      : "; check the path (relative paths start at the experiment's folder)"));
-    }
-    found.merge(matching);
-  }
-  std::vector<Segments> excluded;
-  for (const auto& pattern : exclude) excluded.push_back(segments_of(pattern));
-  std::vector<fs::path> files;
-  for (const auto& file : found) {
-    const Segments path = segments_of(file);
-    const bool out = std::any_of(excluded.begin(), excluded.end(), [&](const Segments& pattern) {
-      return !pattern.empty() && path_matches(path, 0, pattern, 0);
-    });
-    if (!out) files.push_back(file);
-  }
-  return files;
-}
-
 TextSplit split_text(const Experiment& experiment) {
   const auto files = files_of(experiment, experiment.data.files, experiment.data.exclude);
   TextSplit split;
@@ -267,14 +156,19 @@ TextContent text_content(const Experiment& experiment, const TextSplit& split, c
   ContentHashes hashes(cache);
   TextContent result;
   const TextSplitting splitting = splitting_of(experiment);
+  const bool as_text = !splitting.as_bytes;
   if (experiment.data.tokenizer.kind == "bpe")
-    result.tokenizer = hashes.of(tokenizer_files(experiment, split), /*as_text=*/true);
-  if (experiment.data.tokenizer.kind == "bpe" && experiment.data.tokenizer.files.empty())
-    result.tokenizer += TextSplitting{splitting.separator, splitting.held_out}.identity();
+    result.tokenizer = hashes.of(tokenizer_files(experiment, split), as_text);
+  if (experiment.data.tokenizer.kind == "bpe") {
+    const bool is_split = experiment.data.tokenizer.files.empty();
+    result.tokenizer +=
+        TextSplitting{is_split ? splitting.separator : "", is_split ? splitting.held_out : 0, 0, splitting.as_bytes}
+            .identity();
+  }
   if (experiment.data.tokenizer.kind == "file")
     result.tokenizer = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
-  result.train = hashes.of(split.train, /*as_text=*/true) + splitting.identity();
-  result.validation = hashes.of(split.validation, /*as_text=*/true);
+  result.train = hashes.of(split.train, as_text) + splitting.identity();
+  result.validation = hashes.of(split.validation, as_text);
   return result;
 }
 
@@ -298,8 +192,7 @@ std::string data_content_hash(const Experiment& experiment, const fs::path& cach
   if (data.kind == "random") return sha256_of("random");
   if (data.kind == "tokens") {
     const fs::path file = experiment.resolve(data.file);
-    refuse_foreign_format(file, FileContent::tokens);
-    id_layout(file, data.dtype);
+    id_layout(file, data.dtype, experiment.model.vocab_size);
     ContentHashes hashes(cache);
     const std::string index = has_megatron_index(file) ? " " + hashes.of_file(megatron_index(file)) : "";
     return sha256_of("tokens " + hashes.of_file(file) + index);

@@ -1,4 +1,4 @@
-// The files of a corpus: expansion of patterns, order, split, and content hash.
+// The files of a corpus: order, split, and content hash.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,6 @@
 #include "core/experiment/experiment.hpp"
 
 namespace wmtp {
-
-/// Regular files that match any of `patterns` (absolute; `*` and `?` within a name, `**` across folders), except those
-/// that match `exclude` or are in a folder that matches it; sorted by path, without duplicates. Wildcards do not follow
-/// symbolic links to folders. Error(data) with the pattern if one of `patterns` matches nothing, or a pipe or a device.
-std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
-                                              const std::vector<std::string>& exclude);
 
 struct TextSplit {
   std::vector<std::filesystem::path> train;
@@ -33,7 +27,7 @@ std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment,
 /// Identifies a text corpus: how its files are split (core/documents/documents.hpp), and SHA-256 over the names
 /// (relative to the common parent, because they determine order and split) and bytes of each list. Reads files whose
 /// digests the folder `cache` does not remember (io/file_digests.hpp). Error(data) for a file that is not text
-/// (core/documents/foreign_formats.hpp).
+/// (core/documents/text_check.hpp).
 struct TextContent {
   std::string tokenizer;  ///< "" for "byte"
   std::string train;

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "core/documents/foreign_formats.hpp"
+#include "io/file_kind.hpp"
 #include "io/input_file.hpp"
 
 namespace wmtp {
@@ -24,6 +24,11 @@ constexpr std::string_view numpy_magic = "\x93NUMPY", megatron_magic{"MMIDIDX\0\
 constexpr int64_t longest_numpy_header = 1 << 16;
 constexpr int64_t megatron_header_bytes = 34;
 constexpr int64_t most_sequences = int64_t{1} << 40;
+constexpr int64_t most_uint16_ids = 1 << 16;
+// Words of 2 bytes at the beginning of raw ids: if there are many, and each second one is small but not each first one,
+// they are halves of wider ids.
+constexpr size_t shortest_seen = 256;
+constexpr uint16_t most_high_words = 16, most_uint16_low = 256;
 constexpr size_t block = 1 << 16;  // sequences of an index that are checked at a time
 
 template <class T>
@@ -46,8 +51,8 @@ std::string python_value(std::string_view header, std::string_view key, char ope
 
 class Layout {
  public:
-  Layout(const fs::path& path, const std::string& dtype)
-      : path_(path), name_(path.string()), dtype_(dtype), file_(path) {}
+  Layout(const fs::path& path, const std::string& dtype, int64_t vocab_size)
+      : path_(path), name_(path.string()), dtype_(dtype), vocab_size_(vocab_size), file_(path) {}
 
   IdLayout read() const {
     if (file_.size() == 0) refuse_file("token file " + name_ + " is empty");
@@ -57,7 +62,7 @@ class Layout {
     const IdLayout found = start.starts_with(numpy_magic) ? numpy(start)
                            : has_megatron_index(path_)    ? megatron()
                            : begins_as_llm_c(start)       ? llm_c(start)
-                                                          : raw();
+                                                          : raw(start);
     if (!dtype_.empty() && found.type != dtype_)
       refuse("contains " + found.type + " ids by its header, but data.dtype is different; set data.dtype = \"" +
              found.type + "\", or remove it");
@@ -74,13 +79,31 @@ class Layout {
     return text;
   }
 
-  IdLayout raw() const {
+  IdLayout raw(std::string_view start) const {
+    if (dtype_.empty()) check_are_uint16(start);
     const IdLayout layout = raw_ids(path_, dtype_.empty() ? "uint16" : dtype_);
     if (file_.size() % layout.id_bytes() != 0)
       refuse("has " + with_thousands(file_.size()) + " bytes, not a multiple of the " +
              std::to_string(layout.id_bytes()) + "-byte " + layout.type +
              " id: the file is truncated, or data.dtype is wrong");
     return layout;
+  }
+
+  void check_are_uint16(std::string_view start) const {
+    if (vocab_size_ > most_uint16_ids)
+      refuse("has no header that states the type of its ids, and a vocabulary of " + with_thousands(vocab_size_) +
+             " is larger than uint16's; set data.dtype = \"uint32\", or \"uint16\" if its ids are below 65,536");
+    if (start.size() < shortest_seen) return;
+    uint16_t largest[2]{};
+    for (size_t i = 0; i + 2 <= start.size(); i += 2) {
+      uint16_t& so_far = largest[i / 2 % 2];
+      uint16_t id;
+      std::memcpy(&id, start.data() + i, sizeof id);
+      so_far = std::max(so_far, id);
+    }
+    if (largest[1] < most_high_words && largest[0] >= most_uint16_low)
+      refuse("begins like ids of uint32 or int64: each second word is below " + std::to_string(most_high_words) +
+             "; set data.dtype = \"uint32\" (or \"uint16\" if its ids are such), or save ids of int64 as .npy");
   }
 
   /// A header that does not match the file is refused only if zeros follow it, as in llm.c's files: raw ids that happen
@@ -199,6 +222,7 @@ class Layout {
   const fs::path& path_;
   std::string name_;
   const std::string& dtype_;
+  int64_t vocab_size_;
   InputFile file_;
 };
 
@@ -210,7 +234,10 @@ IdLayout raw_ids(const fs::path& file, const std::string& type) {
   return layout;
 }
 
-IdLayout id_layout(const fs::path& file, const std::string& dtype) { return Layout(file, dtype).read(); }
+IdLayout id_layout(const fs::path& file, const std::string& dtype, int64_t vocab_size) {
+  check_file_kind(file, FileUse::tokens);
+  return Layout(file, dtype, vocab_size).read();
+}
 
 fs::path megatron_index(const fs::path& file) { return fs::path(file).replace_extension(".idx"); }
 

@@ -2,7 +2,7 @@
 //
 // | file                  | recognised by                             | types                        |
 // | ---                   | ---                                       | ---                          |
-// | raw ids (nanoGPT)     | no header                                 | uint16, uint32: data.dtype   |
+// | raw ids (nanoGPT)     | no header                                 | data.dtype: uint16, uint32   |
 // | llm.c                 | 1,024 bytes with a magic number           | uint16, uint32               |
 // | NumPy, one dimension  | its first bytes                           | uint16, uint32, int32, int64 |
 // | Megatron NAME.bin     | NAME.idx beside it, by its first bytes    | uint16, int32, int64         |
@@ -28,9 +28,11 @@ struct IdLayout {
 /// All of a file, with no header. Throws the errors of InputFile.
 IdLayout raw_ids(const std::filesystem::path& file, const std::string& type);
 
-/// `dtype`: data.dtype, "" if the experiment does not set it. Error(data) if the file is not a regular file, is empty,
-/// contradicts its header, has ids of another type, or has a header for another `dtype`.
-IdLayout id_layout(const std::filesystem::path& file, const std::string& dtype);
+/// `dtype`: data.dtype, "" if the experiment does not set it; `vocab_size`: 0 if it is not known. Error(data) if the file
+/// is no regular file of token ids (io/file_kind.hpp), is empty, contradicts its header, has ids of another type, or has
+/// a header for another `dtype`; and if it has no header and no `dtype`, for a vocabulary above uint16's, or if its
+/// bytes show that they are wider.
+IdLayout id_layout(const std::filesystem::path& file, const std::string& dtype, int64_t vocab_size = 0);
 
 /// The index that Megatron writes beside a file of ids, by its name; whether it exists and is one.
 std::filesystem::path megatron_index(const std::filesystem::path& file);

@@ -16,7 +16,7 @@ namespace {
 class TokenFile : public TokenWindows {
  public:
   TokenFile(const std::filesystem::path& file, const std::string& dtype, int64_t sequence_length, int64_t vocab_size)
-      : ids_(file, id_layout(file, dtype), vocab_size,
+      : ids_(file, id_layout(file, dtype, vocab_size), vocab_size,
              "; set model.vocab_size to that of the tokenizer that wrote the file, and check data.dtype"),
         sequence_length_(sequence_length) {
     if (ids_.count() < sequence_length_)

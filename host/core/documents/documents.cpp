@@ -63,8 +63,8 @@ class DocumentFinder {
   std::vector<TextRange>& found_;
 };
 
-std::vector<TextRange> documents_of(const fs::path& file, const std::string& separator) {
-  TextStream in(file);
+std::vector<TextRange> documents_of(const fs::path& file, const std::string& separator, bool as_bytes) {
+  TextStream in(file, as_bytes);
   if (separator.empty() && !in.is_json_lines()) {
     in.skip_to(std::numeric_limits<int64_t>::max());
     return {{0, in.offset()}};
@@ -80,10 +80,10 @@ std::vector<TextRange> documents_of(const fs::path& file, const std::string& sep
 }
 
 /// Position after the last newline before the document's last `share`; nullopt if there is none.
-std::optional<int64_t> line_end_before(const fs::path& file, const TextRange& document, double share) {
+std::optional<int64_t> line_end_before(const fs::path& file, const TextRange& document, double share, bool as_bytes) {
   const auto bytes = static_cast<double>(document.end - document.begin);
   const int64_t end = document.begin + static_cast<int64_t>(std::floor(bytes * (1 - share)));
-  TextStream in(file);
+  TextStream in(file, as_bytes);
   in.skip_to(document.begin);
   std::optional<int64_t> found;
   std::string piece(piece_bytes, '\0');
@@ -105,14 +105,14 @@ int64_t held_out_documents(int64_t count, double share) {
 
 void split_one(const fs::path& file, const TextRange& document, const TextSplitting& how, std::vector<TextRange>& train,
                std::vector<TextRange>& validation) {
-  const auto held_out = line_end_before(file, document, how.held_out);
-  const auto read = how.validation > 0 ? line_end_before(file, document, how.validation) : std::nullopt;
+  const auto held_out = line_end_before(file, document, how.held_out, how.as_bytes);
+  const auto read = how.validation > 0 ? line_end_before(file, document, how.validation, how.as_bytes) : std::nullopt;
   train = {{document.begin, held_out.value_or(read.value_or(document.end))}};
   if (read) validation = {{*read, document.end}};
 }
 
 void split_file(const fs::path& file, const TextSplitting& how, SplitParts& parts) {
-  std::vector<TextRange> train = documents_of(file, how.separator), validation;
+  std::vector<TextRange> train = documents_of(file, how.separator, how.as_bytes), validation;
   const auto count = static_cast<int64_t>(train.size());
   if (how.held_out > 0 && count == 1) {
     const TextRange document = train.front();
@@ -121,13 +121,15 @@ void split_file(const fs::path& file, const TextSplitting& how, SplitParts& part
     if (how.validation > 0) validation.assign(train.end() - held_out_documents(count, how.validation), train.end());
     train.resize(static_cast<size_t>(count - held_out_documents(count, how.held_out)));
   }
-  if (!train.empty()) parts.train.push_back({file, std::move(train)});
-  if (!validation.empty()) parts.validation.push_back({file, std::move(validation)});
+  if (!train.empty()) parts.train.push_back({file, std::move(train), how.as_bytes});
+  if (!validation.empty()) parts.validation.push_back({file, std::move(validation), how.as_bytes});
 }
 
 }  // namespace
 
-std::vector<TextPart> whole_files(const std::vector<fs::path>& files) { return split_files(files, {}).train; }
+std::vector<TextPart> whole_files(const std::vector<fs::path>& files, bool as_bytes) {
+  return split_files(files, {"", 0, 0, as_bytes}).train;
+}
 
 int64_t bytes_of(const std::vector<TextPart>& parts) {
   int64_t bytes = 0;
@@ -137,12 +139,14 @@ int64_t bytes_of(const std::vector<TextPart>& parts) {
 }
 
 std::string TextSplitting::identity() const {
-  if (takes_files_whole()) return "";
-  return printed(" held out %.17g validation %.17g separator ", held_out, validation) + separator;
+  const std::string bytes = as_bytes ? " bytes" : "";
+  if (takes_files_whole()) return bytes;
+  return bytes + printed(" held out %.17g validation %.17g separator ", held_out, validation) + separator;
 }
 
 TextSplitting splitting_of(const Experiment& experiment) {
-  return {experiment.data.separator, held_out_share(experiment), experiment.validation.share};
+  return {experiment.data.separator, held_out_share(experiment), experiment.validation.share,
+          experiment.data.encoding == "bytes"};
 }
 
 SplitParts split_files(const std::vector<fs::path>& files, const TextSplitting& splitting) {

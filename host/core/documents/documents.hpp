@@ -24,9 +24,10 @@ struct TextRange {
 struct TextPart {
   std::filesystem::path file;
   std::vector<TextRange> documents;
+  bool as_bytes = false;  ///< data.encoding is "bytes" (text_stream.hpp)
 };
 
-std::vector<TextPart> whole_files(const std::vector<std::filesystem::path>& files);
+std::vector<TextPart> whole_files(const std::vector<std::filesystem::path>& files, bool as_bytes = false);
 /// Total size of all documents.
 int64_t bytes_of(const std::vector<TextPart>& parts);
 
@@ -35,6 +36,7 @@ struct TextSplitting {
   std::string separator;  ///< "": a file, or a line of JSON lines, is one document
   double held_out = 0;  ///< share not trained on: the maximum over this run and the experiments that use it as a stage
   double validation = 0;  ///< share used for validation
+  bool as_bytes = false;  ///< data.encoding is "bytes"
 
   bool takes_files_whole() const { return separator.empty() && held_out == 0; }
   /// The part of the prepared data's key determined by these settings; "" for whole files.

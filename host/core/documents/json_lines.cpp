@@ -14,17 +14,10 @@ using Json = nlohmann::json;
 
 constexpr size_t piece_bytes = 1 << 20;
 constexpr size_t longest_quote = 40;
-constexpr size_t looked_at_bytes = 4096;
-constexpr int lines_looked_at = 10;
 
 size_t column_of(std::string_view line, size_t offset) {
   const std::string_view before = line.substr(0, offset);
   return 1 + size_t(std::count_if(before.begin(), before.end(), [](char byte) { return !is_continuation(byte); }));
-}
-
-bool begins_an_object(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text[first] == '{';
 }
 
 }  // namespace
@@ -58,20 +51,6 @@ void for_each_line(const std::filesystem::path& file, size_t longest,
 }
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
-
-bool has_json_lines(const std::filesystem::path& file) {
-  std::string start(looked_at_bytes, '\0');
-  start.resize(UnpackedFile(file).read(start.data(), start.size()));
-  if (!begins_an_object(start)) return false;  // without reading its first line, which may be the whole file
-  int objects = 0;
-  for (LineStream lines(file, longest_jsonl_line); objects < lines_looked_at && lines.next();) {
-    const std::string_view line = lines.line();
-    if (lines.bytes() <= longest_jsonl_line && is_blank(line)) continue;
-    if (!begins_an_object(line) || !Json::accept(line.begin(), line.end())) return false;
-    ++objects;
-  }
-  return objects > 0;
-}
 
 std::variant<Json, LineMistake> parse_object(std::string_view line,
                                              const std::function<bool(const std::string&)>& wants) {

@@ -18,7 +18,7 @@ namespace wmtp {
 /// The tests of a programming problem, or the text of a book, can take tens of megabytes.
 constexpr size_t longest_jsonl_line = size_t{256} << 20;
 
-/// Reads one line after the other. A line longer than `longest` bytes appears as empty and is never held in memory.
+/// Reads one line after the other, without a byte order mark at the beginning. A line longer than `longest` bytes appears as empty and is never held in memory.
 /// Throws the errors of UnpackedFile.
 class LineStream {
  public:
@@ -42,10 +42,6 @@ void for_each_line(const std::filesystem::path& file, size_t longest,
                    const std::function<bool(int64_t number, std::string_view line, size_t bytes)>& take);
 
 bool is_blank(std::string_view line);
-
-/// Whether the first ten lines that are not blank, or all if there are fewer, are JSON objects. Throws the errors of
-/// UnpackedFile.
-bool has_json_lines(const std::filesystem::path& file);
 
 /// A mistake at a column (in characters, from 1), in a field, or in the whole line.
 struct LineMistake {

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
-#include "core/documents/foreign_formats.hpp"
+#include "io/file_kind.hpp"
 
 namespace wmtp {
 
@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr size_t start_bytes = 1 << 20;
 
 }  // namespace
 
@@ -52,21 +50,9 @@ void JsonlMistakes::raise() const {
   throw Error(ExitStatus::data, text);
 }
 
-void refuse_a_list(const fs::path& file) {
-  std::string start(start_bytes, '\0');
-  start.resize(UnpackedFile(file).read(start.data(), start.size()));
-  const size_t first = start.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && start[first] == '[')
-    throw Error(ExitStatus::data,
-                file.string() +
-                    ": found a list, wanted one object per line; convert it first: wmtp-host data convert " +
-                    file.string() + " --to " + std::filesystem::path(file).replace_extension(".jsonl").string());
-}
-
 void for_each_json_line(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,
                         const std::function<void(int64_t, const Json&)>& take) {
-  refuse_foreign_format(file, FileContent::json_lines);
-  refuse_a_list(file);
+  check_file_kind(file, FileUse::json_lines);
   const auto wants = [&](const std::string& field) {
     return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
   };

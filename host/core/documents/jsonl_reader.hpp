@@ -34,12 +34,9 @@ class JsonlMistakes {
   std::vector<std::string> mistakes_;
 };
 
-/// Error(data) if the file is a JSON list.
-void refuse_a_list(const std::filesystem::path& file);
-
 /// Calls take(line, object) for each line that is not blank, with only the `wanted` fields of the object. Lines with
 /// mistakes are added to `mistakes` and skipped. Error(data) if `file` is not a regular file, has another format
-/// (foreign_formats.hpp), or cannot be read. Shows progress.
+/// (io/file_kind.hpp), or cannot be read. Shows progress.
 void for_each_json_line(const std::filesystem::path& file, const std::vector<std::string>& wanted,
                         JsonlMistakes& mistakes,
                         const std::function<void(int64_t line, const nlohmann::json& object)>& take);

@@ -17,6 +17,7 @@
 #include "base/work_progress.hpp"
 #include "core/python/python_child.hpp"
 #include "io/durable_file.hpp"
+#include "io/file_kind.hpp"
 
 namespace wmtp {
 namespace {
@@ -48,7 +49,7 @@ std::string message_from(int pipe) {
 
 void convert_tables(const TableConversion& conversion) {
   for (const fs::path& input : conversion.inputs)
-    if (!fs::is_directory(input)) check_is_file(input);
+    if (!fs::is_directory(input)) check_file_kind(input, FileUse::table);
   const fs::path python = find_program("python3");
   if (python.empty())
     throw Error(ExitStatus::usage, "found no python3 in PATH, which converts tables; install it, and pyarrow");

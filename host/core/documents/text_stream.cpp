@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "core/documents/jsonl_reader.hpp"
+#include "io/file_kind.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,11 +32,11 @@ std::string text_of(const std::filesystem::path& file, const LineStream& lines) 
 
 }  // namespace
 
-TextStream::TextStream(const std::filesystem::path& file) : file_(file) {
-  if (has_json_lines(file))
+TextStream::TextStream(const std::filesystem::path& file, bool as_bytes) : file_(file) {
+  if (!as_bytes && has_json_lines(file))
     lines_.emplace(file, longest_jsonl_line);
   else
-    bytes_.emplace(file);
+    bytes_.emplace(file, as_bytes);
 }
 
 bool TextStream::next_text() {

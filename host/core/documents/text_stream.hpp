@@ -15,8 +15,8 @@ namespace wmtp {
 
 class TextStream {
  public:
-  /// Throws the errors of UnpackedFile, here and below.
-  explicit TextStream(const std::filesystem::path& file);
+  /// `as_bytes`: the file is one text of its bytes, whatever they are. Throws the errors of UnpackedFile, here and below.
+  explicit TextStream(const std::filesystem::path& file, bool as_bytes = false);
 
   /// Begins the next text: a text file is one, JSON lines have one for each line that is not blank. False after the
   /// last. Error(data) with file and line for a line that is not an object with a string `text`.

@@ -3,13 +3,14 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/normal_path.hpp"
 #include "base/text.hpp"
 #include "core/experiment/plugin_description.hpp"
 
 namespace wmtp {
 
 std::filesystem::path Experiment::resolve(const std::string& path) const {
-  return std::filesystem::absolute(file.parent_path() / path).lexically_normal();
+  return absolute_path(file.parent_path() / path);
 }
 
 OptionValues given_options(const PluginChoice& choice) {

@@ -146,6 +146,7 @@ struct DataConfig {
   std::vector<std::string> hold_out;  ///< records: problems of these files
   bool hold_out_problems = false;     ///< records: 1 problem in 20
   double hold_out_share = 0;          ///< text: last share of each file's documents
+  std::string encoding = "utf-8";     ///< text: "utf-8", or "bytes": each file is its bytes, whatever they are
   std::string separator;              ///< text: separates the documents of a file; "": a file is one document
   bool packing = false;  ///< text, records: no token sees or predicts one of another document of its sequence
   DifficultyConfig difficulty;

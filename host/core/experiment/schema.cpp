@@ -70,8 +70,9 @@ SchemaTable train_table() {
                "norm of the gradient for clipping, the guard and the log: the root of the sum of squares, the sum of "
                "magnitudes, or the largest magnitude"),
            key("normalize", AT(train.normalize),
-               "divisor of a head's weighted loss: the number of its valid tokens, or the sum of its weights; the loss "
-               "of a step is the mean over the heads with targets")
+               "divisor of a head's weighted loss: the number of its valid tokens in the step, or the sum of their weights "
+               "(with several micro-batches this takes another forward pass); the loss of a step is the mean over the "
+               "heads with targets")
                .one_of({"tokens", "weights"}),
            head_weights,
            key("ema", AT(train.ema),

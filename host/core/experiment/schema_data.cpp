@@ -8,7 +8,8 @@ namespace {
 SchemaTable data_table() {
   return {
       "data",
-      "The training data. In patterns of files, `*` and `?` match within a name, `**` across folders. A record is a "
+      "The training data. In patterns of files, `*` and `?` match within a name, `**` across folders, none of them "
+      "hidden names. A record is a "
       "line of JSON with the fields of its `format`, and if needed `task_id`, `is_correct` and `metadata.difficulty`.",
       {key("kind", AT(data.kind),
            "`text`: text files, or JSON lines with a field `text`; `records`: JSONL files of records; `tokens`: one "
@@ -68,6 +69,13 @@ SchemaTable data_table() {
            "whether 1 problem in 20 is excluded from training, as with a `[validation]` without `files`; a stage "
            "inherits it from the experiment that names it")
            .only_for({"records"}),
+       key("encoding", AT(data.encoding),
+           "`utf-8`: files that are not text are refused: archives, images, UTF-16, more than one byte in a thousand "
+           "that "
+           "is no part of a UTF-8 character; `bytes`: each file is one text of its bytes, whatever they are, also JSON "
+           "lines and packed files")
+           .one_of({"utf-8", "bytes"})
+           .only_for({"text"}),
        key("separator", AT(data.separator),
            "text that separates the documents of a file, such as `\"\\n---\\n\"`; the tokenizer's end-of-text token "
            "follows each document, blank documents are skipped")
@@ -100,7 +108,7 @@ SchemaTable data_table() {
        key("dtype", AT(data.dtype), "integer type of raw token ids; with a header, which names it, only checked")
            .one_of({"uint16", "uint32"})
            .only_for({"tokens"})
-           .defaults_to("that of the header, `\"uint16\"` without one")
+           .defaults_to("that of the header; without one `\"uint16\"`, but required above 65,536 ids")
            .unset_when_empty(),
        key("order", AT(data.order), "order in which windows or records are drawn").one_of({"shuffled", "sequential"})}};
 }

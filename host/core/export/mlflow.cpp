@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/embedded.hpp"
+#include "base/normal_path.hpp"
 #include "base/text.hpp"
 #include "core/export/logged_run.hpp"
 #include "core/runlog/database.hpp"
@@ -127,7 +128,7 @@ void write_experiments(Database& database, const std::string& target, int64_t cr
 std::vector<std::string> export_mlflow(const LogReader& log, const std::vector<int64_t>& runs,
                                        const std::filesystem::path& file) {
   OutputFile draft(file);
-  const std::string target = std::filesystem::absolute(file).lexically_normal().string();
+  const std::string target = absolute_path(file).string();
   std::vector<std::string> truncated;
   {
     Database database(draft.path(), Database::Mode::create, mlflow_file);

@@ -183,7 +183,8 @@ class Planner {
   std::optional<int64_t> steps_over_tokens() const {
     int64_t windows = 0;
     try {
-      windows = id_layout(e_.resolve(e_.data.file), e_.data.dtype).count / e_.train.sequence_length;
+      windows =
+          id_layout(e_.resolve(e_.data.file), e_.data.dtype, e_.model.vocab_size).count / e_.train.sequence_length;
     } catch (const Error&) {
       return std::nullopt;
     }

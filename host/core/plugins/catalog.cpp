@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/normal_path.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/plugins/installation.hpp"
@@ -60,12 +61,11 @@ Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
       throw Error(ExitStatus::usage, "--plugin-dir " + folder.string() + ": no such folder; wanted a folder with " +
                                          "pipelines/NAME.so and adapters/NAME.so");
     }
-    folders_.push_back(std::filesystem::absolute(folder).lexically_normal());
+    folders_.push_back(absolute_path(folder));
     check_is_utf8(folders_.back().string(), "--plugin-dir");
   }
   if (const char* path = std::getenv("WMTP_PLUGIN_PATH"))
-    for (const std::string& folder : folders_of_path(path))
-      folders_.push_back(std::filesystem::absolute(folder).lexically_normal());
+    for (const std::string& folder : folders_of_path(path)) folders_.push_back(absolute_path(folder));
   folders_.push_back(own_plugin_folder());
 }
 

@@ -11,6 +11,7 @@
 #include <regex>
 
 #include "base/error.hpp"
+#include "base/normal_path.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -174,8 +175,7 @@ FileStamp check_library_file(const std::filesystem::path& file) {
     refuse(file, "writable by everyone, so anyone could have replaced its code; check the file, then run chmod o-w " +
                      file.string());
   }
-  return {std::filesystem::absolute(file).lexically_normal(), info.st_size,
-          int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+  return {absolute_path(file), info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
 std::vector<std::string> exported_symbols(const std::filesystem::path& file) {
@@ -204,8 +204,7 @@ std::vector<std::string> run_path(const std::filesystem::path& file) {
   }
   const std::string origin = "$ORIGIN";
   for (std::string& folder : folders)
-    if (folder.starts_with(origin))
-      folder = std::filesystem::path(file.parent_path().string() + folder.substr(origin.size())).lexically_normal();
+    if (folder.starts_with(origin)) folder = normal_path(file.parent_path().string() + folder.substr(origin.size()));
   return folders;
 }
 

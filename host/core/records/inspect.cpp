@@ -10,8 +10,8 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/corpus/id_file.hpp"
-#include "core/documents/foreign_formats.hpp"
 #include "core/documents/json_lines.hpp"
+#include "core/documents/text_check.hpp"
 #include "core/documents/text_stream.hpp"
 #include "core/records/record_file.hpp"
 #include "core/records/record_format.hpp"
@@ -30,7 +30,6 @@ struct Answers {
 }  // namespace
 
 std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dtype) {
-  refuse_foreign_format(file, FileContent::tokens);
   const IdLayout layout = id_layout(file, dtype);
   const IdFile ids(file, layout, std::numeric_limits<int64_t>::max());
   std::map<int64_t, int64_t> counts;
@@ -83,7 +82,7 @@ std::vector<Finding> inspect_records(const fs::path& file) {
 }
 
 std::vector<Finding> inspect_text(const fs::path& file) {
-  check_text_file(file);
+  check_text_kind(file);
   int64_t lines = 0, longest = 0, too_long = 0;
   std::optional<std::string> fault;
   for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {

@@ -8,11 +8,11 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
-#include "core/documents/foreign_formats.hpp"
 #include "core/documents/json_lines.hpp"
 #include "core/documents/jsonl_reader.hpp"
 #include "core/experiment/difficulty.hpp"
 #include "core/records/record_format.hpp"
+#include "io/file_kind.hpp"
 
 namespace wmtp {
 
@@ -133,8 +133,7 @@ void RecordMistakes::raise() const {
 
 void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
                      const std::function<void(const Record&)>& take, WorkProgress* progress) {
-  refuse_foreign_format(file, FileContent::json_lines);
-  refuse_a_list(file);
+  check_file_kind(file, FileUse::json_lines);
   const std::string format = needs.format.empty() ? recognised_format(file) : needs.format;
   for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
     if (progress) progress->done(static_cast<int64_t>(bytes) + 1);

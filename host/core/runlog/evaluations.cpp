@@ -1,5 +1,6 @@
 #include "core/runlog/evaluations.hpp"
 
+#include "base/normal_path.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -30,7 +31,7 @@ int64_t log_text_losses(const std::filesystem::path& path, const LoggedTextLosse
   std::string texts, sums;
   for (const auto& text : losses.texts) {
     const char* before = texts.empty() ? "" : "\n";
-    texts += before + std::filesystem::absolute(text).lexically_normal().string();
+    texts += before + absolute_path(text).string();
     sums += before + sha256_of_file(text);
   }
   Database database = open_log_for_writing(path);

@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/work_progress.hpp"
 #include "core/corpus/text_windows.hpp"
+#include "core/documents/text_check.hpp"
+#include "core/documents/text_stream.hpp"
 #include "engine/inference/model_requests.hpp"
 #include "engine/inference/text_model.hpp"
 #include "engine/step/micro_step.hpp"
@@ -15,22 +14,27 @@ namespace {
 
 constexpr int64_t longest_window = 1024;  // if the model has no max_sequence_length
 
-std::string content_of(const std::filesystem::path& file) {
-  check_is_file(file);
-  std::ifstream in(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, file.string() + ": it cannot be read; check the path");
-  return text;
+/// The texts of a file: one, or those of JSON lines.
+std::vector<std::string> texts_of(const std::filesystem::path& file) {
+  check_text_file(file);
+  std::vector<std::string> texts;
+  std::string piece(1 << 20, '\0');
+  for (TextStream in(file); in.next_text();) {
+    std::string& text = texts.emplace_back();
+    while (const size_t got = in.read(piece.data(), piece.size())) text.append(piece, 0, got);
+  }
+  return texts;
 }
 
 /// The ids of the texts in order, each followed by end_of_text, as in a token file for training.
 std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
   std::vector<int64_t> ids;
-  for (const auto& file : texts) {
-    const std::vector<int64_t> text_ids = model.ids_of(content_of(file));
-    ids.insert(ids.end(), text_ids.begin(), text_ids.end());
-    ids.push_back(model.tokenizer()->end_of_text());
-  }
+  for (const auto& file : texts)
+    for (const std::string& text : texts_of(file)) {
+      const std::vector<int64_t> text_ids = model.ids_of(text);
+      ids.insert(ids.end(), text_ids.begin(), text_ids.end());
+      ids.push_back(model.tokenizer()->end_of_text());
+    }
   return ids;
 }
 
@@ -83,8 +87,8 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
 
   std::vector<HeadLoss> heads(size_t(model.num_heads()));
   WorkProgress progress("reading tokens", int64_t(ids.size()));
-  for (const TextWindow& window : windows_of_text(ids.size(), S, stride)) {
-    if (window.end - window.begin <= heads.size()) break;  // too short for the last head
+  for (const TextWindow& window : windows_of_text(ids.size(), S, stride, heads.size() + 1)) {
+    if (window.end - window.begin <= heads.size()) break;  // all of the text is too short for the last head
     const MicroBatch micro = micro_batch_of(window, ids, model.num_heads());
     const StepCounts counts;
     StepTotals totals;

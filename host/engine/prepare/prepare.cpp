@@ -9,10 +9,10 @@
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "core/corpus/corpus.hpp"
+#include "core/corpus/id_layout.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/corpus/token_windows.hpp"
 #include "core/documents/documents.hpp"
-#include "core/documents/foreign_formats.hpp"
 #include "core/records/record_plan.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "engine/prepare/record_prepare.hpp"
@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Log = std::function<void(const std::string&)>;
 
-constexpr int format_version = 1;
+constexpr int format_version = 2;
 constexpr size_t max_warnings = 5;
 
 /// Sources and cache paths, determined by the experiment and the files' contents.
@@ -65,7 +65,7 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
   {
     WorkProgress progress("encoding " + name, bytes, WorkProgress::Unit::bytes);
     for (const TextPart& part : parts) {
-      const int64_t bad = needs_utf8 ? first_non_utf8(part.file) : -1;
+      const int64_t bad = needs_utf8 ? first_non_utf8(part.file, part.as_bytes) : -1;
       if (bad < 0)
         writer.add_documents(part, &progress);
       else
@@ -83,12 +83,16 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
 void build(const Experiment& experiment, const Plan& plan, const Log& log) {
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
-  const bool by_share = experiment.validation.share > 0;
+  const bool by_share = experiment.validation.share > 0, as_bytes = experiment.data.encoding == "bytes";
   SplitParts parts = split_files(plan.split.train, splitting_of(experiment));
-  if (!by_share) parts.validation = split_files(plan.split.validation, {experiment.data.separator}).train;
+  if (!by_share)
+    parts.validation = split_files(plan.split.validation, {experiment.data.separator, 0, 0, as_bytes}).train;
   const auto tokenizer = prepare_tokenizer(
       experiment, plan.tokenizer, draft.path(),
-      [&] { return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split)); }, log);
+      [&] {
+        return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split), as_bytes);
+      },
+      log);
   Json prepared{{"format", format_version},
                 {"tokenizer", experiment.data.tokenizer.kind},
                 {"vocab_size", tokenizer->vocab_size()},
@@ -135,7 +139,7 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) {
   if (experiment.data.kind == "records") return prepare_records(experiment, cache, log);
   if (experiment.data.kind == "tokens")
-    refuse_foreign_format(experiment.resolve(experiment.data.file), FileContent::tokens);
+    id_layout(experiment.resolve(experiment.data.file), experiment.data.dtype, experiment.model.vocab_size);
   if (experiment.data.kind != "text") return;
   const Plan plan = plan_of(experiment, cache);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);

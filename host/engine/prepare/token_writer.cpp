@@ -15,8 +15,9 @@ constexpr size_t piece_bytes = 1 << 20;
 
 std::string id_dtype(int64_t vocab_size) { return vocab_size < 65536 ? "uint16" : "uint32"; }
 
-void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take) {
-  TextStream in(file);
+void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take,
+                    bool as_bytes) {
+  TextStream in(file, as_bytes);
   while (in.next_text()) {
     std::string text;
     for (bool ended = false; !ended;) {
@@ -32,14 +33,17 @@ void for_each_piece(const std::filesystem::path& file, const std::function<bool(
   }
 }
 
-int64_t first_non_utf8(const std::filesystem::path& file) {
+int64_t first_non_utf8(const std::filesystem::path& file, bool as_bytes) {
   int64_t offset = 0;
   bool valid = true;
-  for_each_piece(file, [&](std::string_view piece) {
-    const size_t good = valid_utf8(piece);
-    offset += static_cast<int64_t>(good);
-    return valid = good == piece.size();
-  });
+  for_each_piece(
+      file,
+      [&](std::string_view piece) {
+        const size_t good = valid_utf8(piece);
+        offset += static_cast<int64_t>(good);
+        return valid = good == piece.size();
+      },
+      as_bytes);
   return valid ? -1 : offset;
 }
 
@@ -47,7 +51,7 @@ TokenWriter::TokenWriter(const std::filesystem::path& file, const Tokenizer& tok
     : file_(file), tokenizer_(tokenizer), wide_(id_dtype(tokenizer.vocab_size()) == "uint32") {}
 
 void TokenWriter::add_documents(const TextPart& part, WorkProgress* progress) {
-  TextStream in(part.file);
+  TextStream in(part.file, part.as_bytes);
   for (const TextRange& document : part.documents) {
     in.skip_to(document.begin);
     add_document(in, document.end - document.begin, progress);

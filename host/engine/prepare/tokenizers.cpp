@@ -21,7 +21,6 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -32,6 +31,7 @@
 #include "core/tokenizer/tokenizer_json.hpp"
 #include "core/tokenizer/word_cache.hpp"
 #include "io/durable_file.hpp"
+#include "io/file_kind.hpp"
 
 namespace wmtp {
 
@@ -68,7 +68,7 @@ class ByteTokenizer : public Tokenizer {
 class SentencePieceTokenizer : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const fs::path& model) {
-    check_is_file(model);
+    check_file_kind(model, FileUse::tokenizer);
     const auto loaded = processor_.Load(model.string());
     if (!loaded.ok() || processor_.GetPieceSize() == 0)
       throw Error(ExitStatus::data,
@@ -173,8 +173,8 @@ class SentencePieceTokenizer : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<std::string> bytes_;  ///< per piece; empty for control pieces
   std::vector<int32_t> space_mark_ids_, before_text_;
-  bool keeps_texts_ = true;   ///< decoded texts equal the encoded ones
-  bool has_words_ = false;    ///< cutting a text where no piece joins two characters does not change its ids
+  bool keeps_texts_ = true;  ///< decoded texts equal the encoded ones
+  bool has_words_ = false;   ///< cutting a text where no piece joins two characters does not change its ids
   std::array<std::bitset<256>, 256> joined_;  ///< whether a piece has these two bytes in a row
   mutable WordCache words_;
 };
@@ -221,7 +221,7 @@ Error truncated(const TextPart& part) {
 /// Adds lines of a file's documents, at most `room` bytes, and subtracts their size from `room`. Adds nothing if a
 /// document is not UTF-8: such files are skipped, as in encoding.
 void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& lines) {
-  TextStream in(part.file);
+  TextStream in(part.file, part.as_bytes);
   std::vector<std::string> found;
   size_t left = room;
   for (const TextRange& document : part.documents) {
@@ -241,7 +241,7 @@ void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& 
 
 /// Hash of the documents in `part` only: held-out ones do not affect the order.
 std::string hash_of(const TextPart& part) {
-  TextStream in(part.file);
+  TextStream in(part.file, part.as_bytes);
   Sha256 hash;
   std::string piece;
   for (const TextRange& document : part.documents) {

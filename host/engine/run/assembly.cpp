@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "base/normal_path.hpp"
 #include "base/text.hpp"
 #include "core/checkpoints/verify.hpp"
 #include "core/corpus/step_count.hpp"
@@ -328,7 +329,7 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   const ModelConfig& config = experiment.model;
   if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
     load_model(weights, *model);
-    started_from_ = std::filesystem::absolute(weights).lexically_normal();
+    started_from_ = absolute_path(weights);
     if (session.is_rank0())
       for (const std::string& difference : math_differences(weights, config))
         log_warning("[model] weights " + weights.string() + ": " + difference);

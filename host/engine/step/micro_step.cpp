@@ -261,23 +261,24 @@ ShardUnit* MicroStep::unit_of_head(int64_t head) const {
   return has_head ? &model_.unit(head_block_name(model_.config(), head)) : nullptr;
 }
 
-/// Calls evaluate(inputs of the heads, pass) with the final norm gathered, after a forward pass that keeps nothing.
+/// Calls evaluate(inputs of the heads) with the final norm gathered, after a forward pass that keeps nothing.
 template <class Evaluate>
-void MicroStep::without_gradient(const MicroBatch& micro, Evaluate evaluate) {
+void MicroStep::without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const Pass pass = model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents);
   const HeadInputs inputs = forward_trunk(micro.batch, pass, nullptr);
   {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
-    evaluate(inputs, pass);
+    evaluate(inputs);
   }
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
 }
 
 std::vector<Scores> MicroStep::evaluate(StepContext& step) {
   std::vector<Scores> scores;
-  without_gradient(step.micro_batch(), [&](const HeadInputs& inputs, const Pass& pass) {
+  const MicroBatch& micro = step.micro_batch();
+  const Pass pass = model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  without_gradient(micro, pass, [&](const HeadInputs& inputs) {
     if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk);
     if (!token_loss_) return;
     const Gathered output(model_.unit("output"));
@@ -288,18 +289,43 @@ std::vector<Scores> MicroStep::evaluate(StepContext& step) {
   return scores;
 }
 
-std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
-  std::vector<WeighedLosses> heads;
-  without_gradient(step.micro_batch(), [&](const HeadInputs& inputs, const Pass& pass) {
+/// Calls take(head, its hidden states) for each head, in order, with the pipeline's weights of the moments before.
+template <class Take>
+void MicroStep::weigh_heads(StepContext& step, const Pass& pass, Take take) {
+  without_gradient(step.micro_batch(), pass, [&](const HeadInputs& inputs) {
     if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk);
     const Gathered output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);
     token_loss_->weigh_all(step, heads_in_order(inputs, pass));
     const auto hidden_of = heads_in_order(inputs, pass);
-    for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(token_loss_->weighed(step, k, hidden_of(k)));
+    for (int64_t k = 1; k <= model_.num_heads(); ++k) take(k, hidden_of(k));
   });
   token_loss_->forget_weights();
+}
+
+std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
+  std::vector<WeighedLosses> heads;
+  const MicroBatch& micro = step.micro_batch();
+  weigh_heads(step, model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents),
+              [&](int64_t k, const Tensor& hidden) { heads.push_back(token_loss_->weighed(step, k, hidden)); });
   return heads;
+}
+
+Tensor MicroStep::weight_sums(StepContext& step) {
+  std::vector<Tensor> sums;
+  const MicroBatch& micro = step.micro_batch();
+  if (pipeline_.needs.when == When::before && model_.value_heads().empty()) {
+    const Tensor& tokens = micro.batch.tokens;
+    const Tensor unread =
+        at::empty({tokens.size(0), model_.split().here(tokens.size(1)).count, 0}, tokens.options().dtype(at::kFloat));
+    token_loss_->weigh_before_the_heads(step);
+    for (int64_t k = 1; k <= model_.num_heads(); ++k) sums.push_back(token_loss_->weight_sum(step, k, unread));
+    token_loss_->forget_weights();
+  } else {
+    weigh_heads(step, model_.pass(true, config_.seed, step.number(), micro.batch.sequence, micro.documents),
+                [&](int64_t k, const Tensor& hidden) { sums.push_back(token_loss_->weight_sum(step, k, hidden)); });
+  }
+  return at::stack(sums);
 }
 
 }  // namespace wmtp

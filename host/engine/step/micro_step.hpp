@@ -57,6 +57,10 @@ class MicroStep {
   /// Requires token heads. [all ranks, collective]
   std::vector<WeighedLosses> weigh(StepContext& step);
 
+  /// Sums [H], fp64, of each head's weights over this rank's targets, as run() will find them; calls the pipeline as in a
+  /// step. Requires token heads. [all ranks, collective]
+  at::Tensor weight_sums(StepContext& step);
+
   /// Error(plugin) with the position of the last step's faulty weights. [after the totals showed a fault]
   void refuse_faulty_weights() const { token_loss_->refuse_faulty_weights(); }
   void forget_weights() {
@@ -87,7 +91,9 @@ class MicroStep {
   void run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   template <class Evaluate>
-  void without_gradient(const MicroBatch& micro, Evaluate evaluate);
+  void without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate);
+  template <class Take>
+  void weigh_heads(StepContext& step, const Pass& pass, Take take);
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const Pass& pass) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
   static void add_to_embedded(int64_t head, const at::Tensor& d_embedded, HeadInputs& d_inputs);

@@ -41,6 +41,7 @@ struct StepScope {
   const StepCounts& counts;
   StepTotals& totals;
   bool counts_selections = false;  ///< whether the host waits for a device to count the tokens with a weight
+  at::Tensor weight_sums = {};     ///< [H] over all ranks and micro-batches; undefined: there is one micro-batch
 };
 
 class StepContext {
@@ -55,6 +56,7 @@ class StepContext {
   const StepCounts& step_counts() const { return scope_.counts; }
   StepTotals& totals() const { return scope_.totals; }
   bool counts_selections() const { return scope_.counts_selections; }
+  const at::Tensor& weight_sums() const { return scope_.weight_sums; }
   /// The policy's value heads for this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
   /// The weighting's result for all heads, at When::before and When::all.

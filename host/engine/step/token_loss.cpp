@@ -65,10 +65,22 @@ Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden
 WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& hidden) {
   const Rows rows = rows_of_head(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
-  const When when = pipeline_.needs.when;
-  const bool known = when == When::before || when == When::all;
-  const Tensor weights = weights_of(rows, known ? step.weights() : weigh(step, moment_after(scores, rows)));
+  const Tensor weights = weigh_rows(rows, scores);
   return {by_source(scores.losses, rows), by_source(weights, rows)};
+}
+
+Tensor TokenLoss::weight_sum(StepContext& step, int64_t head, const Tensor& hidden) {
+  const Rows rows = rows_of_head(step, head, hidden);
+  const bool are_known = pipeline_.needs.when == When::before || pipeline_.needs.when == When::all;
+  const Scores scores = are_known ? Scores() : loss_.scores(rows.hidden, rows.targets, request());
+  return weigh_rows(rows, scores).sum(at::kDouble);
+}
+
+/// Weights [N] of a head's rows. `scores` are read only if the weighting has not been called yet.
+Tensor TokenLoss::weigh_rows(const Rows& rows, const Scores& scores) {
+  const When when = pipeline_.needs.when;
+  const bool are_known = when == When::before || when == When::all;
+  return weights_of(rows, are_known ? rows.step.weights() : weigh(rows.step, moment_after(scores, rows)));
 }
 
 WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) const {
@@ -167,9 +179,9 @@ Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
   return at::stack(heads, -1);
 }
 
-/// train.normalize: "tokens" divides by the head's valid tokens in the whole step, "weights" by the sum of the weights
-/// over all ranks in this micro-batch and by the number of micro-batches; both also by the number of heads with targets
-/// in the step over the head's weight, which is infinite for weight 0.
+/// train.normalize: both divisors are of the whole step, over all ranks and micro-batches: "tokens" divides by the head's
+/// valid tokens, "weights" by the sum of their weights; both also by the number of heads with targets in the step over
+/// the head's weight, which is infinite for weight 0.
 Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   StepTotals& totals = rows.step.totals();
   totals.add("weight/sum", weights.sum(at::kDouble));
@@ -181,9 +193,10 @@ Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
     const int64_t count = rows.step.step_counts().targets[head];
     return count == 0 ? at::zeros_like(weights) : weights / (double(count) * heads);
   }
-  const Tensor sum = channels_.sum(weights.sum(at::kDouble), "summing the weights");
-  const double parts = double(config_.gradient_accumulation) * heads;
-  return at::where(sum > 0, weights / (sum * parts), 0.0).to(at::kFloat);
+  const Tensor& of_step = rows.step.weight_sums();
+  const Tensor sum = of_step.defined() ? of_step.select(0, rows.head - 1)
+                                       : channels_.sum(weights.sum(at::kDouble), "summing the weights");
+  return at::where(sum > 0, weights / (sum * heads), 0.0).to(at::kFloat);
 }
 
 Weights TokenLoss::weigh(StepContext& step, WeighContext moment) {

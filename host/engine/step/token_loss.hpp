@@ -19,7 +19,6 @@ namespace wmtp {
 
 struct TokenLossConfig {
   bool normalize_by_weights = false;  ///< train.normalize
-  int64_t gradient_accumulation = 1;
   int64_t chunk_tokens = 1024;
   std::vector<double> head_weights = {};  ///< train.head_weights
 };
@@ -45,6 +44,8 @@ class TokenLoss {
   at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's losses and their weights, without gradients. The output layer must be gathered.
   WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
+  /// The sum of a head's weights over this rank's targets. `hidden` is not read at When::before, where its width may be 0.
+  at::Tensor weight_sum(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's scores of its targets, without gradients, 0 without a target: [B,S] each.
   Scores scores(StepContext& step, int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
 
@@ -75,6 +76,7 @@ class TokenLoss {
   Gradient inside_the_pass(const Rows& rows);
   Gradient with_known_weights(const Rows& rows);
   Weights weigh(StepContext& step, WeighContext moment);
+  at::Tensor weigh_rows(const Rows& rows, const Scores& scores);
   static at::Tensor weights_of(const Rows& rows, const Weights& weights);
   at::Tensor coefficients(const Rows& rows, const at::Tensor& weights);
   std::optional<int64_t> bound_on_selected(const Rows& rows, const Weights& weights) const;

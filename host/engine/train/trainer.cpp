@@ -21,10 +21,15 @@ MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Devi
   config.seed = e.seed;
   config.token_loss.normalize_by_weights = e.train.normalize == "weights";
   config.token_loss.head_weights = e.train.head_weights;
-  config.token_loss.gradient_accumulation = e.train.gradient_accumulation;
   config.token_loss.chunk_tokens =
       chunk_tokens(e.model.vocab_size, device.is_cuda(), /*losses_first=*/when == When::head);
   return config;
+}
+
+std::map<std::string, at::Tensor> copied(const std::map<std::string, at::Tensor>& states) {
+  std::map<std::string, at::Tensor> copies;
+  for (const auto& [name, state] : states) copies[name] = state.clone();
+  return copies;
 }
 
 double seconds_of(const std::function<void()>& call) {
@@ -103,7 +108,8 @@ StepReport Trainer::step() {
 
   const double scale = loss_scale();
   micro_step_.scale_gradients(scale);
-  const StepTotals totals = accumulate(micros, counts, kept, waited);
+  const at::Tensor sums = weight_sums(micros, counts, kept);
+  const StepTotals totals = accumulate(micros, counts, kept, sums, waited);
   refuse_faults(totals);
   micro_step_.forget_weights();
 
@@ -160,19 +166,48 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
   return kept;
 }
 
+/// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches, which no
+/// gradient can be computed without. If there are several micro-batches, all of them are weighed in advance, and the
+/// pipeline's state is restored. Undefined if the divisors are others, or the only micro-batch finds them itself.
+at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts,
+                                const KeptSignals& kept) {
+  if (experiment_.train.normalize != "weights" || micros.size() == 1 || !pipeline_.weighting) return {};
+  const Phase phase("weights");
+  const std::map<std::string, at::Tensor> states = copied(state_.pipeline);
+  StepTotals dropped = empty_totals();
+  at::Tensor sums;
+  for (size_t i = 0; i < micros.size(); ++i) {
+    StepContext step(environment_, {state_.step + 1, counts, dropped}, micros[i], signals_of(micros, i, kept));
+    const at::Tensor of_micro = micro_step_.weight_sums(step);
+    sums = sums.defined() ? sums + of_micro : of_micro;
+  }
+  state_.pipeline = states;
+  return channels_.sum(sums, "summing the weights");
+}
+
+/// What the frozen models say about the micro-batch with this index.
+FrozenCache::Signals Trainer::signals_of(const std::vector<MicroBatch>& micros, size_t i, const KeptSignals& kept) {
+  FrozenCache::Signals signals;
+  for (size_t f = 0; f < frozen_.size(); ++f) {
+    const size_t place = i * frozen_.size() + f;
+    const Phase phase("frozen_models");
+    signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : FrozenCache::Signals(*kept.signals[place]));
+  }
+  return signals;
+}
+
 /// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more tokens
 /// than it had stated.
 StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
-                               double waited_at_start) {
-  std::map<std::string, at::Tensor> states;
+                               const at::Tensor& weight_sums, double waited_at_start) {
   const bool may_repeat = model_.compute().device().is_cuda();
-  for (const auto& [name, state] : state_.pipeline)
-    if (may_repeat) states[name] = state.clone();
+  const std::map<std::string, at::Tensor> states =
+      may_repeat ? copied(state_.pipeline) : std::map<std::string, at::Tensor>();
   double grew = 0;
   for (bool counts_selections = false;; counts_selections = true) {
     StepTotals totals = empty_totals();
     totals.add("memory/grew", grew);
-    run_micro_batches(micros, kept, {state_.step + 1, counts, totals, counts_selections});
+    run_micro_batches(micros, kept, {state_.step + 1, counts, totals, counts_selections, weight_sums});
     exchange(totals, waited_at_start);
     if (totals.sum("selection/missed") == 0) return totals;
     grew = totals.sum("memory/grew");
@@ -185,14 +220,7 @@ StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const Step
 void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const KeptSignals& kept,
                                 const StepScope& scope) {
   for (size_t i = 0; i < micros.size(); ++i) {
-    FrozenCache::Signals signals;
-    for (size_t f = 0; f < frozen_.size(); ++f) {
-      const size_t place = i * frozen_.size() + f;
-      const Phase phase("frozen_models");
-      signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i])
-                                          : FrozenCache::Signals(*kept.signals[place]));
-    }
-    StepContext step(environment_, scope, micros[i], std::move(signals));
+    StepContext step(environment_, scope, micros[i], signals_of(micros, i, kept));
     micro_step_.run(step, i + 1 == micros.size());
   }
 }

@@ -89,7 +89,9 @@ class Trainer {
   std::vector<MicroBatch> fetch() const;
   KeptSignals kept_signals(const std::vector<MicroBatch>& micros) const;
   StepTotals accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
-                        double waited_at_start);
+                        const at::Tensor& weight_sums, double waited_at_start);
+  at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept);
+  FrozenCache::Signals signals_of(const std::vector<MicroBatch>& micros, size_t i, const KeptSignals& kept);
   void run_micro_batches(const std::vector<MicroBatch>& micros, const KeptSignals& kept, const StepScope& scope);
   StepTotals empty_totals() const;
   void exchange(StepTotals& totals, double waited_at_start);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/files.hpp"
+#include "base/normal_path.hpp"
 #include "base/utf8.hpp"
 #include "base/weight_fingerprint.hpp"
 #include "core/checkpoints/adapter_identity.hpp"
@@ -209,8 +210,7 @@ std::string check_base(const fs::path& adapter, const std::string& wanted, const
 }  // namespace
 
 std::string absolute_text(const fs::path& folder) {
-  const fs::path path = fs::absolute(folder).lexically_normal();
-  const std::string text = (path.has_filename() ? path : path.parent_path()).string();
+  const std::string text = absolute_path(folder).string();
   check_is_utf8(text, "the path of the model");
   return text;
 }

@@ -5,17 +5,15 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/shell.hpp"
 #include "base/text.hpp"
 #include "core/formats/safetensors/safetensors_header.hpp"
+#include "io/file_kind.hpp"
 
 namespace wmtp {
 namespace {
 
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
+constexpr size_t longest_pointer = 1024;  // of Git LFS
 
 /// A pickle can run code when it is loaded, so it is never read.
 [[noreturn]] void refuse_pickle(const std::filesystem::path& path) {
@@ -41,6 +39,7 @@ bool looks_like_pickle(std::string_view start) {
 std::string read_header(const InputFile& file, const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& start, const std::string& what) {
     if (looks_like_pickle(start)) refuse_pickle(path);
+    refuse_lfs_pointer(path, start_of(path, longest_pointer));
     throw Error(ExitStatus::data, path.string() + " is not a complete safetensors file: " + what);
   };
   std::string start(static_cast<size_t>(std::min<int64_t>(file.size(), 9)), '\0');

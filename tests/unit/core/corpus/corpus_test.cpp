@@ -18,13 +18,6 @@ class Corpus : public DataTest {
     for (const auto& file : files) result.push_back(file.lexically_relative(folder_).string());
     return result;
   }
-  std::vector<std::string> listed(const std::vector<std::string>& patterns,
-                                  const std::vector<std::string>& exclude = {}) {
-    std::vector<std::string> absolute, without;
-    for (const auto& pattern : patterns) absolute.push_back(at(pattern));
-    for (const auto& pattern : exclude) without.push_back(at(pattern));
-    return names(list_files(absolute, without));
-  }
   std::string hash_of(const Experiment& experiment) const { return data_content_hash(experiment, folder_ / "cache"); }
   void make_files(int count, const std::string& prefix = "text/") {
     for (int i = 0; i < count; ++i) write(prefix + std::to_string(i) + ".txt", "text " + std::to_string(i));
@@ -32,50 +25,6 @@ class Corpus : public DataTest {
 };
 
 using Names = std::vector<std::string>;
-
-TEST_F(Corpus, MatchesStarsWithinANameAndTwoStarsOverFolders) {
-  for (const auto* name : {"a.py", "ab.py", "b.txt", "sub/a.py", "sub/deep/a.py", "sub/deep/c.txt"}) write(name, "x");
-  EXPECT_EQ(listed({"*.py"}), (Names{"a.py", "ab.py"}));
-  EXPECT_EQ(listed({"?.*"}), (Names{"a.py", "b.txt"}));
-  EXPECT_EQ(listed({"**/*.py"}), (Names{"a.py", "ab.py", "sub/a.py", "sub/deep/a.py"}));
-  EXPECT_EQ(listed({"sub/**"}), (Names{"sub/a.py", "sub/deep/a.py", "sub/deep/c.txt"}));
-  EXPECT_EQ(listed({"**/deep/*"}), (Names{"sub/deep/a.py", "sub/deep/c.txt"}));
-  EXPECT_EQ(listed({"*/a.py"}), (Names{"sub/a.py"}));
-  EXPECT_EQ(listed({"s*/**/c.t?t"}), (Names{"sub/deep/c.txt"}));
-  EXPECT_EQ(listed({"sub/../b.txt"}), (Names{"b.txt"}));
-}
-
-TEST_F(Corpus, ListsEachFileOnceSortedByPath) {
-  for (const auto* name : {"b.py", "a/z.py", "a.py"}) write(name, "x");
-  EXPECT_EQ(listed({"b.py", "**/*.py", "*.py"}), (Names{"a/z.py", "a.py", "b.py"}));
-}
-
-TEST_F(Corpus, LeavesOutExcludedFilesAndFolders) {
-  for (const auto* name : {"a.py", "test/a.py", "test/deep/b.py", "lib/test/c.py", "lib/d.py"}) write(name, "x");
-  EXPECT_EQ(listed({"**/*.py"}, {"test/**", "**/d.py"}), (Names{"a.py", "lib/test/c.py"}));
-  EXPECT_EQ(listed({"**/*.py"}, {"**/test"}), (Names{"a.py", "lib/d.py"}));
-  EXPECT_EQ(listed({"*.py"}, {"nothing/*"}), (Names{"a.py"}));
-}
-
-TEST_F(Corpus, DoesNotFollowLinksToFolders) {
-  write("real/a.txt", "x");
-  fs::create_directory_symlink(folder_ / "real", folder_ / "link");
-  fs::create_directory_symlink(folder_, folder_ / "real/loop");
-  EXPECT_EQ(listed({"**/*.txt"}), (Names{"real/a.txt"}));
-  EXPECT_EQ(listed({"*/a.txt"}), (Names{"real/a.txt"}));
-}
-
-TEST_F(Corpus, NamesThePatternThatMatchesNothing) {
-  write("a.txt", "x");
-  const auto text = error_of(ExitStatus::data, [&] { listed({"*.txt", "*.none"}); });
-  EXPECT_TRUE(has(text, at("*.none"))) << text;
-}
-
-TEST_F(Corpus, SuggestsThePatternForAllFilesOfAFolder) {
-  write("text/a.txt", "x");
-  const auto text = error_of(ExitStatus::data, [&] { listed({"text"}); });
-  EXPECT_TRUE(has(text, "folder") && has(text, at("text/**"))) << text;
-}
 
 TEST_F(Corpus, HoldsOutTheNamedValidationFiles) {
   make_files(5);

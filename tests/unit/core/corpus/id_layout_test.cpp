@@ -17,8 +17,10 @@ class IdLayouts : public DataTest {
  protected:
   /// The ids of a file as one window.
   std::vector<int64_t> ids_of(const std::filesystem::path& file, const std::string& dtype = "") const {
+    const bool is_raw = dtype.empty() && !id_layout(file, "").offset && !has_megatron_index(file);
+    const int64_t vocab_size = is_raw ? 65536 : 1 << 20;
     std::vector<int64_t> ids(size_t(id_layout(file, dtype).count));
-    open_token_file(file, dtype, int64_t(ids.size()), 1 << 20)->read(0, ids.data());
+    open_token_file(file, dtype, int64_t(ids.size()), vocab_size)->read(0, ids.data());
     return ids;
   }
   std::string refused(const std::filesystem::path& file, const std::string& dtype = "") const {
@@ -116,6 +118,34 @@ TEST_F(IdLayouts, OfMegatronThatDoNotMatchTheirIndexAreRefused) {
   EXPECT_TRUE(has(refused(at("ids.bin")), "is truncated"));
   write("ids.idx", "another index");
   EXPECT_EQ(ids_of(at("ids.bin")), (Ids{1, 2, 3, 4, 5})) << "raw ids";
+}
+
+TEST_F(IdLayouts, WithoutAHeaderNeedATypeAboveTheVocabularyOfUint16) {
+  const auto file = write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 4}));
+  EXPECT_EQ(id_layout(file, "", 65536).count, 4);
+  const auto text = error_of(ExitStatus::data, [&] { id_layout(file, "", 65537); });
+  EXPECT_TRUE(has(text,
+                  "has no header that states the type of its ids, and a vocabulary of 65,537 is larger than uint16's; "
+                  "set data.dtype = \"uint32\""))
+      << text;
+  EXPECT_EQ(id_layout(file, "uint32", 65537).count, 2);
+}
+
+TEST_F(IdLayouts, WithoutAHeaderAreNotReadAsHalvesOfWiderIds) {
+  std::vector<uint32_t> wide;
+  std::vector<int64_t> widest;
+  std::vector<uint16_t> narrow;
+  for (uint32_t i = 0; i < 200; ++i) {
+    wide.push_back(i * 7919 % 70000);
+    widest.push_back(i * 7919 % 70000);
+    narrow.push_back(i * 7919 % 50000);
+  }
+  for (const std::string& bytes : {bytes_of(wide), bytes_of(widest)})
+    EXPECT_TRUE(
+        has(refused(write("ids.raw", bytes)), "begins like ids of uint32 or int64: each second word is below 16"));
+  EXPECT_EQ(ids_of(write("ids.raw", bytes_of(wide)), "uint32").size(), 200u);
+  EXPECT_EQ(ids_of(write("ids.raw", bytes_of(narrow))).size(), 200u);
+  EXPECT_EQ(ids_of(write("ids.raw", std::string(400, '\1'))).size(), 200u) << "few different ids";
 }
 
 TEST_F(IdLayouts, OfLlmCHaveTheTypeOfTheirHeader) {

@@ -18,6 +18,12 @@ TEST(TextWindows, AreAdjacentWhenTheStrideIsTheirLength) {
   EXPECT_EQ(windows_of_text(8, 4, 4), (Windows{{0, 4, 0}, {4, 8, 4}}));
 }
 
+TEST(TextWindows, BeginEarlierIfTheLastWouldBeTooShort) {
+  EXPECT_EQ(windows_of_text(10, 4, 4, 3), (Windows{{0, 4, 0}, {4, 8, 4}, {7, 10, 8}}));
+  EXPECT_EQ(windows_of_text(11, 4, 4, 3), (Windows{{0, 4, 0}, {4, 8, 4}, {8, 11, 8}}));
+  EXPECT_EQ(windows_of_text(2, 4, 4, 3), (Windows{{0, 2, 0}}));
+}
+
 TEST(TextWindows, OverlapWithASmallerStrideAndTheLastOneIsFull) {
   EXPECT_EQ(windows_of_text(9, 4, 2), (Windows{{0, 4, 0}, {2, 6, 4}, {4, 8, 6}, {5, 9, 8}}));
   EXPECT_EQ(windows_of_text(5, 4, 3), (Windows{{0, 4, 0}, {1, 5, 4}}));

@@ -171,7 +171,8 @@ TEST_F(Import, ReportsWhereALineIsNotJson) {
 TEST_F(Import, NamesTheFormatOfAFileThatIsNotJsonl) {
   EXPECT_TRUE(has(refused("humaneval", "\x1f\x8b\x08"), "found a truncated gzip file"));
   EXPECT_TRUE(has(refused("codecontests", "PAR1\x15"), "found a Parquet file"));
-  EXPECT_TRUE(has(refused("mbpp", "[\n{}\n]"), "wanted one object per line; convert it first: wmtp-host data convert"));
+  EXPECT_TRUE(has(refused("mbpp", "[\n{}\n]"),
+                  "found a JSON list, wanted JSON lines; convert it first: wmtp-host data convert"));
   EXPECT_TRUE(has(refused("gsm8k", " \n"), "contains no record: found 0 problems"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", at("none.jsonl")); }), "does not exist"));
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { records("gsm8k", folder_); }), "is a folder"));
@@ -187,7 +188,7 @@ TEST_F(Import, StopsAtTwentyMistakes) {
 }
 
 TEST_F(Import, RefusesAnEndlessLineAndContinuesAfterIt) {
-  const fs::path raw = write("raw.jsonl", "");
+  const fs::path raw = write("raw.jsonl", std::string(5000, ' '));
   fs::resize_file(raw, longest_jsonl_line + 1);  // a sparse file of NULs
   std::ofstream(raw, std::ios::app) << "\n{}\n";
   const std::string message = error_of(ExitStatus::data, [&] { records("gsm8k", raw); });

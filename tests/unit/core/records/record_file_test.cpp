@@ -148,7 +148,7 @@ TEST_F(RecordFile, ReportsTwentyMistakesAndStops) {
 }
 
 TEST_F(RecordFile, NeverHoldsAHugeLineInMemory) {
-  const auto file = write("huge.jsonl", "");
+  const auto file = write("huge.jsonl", std::string(5000, 'x'));
   std::filesystem::resize_file(file, 100'000'000);
   std::ofstream(file, std::ios::binary | std::ios::app) << "\n" << complete << "\n";
   const pid_t child = fork();

@@ -50,7 +50,7 @@ TEST_F(RecordFormat, ThatIsUnknownOrAmbiguousIsRefusedOnce) {
   message = refused(ambiguous);
   EXPECT_TRUE(has(message, "can be read as messages and preferences; choose one with data.format")) << message;
   EXPECT_FALSE(has(message, "\n"));
-  EXPECT_TRUE(has(refused("[{\"instruction\": \"a\"}]\n"), "found a list, wanted one object per line"));
+  EXPECT_TRUE(has(refused("[{\"instruction\": \"a\"}]\n"), "found a JSON list, wanted JSON lines"));
 }
 
 TEST_F(RecordFormat, OfAPublishedDataSetIsRefusedWithTheCommandThatConvertsIt) {

@@ -75,11 +75,30 @@ TEST_F(Prepare, JoinsDocumentsEachFollowedByEndOfText) {
   write("text/b.txt", "def");
   write("text/a.txt", "abc");
   write("text/c.txt", "ghijklmn\xff\n");
-  const auto prepared = prepare_and_open(text_experiment());
+  auto experiment = text_experiment();
+  EXPECT_TRUE(
+      has(error_of(ExitStatus::data, [&] { prepare(experiment); }), "c.txt: found 1 byte in no character of UTF-8"));
+  experiment.data.encoding = "bytes";
+  const auto prepared = prepare_and_open(experiment);
   EXPECT_EQ(all_ids(*prepared.train, 8),
             (std::vector<int64_t>{'a', 'b', 'c', 257, 'd', 'e', 'f', 257, 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n'}));
   EXPECT_EQ(prepared.validation, nullptr);
   EXPECT_EQ(prepared.tokenizer->vocab_size(), 258);
+}
+
+TEST_F(Prepare, ReadsFilesOfAnyKindAsTheirBytes) {
+  const std::string packed = gzip("abc"), lines = "\xef\xbb\xbf{\"text\": \"a\"}\n";
+  write("text/a.txt.gz", packed);
+  write("text/b.jsonl", lines);
+  auto experiment = text_experiment();
+  experiment.data.encoding = "bytes";
+  std::vector<int64_t> wanted;
+  for (const std::string& bytes : {packed, lines}) {
+    for (const char byte : bytes) wanted.push_back(static_cast<unsigned char>(byte));
+    wanted.push_back(257);
+  }
+  wanted.resize(wanted.size() / 8 * 8);
+  EXPECT_EQ(all_ids(*prepare_and_open(experiment).train, 8), wanted);
 }
 
 TEST_F(Prepare, SeparatesValidationText) {
@@ -200,7 +219,7 @@ TEST_F(Prepare, EncodesLargeDocumentsAsIfInOnePiece) {
 
 TEST_F(Prepare, SkipsFilesThatAreNotUtf8WithAWarning) {
   write_words(3);
-  write("text/bad.txt", "four\xff");
+  write("text/bad.txt", "four\xff" + std::string(1000, 'x'));
   const auto said = prepare(bpe_experiment());
   EXPECT_EQ(std::count_if(said.begin(), said.end(),
                           [](const std::string& line) {

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "core/corpus/corpus.hpp"
+#include "core/corpus/file_patterns.hpp"
 #include "support/data_fixture.hpp"
 
 namespace wmtp {

@@ -1,0 +1,87 @@
+#include "core/documents/text_check.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/shell.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+#include "core/documents/json_lines.hpp"
+#include "io/file_kind.hpp"
+#include "io/unpacked_file.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t piece_bytes = 1 << 20;
+constexpr int64_t one_invalid_in = 1000;
+
+void check_has_text(const fs::path& file) {
+  LineStream lines(file, longest_jsonl_line);
+  while (lines.next() && is_blank(lines.line())) {
+  }
+  const auto first = parse_object(lines.line(), [](const std::string&) { return true; });
+  const auto* object = std::get_if<nlohmann::json>(&first);
+  if (!object || object->contains("text")) return;  // a mistake is reported with its line when the file is read
+  std::vector<std::string> fields;
+  for (const auto& [name, value] : object->items()) fields.push_back(name);
+  throw Error(
+      ExitStatus::data,
+      file.string() + ": found JSON lines with " + (fields.empty() ? "no fields" : "the fields " + join_names(fields)) +
+          ", wanted text, or JSON lines with a text each; set [data] kind = \"records\" for instructions, chats, "
+          "completions or preferences, rename a field in another file (jq -c '{text: .content}' " +
+          shell_quoted(file.string()) + "), or exclude the file with data.exclude");
+}
+
+void check_utf8(const fs::path& file) {
+  const std::string or_bytes =
+      "exclude it with data.exclude, or set data.encoding = \"bytes\" to train on its bytes as they are";
+  UnpackedFile in(file);
+  std::string bytes;
+  int64_t offset = 0, invalid = 0, first = 0;  // of the file's text
+  for (bool ended = false; !ended;) {
+    const size_t kept = bytes.size();
+    bytes.resize(kept + piece_bytes);
+    const size_t got = in.read(bytes.data() + kept, piece_bytes);
+    bytes.resize(kept + got);
+    ended = got < piece_bytes;
+    if (const size_t nul = bytes.find('\0'); nul != std::string::npos)
+      throw Error(ExitStatus::data, file.string() + ": found a NUL byte at byte " +
+                                        with_thousands(offset + int64_t(nul)) + ", wanted text; " + or_bytes);
+    std::string_view rest(bytes.data(), ended ? bytes.size() : without_open_end(bytes));
+    const size_t done = rest.size();
+    while (!rest.empty()) {
+      rest.remove_prefix(valid_utf8(rest));
+      if (rest.empty()) break;
+      if (invalid++ == 0) first = offset + int64_t(done - rest.size());
+      rest.remove_prefix(1);
+    }
+    offset += int64_t(done);
+    bytes.erase(0, done);
+  }
+  if (invalid * one_invalid_in > offset)
+    throw Error(ExitStatus::data,
+                file.string() + ": found " + counted(invalid, "byte") +
+                    " in no character of UTF-8, the first at byte " + with_thousands(first) +
+                    ", wanted at most one in a thousand; convert it first (iconv -f LATIN1 -t UTF-8 " +
+                    shell_quoted(file.string()) + "), " + or_bytes);
+}
+
+}  // namespace
+
+void check_text_kind(const fs::path& file) {
+  check_file_kind(file, FileUse::text);
+  if (has_json_lines(file)) check_has_text(file);
+}
+
+void check_text_file(const fs::path& file) {
+  check_text_kind(file);
+  if (!has_json_lines(file)) check_utf8(file);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,324 @@
+#include "io/file_kind.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/shell.hpp"
+#include "base/utf8.hpp"
+#include "io/unpacked_file.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::string_view_literals;
+
+constexpr size_t looked_at_bytes = 4096;
+constexpr size_t shortest_text_for_certain = 64;  ///< fewer token ids may be letters by chance
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
+/// What to do with a file; `{}` stands for its name.
+constexpr std::string_view by_convert = "convert", by_numpy = "numpy", by_exclusion = "exclude";
+
+struct Signature {
+  size_t at;
+  std::string_view bytes, name, advice;
+};
+
+// Shorter signatures would be found in token ids, too.
+constexpr std::array signatures{
+    Signature{0, "PAR1"sv, "a Parquet file", by_convert},
+    Signature{0, "ARROW1"sv, "an Arrow file", by_convert},
+    Signature{0, "\xff\xff\xff\xff"sv, "an Arrow file", by_convert},
+    Signature{0, "\x93NUMPY"sv, "a numpy file", by_numpy},
+    Signature{257, "ustar"sv, "a tar archive", "unpack it first: tar -xf {}"},
+    Signature{0, "PK\3\4"sv, "a zip archive", "unpack it first: unzip {}"},
+    Signature{0, "PK\5\6"sv, "a zip archive", "unpack it first: unzip {}"},
+    Signature{0,
+              "\xfd"
+              "7zXZ\0"sv,
+              "an xz file", "unpack it first: xz -dk {}"},
+    Signature{4, "1AY&SY"sv, "a bzip2 file", "unpack it first: bunzip2 -k {}"},
+    Signature{0, "7z\xbc\xaf\x27\x1c"sv, "a 7z archive", "unpack it first: 7z x {}"},
+    Signature{0, "\x04\x22\x4d\x18"sv, "an lz4 file", "unpack it first: lz4 -dk {}"},
+    Signature{0, "LZIP"sv, "an lzip file", "unpack it first: lzip -dk {}"},
+    Signature{0, "Rar!\x1a\x07"sv, "a rar archive", "unpack it first: unrar x {}"},
+    Signature{0, "\xff\x06\0\0sNaPpY"sv, "a snappy file", "unpack it first: snzip -dk {}"},
+    Signature{0, "%PDF-"sv, "a PDF document", "convert it first: pdftotext {}"},
+    Signature{0, "{\\rtf"sv, "an RTF document", "convert it first: unrtf --text {}"},
+    Signature{0, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"sv, "an Office document", by_exclusion},
+    Signature{0, "\x89PNG\r\n\x1a\n"sv, "a PNG image", by_exclusion},
+    Signature{0, "\xff\xd8\xff\xe0"sv, "a JPEG image", by_exclusion},
+    Signature{0, "\xff\xd8\xff\xe1"sv, "a JPEG image", by_exclusion},
+    Signature{0, "\xff\xd8\xff\xdb"sv, "a JPEG image", by_exclusion},
+    Signature{0, "GIF8"sv, "a GIF image", by_exclusion},
+    Signature{0, "SQLite format 3\0"sv, "an SQLite database", by_exclusion},
+    Signature{0,
+              "\x7f"
+              "ELF"sv,
+              "a program", by_exclusion},
+    Signature{0, "\x89HDF\r\n\x1a\n"sv, "an HDF5 file", by_exclusion},
+    Signature{0, "GGUF"sv, "a GGUF file", by_exclusion},
+    Signature{0, "Obj\1"sv, "an Avro file", by_exclusion},
+    Signature{0, "MMIDIDX\0"sv, "an index of token ids by Megatron", by_exclusion},
+    Signature{0, "\xff\xfe\0\0"sv, "text in UTF-32", "convert it first: iconv -f UTF-32 -t UTF-8 {}"},
+    Signature{0, "\0\0\xfe\xff"sv, "text in UTF-32", "convert it first: iconv -f UTF-32 -t UTF-8 {}"},
+};
+
+// Two bytes are enough where text is wanted: no UTF-8 begins so.
+constexpr std::array signatures_in_text{
+    Signature{0, "\xff\xfe"sv, "text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 {}"},
+    Signature{0, "\xfe\xff"sv, "text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 {}"},
+    Signature{0, "\x80\x02"sv, "a pickle", by_exclusion},
+    Signature{0, "\x80\x03"sv, "a pickle", by_exclusion},
+    Signature{0, "\x80\x04"sv, "a pickle", by_exclusion},
+    Signature{0, "\x80\x05"sv, "a pickle", by_exclusion},
+    Signature{0, "\x1f\x9d"sv, "a file of compress", "unpack it first: gunzip -k {}"},
+};
+
+struct NameOfKind {
+  std::string_view extension, name;
+};
+
+// Names of what is neither text nor raw token ids, for files whose bytes show no kind.
+constexpr std::array names_of_kinds{NameOfKind{".parquet", "a name of Parquet"},
+                                    NameOfKind{".arrow", "a name of Arrow"}, NameOfKind{".npy", "a name of numpy"},
+                                    NameOfKind{".npz", "a name of numpy"}};
+constexpr std::array names_of_ids{".bin", ".idx"};
+constexpr std::array names_of_json_lines{".jsonl", ".ndjson", ".json"};
+constexpr std::array names_of_text{".jsonl", ".ndjson", ".json", ".txt", ".md", ".csv", ".tsv", ".html", ".xml"};
+
+const char* name_of(FileUse use) {
+  switch (use) {
+    case FileUse::text:
+      return "text";
+    case FileUse::json_lines:
+      return "JSON lines";
+    case FileUse::tokens:
+      return "raw token ids";
+    case FileUse::table:
+      return "Parquet, Arrow or a JSON list";
+    case FileUse::tokenizer:
+      return "a tokenizer";
+  }
+  return "";
+}
+
+/// The name's last extension in lower case; of packed files the one before it.
+std::string extension_of(const fs::path& file, bool is_packed) {
+  fs::path name = file.filename();
+  if (is_packed && (name.extension() == ".gz" || name.extension() == ".zst")) name = name.stem();
+  std::string extension = name.extension().string();
+  for (char& c : extension) c = char(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return extension;
+}
+
+template <class Names>
+bool is_one_of(const std::string& extension, const Names& names) {
+  return std::find(names.begin(), names.end(), extension) != names.end();
+}
+
+/// Token ids may begin with gzip's two magic bytes; the compression method after them has always been 8.
+Packing packing_found(std::string_view start, FileUse use) {
+  const Packing packing = packing_of(start);
+  const bool is_short = use == FileUse::tokens && packing == Packing::gzip && !start.starts_with("\x1f\x8b\x08");
+  return is_short ? Packing::none : packing;
+}
+
+std::string unpacking(Packing packing, const fs::path& file) {
+  return std::string("unpack it first: ") + (packing == Packing::gzip ? "gunzip -k " : "zstd -d ") +
+         shell_quoted(file.string());
+}
+
+bool is_at(std::string_view start, const Signature& one) {
+  return start.size() >= one.at && start.substr(one.at).starts_with(one.bytes);
+}
+
+/// The 8 bytes of a length below 2^40, and the beginning of a JSON object.
+bool begins_as_safetensors(std::string_view start) { return start.size() > 9 && start.substr(5, 5) == "\0\0\0{\""sv; }
+
+/// The encoding of text in which NUL is a part of most characters, as in European languages; "" for other bytes.
+std::string wide_encoding(std::string_view start) {
+  size_t even = 0, odd = 0;  // NUL bytes at these offsets
+  for (size_t i = 0; i < start.size(); ++i) (i % 2 == 0 ? even : odd) += start[i] == '\0' ? 1 : 0;
+  const size_t half = start.size() / 2;
+  const auto are_most = [&](size_t count) { return half > 0 && count * 10 >= half * 4; };
+  if (even + odd == start.size() || (!are_most(even) && !are_most(odd))) return "";
+  if (are_most(even) && are_most(odd)) return odd > even ? "UTF-32LE" : "UTF-32BE";
+  return odd > even ? "UTF-16LE" : "UTF-16BE";
+}
+
+/// Whether these bytes can only be text.
+bool is_certainly_text(std::string_view start) {
+  const size_t complete = without_open_end(start);
+  const bool is_printed = std::all_of(start.begin(), start.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r';
+  });
+  return start.size() >= shortest_text_for_certain && is_printed && valid_utf8(start.substr(0, complete)) == complete;
+}
+
+/// The first bytes of the first line that is neither blank nor a comment; "" if there is none.
+std::string first_content(const fs::path& file) {
+  UnpackedFile in(file);
+  std::string text(looked_at_bytes, '\0');
+  text.resize(in.read(text.data(), text.size()));
+  bool ended = text.size() < looked_at_bytes;
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  for (;;) {
+    const size_t begin = text.find_first_not_of(" \t\r\n\x1e");
+    text.erase(0, std::min(begin, text.size()));
+    const bool is_comment = text.starts_with('#') || text.starts_with("//");
+    const size_t newline = is_comment ? text.find('\n') : std::string::npos;
+    const bool is_open = text.empty() || (is_comment && newline == std::string::npos);
+    if (!is_open && !is_comment && (ended || text.size() >= looked_at_bytes / 2)) return text;
+    if (is_comment && newline != std::string::npos) {
+      text.erase(0, newline);
+    } else if (ended) {
+      return is_comment ? "" : text;
+    } else {
+      if (is_open && is_comment) text.resize(2);  // the rest of a long comment follows
+      const size_t kept = text.size();
+      text.resize(kept + looked_at_bytes);
+      text.resize(kept + in.read(text.data() + kept, looked_at_bytes));
+      ended = text.size() < kept + looked_at_bytes;
+    }
+  }
+}
+
+class KindCheck {
+ public:
+  KindCheck(const fs::path& file, FileUse use)
+      : file_(file), use_(use), start_(start_of(file, looked_at_bytes)), outer_(packing_found(start_, use)) {}
+
+  void run() {
+    refuse_lfs_pointer(file_, start_);
+    const bool may_be_packed = use_ == FileUse::text || use_ == FileUse::json_lines;
+    if (outer_ != Packing::none && may_be_packed) {
+      start_.resize(looked_at_bytes);
+      start_.resize(UnpackedFile(file_).read(start_.data(), start_.size()));
+      is_inside_ = true;
+    }
+    const Packing packing = packing_found(start_, use_);
+    if (packing == Packing::gzip) refuse("a gzip file", unpacking(packing, file_));
+    if (packing == Packing::zstd) refuse("a zstd file", unpacking(packing, file_));
+    for (const Signature& one : signatures)
+      if (is_at(start_, one) && !is_wanted(one)) refuse(std::string(one.name), advice_of(std::string(one.advice)));
+    if (use_ == FileUse::tokens)
+      check_ids();
+    else if (may_be_packed)
+      check_text();
+  }
+
+ private:
+  bool is_wanted(const Signature& one) const {
+    if (use_ == FileUse::table) return one.advice == by_convert;
+    // Token ids are numpy files, and may begin with four bytes of ones.
+    return use_ == FileUse::tokens && (one.advice == by_numpy || one.bytes == "\xff\xff\xff\xff"sv ||
+                                       one.bytes.starts_with("MMIDIDX"));  // which id_layout explains
+  }
+
+  void check_ids() const {
+    const std::string extension = extension_of(file_, false);
+    if (begins_as_safetensors(start_)) refuse("a safetensors file", "name a file of token ids");
+    const bool has_header = start_.starts_with("\x93NUMPY");
+    for (const NameOfKind& one : names_of_kinds)
+      if (!has_header && extension == one.extension)
+        refuse(std::string(one.name) + ", but other bytes", "replace the file by a good copy, or rename it");
+    if (is_one_of(extension, names_of_text) || is_certainly_text(start_))
+      refuse("text", "set [data] kind = \"text\" or \"records\", and files instead of file");
+  }
+
+  void check_text() const {
+    for (const Signature& one : signatures_in_text)
+      if (is_at(start_, one)) refuse(std::string(one.name), advice_of(std::string(one.advice)));
+    if (begins_as_safetensors(start_)) refuse("a safetensors file", advice_of(std::string(by_exclusion)));
+    if (const std::string wide = wide_encoding(start_); !wide.empty())
+      refuse("text in " + wide, advice_of("convert it first: iconv -f " + wide + " -t UTF-8 {}"));
+    if (const size_t at = start_.find('\0'); at != std::string::npos)
+      refuse("a NUL byte at byte " + std::to_string(at), advice_of(std::string(by_exclusion)));
+    const std::string extension = extension_of(file_, is_inside_);
+    if (is_list(extension)) refuse("a JSON list", advice_of(std::string(by_convert)));
+    for (const NameOfKind& one : names_of_kinds)
+      if (extension == one.extension)
+        refuse(std::string(one.name) + ", but other bytes", "replace the file by a good copy, or rename it");
+    if (is_one_of(extension, names_of_ids) && !is_certainly_text(start_))
+      refuse("a name of token ids",
+             "if it contains them, set [data] kind = \"tokens\" and file; if it is text, rename it");
+  }
+
+  /// Text may begin with a bracket, unless an object follows it.
+  bool is_list(const std::string& extension) const {
+    const std::string text = first_content(file_);
+    if (!text.starts_with('[')) return false;
+    if (use_ == FileUse::json_lines || is_one_of(extension, names_of_json_lines)) return true;
+    const size_t object = text.find_first_not_of(" \t\r\n", 1);
+    const size_t key =
+        object < text.size() && text[object] == '{' ? text.find_first_not_of(" \t\r\n", object + 1) : text.npos;
+    return key < text.size() && text[key] == '"';
+  }
+
+  std::string advice_of(std::string advice) const {
+    if (is_inside_ && advice != by_exclusion) return unpacking(outer_, file_);
+    if (advice == by_convert)
+      return std::string(use_ == FileUse::tokens ? "set [data] kind = \"text\" or \"records\", and " : "") +
+             "convert it first: wmtp-host data convert " + shell_quoted(file_.string()) + " --to " +
+             shell_quoted(fs::path(file_).replace_extension(".jsonl").string());
+    if (advice == by_numpy)
+      return "if it contains token ids, set [data] kind = \"tokens\" and file = \"" + file_.string() + "\"";
+    if (advice == by_exclusion)
+      return use_ == FileUse::text
+                 ? "exclude it with data.exclude, or set data.encoding = \"bytes\" to train on its bytes"
+                 : "name another file";
+    if (const size_t at = advice.find("{}"); at != std::string::npos)
+      advice.replace(at, 2, shell_quoted(file_.string()));
+    return advice;
+  }
+
+  [[noreturn]] void refuse(const std::string& found, const std::string& what_to_do) const {
+    throw Error(ExitStatus::data, file_.string() + ": found " + found + (is_inside_ ? " inside" : "") + ", wanted " +
+                                      name_of(use_) + "; " + what_to_do);
+  }
+
+  const fs::path& file_;
+  FileUse use_;
+  std::string start_;
+  Packing outer_;
+  bool is_inside_ = false;  ///< start_ is of the unpacked text
+};
+
+}  // namespace
+
+std::string start_of(const fs::path& file, size_t bytes) {
+  check_is_file(file);
+  std::ifstream in(file, std::ios::binary);
+  std::string start(bytes, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<size_t>(in.gcount()));
+  if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, file.string() + " cannot be read; check its rights");
+  return start;
+}
+
+void check_file_kind(const fs::path& file, FileUse use) { KindCheck(file, use).run(); }
+
+bool has_json_lines(const fs::path& file) {
+  const std::string extension = extension_of(file, /*is_packed=*/true);
+  if (is_one_of(extension, names_of_json_lines)) return true;
+  const std::string text = first_content(file);
+  const size_t key = text.starts_with('{') ? text.find_first_not_of(" \t", 1) : std::string::npos;
+  return key != std::string::npos && (text[key] == '"' || text[key] == '}');
+}
+
+void refuse_lfs_pointer(const fs::path& file, std::string_view start) {
+  const bool is_pointer = start.starts_with("version https://git-lfs.github.com/spec/") ||
+                          start.starts_with("version https://hawser.github.com/spec/");
+  if (is_pointer)
+    throw Error(ExitStatus::data,
+                file.string() + " is a pointer of Git LFS, in place of the file; download the file: " + "git lfs pull");
+}
+
+}  // namespace wmtp

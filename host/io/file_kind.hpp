@@ -1,0 +1,32 @@
+// What a file is, decided in one place for all readers: by its first bytes, packed or not, else by its name where that
+// says so. Nothing becomes text, or token ids, because it looked like nothing else: it would be trained on without a
+// message.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace wmtp {
+
+/// What a file is wanted for. `table`: Parquet, Arrow or a JSON list, for `data convert`.
+enum class FileUse { text, json_lines, tokens, table, tokenizer };
+
+/// The first bytes, at most `bytes`. Error(data) if `file` is not a regular file or cannot be read.
+std::string start_of(const std::filesystem::path& file, size_t bytes);
+
+/// Error(data) "FILE: found a zip archive, wanted text; unpack it first: unzip FILE", by the beginning of the file, if it
+/// is nothing that can be used so; also if it is not a regular file or cannot be read. Text and JSON lines may be packed
+/// with gzip or zstd, and are examined unpacked.
+void check_file_kind(const std::filesystem::path& file, FileUse use);
+
+/// Whether a file of text is JSON lines: by its name (.jsonl, .ndjson, .json, also packed), or if its first line that is
+/// neither blank nor a comment begins with an object's first key. A mistake in a line does not make it another kind.
+/// Throws the errors of UnpackedFile.
+bool has_json_lines(const std::filesystem::path& file);
+
+/// Error(data) if `start`, the beginning of `file`, is a pointer that Git LFS left in place of the file.
+void refuse_lfs_pointer(const std::filesystem::path& file, std::string_view start);
+
+}  // namespace wmtp

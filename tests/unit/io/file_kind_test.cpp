@@ -1,0 +1,152 @@
+#include "io/file_kind.hpp"
+
+#include <map>
+
+#include "io/unpacked_file.hpp"
+#include "support/data_fixture.hpp"
+#include "support/packed.hpp"
+
+namespace wmtp {
+namespace {
+
+using namespace std::string_literals;
+
+class FileKinds : public DataTest {
+ protected:
+  std::string refused(const std::string& bytes, FileUse use, const std::string& name = "a file") const {
+    const auto file = write(name, bytes);
+    return error_of(ExitStatus::data, [&] { check_file_kind(file, use); });
+  }
+  void take(const std::string& bytes, FileUse use, const std::string& name = "a file") const {
+    EXPECT_NO_THROW(check_file_kind(write(name, bytes), use)) << name << ": " << bytes.substr(0, 40);
+  }
+  bool are_json_lines(const std::string& bytes, const std::string& name = "a.txt") const {
+    return has_json_lines(write(name, bytes));
+  }
+};
+
+/// Every second byte NUL, as UTF-16 writes ASCII; `first`: whether NUL comes first.
+std::string widened(const std::string& text, int zeros, bool first) {
+  std::string wide;
+  for (const char c : text)
+    wide += first ? std::string(size_t(zeros), '\0') + c : std::string(1, c) + std::string(size_t(zeros), '\0');
+  return wide;
+}
+
+TEST_F(FileKinds, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) {
+  const std::string quoted = "'" + at("a file") + "'";
+  const std::map<std::string, std::pair<std::string, std::string>> kinds{
+      {"\x1f\x8b\x08\0\0"s, {"found a gzip file", "gunzip -k " + quoted}},
+      {"\x28\xb5\x2f\xfd more", {"found a zstd file", "zstd -d " + quoted}},
+      {"PAR1 more",
+       {"found a Parquet file", "wmtp-host data convert " + quoted + " --to '" + at("a file.jsonl") + "'"}},
+      {"ARROW1 more", {"found an Arrow file", "wmtp-host data convert "}},
+      {"\x93NUMPY more", {"found a numpy file", "if it contains token ids, set [data] kind"}},
+      {"PK\3\4 more", {"found a zip archive", "unzip " + quoted}},
+      {"\xfd"
+       "7zXZ\0 more"s,
+       {"found an xz file", "xz -dk " + quoted}},
+      {"BZh91AY&SY more", {"found a bzip2 file", "bunzip2 -k " + quoted}},
+      {"%PDF-1.7 more", {"found a PDF document", "pdftotext " + quoted}},
+      {"\x89PNG\r\n\x1a\n more", {"found a PNG image", ""}},
+      {"SQLite format 3\0 more"s, {"found an SQLite database", ""}},
+      {std::string(257, 'x') + "ustar and more", {"found a tar archive", "tar -xf " + quoted}}};
+  for (const auto& [bytes, message] : kinds) {
+    for (const auto& [use, name] :
+         {std::pair(FileUse::text, "wanted text"), std::pair(FileUse::json_lines, "wanted JSON lines"),
+          std::pair(FileUse::tokens, "wanted raw token ids")}) {
+      if (use != FileUse::tokens && packing_of(bytes) != Packing::none) continue;
+      if (use == FileUse::tokens && bytes.starts_with("\x93NUMPY")) continue;
+      const std::string text = refused(bytes, use);
+      EXPECT_TRUE(has(text, at("a file")) && has(text, message.first) && has(text, message.second) && has(text, name))
+          << text;
+    }
+  }
+}
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyAreInUtf16OrUtf32) {
+  const std::string prose = "It was a bright cold day in April, and the clocks were striking thirteen.\n";
+  const std::map<std::string, std::string> texts{{"\xff\xfe" + widened(prose, 1, false), "UTF-16"},
+                                                 {"\xfe\xff" + widened(prose, 1, true), "UTF-16"},
+                                                 {widened(prose, 1, false), "UTF-16LE"},
+                                                 {widened(prose, 1, true), "UTF-16BE"},
+                                                 {widened("{\"text\": \"a\"}\n", 1, false), "UTF-16LE"},
+                                                 {"\xff\xfe\0\0"s + widened(prose, 3, false), "UTF-32"},
+                                                 {widened(prose, 3, false), "UTF-32LE"},
+                                                 {widened(prose, 3, true), "UTF-32BE"}};
+  for (const auto& [bytes, encoding] : texts) {
+    const std::string text = refused(bytes, FileUse::text);
+    EXPECT_TRUE(has(text, "found text in " + encoding + ", wanted text; convert it first: iconv -f " + encoding))
+        << text;
+  }
+}
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyContainNul) {
+  EXPECT_TRUE(has(refused("words\0more words"s, FileUse::text), "found a NUL byte at byte 5, wanted text"));
+  EXPECT_TRUE(has(refused(std::string(6000, '\0'), FileUse::text), "found a NUL byte at byte 0"));
+  EXPECT_TRUE(has(refused("\x40\0\0\0\0\0\0\0{\"a\": {}}"s, FileUse::text), "found a safetensors file"));
+}
+
+TEST_F(FileKinds, AreRefusedForEveryUseIfTheyArePointersOfGitLfs) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
+  for (const FileUse use : {FileUse::text, FileUse::json_lines, FileUse::tokens, FileUse::table, FileUse::tokenizer})
+    EXPECT_TRUE(
+        has(refused(pointer, use), "is a pointer of Git LFS, in place of the file; download the file: git lfs pull"));
+}
+
+TEST_F(FileKinds, AreRefusedIfTheirNameSaysOtherwise) {
+  EXPECT_TRUE(has(refused("words", FileUse::text, "a.parquet"), "found a name of Parquet, but other bytes"));
+  EXPECT_TRUE(has(refused("words", FileUse::text, "a.npy"), "found a name of numpy"));
+  EXPECT_TRUE(has(refused("\x01\x02\x03\x04", FileUse::text, "ids.bin"), "found a name of token ids"));
+  EXPECT_TRUE(has(refused("\1\0\2\0"s, FileUse::tokens, "ids.npy"), "found a name of numpy, but other bytes"));
+  EXPECT_TRUE(has(refused("\1\0\2\0"s, FileUse::tokens, "ids.jsonl"), "found text, wanted raw token ids"));
+}
+
+TEST_F(FileKinds, AreNoTokenIdsIfTheyAreText) {
+  const std::string prose = "It was a bright cold day in April, and the clocks were striking thirteen.\n";
+  EXPECT_TRUE(has(refused(prose, FileUse::tokens), "found text, wanted raw token ids"));
+  take("\x1f\x8b\x09\x01", FileUse::tokens, "ids.bin");  // begins like gzip
+  take("\xff\xff\xff\xff", FileUse::tokens, "ids.bin");  // begins like a stream of Arrow
+  take(std::string(100, '\x20') + "\x01", FileUse::tokens, "ids.bin");
+}
+
+TEST_F(FileKinds, AreSeenInsidePackedText) {
+  take(gzip("words"), FileUse::text);
+  take(zstd(""), FileUse::text);
+  for (const auto& [inside, name] :
+       {std::pair<std::string, std::string>("PAR1 more", "a Parquet file inside"), {gzip("a"), "a gzip file inside"}}) {
+    std::string text = refused(gzip(inside), FileUse::text, "a.txt");
+    EXPECT_TRUE(has(text, "found " + name) && has(text, "unpack it first: gunzip -k " + at("a.txt"))) << text;
+    text = refused(zstd(inside), FileUse::text, "a.txt");
+    EXPECT_TRUE(has(text, "found " + name)) << text;
+  }
+  const std::string archive = std::string(257, 'x') + "ustar and more";
+  EXPECT_TRUE(has(refused(gzip(archive), FileUse::text), "found a tar archive inside, wanted text; unpack it first:"));
+}
+
+TEST_F(FileKinds, IncludeJsonListsWhichAreConvertedFirst) {
+  const std::string list = "[{\"text\": \"a\"}]\n", convert = "found a JSON list, wanted text; convert it first:";
+  EXPECT_TRUE(has(refused(list, FileUse::text), convert));
+  EXPECT_TRUE(has(refused("\xef\xbb\xbf[\n  {\n    \"text\": \"a\"}]\n", FileUse::text), convert));
+  EXPECT_TRUE(has(refused("[1, 2]", FileUse::text, "a.json"), convert));
+  EXPECT_TRUE(has(refused("[1, 2]", FileUse::json_lines), "found a JSON list, wanted JSON lines"));
+  take("[1] Smith, J. (1999)\n", FileUse::text);
+  take(list, FileUse::table);
+}
+
+TEST_F(FileKinds, AreJsonLinesByTheirNameOrTheirFirstKey) {
+  const std::string line = "{\"text\": \"a\"}\n";
+  for (const std::string& bytes :
+       {line, "\xef\xbb\xbf" + line, gzip("\xef\xbb\xbf" + line), std::string(10000, '\n') + line, "  { \"a\": 1}"s,
+        "# made by a program\n// and another\n" + line, "\x1e" + line, "{\"text\": NaN}\n" + line, "{\"text\": \"a"s,
+        "{}\n"s})
+    EXPECT_TRUE(are_json_lines(bytes)) << bytes.substr(0, 40);
+  for (const std::string name : {"a.jsonl", "a.ndjson", "a.json", "a.JSONL", "a.jsonl.gz", "a.json.zst"})
+    EXPECT_TRUE(are_json_lines("words\n", name)) << name;
+  for (const std::string& bytes : {""s, "\n\n"s, "words\n" + line, "{\n  int i;\n}\n"s, "{{ template }}"s,
+                                   "# A title\n"s, "#"s + std::string(10000, 'x') + "\nwords\n"})
+    EXPECT_FALSE(are_json_lines(bytes)) << bytes.substr(0, 40);
+}
+
+}  // namespace
+}  // namespace wmtp
