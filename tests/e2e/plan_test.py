@@ -239,6 +239,15 @@ def test_records_that_are_not_prepared_are_planned_at_full_length(place):
     assert after["memory"][0]["bytes"]["allocated"] < before["memory"][0]["bytes"]["allocated"]
 
 
+def test_packed_rows_are_as_long_as_their_packs(place):
+    (place.folder / "r.jsonl").write_text("".join(json.dumps({"prompt": "p", "completion": "c" * 58}) + "\n" for _ in range(60)))
+    changes = dict(data={"kind": "records", "files": ["r.jsonl"], "packing": True}, model__vocab_size=None,
+                   train__sequence_length=512, train__steps=1, **ONE_RANK)
+    place.run(**changes)
+    found = planned(place, place.write(**changes))
+    assert found["longest_is_known"] and found["positions"] == 480, "8 records of 60 ids"
+
+
 def test_an_experiment_with_a_mistake_is_refused_as_by_run(place):
     place.refuse_command(2, "unknown key", command=["plan", place.write(train__stepz=1)])
 

@@ -7,7 +7,7 @@
 #include "core/corpus/step_count.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/plugins/probe.hpp"
-#include "core/records/longest_record.hpp"
+#include "core/records/longest_row.hpp"
 #include "core/replay/layout.hpp"
 #include "core/replay/memory.hpp"
 #include "core/replay/unit.hpp"
@@ -169,7 +169,7 @@ class Planner {
     const int64_t sequences = sequences_per_step(e_.train, data_ranks(e_.parallel, e_.parallel.processes));
     data.positions = e_.train.sequence_length;
     if (e_.data.kind == "records") {
-      const auto longest = longest_record(e_, cache_, pipeline_.needs.pairs);
+      const auto longest = longest_row(e_, cache_, pipeline_.needs.pairs);
       data.longest_is_known = longest.has_value();
       if (longest) data.positions = batch_positions(*longest, e_.train.sequence_length);
     }

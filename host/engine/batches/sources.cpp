@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/experiment/difficulty.hpp"
-#include "core/records/longest_record.hpp"
+#include "core/records/longest_row.hpp"
 #include "core/records/record_order.hpp"
 #include "core/records/record_packs.hpp"
 #include "core/records/record_selection.hpp"

@@ -299,6 +299,12 @@ void Assembly::go_on_with_other_ranks(int64_t saved_by) {
                     " in each, and with [data.difficulty] the order of the records depends on that number; resume with "
                     "--nproc " +
                     std::to_string(saved_by) + " and the parallel.sequence of that run");
+  if (session_.rank() == 0)
+    log_warning("--resume: each step now reads " +
+                counted(sequences_per_step(experiment_.train, session_.data_ranks()), "sequence") + ", " +
+                with_thousands(sequences_per_step(experiment_.train, saved_by)) +
+                " before the checkpoint, because the number of ranks has changed; --nproc " + std::to_string(saved_by) +
+                " keeps the run as it was");
   trainer_->set_num_steps(
       num_steps(experiment_.train, training_source_->count(), session_.data_ranks(), {state.step, state.drawn}));
 }
