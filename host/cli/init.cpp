@@ -120,7 +120,7 @@ Found look_at(const fs::path& data) {
   if (found.kind == "records") {
     look_at_records(found);
   } else {
-    for (const fs::path& file : found.files) check_text_file(file);
+    check_text_files(found.files);
     found.bytes = bytes_of(whole_files(found.files));
   }
   const std::string files = found.files.size() == 1 ? "1 file" : names_of(found.files, place);

@@ -94,10 +94,14 @@ class ContentHashes {
         unknown.push_back(file);
     }
     WorkProgress progress("hashing the data", size_of(unknown), WorkProgress::Unit::bytes);
+    InvalidBytes invalid;
+    invalid.add_valid(size_of(files) - size_of(unknown));
     for (const auto& file : unknown) {
-      if (as_text) check_text_file(file);
-      digests_[file] = remembered.read(file, &progress);
+      // Only valid texts are remembered as such, so that the others are counted again.
+      const bool is_valid = !as_text || invalid.count(file) == 0;
+      digests_[file] = (is_valid ? remembered : of_others_).read(file, &progress);
     }
+    if (as_text) invalid.refuse_too_many();
   }
 
   /// Unreadable files count as 0: reading them reports the error.
@@ -108,7 +112,7 @@ class ContentHashes {
     return bytes;
   }
 
-  FileDigests of_texts_;  ///< of files that were checked
+  FileDigests of_texts_;  ///< of valid texts
   FileDigests of_others_;
   std::map<fs::path, std::string> digests_;
 };

@@ -38,12 +38,25 @@ void check_has_text(const fs::path& file) {
           shell_quoted(file.string()) + "), or exclude the file with data.exclude");
 }
 
-void check_utf8(const fs::path& file) {
-  const std::string or_bytes =
-      "exclude it with data.exclude, or set data.encoding = \"bytes\" to train on its bytes as they are";
+constexpr const char* or_bytes =
+    "exclude it with data.exclude, or set data.encoding = \"bytes\" to train on its bytes as they are";
+
+}  // namespace
+
+void check_text_kind(const fs::path& file) {
+  check_file_kind(file, FileUse::text);
+  if (has_json_lines(file)) check_has_text(file);
+}
+
+int64_t InvalidBytes::count(const fs::path& file) {
+  check_text_kind(file);
+  if (has_json_lines(file)) {
+    add_valid(int64_t(fs::file_size(file)));
+    return 0;
+  }
   UnpackedFile in(file);
   std::string bytes;
-  int64_t offset = 0, invalid = 0, first = 0;  // of the file's text
+  int64_t offset = 0, invalid = 0;  // of the file's text
   for (bool ended = false; !ended;) {
     const size_t kept = bytes.size();
     bytes.resize(kept + piece_bytes);
@@ -55,33 +68,33 @@ void check_utf8(const fs::path& file) {
                                         with_thousands(offset + int64_t(nul)) + ", wanted text; " + or_bytes);
     std::string_view rest(bytes.data(), ended ? bytes.size() : without_open_end(bytes));
     const size_t done = rest.size();
-    while (!rest.empty()) {
-      rest.remove_prefix(valid_utf8(rest));
-      if (rest.empty()) break;
-      if (invalid++ == 0) first = offset + int64_t(done - rest.size());
+    for (rest.remove_prefix(valid_utf8(rest)); !rest.empty(); rest.remove_prefix(valid_utf8(rest))) {
+      if (invalid_ + invalid++ == 0) first_ = offset + int64_t(done - rest.size());
       rest.remove_prefix(1);
     }
     offset += int64_t(done);
     bytes.erase(0, done);
   }
-  if (invalid * one_invalid_in > offset)
-    throw Error(ExitStatus::data,
-                file.string() + ": found " + counted(invalid, "byte") +
-                    " in no character of UTF-8, the first at byte " + with_thousands(first) +
-                    ", wanted at most one in a thousand; convert it first (iconv -f LATIN1 -t UTF-8 " +
-                    shell_quoted(file.string()) + "), " + or_bytes);
+  if (invalid_ == 0 && invalid > 0) first_file_ = file;
+  bytes_ += offset;
+  invalid_ += invalid;
+  files_ += invalid > 0 ? 1 : 0;
+  return invalid;
 }
 
-}  // namespace
-
-void check_text_kind(const fs::path& file) {
-  check_file_kind(file, FileUse::text);
-  if (has_json_lines(file)) check_has_text(file);
+void InvalidBytes::refuse_too_many() const {
+  if (invalid_ * one_invalid_in <= bytes_) return;
+  throw Error(ExitStatus::data, first_file_.string() + ": found " + counted(invalid_, "byte") +
+                                    " in no character of UTF-8, the first at byte " + with_thousands(first_) +
+                                    (files_ > 1 ? ", others in " + counted(files_ - 1, "more file") : "") +
+                                    ", wanted at most one in a thousand; convert it first (iconv -f LATIN1 -t UTF-8 " +
+                                    shell_quoted(first_file_.string()) + "), " + or_bytes);
 }
 
-void check_text_file(const fs::path& file) {
-  check_text_kind(file);
-  if (!has_json_lines(file)) check_utf8(file);
+void check_text_files(const std::vector<fs::path>& files) {
+  InvalidBytes invalid;
+  for (const fs::path& file : files) invalid.count(file);
+  invalid.refuse_too_many();
 }
 
 }  // namespace wmtp

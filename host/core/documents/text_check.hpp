@@ -1,7 +1,9 @@
-// Whether a file is text to train on. Everything else, trained on, would be noise without a message.
+// Whether files are text to train on. Everything else, trained on, would be noise without a message.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <vector>
 
 namespace wmtp {
 
@@ -9,8 +11,23 @@ namespace wmtp {
 /// (io/file_kind.hpp).
 void check_text_kind(const std::filesystem::path& file);
 
-/// Error(data) unless `file` is text in UTF-8 (at most one byte in a thousand may be no part of a character, and none
-/// NUL), or JSON lines whose first object has a `text`. Reads all of a text.
-void check_text_file(const std::filesystem::path& file);
+/// Bytes of texts that are in no character of UTF-8. Large corpora of code contain a few, as examples.
+class InvalidBytes {
+ public:
+  /// check_text_kind, and Error(data) if the file contains NUL. Reads all of a text; a mistake in JSON lines is reported
+  /// when they are read. Returns the number of invalid bytes.
+  int64_t count(const std::filesystem::path& file);
+  /// Counts a file of so many bytes as valid.
+  void add_valid(int64_t bytes) { bytes_ += bytes; }
+  /// Error(data) if more than one byte in a thousand of all files is invalid.
+  void refuse_too_many() const;
+
+ private:
+  int64_t bytes_ = 0, invalid_ = 0, files_ = 0, first_ = 0;  ///< `first_`: offset in first_file_
+  std::filesystem::path first_file_;
+};
+
+/// Error(data) unless the files together are text in UTF-8, with the exceptions above.
+void check_text_files(const std::vector<std::filesystem::path>& files);
 
 }  // namespace wmtp

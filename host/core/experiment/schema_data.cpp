@@ -70,10 +70,9 @@ SchemaTable data_table() {
            "inherits it from the experiment that names it")
            .only_for({"records"}),
        key("encoding", AT(data.encoding),
-           "`utf-8`: files that are not text are refused: archives, images, UTF-16, more than one byte in a thousand "
-           "that "
-           "is no part of a UTF-8 character; `bytes`: each file is one text of its bytes, whatever they are, also JSON "
-           "lines and packed files")
+           "`utf-8`: files that are not text are refused: archives, images, UTF-16, more than one byte in a thousand of "
+           "all files that is no part of a UTF-8 character; `bytes`: each file is one text of its bytes, whatever they "
+           "are, also JSON lines and packed files")
            .one_of({"utf-8", "bytes"})
            .only_for({"text"}),
        key("separator", AT(data.separator),

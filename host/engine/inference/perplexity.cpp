@@ -16,7 +16,6 @@ constexpr int64_t longest_window = 1024;  // if the model has no max_sequence_le
 
 /// The texts of a file: one, or those of JSON lines.
 std::vector<std::string> texts_of(const std::filesystem::path& file) {
-  check_text_file(file);
   std::vector<std::string> texts;
   std::string piece(1 << 20, '\0');
   for (TextStream in(file); in.next_text();) {
@@ -29,6 +28,7 @@ std::vector<std::string> texts_of(const std::filesystem::path& file) {
 /// The ids of the texts in order, each followed by end_of_text, as in a token file for training.
 std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
   std::vector<int64_t> ids;
+  check_text_files(texts);
   for (const auto& file : texts)
     for (const std::string& text : texts_of(file)) {
       const std::vector<int64_t> text_ids = model.ids_of(text);

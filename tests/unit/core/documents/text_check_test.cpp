@@ -10,9 +10,9 @@ class TextChecks : public DataTest {
  protected:
   std::string refused(const std::string& bytes, const std::string& name = "a.txt") const {
     const auto file = write(name, bytes);
-    return error_of(ExitStatus::data, [&] { check_text_file(file); });
+    return error_of(ExitStatus::data, [&] { check_text_files({file}); });
   }
-  void take(const std::string& bytes) const { EXPECT_NO_THROW(check_text_file(write("a.txt", bytes))) << bytes; }
+  void take(const std::string& bytes) const { EXPECT_NO_THROW(check_text_files({write("a.txt", bytes)})) << bytes; }
 };
 
 std::string lines_of(int count, const std::string& field) {
@@ -51,6 +51,16 @@ TEST_F(TextChecks, AllowOneByteInAThousandThatIsNoUtf8) {
       << text;
   take(std::string((1 << 20) - 1, 'x') + "\xc3\xa9");  // a character between two pieces of the file
   EXPECT_TRUE(has(refused(gzip("caf\xe9")), "found 1 byte in no character"));
+}
+
+TEST_F(TextChecks, CountInvalidBytesOfAllFilesTogether) {
+  const auto large = write("large.txt", std::string(4000, 'x')), bad = write("bad.txt", "\xfb\xfb\xfb\xfb"),
+             worse = write("worse.txt", "caf\xe9");
+  EXPECT_NO_THROW(check_text_files({large, bad}));
+  const std::string text = error_of(ExitStatus::data, [&] { check_text_files({large, bad, worse}); });
+  EXPECT_TRUE(
+      has(text, at("bad.txt") + ": found 5 bytes in no character of UTF-8, the first at byte 0, others in 1 more file"))
+      << text;
 }
 
 TEST_F(TextChecks, FindNulBytesAnywhere) {
