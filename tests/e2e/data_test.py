@@ -69,6 +69,107 @@ def test_folders_of_data_sets_are_read_split_by_split(place):
     assert convert(place, "saved/test") == PLAIN[1500:]
 
 
+def write_tables(folder, files):
+    """files: {path: number of rows}; each row tells its file."""
+    for name, rows in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pyarrow.parquet.write_table(pyarrow.table({"text": [name] * rows}), folder / name)
+
+
+@pytest.mark.parametrize("name, files, arguments, rows", [
+    ("auto", {"default/train/0000.parquet": 10, "default/test/0000.parquet": 4}, ["--split", "train"], 10),
+    ("auto", {"default/train/0000.parquet": 10, "default/test/0000.parquet": 4}, ["--split", "test"], 4),
+    ("own_names", {"default/law/0000.parquet": 10, "default/art/0000.parquet": 4}, ["--split", "law"], 10),
+    ("byfolder", {"data/train/a.parquet": 10, "data/train/more/b.parquet": 1, "data/validation/a.parquet": 4}, ["--split", "train"], 11),
+    ("two", {"main/train-00000-of-00001.parquet": 10, "other/test-00000-of-00001.parquet": 4}, ["--split", "train"], 10),
+    ("loose", {"train_0.parquet": 1, "train_1.parquet": 2, "val.parquet": 4}, ["--split", "train"], 3),
+    ("counted", {"data/train-00001-of-00002.parquet": 1, "data/train-00002-of-00002.parquet": 2}, [], 3),
+    ("hashes", {"train-00000-of-00002-ab12.parquet": 1, "train-00001-of-00002-cd34.parquet": 2}, [], 3),
+    ("no_split", {"a/x.parquet": 1, "b/y.PARQUET": 2}, [], 3),
+    ("hidden", {"x.parquet": 1, ".cache/x.parquet": 2, "._y.parquet": 4, "__MACOSX/._x.parquet": 8}, [], 1),
+    ("one_revision", {"snapshots/1111/data/train-00000-of-00001.parquet": 3}, ["--split", "train"], 3),
+])
+def test_a_split_is_the_files_whose_names_or_folders_tell_it(place, name, files, arguments, rows):
+    write_tables(place.folder / name, files)
+    assert len(convert(place, name, *arguments)) == rows
+
+
+@pytest.mark.parametrize("files, arguments, message", [
+    (["default/train/0000.parquet", "default/test/0000.parquet"], [], "has the splits test, train; choose one with --split"),
+    (["data/train/a.parquet", "data/validation/a.parquet"], [], "has the splits train, validation;"),
+    (["train.parquet", "val.parquet"], [], "has the splits train, val;"),
+    (["gsm8k-train.arrow", "gsm8k-test.arrow"], [], "has the splits gsm8k-test, gsm8k-train;"),
+    (["train/val.parquet", "train/train.parquet"], [], "has the splits train, train/val;"),
+    (["train-00000-of-00001.parquet", "extra.parquet"], [], "has the splits train, and files without a split, such as .*extra.parquet;"),
+    (["train/a.parquet", "extra/b.parquet"], [], "has the splits train, and files without a split, such as .*b.parquet;"),
+    (["a.parquet"], ["--split", "train"], "has no split train: no name of a file or folder in it tells one; leave out --split"),
+    (["data/train-00000-of-00001.parquet"], ["--split", "dev"], "has no split dev, only train"),
+    (["main/train-00000-of-00001.parquet", "socratic/train-00000-of-00001.parquet"], ["--split", "train"],
+     "has the configurations main, socratic; name the folder of one"),
+    (["main/train-00000-of-00001.parquet", "main/test-00000-of-00001.parquet", "socratic/train-00000-of-00001.parquet"], [],
+     "has the configurations main, socratic;"),
+    (["de/train/0000.parquet", "en/train/0000.parquet"], [], "has the configurations de, en;"),
+    (["data/train-00000-of-00001.parquet", "train-00000-of-00001.parquet"], [], "has the configurations ., data;"),
+    (["snapshots/1111/x.parquet", "snapshots/2222/x.parquet"], [], "has the revisions snapshots/1111, snapshots/2222; name the folder of one"),
+    (["snapshots/1111/train.parquet", "snapshots/2222/train.parquet"], ["--split", "train"], "has the revisions"),
+    (["train-00000-of-00003.parquet", "train-00002-of-00003.parquet"], [], "train-00001-of-00003.parquet is missing; download it"),
+    (["train-00000-of-00100.parquet"], [], "train-00001-of-00100.parquet, .* and more is missing"),
+    (["data-00000-of-00003.arrow", "data-00002-of-00003.arrow"], [], "data-00001-of-00003.arrow is missing"),
+    (["train/0000.parquet", "train/0002.parquet"], [], "0001.parquet is missing"),
+    (["train-00000-of-00001.parquet", "train-00000-of-00002.parquet", "train-00001-of-00002.parquet"], [],
+     "has train-00000-of-00001.parquet and train-00000-of-00002.parquet, shards of two versions; remove one version"),
+    (["train-00000-of-00001-ab.parquet", "train-00000-of-00001-cd.parquet"], [], "the same table twice"),
+    (["train.parquet", "train.arrow"], [], "has train.arrow and train.parquet, the same table twice; remove one"),
+    (["train.parquet", "train-00000-of-00001.parquet"], [], "shards and files that are none"),
+    (["x.parquet", "y.parquet.incomplete"], [], "y.parquet.incomplete is a download that is not finished"),
+])
+def test_a_folder_of_several_data_sets_or_parts_of_one_is_refused(place, files, arguments, message):
+    write_tables(place.folder / "set", {file: 1 for file in files})
+    refuse(place, message, "set", *arguments)
+
+
+def test_shards_that_are_named_must_be_complete_unless_only_one_is_asked_for(place):
+    shards = [f"train-0000{number}-of-00003.parquet" for number in range(3)]
+    write_tables(place.folder, {file: 1 for file in shards})
+    refuse(place, "train-00001-of-00003.parquet is missing", shards[0], shards[2])
+    assert len(convert(place, *shards)) == 3
+    assert len(convert(place, shards[0])) == 1
+    refuse(place, "is a file, and --split selects from folders", shards[0], "--split", "test")
+
+
+def test_linked_folders_are_read_once(place):
+    write_tables(place.folder, {"far/train-00000-of-00001.parquet": 2, "set/b/x.parquet": 3})
+    (place.folder / "linked").mkdir()
+    (place.folder / "linked/data").symlink_to("../far")
+    assert len(convert(place, "linked")) == 2
+    for name, target in (("a", "b"), ("again", "b"), ("b/up", "..")):
+        (place.folder / "set" / name).symlink_to(target)
+    assert convert(place, "set") == [{"text": "set/b/x.parquet"}] * 3
+    (place.folder / "set/gone").symlink_to("nowhere")
+    refuse(place, "gone is a link to a file or folder that does not exist", "set")
+
+
+def test_a_saved_split_has_its_name(place):
+    write_arrow(place.folder / "saved/data-00000-of-00001.arrow", TABLE, pyarrow.ipc.new_stream)
+    (place.folder / "saved/state.json").write_text(
+        json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": "test"}))
+    assert convert(place, "saved", "--split", "test") == PLAIN
+    refuse(place, "has one split, test; leave out --split", "saved", "--split", "train")
+
+
+def test_lists_may_begin_with_a_mark_or_white_space_and_pointers_are_refused(place):
+    (place.folder / "mark.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(PLAIN).encode())
+    (place.folder / "blank.json").write_text(" \n" * 5000 + json.dumps(PLAIN))
+    for name in ("mark.json", "blank.json"):
+        assert convert(place, name) == PLAIN, name
+    (place.folder / "nan.json").write_text('[{"a": NaN, "b": -Infinity, "c": 1}]')
+    assert convert(place, "nan.json") == [{"a": None, "b": None, "c": 1}]
+    for name in ("x.parquet", "list.json", "saved/state.json"):
+        (place.folder / name).parent.mkdir(exist_ok=True)
+        (place.folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+        refuse(place, "is a pointer of Git LFS; fetch the data with git lfs pull", name.removesuffix("/state.json"))
+
+
 def test_what_cannot_be_converted_is_refused(place):
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "image": [b"\x00"], "nan": [float("nan")]}), place.folder / "a.parquet")
     refuse(place, "column image has values of type bytes, which JSON lacks; choose others with --columns", "a.parquet")
@@ -76,7 +177,9 @@ def test_what_cannot_be_converted_is_refused(place):
     refuse(place, "has no column txt, only text, image, nan", "a.parquet", "--columns", "txt")
     data = (place.folder / "a.parquet").read_bytes()
     (place.folder / "cut.parquet").write_bytes(data[:-20])
-    refuse(place, "ArrowInvalid", "cut.parquet")
+    refuse(place, "cut.parquet: ArrowInvalid", "cut.parquet")
+    (place.folder / "cut.json").write_text('[{"a": 1},\n {"a": ]')
+    refuse(place, "cut.json: JSONDecodeError: Expecting value: line 2 column 8", "cut.json")
     (place.folder / "text").write_text("text")
     refuse(place, "found neither Parquet, Arrow nor a JSON list", "text")
     refuse(place, "absent does not exist", "absent")

@@ -2,7 +2,10 @@
 the Hugging Face Hub, or written by datasets' save_to_disk), and of JSON lists. The first argument is JSON: {"columns"
 (all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing, and with 4 for
 unsuitable data; the reason is all of stderr. A number that is not finite becomes null; times are written as ISO 8601."""
+import codecs
+import collections
 import datetime
+import itertools
 import json
 import math
 import os
@@ -11,7 +14,15 @@ import sys
 from pathlib import Path
 
 ROWS = 1000  # that are in memory at a time
-SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}(-[0-9a-f]+)?\.(parquet|arrow)")
+ENDING = r".*\.(parquet|arrow|feather)"
+TABLE = re.compile(ENDING, re.I | re.S)
+UNFINISHED = re.compile(ENDING + r"\.(incomplete|part|partial|crdownload|aria2|tmp)", re.I | re.S)
+SHARD = re.compile(r"(?:(.*?)[-_. ])?(\d+)-of-(\d+)(?:[-_. ].*)?", re.S)  # of a name without its ending
+HUB_NUMBER = re.compile(r"\d{4}")  # names in the Hub's Parquet branch: CONFIGURATION/SPLIT/0000.parquet
+WORD = "(train|training|validation|valid|val|dev|test|testing|eval|evaluation)"
+SPLIT_WORD = re.compile(WORD, re.I)
+SPLIT = re.compile(rf"(.*[-_. ])?{WORD}([-_. \d].*)?", re.I | re.S)
+POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 class Refused(Exception):
@@ -33,42 +44,181 @@ def missing(python):
     return 2
 
 
+def listed(names):
+    first = list(itertools.islice(names, 11))
+    return ", ".join(first[:10]) + (" and more" if len(first) > 10 else "")
+
+
 def of_one_split(found, folder, split):
     """found: {split: anything}"""
-    if split in found or len(found) == 1 and not split:
+    if split in found if split else len(found) == 1:
         return found[split or next(iter(found))]
-    names = ", ".join(sorted(found))
-    raise Refused(f"{folder} has no split {split}, only {names}" if split else
-                  f"{folder} has the splits {names}; choose one with --split")
+    names = ", ".join(sorted(filter(None, found)))
+    if not split:
+        unnamed = f", and files without a split, such as {found[''][0].file}" if "" in found else ""
+        raise Refused(f"{folder} has the splits {names}{unnamed}; choose one with --split, or name the files")
+    found_names = f", only {names}" if names else ": no name of a file or folder in it tells one; leave out --split"
+    raise Refused(f"{folder} has no split {split}{found_names}")
+
+
+class Table:
+    """A file below a folder, with what the names on its path tell: the revision in the Hub's cache, the split ("" if
+    none), the configuration (of files without a split none, so that they stay together), and the shard."""
+
+    def __init__(self, file, top):
+        self.file, self.shard = file, shard_of(file)
+        folders = file.relative_to(top).parts[:-1]
+        stem = file.name.rpartition(".")[0]
+        name = self.shard[0][1] if self.shard else re.sub(r"[-_. ]*\d+$", "", stem) if SPLIT.fullmatch(stem) else ""
+        of_hub = Path(top.resolve().name, *folders).parts
+        after = of_hub.index("snapshots") + 1 if "snapshots" in of_hub else 0
+        self.revision = "/".join(of_hub[1:after + 1]) if after else ""
+        split_folders = [i for i, folder in enumerate(folders) if SPLIT.fullmatch(folder)]
+        if SPLIT.fullmatch(name):
+            outer = [folder for folder in folders if SPLIT_WORD.fullmatch(folder) and folder != name]
+            self.split = "/".join([*outer, name])
+            above = [folder for folder in folders if folder not in (*outer, name)]
+        elif split_folders:
+            self.split, above = folders[split_folders[-1]], folders[:split_folders[-1]]
+        elif HUB_NUMBER.fullmatch(stem) and folders:
+            self.split, above = folders[-1], folders[:-1]
+        else:
+            self.split, above = name, folders if name else ()
+        self.configuration = "/".join(above)
+
+
+def shard_of(file):
+    """((folder, name before the number), number, total), or None"""
+    found = SHARD.fullmatch(file.name.rpartition(".")[0])
+    return found and ((file.parent, found[1] or ""), int(found[2]), int(found[3]))
+
+
+def check_complete(files):
+    """Refuses what tells of a download that is not finished, or of two versions in one folder: absent shards, different
+    totals, the same table twice. Shards are numbered from 0, as on the Hub, or from 1."""
+    sets = {}
+    for file in files:
+        of_set, number, total = shard_of(file) or ((file.parent, None), file.name.rpartition(".")[0], None)
+        shards = sets.setdefault(of_set, {})
+        first_total, first = next(iter(shards.values()), (total, file))
+        if first_total != total:
+            raise Refused(f"{file.parent} has {first.name} and {file.name}, shards of two versions; remove one version")
+        _, other = shards.setdefault(number, (total, file))
+        if other.name != file.name:
+            raise Refused(f"{file.parent} has {other.name} and {file.name}, the same table twice; remove one")
+    for (folder, name), shards in sets.items():
+        total, file = next(iter(shards.values()))
+        first = 1 if total in shards and 0 not in shards else 0
+        if name is None and "0000" in shards:  # the Hub's numbers, which tell no total
+            hub = [int(one) for one in shards if HUB_NUMBER.fullmatch(one)]
+            names = (f"{number:04}{file.suffix}" for number in range(max(hub)) if f"{number:04}" not in shards)
+        else:
+            names = (shard_name(file, number) for number in range(first, first + (total or 0)) if number not in shards)
+        missing = listed(names)
+        if missing:
+            raise Refused(f"{folder}: {missing} is missing; download it, or convert single files one at a time")
+
+
+def shard_name(file, number):
+    """that of another shard of the set of file, as far as it is known"""
+    found = SHARD.fullmatch(file.name.rpartition(".")[0])
+    return f"{file.name[:found.start(2)]}{number:0{len(found[2])}}-of-{found[3]}{file.suffix}"
+
+
+def tables_below(top):
+    """Sorted. Names that begin with a dot are left out. A folder is read once, however many links lead to it."""
+    waiting, seen, found = collections.deque([top]), set(), []
+    while waiting:
+        folder = waiting.popleft()
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        for entry in os.scandir(folder):
+            if entry.name.startswith("."):
+                continue
+            if entry.is_symlink() and not os.path.exists(entry.path):
+                raise Refused(f"{entry.path} is a link to a file or folder that does not exist")
+            if UNFINISHED.fullmatch(entry.name):
+                raise Refused(f"{entry.path} is a download that is not finished; finish it, or remove the file")
+            if not entry.is_dir():
+                found += [Path(entry.path)] if TABLE.fullmatch(entry.name) else []
+            elif entry.is_symlink():
+                waiting.append(Path(entry.path))  # after the folders themselves, whose names tell more
+            else:
+                waiting.appendleft(Path(entry.path))
+    return sorted(found)
+
+
+def state_files(folder, split):
+    """Those that save_to_disk wrote into folder."""
+    state = json_of(folder / "state.json")
+    if state.get("_indices_files") or state.get("_indices_data_files"):
+        raise Refused(f"{folder} selects rows by indices; write it again: "
+                      "datasets.load_from_disk(...).flatten_indices().save_to_disk(...)")
+    if split and state.get("_split") != split:
+        raise Refused(f"{folder} has one split, {state.get('_split') or 'without a name'}; leave out --split")
+    return [folder / Path(one["filename"]).name for one in state["_data_files"]]
 
 
 def files_of(path, split):
     if not path.is_dir():
+        if split:
+            raise Refused(f"{path} is a file, and --split selects from folders; leave it out")
         return [path]
     if (path / "dataset_dict.json").is_file():
-        splits = json.loads((path / "dataset_dict.json").read_bytes())["splits"]
+        splits = json_of(path / "dataset_dict.json")["splits"]
         return files_of(path / of_one_split({name: name for name in splits}, path, split), "")
     if (path / "state.json").is_file():
-        state = json.loads((path / "state.json").read_bytes())
-        if state.get("_indices_files") or state.get("_indices_data_files"):
-            raise Refused(f"{path} selects rows by indices; write it again: "
-                          "datasets.load_from_disk(...).flatten_indices().save_to_disk(...)")
-        return [path / Path(one["filename"]).name for one in state["_data_files"]]
-    found = sorted(file for ending in ("parquet", "arrow") for file in path.rglob(f"*.{ending}"))
-    if not found:
+        return state_files(path, split)
+    tables = [Table(file, path) for file in tables_below(path)]
+    if not tables:
         raise Refused(f"{path} contains no .parquet or .arrow file")
+    revisions = sorted({table.revision for table in tables})
+    if len(revisions) > 1:
+        raise Refused(f"{path} has the revisions {listed(revisions)}; name the folder of one")
+    chosen = [table for table in tables if table.split == split] if split else tables
+    configurations = sorted({table.configuration for table in chosen})
+    if len(configurations) > 1 and "" not in {table.split for table in chosen}:
+        names = (configuration or "." for configuration in configurations)
+        raise Refused(f"{path} has the configurations {listed(names)}; name the folder of one")
     splits = {}
-    for file in found:
-        named = SHARD.fullmatch(file.name)
-        name = named[1] if named else file.stem if file.stem in ("train", "validation", "test") else ""
-        splits.setdefault(name, []).append(file)
-    return found if list(splits) == [""] and not split else of_one_split(splits, path, split)
+    for table in tables:
+        splits.setdefault(table.split, []).append(table)
+    chosen = of_one_split(splits, path, split)
+    for other in chosen:
+        if bool(other.shard) != bool(chosen[0].shard):
+            raise Refused(f"{path} has {chosen[0].file.name} and {other.file.name}, shards and files that are none; "
+                          "remove one version, or name the files")
+    files = [table.file for table in chosen]
+    check_complete(files)
+    return files
+
+
+def json_of(file):
+    with open(file, "rb") as opened:
+        check_is_data(file, opened.read(len(POINTER)))
+    return json.loads(Path(file).read_bytes())
+
+
+def check_is_data(file, start):
+    if start.startswith(POINTER):
+        raise Refused(f"{file} is a pointer of Git LFS; fetch the data with git lfs pull")
+
+
+def is_json_list(file):
+    with open(file, "rb") as opened:
+        while True:
+            start = opened.read(4096).removeprefix(codecs.BOM_UTF8)
+            if not start or start.strip():
+                return start.lstrip()[:1] == b"["
 
 
 def batches_of(file, columns):
     """Lists of rows."""
     with open(file, "rb") as opened:
         start = opened.read(4096)
+    check_is_data(file, start)
     if start.startswith(b"PAR1"):
         table = pyarrow().parquet.ParquetFile(pyarrow().OSFile(os.fsencode(file)))
         check_columns(file, columns, table.schema_arrow.names)
@@ -86,15 +236,23 @@ def batches_of(file, columns):
             chosen = batch.select(columns) if columns else batch
             for first in range(0, chosen.num_rows, ROWS):
                 yield chosen.slice(first, ROWS).to_pylist()
-    elif start.lstrip()[:1] == b"[":
-        rows = json.loads(Path(file).read_bytes())
-        for row in rows:
+    elif is_json_list(file):
+        for row in json_of(file):
             if not isinstance(row, dict):
                 raise Refused(f"{file}: found a list of {type(row).__name__}, wanted a list of objects")
             check_columns(file, columns, row)
             yield [{name: row[name] for name in columns} if columns else row]
     else:
         raise Refused(f"{file}: found neither Parquet, Arrow nor a JSON list")
+
+
+def readable_batches(file, columns):
+    try:
+        yield from batches_of(file, columns)
+    except Refused:
+        raise
+    except Exception as why:  # damaged files raise many types
+        raise Refused(f"{file}: {type(why).__name__}: {why}")
 
 
 def check_columns(file, wanted, found):
@@ -120,9 +278,11 @@ def plain(value, column):
 
 def main(inputs, columns, split):
     rows = 0
+    if len(inputs) > 1:  # a single shard is asked for as such
+        check_complete(path for path in map(Path, inputs) if shard_of(path) and not path.is_dir())
     for path in map(Path, inputs):
         for file in files_of(path, split):
-            for batch in batches_of(file, columns):
+            for batch in readable_batches(file, columns):
                 rows += len(batch)
                 for row in batch:
                     text = json.dumps({name: plain(value, name) for name, value in row.items()}, ensure_ascii=False)
@@ -134,6 +294,6 @@ def main(inputs, columns, split):
 
 try:
     main(sys.argv[2:], **json.loads(sys.argv[1]))
-except Exception as why:  # damaged files raise many types
+except Exception as why:
     sys.stderr.write(str(why) if isinstance(why, Refused) else f"{type(why).__name__}: {why}")
     sys.exit(4)
