@@ -51,13 +51,18 @@ class Fields {
     return all;
   }
 
-  bool has(const char* name) const { return object_.contains(name); }
+  bool has(const char* name) const { return field(name); }
 
  private:
+  /// A null value counts as missing.
+  const Json* field(const char* name) const {
+    const auto found = object_.find(name);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+
   /// Null, recording a mistake, unless the field exists and has the type.
   const Json* find(const char* name, bool (Json::*has_type)() const noexcept, const std::string& wanted) {
-    const auto found = object_.find(name);
-    const Json* value = found == object_.end() ? nullptr : &*found;
+    const Json* value = field(name);
     if (value && (value->*has_type)()) return value;
     mistakes_.add(line_, name, value, wanted);
     return nullptr;

@@ -87,9 +87,10 @@ const Language* language_of(const Json& value) {
 /// Pairs of language and solution; null if missing.
 using Solutions = std::vector<std::pair<const Json*, const Json*>>;
 
+/// A null value counts as missing.
 const Json* member(const Json& value, const char* name) {
   const auto found = value.find(name);
-  return value.is_object() && found != value.end() ? &*found : nullptr;
+  return value.is_object() && found != value.end() && !found->is_null() ? &*found : nullptr;
 }
 
 /// Reads both published forms; nullopt if the value has neither.
@@ -162,15 +163,15 @@ Record record_of(const Json& instruction, const std::string& input, const Json& 
 }
 
 void add_solutions(const Json& object, const char* field, bool correct, const Context& context) {
-  if (!object.contains(field)) return;
-  const std::string source = object.contains("source") ? object["source"].dump() : "0";
+  if (!member(object, field)) return;
+  const Json *number = member(object, "source"), *difficulty = member(object, "difficulty");
+  const std::string source = number ? number->dump() : "0";
   const std::string task_id = "codecontests/" + source + "/" + object["name"].get<std::string>();
   const Solutions pairs = pairs_of(object[field]).value();
   for (const auto& [language, solution] : pairs) {
     if (language_of(*language)->name != context.language) continue;
     Record record = record_of(object["description"], "", *solution, task_id, correct, "codecontests");
-    if (object.contains("difficulty") && object["difficulty"] != 0)
-      record["metadata"]["difficulty"] = object["difficulty"];
+    if (difficulty && *difficulty != 0) record["metadata"]["difficulty"] = *difficulty;
     context.add(record);
   }
 }
@@ -236,7 +237,7 @@ const std::vector<std::string>& import_sources() {
 
 std::string import_source_of(const Json& line) {
   for (const Source& source : sources()) {
-    const auto has = [&](const Field& field) { return !field.required || line.contains(field.name); };
+    const auto has = [&](const Field& field) { return !field.required || member(line, field.name); };
     if (std::all_of(source.fields.begin(), source.fields.end(), has)) return source.name;
   }
   return "";

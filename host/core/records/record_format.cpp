@@ -51,6 +51,13 @@ std::string wanted_fields() {
   return text;
 }
 
+/// A null value counts as missing.
+template <class AnyJson>
+const AnyJson* field_of(const AnyJson& object, const std::string& name) {
+  const auto at = object.find(name);
+  return at == object.end() || at->is_null() ? nullptr : &*at;
+}
+
 /// ShareGPT's names of those who speak.
 std::string role_of(const std::string& from) {
   static const std::map<std::string, std::string> roles{
@@ -80,7 +87,7 @@ std::string recognised_format(const fs::path& file) {
     const auto parsed = parse_object(lines.line(), [](const std::string&) { return true; });
     const auto* object = std::get_if<Json>(&parsed);
     if (!object) continue;
-    const auto has = [&](const std::string& field) { return object->contains(field); };
+    const auto has = [&](const std::string& field) { return field_of(*object, field) != nullptr; };
     const std::vector<std::string> found = fitting(/*every=*/true, has);
     if (found.size() == 1) return found[0];
     if (found.size() > 1)
@@ -116,11 +123,7 @@ void RecordFields::read(Record& record, const std::function<void()>& take) {
   if (good_) take();
 }
 
-/// A null value counts as missing.
-const RecordFields::Ordered* RecordFields::field(const std::string& name) const {
-  const auto at = line_.find(name);
-  return at == line_.end() || at->is_null() ? nullptr : &*at;
-}
+const RecordFields::Ordered* RecordFields::field(const std::string& name) const { return field_of(line_, name); }
 
 void RecordFields::refuse(const std::string& field, const Ordered* found, const std::string& wanted) {
   refuse_(field, found, wanted);
@@ -151,7 +154,7 @@ RecordFields::Ordered RecordFields::message(const std::string& place, const Orde
     return Ordered{{"role", ""}, {"content", ""}};
   };
   if (!given.is_object()) return refused("", &given, "a message");
-  const auto member = [&](const char* name) { return given.contains(name) ? &given[name] : nullptr; };
+  const auto member = [&](const char* name) { return field_of(given, name); };
   if (format_ == "conversations" && !member("role")) {
     const Ordered *from = member("from"), *value = member("value");
     const std::string role = from && from->is_string() ? role_of(from->get<std::string>()) : "";
@@ -163,8 +166,8 @@ RecordFields::Ordered RecordFields::message(const std::string& place, const Orde
   if (!role || !role->is_string()) return refused(".role", role, "a string");
   if (const Ordered* weight = member("weight"); weight && *weight != 1)
     return refused(".weight", weight, "1 or none: every answer of the assistant is trained on");
-  const bool calls_tools = member("tool_calls") && (!content || content->is_null());
-  if (!calls_tools && (!content || !content->is_string())) return refused(".content", content, "a string");
+  const bool may_be_missing = member("tool_calls");
+  if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
   return given;
 }
 

@@ -146,6 +146,27 @@ TEST_F(SuiteTest, OfRecordsHasTheFirstRightAnswerOfEachProblem) {
   EXPECT_EQ(suite.problems[1].task_id, "line 4");
 }
 
+TEST_F(SuiteTest, CountsNullAsMissing) {
+  const auto one = [&](const std::string& line) {
+    return read_suite(put("suite.jsonl", line), "plain").problems.at(0);
+  };
+  const Problem record = one(R"({"instruction": "1+1", "input": null, "output": "2", "task_id": null,)"
+                             R"( "is_correct": null, "test_list": null, "entry_point": null})");
+  EXPECT_EQ(record.task_id, "line 1");
+  EXPECT_EQ(record.prompt, "1+1\n");
+  const Problem of_mbpp = one(R"({"task_id": 1, "text": null, "prompt": "Add.", "test_setup_code": null,)"
+                              R"( "test_imports": null, "test_list": ["c"], "entry_point": null})");
+  EXPECT_EQ(of_mbpp.tests, "c\n");
+  EXPECT_EQ(of_mbpp.prompt, "\"\"\"\nAdd.\nc\n\"\"\"\n");
+  const auto samples = read_samples(put("samples.jsonl", R"({"task_id": 1, "completion": null, "solution": "a"})"
+                                                         "\n"
+                                                         R"({"task_id": 1, "completion": "b", "solution": null})"),
+                                    {of_mbpp});
+  EXPECT_TRUE(samples.at(0).is_whole);
+  EXPECT_FALSE(samples.at(1).is_whole);
+  expect_has(refused([&] { one(R"({"task_id": null, "prompt": "p", "test_list": ["c"]})"); }), {"task_id: missing"});
+}
+
 TEST_F(SuiteTest, RefusesARecordWithoutItsFields) {
   expect_has(refused([&] {
                read_suite(put("records.jsonl", R"({"instruction": "1+1", "is_correct": "yes"})"

@@ -103,6 +103,17 @@ TEST_F(Import, ReadsBothFormsOfCodeContests) {
                   "found 2 problems, none with a solution in python2"));
 }
 
+TEST_F(Import, CountsNullAsMissing) {
+  const auto found =
+      records("codecontests",
+              write("raw.jsonl", R"({"name": "1A", "source": null, "description": "Sum.", "difficulty": null,)"
+                                 R"( "solutions": [{"language": 3, "solution": "a"}], "incorrect_solutions": null})"));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0], Json::parse(R"({"instruction": "Sum.", "input": "", "output": "a", "task_id": "codecontests/0/1A",
+    "is_correct": true, "metadata": {"source": "codecontests"}})"));
+  EXPECT_EQ(import_source_of(Json::parse(R"({"question": "a", "answer": null})")), "");
+}
+
 TEST_F(Import, ReportsAllMistakesByLineAndField) {
   EXPECT_EQ(refused("gsm8k", R"({"question": "a"})"
                              "\n"
@@ -114,7 +125,7 @@ TEST_F(Import, ReportsAllMistakesByLineAndField) {
             "raw.jsonl: line 1: answer: missing, wanted a string\n"
             "raw.jsonl: line 2: question: found the number 3, wanted a string\n"
             "raw.jsonl: line 2: answer: found a list, wanted a string\n"
-            "raw.jsonl: line 4: question: found null, wanted a string\n"
+            "raw.jsonl: line 4: question: missing, wanted a string\n"
             "raw.jsonl: line 4: answer: found an object, wanted a string");
   EXPECT_EQ(refused("mbpp", R"({"task_id": "11", "text": true, "code": "", "test_list": ["a", 1]})"),
             "raw.jsonl: line 1: task_id: found the string \"11\", wanted an integer\n"

@@ -115,6 +115,24 @@ TEST_F(RecordFormat, OfPreferencesIsARightAndAWrongAnswerToOneProblem) {
   EXPECT_EQ(found[0].identity, found[2].identity) << "one prompt is held out with all of its pairs";
 }
 
+TEST_F(RecordFormat, CountsNullAsMissing) {
+  const std::pair<const char*, std::string> lines[]{
+      {"instructions", R"({"messages": null, "instruction": "a", "output": "b", "input": null, "task_id": null})"},
+      {"messages", R"({"messages": [)" + hi + R"(, {"role": "assistant", "content": "a", "weight": null,)" +
+                       R"( "tool_calls": null}], "chosen": null, "rejected": null, "tools": null})"},
+      {"conversations", R"({"conversations": [{"role": null, "content": null, "from": "human", "value": "a"}, )" +
+                            hello + R"(], "system": null})"},
+      {"completions", R"({"prompt": "a", "completion": "b", "instruction": null, "output": null})"},
+      {"preferences", R"({"prompt": null, "messages": null, "chosen": [)" + hi + "," + hello + R"(], "rejected": [)" +
+                          hi + "," + no + "]}"}};
+  for (const auto& [format, line] : lines) {
+    EXPECT_EQ(recognised_format(write("b.jsonl", line)), format);
+    EXPECT_EQ(records(line).size(), std::string(format) == "preferences" ? 2u : 1u) << format;
+  }
+  EXPECT_TRUE(has(refused(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": null}]})"),
+                  "messages[0].content: missing, wanted a string"));
+}
+
 TEST_F(RecordFormat, ReportsEachMistakeInAMessage) {
   const auto message =
       refused("{\"messages\": []}\n{\"messages\": [" + hi + "]}\n{\"messages\": [3]}\n" +
@@ -128,7 +146,7 @@ TEST_F(RecordFormat, ReportsEachMistakeInAMessage) {
                            "a.jsonl:3: messages[0]: found the number 3, wanted a message",
                            "a.jsonl:4: messages[0].role: found the number 1, wanted a string",
                            "a.jsonl:4: messages[1].content: found a list, wanted a string",
-                           "a.jsonl:5: messages[0].content: found null, wanted a string"})
+                           "a.jsonl:5: messages[0].content: missing, wanted a string"})
     EXPECT_TRUE(has(message, part)) << part << "\nin:\n" << message;
   EXPECT_TRUE(has(refused(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})"),
                   "messages[0].weight: found the number 0, wanted 1 or none"));
