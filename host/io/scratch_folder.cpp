@@ -64,6 +64,15 @@ fs::path temporary_folder() {
   return folder;
 }
 
+fs::path lasting_folder(const std::string& name) {
+  std::error_code none;
+  const fs::path parent = fs::temp_directory_path(none), path = parent / (prefix() + name);
+  if (none || !is_trusted_parent(parent)) return {};
+  mkdir(path.c_str(), 0700);
+  const Descriptor folder(open(path.c_str(), folder_flags));
+  return folder.get() >= 0 && is_private(folder.get()) ? path : fs::path();
+}
+
 ScratchFolder::ScratchFolder() {
   static std::once_flag cleaned;
   const fs::path parent = temporary_folder();

@@ -1,5 +1,7 @@
 #include "core/plugins/probe_cache.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -8,6 +10,7 @@
 #include "base/files.hpp"
 #include "core/plugins/description_json.hpp"
 #include "io/durable_file.hpp"
+#include "io/scratch_folder.hpp"
 
 namespace wmtp {
 namespace {
@@ -44,9 +47,16 @@ fs::path ProbeCache::usual_folder() {
     const char* value = std::getenv(variable);
     return value != nullptr && value[0] == '/' ? value : "";
   };
-  if (const auto cache = folder("XDG_CACHE_HOME"); !cache.empty()) return cache / "wmtp" / "plugins";
-  if (const auto home = folder("HOME"); !home.empty()) return home / ".cache" / "wmtp" / "plugins";
-  return {};
+  const auto can_be_written = [](const fs::path& path) {
+    std::error_code ignored;
+    fs::create_directories(path, ignored);
+    return access(path.c_str(), W_OK | X_OK) == 0;
+  };
+  if (const auto cache = folder("XDG_CACHE_HOME"); !cache.empty() && can_be_written(cache / "wmtp" / "plugins"))
+    return cache / "wmtp" / "plugins";
+  if (const auto home = folder("HOME"); !home.empty() && can_be_written(home / ".cache" / "wmtp" / "plugins"))
+    return home / ".cache" / "wmtp" / "plugins";
+  return lasting_folder("plugins");
 }
 
 fs::path ProbeCache::folder_of(const FileStamp& stamp) const {
@@ -54,10 +64,8 @@ fs::path ProbeCache::folder_of(const FileStamp& stamp) const {
 }
 
 nlohmann::json ProbeCache::key_of(const FileStamp& stamp) const {
-  return {{"path", stamp.path.string()},
-          {"size", stamp.size},
-          {"modified_ns", stamp.modified_ns},
-          {"version", version_}};
+  return {
+      {"path", stamp.path.string()}, {"size", stamp.size}, {"modified_ns", stamp.modified_ns}, {"version", version_}};
 }
 
 nlohmann::json ProbeCache::read(const FileStamp& stamp, const std::string& name) const {

@@ -109,6 +109,28 @@ TEST_F(ScratchFolderTest, RemovesNothingWhereOthersCanRenameFolders) {
   EXPECT_FALSE(fs::exists(folder)) << "as in /tmp";
 }
 
+TEST_F(ScratchFolderTest, ALastingFolderStaysAndIsThisUsersAlone) {
+  const fs::path folder = lasting_folder("plugins");
+  EXPECT_EQ(folder, parent_ / ("wmtp-" + std::to_string(geteuid()) + "-plugins"));
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
+  std::ofstream(folder / "file") << "x";
+  remove_abandoned_scratch_folders(parent_);
+  EXPECT_EQ(lasting_folder("plugins"), folder);
+  EXPECT_TRUE(fs::exists(folder / "file"));
+
+  fs::permissions(folder, fs::perms::all);
+  EXPECT_TRUE(lasting_folder("plugins").empty()) << "others can write it";
+  fs::permissions(folder, fs::perms::owner_all);
+  ASSERT_EQ(chmod(parent_.c_str(), 0777), 0);
+  EXPECT_TRUE(lasting_folder("plugins").empty()) << "others can replace it";
+  ASSERT_EQ(chmod(parent_.c_str(), 0700), 0);
+  fs::rename(folder, parent_ / "other");
+  fs::create_directory_symlink(parent_ / "other", folder);
+  EXPECT_TRUE(lasting_folder("plugins").empty()) << "a link";
+  setenv("TMPDIR", (parent_ / "absent").c_str(), 1);
+  EXPECT_TRUE(lasting_folder("plugins").empty());
+}
+
 TEST_F(ScratchFolderTest, RefusesATemporaryFolderThatIsMissingOrAFile) {
   std::ofstream(parent_ / "file") << "x";
   for (const char* name : {"absent", "file"}) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include "core/plugins/description_json.hpp"
@@ -126,6 +129,30 @@ TEST(ProbeCache, ForgetsFilesThatAreGone) {
   cache.keep({folder.write("here.so", "x"), 1, 42}, rho1());
   const std::filesystem::directory_iterator entries(cached);
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
+}
+
+TEST(ProbeCache, HasAPlaceWithoutAHomeThatCanBeWritten) {
+  const TemporaryFolder folder;
+  std::map<std::string, std::optional<std::string>> before;
+  const auto set = [&](const char* name, const char* value) {
+    const char* old = getenv(name);
+    before.try_emplace(name, old ? std::optional<std::string>(old) : std::nullopt);
+    value ? setenv(name, value, 1) : unsetenv(name);
+  };
+  set("TMPDIR", folder.path().c_str());
+  set("XDG_CACHE_HOME", nullptr);
+  const std::filesystem::path temporary = folder.path() / ("wmtp-" + std::to_string(geteuid()) + "-plugins");
+  for (const char* home : {static_cast<const char*>(nullptr), "", "/proc", "/dev/null", "relative"}) {
+    set("HOME", home);
+    EXPECT_EQ(ProbeCache::usual_folder(), temporary) << (home ? home : "none");
+  }
+  set("HOME", (folder.path() / "home").c_str());
+  EXPECT_EQ(ProbeCache::usual_folder(), folder.path() / "home/.cache/wmtp/plugins");
+  set("XDG_CACHE_HOME", "/proc");
+  EXPECT_EQ(ProbeCache::usual_folder(), folder.path() / "home/.cache/wmtp/plugins");
+  set("XDG_CACHE_HOME", (folder.path() / "xdg").c_str());
+  EXPECT_EQ(ProbeCache::usual_folder(), folder.path() / "xdg/wmtp/plugins");
+  for (const auto& [name, value] : before) value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
 }
 
 TEST(ProbeCache, IgnoresFailuresToWrite) {
