@@ -105,6 +105,13 @@ def test_runs_are_pushed_through_mlflows_client_once(logged, monkeypatch, store)
     assert math.isnan(norms[2]) and norms[3] == sys.float_info.max
     refused = logged.host("export", "first", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": "/absent/python"}, wanted=2)
     assert "WMTP_PYTHON" in refused.err
+    client.delete_experiment(first.info.experiment_id)
+    refused = logged.host("export", "second", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": sys.executable}, wanted=2)
+    found = re.search(r"the experiment wmtp-host was deleted there; restore it \((.*) mlflow experiments restore --experiment-id "
+                      r"(\d+), or MlflowClient.restore_experiment\(\"\2\"\)\)", refused.err)
+    assert found and found[1] == f"MLFLOW_TRACKING_URI={uri}" and found[2] == first.info.experiment_id, refused
+    client.restore_experiment(found[2])
+    assert "is there already" in logged.host("export", "second", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": sys.executable}).out
     assert "--push applies only" in logged.host("export", "first", "--to", "json", "--push", uri, wanted=2).err
 
 

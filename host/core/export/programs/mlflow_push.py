@@ -3,6 +3,7 @@ writes them, and their ids. A run is found again by its tag wmtp.id; one that is
 is not is deleted and pushed again. Prints a line for each run; a failure is one line on stderr."""
 import json
 import math
+import shlex
 import sys
 from datetime import datetime
 
@@ -54,6 +55,12 @@ def push(client, entities, experiment, run, key):
     return f"run {run['id']} ({run['name']}) is {there} of experiment {EXPERIMENT}"
 
 
+def deleted(experiment, uri):
+    return (f"the experiment {experiment.name} was deleted there; restore it (MLFLOW_TRACKING_URI={shlex.quote(uri)} mlflow "
+            f"experiments restore --experiment-id {experiment.experiment_id}, or MlflowClient.restore_experiment"
+            f"(\"{experiment.experiment_id}\")), or name another server with --push")
+
+
 def main():
     file, uri = sys.argv[1:]
     try:
@@ -64,7 +71,9 @@ def main():
         given = json.load(text)
     try:
         client = MlflowClient(tracking_uri=uri)
-        found = client.get_experiment_by_name(EXPERIMENT)
+        found = client.get_experiment_by_name(EXPERIMENT)  # also one that was deleted
+        if found and found.lifecycle_stage != "active":
+            sys.exit(deleted(found, uri))
         experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
         for run in given["runs"]:
             print(push(client, entities, experiment, run, given["ids"][str(run["id"])]), flush=True)
