@@ -22,30 +22,18 @@ Database empty_log(const std::filesystem::path& path) {
   return database;
 }
 
-Database open_for_reading(const std::filesystem::path& path, Database::Mode mode, std::chrono::milliseconds limit) {
-  Database database(path, mode);
-  limit_values(database);
-  database.set_busy_timeout(10s);
-  {
-    const TimeLimit time_limit(database, std::max<std::chrono::milliseconds>(limit, 10s));
-    // A file just created by a writer is empty.
-    if (is_new_log(database)) return empty_log(path);
-    shadow_old_schema(database);
-  }
-  return database;
-}
-
-Database open(const std::filesystem::path& path, std::chrono::milliseconds limit) {
+ReadableLog open(const std::filesystem::path& path, std::chrono::milliseconds limit) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error) && !error) return empty_log(path);
-  try {
-    return open_for_reading(path, Database::Mode::read, limit);
-  } catch (const SqliteError& failure) {
-    // In a read-only folder, a log in WAL mode can be read only without a -wal file.
-    const bool no_shared_memory = failure.code() == SQLITE_CANTOPEN || failure.code() == SQLITE_READONLY;
-    if (!no_shared_memory || std::filesystem::exists(path.string() + "-wal", error)) throw;
-    return open_for_reading(path, Database::Mode::immutable, limit);
+  if (!std::filesystem::exists(path, error) && !error) return {nullptr, empty_log(path)};
+  ReadableLog log = open_log_for_reading(path, 10s);
+  limit_values(log.database);
+  {
+    const TimeLimit time_limit(log.database, std::max<std::chrono::milliseconds>(limit, 10s));
+    // A file just created by a writer is empty.
+    if (is_new_log(log.database)) return {nullptr, empty_log(path)};
+    shadow_old_schema(log.database);
   }
+  return log;
 }
 
 nlohmann::json cell(const Statement& statement, int column) {
@@ -153,7 +141,7 @@ std::vector<std::string> columns_of(const Statement& statement) {
 }
 
 LogReader::LogReader(const std::filesystem::path& path, std::chrono::milliseconds limit)
-    : path_(path), limit_(limit), database_(open(path, limit)) {
+    : path_(path), limit_(limit), log_(open(path, limit)), database_(log_.database) {
   // SQLite declares a virtual table at its first use, with statements that the guard would refuse as writing.
   Statement(database_, "SELECT 1 FROM json_each('[]'), json_tree('[]')");
 }

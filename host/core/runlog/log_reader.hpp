@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/runlog/database.hpp"
+#include "core/runlog/readable_log.hpp"
 
 namespace wmtp {
 
@@ -79,7 +80,8 @@ class LogReader {
 
   std::filesystem::path path_;
   std::chrono::milliseconds limit_;
-  mutable Database database_;
+  mutable ReadableLog log_;
+  Database& database_;
 };
 
 }  // namespace wmtp

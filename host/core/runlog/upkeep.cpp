@@ -2,6 +2,7 @@
 
 #include "core/runlog/database.hpp"
 #include "core/runlog/open_log.hpp"
+#include "core/runlog/readable_log.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {
@@ -61,9 +62,8 @@ void snapshot_log(const fs::path& path, const fs::path& copy) {
   if (!fs::is_regular_file(path, ignored)) throw Error(ExitStatus::usage, "there is no run log " + path.string());
   FileDraft draft(copy);
   {
-    Database database(path, Database::Mode::read);
-    database.set_busy_timeout(kPatience);
-    Statement(database, "VACUUM INTO ?1").run(draft.path().string());
+    ReadableLog log = open_log_for_reading(path, kPatience);
+    Statement(log.database, "VACUUM INTO ?1").run(draft.path().string());
   }
   draft.publish();
 }

@@ -3,6 +3,7 @@
 
 #include "base/embedded.hpp"
 #include "core/runlog/migrations.hpp"
+#include "core/runlog/upkeep.hpp"
 #include "support/log_fixture.hpp"
 
 namespace wmtp {
@@ -129,6 +130,37 @@ TEST_F(OpenLogTest, RefusesAFolderAndAFileThatCannotBeWritten) {
   });
   EXPECT_EQ(wait_for(child), 0);
   chmod(folder_.c_str(), 0755);
+}
+
+TEST_F(OpenLogTest, ReadsTheNewestRowsOfALogInAFolderThatCannotBeWritten) {
+  const auto copied = folder_ / "copied";
+  std::filesystem::create_directory(copied);
+  {
+    const Database reader(file_, Database::Mode::create);  // keeps the -wal file
+    RunLog log(file_, start());
+    for (const char* part : {"wmtp.db", "wmtp.db-wal"}) std::filesystem::copy_file(folder_ / part, copied / part);
+    log.end(ExitStatus::done);
+  }
+  ASSERT_GT(std::filesystem::file_size(copied / "wmtp.db-wal"), 0u);
+  chmod(folder_.c_str(), 0755);
+  for (const char* part : {"wmtp.db", "wmtp.db-wal"}) chmod((copied / part).c_str(), 0444);
+  chmod(copied.c_str(), 0555);
+  const pid_t child = in_child([&] {
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) return 2;
+    if (LogReader(copied / "wmtp.db").query("SELECT id FROM v_runs").rows.size() != 1) return 3;
+    const std::string snapshot = "/tmp/wmtp-copy-" + std::to_string(getpid());
+    snapshot_log(copied / "wmtp.db", snapshot);
+    const size_t rows = LogReader(snapshot).query("SELECT id FROM v_runs").rows.size();
+    std::filesystem::remove(snapshot);
+    if (rows != 1) return 4;
+    setenv("TMPDIR", copied.c_str(), 1);
+    const std::string text = refusal(ExitStatus::storage, [&] { LogReader(copied / "wmtp.db"); });
+    if (holds(text, "copy both files together") && holds(text, "--db")) return 0;
+    fprintf(stderr, "%s\n", text.c_str());
+    return 5;
+  });
+  EXPECT_EQ(wait_for(child), 0);
+  chmod(copied.c_str(), 0755);
 }
 
 TEST_F(OpenLogTest, WaitsForALockAtTheStart) {
