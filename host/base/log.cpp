@@ -5,10 +5,10 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 
+#include "base/environment.hpp"
 #include "base/status_line.hpp"
 
 namespace wmtp {
@@ -66,10 +66,7 @@ void log_failure(std::string_view message) {
 }
 
 bool stderr_takes_color() {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  if (no_color && *no_color) return false;
-  return ::isatty(STDERR_FILENO) == 1 && terminal && std::string_view(terminal) != "dumb";
+  return environment_value("NO_COLOR").empty() && !environment_value("TERM").empty() && status_is_drawn();
 }
 
 }  // namespace wmtp

@@ -3,7 +3,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <sstream>
 
 namespace wmtp {
@@ -25,7 +29,8 @@ struct GroupFiles {
 constexpr GroupFiles of_v1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
 constexpr GroupFiles of_v2{"memory.max", "memory.current", ""};
 
-void take_group(const fs::path& folder, const GroupFiles& files, std::optional<int64_t>& least) {
+/// Lowers `least` to the memory that one group leaves.
+void take_memory(const fs::path& folder, const GroupFiles& files, std::optional<int64_t>& least) {
   const auto limit = number_in(folder / files.limit), used = number_in(folder / files.used);
   if (!limit || !used) return;
   const auto stat = numbers_in(folder / "memory.stat");
@@ -38,11 +43,47 @@ void take_group(const fs::path& folder, const GroupFiles& files, std::optional<i
   least = std::max<int64_t>(0, least ? std::min(*least, left) : left);
 }
 
-/// A group's limit applies to all groups below it. In a container the path may be the host's, which is not visible
-/// there, but the root is.
-void take_groups(const fs::path& top, const fs::path& group, const GroupFiles& files, std::optional<int64_t>& least) {
-  for (fs::path at = group.relative_path(); !at.empty(); at = at.parent_path()) take_group(top / at, files, least);
-  take_group(top, files, least);
+using Visit = std::function<void(const fs::path& folder, bool is_v2)>;
+
+/// Calls `visit` with the folders of this process's groups that limit what `controller` controls. A group's limit applies
+/// to all groups below it. In a container the path may be the host's, which is not visible there, but the root is.
+void visit_groups(const fs::path& root, const std::string& controller, const Visit& visit) {
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "0::/user.slice", "9:memory:/docker/4f"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool is_v2 = controllers == ",,";
+    if (!is_v2 && controllers.find("," + controller + ",") == std::string::npos) continue;
+    const fs::path top = is_v2 ? root / "sys/fs/cgroup" : root / "sys/fs/cgroup" / controller;
+    for (fs::path at = fs::path(line.substr(second + 1)).relative_path(); !at.empty(); at = at.parent_path())
+      visit(top / at, is_v2);
+    visit(top, is_v2);
+  }
+}
+
+/// Cores that one group may use; infinity without a quota. "50000 100000", in v2 also "max 100000".
+double cpu_quota(const fs::path& folder, bool is_v2) {
+  double quota = 0, period = 0;
+  if (is_v2) {
+    std::ifstream(folder / "cpu.max") >> quota >> period;
+  } else {
+    std::ifstream(folder / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(folder / "cpu.cfs_period_us") >> period;
+  }
+  return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
+}
+
+/// Cores in this thread's affinity mask, whose size the kernel does not tell.
+int cores_of_mask() {
+  constexpr int most = 1 << 20;
+  for (int size = CPU_SETSIZE; size <= most; size *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(size), [](cpu_set_t* s) { CPU_FREE(s); });
+    const size_t bytes = CPU_ALLOC_SIZE(size);
+    if (set && sched_getaffinity(0, bytes, set.get()) == 0) return CPU_COUNT_S(bytes, set.get());
+    if (!set || errno != EINVAL) break;  // EINVAL: the machine has more cores than that
+  }
+  return 1;
 }
 
 }  // namespace
@@ -63,22 +104,16 @@ std::optional<int64_t> available_memory(const fs::path& root) {
   std::optional<int64_t> least;
   const auto system = numbers_in(root / "proc/meminfo");
   if (const auto available = system.find("MemAvailable"); available != system.end()) least = available->second * 1024;
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // "0::/user.slice", "9:memory:/docker/4f"
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") take_groups(root / "sys/fs/cgroup", group, of_v2, least);
-    if (controllers.find(",memory,") != std::string::npos)
-      take_groups(root / "sys/fs/cgroup/memory", group, of_v1, least);
-  }
+  visit_groups(root, "memory",
+               [&](const fs::path& folder, bool is_v2) { take_memory(folder, is_v2 ? of_v2 : of_v1, least); });
   return least;
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+int usable_cores(const fs::path& root) {
+  double cores = cores_of_mask();
+  visit_groups(root, "cpu",
+               [&](const fs::path& folder, bool is_v2) { cores = std::min(cores, cpu_quota(folder, is_v2)); });
+  return std::max(1, int(cores));
 }
 
 }  // namespace wmtp

@@ -1,16 +1,20 @@
-// The status line on stderr. On a terminal each status replaces the previous one and is cleared before other output;
-// elsewhere each is an ordinary line. [any thread]
+// The status line on stderr. On a terminal each status replaces the previous one, fits into one row and is cleared before
+// other output; elsewhere, and with TERM=dumb, each is an ordinary line. [any thread]
 #pragma once
 
 #include <string>
 
 namespace wmtp {
 
-/// Whether stderr is a terminal.
+/// Whether stderr is a terminal that can erase a line.
 bool status_is_drawn();
 void show_status(const std::string& text);
 /// Ends the line, so that it stays visible.
 void keep_status();
+
+/// The beginning of `text`, with an ellipsis if it was cut, that takes at most so many columns of a terminal: two for a
+/// wide character. Invalid UTF-8 is replaced, control characters are question marks.
+std::string fitted_status(const std::string& text, size_t columns);
 
 /// Clears the status line and prevents drawing it while this exists. For other output to stderr.
 class StatusGap {

@@ -47,15 +47,17 @@ std::optional<JobNode> node_of(const Options& options) {
 }
 
 /// Whether the command requests more than one run. Error(usage) for options that do not apply.
-bool is_sweep(const Options& options, const SweepRequest& sweep, bool in_a_job, bool on_nodes) {
+bool is_sweep(const Options& options, const SweepRequest& sweep, const std::optional<RankEnvironment>& job,
+              bool on_nodes) {
   const std::string& first = options.files.front();
   const bool several = options.files.size() > 1, many = several || !sweep.files.front().members.empty();
-  if (many && in_a_job)
-    throw Error(ExitStatus::usage, (several ? "a run of several files" : first + ": a [sweep]") +
-                                       " starts its own ranks; run it without a launcher");
-  if (on_nodes && (many || in_a_job))
+  const std::string in_job = job ? ", but " + job->launcher + " started this process; run it without a launcher" : "";
+  if (many && job)
+    throw Error(ExitStatus::usage,
+                (several ? "a run of several files" : first + ": a [sweep]") + " starts its own ranks" + in_job);
+  if (on_nodes && (many || job))
     throw Error(ExitStatus::usage, many ? "--nodes applies to one run; run the members of a sweep one by one"
-                                        : "--nodes starts this host's ranks; run it without a launcher");
+                                        : "--nodes starts this host's ranks" + in_job);
   if (several && !options.request.name.empty())
     throw Error(ExitStatus::usage, "--name applies only to a single FILE; with several, each file names its run");
   if (!many && options.jobs > 0)
@@ -92,8 +94,8 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
   check_thread_count();
   if (!options.end_command.empty()) {
     if (environment)
-      throw Error(ExitStatus::usage, "--on-end is called by this program's launcher, but " +
-                                         std::string("torchrun, srun or mpirun started this process; remove --on-end"));
+      throw Error(ExitStatus::usage, "--on-end is called by this program's launcher, but " + environment->launcher +
+                                         " started this process; remove --on-end");
     options.end_command = checked_end_command(options.end_command).string();
   }
   const std::optional<JobNode> node = node_of(options);
@@ -102,7 +104,7 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
     SweepRequest sweep{options.request, {}, options.end_command, std::max<int64_t>(options.jobs, 1)};
     for (const std::string& file : options.files)
       sweep.files.push_back({file, read_sweep(file, options.request.overrides, texts)});
-    if (is_sweep(options, sweep, environment.has_value(), node.has_value())) {
+    if (is_sweep(options, sweep, environment, node.has_value())) {
       if (!options.dry_run) return run_and_print(sweep, texts);
       log_sweep(sweep, texts);
       return 0;

@@ -50,6 +50,7 @@
 #include "engine/run/answer_probe.hpp"
 #include "engine/run/describe_layout.hpp"
 #include "engine/run/run_experiment.hpp"
+#include "engine/run/session.hpp"
 #include "engine/train/stop_signal.hpp"
 #include "process/fork_server.hpp"
 
@@ -135,7 +136,8 @@ int run(const std::string& text) {
   try {
     prctl(PR_SET_NAME, ("wmtp rank " + std::to_string(environment->rank)).c_str());  // for top, ps and debuggers
     Job job = job_of(request);
-    if (!environment->own_launcher) adopt_world_size(request, environment->world_size, job.experiment);
+    if (!environment->own_launcher)
+      adopt_world_size(request, environment->world_size, environment->launcher, job.experiment);
     check_interface(*environment);
     run_rank(job, *environment);
   } catch (const Error& error) {
@@ -206,6 +208,7 @@ json answer_to(const std::function<json(const json&)>& question, const std::stri
     const json envelope = json::from_cbor(in);
     configure_log({envelope.at("quiet").get<bool>(), envelope.at("color").get<bool>()});
     if (envelope.at("hide_progress").get<bool>()) hide_progress();
+    share_cores(1);
     return {{"result", question(envelope.at("request"))}};
   } catch (...) {
     const Error error = caught_error();

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/machine.hpp"
 #include "core/job/engine_requests.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "evaluate/evaluation.hpp"
@@ -23,7 +23,7 @@ struct SuiteRequest {
   std::string extract;    ///< "strict", "flexible", or "": answers are compared whole
   std::vector<int64_t> ks;
   SandboxLimits limits;
-  int jobs = int(std::max(1u, std::thread::hardware_concurrency()));  ///< concurrent programs
+  int jobs = usable_cores();  ///< concurrent programs
 };
 
 struct SuiteResult {

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 
 namespace wmtp {
@@ -25,8 +26,8 @@ struct Wanted {
 
 Wanted read_variable() {
   Wanted wanted;
-  const char* text = std::getenv(variable);
-  if (!text) return wanted;
+  const std::string text = environment_value(variable);
+  if (text.empty()) return wanted;
   std::istringstream parts(text);
   std::string name, rank = "0", time = "1";
   std::getline(parts, name, ':');
@@ -36,8 +37,7 @@ Wanted read_variable() {
   for (size_t i = 0; i < names.size(); ++i)
     if (name == names[i]) point = int(i);
   if (point < 0) wanted.unknown = name;
-  const char* mine = std::getenv("RANK");
-  if (std::atoi(rank.c_str()) == (mine ? std::atoi(mine) : 0)) wanted.point = point;
+  if (std::atoi(rank.c_str()) == std::atoi(environment_value("RANK").c_str())) wanted.point = point;
   wanted.time = std::atoi(time.c_str());
   return wanted;
 }

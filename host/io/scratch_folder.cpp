@@ -5,13 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <system_error>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 
 namespace wmtp {
@@ -55,12 +58,19 @@ bool still_names(const fs::path& path, int folder) {
          named.st_dev == opened.st_dev;
 }
 
+bool is_set(const char* variable) { return !environment_value(variable).empty(); }
+
 }  // namespace
 
 fs::path temporary_folder() {
+  const char* const chosen[] = {"TMPDIR", "TMP", "TEMP", "TEMPDIR"};
+  const auto set = std::find_if(std::begin(chosen), std::end(chosen), is_set);
+  const fs::path folder = set == std::end(chosen) ? "/tmp" : environment_value(*set);
   std::error_code none;
-  const fs::path folder = fs::temp_directory_path(none);
-  if (none) throw Error(ExitStatus::storage, "no temporary folder; set TMPDIR to a folder: " + none.message());
+  if (!fs::is_directory(folder, none))
+    throw Error(ExitStatus::storage, "no temporary folder: " + folder.string() + " (" +
+                                         (set == std::end(chosen) ? "used since TMPDIR is not set" : *set) + ") is " +
+                                         (none ? none.message() : "no folder") + "; set TMPDIR to a folder");
   return folder;
 }
 

@@ -4,8 +4,8 @@
 #include <sys/sysinfo.h>
 
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "base/machine.hpp"
 #include "base/text.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/plugins/catalog.hpp"
@@ -37,7 +37,9 @@ MachineCheck found(const std::string& what, Check check) {
 void machine(MachineCheck& finding) {
   struct sysinfo memory {};
   sysinfo(&memory);
-  finding.text = counted(std::thread::hardware_concurrency(), "core") + ", " +
+  const int usable = usable_cores(), online = get_nprocs();
+  finding.text = counted(usable, "core") +
+                 (usable < online ? " of " + std::to_string(online) + " (this process may use no more)" : "") + ", " +
                  human_bytes(int64_t(memory.totalram) * memory.mem_unit) + " of memory, " +
                  human_bytes(int64_t(memory.freeram + memory.bufferram) * memory.mem_unit) + " free";
 }

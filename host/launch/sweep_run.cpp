@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <deque>
 #include <map>
 #include <optional>
 
+#include "base/environment.hpp"
 #include "base/log.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
@@ -179,7 +179,7 @@ class Sweep {
     PooledProcess program{i, member.run->member_call(resume_ && started(i)), {}, {}};
     if (jobs_ == 1) return program;
     program.prefix = "[member " + std::to_string(i + 1) + "] ";
-    if (!std::getenv("OMP_NUM_THREADS"))
+    if (environment_value("OMP_NUM_THREADS").empty())
       program.environment["OMP_NUM_THREADS"] =
           std::to_string(int64_t(usable_cores()) / (jobs_ * member.run->job().experiment.parallel.processes));
     return program;

@@ -9,10 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "process/child_setup.hpp"
@@ -226,8 +226,8 @@ std::vector<std::string> environment_entries(const std::map<std::string, std::st
 std::filesystem::path find_program(const std::string& name) {
   namespace fs = std::filesystem;
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
-  const char* path = std::getenv("PATH");
-  for (const std::string& folder : folders_of_path(path ? path : "/usr/local/bin:/usr/bin:/bin")) {
+  const std::string path = environment_value("PATH");
+  for (const std::string& folder : folders_of_path(path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path)) {
     const fs::path file = fs::path(folder) / name;
     std::error_code ignored;
     if (fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0) return file;
@@ -254,11 +254,10 @@ bool was_not_loaded(int wait_status) { return WIFEXITED(wait_status) && WEXITSTA
 std::string text_of_ending(int wait_status) {
   if (WIFSIGNALED(wait_status)) return "was killed by " + signal_name(WTERMSIG(wait_status));
   const std::string text = "ended with exit code " + std::to_string(WEXITSTATUS(wait_status));
-  const char* path = std::getenv("LD_LIBRARY_PATH");
+  const std::string path = environment_value("LD_LIBRARY_PATH");
   if (!was_not_loaded(wait_status)) return text;
   return text + ", that of the dynamic linker, which printed what it misses" +
-         (path && *path ? "; LD_LIBRARY_PATH is " + std::string(path) + ", where libraries may be of another version"
-                        : "");
+         (path.empty() ? "" : "; LD_LIBRARY_PATH is " + path + ", where libraries may be of another version");
 }
 
 }  // namespace wmtp

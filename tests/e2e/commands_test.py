@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import os
+import re
 import resource
 import subprocess
 import time
@@ -225,6 +226,30 @@ def test_the_doctor_tries_what_a_run_needs(place, logged):
     states = {one["what"]: one for one in json.loads(logged.host("doctor", "--json").out)}
     assert states["run log"]["text"].endswith("1 run, 0 running, 0 lost")
     assert all(one["state"] == "good" for name, one in states.items() if name not in ("eval", "disk"))
+
+
+def test_empty_environment_variables_count_as_unset(place):
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK",
+             "PMI_RANK", "OMP_NUM_THREADS", "TMPDIR", "TMP", "HOME", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "PYTHONPATH",
+             "PATH", "WMTP_PYTHON", "WMTP_LIBTORCH", "WMTP_PLUGIN_PATH", "WMTP_DB", "WMTP_TOKEN", "WMTP_INTERFACE",
+             "WMTP_CHECK_COLLECTIVES", "WMTP_KILL_AT_SAVE", "GLOO_SOCKET_IFNAME", "TERM", "LANG", "LC_ALL")
+    empty = dict.fromkeys(names, "")
+    ended = place.host("run", place.write(train__steps=2), env=empty)
+    assert "libgomp" not in ended.err and (place.folder / "runs/wmtp.db").exists(), ended
+    assert "found no ," not in place.host("export", 1, "--to", "trackio", env=empty, wanted=None).err
+    place.host("plan", "experiment.toml", env=empty)
+    place.host("plan", "experiment.toml", env={"OMP_NUM_THREADS": " 2 "})
+    assert "OMP_NUM_THREADS" in place.host("plan", "experiment.toml", env={"OMP_NUM_THREADS": "two"}, wanted=2).err
+
+
+def test_the_doctor_counts_the_cores_that_it_may_use(place):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[:1])
+    try:
+        shown = place.host("doctor").out
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert re.search(r"^machine +1 core\b", shown, re.MULTILINE), shown
 
 
 def test_the_doctor_says_what_is_broken(place):

@@ -1,11 +1,14 @@
 """Progress of long work: nothing for short work, occasional lines if stderr is a file, one line that is redrawn on a
 terminal, nothing with -q or --json."""
+import fcntl
 import json
 import os
 import pty
 import random
 import re
+import struct
 import subprocess
+import termios
 
 import pytest
 from experiment import experiment
@@ -39,11 +42,17 @@ def suite(place):
     return ["eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl", "--jobs", "1"]
 
 
-def on_a_terminal(folder, *arguments):
+def resize(terminal, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+
+
+def on_a_terminal(folder, *arguments, columns=200, env=None):
     """Everything written to stderr if it is a terminal."""
     here, there = pty.openpty()
+    resize(there, columns)
     running = subprocess.Popen([HOST, *map(str, arguments)], cwd=folder, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=there, env=clean_environment())
+                               stdout=subprocess.DEVNULL, stderr=there,
+                               env=clean_environment({"TERM": "xterm", **(env or {})}))
     os.close(there)
     shown = b""
     try:
@@ -73,6 +82,44 @@ def test_preparation_shows_how_far_it_is(place, text):
 def test_preparation_draws_one_line_on_a_terminal(place, text):
     shown = on_a_terminal(place.folder, "data", "prepare", text)
     assert len(drawn_over(shown, ENCODED)) > 1
+
+
+LONG = "a-name-of-sixty-four-characters-that-no-narrow-terminal-can-show"
+
+
+@pytest.mark.parametrize("columns, widest", [(40, 39), (80, 79), (0, 79), (5, 4)])
+def test_a_line_that_is_redrawn_fits_into_one_row_of_the_terminal(place, columns, widest):
+    file = place.write(experiment(data={"kind": "random"}, train__steps=4, name=LONG))
+    shown = on_a_terminal(place.folder, "run", file, columns=columns)
+    drawn = re.findall(r"(?:^|\n|\x1b\[K)(a-na?[^\r\n]*)", shown)
+    assert drawn and max(map(len, drawn)) == widest and all(len(line) <= widest for line in drawn), shown
+
+
+def test_a_terminal_that_is_resized_is_asked_again(place):
+    file = place.write(experiment(data={"kind": "random"}, train__steps=200, name=LONG))
+    here, there = pty.openpty()
+    resize(there, 40)
+    running = subprocess.Popen([HOST, "run", file], cwd=place.folder, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=there, env=clean_environment({"TERM": "xterm"}))
+    shown = ""
+    while "a-name" not in shown:
+        shown += os.read(here, 4096).decode()
+    resize(there, 120)
+    os.close(there)
+    try:
+        while part := os.read(here, 4096):
+            shown += part.decode(errors="replace")
+    except OSError:  # the other side is closed
+        pass
+    os.close(here)
+    assert running.wait(60) == 0, shown
+    assert f"{LONG}: step 200/200  loss" in shown, shown
+
+
+def test_a_terminal_without_a_movable_cursor_gets_plain_lines(place):
+    file = place.write(experiment(data={"kind": "random"}, train__steps=4, name=LONG))
+    shown = on_a_terminal(place.folder, "run", file, columns=40, env={"TERM": "dumb"})
+    assert "\x1b" not in shown and re.search(f"^{LONG}: step 4/4  loss .* left\r$", shown, re.MULTILINE), shown
 
 
 def test_preparation_is_quiet_with_q(place, text):

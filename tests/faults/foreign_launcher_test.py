@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from experiment import experiment
 from host import LIMIT, children_of, clean_environment
 from launchers import free_port, words
 from paths import HOST
@@ -64,6 +65,42 @@ def test_slurms_variables_are_understood(place):
         running.wait()
         assert running.code == 0, running
     assert len(place.log.runs()) == 1
+
+
+ONE_TASK = {"SLURM_JOB_ID": 7, "SLURM_PROCID": 0, "SLURM_LOCALID": 0, "SLURM_STEP_NODELIST": "localhost",
+            "SLURM_STEP_NUM_TASKS": 1}
+SHELLS = {"srun --pty bash": {**ONE_TASK, "SLURM_NTASKS": 1, "SLURM_STEP_ID": 0},
+          "salloc": {**ONE_TASK, "SLURM_NTASKS": 4, "SLURM_STEP_ID": 4294967290},
+          "mpirun -n 1": {"OMPI_COMM_WORLD_RANK": 0, "OMPI_COMM_WORLD_SIZE": 1},
+          "mpiexec -n 1": {"PMI_RANK": 0, "PMI_SIZE": 1}}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_only_process_of_a_launcher_starts_ranks_itself(place, shell, losses_of_our_launcher):
+    """As if there were no launcher: with all of them, with --on-end, and as a sweep."""
+    env, file = SHELLS[shell], place.write(train__steps=3)
+    (place.folder / "told.sh").write_text("#!/bin/sh\ntouch told\n")
+    (place.folder / "told.sh").chmod(0o755)
+    ended = place.host("run", file, "--nproc", 2, "--on-end", "./told.sh", env=env)
+    assert (place.folder / "told").exists() and place.log.newest()["world_size"] == 2, ended
+    assert place.log.losses() == losses_of_our_launcher
+    sweep = place.write(experiment(train__steps=1, parallel__processes=1, sweep={"seed": [1, 2]}), "sweep.toml")
+    place.host("run", sweep, env=env)
+    assert len(place.log.runs()) == 3
+
+
+def test_a_job_that_the_command_contradicts_is_named_with_its_launchers_variable(place):
+    sweep = place.write(experiment(sweep={"seed": [1, 2]}), "sweep.toml")
+    file = place.write()
+    srun = {**ONE_TASK, "SLURM_NTASKS": 8, "SLURM_STEP_NUM_TASKS": 4}
+    for env, launcher in [(srun, "srun (SLURM_STEP_NUM_TASKS is 4)"),
+                          ({"OMPI_COMM_WORLD_RANK": 0, "OMPI_COMM_WORLD_SIZE": 4, "OMPI_COMM_WORLD_LOCAL_SIZE": 4,
+                            "PMIX_NAMESPACE": "x"}, "mpirun (OMPI_COMM_WORLD_SIZE is 4)")]:
+        assert f"{launcher} started 4 processes, but --nproc is 2" in place.host("run", file, "--nproc", 2, env=env,
+                                                                                wanted=2).err
+        for arguments in [["run", file, "--on-end", "/bin/true"], ["run", sweep]]:
+            assert f"but {launcher} started this process" in place.host(*arguments, env=env, wanted=2).err
+    assert not (place.folder / "runs").exists()
 
 
 def test_open_mpis_variables_are_understood(place):

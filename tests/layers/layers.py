@@ -12,7 +12,8 @@
    file. Includes by tests count.
 9. A source file that a comment or docs/architecture.md names exists: a path from host/ or sdk/include/, or from the comment's folder or
    the one above it.
-10. A link of a page leads to a file that exists, and to a heading that it has.
+10. Only base/environment.cpp reads environment variables, so that an empty one counts as unset everywhere.
+11. A link of a page leads to a file that exists, and to a heading that it has.
 """
 import re
 import subprocess
@@ -27,6 +28,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 TYPE = re.compile(r"^(?:struct|class)\s+(?:\w+\(\w*\)\s+)?(\w+)\s*(?:final\s*)?(?::[^:]|\{|$)")
 COMMENT = re.compile(r"(?:^|\s)//.*")
 NAMED_FILE = re.compile(r"(?<![\w/<.*])[a-z0-9_/]+\.(?:hpp|cpp|cu)\b")
+READS_ENVIRONMENT = re.compile(r"\b(getenv|secure_getenv|temp_directory_path)\(")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"`[^`]*`|\]\((?!\w+:)([^)\s#]*)(?:#([^)\s]*))?\)")  # of inline code, nothing
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w")
@@ -168,6 +170,15 @@ def check_type_names(root):
                 yield file, number, f"defines {match[1]}, as {first[match[1]].relative_to(root)} does"
 
 
+def check_environment(root):
+    for file in source_files(root / "host"):
+        if file.relative_to(root / "host").as_posix() == "base/environment.cpp":
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if match := READS_ENVIRONMENT.search(line):
+                yield file, number, f"calls {match[1]}; use environment_value() of base/environment.hpp"
+
+
 def check_small_headers(root):
     host = root / "host"
     includers = {}
@@ -227,7 +238,7 @@ def check_links(root):
 
 
 RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names,
-         check_small_headers, check_named_files, check_links)
+         check_small_headers, check_named_files, check_environment, check_links)
 
 
 def violations(root, rules=RULES):

@@ -57,6 +57,7 @@ def test_a_sound_tree_has_no_violations(tmp_path):
     ("tests/plugins/dft.cpp", "#include <torch/torch.h>\n", "a plugin includes torch/torch.h"),
     ("host/engine/train/long.cpp", "// A promise.\n" + "int x;\n" * 600, "601 lines"),
     ("host/engine/train/run.hpp", "struct Run {\n};\n", "defines Run, as host/cli/run.hpp does"),
+    ("host/core/data/corpus.cpp", 'auto home = std::getenv("HOME");\n', "calls getenv"),
     ("docs/notes.md", "see /ho" "me/someone/notes\n", "names a path of a developer's machine"),
     ("docs/notes.md", "[a page](no.md)\n", "links to no.md, which does not exist"),
     ("docs/notes.md", "# A note\n\n[up](#a-note) [down](#b-note)\n", "links to #b-note, a heading that does not exist"),

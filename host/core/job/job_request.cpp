@@ -1,8 +1,8 @@
 #include "core/job/job_request.hpp"
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -56,10 +56,10 @@ JobRequest job_request_from(const std::string& text) {
 }
 
 std::filesystem::path chosen_database(const std::filesystem::path& given, const std::filesystem::path& otherwise) {
-  const char* variable = std::getenv("WMTP_DB");
-  const bool is_set = given.empty() && variable && *variable;
+  const std::string variable = environment_value("WMTP_DB");
+  const bool is_set = given.empty() && !variable.empty();
   if (given.empty() && !is_set) return otherwise;
-  const std::filesystem::path chosen = is_set ? variable : given;
+  const std::filesystem::path chosen = is_set ? std::filesystem::path(variable) : given;
   check_is_utf8(chosen.string(), is_set ? "WMTP_DB" : "--db");
   return chosen;
 }
@@ -96,13 +96,14 @@ Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& tex
   return job;
 }
 
-void adopt_world_size(const JobRequest& request, int64_t world_size, Experiment& experiment) {
+void adopt_world_size(const JobRequest& request, int64_t world_size, const std::string& launcher,
+                      Experiment& experiment) {
   const bool is_stated = request.nproc > 0 || experiment.origins.count("parallel.processes") > 0;
   if (is_stated && experiment.parallel.processes != world_size) {
-    throw Error(ExitStatus::usage,
-                "the launcher started " + counted(world_size, "process", "es") + " (WORLD_SIZE), but " +
-                    (request.nproc > 0 ? "--nproc" : "processes in [parallel]") + " is " +
-                    std::to_string(experiment.parallel.processes) + "; make them equal, or leave the latter out");
+    throw Error(ExitStatus::usage, launcher + " started " + counted(world_size, "process", "es") + ", but " +
+                                       (request.nproc > 0 ? "--nproc" : "processes in [parallel]") + " is " +
+                                       std::to_string(experiment.parallel.processes) +
+                                       "; make them equal, or leave the latter out");
   }
   experiment.parallel.processes = world_size;
 }

@@ -61,8 +61,9 @@ inline int64_t processes_of(const Experiment& experiment, int64_t nproc) {
   return nproc > 0 ? nproc : experiment.parallel.processes;
 }
 
-/// Sets the experiment's number of processes to that of a foreign launcher. Error(usage) if the file or the request
-/// contradicts it. [after the experiment is checked]
-void adopt_world_size(const JobRequest& request, int64_t world_size, Experiment& experiment);
+/// Sets the experiment's number of processes to that of a foreign launcher, which the message names. Error(usage) if the
+/// file or the request contradicts it. [after the experiment is checked]
+void adopt_world_size(const JobRequest& request, int64_t world_size, const std::string& launcher,
+                      Experiment& experiment);
 
 }  // namespace wmtp

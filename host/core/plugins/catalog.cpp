@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <set>
 #include <thread>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/normal_path.hpp"
 #include "base/text.hpp"
@@ -64,8 +64,8 @@ Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
     folders_.push_back(absolute_path(folder));
     check_is_utf8(folders_.back().string(), "--plugin-dir");
   }
-  if (const char* path = std::getenv("WMTP_PLUGIN_PATH"))
-    for (const std::string& folder : folders_of_path(path)) folders_.push_back(absolute_path(folder));
+  for (const std::string& folder : folders_of_path(environment_value("WMTP_PLUGIN_PATH")))
+    folders_.push_back(absolute_path(folder));
   folders_.push_back(own_plugin_folder());
 }
 

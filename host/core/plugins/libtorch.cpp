@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <vector>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/plugins/installation.hpp"
@@ -22,11 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr char library[] = "libtorch_cpu.so";
 constexpr char wanted_version[] = WMTP_LIBTORCH_VERSION;
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 bool contains_library(const fs::path& folder) {
   std::error_code unreadable;
@@ -67,7 +62,7 @@ std::string torch_of(const fs::path& python) {
 /// Whether the dynamic linker takes LibTorch from LD_LIBRARY_PATH, which precedes run paths. Error(usage) if that is not
 /// the LibTorch of this build.
 bool loads_from_environment(const std::vector<std::string>& run_path) {
-  for (const std::string& folder : folders_of_path(variable("LD_LIBRARY_PATH"))) {
+  for (const std::string& folder : folders_of_path(environment_value("LD_LIBRARY_PATH"))) {
     if (!contains_library(folder)) continue;
     const std::string version = version_in(fs::path(folder) / "..");
     const auto is_it = [&](const fs::path& of_run_path) {
@@ -85,7 +80,7 @@ bool loads_from_environment(const std::vector<std::string>& run_path) {
 
 /// The folder of libraries to add to LD_LIBRARY_PATH; "" if the dynamic linker finds LibTorch without it.
 std::string find_libtorch() {
-  if (const std::string named = variable("WMTP_LIBTORCH"); !named.empty()) {
+  if (const std::string named = environment_value("WMTP_LIBTORCH"); !named.empty()) {
     const std::string problem = problem_of(named);
     if (problem.empty()) return fs::absolute(named) / "lib";
     throw Error(ExitStatus::usage, "WMTP_LIBTORCH: " + printable(named) + " " + problem +
@@ -96,7 +91,7 @@ std::string find_libtorch() {
   if (!fs::exists(engine)) return "";  // engine_program() reports it
   std::vector<std::string> searched = run_path(engine);
   if (loads_from_environment(searched) || std::any_of(searched.begin(), searched.end(), contains_library)) return "";
-  for (const std::string& folder : folders_of_path(variable("LD_LIBRARY_PATH"))) searched.push_back(folder);
+  for (const std::string& folder : folders_of_path(environment_value("LD_LIBRARY_PATH"))) searched.push_back(folder);
 
   const auto [python, name] = users_python();
   if (python.empty()) {
@@ -118,7 +113,7 @@ std::map<std::string, std::string> engine_environment() {
   static const std::string added = find_libtorch();
   std::map<std::string, std::string> environment = own_environment();
   if (added.empty()) return environment;
-  std::vector<std::string> folders = folders_of_path(variable("LD_LIBRARY_PATH"));
+  std::vector<std::string> folders = folders_of_path(environment_value("LD_LIBRARY_PATH"));
   folders.push_back(added);
   environment["LD_LIBRARY_PATH"] = fmt::format("{}", fmt::join(folders, ":"));
   return environment;

@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <mutex>
 
+#include "base/environment.hpp"
 #include "base/files.hpp"
 #include "core/plugins/description_json.hpp"
 #include "io/durable_file.hpp"
@@ -44,8 +44,8 @@ ProbeCache::ProbeCache(fs::path folder, std::string version)
 
 fs::path ProbeCache::usual_folder() {
   const auto folder = [](const char* variable) -> fs::path {
-    const char* value = std::getenv(variable);
-    return value != nullptr && value[0] == '/' ? value : "";
+    const std::string value = environment_value(variable);
+    return value.starts_with('/') ? value : "";
   };
   const auto can_be_written = [](const fs::path& path) {
     std::error_code ignored;

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
+#include "base/environment.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -20,8 +19,7 @@ std::string absolute_folders(const std::string& path) {
 }  // namespace
 
 UsersPython users_python() {
-  const char* variable = std::getenv("WMTP_PYTHON");
-  const std::string chosen = variable ? variable : "";
+  const std::string chosen = environment_value("WMTP_PYTHON");
   if (chosen.empty()) return {find_program("python3"), "python3 in PATH"};
   return {find_program(chosen), printable(chosen)};
 }

@@ -1,10 +1,10 @@
 #include "core/rendezvous/placement.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/rendezvous/network.hpp"
@@ -13,25 +13,68 @@
 namespace wmtp {
 namespace {
 
-/// A setting that names an interface.
-struct Setting {
+bool is_usable(const Interface& one) { return one.is_up && !one.address.empty(); }
+
+/// A setting that names interfaces, in the notation of NCCL_SOCKET_IFNAME: names or beginnings of names, divided by
+/// commas; after `=` whole names only; after `^` those to leave out.
+struct InterfaceChoice {
   const char* variable;
-  std::string interface;
+  std::string text;
+  bool excludes = false, is_exact = false;
+  std::vector<std::string> names;
+
+  InterfaceChoice(const char* of, std::string value) : variable(of), text(std::move(value)) {
+    std::string_view rest = without_outer_space(text);
+    const auto begins_with = [&](char mark) {
+      const bool found = rest.starts_with(mark);
+      if (found) rest.remove_prefix(1);
+      return found;
+    };
+    excludes = begins_with('^');
+    is_exact = begins_with('=');
+    while (!rest.empty()) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      if (const auto name = without_outer_space(rest.substr(0, comma)); !name.empty()) names.emplace_back(name);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+  }
+
+  bool matches(const std::string& name, const std::string& wanted) const {
+    return is_exact ? name == wanted : name.starts_with(wanted);
+  }
+
+  /// The first usable interface that is named, a whole name before a beginning; of those not left out the one with the
+  /// address `routed`, else the first outside of the loopback. Null if there is none.
+  const Interface* among(const std::vector<Interface>& all, const std::string& routed) const {
+    const auto first = [&](const auto& fits) -> const Interface* {
+      const auto found =
+          std::find_if(all.begin(), all.end(), [&](const auto& one) { return is_usable(one) && fits(one); });
+      return found == all.end() ? nullptr : &*found;
+    };
+    const Interface* found = nullptr;
+    if (excludes) {
+      const auto is_left = [&](const Interface& one) {
+        return std::none_of(names.begin(), names.end(), [&](const auto& name) { return matches(one.name, name); });
+      };
+      found = first([&](const Interface& one) { return is_left(one) && one.address == routed; });
+      return found ? found : first([&](const Interface& one) { return is_left(one) && !is_loopback(one.address); });
+    }
+    for (const std::string& name : names) {
+      found = first([&](const Interface& one) { return one.name == name; });
+      if (!found) found = first([&](const Interface& one) { return matches(one.name, name); });
+      if (found) break;
+    }
+    return found;
+  }
 };
 
-std::optional<Setting> interface_setting() {
+/// Of variables in this order; nullopt where all ranks are on this host, whose loopback they use.
+std::optional<InterfaceChoice> interface_choice(const RankEnvironment& environment) {
+  if (environment.on_one_host() || environment.world_size == 1) return {};
   for (const char* variable : {"WMTP_INTERFACE", "GLOO_SOCKET_IFNAME"})
-    if (const char* name = std::getenv(variable); name && *name) return Setting{variable, name};
+    if (std::string value = environment_value(variable); !value.empty()) return InterfaceChoice(variable, value);
   return {};
 }
-
-/// Null if this host has no interface of that name.
-const Interface* named(const std::string& name, const std::vector<Interface>& all) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Interface& one) { return one.name == name; });
-  return found == all.end() ? nullptr : &*found;
-}
-
-bool is_usable(const Interface& one) { return one.is_up && !one.address.empty(); }
 
 std::string text_of(const Interface& one) {
   return one.name + (one.address.empty() ? ", which has no address" : " (" + one.address + ")") +
@@ -79,25 +122,38 @@ Place Place::from_text(const std::string& text) {
 }
 
 void check_interface(const RankEnvironment& environment) {
-  const auto setting = interface_setting();
-  if (!setting || environment.world_size == 1) return;
+  const auto choice = interface_choice(environment);
+  if (!choice) return;
   const std::vector<Interface> all = interfaces_of_this_host();
-  const Interface* const found = named(setting->interface, all);
-  if (found && is_usable(*found)) return;
   const std::string own = own_address_on_route_to(environment.master_addr), rendezvous = rendezvous_text(environment);
+  if (choice->among(all, own)) return;
+  const auto unusable = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == choice->text; });
   throw Error(ExitStatus::usage,
-              std::string(setting->variable) + ": found " +
-                  (found ? text_of(*found) : "no interface '" + setting->interface + "'") + ", wanted one of " +
-                  names_of_usable(all) + "; unset it to use " +
+              std::string(choice->variable) + ": found " +
+                  (unusable == all.end() ? "no interface '" + choice->text + "'" : text_of(*unusable)) +
+                  ", wanted one of " + names_of_usable(all) +
+                  ", several with commas, the beginning of a name, or ^ and those to leave out; unset it to use " +
                   (own.empty() ? "the route to the rendezvous at " + rendezvous + ", which this host does not have now"
                                : own + ", from which this host reaches the rendezvous at " + rendezvous));
 }
 
-Place this_place(const std::string& address) {
-  const auto setting = interface_setting();
-  if (!setting) return {identity_of_this_host(), address};
+Place this_place(const RankEnvironment& environment, const std::string& address) {
+  const auto choice = interface_choice(environment);
+  if (!choice) return {identity_of_this_host(), address};
   const std::vector<Interface> all = interfaces_of_this_host();
-  return {identity_of_this_host(), named(setting->interface, all)->address, setting->interface};
+  const Interface* const found = choice->among(all, own_address_on_route_to(environment.master_addr));
+  if (!found) throw Error(ExitStatus::peer, std::string(choice->variable) + ": the interface has gone down");
+  return {identity_of_this_host(), found->address, found->name};
+}
+
+std::string nccl_interface(const RankEnvironment& environment, const Placement& placement) {
+  const std::string given = environment_value("NCCL_SOCKET_IFNAME");
+  if (!given.empty()) {
+    const bool is_of_other_hosts =
+        environment.on_one_host() && !InterfaceChoice("", given).among(interfaces_of_this_host(), "");
+    return is_of_other_hosts ? "=lo" : given;
+  }
+  return placement.interface.empty() ? "" : "=" + placement.interface;
 }
 
 Placement placement_of(const RankEnvironment& environment, const std::vector<Place>& places) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "core/rendezvous/network.hpp"
@@ -16,15 +17,12 @@ namespace {
 constexpr int lowest_derived_port = 10000;
 constexpr int num_derived_ports = 20000;
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
+std::string variable(const char* name) { return std::string(without_outer_space(environment_value(name))); }
 
 bool is_set(const char* name) { return !variable(name).empty(); }
 
 std::optional<int> number_in(std::string_view text, int min, int max) {
-  const auto value = parsed_number<int>(text);
+  const auto value = parsed_number<int>(without_outer_space(text));
   return value && *value >= min && *value <= max ? value : std::nullopt;
 }
 
@@ -49,6 +47,10 @@ void require(const std::vector<const char*>& names, const std::string& remedy) {
 
 constexpr int largest_world = 1 << 20;
 
+std::string launcher_text(const std::string& name, const char* size_variable) {
+  return name + " (" + size_variable + " is " + variable(size_variable) + ")";
+}
+
 std::optional<int> optional_integer(const char* name, int min, int max) {
   return is_set(name) ? std::optional(integer(name, min, max)) : std::nullopt;
 }
@@ -61,6 +63,7 @@ RankEnvironment from_torchrun() {
   env.rank = integer("RANK", 0, env.world_size - 1);
   env.local_world_size = optional_integer("LOCAL_WORLD_SIZE", 1, env.world_size);
   env.local_rank = optional_integer("LOCAL_RANK", 0, env.local_world_size.value_or(env.world_size) - 1);
+  env.launcher = launcher_text(is_set("TORCHELASTIC_RUN_ID") ? "torchrun" : "a launcher", "WORLD_SIZE");
   env.master_addr = variable("MASTER_ADDR");
   env.master_port = integer("MASTER_PORT", 1, 65535);
   env.own_launcher = variable("WMTP_LAUNCHER") == "1";
@@ -69,16 +72,22 @@ RankEnvironment from_torchrun() {
   return env;
 }
 
+/// The tasks of the step that srun started. SLURM_NTASKS is what the job was given: another number in a step of fewer
+/// tasks, such as the shell of salloc.
+const char* slurm_size() { return is_set("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS"; }
+
 RankEnvironment from_slurm() {
-  require({"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}, "start with srun, or unset SLURM_PROCID");
+  const char* const size = slurm_size();
+  require({"SLURM_PROCID", size, "SLURM_LOCALID"}, "start with srun, or unset SLURM_PROCID");
   RankEnvironment env;
-  env.world_size = integer("SLURM_NTASKS", 1, largest_world);
+  env.world_size = integer(size, 1, largest_world);
+  env.launcher = launcher_text("srun", size);
   env.rank = integer("SLURM_PROCID", 0, env.world_size - 1);
   env.local_rank = integer("SLURM_LOCALID", 0, env.world_size - 1);
   const std::string hosts = variable("SLURM_STEP_NODELIST");
   if (!hosts.empty() && hosts.find_first_of(",[") == std::string::npos) env.local_world_size = env.world_size;
   const char* address = is_set("MASTER_ADDR") ? "MASTER_ADDR" : "SLURM_STEP_NODELIST";
-  require({"SLURM_PROCID", "SLURM_NTASKS", address, is_set("MASTER_PORT") ? "MASTER_PORT" : "SLURM_JOB_ID"},
+  require({"SLURM_PROCID", size, address, is_set("MASTER_PORT") ? "MASTER_PORT" : "SLURM_JOB_ID"},
           "start with srun, or set MASTER_ADDR and MASTER_PORT");
   env.master_addr = is_set("MASTER_ADDR") ? variable(address) : first_host(variable(address));
   env.master_port = is_set("MASTER_PORT")
@@ -95,22 +104,31 @@ int port_of_job(const std::string& name) {
 }
 
 struct MpiNames {
-  const char *rank, *size, *local_rank, *local_size, *job, *pass_on;
+  const char *launcher, *rank, *size, *local_rank, *local_size, *job, *pass_on;
 };
-constexpr MpiNames open_mpi{
-    "OMPI_COMM_WORLD_RANK",       "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",       "mpirun -x MASTER_ADDR -x MASTER_PORT"};
-constexpr MpiNames mpich{"PMI_RANK",        "PMI_SIZE",    "MPI_LOCALRANKID",
-                         "MPI_LOCALNRANKS", "MASTER_PORT", "mpiexec -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
+constexpr MpiNames open_mpi{"mpirun",
+                            "OMPI_COMM_WORLD_RANK",
+                            "OMPI_COMM_WORLD_SIZE",
+                            "OMPI_COMM_WORLD_LOCAL_RANK",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE",
+                            "PMIX_NAMESPACE",
+                            "mpirun -x MASTER_ADDR -x MASTER_PORT"};
+constexpr MpiNames mpich{"mpiexec",
+                         "PMI_RANK",
+                         "PMI_SIZE",
+                         "MPI_LOCALRANKID",
+                         "MPI_LOCALNRANKS",
+                         "MASTER_PORT",
+                         "mpiexec -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
 
 RankEnvironment from_mpi(const MpiNames& names) {
-  require({names.rank, names.size}, std::string("start with mpirun, or unset ") + names.rank);
+  require({names.rank, names.size}, std::string("start with ") + names.launcher + ", or unset " + names.rank);
   RankEnvironment env;
   env.world_size = integer(names.size, 1, largest_world);
+  env.launcher = launcher_text(names.launcher, names.size);
   env.rank = integer(names.rank, 0, env.world_size - 1);
   env.local_world_size = optional_integer(names.local_size, 1, env.world_size);
   env.local_rank = optional_integer(names.local_rank, 0, env.local_world_size.value_or(env.world_size) - 1);
-  if (env.world_size == 1) return env;
   const bool one_host = env.local_world_size == env.world_size;
   const std::string remedy = std::string("set the address of rank 0 for every rank: ") + names.pass_on;
   if (!one_host) require({names.rank, names.size, "MASTER_ADDR"}, remedy);
@@ -120,17 +138,24 @@ RankEnvironment from_mpi(const MpiNames& names) {
   return env;
 }
 
-/// The batch script of sbatch also has SLURM_PROCID, but only srun's tasks have a step.
-bool in_slurm_script_of_one_task() {
-  return !is_set("SLURM_STEP_ID") && !is_set("SLURM_STEP_NODELIST") && !is_set("MASTER_ADDR") &&
-         (!is_set("SLURM_NTASKS") || variable("SLURM_NTASKS") == "1");
+/// One process is no job: `srun --pty`, salloc and `mpirun -n 1` start shells and programs that start ranks themselves.
+bool is_one(const char* size) { return number_in(variable(size), 1, 1).has_value(); }
+
+/// Whether srun started this process as one of several. The batch script of sbatch has SLURM_PROCID, too, but no step.
+bool is_slurm_task() {
+  const char* const size = slurm_size();
+  const bool in_step = is_set("SLURM_STEP_ID") || is_set("SLURM_STEP_NODELIST");
+  if (!is_set("SLURM_PROCID") || is_one(size) || (!is_set(size) && !in_step && !is_set("MASTER_ADDR"))) return false;
+  // Slurm's PMI repeats the size of the step. In another one, srun started mpiexec's proxies, which started this process.
+  return !is_set(mpich.rank) || !is_set(mpich.size) || variable(mpich.size) == variable(size);
 }
 
 std::optional<RankEnvironment> described_rank() {
   if (is_set("RANK") || is_set("WORLD_SIZE") || is_set("LOCAL_RANK")) return from_torchrun();
-  if (is_set(open_mpi.rank)) return from_mpi(open_mpi);  // before Slurm: mpirun may have been started by its srun
-  if (is_set("SLURM_PROCID") && !in_slurm_script_of_one_task()) return from_slurm();
-  if (is_set(mpich.rank)) return from_mpi(mpich);  // after Slurm, whose PMI sets it too
+  if (is_set(open_mpi.rank) && !is_one(open_mpi.size))
+    return from_mpi(open_mpi);  // first: srun may have started mpirun
+  if (is_slurm_task()) return from_slurm();
+  if (is_set(mpich.rank) && !is_one(mpich.size)) return from_mpi(mpich);
   return std::nullopt;
 }
 
@@ -149,8 +174,9 @@ bool RankEnvironment::on_one_host() const { return local_world_size == world_siz
 std::optional<RankEnvironment> rank_environment() {
   std::optional<RankEnvironment> environment = described_rank();
   if (!environment) return environment;
-  environment->token_is_given = is_set(token_variable);
-  environment->token = environment->token_is_given ? variable(token_variable) : name_of_job();
+  environment->token = environment_value(token_variable);
+  environment->token_is_given = !environment->token.empty();
+  if (!environment->token_is_given) environment->token = name_of_job();
   return environment;
 }
 
@@ -174,8 +200,11 @@ int wanted_master_port() { return is_set("MASTER_PORT") ? integer("MASTER_PORT",
 void check_thread_count() {
   constexpr const char* name = "OMP_NUM_THREADS";
   constexpr int most_threads = 1024;
-  if (!std::getenv(name)) return;
   const std::string text = variable(name);
+  if (text.empty()) {
+    unsetenv(name);  // libgomp warns about an empty value
+    return;
+  }
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     if (!number_in(std::string_view(text).substr(begin, end - begin), 1, most_threads))

@@ -11,6 +11,7 @@ struct RankEnvironment {
   int world_size = 1;
   std::optional<int> local_rank;        ///< among the ranks of this host; not set by launchers of one rank per host
   std::optional<int> local_world_size;  ///< ranks of this host; if not set, derived from the places of all ranks
+  std::string launcher;                 ///< "srun (SLURM_STEP_NUM_TASKS is 4)", for messages
   std::string master_addr = "127.0.0.1";
   int master_port = 0;
   bool own_launcher = false;    ///< started by `wmtp-host run` itself, with all other ranks
@@ -31,18 +32,19 @@ inline constexpr const char* token_variable = "WMTP_TOKEN";
 ///   LOCAL_RANK)
 ///   OMPI_COMM_WORLD_RANK and _SIZE (Open MPI): on one host rank 0 is on the loopback and the port is derived from
 ///   PMIX_NAMESPACE; on several hosts MASTER_ADDR and MASTER_PORT are required
-///   SLURM_PROCID, SLURM_NTASKS (srun): rank 0 is on MASTER_ADDR, otherwise the first host of SLURM_STEP_NODELIST; the
+///   SLURM_PROCID, SLURM_STEP_NUM_TASKS, else SLURM_NTASKS (srun): rank 0 is on MASTER_ADDR, otherwise the first host of SLURM_STEP_NODELIST; the
 ///   port is MASTER_PORT, otherwise derived from SLURM_JOB_ID; a list of one host means that all ranks are there
 ///   PMI_RANK, PMI_SIZE (MPICH, Intel MPI): MASTER_PORT is required, on several hosts MASTER_ADDR too
-/// MASTER_ADDR and MASTER_PORT alone do not describe a job, nor does the batch script of a Slurm job with one task.
-/// Error(usage) names what an incomplete environment lacks.
+/// MASTER_ADDR and MASTER_PORT alone do not describe a job. Nor does one process of srun (`srun --pty bash`, salloc), of
+/// sbatch or of mpirun, which may start ranks of its own. An empty variable counts as unset. Error(usage) names what an
+/// incomplete environment lacks.
 std::optional<RankEnvironment> rank_environment();
 
 /// MASTER_PORT for our launcher; 0 if not set. Error(usage) if it is not a port.
 int wanted_master_port();
 
 /// Error(usage) if OMP_NUM_THREADS is set to anything but 1 to 1024 (a list with commas for nested teams): libgomp
-/// would use all cores for every rank, or end the process. [before LibTorch is loaded]
+/// would use all cores for every rank, or end the process. Unsets it if empty. [before LibTorch is loaded, one thread]
 void check_thread_count();
 
 /// The first host of a Slurm host list: "gpu[03-05,09],login" -> "gpu03", "r[1-2]n[0-7]" -> "r1n0".

@@ -3,9 +3,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <iostream>
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -18,9 +18,8 @@ size_t terminal_columns(const std::ostream& out) {
 bool shows_blocks(const std::ostream& out) {
   if (terminal_columns(out) == 0) return false;
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    const std::string_view locale = value;
+    const std::string locale = environment_value(name);
+    if (locale.empty()) continue;
     return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
   }
   return false;

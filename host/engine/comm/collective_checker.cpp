@@ -3,9 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "base/environment.hpp"
 
 namespace wmtp {
 namespace {
@@ -21,7 +22,7 @@ std::string collective_in(const std::string& text) { return text.substr(text.fin
 }  // namespace
 
 bool collectives_are_checked() {
-  if (const char* setting = std::getenv("WMTP_CHECK_COLLECTIVES")) return std::string(setting) == "1";
+  if (const std::string setting = environment_value("WMTP_CHECK_COLLECTIVES"); !setting.empty()) return setting == "1";
 #ifdef NDEBUG
   return false;
 #else

@@ -103,7 +103,7 @@ Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
   }
   const auto end = Clock::now() + timeout;
   const std::string own_address = open_store(environment, timeout);
-  places_ = meet(this_place(own_address), end);
+  places_ = meet(this_place(environment, own_address), end);
   try {
     placement_ = placement_of(environment, places_);
     check_route(environment, places_);

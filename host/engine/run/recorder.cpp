@@ -4,13 +4,13 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/status_line.hpp"
@@ -97,7 +97,8 @@ json memory_report(const at::Device& device) {
 
 /// The launcher closes this row if this rank dies.
 void announce_run(int64_t run_id) {
-  if (const char* file = std::getenv(run_id_file_variable)) std::ofstream(file) << run_id << "\n";
+  if (const std::string file = environment_value(run_id_file_variable); !file.empty())
+    std::ofstream(file) << run_id << "\n";
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <optional>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/machine.hpp"
@@ -42,19 +43,13 @@ at::Device choose_device(const ParallelConfig& parallel, const Peers& peers) {
   return {at::kCUDA, c10::DeviceIndex(*device)};
 }
 
-MakeBackend channels_for(const at::Device& device, const Placement& placement) {
+MakeBackend channels_for(const at::Device& device, const RankEnvironment& environment, const Placement& placement) {
   if (device.is_cpu()) return through_memory(gloo(placement.address));
-  if (!placement.interface.empty())  // "=": NCCL would also take an interface whose name begins so
-    setenv("NCCL_SOCKET_IFNAME", ("=" + placement.interface).c_str(), /*overwrite=*/0);
+  if (const std::string interface = nccl_interface(environment, placement); !interface.empty())
+    setenv("NCCL_SOCKET_IFNAME", interface.c_str(), /*overwrite=*/1);
   return [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
     return cuda_backend().nccl(store, rank, size, timeout);
   };
-}
-
-/// By default every rank would use all cores. OMP_NUM_THREADS, set by the user, takes precedence.
-void share_cores(int local_world_size) {
-  if (std::getenv("OMP_NUM_THREADS")) return;
-  at::set_num_threads(std::max(1, usable_cores() / std::max(1, local_world_size)));
 }
 
 /// Reports a failure on one rank, and differing settings, before the ranks wait for each other in a channel.
@@ -90,13 +85,18 @@ std::chrono::milliseconds timeout_of(const Experiment& experiment) {
   return std::chrono::milliseconds(int64_t(experiment.parallel.timeout_seconds * 1000));
 }
 
+void share_cores(int local_world_size) {
+  if (!environment_value("OMP_NUM_THREADS").empty()) return;
+  at::set_num_threads(std::max(1, usable_cores() / std::max(1, local_world_size)));
+}
+
 Session::Session(const Job& job, const RankEnvironment& environment, Peers& peers)
     : job_(job),
       environment_(environment),
       peers_(peers),
       device_(prepare_device(job, peers_)),
       catalog_(job.plugin_folders),
-      channels_(peers_, gloo(peers_.placement().address), channels_for(device_, peers_.placement()),
+      channels_(peers_, gloo(peers_.placement().address), channels_for(device_, environment, peers_.placement()),
                 timeout_of(job.experiment)),
       keepers_(peers_, std::filesystem::absolute(job.database).parent_path()) {
   if (is_rank0()) log_keepers(keepers_, peers_.places());

@@ -19,6 +19,10 @@ namespace wmtp {
 /// The maximum wait for another rank.
 std::chrono::milliseconds timeout_of(const Experiment& experiment);
 
+/// Gives this process its share of the cores for computing, as one of that many on this host; LibTorch would use every core
+/// of the machine. OMP_NUM_THREADS, set by the user, takes precedence. [before anything is computed]
+void share_cores(int local_world_size);
+
 class Session {
  public:
   /// [all ranks, collective] Sets up threads, device and connections. `peers` have met and must outlive this object.

@@ -1,7 +1,8 @@
-// The available memory, from files as written by Linux.
+// The available memory and the usable cores, from files as written by Linux.
 #include "base/machine.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -66,6 +67,50 @@ TEST_F(AvailableMemory, IsThatOfTheSystemWhereMoreCacheIsReportedThanMemoryInUse
 TEST_F(AvailableMemory, IsUnknownWithoutMeminfo) {
   std::filesystem::remove_all(root_);
   EXPECT_EQ(available(), std::nullopt);
+}
+
+class UsableCores : public AvailableMemory {
+ protected:
+  int cores() const { return usable_cores(root_); }
+  const int of_mask_ = usable_cores(root_);  ///< without a group
+};
+
+TEST_F(UsableCores, AreThoseOfTheAffinityMaskWithoutAQuota) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(cores(), CPU_COUNT(&before));
+  put("proc/self/cgroup", "0::/a\n3:cpu,cpuacct:/b\n");
+  put("sys/fs/cgroup/a/cpu.max", "max 100000\n");
+  put("sys/fs/cgroup/cpu/b/cpu.cfs_quota_us", "-1\n");
+  put("sys/fs/cgroup/cpu/b/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cores(), CPU_COUNT(&before));
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(cores(), 1);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+TEST_F(UsableCores, AreAtMostTheTightestQuotaOfAllGroupsAbove) {
+  put("proc/self/cgroup", "0::/kubepods/pod/container\n");
+  put("sys/fs/cgroup/kubepods/pod/container/cpu.max", "max 100000\n");
+  put("sys/fs/cgroup/kubepods/pod/cpu.max", "150000 100000\n");
+  put("sys/fs/cgroup/kubepods/cpu.max", "800000 100000\n");
+  EXPECT_EQ(cores(), 1) << "of 1.5, so that no thread waits for the next period";
+  put("sys/fs/cgroup/kubepods/pod/cpu.max", "100000000 100000\n");
+  put("sys/fs/cgroup/kubepods/cpu.max", "50000 100000\n");
+  EXPECT_EQ(cores(), 1) << "half a core";
+  put("sys/fs/cgroup/kubepods/cpu.max", "100000000 100000\n");
+  EXPECT_EQ(cores(), of_mask_);
+}
+
+TEST_F(UsableCores, AreAtMostTheQuotaOfAContainerWhoseGroupIsNotVisible) {
+  put("proc/self/cgroup", "12:cpu,cpuacct:/docker/4f\n9:memory:/docker/4f\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  EXPECT_EQ(cores(), of_mask_) << "a quota without a period is none";
+  put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cores(), 1);
 }
 
 }  // namespace

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
+
+#include "base/environment.hpp"
 
 namespace wmtp::kernels {
 
 std::string onednn_limit() {
-  const char* value = std::getenv("ONEDNN_MAX_CPU_ISA");
-  if (!value || !*value) value = std::getenv("DNNL_MAX_CPU_ISA");
-  std::string name = value ? value : "";
+  std::string name = environment_value("ONEDNN_MAX_CPU_ISA");
+  if (name.empty()) name = environment_value("DNNL_MAX_CPU_ISA");
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
   return name;
 }

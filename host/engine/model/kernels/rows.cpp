@@ -3,10 +3,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <initializer_list>
 #include <string>
 
+#include "base/environment.hpp"
 #include "engine/model/kernels/attention.hpp"
 #include "engine/model/kernels/onednn_limit.hpp"
 #include "engine/model/kernels/products.hpp"
@@ -84,8 +84,7 @@ namespace {
 
 /// The limit that a user has set for LibTorch or oneDNN applies to these kernels, too. Both ignore unknown names.
 Isa limit() {
-  const char* capability = std::getenv("ATEN_CPU_CAPABILITY");
-  const std::string aten = capability ? capability : "", onednn = onednn_limit();
+  const std::string aten = environment_value("ATEN_CPU_CAPABILITY"), onednn = onednn_limit();
   if (aten == "default" || onednn == "SSE41" || onednn == "AVX") return Isa::generic;
   if (aten == "avx2" || onednn.starts_with("AVX2")) return Isa::avx2;
   const bool has_512 = onednn.starts_with("AVX512") || onednn.starts_with("AVX10");

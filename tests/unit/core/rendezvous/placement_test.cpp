@@ -105,31 +105,86 @@ struct Variable {
   const char* name;
 };
 
+/// Rank 1 of two, which may be on different hosts.
+RankEnvironment rank_of_hosts() {
+  RankEnvironment environment = rank_of(1, 2);
+  environment.master_addr = "localhost";
+  environment.master_port = 29500;
+  return environment;
+}
+
 TEST(Placement, TakesTheInterfaceThatIsNamedOurVariableFirst) {
-  EXPECT_EQ(this_place("192.0.2.1").address, "192.0.2.1");
+  const RankEnvironment environment = rank_of_hosts();
+  EXPECT_EQ(this_place(environment, "192.0.2.1").address, "192.0.2.1");
   const Variable theirs("GLOO_SOCKET_IFNAME", "lo");
-  EXPECT_EQ(this_place("192.0.2.1").address, "127.0.0.1");
-  EXPECT_EQ(this_place("192.0.2.1").interface, "lo");
+  EXPECT_EQ(this_place(environment, "192.0.2.1").address, "127.0.0.1");
+  EXPECT_EQ(this_place(environment, "192.0.2.1").interface, "lo");
   const Variable ours("WMTP_INTERFACE", "eth99");
-  EXPECT_THROW(check_interface(rank_of(1, 2)), Error);
+  EXPECT_THROW(check_interface(environment), Error);
   setenv("GLOO_SOCKET_IFNAME", "eth99", 1);
   setenv("WMTP_INTERFACE", "lo", 1);
-  EXPECT_EQ(this_place("192.0.2.1").address, "127.0.0.1");
-  EXPECT_NO_THROW(check_interface(rank_of(1, 2)));
+  EXPECT_EQ(this_place(environment, "192.0.2.1").address, "127.0.0.1");
+  EXPECT_NO_THROW(check_interface(environment));
+}
+
+TEST(Placement, ReadsListsBeginningsAndExclusionsAsNcclDoes) {
+  const RankEnvironment environment = rank_of_hosts();
+  const Variable theirs("GLOO_SOCKET_IFNAME", "");
+  EXPECT_EQ(this_place(environment, "192.0.2.1").interface, "") << "empty is unset";
+  for (const char* text : {"eth99,lo", " eth99 , lo ", "l", "=lo", "=eth99,lo"}) {
+    setenv("GLOO_SOCKET_IFNAME", text, 1);
+    EXPECT_NO_THROW(check_interface(environment)) << text;
+    EXPECT_EQ(this_place(environment, "192.0.2.1").interface, "lo") << text;
+  }
+  for (const char* text : {"=l", "eth98,eth99", ",", "^", "^l"}) {
+    setenv("GLOO_SOCKET_IFNAME", text, 1);
+    const bool excludes = text[0] == '^';
+    try {
+      check_interface(environment);
+      EXPECT_TRUE(excludes) << text;
+      EXPECT_NE(this_place(environment, "192.0.2.1").interface.substr(0, 1), excludes && text[1] ? "l" : "") << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::usage);  // of this machine's interfaces none is left
+    }
+  }
+}
+
+TEST(Placement, DoesNotMindInterfacesWhereAllRanksAreOnOneHost) {
+  const RankEnvironment environment = rank_of(1, 2);  // on the loopback
+  for (const char* text : {"ib0", "eth0,lo", "^lo"}) {
+    const Variable ours("WMTP_INTERFACE", text), theirs("GLOO_SOCKET_IFNAME", text);
+    EXPECT_NO_THROW(check_interface(environment)) << text;
+    EXPECT_EQ(this_place(environment, "127.0.0.1").address, "127.0.0.1") << text;
+    EXPECT_EQ(this_place(environment, "127.0.0.1").interface, "") << text;
+  }
+}
+
+TEST(Placement, LeavesNcclsInterfaceToTheUserUnlessTheOnlyHostLacksIt) {
+  const Placement chosen{"127.0.0.1", "eth1"};
+  EXPECT_EQ(nccl_interface(rank_of_hosts(), chosen), "=eth1");
+  EXPECT_EQ(nccl_interface(rank_of_hosts(), {}), "");
+  const Variable theirs("NCCL_SOCKET_IFNAME", "ib0");
+  EXPECT_EQ(nccl_interface(rank_of_hosts(), chosen), "ib0");
+  EXPECT_EQ(nccl_interface(rank_of(1, 2), {}), "=lo") << "of other hosts";
+  setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  EXPECT_EQ(nccl_interface(rank_of(1, 2), {}), "lo");
+  setenv("NCCL_SOCKET_IFNAME", "", 1);
+  EXPECT_EQ(nccl_interface(rank_of(1, 2), {}), "");
 }
 
 TEST(Placement, RefusesAnAbsentInterfaceWithTheAddressesOnTheRouteToTheRendezvous) {
   const Variable ours("WMTP_INTERFACE", "eth99");
-  RankEnvironment environment = rank_of(1, 2);
-  environment.master_port = 29500;
+  const RankEnvironment environment = rank_of_hosts();
+  const std::string route = "use " + own_address_on_route_to("localhost") +
+                            ", from which this host reaches the rendezvous at localhost:29500";
   try {
     check_interface(environment);
     ADD_FAILURE() << "an absent interface was taken";
   } catch (const Error& error) {
     const std::string shown = error.what();
     EXPECT_EQ(error.status(), ExitStatus::usage);
-    for (const char* word : {"WMTP_INTERFACE: found no interface 'eth99'", "lo (127.0.0.1)",
-                             "use 127.0.0.1, from which this host reaches the rendezvous at 127.0.0.1:29500"})
+    for (const std::string& word :
+         {std::string("WMTP_INTERFACE: found no interface 'eth99'"), std::string("lo (127.0.0.1)"), route})
       EXPECT_NE(shown.find(word), std::string::npos) << word << ": " << shown;
   }
   EXPECT_NO_THROW(check_interface(rank_of(0, 1))) << "one rank connects to none";

@@ -32,6 +32,7 @@ class RankEnvironmentTest : public testing::Test {
                              "SLURM_LOCALID",
                              "SLURM_JOB_ID",
                              "SLURM_STEP_ID",
+                             "SLURM_STEP_NUM_TASKS",
                              "SLURM_STEP_NODELIST",
                              "OMPI_COMM_WORLD_RANK",
                              "OMPI_COMM_WORLD_SIZE",
@@ -65,6 +66,7 @@ class RankEnvironmentTest : public testing::Test {
                                                      {"MASTER_PORT", "29500"}};
   const std::map<std::string, std::string> srun_{{"SLURM_PROCID", "5"},
                                                  {"SLURM_NTASKS", "6"},
+                                                 {"SLURM_STEP_NUM_TASKS", "6"},
                                                  {"SLURM_LOCALID", "1"},
                                                  {"SLURM_STEP_NODELIST", "gpu[03-05]"},
                                                  {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"},
@@ -207,13 +209,67 @@ TEST_F(RankEnvironmentTest, ReadsAnMpichJobThatHasAPort) {
 TEST_F(RankEnvironmentTest, PrefersSlurmToThePmiThatItProvides) {
   set(mpiexec_);
   set(srun_);
+  set({{"PMI_RANK", "5"}, {"PMI_SIZE", "6"}});
   EXPECT_EQ(rank_environment()->rank, 5);
+  EXPECT_EQ(rank_environment()->master_addr, "gpu03");
 }
 
-TEST_F(RankEnvironmentTest, TakesOneMpiProcessForAJobOfOneRank) {
+TEST_F(RankEnvironmentTest, PrefersMpiexecWhoseProxiesSrunStarted) {
+  set(mpiexec_);
+  set(srun_);
+  EXPECT_EQ(rank_environment()->rank, 1);
+  EXPECT_EQ(rank_environment()->world_size, 2);
+}
+
+TEST_F(RankEnvironmentTest, StandsAloneAsTheOnlyProcessOfALauncher) {
   set({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}});
-  ASSERT_TRUE(rank_environment());
-  EXPECT_EQ(rank_environment()->world_size, 1);
+  EXPECT_FALSE(rank_environment()) << "mpiexec -n 1";
+  clear();
+  set({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", " 1"}});
+  EXPECT_FALSE(rank_environment()) << "mpirun -n 1";
+  clear();
+  set(srun_);
+  set({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}});
+  EXPECT_FALSE(rank_environment()) << "srun --pty bash";
+  set({{"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "4294967290"}});
+  EXPECT_FALSE(rank_environment()) << "salloc -n 4";
+  set({{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "4000"}});
+  EXPECT_FALSE(rank_environment()) << "a meeting point alone is no job";
+  set(mpiexec_);
+  EXPECT_EQ(rank_environment()->world_size, 2) << "mpiexec in the shell of srun";
+}
+
+TEST_F(RankEnvironmentTest, CountsTheTasksOfTheStepAndNotOfTheSlurmJob) {
+  set(srun_);
+  set({{"SLURM_NTASKS", "8"}});
+  EXPECT_EQ(rank_environment()->world_size, 6);
+  EXPECT_EQ(rank_environment()->launcher, "srun (SLURM_STEP_NUM_TASKS is 6)");
+  unsetenv("SLURM_STEP_NUM_TASKS");
+  EXPECT_EQ(rank_environment()->launcher, "srun (SLURM_NTASKS is 8)");
+  clear();
+  set(mpirun_);
+  EXPECT_EQ(rank_environment()->launcher, "mpirun (OMPI_COMM_WORLD_SIZE is 2)");
+  set(torchrun_);
+  EXPECT_EQ(rank_environment()->launcher, "a launcher (WORLD_SIZE is 4)");
+}
+
+TEST_F(RankEnvironmentTest, TakesEmptyVariablesForUnset) {
+  set({{"RANK", ""},
+       {"WORLD_SIZE", ""},
+       {"LOCAL_RANK", " "},
+       {"MASTER_PORT", ""},
+       {"SLURM_PROCID", ""},
+       {"PMI_RANK", ""}});
+  EXPECT_FALSE(rank_environment());
+  EXPECT_EQ(wanted_master_port(), 0);
+}
+
+TEST_F(RankEnvironmentTest, ToleratesSpacesAroundNumbers) {
+  set(torchrun_);
+  set({{"RANK", " 2"}, {"WORLD_SIZE", "4\n"}, {"MASTER_PORT", "29500 "}});
+  EXPECT_EQ(rank_environment()->rank, 2);
+  EXPECT_EQ(rank_environment()->world_size, 4);
+  EXPECT_EQ(rank_environment()->master_port, 29500);
 }
 
 TEST_F(RankEnvironmentTest, LeavesTheLocalRankOpenWhereALauncherDoesNotSayIt) {
@@ -277,7 +333,7 @@ TEST_F(RankEnvironmentTest, RefusesNumbersThatMakeNoSense) {
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"RANK", "4"},
                                                                                     {"RANK", "-1"},
                                                                                     {"RANK", "one"},
-                                                                                    {"RANK", "1 "},
+                                                                                    {"RANK", "1 2"},
                                                                                     {"WORLD_SIZE", "0"},
                                                                                     {"WORLD_SIZE", "99999999999"},
                                                                                     {"LOCAL_RANK", "2"},
@@ -307,9 +363,10 @@ TEST_F(RankEnvironmentTest, ThreadsThatNoLibraryTakesAreRefused) {
     }
     return false;
   };
-  for (const char* text : {"0", "abc", "-1", "1000000", "1025", "", "2.5", " 2", "2,", "2,0", "99999999999999999999"})
+  for (const char* text : {"0", "abc", "-1", "1000000", "1025", "2.5", "2 2", "2,", "2,0", "99999999999999999999"})
     EXPECT_TRUE(refused(text)) << text;
-  for (const char* text : {"1", "7", "1024", "4,2"}) EXPECT_FALSE(refused(text)) << text;
+  for (const char* text : {"1", "7", "1024", "4,2", " 2 ", "4, 2", "", " "}) EXPECT_FALSE(refused(text)) << text;
+  EXPECT_EQ(getenv("OMP_NUM_THREADS"), nullptr) << "libgomp warns about an empty one";
   unsetenv("OMP_NUM_THREADS");
   EXPECT_NO_THROW(check_thread_count());
 }
