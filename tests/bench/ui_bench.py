@@ -3,13 +3,15 @@
 Prints the time from the browser's first request to the table and the first curves on its screen (wanted: under 1 s), the
 server's time for a refresh while a run writes (wanted: under 100 ms), and both again with all hundred runs selected.
 Then, with a log of a thousand short runs of real experiments, the server's time for the first answers of `runs` and
-`configs` (wanted: under 100 ms), and for the next ones."""
+`configs` (wanted: under 100 ms), and for the next ones. Last, with a log of a hundred thousand runs, the server's peak
+memory after one client has read all runs, and after 32 at once."""
 import http.client
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -22,6 +24,7 @@ from paths import HOST, ROOT  # noqa: E402
 
 RUNS, STEPS, REFRESHES = 100, 10_000, 20
 MANY, SERVERS = 1000, 7
+MOST, CLIENTS = 100_000, 32
 DRAWN = "[...Curves.charts.values()].filter((chart) => chart.graph).length >= 3 && Curves.charts.get('train/loss').curves.length"
 
 
@@ -109,6 +112,39 @@ def first_answers(folder):
                      for (place, path), taken in times.items())
 
 
+def make_most(folder):
+    log = MadeLog(folder / "wmtp.db")
+    log.run("copied")
+    log.execute("CREATE TEMP TABLE one AS SELECT * FROM runs")
+    log.execute("UPDATE one SET id = NULL")
+    log.execute("WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO runs SELECT one.* "
+                "FROM n, one", MOST)
+    log.close()
+
+
+def memory_of_clients(folder):
+    server = Server(folder)
+
+    def peak():
+        status = Path(f"/proc/{server.running.process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+    def drained():
+        """Bytes of an answer, of which little is held here."""
+        connection = http.client.HTTPConnection(server.address.split("/")[2])
+        connection.request("GET", "/api/runs")
+        answer = connection.getresponse()
+        return sum(len(piece) for piece in iter(lambda: answer.read(1 << 20), b""))
+    size = drained() / 2**20
+    one, threads = peak(), [threading.Thread(target=drained) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(f"{MOST:,} runs, an answer of {size:.0f} MiB: {one:.0f} MiB with one client, {peak():.0f} MiB with {CLIENTS}")
+    server.running.kill()
+
+
 def first_paint(folder, runs):
     """With a new server and a new browser."""
     server = Server(folder)
@@ -153,6 +189,9 @@ def main():
         if CHROMIUM:
             table, curves = first_paint(Path(name), [])
             print(f"table after {table:.0f} ms, curves after {curves:.0f} ms")
+    with tempfile.TemporaryDirectory() as name:
+        make_most(Path(name))
+        memory_of_clients(Path(name))
 
 
 if __name__ == "__main__":

@@ -603,10 +603,38 @@ def test_the_page_can_be_used_by_keyboard_and_on_a_narrow_window(log, tmp_path, 
         sound(browser, served.address)
 
 
+def test_many_clients_of_a_log_with_many_runs_share_the_text_of_its_answer(tmp_path):
+    runs, clients = 20_000, 8
+    log = MadeLog(tmp_path / "wmtp.db")
+    log.run("copied")
+    log.execute("CREATE TEMP TABLE one AS SELECT * FROM runs")
+    log.execute("UPDATE one SET id = NULL")
+    log.execute(f"WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {runs}) "
+                "INSERT INTO runs SELECT one.* FROM n, one")
+
+    def resident(pid):
+        return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) * 1024
+    with Served(tmp_path) as served:
+        whole = served.request("/api/runs")[1]
+        assert len(json.loads(whole)["runs"]) == runs
+        before = resident(served.running.process.pid)
+        assert before < 12 * len(whole)
+        connections = [http.client.HTTPConnection("127.0.0.1", served.port, timeout=20) for _ in range(clients)]
+        for connection in connections:
+            connection.request("GET", "/api/runs")
+        answers = [connection.getresponse() for connection in connections]  # which wait for their bodies to be read
+        grown = resident(served.running.process.pid) - before
+        assert grown < 2 * len(whole), f"{grown / len(whole)} bytes for each of the answer, with {clients} clients"
+        assert all(answer.read().decode() == whole for answer in answers)
+        assert served.request("/api/runs", headers={"Range": "bytes=70000-199999"})[1] == whole[70_000:200_000]
+
+
 def test_only_pages_of_its_own_are_answered(log, tmp_path):
     with Served(tmp_path) as served:
         assert served.request("/")[0].status == 200
-        assert served.request("/api/runs", headers={"Host": f"localhost:{served.port}"})[0].status == 200
+        for host in (f"localhost:{served.port}", "localhost:9000", f"[::1]:{served.port}"):  # a forwarded port
+            assert served.request("/api/runs", headers={"Host": host})[0].status == 200
+            assert served.request("/", headers={"Host": host, "Origin": f"http://{host}"})[0].status == 200
         for headers in ({"Host": "evil.example"}, {"Host": f"evil.example:{served.port}"}, {"Origin": "http://evil.example"},
                         {"Origin": "null"}):
             answer, body = served.request("/api/runs", headers=headers)
@@ -640,7 +668,8 @@ def test_only_the_address_of_edit_changes_runs(log, tmp_path):
         def post(body, token=token, **headers):
             answer, text = served.request("/api/label", "POST", {"X-Edit-Token": token, **headers}, body)
             return answer.status, text
-        for refused, headers in ((403, {"token": ""}), (403, {"token": token[:-1] + "x"}), (403, {"Origin": "http://evil.example"})):
+        for refused, headers in ((403, {"token": ""}), (403, {"token": token[:-1] + "x"}), (403, {"Origin": "http://evil.example"}),
+                                 (403, {"Origin": "http://localhost:9000"})):
             assert post(json.dumps(change), **headers)[0] == refused, headers
         assert served.request("/api/runs", "POST", {"X-Edit-Token": token})[0].status == 405
         for bad in ("", "[]", "{", json.dumps({**change, "more": 1}), json.dumps({**change, "run": "2"}),

@@ -24,6 +24,10 @@
 namespace wmtp {
 
 using PageJson = nlohmann::ordered_json;
+using SharedText = std::shared_ptr<const std::string>;
+
+/// Serializes JSON, replacing invalid UTF-8 from the log with U+FFFD.
+std::string dumped(const PageJson& value);
 
 /// What x is: the step, seconds of training, or tokens trained.
 enum class Axis { step, time, tokens };
@@ -49,15 +53,18 @@ class PageData {
   /// Reads all runs, so that the first answer does not have to. Error(storage) as LogReader.
   explicit PageData(std::filesystem::path database);
 
-  /// All runs, newest first, with the columns of v_runs; names of metrics; cursors.
-  PageJson runs();
+  /// All runs, newest first, with the columns of v_runs; names of metrics; cursors. The parts follow one another; those
+  /// of runs are shared by all answers, because a log may have a hundred thousand.
+  std::vector<SharedText> runs_text();
+  /// The same of these runs.
+  PageJson runs(const std::vector<int64_t>& only);
   /// For each run and name that has values: `raw`, and `smooth` unless smoothing is 0; arrays step, seconds, tokens
   /// (null if unknown), value; for a resumed run `segments`, with the first step of each later one.
   PageJson curves(const CurvesRequest& request);
   PageJson refresh(const RefreshRequest& request);
   /// The keys whose values differ between any runs of the log, with the value of each run; and "sweep", the
-  /// name of the experiment, which members of a sweep share.
-  PageJson configs();
+  /// name of the experiment, which members of a sweep share. Shared by all answers until there is another run.
+  SharedText configs();
   /// One run: its rows in the log, experiment, segments, checkpoints, texts after log.prompts (of the newest steps),
   /// evaluations with their answers, losses on texts.
   PageJson run(int64_t run);
@@ -74,7 +81,7 @@ class PageData {
  private:
   struct KnownRun {
     std::string state;  ///< the part of the data that can change without new metrics
-    PageJson row;
+    SharedText row;     ///< JSON; null until it is read
     int64_t version = 0;
   };
   /// Locks, and opens the current file if necessary.
@@ -82,6 +89,7 @@ class PageData {
   void open_if_changed();
   void read_runs();
   PageJson cursors() const;
+  PageJson log_and_cursors() const;
   PageJson metric_names() const;
   /// Events with a rowid above `row`.
   PageJson events_after(int64_t row, const std::vector<int64_t>& runs) const;
@@ -95,7 +103,7 @@ class PageData {
   std::string epoch_;
   int64_t version_ = 0, opened_ = 0;
   std::pair<std::string, int64_t> configs_of_;  ///< the epoch and newest run of `configs_`
-  PageJson configs_;
+  SharedText configs_;
 };
 
 }  // namespace wmtp

@@ -59,12 +59,10 @@ PageJson samples_of(PageData& data, int64_t run) {
 }
 
 PageJson report_data(PageData& data, const std::vector<int64_t>& runs) {
-  const PageJson log = data.runs();
+  const PageJson log = data.runs(runs);
   PageJson report{{"made", utc_now()}, {"version", WMTP_VERSION}, {"smoothings", smoothings}};
   report["database"] = log["database"];
-  report["runs"] = PageJson::array();
-  for (const auto& row : log["runs"])
-    if (std::find(runs.begin(), runs.end(), row["id"].get<int64_t>()) != runs.end()) report["runs"].push_back(row);
+  report["runs"] = log["runs"];
   report["curves"] = all_curves(data, runs, log["names"]);
   report["names"] = PageJson::array();
   for (const auto& name : log["names"]) {
@@ -72,7 +70,7 @@ PageJson report_data(PageData& data, const std::vector<int64_t>& runs) {
     if (std::any_of(report["curves"].begin(), report["curves"].end(), has_it)) report["names"].push_back(name);
   }
   report["configs"] = {{"keys", PageJson::object()}};
-  const PageJson configs = data.configs();
+  const PageJson configs = PageJson::parse(*data.configs());
   for (const auto& [key, values] : configs["keys"].items())
     for (const int64_t run : runs)
       if (const auto value = values.find(std::to_string(run)); value != values.end())

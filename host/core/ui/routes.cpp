@@ -1,7 +1,9 @@
 #include "core/ui/routes.hpp"
 
+#include <arpa/inet.h>
+
 #include <functional>
-#include <set>
+#include <mutex>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
@@ -92,22 +94,27 @@ RefreshRequest refresh_request(const Parameters& given) {
   return request;
 }
 
-using Route = std::function<PageJson(PageData&, const Parameters&)>;
+PageAnswer json(const PageJson& value) { return {200, "application/json", dumped(value)}; }
+PageAnswer json(std::vector<SharedText> parts) { return {200, "application/json", "", std::move(parts)}; }
+
+using Route = std::function<PageAnswer(PageData&, const Parameters&)>;
 
 const std::map<std::string, Route>& routes() {
   static const std::map<std::string, Route> all{
-      {"/api/runs", [](PageData& data, const Parameters&) { return data.runs(); }},
-      {"/api/configs", [](PageData& data, const Parameters&) { return data.configs(); }},
-      {"/api/run", [](PageData& data, const Parameters& given) { return data.run(given.integer("run")); }},
-      {"/api/curves", [](PageData& data, const Parameters& given) { return data.curves(curves_request(given)); }},
-      {"/api/refresh", [](PageData& data, const Parameters& given) { return data.refresh(refresh_request(given)); }},
-      {"/api/params", [](PageData& data, const Parameters& given) { return data.params(given.runs()); }},
-      {"/api/events", [](PageData& data, const Parameters& given) { return data.events(given.runs()); }},
-      {"/api/memory", [](PageData& data, const Parameters& given) { return data.memory(given.integer("run")); }},
-      {"/api/sampled", [](PageData& data, const Parameters& given) { return data.sampled(given.integer("run")); }},
+      {"/api/runs", [](PageData& data, const Parameters&) { return json(data.runs_text()); }},
+      {"/api/configs", [](PageData& data, const Parameters&) { return json({data.configs()}); }},
+      {"/api/run", [](PageData& data, const Parameters& given) { return json(data.run(given.integer("run"))); }},
+      {"/api/curves", [](PageData& data, const Parameters& given) { return json(data.curves(curves_request(given))); }},
+      {"/api/refresh",
+       [](PageData& data, const Parameters& given) { return json(data.refresh(refresh_request(given))); }},
+      {"/api/params", [](PageData& data, const Parameters& given) { return json(data.params(given.runs())); }},
+      {"/api/events", [](PageData& data, const Parameters& given) { return json(data.events(given.runs())); }},
+      {"/api/memory", [](PageData& data, const Parameters& given) { return json(data.memory(given.integer("run"))); }},
+      {"/api/sampled",
+       [](PageData& data, const Parameters& given) { return json(data.sampled(given.integer("run"))); }},
       {"/api/tokens",
        [](PageData& data, const Parameters& given) {
-         return data.tokens(given.integer("run"), given.integer("step"), given.integer("sequence"));
+         return json(data.tokens(given.integer("run"), given.integer("step"), given.integer("sequence")));
        }},
   };
   return all;
@@ -119,13 +126,27 @@ std::string type_of(const std::string& file) {
   return "text/javascript; charset=utf-8";
 }
 
+/// Whether a host, with or without a port, is a name of the loopback as browsers write it.
+bool is_loopback(std::string host) {
+  const size_t colon = host.find(':', host.starts_with('[') ? std::min(host.find(']'), host.size()) : 0);
+  if (colon != host.npos) {
+    if (!parsed_number<uint16_t>(host.substr(colon + 1))) return false;
+    host.resize(colon);
+  }
+  if (host == "localhost" || host == "[::1]") return true;
+  in_addr address{};
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
+}
+
 PageAnswer error(int status, const std::string& text) {
   return {status, "application/json", dumped({{"error", text}})};
 }
 
-PageAnswer answer_or_error(const std::function<PageJson()>& answer) {
+PageAnswer answer_or_error(const std::function<PageAnswer()>& answer) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   try {
-    return {200, "application/json", dumped(answer())};
+    return answer();
   } catch (const Error& failure) {
     return error(failure.status() == ExitStatus::usage ? 400 : 500, failure.what());
   } catch (const std::exception& failure) {
@@ -135,11 +156,12 @@ PageAnswer answer_or_error(const std::function<PageJson()>& answer) {
 
 }  // namespace
 
-bool is_own_page(const std::string& host, const std::string& origin, int port) {
-  const std::string suffix = port == 80 ? "" : ":" + std::to_string(port);  // browsers omit it
-  const std::set<std::string> own{"127.0.0.1" + suffix, "localhost" + suffix};
-  return own.contains(host) && (origin.empty() || (origin.starts_with("http://") &&
-                                                   own.contains(origin.substr(std::string("http://").size()))));
+bool is_own_page(const std::string& host, const std::string& origin, bool changes_something) {
+  const std::string scheme = "http://";
+  if (!is_loopback(host)) return false;
+  if (origin.empty()) return true;
+  return changes_something ? origin == scheme + host
+                           : origin.starts_with(scheme) && is_loopback(origin.substr(scheme.size()));
 }
 
 PageAnswer answer_page(PageData& data, const std::string& path, const PageParameters& parameters) {
@@ -153,10 +175,8 @@ PageAnswer answer_page(PageData& data, const std::string& path, const PageParame
 PageAnswer answer_change(const std::function<void()>& change) {
   return answer_or_error([&] {
     change();
-    return PageJson::object();
+    return json(PageJson::object());
   });
 }
-
-std::string dumped(const PageJson& value) { return value.dump(-1, ' ', false, PageJson::error_handler_t::replace); }
 
 }  // namespace wmtp

@@ -29,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t threads = 32, most_waiting = 256;
 constexpr size_t most_of_request = 64 << 10;  // of all headers together
+constexpr size_t most_together = 64 << 10;    // of parts that are sent together
 // Total time for which a client may keep a thread waiting: to begin a request, then until it is answered.
 constexpr std::chrono::milliseconds to_begin = 1s, to_end = 10s, limit_if_others_wait = 500ms, poll_interval = 50ms;
 
@@ -190,23 +191,47 @@ constexpr const char* policy =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// Writes `length` bytes from `offset` of the parts as one text, many small parts together.
+bool write_range(const std::vector<SharedText>& parts, size_t offset, size_t length, httplib::DataSink& sink) {
+  std::string together;
+  for (auto part = parts.begin(); part != parts.end() && length > 0; ++part) {
+    const std::string_view rest = std::string_view(**part).substr(std::min(offset, (*part)->size())).substr(0, length);
+    offset -= std::min(offset, (*part)->size());
+    length -= rest.size();
+    if (together.empty() && rest.size() >= most_together) {
+      if (!sink.write(rest.data(), rest.size())) return false;
+      continue;
+    }
+    together += rest;
+    if (together.size() < most_together) continue;
+    if (!sink.write(together.data(), together.size())) return false;
+    together.clear();
+  }
+  return together.empty() || sink.write(together.data(), together.size());
+}
+
 /// Uses a content provider, because httplib would compress a text body with Brotli at its highest level, which takes a
 /// second for what the loopback transfers in a millisecond.
 void respond(httplib::Response& response, PageAnswer answer) {
   response.status = answer.status;
-  const auto body = std::make_shared<const std::string>(std::move(answer.body));
-  response.set_content_provider(body->size(), answer.type.c_str(),
-                                [body](size_t offset, size_t length, httplib::DataSink& sink) {
-                                  return sink.write(body->data() + offset, length);
-                                });
+  answer.more.insert(answer.more.begin(), std::make_shared<const std::string>(std::move(answer.body)));
+  size_t size = 0;
+  for (const SharedText& part : answer.more) size += part->size();
+  response.set_content_provider(
+      size, answer.type.c_str(),
+      [parts = std::make_shared<const std::vector<SharedText>>(std::move(answer.more))](
+          size_t offset, size_t length, httplib::DataSink& sink) { return write_range(*parts, offset, length, sink); });
 }
 
 /// A refusal, or nothing if the request may be answered.
-std::optional<PageAnswer> refusal_of(const httplib::Request& request, const std::optional<PageEditor>& editor,
-                                     int port) {
-  if (!is_own_page(request.get_header_value("Host"), request.get_header_value("Origin"), port))
-    return PageAnswer{403, "text/plain", "this page answers to http://127.0.0.1 and http://localhost only\n"};
-  if (request.method == "GET" || request.method == "HEAD") return std::nullopt;
+std::optional<PageAnswer> refusal_of(const httplib::Request& request, const std::optional<PageEditor>& editor) {
+  const bool only_reads = request.method == "GET" || request.method == "HEAD";
+  if (!is_own_page(request.get_header_value("Host"), request.get_header_value("Origin"), !only_reads))
+    return PageAnswer{403, "text/plain",
+                      "this page answers to names of this machine only: http://localhost, http://127.0.0.1 and "
+                      "http://[::1], with any port; from another machine, forward the port: ssh -L "
+                      "8317:localhost:PORT HOST\n"};
+  if (only_reads) return std::nullopt;
   if (request.method != "POST" || request.path != label_path || !editor)
     return PageAnswer{405, "text/plain", "this page can only be read\n"};
   if (!same_secret(request.get_header_value("X-Edit-Token"), editor->token))
@@ -214,7 +239,7 @@ std::optional<PageAnswer> refusal_of(const httplib::Request& request, const std:
   return std::nullopt;
 }
 
-void set_up(httplib::Server& server, PageData& data, const std::optional<PageEditor>& editor, const int& port) {
+void set_up(httplib::Server& server, PageData& data, const std::optional<PageEditor>& editor) {
   // The library's default, SO_REUSEPORT, would share the port with another program instead of failing.
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;
@@ -228,7 +253,7 @@ void set_up(httplib::Server& server, PageData& data, const std::optional<PageEdi
                               {"Referrer-Policy", "no-referrer"},
                               {"Cache-Control", "no-store"}});
   server.set_pre_routing_handler([&](const httplib::Request& request, httplib::Response& response) {
-    const auto refusal = refusal_of(request, editor, port);
+    const auto refusal = refusal_of(request, editor);
     if (!refusal) return httplib::Server::HandlerResponse::Unhandled;
     respond(response, *refusal);
     return httplib::Server::HandlerResponse::Handled;
@@ -255,9 +280,8 @@ int bind_or_refuse(httplib::Server& server, int wanted) {
 void serve_page(PageData& data, int wanted, const std::optional<PageEditor>& editor,
                 const std::function<void(int)>& listening) {
   BoundedServer server;
-  int port = wanted;
-  set_up(server, data, editor, port);
-  port = bind_or_refuse(server, wanted);
+  set_up(server, data, editor);
+  const int port = bind_or_refuse(server, wanted);
   server.let_many_connect();
 
   // Blocked before the first thread starts, so that no server thread receives them. They stay blocked: some programs

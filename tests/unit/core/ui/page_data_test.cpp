@@ -35,6 +35,12 @@ class PageDataTest : public LogTest {
     request.names = {"train/loss"};
     return request;
   }
+  static std::string joined(const std::vector<SharedText>& parts) {
+    std::string text;
+    for (const SharedText& part : parts) text += *part;
+    return text;
+  }
+  static PageJson all_runs(PageData& data) { return PageJson::parse(joined(data.runs_text())); }
   static RefreshRequest after(const PageJson& answer, const std::vector<int64_t>& runs) {
     return {answer["epoch"], answer["version"], answer["cursor"], answer["event_cursor"], losses(runs)};
   }
@@ -43,7 +49,7 @@ class PageDataTest : public LogTest {
 TEST_F(PageDataTest, ListsRunsNewestFirstWithTheirLastValues) {
   run("a", 4), run("b", 2);
   PageData data(file_);
-  const PageJson answer = data.runs();
+  const PageJson answer = all_runs(data);
   ASSERT_EQ(answer["runs"].size(), 2u);
   EXPECT_EQ(answer["runs"][0]["name"], "b");
   EXPECT_EQ(answer["runs"][1]["steps"], 4);
@@ -51,14 +57,43 @@ TEST_F(PageDataTest, ListsRunsNewestFirstWithTheirLastValues) {
   EXPECT_EQ(answer["names"], PageJson({"train/loss"}));
 }
 
+TEST_F(PageDataTest, SharesTheTextOfRunsAndConfigurationsBetweenAnswers) {
+  const int64_t a = run("a", 4);
+  run("b", 2);
+  PageData data(file_);
+  const std::vector<SharedText> first = data.runs_text();
+  ASSERT_EQ(first.size(), 5u) << "a beginning, two runs with a comma between, and an end";
+  value(a, 5, "0.125", "NULL");
+  const std::vector<SharedText> next = data.runs_text();
+  EXPECT_EQ(next[1], first[1]) << "the same text, not an equal one";
+  EXPECT_NE(*next[3], *first[3]);
+  EXPECT_EQ(data.configs(), data.configs());
+  const PageAnswer answer = answer_page(data, "/api/runs", {});
+  EXPECT_EQ(answer.more.at(1), first[1]);
+  EXPECT_EQ(PageJson::parse(answer.body + joined(answer.more)), all_runs(data));
+  EXPECT_EQ(data.runs({a})["runs"], PageJson::array({all_runs(data)["runs"][1]}));
+}
+
+TEST_F(PageDataTest, ReloadsThePageWhenVeryManyRunsAreNew) {
+  run("a", 1);
+  PageData data(file_);
+  const PageJson before = all_runs(data);
+  execute(
+      "CREATE TEMP TABLE one AS SELECT * FROM runs; UPDATE one SET id = NULL; "
+      "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500) INSERT INTO runs SELECT one.* "
+      "FROM n, one");
+  EXPECT_EQ(data.refresh(after(before, {})), PageJson({{"reset", true}}));
+  EXPECT_EQ(all_runs(data)["runs"].size(), 1501u);
+}
+
 TEST_F(PageDataTest, ShowsAnEmptyPageUntilTheLogHasRuns) {
   PageData data(file_);
-  const PageJson before = data.runs();
+  const PageJson before = all_runs(data);
   EXPECT_TRUE(before["runs"].empty());
   run("a", 3);
   const PageJson refreshed = data.refresh(after(before, {}));
   EXPECT_TRUE(refreshed.contains("reset") || refreshed["runs"].size() == 1) << refreshed;
-  EXPECT_EQ(data.runs()["runs"].size(), 1u);
+  EXPECT_EQ(all_runs(data)["runs"].size(), 1u);
 }
 
 TEST_F(PageDataTest, SmoothsCurvesOverAllPoints) {
@@ -94,7 +129,7 @@ TEST_F(PageDataTest, ListsNonFiniteValuesSeparatelyByKind) {
 TEST_F(PageDataTest, SendsOnlyNewRowsAfterTheCursor) {
   const int64_t a = run("a", 3), b = run("b", 3);
   PageData data(file_);
-  const PageJson first = data.runs();
+  const PageJson first = all_runs(data);
   data.curves(losses({a, b}));
   EXPECT_TRUE(data.refresh(after(first, {a, b}))["new"].empty());
   EXPECT_TRUE(data.refresh(after(first, {a, b}))["runs"].empty());
@@ -117,7 +152,7 @@ TEST_F(PageDataTest, SendsOnlyNewRowsAfterTheCursor) {
 TEST_F(PageDataTest, ResetsAPageWhenARunIsDeletedSinceRowidsAreReused) {
   const int64_t a = run("a", 3), b = run("b", 3);
   PageData data(file_);
-  const PageJson first = data.runs();
+  const PageJson first = all_runs(data);
   execute("PRAGMA foreign_keys = ON; DELETE FROM runs WHERE id = " + std::to_string(b));
   const int64_t c = run("c", 4);
   EXPECT_EQ(data.refresh(after(first, {a, b})), PageJson({{"reset", true}}));
@@ -137,12 +172,12 @@ TEST_F(PageDataTest, JoinsTheSegmentsOfAResumedRun) {
     return eventually([&] { return integer("SELECT count(*) FROM metric_values WHERE run_id = 2") == rows; });
   };
   ASSERT_TRUE(logged(1));
-  const PageJson before = data.runs();
+  const PageJson before = all_runs(data);
   EXPECT_EQ(data.curves(losses({2}))["curves"].at(0)["raw"]["step"], PageJson({1, 2, 3, 4, 5}));
   log.metrics(4, {{"train/loss", 9.0}, {"train/tokens", 400.0}});
   ASSERT_TRUE(logged(3));
   EXPECT_EQ(data.refresh(after(before, {2})), PageJson({{"reset", true}})) << "the repeated steps are no longer part";
-  const PageJson now = data.runs();
+  const PageJson now = all_runs(data);
   const PageJson curve = data.curves(losses({2}))["curves"].at(0);
   EXPECT_EQ(curve["raw"]["step"], PageJson({1, 2, 3, 4}));
   EXPECT_EQ(curve["raw"]["value"][3], 9.0);
@@ -162,7 +197,7 @@ TEST_F(PageDataTest, JoinsTheSegmentsOfAResumedRun) {
 TEST_F(PageDataTest, ListsTheConfigurationThatDiffersBetweenRuns) {
   run("a", 1), run("b", 1);
   PageData data(file_);
-  EXPECT_EQ(data.configs()["keys"],
+  EXPECT_EQ(PageJson::parse(*data.configs())["keys"],
             PageJson({{"data.files", {{"1", "a"}, {"2", "b"}}}, {"sweep", {{"1", "tiny"}, {"2", "tiny"}}}}));
 }
 
@@ -260,13 +295,27 @@ TEST_F(PageDataTest, ReplacesTextThatIsNotUtf8) {
 }
 
 TEST(OwnPage, AcceptsOnlyLoopbackNames) {
-  EXPECT_TRUE(is_own_page("127.0.0.1:8317", "", 8317));
-  EXPECT_TRUE(is_own_page("localhost:8317", "http://127.0.0.1:8317", 8317));
-  EXPECT_TRUE(is_own_page("localhost", "http://localhost", 80));
-  for (const char* host : {"", "evil.example:8317", "127.0.0.1", "127.0.0.1:80", "127.0.0.1.evil.example:8317"})
-    EXPECT_FALSE(is_own_page(host, "", 8317)) << host;
-  for (const char* origin : {"null", "http://evil.example", "https://127.0.0.1:8317", "http://127.0.0.1:80"})
-    EXPECT_FALSE(is_own_page("127.0.0.1:8317", origin, 8317)) << origin;
+  for (const char* host :
+       {"127.0.0.1:8317", "localhost:9000", "localhost", "127.0.0.1", "127.1.2.3:80", "[::1]:9000", "[::1]"}) {
+    EXPECT_TRUE(is_own_page(host, "", true)) << host;
+    EXPECT_TRUE(is_own_page(host, "http://localhost:9000", false)) << host;
+    EXPECT_TRUE(is_own_page(host, std::string("http://") + host, true)) << host;
+  }
+  for (const char* host : {"", ":80", "evil.example:8317", "127.0.0.1.evil.example:8317", "127.0.0.1:80.evil.example",
+                           "127.0.0.1:", "127.1", "localhost:99999", "localhost.evil.example", "evil.localhost.example",
+                           "128.0.0.1", "127.0.0.256", "[::2]:80", "[::1].evil.example", "[::1", "::1",
+                           "evil.example@localhost", "localhost:80:80", "0.0.0.0:8317"}) {
+    EXPECT_FALSE(is_own_page(host, "", false)) << host;
+    EXPECT_FALSE(is_own_page("127.0.0.1:8317", std::string("http://") + host, false)) << host;
+  }
+  for (const char* origin : {"null", "https://127.0.0.1:8317", "127.0.0.1:8317"})
+    EXPECT_FALSE(is_own_page("127.0.0.1:8317", origin, false)) << origin;
+}
+
+TEST(OwnPage, IsChangedByItselfOnly) {
+  for (const char* origin :
+       {"http://127.0.0.1:80", "http://localhost:8317", "http://127.0.0.1", "http://127.0.0.1:83170"})
+    EXPECT_FALSE(is_own_page("127.0.0.1:8317", origin, true)) << origin;
 }
 
 }  // namespace
