@@ -16,8 +16,8 @@ struct ReadableLog {
   Database database;
 };
 
-/// [the file exists] The connection waits up to `patience` for locks. Error(storage) if the file cannot be read, also if
-/// a copy would be needed that is larger than 1 GiB or has no place in the temporary folder.
+/// [the file exists] The connection waits up to `patience` for locks. Error(storage) if the file cannot be read, also
+/// if a copy would be needed that is larger than 1 GiB or has no place in the temporary folder.
 ReadableLog open_log_for_reading(const std::filesystem::path& path, std::chrono::milliseconds patience);
 
 }  // namespace wmtp

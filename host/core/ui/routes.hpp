@@ -24,8 +24,8 @@ using PageParameters = std::multimap<std::string, std::string>;
 /// `host` and `origin` from the headers, "" if missing. localhost, 127.0.0.0/8 and [::1] are names of the loopback.
 bool is_own_page(const std::string& host, const std::string& origin, bool changes_something);
 
-/// {"error": text} with 404 for an unknown path, 400 for invalid parameters, 500 if the log cannot be read. One answer is
-/// encoded at a time, because its tree takes several times the memory of its text.
+/// {"error": text} with 404 for an unknown path, 400 for invalid parameters, 500 if the log cannot be read. One answer
+/// is encoded at a time, because its tree takes several times the memory of its text.
 PageAnswer answer_page(PageData& data, const std::string& path, const PageParameters& parameters);
 
 /// {} after `change`, otherwise its error as in answer_page.
