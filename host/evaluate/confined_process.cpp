@@ -61,14 +61,27 @@ int open_proc(const std::string& process, const char* name) {
   return open(("/proc/" + process + "/" + name).c_str(), O_RDONLY | O_CLOEXEC);
 }
 
-/// Stops counting above `most`. Skips folders that are removed during the scan.
-int64_t files_below(const fs::path& folder, int64_t most) {
-  int64_t count = 0;
-  std::error_code ignored;
-  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, ignored), end;
-       !ignored && at != end && count <= most; at.increment(ignored))
-    ++count;
-  return count;
+/// What is too much below a folder; "" if nothing. Opens one folder at a time. Skips folders that are removed meanwhile.
+std::string excess_below(const fs::path& top, const UsageLimits& limits) {
+  const std::string too_deep = "created folders more than " + std::to_string(limits.depth) + " deep";
+  std::vector<std::pair<fs::path, int64_t>> to_see{{top, 0}};
+  int64_t files = 0;
+  while (!to_see.empty()) {
+    const auto [folder, depth] = std::move(to_see.back());
+    to_see.pop_back();
+    std::error_code error;
+    fs::directory_iterator at(folder, error);
+    if (error == std::errc::permission_denied) return "hid its files";
+    if (error == std::errc::filename_too_long) return too_deep;
+    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+      if (++files > limits.files) return "created more than " + with_thousands(limits.files) + " files";
+      std::error_code ignored;
+      if (at->symlink_status(ignored).type() != fs::file_type::directory) continue;
+      if (depth == limits.depth) return too_deep;
+      to_see.emplace_back(at->path(), depth + 1);
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -131,9 +144,7 @@ std::string UsageWatch::find_exceeded() const {
   if (*written > limits_.written_bytes)
     return "wrote more than " + std::to_string(limits_.written_bytes >> 20) + " MiB in total";
   if (*threads > limits_.threads) return "started more than " + std::to_string(limits_.threads) + " threads";
-  if (files_below(folder_, limits_.files) > limits_.files)
-    return "created more than " + with_thousands(limits_.files) + " files";
-  return "";
+  return excess_below(folder_, limits_);
 }
 
 }  // namespace wmtp

@@ -41,17 +41,19 @@ class ConfinedProcess {
   std::string text_;
 };
 
-/// Total bytes written to files and pipes, files and folders created, threads.
+/// Total bytes written to files and pipes, files and folders created, folders within each other, threads.
 struct UsageLimits {
   int64_t written_bytes = int64_t{64} << 20;
   int64_t files = 1000;
+  int64_t depth = 64;
   int64_t threads = 64;
 };
 
 /// Error(usage) if this system does not report how many bytes a process has written.
 void check_usage_is_visible();
 
-/// Watches usage from outside, through /proc and the process's folder.
+/// Watches usage from outside, through /proc and the process's folder, with a few descriptors and within limits of time
+/// and memory that the program cannot raise.
 class UsageWatch {
  public:
   UsageWatch(const ConfinedProcess& process, std::filesystem::path folder, const UsageLimits& limits);

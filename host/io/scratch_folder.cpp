@@ -1,5 +1,6 @@
 #include "io/scratch_folder.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -10,9 +11,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "base/environment.hpp"
 #include "base/error.hpp"
@@ -60,6 +63,46 @@ bool still_names(const fs::path& path, int folder) {
 
 bool is_set(const char* variable) { return !environment_value(variable).empty(); }
 
+std::vector<std::string> names_in(int folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fcntl(folder, F_DUPFD_CLOEXEC, 0)), closedir);
+  if (!listing) return names;
+  rewinddir(listing.get());
+  while (const dirent* entry = readdir(listing.get()))
+    if (const std::string name = entry->d_name; name != "." && name != "..") names.push_back(name);
+  return names;
+}
+
+/// Removes a file. False if it is a folder, which then is accessible.
+bool unlinked(int folder, const std::string& name) {
+  if (unlinkat(folder, name.c_str(), 0) == 0 || errno != EISDIR) return true;
+  fchmodat(folder, name.c_str(), S_IRWXU, 0);
+  return false;
+}
+
+/// A program under test may nest folders more deeply than a process can open, or longer than a path can be: what is in
+/// a folder of `top` moves up to `top`. Ignores errors.
+void remove_tree(const fs::path& path) {
+  chmod(path.c_str(), S_IRWXU);
+  const Descriptor top(open(path.c_str(), folder_flags));
+  int64_t moved = 0;
+  const auto move_up = [&](int folder, const std::string& name) {
+    while (renameat(folder, name.c_str(), top.get(), std::to_string(++moved).c_str()) != 0)
+      if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) return;
+  };
+  for (int64_t before = -1; before != moved;) {
+    before = moved;
+    for (const std::string& name : names_in(top.get())) {
+      if (unlinked(top.get(), name)) continue;
+      const Descriptor folder(openat(top.get(), name.c_str(), folder_flags));
+      for (const std::string& child : names_in(folder.get()))
+        if (!unlinked(folder.get(), child)) move_up(folder.get(), child);
+      unlinkat(top.get(), name.c_str(), AT_REMOVEDIR);
+    }
+  }
+  rmdir(path.c_str());
+}
+
 }  // namespace
 
 fs::path temporary_folder() {
@@ -104,10 +147,7 @@ ScratchFolder::ScratchFolder() {
   }
 }
 
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
+ScratchFolder::~ScratchFolder() { remove_tree(path_); }
 
 void remove_abandoned_scratch_folders(const fs::path& parent) {
   if (!is_trusted_parent(parent)) return;
@@ -117,8 +157,7 @@ void remove_abandoned_scratch_folders(const fs::path& parent) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(begins) || name.size() != begins.size() + std::strlen(random_part)) continue;
     const Descriptor lock = locked(entry->path());
-    std::error_code failure;
-    if (lock.get() >= 0) fs::remove_all(entry->path(), failure);
+    if (lock.get() >= 0) remove_tree(entry->path());
   }
 }
 

@@ -1,6 +1,7 @@
 #include "evaluate/sandbox.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "evaluate/evaluation.hpp"
 #include "support/landlock.hpp"
 
 namespace wmtp {
@@ -154,11 +156,33 @@ TEST_F(SandboxTest, WritesNoLongFiles) {
   expect_refused("f = open('x', 'wb')\nfor i in range(100): f.write(bytes(1 << 20))\nf.flush()", "File");
 }
 
+TEST_F(SandboxTest, ANestOfFoldersCostsItsProgramAloneTheVerdict) {
+  rlimit before{}, few{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  few = before;
+  few.rlim_cur = 128;  // for two programs at a time
+  setrlimit(RLIMIT_NOFILE, &few);
+  std::vector<Problem> suite(1);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 6; ++i)
+    samples.push_back({0, i % 2 ? "x = 1\n"
+                                : "import os, time\nfor _ in range(985):\n    os.mkdir('d')\n    os.chdir('d')\n"
+                                  "time.sleep(20)\n"});
+  const std::vector<Judged> judged = judge(suite, samples, sandbox_.get(), 2, {});
+  setrlimit(RLIMIT_NOFILE, &before);
+  for (size_t i = 0; i < judged.size(); ++i) {
+    EXPECT_EQ(judged[i].verdict, i % 2 ? Verdict::passed : Verdict::failed) << i;
+    EXPECT_EQ(judged[i].message, i % 2 ? "" : "created folders more than 64 deep");
+    EXPECT_LT(judged[i].seconds, 15);
+  }
+}
+
 TEST_F(SandboxTest, LeavesNothingBehind) {
   char name[] = "/tmp/wmtp-temporary-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
   setenv("TMPDIR", name, 1);
   run("open('x', 'w').write('x')");
+  run("import os\nfor _ in range(2000):\n    os.mkdir('d' * 200)\n    os.chdir('d' * 200)");
   sandbox(0.5)->run({.program = "while True: pass"});
   unsetenv("TMPDIR");
   EXPECT_TRUE(fs::is_empty(name));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,33 @@ TEST_F(ScratchFolderTest, IsPrivateAndRemovedByItsDestructor) {
     EXPECT_TRUE(fs::exists(path / "file")) << "its owner lives";
   }
   EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(ScratchFolderTest, IsRemovedHoweverDeepLongAndClosedItsFoldersAre) {
+  rlimit before{}, few{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  few = before;
+  few.rlim_cur = 64;
+  {
+    const ScratchFolder folder;
+    const fs::path here = fs::current_path();
+    fs::current_path(folder.path());
+    for (int i = 0; i < 1500; ++i) {
+      std::ofstream("1") << "x";
+      const std::string name = i % 2 ? "2" : std::string(200, 'd');
+      ASSERT_EQ(mkdir(name.c_str(), 0700), 0);
+      ASSERT_EQ(chdir(name.c_str()), 0);
+    }
+    fs::create_symlink(parent_, "link");
+    fs::current_path(here);
+    fs::create_directory(folder.path() / "closed");
+    std::ofstream(folder.path() / "closed/file") << "x";
+    fs::permissions(folder.path() / "closed", fs::perms::none);
+    fs::permissions(folder.path(), fs::perms::none);
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(fs::is_empty(parent_));
 }
 
 TEST_F(ScratchFolderTest, OfAKilledProcessIsRemovedByALaterProcess) {
