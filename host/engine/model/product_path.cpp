@@ -30,30 +30,56 @@ Instructions limit_of_onednn() {
   return name == "AVX512_CORE_BF16" ? Instructions::bf16 : Instructions::fp16;
 }
 
-Instructions instructions() {
-  static const Instructions both = std::min(of_processor(), limit_of_onednn());
-  return both;
+const ProductInstructions& instructions() {
+  static const ProductInstructions here = [] {
+    const Instructions both = std::min(of_processor(), limit_of_onednn());
+    return ProductInstructions{both >= Instructions::avx512, both >= Instructions::bf16, both >= Instructions::fp16,
+                               kernels::best_isa() == kernels::Isa::amx, bool(__builtin_cpu_is("intel"))};
+  }();
+  return here;
 }
-
-ProductPath choose(at::ScalarType dtype) {
-  if (dtype == at::kFloat && instructions() >= Instructions::avx512) return ProductPath::onednn;
-  if (dtype == at::kBFloat16 && instructions() < Instructions::bf16) return ProductPath::widened;
-  if (dtype == at::kHalf && instructions() < Instructions::fp16) return ProductPath::widened;
-  return ProductPath::aten;
-}
-#else
-ProductPath choose(at::ScalarType) { return ProductPath::aten; }
 #endif
+
+/// Intel's processors multiply with AVX-512 BF16 at half the rate that AMD's do (docs/decisions/0024).
+bool is_slow_in_bf16(const ProductInstructions& has) { return has.is_intel && has.bf16 && !has.tiles; }
+constexpr const char* slow_instructions = "AVX-512 BF16 without AMX is slower on Intel's processors";
+
+bool is_widened_for_speed() {
+#if defined(__x86_64__)
+  return is_slow_in_bf16(instructions());
+#else
+  return false;
+#endif
+}
 
 }  // namespace
 
-ProductPath product_path(at::ScalarType dtype) { return choose(dtype); }
+ProductPath product_path(at::ScalarType dtype, const ProductInstructions& has) {
+  if (dtype == at::kFloat && has.avx512) return ProductPath::onednn;
+  if (dtype == at::kBFloat16 && (!has.bf16 || is_slow_in_bf16(has))) return ProductPath::widened;
+  if (dtype == at::kHalf && !has.fp16) return ProductPath::widened;
+  return ProductPath::aten;
+}
+
+#if defined(__x86_64__)
+ProductPath product_path(at::ScalarType dtype) { return product_path(dtype, instructions()); }
+#else
+ProductPath product_path(at::ScalarType) { return ProductPath::aten; }
+#endif
+
+std::string about_bf16() {
+  if (product_path(at::kBFloat16) != ProductPath::widened) return "native";
+  return is_widened_for_speed() ? std::string("computed in fp32, because ") + slow_instructions : "computed in fp32";
+}
 
 std::string about_widened_products(at::ScalarType dtype) {
   if (product_path(dtype) != ProductPath::widened) return {};
   const std::string name = dtype == at::kHalf ? "fp16" : "bf16";
-  return name + " products are computed in fp32, because oneDNN has no " + name + " instructions on this processor (" +
-         (dtype == at::kHalf ? "AVX-512 FP16" : "AVX-512 BF16 or AMX") + "); " + name + " saves memory but no time";
+  const std::string reason = dtype == at::kBFloat16 && is_widened_for_speed()
+                                 ? slow_instructions
+                                 : "oneDNN has no " + name + " instructions on this processor (" +
+                                       (dtype == at::kHalf ? "AVX-512 FP16" : "AVX-512 BF16 or AMX") + ")";
+  return name + " products are computed in fp32, because " + reason + "; " + name + " saves memory but no time";
 }
 
 }  // namespace wmtp

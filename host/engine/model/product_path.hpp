@@ -11,12 +11,21 @@ namespace wmtp {
 enum class ProductPath {
   aten,    ///< LibTorch's choice: MKL in fp32, oneDNN in bf16 (but see docs/decisions/0058) and fp16
   onednn,  ///< fp32 with oneDNN, if its newer kernels support the shape (docs/decisions/0021)
-  widened  ///< bf16 and fp16 factors are widened to fp32: this processor has no instructions for them
+  widened  ///< bf16 and fp16 factors are widened to fp32: this processor has no instructions for them, or slow ones
 };
 
+/// What the choice depends on; oneDNN's limit hides instructions.
+struct ProductInstructions {
+  bool avx512 = false, bf16 = false, fp16 = false, tiles = false;  ///< tiles: AMX
+  bool is_intel = false;
+};
+ProductPath product_path(at::ScalarType dtype, const ProductInstructions& has);
+/// On this processor.
 ProductPath product_path(at::ScalarType dtype);
 
-/// "bf16 products are computed in fp32: ..."; empty if the processor has instructions for the dtype.
+/// How bf16 products are computed here, and why: "native".
+std::string about_bf16();
+/// "bf16 products are computed in fp32, ..."; empty if they are not. The reason only if it costs time.
 std::string about_widened_products(at::ScalarType dtype);
 
 }  // namespace wmtp

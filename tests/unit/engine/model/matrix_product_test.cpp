@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <random>
 #include <string>
+
+#include "engine/model/product_path.hpp"
 
 namespace wmtp {
 namespace {
@@ -95,6 +98,27 @@ TEST(MatrixProduct, SupportsRowsOfAnyShape) {
   EXPECT_TRUE(at::allclose(product_with_rows(x, weight), at::linear(x, weight), 1e-4, 1e-4));
   EXPECT_TRUE(at::allclose(product_with_rows(x.to(at::kBFloat16), weight.to(at::kBFloat16)),
                            at::linear(x.to(at::kBFloat16), weight.to(at::kBFloat16)), 1.0 / 128, 1.0 / 16));
+}
+
+TEST(ProductPath, DependsOnTheInstructionsAndOnHowFastTheirMakerMadeThem) {
+  const ProductInstructions avx2{}, skylake{.avx512 = true, .is_intel = true},
+      cooper_lake{.avx512 = true, .bf16 = true, .is_intel = true},
+      sapphire_rapids_without_tiles{.avx512 = true, .bf16 = true, .fp16 = true, .is_intel = true},
+      sapphire_rapids{.avx512 = true, .bf16 = true, .fp16 = true, .tiles = true, .is_intel = true},
+      zen4{.avx512 = true, .bf16 = true};
+  const auto paths = [](const ProductInstructions& has) {
+    std::string text;
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf})
+      text += std::string(text.empty() ? "" : " ") +
+              std::array{"aten", "onednn", "widened"}[size_t(product_path(dtype, has))];
+    return text;
+  };
+  EXPECT_EQ(paths(avx2), "aten widened widened");
+  EXPECT_EQ(paths(skylake), "onednn widened widened");
+  EXPECT_EQ(paths(cooper_lake), "onednn widened widened");
+  EXPECT_EQ(paths(sapphire_rapids_without_tiles), "onednn widened aten");
+  EXPECT_EQ(paths(sapphire_rapids), "onednn aten aten");
+  EXPECT_EQ(paths(zen4), "onednn aten widened");
 }
 
 /// In bf16 and fp16, by the path that this process uses: within one rounding of the fp64 result.
