@@ -7,6 +7,7 @@ import time
 import pytest
 from experiment import ONE_RANK
 from paths import BUILD, TEST_PLUGINS, cases
+from runlog import step_folders
 
 OURS = {"WMTP_PLUGIN_PATH": f"{TEST_PLUGINS}:{TEST_PLUGINS / 'bad'}"}
 
@@ -97,10 +98,11 @@ def test_no_code_of_a_plugin_for_another_sdk_runs(place):
 FAULTS = {"exception": "the weighting has given up", "int": "faulty", "tensor": r"shape|-7|invalid",
           "shape": r"shape|\[", "dtype": r"double|float64|fp32|float", "undefined": "without values",
           "nan": "nan|finite", "inf": "inf|finite", "negative": "negative|-0.5",
-          "metric": r'a metric cannot be named "\.\./\.\./x'}
+          "metric": r'a metric cannot be named "\.\./\.\./x', "pointer": r"it wrote into batch\(\).tokens",
+          "tokens": r"weigh\(\) failed: it wrote into batch\(\).tokens", "mask": r"it wrote into valid\(\)"}
 # unit/engine/plugin_runtime tests each fault of a weighting and of an adapter in one process. Here: how a run ends by
 # an error in the call (thrown, or found in the form of weights), by values that the ranks find together, by a metric.
-WAYS = ("exception", "shape", "nan", "metric")
+WAYS = ("exception", "shape", "nan", "metric", "tokens", "pointer")
 BRIEF = [(1, fault) for fault in WAYS] + [(-1, "exception"), (-1, "nan")]  # on one rank while the other waits; on all
 ALL = [(rank, fault) for rank in (1, -1) for fault in FAULTS]
 
@@ -115,15 +117,27 @@ def test_a_plugin_that_misbehaves_ends_every_rank_and_is_named(place, rank, faul
 
 ADAPTER_FAULTS = {("forward", "exception"): r"forward\(\) threw: the adapter has given up",
                   ("forward", "shape"): r"forward\(\) of layers.*returned a tensor of shape",
-                  ("merged", "exception"): r"merged\(\) threw: the adapter has given up"}
+                  ("merged", "exception"): r"merged\(\) threw: the adapter has given up",
+                  ("forward", "argument"): r"forward\(\) of layers.*: it wrote into its argument",
+                  ("merged", "argument"): r"merged\(\) of layers.*: it wrote into its argument"}
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("call, fault", cases([("forward", "exception"), ("merged", "exception")],
+@pytest.mark.parametrize("call, fault", cases([("forward", "exception"), ("merged", "exception"),
+                                               ("forward", "argument"), ("merged", "argument")],
                                               [("forward", "shape"), ("merged", "shape"), ("declare", "exception")]))
 def test_an_adapter_that_misbehaves_ends_every_rank_and_is_named(place, call, fault):
     place.refuse(3, "plugin faulty_adapter: " + ADAPTER_FAULTS.get((call, fault), call), env=OURS, train__steps=1,
                  adapter={"plugin": "faulty_adapter", "call": call, "fault": fault})
+
+
+@pytest.mark.parametrize("fault, message", [
+    ("state", r"pipeline 'faulty': state \"seen\" on rank 1 differs from rank 0's"),
+    ("own state", r"pipeline 'faulty': state \"mine\" on rank 1 does not exist on rank 0")])
+def test_a_state_that_differs_between_ranks_is_noticed_before_it_is_saved(place, fault, message):
+    place.refuse(3, message, env=OURS, train__steps=4, checkpoint__every_steps=2,
+                 pipeline={"plugin": "faulty", "fault": fault, "rank": 1})
+    assert not step_folders(place.log.folder())
 
 
 def test_a_plugin_that_sleeps_is_a_peer_that_hangs(place):

@@ -25,6 +25,15 @@ void check_tensor(const std::string& plugin, const char* call, const Linear& lay
   if (found.device() != like.device()) refuse("a tensor on ", found.device(), like.device());
 }
 
+/// LibTorch counts the writes into a tensor and its views.
+void check_unchanged(const std::string& plugin, const char* call, const Linear& layer, const Tensor& given,
+                     int64_t writes_before) {
+  if (int64_t(given._version()) != writes_before)
+    throw Error(ExitStatus::plugin,
+                "plugin " + plugin + ": " + call + "() of " + layer.name +
+                    ": it wrote into its argument, which the host goes on using; change a clone() of it");
+}
+
 void check_param(const std::string& plugin, const Linear& layer, const Param& param) {
   const auto refuse = [&](const std::string& why) {
     throw Error(ExitStatus::plugin,
@@ -64,7 +73,9 @@ std::vector<Param> GuardedAdapter::declare(const Linear& layer) const {
 }
 
 Tensor GuardedAdapter::forward(const Linear& layer, const Tensor& x, LinearCall& call) const {
+  const auto writes = int64_t(x._version());
   Tensor y = guarded(plugin_, "forward", [&] { return linear_->forward(layer, x, call); });
+  check_unchanged(plugin_, "forward", layer, x, writes);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = layer.out;
   check_tensor(plugin_, "forward", layer, y, shape, x.options());
@@ -72,7 +83,9 @@ Tensor GuardedAdapter::forward(const Linear& layer, const Tensor& x, LinearCall&
 }
 
 Tensor GuardedAdapter::merged(const Linear& layer, const Tensor& weight, const std::vector<Tensor>& params) const {
+  const auto writes = int64_t(weight._version());
   Tensor whole = guarded(plugin_, "merged", [&] { return linear_->merged(layer, weight, params); });
+  check_unchanged(plugin_, "merged", layer, weight, writes);
   check_tensor(plugin_, "merged", layer, whole, weight.sizes(), weight.options());
   return whole;
 }

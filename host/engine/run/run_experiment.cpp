@@ -21,6 +21,7 @@
 #include "engine/run/assembly.hpp"
 #include "engine/run/recorder.hpp"
 #include "engine/run/spin_throttle.hpp"
+#include "engine/train/equal_states.hpp"
 #include "engine/train/step_profile.hpp"
 #include "engine/train/stop_signal.hpp"
 
@@ -67,6 +68,7 @@ class TrainingRun {
     if (state.step > trainer().num_steps())
       throw Error(ExitStatus::data, folder.string() + ": it was saved at step " + std::to_string(state.step) +
                                         ", but the run ends after " + counted(trainer().num_steps(), "step"));
+    check_states();
   }
 
   void start_training() {
@@ -91,14 +93,15 @@ class TrainingRun {
     const Phase phase("checkpoint");
     std::optional<WorkProgress> progress;
     if (last) progress.emplace("writing the last checkpoint");
-    finish_save();
+    refuse_lost(finish_save());
     const int64_t step = trainer().state().step;
     if (saved_at_ == step) return;
+    check_states();
     saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::concurrent);
     last_save_ = std::chrono::steady_clock::now();
     if (!last) return;
     const SaveOutcome outcome = *saver_.finish();
-    if (outcome.rank_lost) throw session_.peers().explain("writing a checkpoint", outcome.failure);
+    refuse_lost(outcome);
     if (!outcome.failure.empty()) throw Error(ExitStatus::storage, outcome.failure);
     recorder_.saved(outcome);
   }
@@ -168,6 +171,10 @@ class TrainingRun {
  private:
   Trainer& trainer() { return assembly_.trainer(); }
 
+  void check_states() {
+    check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.channels());
+  }
+
   /// What `generate` would write after log.prompts with the model as it is now. Rank 0 reads a copy of the model from the
   /// run's folder while the others wait. A copy that cannot be written costs the texts, not the run.
   std::vector<Generation> continue_prompts() {
@@ -225,10 +232,18 @@ class TrainingRun {
            std::chrono::steady_clock::now() - last_save_ >= std::chrono::duration<double, std::ratio<60>>(every);
   }
 
-  void finish_save() { record(saver_.finish()); }
+  std::optional<SaveOutcome> finish_save() {
+    std::optional<SaveOutcome> outcome = saver_.finish();
+    record(outcome);
+    return outcome;
+  }
+
+  void refuse_lost(const std::optional<SaveOutcome>& outcome) {
+    if (outcome && outcome->rank_lost) throw session_.peers().explain("writing a checkpoint", outcome->failure);
+  }
 
   void record(const std::optional<SaveOutcome>& outcome) {
-    if (!outcome || outcome->rank_lost) return;  // the next collective will report a lost rank
+    if (!outcome || outcome->rank_lost) return;  // the next save or collective will report a lost rank
     if (outcome->failure.empty()) saved_at_ = outcome->step;
     recorder_.saved(*outcome);
   }

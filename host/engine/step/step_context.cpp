@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
@@ -18,7 +19,23 @@ Tensor for_head(const Tensor& next_token, int64_t head) {
   if (head < S) aligned.narrow(1, 0, S - head).copy_(next_token.narrow(1, head - 1, S - head));
   return aligned;
 }
+
+uint32_t sum_of(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return 0;
+  const at::Tensor dense = tensor.detach().contiguous();
+  return crc32c(dense.const_data_ptr(), size_t(dense.nbytes()));
+}
 }  // namespace
+
+void GivenTensors::add(const std::string& name, const at::Tensor& tensor) {
+  if (tensor.defined()) given_.push_back({name, tensor, int64_t(tensor._version()), sum_of(tensor)});
+}
+
+std::string GivenTensors::changed() const {
+  for (const Given& one : given_)
+    if (int64_t(one.tensor._version()) != one.writes || sum_of(one.tensor) != one.sum) return one.name;
+  return "";
+}
 
 Tensor StepContext::at_this_moment(const Tensor& next_token) const {
   if (moment_.when == When::head) return for_head(next_token, moment_.head) * moment_.valid;
@@ -80,7 +97,27 @@ Tensor& StepContext::state(const std::string& name, const Tensor& first) const {
   return kept;
 }
 
-void StepContext::check_states() const {
+void StepContext::enter(WeighContext moment) {
+  moment_ = std::move(moment);
+  given_.clear();
+  given_.add("valid()", moment_.valid);
+  given_.add("policy_loss", moment_.policy_loss);
+  given_.add("policy_entropy", moment_.policy_entropy);
+  if (moment_.when == When::token) return;  // a TokenStep has copies of the rest
+  const Batch& batch = micro_.batch;
+  given_.add("batch().tokens", batch.tokens);
+  given_.add("batch().kind", batch.kind);
+  given_.add("batch().sequence", batch.sequence);
+  given_.add("batch().correct", batch.correct);
+  given_.add("batch().partner", batch.partner);
+  for (const auto& [name, tensor] : frozen_) given_.add(name, tensor);
+  for (const auto& [name, tensor] : leaves_) given_.add("value head " + name, tensor);
+}
+
+void StepContext::leave() const {
+  if (const std::string changed = given_.changed(); !changed.empty())
+    throw Error(ExitStatus::plugin,
+                "it wrote into " + changed + ", which the host goes on using; change a clone() of it");
   for (const auto& [name, kept] : environment_.states) check_holds_values(kept, "state " + printable(name));
 }
 

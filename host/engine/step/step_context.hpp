@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 #include <wmtp/pipeline.hpp>
 
 #include "engine/shard/sequence_split.hpp"
@@ -44,6 +45,27 @@ struct StepScope {
   at::Tensor weight_sums = {};     ///< [H] over all ranks and micro-batches; undefined: there is one micro-batch
 };
 
+/// Tensors that a plugin may read and the host goes on using: whether the plugin has written into one. On the CPU the
+/// values are compared by checksum, which also finds writes through a pointer; elsewhere only by LibTorch's count of
+/// writes, without waiting for the device.
+class GivenTensors {
+ public:
+  /// An undefined tensor is left out.
+  void add(const std::string& name, const at::Tensor& tensor);
+  void clear() { given_.clear(); }
+  /// The name of a tensor that has changed since it was added; "" if none has.
+  std::string changed() const;
+
+ private:
+  struct Given {
+    std::string name;
+    at::Tensor tensor;
+    int64_t writes;
+    uint32_t sum;
+  };
+  std::vector<Given> given_;
+};
+
 class StepContext {
  public:
   /// `frozen`: [B,S] by name: "reference.loss" and "reference.entropy" of the next token, "value.value". Everything
@@ -63,10 +85,10 @@ class StepContext {
   void set_weights(Weights weights) { weights_ = std::move(weights); }
   const Weights& weights() const { return weights_; }
   /// Call before each call of the pipeline.
-  void enter(WeighContext moment) { moment_ = std::move(moment); }
+  void enter(WeighContext moment);
   /// Call after each call of the pipeline, which may assign anything to its state: Error(plugin) for a tensor whose
-  /// values cannot be saved.
-  void check_states() const;
+  /// values cannot be saved, and for one of the host's that it has written into.
+  void leave() const;
 
   // Implement the plugin's steps; see wmtp/step.hpp.
   const Batch& batch() const { return micro_.batch; }
@@ -101,6 +123,7 @@ class StepContext {
   std::map<std::string, at::Tensor> leaves_;
   Weights weights_;
   WeighContext moment_;
+  GivenTensors given_;
 };
 
 }  // namespace wmtp

@@ -212,7 +212,7 @@ Weights TokenLoss::weigh(StepContext& step, WeighContext moment) {
   const at::AutoGradMode grad(false);
   Weights weights = guarded(pipeline_.name, "weigh", [&] {
     Weights returned = wmtp::weigh(*pipeline_.weighting, step);
-    step.check_states();
+    step.leave();
     return returned;
   });
   check_weights_form(call, weights);

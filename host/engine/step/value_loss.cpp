@@ -26,7 +26,7 @@ Tensor ValueLoss::loss(StepContext& step, const std::vector<Tensor>& leaves) {
   const Tensor loss = guarded(pipeline_.name, call, [&] {
     ValueView view(step);
     Tensor returned = pipeline_.objective ? pipeline_.objective->loss(view) : pipeline_.weighting->value_loss(view);
-    step.check_states();
+    step.leave();
     return returned;
   });
   const bool is_scalar =

@@ -15,9 +15,10 @@ struct ThrowsOnTheWay {
 class Faulty : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.text("fault", fault_, "what goes wrong",
-           {"exception", "int", "unwinding", "tensor", "shape", "dtype", "undefined", "nan", "inf", "negative", "zero",
-            "sleep", "exit", "device", "metric"});
+    o.text(
+        "fault", fault_, "what goes wrong",
+        {"exception", "int",   "unwinding", "tensor", "shape",  "dtype",  "undefined", "nan",  "inf",   "negative",
+         "zero",      "sleep", "exit",      "device", "metric", "tokens", "pointer",   "mask", "state", "own state"});
     o.integer("step", step_, "at which optimizer step", 1);
     o.integer("rank", rank_, "on which rank; -1: on all", -1);
   }
@@ -26,8 +27,10 @@ class Faulty : public wmtp::Weighting {
   wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const char* rank = std::getenv("RANK");
     const bool mine = rank_ < 0 || std::atoi(rank == nullptr ? "0" : rank) == rank_;
+    if (fault_ == "state") step.state("seen", at::zeros({3})).add_(mine ? 2 : 1);
+    if (fault_ == "own state" && mine) step.state("mine", at::zeros({}));
     if (mine && fault_ == "metric") step.metric("../../x\033[2J", at::ones({}), at::ones({}));
-    return wmtp::Weights::by_source(step.number() == step_ && mine ? go_wrong(step.valid()) : ones(step.valid()));
+    return wmtp::Weights::by_source(step.number() == step_ && mine ? go_wrong(step) : ones(step.valid()));
   }
 
  private:
@@ -39,7 +42,12 @@ class Faulty : public wmtp::Weighting {
     return values;
   }
 
-  wmtp::Tensor go_wrong(const wmtp::Tensor& valid) const {
+  wmtp::Tensor go_wrong(wmtp::BatchStep& step) const {
+    const wmtp::Tensor valid = step.valid();
+    if (fault_ == "tokens") step.batch().tokens.select(1, 0).fill_(1);
+    if (fault_ == "pointer") *step.batch().tokens.mutable_data_ptr<int64_t>() ^= 1;
+    if (fault_ == "mask") valid.logical_not_();
+    if (fault_ == "tokens" || fault_ == "pointer" || fault_ == "mask" || fault_.ends_with("state")) return ones(valid);
     if (fault_ == "exception") throw std::runtime_error("the weighting has given up");
     if (fault_ == "int") throw 42;
     if (fault_ == "unwinding") {

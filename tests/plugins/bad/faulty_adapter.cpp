@@ -8,7 +8,7 @@ class FaultyAdapter : public wmtp::LinearAdapter {
  public:
   void options(wmtp::Options& o) override {
     o.text("call", call_, "which call goes wrong", {"declare", "forward", "merged"});
-    o.text("fault", fault_, "how", {"exception", "shape"});
+    o.text("fault", fault_, "how", {"exception", "shape", "argument"});
   }
   bool trains(const std::string&) const override { return false; }
   std::vector<wmtp::Param> declare(const wmtp::Linear& layer) const override {
@@ -17,11 +17,13 @@ class FaultyAdapter : public wmtp::LinearAdapter {
   }
   wmtp::Tensor forward(const wmtp::Linear&, const wmtp::Tensor& x, wmtp::LinearCall& call) const override {
     const wmtp::Tensor y = call.base(x);
-    return call_ == "forward" ? gone_wrong(y) : y + call.scale(y, "shift");
+    if (call_ == "forward" && fault_ == "argument") x.zero_();
+    return call_ == "forward" && fault_ != "argument" ? gone_wrong(y) : y + call.scale(y, "shift");
   }
   wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
                       const std::vector<wmtp::Tensor>&) const override {
-    return call_ == "merged" ? gone_wrong(weight) : weight;
+    if (call_ == "merged" && fault_ == "argument") weight.zero_();
+    return call_ == "merged" && fault_ != "argument" ? gone_wrong(weight) : weight;
   }
 
  private:

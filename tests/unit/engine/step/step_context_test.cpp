@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <type_traits>
 
+#include "base/error.hpp"
 #include "support/ranks.hpp"
 
 namespace wmtp {
@@ -61,6 +63,32 @@ TEST_F(StepContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
     EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), aligned(head))) << "head " << head;
     EXPECT_EQ(step.head(), head);
   }
+}
+
+TEST_F(StepContextTest, AWriteIntoATensorThatTheHostGoesOnUsingIsRefused) {
+  const MicroBatch micro = micro_of({0, 1});
+  StepContext step = step_with(micro, {{"value.value", reference()}});
+  const Tensor valid = valid_sources(micro.targets, 1), losses = at::ones_like(valid, at::kFloat);
+  const auto found_after = [&](When when, const std::function<void()>& write) -> std::string {
+    step.enter(moment(when, 1, valid, losses));
+    write();
+    try {
+      step.leave();
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::plugin);
+      const std::string text = error.what();
+      return text.substr(0, text.find(','));
+    }
+  };
+  EXPECT_EQ(found_after(When::head, [&] { losses.clone().mul_(2); }), "");
+  EXPECT_EQ(found_after(When::head, [&] { step.batch().tokens.narrow(1, 0, 1).add_(1); }),
+            "it wrote into batch().tokens");
+  EXPECT_EQ(found_after(When::head, [&] { step.batch().correct.mutable_data_ptr<int64_t>()[0] ^= 1; }),
+            "it wrote into batch().correct");
+  EXPECT_EQ(found_after(When::head, [&] { step.value(ValueSignal::frozen()).zero_(); }), "it wrote into value.value");
+  EXPECT_EQ(found_after(When::token, [&] { step.signal(Signal::policy_loss).neg_(); }), "it wrote into policy_loss");
+  EXPECT_EQ(found_after(When::token, [&] { step.valid().logical_not_(); }), "it wrote into valid()");
 }
 
 TEST_F(StepContextTest, TheReferenceOfAllHeadsIsStackedByHead) {
