@@ -67,10 +67,11 @@ Job job_of(const JobRequest& request) {
 }
 
 /// Prints the error unless another rank prints it; returns its exit code. `first`: no other rank has reported the same
-/// error. Under a foreign launcher every rank prints, because each may have its own log.
-int report(const Error& error, const RankEnvironment& environment, bool first) {
+/// error. Under a foreign launcher every rank prints, because each may have its own log. `peers`: null before they met.
+int report(const Error& error, const RankEnvironment& environment, bool first, const Peers* peers) {
   std::cout.flush();
-  const bool prints = first && (error.status() != ExitStatus::peer || environment.rank == 0);
+  const int reporter = peers && peers->lost_rank0() ? 1 : 0;
+  const bool prints = first && (error.status() != ExitStatus::peer || environment.rank == reporter);
   if (prints || !environment.own_launcher) std::cerr << "wmtp-host: " << error.what() << std::endl;
   return int(error.status());
 }
@@ -97,7 +98,7 @@ Peers* own_peers = nullptr;
     const std::string work = text.substr(std::min(text.find("WorkNCCL("), text.size()));  // which one, and its duration
     const Error error = own_peers->explain("a collective on the device", work.empty() ? text : work);
     const bool first = own_peers->post_fault(error);
-    leave(report(error, *own_rank, first));
+    leave(report(error, *own_rank, first, own_peers));
   } catch (...) {
   }
   std::abort();
@@ -118,13 +119,14 @@ Peers* own_peers = nullptr;
     std::set_terminate(end_after_lost_collective);
     session = std::make_unique<Session>(job, environment, *peers);
     const ExitStatus status = run_with_stages(*session, job.experiment);
+    peers->part();
     session.reset();
     peers.reset();
     leave(status == ExitStatus::done && environment.is_watched ? finished_exit_code : int(status));
   } catch (...) {
     const Error error = caught_error();
     const bool first = !peers || peers->post_fault(error);
-    leave(report(error, environment, first));
+    leave(report(error, environment, first, peers.get()));
   }
 }
 
@@ -178,7 +180,7 @@ json about_engine(const json&) {
   return {{"libtorch", TORCH_VERSION},
           {"cpu", at::get_cpu_capability()},
           {"kernels", kernels::name(kernels::best_isa())},
-          {"bf16", product_path(at::kBFloat16) == ProductPath::widened ? "computed in fp32" : "native"},
+          {"bf16", about_bf16()},
           {"cuda", about_cuda()}};
 }
 

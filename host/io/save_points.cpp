@@ -21,6 +21,7 @@ constexpr std::array<const char*, 12> names{"copied",      "draft_made",     "ha
 struct Wanted {
   int point = -1;  ///< -1: none
   int time = 1;
+  int signal = SIGKILL;
   std::string unknown;
 };
 
@@ -29,10 +30,12 @@ Wanted read_variable() {
   const std::string text = environment_value(variable);
   if (text.empty()) return wanted;
   std::istringstream parts(text);
-  std::string name, rank = "0", time = "1";
+  std::string name, rank = "0", time = "1", how;
   std::getline(parts, name, ':');
   std::getline(parts, rank, ':');
   std::getline(parts, time, ':');
+  std::getline(parts, how, ':');
+  if (how == "stop") wanted.signal = SIGSTOP;
   int point = -1;
   for (size_t i = 0; i < names.size(); ++i)
     if (name == names[i]) point = int(i);
@@ -51,7 +54,7 @@ const Wanted& wanted() {
 
 void reached(SavePoint point) {
   static std::atomic<int> times = 0;
-  if (wanted().point == int(point) && ++times == wanted().time) std::raise(SIGKILL);
+  if (wanted().point == int(point) && ++times == wanted().time) std::raise(wanted().signal);
 }
 
 void check_save_points() {

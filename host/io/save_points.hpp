@@ -1,6 +1,6 @@
 // The points of a save at which its state on disk changes. Tests kill a rank at one of them to simulate a power cut:
 // WMTP_KILL_AT_SAVE = "POINT", "POINT:RANK" or "POINT:RANK:TIME" sends SIGKILL to rank RANK (default 0) when it reaches
-// the point for the TIME-th time (default 1). Read once per process.
+// the point for the TIME-th time (default 1); "POINT:RANK:TIME:stop" SIGSTOP. Read once per process.
 //
 // point              rank  state after a crash there
 //   copied             each  nothing new

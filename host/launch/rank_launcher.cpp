@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/secret.hpp"
+#include "base/text.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/rendezvous/network.hpp"
 #include "core/rendezvous/rank_environment.hpp"
@@ -106,6 +107,8 @@ class Launch {
   void reap();
   void note_ending(int rank, Ending ending);
   void escalate();
+  bool is_patient() const { return patience_ == Patience::endless || patience_ == Patience::parting; }
+  bool has_deadline() const { return patience_ != Patience::endless && patience_ != Patience::over; }
   LaunchResult result() const;
 
   LaunchRequest request_;
@@ -121,7 +124,7 @@ class Launch {
   std::vector<int> order_;  ///< ranks in the order in which they ended
   int forwarded_signal_ = 0;
   bool killed_by_user_ = false;
-  enum class Patience { endless, grace, terminated, over } patience_ = Patience::endless;
+  enum class Patience { endless, parting, grace, terminated, over } patience_ = Patience::endless;
   Clock::time_point deadline_;
 };
 
@@ -151,7 +154,7 @@ void Launch::wait_for_something() {
   std::vector<LineSource*> sources;
   for (LineSource& source : sources_) sources.push_back(&source);
   int timeout_ms = -1;
-  if (patience_ == Patience::grace || patience_ == Patience::terminated) {
+  if (has_deadline()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
     timeout_ms = static_cast<int>(std::max<int64_t>(0, left));
   }
@@ -186,20 +189,26 @@ void Launch::note_ending(int rank, Ending ending) {
   const bool terminated = patience_ == Patience::terminated && forwarded_signal_ == 0;
   if (terminated && ending.status == ExitStatus::interrupted) ending.status = ExitStatus::peer;
   const bool bad = ending.status != ExitStatus::done && ending.status != ExitStatus::interrupted;
-  if (bad && patience_ == Patience::endless && !killed_by_user_) {
+  if (bad && is_patient() && !killed_by_user_) {
     patience_ = Patience::grace;
     // A rank that reports a lost peer has already waited for it.
     const bool waited = ending.by_itself && ending.status == ExitStatus::peer;
     deadline_ = seconds_from_now(waited ? request_.kill_seconds : request_.grace_seconds);
     if (request_.num_ranks > 1 || !ending.by_itself) err_.line("", ending.text);
+  } else if (!bad && patience_ == Patience::endless) {
+    patience_ = Patience::parting;
+    deadline_ = seconds_from_now(request_.timeout_seconds);
   }
   endings_[static_cast<size_t>(rank)] = std::move(ending);
   order_.push_back(rank);
 }
 
 void Launch::escalate() {
-  if ((patience_ != Patience::grace && patience_ != Patience::terminated) || Clock::now() < deadline_) return;
+  if (!has_deadline() || Clock::now() < deadline_) return;
   const bool kill = patience_ == Patience::terminated;
+  if (patience_ == Patience::parting)
+    err_.line("", printed("%s ended %g s ago (parallel.timeout_seconds)", name_of(order_[0]).c_str(),
+                          request_.timeout_seconds));
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
     auto& child = ranks_[static_cast<size_t>(rank)];

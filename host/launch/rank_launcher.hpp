@@ -47,6 +47,7 @@ struct LaunchRequest {
   int num_ranks = 1;
   double grace_seconds = 3;
   double kill_seconds = 0.5;
+  double timeout_seconds = 120;
   int port = 0;  ///< 0: any free one; given with a share
   std::optional<HostShare> share;
 

@@ -1,5 +1,6 @@
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include "engine/comm/background_store.hpp"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "engine/comm/store_text.hpp"
 
@@ -21,7 +22,7 @@ void BackgroundStore::set(const std::string& key, const std::string& text) {
 std::string BackgroundStore::get(const std::string& key, int from) {
   try {
     if (!peers_.has_set(key, from, /*until_loss=*/true))
-      throw lost(name_, peers_.lost() ? "lost a rank" : "rank " + std::to_string(from) + " exited");
+      throw lost(name_, peers_.lost() ? "lost a rank" : "rank " + std::to_string(from) + " did not answer");
     return text_of(peers_.store()->get(key));
   } catch (const Error&) {
     throw;

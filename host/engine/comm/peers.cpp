@@ -95,7 +95,7 @@ std::optional<Error> refusal_of_inputs(const std::vector<std::string>& reports, 
 }  // namespace
 
 Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
-    : rank_(environment.rank), size_(environment.world_size) {
+    : rank_(environment.rank), size_(environment.world_size), timeout_(timeout) {
   if (size_ == 1) {
     places_ = {Place{"", placement_.address}};
     placement_ = placement_of(environment, places_);
@@ -104,6 +104,7 @@ Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
   const auto end = Clock::now() + timeout;
   const std::string own_address = open_store(environment, timeout);
   places_ = meet(this_place(environment, own_address), end);
+  pulse_ = std::make_unique<Pulse>(store_, rank_, timeout_);
   try {
     placement_ = placement_of(environment, places_);
     check_route(environment, places_);
@@ -302,7 +303,7 @@ Error Peers::cause_of(const std::string& what_broke, const std::string& detail) 
     }
     if (silent.empty() && detail.find(timeout_of_nccl) != detail.npos) stopped = stopped_devices();
   } catch (const std::exception&) {
-    lost_ = true;
+    lost_ = lost_rank0_ = true;
     return Error(ExitStatus::peer, here + ": " + names_of({0}, places_) + ", which serves the rendezvous, is gone");
   }
   lost_ = true;
@@ -315,8 +316,10 @@ bool Peers::has_left(int rank) const {
 }
 
 bool Peers::has_set(const std::string& key, int from, bool until_loss) const {
+  Silence silence(*store_, from);
   for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
-    if (has_left(from)) return store_->check({key});  // it may have set the key just before leaving
+    // It may have set the key just before.
+    if (has_left(from) || silence.now() > timeout_) return store_->check({key});
     if (until_loss && lost_) return false;
     std::this_thread::sleep_for(pause);
   }
@@ -340,6 +343,21 @@ void Peers::set(const std::string& key, const std::string& text, const std::stri
   } catch (const std::exception& error) {
     throw explain(what, error.what());
   }
+}
+
+void Peers::part() {
+  if (!store_) return;
+  constexpr const char* what = "ending";
+  gather(what, "");
+  broadcast(what, "");
+  if (rank_ != 0) return;
+  std::vector<int> staying;
+  const auto end = Clock::now() + timeout_;
+  for (int rank = 1; rank < size_; ++rank)
+    if (!appears(ended_key(rank), end)) staying.push_back(rank);
+  if (!staying.empty())
+    throw Error(ExitStatus::peer,
+                std::string("rank 0: ") + what + " failed: " + names_of(staying, places_) + " did not answer");
 }
 
 std::string Peers::broadcast(const std::string& what, const std::string& text_of_rank0) {

@@ -21,6 +21,7 @@
 #include "core/rendezvous/store_server.hpp"
 #include "engine/comm/c10d_names.hpp"
 #include "engine/comm/flight_record.hpp"
+#include "engine/comm/pulse.hpp"
 
 namespace wmtp {
 
@@ -52,10 +53,12 @@ class Peers {
   Error explain(const std::string& what_broke, const std::string& detail) noexcept;
   /// Whether explain() has found a lost rank, as opposed to a posted fault. [any thread]
   bool lost() const { return lost_; }
+  /// Whether explain() has found that rank 0, which reports for all ranks, is the lost one. [any thread]
+  bool lost_rank0() const { return lost_rank0_; }
   /// Whether that rank has posted a fault or its process is gone. Throws if the store is gone. [any thread]
   bool has_left(int rank) const;
-  /// Waits until rank `from` has set the key. False if that rank has left without setting it; with `until_loss` also if
-  /// lost(). Throws if the store is gone. [any thread]
+  /// Waits until rank `from` has set the key. False if that rank has left without setting it or has been silent
+  /// (pulse.hpp) for the timeout; with `until_loss` also if lost(). Throws if the store is gone. [any thread]
   bool has_set(const std::string& key, int from, bool until_loss = false) const;
 
   /// Settings with which a rank was started, by name.
@@ -64,8 +67,8 @@ class Peers {
   /// start, for the reason `refusal`. The message names the rank. [all ranks]
   void check_start(const Settings& settings, const std::optional<Error>& refusal);
 
-  // Exchange texts through the store. They wait as long as the other ranks live, independently of the timeout of
-  // collectives, so rank 0 may take minutes before a broadcast. `what` names the exchange in errors. [all ranks, in the
+  // Exchange texts through the store. They wait as long as the other ranks run, so rank 0 may take minutes before a
+  // broadcast, and for a silent one no longer than the timeout. `what` names the exchange in errors. [all ranks, in the
   // same order]
   /// Returns rank 0's text on every rank.
   std::string broadcast(const std::string& what, const std::string& text_of_rank0);
@@ -79,6 +82,9 @@ class Peers {
   /// Throws on every rank, in one message with all hosts and inputs concerned, if a rank lacks an input or its content
   /// differs from rank 0's input of that name.
   void check_inputs(const std::vector<Input>& mine);
+  /// Call last: returns when every rank has called it, and on rank 0 when the others have closed their connections.
+  /// Error(peer) names those that have not within the timeout.
+  void part();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -94,16 +100,18 @@ class Peers {
   std::string get(const std::string& key, int from, const std::string& what);
 
   int rank_, size_;
+  std::chrono::milliseconds timeout_;
   std::vector<Place> places_;
   Placement placement_;
   FlightRecord record_;
   std::function<void()> hang_up_;
-  std::atomic<bool> lost_ = false;
+  std::atomic<bool> lost_ = false, lost_rank0_ = false;
   std::atomic<std::thread::id> explainer_;
   bool adopted_ = false;                 ///< explain() returned another rank's fault
   int64_t exchanges_ = 0;                ///< makes the keys of exchanges unique
   std::unique_ptr<StoreServer> server_;  ///< on rank 0
   c10::intrusive_ptr<c10d::Store> store_;
+  std::unique_ptr<Pulse> pulse_;
 };
 
 }  // namespace wmtp

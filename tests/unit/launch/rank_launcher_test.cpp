@@ -137,6 +137,20 @@ TEST_F(LauncherTest, GivesEachRankItsPlaceInTheJob) {
   EXPECT_NE(read_all(folder_ / "token0"), token) << "each job has its own";
 }
 
+TEST_F(LauncherTest, EndsARankThatIsStillThereWhenTheTimeoutHasPassedSinceAnotherEnded) {
+  for (const int ending : {100, 75}) {
+    const std::string code = std::to_string(ending);
+    auto request = script("[ $RANK = 0 ] || kill -STOP $$; exit " + code, 2);
+    request.timeout_seconds = 0.4;
+    EXPECT_EQ(launch(request), ending == 75 ? 75 : 6);
+    EXPECT_EQ(reason(), ending == 75 ? "rank 0 ended with exit code 75" : "rank 1 was killed by SIGKILL");
+    EXPECT_GT(seconds_, 0.4);
+    EXPECT_NE(err().find("rank 0 ended 0.4 s ago (parallel.timeout_seconds)\nrank 1 is still running"),
+              std::string::npos)
+        << err();
+  }
+}
+
 TEST_F(LauncherTest, PassesTheExtraEnvironment) {
   auto request = script("echo $WMTP_EXTRA", 1);
   request.environment["WMTP_EXTRA"] = "a value";
