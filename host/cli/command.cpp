@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "core/runlog/spool.hpp"
 
 namespace wmtp {
 namespace {
@@ -144,6 +145,7 @@ CommandLine::Action reading_log(CommandLine::Action action) {
                                            "); the file is damaged or was written by another program; `sqlite3 FILE "
                                            "\"PRAGMA integrity_check\"` checks it, --db selects another file");
     };
+    load_spools(globals.database_or(default_database));
     try {
       return action(globals);
     } catch (const nlohmann::json::exception& wrong_type) {

@@ -13,6 +13,7 @@
 #include "core/job/engine_process.hpp"
 #include "core/job/find_model.hpp"
 #include "core/runlog/evaluations.hpp"
+#include "core/runlog/upkeep.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {
@@ -57,8 +58,8 @@ std::optional<Extraction> extraction_named(const std::string& wanted) {
   return std::nullopt;
 }
 
-void log_answers(const std::filesystem::path& database, int64_t run_id, const SuiteRequest& request,
-                 const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+void log_answers(const std::filesystem::path& database, int64_t run_id, const std::string& run_key,
+                 const SuiteRequest& request, const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                  const std::vector<Judged>& judged) {
   const AnswerRequest& how = request.answers;
   LoggedEvaluation evaluation{.run_id = run_id,
@@ -69,7 +70,8 @@ void log_answers(const std::filesystem::path& database, int64_t run_id, const Su
                               .max_tokens = how.max_tokens,
                               .temperature = how.temperature,
                               .top_p = how.top_p,
-                              .seed = int64_t(how.seed)};
+                              .seed = int64_t(how.seed),
+                              .run_key = run_key};
   std::vector<int64_t> of_problem(suite.size(), 0);
   for (size_t i = 0; i < samples.size(); ++i) {
     const size_t problem = samples[i].problem;
@@ -112,6 +114,7 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
   std::optional<Sandbox> sandbox;
   if (read.runs_programs) sandbox.emplace(request.python, request.limits);
   const FoundModel model = request.run.empty() ? FoundModel() : find_model(request.run, database);
+  const std::string run_key = model.run_id > 0 ? run_key_of(database, model.run_id) : "";
   std::vector<Sample> samples =
       request.run.empty() ? read_samples(request.samples, suite) : answers_of(request, read, model.folder);
   check_samples(suite, samples, request.ks);
@@ -120,7 +123,7 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
   const int64_t not_counted = sandbox ? leave_out_unjudged(samples, judged, *sandbox) : 0;
   SuiteResult result{suite.size(), not_counted, score_of(suite, samples, judged, request.ks), {}};
   if (!request.output.empty()) write_results(request.output, suite, samples, judged);
-  if (model.run_id > 0) log_answers(database, model.run_id, request, suite, samples, judged);
+  if (model.run_id > 0) log_answers(database, model.run_id, run_key, request, suite, samples, judged);
   if (request.extract.empty()) return result;
   for (const auto& [name, extraction] : extractions) {
     const Score exact = score_of(suite, samples, judge(suite, samples, nullptr, 1, extraction), {1});
@@ -137,6 +140,7 @@ Table evaluate_texts(const std::string& run, const std::vector<std::string>& tex
   request.texts.assign(texts.begin(), texts.end());
   request.stride = stride;
   LoggedTextLosses logged{.run_id = model.run_id, .texts = request.texts, .stride = stride};
+  if (model.run_id > 0) logged.run_key = run_key_of(database, model.run_id);
   Table table{{"head", "tokens", "loss", "perplexity", "bytes", "bits_per_byte"}, {}, false};
   for (const HeadLoss& head : perplexity_with_engine(request)) {
     logged.heads.push_back({head.tokens, head.loss, head.bytes});

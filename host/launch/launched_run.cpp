@@ -6,11 +6,11 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "core/checkpoints/manifest.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/plan/fit.hpp"
 #include "core/rendezvous/rank_environment.hpp"
-#include "core/runlog/log_reader.hpp"
 #include "core/runlog/run_log.hpp"
 #include "io/scratch_folder.hpp"
 #include "launch/end_command.hpp"
@@ -18,31 +18,42 @@
 namespace wmtp {
 namespace {
 
-/// 0 if the run has no row. `file`: see run_id_file_variable.
-int64_t run_id_in(const std::filesystem::path& file) {
-  int64_t run_id = 0;
-  std::ifstream(file) >> run_id;
-  return run_id;
+/// What identifies a run and its row.
+struct RunRow {
+  int64_t id = 0;  ///< 0: the run has none
+  std::string key;
+  std::filesystem::path folder;  ///< of its files
+};
+
+/// `file`: see run_id_file_variable.
+RunRow run_row_in(const std::filesystem::path& file) {
+  RunRow row;
+  std::string folder;
+  std::ifstream in(file);
+  std::getline(in >> row.id >> row.key >> std::ws, folder);
+  row.folder = folder;
+  return row;
 }
 
 /// Closes the row of a run whose rank 0 did not; returns whether it was open.
-bool close_row(const std::filesystem::path& database, int64_t run_id, const LaunchResult& result) {
-  if (run_id == 0) return false;
+bool close_row(const std::filesystem::path& database, const RunRow& row, const LaunchResult& result) {
+  if (row.id == 0) return false;
   try {
-    return close_lost_run(database, run_id, result.status, result.reason);
+    return close_lost_run(database, row.id, row.key, result.status, result.reason);
   } catch (const Error& error) {  // the exit code of the ranks takes precedence
-    log_warning("run " + std::to_string(run_id) + " could not be closed in the log: " + error.what());
+    log_warning("run " + std::to_string(row.id) + " could not be closed in the log: " + error.what());
     return true;
   }
 }
 
-/// What is left of a run that was stopped before it could save. `run_id`: 0 before it had a row.
-std::string about_unsaved(const std::filesystem::path& database, int64_t run_id) {
-  if (run_id == 0) return "stopped before the run began: nothing was saved";
-  const std::string run = "run " + std::to_string(run_id) + " was stopped without a new checkpoint: ";
-  const Table saved = LogReader(database).query("SELECT max(step) FROM checkpoints WHERE run_id = ?", {run_id}, 1);
-  const nlohmann::json& step = saved.rows.at(0).at(0);
-  return run + (step.is_null() ? "nothing was saved" : "--resume continues from step " + step.dump());
+/// What is left of a run that was stopped before it could save.
+std::string about_unsaved(const RunRow& row) {
+  if (row.id == 0) return "stopped before the run began: nothing was saved";
+  const std::string run = "run " + std::to_string(row.id) + " was stopped without a new checkpoint: ";
+  // Not from the log, which hears of a checkpoint after it is complete.
+  const std::vector<std::filesystem::path> saved = list_checkpoints(row.folder);
+  if (saved.empty()) return run + "nothing was saved";
+  return run + "--resume continues from step " + std::to_string(step_of_name(saved.front().filename().string()));
 }
 
 }  // namespace
@@ -135,15 +146,16 @@ LaunchResult LaunchedRun::launch(LaunchRequest wanted, JobRequest request, std::
   request.sources = texts_.file();
   wanted.arguments = rank_arguments(request);
   wanted.environment[run_id_file_variable] = id_file.string();
+  wanted.timeout_seconds = experiment_at(job_.experiment, request.stage).parallel.timeout_seconds;
   engine->wait_until_ready();  // here, where Ctrl-C still ends this process
   wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) { return engine->start(rank); };
   LaunchResult result = launch_ranks(std::move(wanted));
-  const int64_t run_id = run_id_in(id_file);
-  const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, run_id, result) || run_id == 0);
+  const RunRow row = run_row_in(id_file);
+  const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
   if (!end_command_.empty())
     tell_end(end_command_, job_.database,
-             {run_id, experiment_at(job_.experiment, request.stage).name, result.status, result.reason});
-  if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(job_.database, run_id));
+             {row.id, experiment_at(job_.experiment, request.stage).name, result.status, result.reason});
+  if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
   return result;
 }
 

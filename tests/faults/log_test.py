@@ -1,4 +1,5 @@
 """Faults of the run log: refused at the start (exit 7), and never a reason for a started run to stop."""
+import json
 import os
 import signal
 import sqlite3
@@ -54,6 +55,39 @@ def test_a_run_whose_log_is_deleted_continues_in_a_new_file(place):
     assert log.newest()["status"] == "interrupted"
     assert list(log.losses()) == list(range(1, log.last_step() + 1)), "steps are lost"
     assert not place.log.database.exists()
+
+
+@pytest.mark.parametrize("command", [["runs", "list"], ["runs", "show", "1"], ["run", "experiment.toml"]],
+                         ids=["list", "show", "run"])
+def test_rows_that_could_not_be_written_are_added_by_the_next_command(place, command):
+    place.run(**ONE_RANK, train__steps=1)
+    key, = (row["key"] for row in place.log.query("SELECT key FROM run_keys"))
+    rows = [{"table": "batch", "run_id": 1, "run_key": key, "batch": "b1"},
+            {"table": "events", "run_id": 1, "time_ns": 5, "rank": 0, "level": "info", "kind": "note", "step": 1,
+             "message": "late"}]
+    spool = place.log.database.with_name("wmtp.db.run-1.spool")
+    spool.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    stranger = spool.with_name("wmtp.db.run-2.spool")
+    stranger.write_text(spool.read_text().replace(key, "of-another-log"))
+    place.host(*command)
+    assert [event["message"] for event in place.log.events(1)].count("late") == 1
+    assert not spool.exists() and stranger.exists()
+
+
+def test_a_run_whose_log_was_replaced_leaves_the_row_of_another_run_alone(place):
+    """Its launcher closes the row that rank 0 did not close; here the row of that number is of another run."""
+    running = place.start(**ENDLESS, parallel__timeout_seconds=1)
+    running.wait_for_step(2)
+    for file in place.folder.glob("runs/wmtp.db*"):
+        file.unlink()
+    other = MadeLog(place.log.database)
+    other.run("other", status="running")
+    other.close()
+    os.kill(running.ranks()[0], signal.SIGKILL)
+    running.process.wait(30)
+    assert running.code == 6, running
+    assert [(row["name"], row["status"]) for row in place.log.runs()] == [("other", "running")]
+    assert place.log.events(1) == []
 
 
 def test_a_database_of_a_newer_version_is_refused_with_both_numbers(place):

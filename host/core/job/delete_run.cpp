@@ -12,7 +12,7 @@ namespace wmtp {
 namespace fs = std::filesystem;
 
 DeletableRun deletable_run(const LogReader& log, int64_t run_id) {
-  DeletableRun run{log.run(run_id), 0};
+  DeletableRun run{log.run(run_id), 0, run_key_of(log.database(), run_id)};
   if (run.status == "running" || RunLock::is_held(run.folder))
     throw Error(ExitStatus::usage, "run " + std::to_string(run_id) + " (" + run.name + ") is running; stop it first");
   run.bytes = bytes_below(run.folder);
@@ -26,7 +26,7 @@ void delete_run(const fs::path& database, const DeletableRun& run) {
   if (has_folder) fs::rename(run.folder, aside, error);
   if (error) throw Error(ExitStatus::storage, run.folder.string() + ": " + error.message());
   try {
-    delete_rows(database, run.id);
+    delete_rows(database, run.id, run.key);
   } catch (...) {
     if (has_folder) fs::rename(aside, run.folder, error);
     throw;

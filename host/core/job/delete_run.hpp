@@ -10,6 +10,7 @@ namespace wmtp {
 
 struct DeletableRun : LoggedRun {
   int64_t bytes = 0;  ///< size of its folder, which may be missing
+  std::string key;    ///< as of run_key_of()
 };
 
 /// Error(usage) if the run is active: its folder is locked, or its heartbeat is recent.

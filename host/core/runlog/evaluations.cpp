@@ -6,11 +6,13 @@
 #include "base/utf8.hpp"
 #include "core/runlog/database.hpp"
 #include "core/runlog/open_log.hpp"
+#include "core/runlog/upkeep.hpp"
 
 namespace wmtp {
 int64_t log_evaluation(const std::filesystem::path& path, const LoggedEvaluation& evaluation) {
   Database database = open_log_for_writing(path);
   Transaction transaction(database);
+  check_run_key(database, evaluation.run_id, evaluation.run_key);
   Statement(database,
             "INSERT INTO evaluations (run_id, time_ns, suite, suite_sha256, max_tokens, temperature, top_p, seed) "
             "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
@@ -36,6 +38,7 @@ int64_t log_text_losses(const std::filesystem::path& path, const LoggedTextLosse
   }
   Database database = open_log_for_writing(path);
   Transaction transaction(database);
+  check_run_key(database, losses.run_id, losses.run_key);
   Statement(database, "INSERT INTO text_evaluations (run_id, time_ns, texts, texts_sha256) VALUES (?1, ?2, ?3, ?4)")
       .run(losses.run_id, now_ns(), repaired_utf8(texts), sums);
   const int64_t id = database.last_insert_id();

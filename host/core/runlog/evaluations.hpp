@@ -23,6 +23,7 @@ struct LoggedEvaluation {
     std::string message, answer;  ///< any bytes; invalid UTF-8 is replaced in the log
   };
   std::vector<Answer> answers{};
+  std::string run_key{};  ///< as of run_key_of(), before the evaluation
 };
 
 struct LoggedTextLosses {
@@ -35,9 +36,10 @@ struct LoggedTextLosses {
     int64_t bytes = 0;
   };
   std::vector<Head> heads{};  ///< in order
+  std::string run_key{};      ///< as above
 };
 
-/// Logs everything in one transaction and returns its id. Error(storage); Error(data) for unreadable texts.
+/// Logs everything in one transaction and returns its id. Error(storage), also if the log was replaced; Error(data) for unreadable texts.
 int64_t log_evaluation(const std::filesystem::path& database, const LoggedEvaluation& evaluation);
 int64_t log_text_losses(const std::filesystem::path& database, const LoggedTextLosses& losses);
 

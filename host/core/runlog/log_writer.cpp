@@ -6,6 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/runlog/open_log.hpp"
@@ -120,10 +121,10 @@ int64_t count_rows(const std::deque<Record>& records) {
 
 }  // namespace
 
-LogWriter::LogWriter(Database database, int64_t run_id, std::unique_ptr<RecordSink> sink)
+LogWriter::LogWriter(Database database, int64_t run_id, const std::string& run_key, std::unique_ptr<RecordSink> sink)
     : run_id_(run_id),
       database_(std::make_unique<Database>(std::move(database))),
-      spool_(database_->path(), run_id),
+      spool_(database_->path(), run_id, run_key),
       rows_(std::make_unique<RowWriter>(*database_, run_id)),
       sink_(std::move(sink)),
       next_heartbeat_(Clock::now() + kHeartbeat) {
@@ -147,7 +148,14 @@ void LogWriter::stop() {
   if (!thread_.joinable()) return;
   queue_.stop();
   thread_.join();
-  if (dropped_ > 0) give_up("the queue was full, dropping " + counted(int64_t(dropped_), "row"));
+  if (dropped_ == 0) return;
+  const std::string cause = "the queue was full, dropping " + counted(int64_t(dropped_), "row");
+  give_up(cause);
+  spool_.write({EventRecord{now_ns(), 0, "error", "rows_lost", 0, cause}});
+}
+
+bool LogWriter::lacks_rows() const {
+  return dropped_ > 0 || !pending_.empty() || (incomplete_ && is_there(spool_.path()));
 }
 
 void LogWriter::give_up(const std::string& cause) {

@@ -7,7 +7,8 @@
 //            transaction succeeds again, the records of every failed wake-up are given up at once.
 // Records given up are written to the spool; if that fails too, they wait and are lost when the queue is full. If the
 // file was deleted or replaced, its content and all new records go to a new file in the same folder. In each of these
-// cases the log is incomplete, which is logged once as a warning and recorded in the run's row as soon as possible.
+// cases the log is incomplete, which is logged once as a warning and recorded in the run's row as soon as possible, until
+// the spool's rows have been added (spool.hpp). Records that are lost with the queue become an event of the spool.
 #pragma once
 
 #include <atomic>
@@ -26,14 +27,17 @@ class RowWriter;
 
 class LogWriter {
  public:
-  LogWriter(Database database, int64_t run_id, std::unique_ptr<RecordSink> sink);
+  LogWriter(Database database, int64_t run_id, const std::string& run_key, std::unique_ptr<RecordSink> sink);
   ~LogWriter();
 
   /// [any thread] Never waits for file access.
   void push(Record record);
   /// Writes the remaining queue, waiting at most 15 s for a locked database, and ends the thread.
   void stop();
+  /// Whether any row could not be written when it was made.
   bool incomplete() const { return incomplete_ || dropped_ > 0; }
+  /// Whether the database still lacks rows; those of the spool may have been added meanwhile. [after stop]
+  bool lacks_rows() const;
   /// [after stop]
   void give_up(const std::string& cause);
   /// [after stop]

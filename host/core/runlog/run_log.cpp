@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "base/secret.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/runlog/log_writer.hpp"
@@ -38,7 +39,7 @@ constexpr auto param_number = [](const auto& value) -> std::optional<double> {
   return std::nullopt;
 };
 
-void insert_run(Database& database, const RunStart& start, int64_t id) {
+void insert_run(Database& database, const RunStart& start, int64_t id, const std::string& key) {
   Statement run(database,
                 "INSERT INTO runs (id, name, pipeline, adapter, status, started_at, heartbeat_at, config_hash, seed, "
                 "world_size, strategy, precision, device, git_commit, host, version, parent_run, experiment_toml, "
@@ -48,6 +49,7 @@ void insert_run(Database& database, const RunStart& start, int64_t id) {
           start.strategy, start.precision, start.device, start.git_commit, start.host, start.version,
           start.parent_run ? std::optional(start.parent_run) : std::nullopt, start.experiment_toml,
           start.resolved_toml);
+  Statement(database, "INSERT INTO run_keys (run_id, key) VALUES (?1, ?2)").run(id, key);
   Statement param(database, "INSERT INTO run_params (run_id, key, value_text, value_num) VALUES (?1, ?2, ?3, ?4)");
   for (const auto& [key, value] : start.params) {
     param.run(id, key, std::visit(ParamText{}, value), std::visit(param_number, value));
@@ -72,8 +74,10 @@ bool make_run_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const SinkMaker& make_sink) {
+RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const SinkMaker& make_sink)
+    : run_key_(drawn_token()) {
   Database database = open_log_for_writing(path);
+  load_spools(path);
   database.set_busy_timeout(kPatience);
   Transaction transaction(database);
   run_id_ = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
@@ -81,7 +85,7 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const S
     folder_ = run_folder_of(path, ++run_id_, start.name);
   } while (!make_run_folder(folder_));
   try {
-    insert_run(database, start, run_id_);
+    insert_run(database, start, run_id_, run_key_);
     transaction.commit();
   } catch (...) {
     std::error_code ignored;
@@ -89,7 +93,8 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const S
     throw;
   }
   sync_loosely(database);
-  writer_ = std::make_unique<LogWriter>(std::move(database), run_id_, make_sink ? make_sink(run_id_) : nullptr);
+  writer_ =
+      std::make_unique<LogWriter>(std::move(database), run_id_, run_key_, make_sink ? make_sink(run_id_) : nullptr);
 }
 
 RunLog::~RunLog() {
@@ -142,7 +147,7 @@ void RunLog::end(ExitStatus status) {
         "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4, heartbeat_at = ?4, log_incomplete = ?5 "
         "WHERE id = ?1");
     close.run(run_id_, status_name(status), static_cast<int64_t>(status), now,
-              static_cast<int64_t>(writer.incomplete()));
+              static_cast<int64_t>(writer.lacks_rows()));
     transaction.commit();
   } catch (const std::exception& error) {
     writer.give_up(error.what());
@@ -162,15 +167,18 @@ std::filesystem::path RunLog::database() const { return writer_->database().path
 
 bool RunLog::incomplete() const { return writer_->incomplete(); }
 
-bool close_lost_run(const std::filesystem::path& path, int64_t run_id, ExitStatus status, const std::string& message) {
+bool close_lost_run(const std::filesystem::path& path, int64_t run_id, const std::string& run_key, ExitStatus status,
+                    const std::string& message) {
   Database database(path, Database::Mode::write);
   database.set_busy_timeout(kPatience);
   if (is_new_log(database)) return false;
+  migrate(database);  // an older program may have replaced the file
   sync_fully(database);
   Transaction transaction(database);
   Statement close(database,
-                  "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4 WHERE id = ?1 AND status = 'running'");
-  close.run(run_id, status_name(status), static_cast<int64_t>(status), utc_now());
+                  "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4 WHERE id = ?1 AND status IN ('running', "
+                  "'finished') AND EXISTS (SELECT 1 FROM run_keys WHERE run_id = ?1 AND key = ?5)");
+  close.run(run_id, status_name(status), static_cast<int64_t>(status), utc_now(), run_key);
   if (database.changes() == 0) return false;
   Statement event(database,
                   "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "

@@ -71,12 +71,15 @@ using SinkMaker = std::function<std::unique_ptr<RecordSink>(int64_t run_id)>;
 
 class RunLog {
  public:
-  /// Inserts the run's row with status 'running' and starts the heartbeat (every 10 s, by the writer thread).
+  /// Inserts the run's row with status 'running' and starts the heartbeat (every 10 s, by the writer thread). Adds rows
+  /// of earlier runs that could not be written (spool.hpp).
   RunLog(const std::filesystem::path& database, const RunStart& start, const SinkMaker& make_sink = {});
   /// If end() was not called, closes the run as failed with exit code 70.
   ~RunLog();
 
   int64_t run_id() const { return run_id_; }
+  /// Drawn for this run; identifies its row in any file.
+  const std::string& run_key() const { return run_key_; }
   /// `<the database's folder>/<id>-<name>/`, created.
   const std::filesystem::path& run_folder() const { return folder_; }
 
@@ -99,13 +102,16 @@ class RunLog {
 
  private:
   int64_t run_id_ = 0;
+  std::string run_key_;
   std::filesystem::path folder_;
   bool ended_ = false;
   std::unique_ptr<LogWriter> writer_;
 };
 
-/// Closes the row of a run whose rank 0 died. Returns whether it was still open. [launcher]
-bool close_lost_run(const std::filesystem::path& database, int64_t run_id, ExitStatus status,
-                    const std::string& message);
+/// Closes the row of a run that rank 0 has not closed, or has closed as finished although another rank failed after it.
+/// Returns whether it did. Leaves the row of another run alone, which has this number if the file was replaced; `run_key`
+/// tells. [launcher]
+bool close_lost_run(const std::filesystem::path& database, int64_t run_id, const std::string& run_key,
+                    ExitStatus status, const std::string& message);
 
 }  // namespace wmtp

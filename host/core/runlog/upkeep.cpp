@@ -1,6 +1,7 @@
 #include "core/runlog/upkeep.hpp"
 
 #include "core/runlog/database.hpp"
+#include "core/runlog/log_reader.hpp"
 #include "core/runlog/open_log.hpp"
 #include "core/runlog/readable_log.hpp"
 #include "io/durable_file.hpp"
@@ -9,9 +10,27 @@ namespace wmtp {
 
 namespace fs = std::filesystem;
 
-void delete_rows(const fs::path& path, int64_t run_id) {
+std::string run_key_of(const fs::path& path, int64_t run_id) {
+  return LogReader(path)
+      .query("SELECT coalesce(max(key), '') FROM run_keys WHERE run_id = ?1", {run_id})
+      .rows.at(0)
+      .at(0);
+}
+
+void check_run_key(Database& database, int64_t run_id, const std::string& key) {
+  Statement find(database, "SELECT key FROM run_keys WHERE run_id = ?1");
+  find.bind(1, run_id);
+  const std::string found = find.step() ? find.text(0) : "";
+  if (key.empty() || found == key) return;
+  throw Error(ExitStatus::storage, "run log " + database.path().string() +
+                                       " was replaced meanwhile: found another run " + std::to_string(run_id) +
+                                       "; nothing was changed");
+}
+
+void delete_rows(const fs::path& path, int64_t run_id, const std::string& key) {
   Database database = open_log_for_writing(path);
   Transaction transaction(database);
+  check_run_key(database, run_id, key);
   Statement(database, "DELETE FROM runs WHERE id = ?1").run(run_id);
   transaction.commit();
 }

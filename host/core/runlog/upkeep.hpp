@@ -9,9 +9,17 @@
 
 namespace wmtp {
 
+class Database;
+
+/// What identifies the run in whichever file its row is; "" if the run's log had schema version 7 or less. For whoever
+/// changes the log later: it may be replaced meanwhile, by one that has another run of this number.
+std::string run_key_of(const std::filesystem::path& database, int64_t run_id);
+/// Error(storage) if the log's run of this number has another key than `key`.
+void check_run_key(Database& database, int64_t run_id, const std::string& key);
+
 /// Deletes the run's row and everything that belongs to it; runs resumed from it remain, without a parent.
-/// Error(storage).
-void delete_rows(const std::filesystem::path& database, int64_t run_id);
+/// Error(storage), also as check_run_key.
+void delete_rows(const std::filesystem::path& database, int64_t run_id, const std::string& key = "");
 
 /// Replaces the run's note; "" removes it.
 void set_note(const std::filesystem::path& database, int64_t run_id, const std::string& note);

@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "core/report/compare.hpp"
 #include "core/report/rank_times.hpp"
+#include "core/runlog/spool.hpp"
 
 namespace wmtp {
 namespace {
@@ -313,6 +314,7 @@ void PageData::open_if_changed() {
 }
 
 void PageData::read_runs() {
+  load_spools(path_);
   open_if_changed();
   const std::string epoch = std::to_string(opened_) + "-" + std::to_string(only_number(*log_, deleted_runs));
   if (!epoch_.starts_with(epoch + "-")) {

@@ -96,9 +96,10 @@ json memory_report(const at::Device& device) {
 }
 
 /// The launcher closes this row if this rank dies.
-void announce_run(int64_t run_id) {
+void announce_run(const RunLog& log) {
   if (const std::string file = environment_value(run_id_file_variable); !file.empty())
-    std::ofstream(file) << run_id << "\n";
+    std::ofstream(file) << log.run_id() << " " << log.run_key() << " " << log.run_folder().string() << "
+";
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
       sink = [&](int64_t id) { return tensorboard_sink(experiment.log.tensorboard, id, start); };
     log_ = std::make_unique<RunLog>(session.job().database, start, sink);
     lock_ = std::make_unique<RunLock>(log_->run_folder());
-    announce_run(log_->run_id());
+    announce_run(*log_);
   }
   run_folder_ = session.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");
   make_folder_of_keeper();
@@ -277,7 +278,7 @@ void Recorder::end(ExitStatus status) {
   log_->end(status);
   if (log_->incomplete())
     log_warning(experiment_.name + ": the log of run " + std::to_string(id) +
-                " is incomplete; see the .spool file next to the database");
+                " is incomplete; the next command that opens the log adds the rows in the .spool file next to it");
   if (session_.job().quiet || (status != ExitStatus::done && status != ExitStatus::interrupted)) return;
   run_summary(std::cout, LogReader(log_->database()), id);
   std::cout.flush();

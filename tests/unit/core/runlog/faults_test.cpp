@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "core/runlog/evaluations.hpp"
 #include "core/runlog/spool.hpp"
+#include "core/runlog/upkeep.hpp"
 #include "support/log_fixture.hpp"
 
 namespace wmtp {
@@ -92,17 +94,37 @@ TEST_F(LogFaultsTest, LetsTheLauncherCloseALostRunOnce) {
     return 0;
   });
   wait_for(writer);
-  close_lost_run(file_, 1, ExitStatus::peer, "rank 0 was killed by signal 9");
-  close_lost_run(file_, 1, ExitStatus::bug, "again");
+  const std::string key = run_key_of(file_, 1);
+  EXPECT_TRUE(close_lost_run(file_, 1, key, ExitStatus::peer, "rank 0 was killed by signal 9"));
+  EXPECT_FALSE(close_lost_run(file_, 1, key, ExitStatus::bug, "again"));
   EXPECT_EQ(text("SELECT status || exit_code || (ended_at IS NOT NULL) FROM runs"), "failed61");
   EXPECT_EQ(text("SELECT group_concat(level || ' ' || message) FROM events"), "error rank 0 was killed by signal 9");
 }
 
 TEST_F(LogFaultsTest, LeavesAnEndedRunAloneWhenTheLauncherClosesIt) {
   RunLog(file_, start()).end(ExitStatus::interrupted);
-  close_lost_run(file_, 1, ExitStatus::bug, "late");
+  close_lost_run(file_, 1, run_key_of(file_, 1), ExitStatus::bug, "late");
   EXPECT_EQ(text("SELECT status FROM runs"), "interrupted");
   EXPECT_EQ(integer("SELECT count(*) FROM events"), 0);
+}
+
+TEST_F(LogFaultsTest, TakesTheLaunchersWordOnARunThatRankZeroHasFinished) {
+  RunLog(file_, start()).end(ExitStatus::done);
+  EXPECT_TRUE(close_lost_run(file_, 1, run_key_of(file_, 1), ExitStatus::peer, "rank 1 was killed by SIGKILL"));
+  EXPECT_EQ(text("SELECT status || exit_code FROM runs"), "failed6");
+}
+
+TEST_F(LogFaultsTest, LeavesTheRowOfAnotherRunWithTheSameNumberAlone) {
+  RunLog replaced(file_, start());
+  for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(file_.string() + part);
+  const RunLog other(file_, start("other"));
+  ASSERT_EQ(other.run_id(), replaced.run_id());
+  EXPECT_FALSE(close_lost_run(file_, 1, replaced.run_key(), ExitStatus::interrupted, "SIGTERM"));
+  EXPECT_EQ(text("SELECT status FROM runs"), "running");
+  EXPECT_EQ(integer("SELECT count(*) FROM events"), 0);
+  EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { delete_rows(file_, 1, replaced.run_key()); }), "was replaced"));
+  LoggedEvaluation evaluation{.run_id = 1, .suite = "suite", .suite_sha256 = "sum", .run_key = replaced.run_key()};
+  EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { log_evaluation(file_, evaluation); }), "another run 1"));
 }
 
 TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
@@ -140,11 +162,70 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
     texts += row["table"] == "generations" && row["step"] == 3 && row["text"] == " f()\uFFFD";
     events += row["table"] == "events" && row["message"] == "line one\nline two \"quoted\"";
   }
+  spool.close();
   EXPECT_EQ(metrics, 2 * 199);
   EXPECT_EQ(nans, 199);
   EXPECT_EQ(texts, 1);
   EXPECT_EQ(events, 1);
   EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
+
+  load_spools(file_);
+  EXPECT_FALSE(std::filesystem::exists(file_.string() + ".run-1.spool"));
+  EXPECT_EQ(text("SELECT status || log_incomplete FROM runs"), "finished0");
+  EXPECT_EQ(integer("SELECT count(*) FROM metrics WHERE name = 'train/loss' AND value = 1"), 201);
+  EXPECT_EQ(integer("SELECT count(*) FROM metrics WHERE kind = 'nan' AND value IS NULL"), 199);
+  EXPECT_EQ(text("SELECT message FROM events"), "line one\nline two \"quoted\"");
+  EXPECT_EQ(text("SELECT step || text FROM generations"), "3 f()\uFFFD");
+}
+
+TEST_F(LogFaultsTest, AddsEachBatchOfASpoolOnceWhicheverProcessesReadIt) {
+  RunLog log(file_, start());
+  Spool spool(file_, 1, log.run_key());
+  const auto event = [](const char* message) { return EventRecord{1, 0, "info", "note", 1, message}; };
+  ASSERT_TRUE(spool.write({event("one"), CheckpointRecord{2, 10, "step-2", 5, "kept"}}));
+  ASSERT_TRUE(spool.write({event("two"), MemoryRecords{{{0, 1, "forward", "logits", 7}}},
+                           SampleRecords{1, {{0, 3, 1, 65, "A", 0.5, 1.5, std::nullopt}}},
+                           RankTimes{{{1, 1, "forward", 0.25}}}}));
+  log.checkpoint(2, "step-2", 0, "deleted");  // later than the spool's
+  const auto copy = folder_ / "copy";
+  std::filesystem::copy_file(spool.path(), copy);
+  std::vector<pid_t> readers;
+  for (int i = 0; i < 6; ++i)
+    readers.push_back(in_child([&] {
+      for (int j = 0; j < 5; ++j) load_spools(file_);
+      return 0;
+    }));
+  for (const pid_t reader : readers) EXPECT_EQ(wait_for(reader), 0);
+  EXPECT_FALSE(std::filesystem::exists(spool.path()));
+  std::filesystem::rename(copy, spool.path());  // as after a crash before it was removed
+  ASSERT_TRUE(spool.write({event("three")}));
+  std::ofstream(spool.path(), std::ios::app) << "{\"table\":\"events\",\"mess";
+  RunLog(file_, start("next")).end(ExitStatus::done);
+  log.end(ExitStatus::done);
+  EXPECT_EQ(text("SELECT group_concat(message) FROM events WHERE kind = 'note'"), "one,two,three");
+  EXPECT_EQ(text("SELECT group_concat(state) FROM checkpoints"), "deleted");
+  EXPECT_EQ(text("SELECT group_concat(phase || category || bytes) FROM memory"), "forwardlogits7");
+  EXPECT_EQ(text("SELECT group_concat(text || weight || loss || coalesce(reference_loss, '-')) FROM samples"),
+            "A0.51.5-");
+  EXPECT_EQ(text("SELECT group_concat(rank || seconds) FROM rank_times"), "10.25");
+  EXPECT_EQ(integer("SELECT sum(log_incomplete) FROM runs"), 0);
+}
+
+TEST_F(LogFaultsTest, LeavesTheSpoolOfAReplacedLogAlone) {
+  const std::filesystem::path kept = folder_ / "kept.db";
+  RunLog replaced(file_, start());
+  Spool spool(file_, 1, replaced.run_key());
+  ASSERT_TRUE(spool.write({EventRecord{1, 0, "info", "note", 1, "mine"}}));
+  snapshot_log(file_, kept);
+  for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(file_.string() + part);
+  RunLog other(file_, start("other"));
+  ASSERT_TRUE(Spool(file_, 1, other.run_key()).write({EventRecord{1, 0, "info", "note", 1, "others"}}));
+  load_spools(file_);
+  EXPECT_EQ(text("SELECT group_concat(message) FROM events"), "others");
+  EXPECT_TRUE(std::filesystem::exists(spool.path()));
+  load_spools(kept);
+  EXPECT_EQ(Database(kept, Database::Mode::read).text("SELECT group_concat(message) FROM events"), "mine");
+  EXPECT_EQ(text("SELECT group_concat(message) FROM events"), "others");
 }
 
 TEST_F(LogFaultsTest, ContinuesInANewFileWhenTheLogIsDeletedOrReplaced) {
@@ -181,7 +262,7 @@ TEST_F(LogFaultsTest, KeepsTheLastRowsOfALogThatIsDeletedBeforeTheEnd) {
 }
 
 TEST_F(LogFaultsTest, FollowsNoLinkAtTheSpoolsPath) {
-  Spool spool(file_, 1);
+  Spool spool(file_, 1, "key");
   std::filesystem::create_symlink(folder_ / "theirs", spool.path());
   EXPECT_FALSE(spool.write({EventRecord{}}));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "theirs"));
@@ -200,10 +281,16 @@ TEST_F(LogFaultsTest, EndsInBoundedTimeUnderAPermanentLock) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   EXPECT_TRUE(log.incomplete());
   std::ifstream spool(file_.string() + ".run-1.spool");
-  std::string first, second;
-  ASSERT_TRUE(std::getline(spool, first) && std::getline(spool, second));
-  EXPECT_EQ(nlohmann::json::parse(first)["name"], "train/loss");
-  EXPECT_EQ(nlohmann::json::parse(second)["status"], "finished");
+  std::string rows;
+  for (std::string line; std::getline(spool, line);) {
+    const auto row = nlohmann::json::parse(line);
+    rows += row.value("table", "") + row.value("name", "") + row.value("status", "") + " ";
+  }
+  EXPECT_EQ(rows, "batch metricstrain/loss batch runsfinished ");
+  transaction.commit();
+  load_spools(file_);
+  EXPECT_EQ(text("SELECT status || exit_code || log_incomplete FROM runs"), "finished00");
+  EXPECT_EQ(integer("SELECT count(*) FROM metrics"), 1);
 }
 
 TEST_F(LogFaultsTest, SupportsEightConcurrentWriters) {
