@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 import time
+import urllib.request
 
 import pytest
 from experiment import ONE_RANK
@@ -57,9 +58,20 @@ def test_a_run_whose_log_is_deleted_continues_in_a_new_file(place):
     assert not place.log.database.exists()
 
 
-@pytest.mark.parametrize("command", [["runs", "list"], ["runs", "show", "1"], ["run", "experiment.toml"]],
-                         ids=["list", "show", "run"])
-def test_rows_that_could_not_be_written_are_added_by_the_next_command(place, command):
+def runs_of_page(place):
+    page = place.start_command("ui", "--port", "0")
+    while not page.out.endswith("\n"):
+        assert page.code is None, page
+        time.sleep(0.02)
+    with urllib.request.urlopen(page.out.strip() + "api/runs", timeout=20) as answer:
+        answer.read()
+    page.kill()
+
+
+@pytest.mark.parametrize("read", [lambda place: place.host("runs", "list"), lambda place: place.host("runs", "show", "1"),
+                                  lambda place: place.host("run", "experiment.toml"), runs_of_page],
+                         ids=["list", "show", "run", "page"])
+def test_rows_that_could_not_be_written_are_added_by_what_opens_the_log_next(place, read):
     place.run(**ONE_RANK, train__steps=1)
     key, = (row["key"] for row in place.log.query("SELECT key FROM run_keys"))
     rows = [{"table": "batch", "run_id": 1, "run_key": key, "batch": "b1"},
@@ -69,7 +81,7 @@ def test_rows_that_could_not_be_written_are_added_by_the_next_command(place, com
     spool.write_text("".join(json.dumps(row) + "\n" for row in rows))
     stranger = spool.with_name("wmtp.db.run-2.spool")
     stranger.write_text(spool.read_text().replace(key, "of-another-log"))
-    place.host(*command)
+    read(place)
     assert [event["message"] for event in place.log.events(1)].count("late") == 1
     assert not spool.exists() and stranger.exists()
 
