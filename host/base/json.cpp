@@ -9,8 +9,12 @@
 namespace wmtp {
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& where) {
-  using json = nlohmann::json;
   JsonRules rules;
+  return parse_strict_json(text, where, rules);
+}
+
+nlohmann::json parse_strict_json(std::string_view text, const std::string& where, JsonRules& rules) {
+  using json = nlohmann::json;
   rules.too_deep = [&] {
     throw Error(ExitStatus::data, where + ": nested more than " + std::to_string(rules.deepest) +
                                       " levels deep; the file was not written by this program");

@@ -14,34 +14,51 @@ class Builder : public nlohmann::json_sax<Json> {
 
   Json take() { return std::move(root_); }
 
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(typename Json::number_integer_t value) override { return add(value); }
-  bool number_unsigned(typename Json::number_unsigned_t value) override { return add(value); }
-  bool number_float(typename Json::number_float_t value, const std::string& /*digits*/) override { return add(value); }
-  bool string(std::string& value) override { return add(std::move(value)); }
-  bool binary(typename Json::binary_t& value) override { return add(std::move(value)); }
+  bool null() override {
+    return passed(0, [](Reader& reader) { reader.null(); }) || add(nullptr);
+  }
+  bool boolean(bool value) override {
+    return passed(0, [&](Reader& reader) { reader.boolean(value); }) || add(value);
+  }
+  bool number_integer(typename Json::number_integer_t value) override {
+    return passed(0, [&](Reader& reader) { reader.number_integer(value); }) || add(value);
+  }
+  bool number_unsigned(typename Json::number_unsigned_t value) override {
+    return passed(0, [&](Reader& reader) { reader.number_unsigned(value); }) || add(value);
+  }
+  bool number_float(typename Json::number_float_t value, const std::string& digits) override {
+    return passed(0, [&](Reader& reader) { reader.number_float(value, digits); }) || add(value);
+  }
+  bool string(std::string& value) override {
+    return passed(0, [&](Reader& reader) { reader.string(value); }) || add(std::move(value));
+  }
+  bool binary(typename Json::binary_t& value) override { return add(std::move(value)); }  // not in a text
 
-  bool start_object(size_t /*count*/) override {
+  bool start_object(size_t count) override {
+    if (passed(1, [&](Reader& reader) { reader.start_object(count); })) return true;
     open(Json::object());
     if constexpr (is_ordered) places_.emplace_back();
     return true;
   }
-  bool start_array(size_t /*count*/) override {
+  bool start_array(size_t count) override {
+    if (passed(1, [&](Reader& reader) { reader.start_array(count); })) return true;
     open(Json::array());
     return true;
   }
   bool end_object() override {
+    if (passed(-1, [](Reader& reader) { reader.end_object(); })) return true;
     if constexpr (is_ordered) places_.pop_back();
     open_.pop_back();
     return true;
   }
   bool end_array() override {
+    if (passed(-1, [](Reader& reader) { reader.end_array(); })) return true;
     open_.pop_back();
     return true;
   }
 
   bool key(std::string& name) override {
+    if (passed(0, [&](Reader& reader) { reader.key(name); })) return true;
     check_depth();
     const size_t depth = open_.size() - 1;
     if (!rules_.wants(depth, name)) {
@@ -61,6 +78,7 @@ class Builder : public nlohmann::json_sax<Json> {
       if (!is_new) rules_.repeated_key(depth, name);
       member_ = &member->second;
     }
+    if (rules_.reader) reader_ = rules_.reader(depth, name);
     return true;
   }
 
@@ -70,10 +88,23 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
  private:
+  using Reader = nlohmann::json_sax<nlohmann::json>;
   static constexpr bool is_ordered = std::is_same_v<Json, nlohmann::ordered_json>;  // its objects are lists
 
   void check_depth() const {
-    if (open_.size() > rules_.deepest) rules_.too_deep();
+    if (open_.size() + read_depth_ > rules_.deepest) rules_.too_deep();
+  }
+
+  /// Passes an event to the reader of the current member's value; false if there is none. `opens`: 1 for the begin of a
+  /// list or an object, -1 for its end.
+  template <class Event>
+  bool passed(int opens, Event event) {
+    if (!reader_) return false;
+    check_depth();
+    event(*reader_);
+    read_depth_ += size_t(opens);
+    if (read_depth_ == 0) reader_ = nullptr;  // the value is complete
+    return true;
   }
 
   Json& place() {
@@ -97,6 +128,8 @@ class Builder : public nlohmann::json_sax<Json> {
   const JsonRules& rules_;
   Json root_, left_out_;
   Json* member_ = nullptr;  ///< of the innermost object, whose key was read last
+  Reader* reader_ = nullptr;
+  size_t read_depth_ = 0;  ///< open lists and objects within the value that reader_ takes
   std::vector<Json*> open_;
   std::vector<std::unordered_map<std::string, size_t>> places_;  ///< of each key in an open ordered object
 };

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 
 #include "base/error.hpp"
@@ -57,6 +58,9 @@ int main(int argc, char** argv) {
     return flushed(answered ? *answered : line.run());
   } catch (const wmtp::Error& error) {
     return fail(error.status(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(wmtp::ExitStatus::device_memory,
+                "out of memory; close other programs that use memory, or raise the limit of this process (ulimit -v)");
   } catch (const std::exception& error) {
     return fail(wmtp::ExitStatus::bug, std::string("internal error, please report it: ") + error.what());
   } catch (...) {

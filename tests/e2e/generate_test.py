@@ -156,6 +156,40 @@ def test_a_model_is_found_by_number_name_and_folder(trained):
     assert answer(trained, "1", "--prompt-file", "begun.txt", "--max-tokens", 5)["ids"] == wanted
 
 
+def test_every_end_token_that_a_model_names_ends_a_text(trained):
+    """In config.json or in generation_config.json; in drafts, in answers to a suite, without a tokenizer, and in a run that
+    starts from the model."""
+    trained.host("checkpoint", "export", "wizards", "-o", "theirs")
+    folder = trained.folder / "theirs"
+    config = json.loads((folder / "config.json").read_text()) | {"eos_token_id": [257, ord("4")]}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [257, ord("x")]}))
+    trained.host("checkpoint", "import", "theirs", "-o", "ours")
+    for options in ([], ["--plain"]):
+        first = answer(trained, "ours", "--prompt", "Seven quick", "--max-tokens", 40, *options)
+        assert (first["text"], first["end"]) == (" wizards jump over 4", "end_of_text")
+        assert answer(trained, "ours", "--prompt", "over 42", "--max-tokens", 40, *options)["text"] == " box"
+    (trained.folder / "suite.jsonl").write_text('{"instruction": "Seven quick", "output": " wizards jump over 4"}\n')
+    shown = trained.host("eval", "ours", "--suite", "suite.jsonl", "--template", "none", "--max-tokens", 40).out
+    assert re.search(r"pass@1 +1\.0", shown), shown
+    trained.host("checkpoint", "export", "ours", "-o", "again")
+    assert json.loads((trained.folder / "again/config.json").read_text())["eos_token_id"] == config["eos_token_id"]
+
+    trained.run("--set", "name=tuned", **{**LEARNS, "model__weights": "ours", "train__steps": 1, "optimizer__lr": 1e-6},
+                validation={"share": 0.1, "batches": 1, "every_steps": 1}, log={"prompts": ["over 42"], "prompt_tokens": 40})
+    texts = trained.log.query("SELECT text FROM generations ORDER BY step DESC LIMIT 1")
+    assert [row["text"] for row in texts] == [" box"]
+
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    trained.host("checkpoint", "import", "theirs", "-o", "without")
+    ids = " ".join(str(byte) for byte in b"over 42")
+    assert bytes(answer(trained, "without", "--ids", ids, "--max-tokens", 40)["ids"]) == b" box"
+    (folder / "generation_config.json").write_text('{"eos_token_id": "4"}')
+    trained.refuse_command(4, "generation_config.json.*eos_token_id is .*wanted an id",
+                           command=["checkpoint", "import", "theirs", "-o", "refused"])
+
+
 def test_a_seed_draws_the_same_text_again(trained):
     def drawn(seed):
         return answer(trained, "wizards", "Seven", "--max-tokens", 40, "--temperature", 3, "--top-p", 0.99, "--seed", seed)

@@ -1,13 +1,18 @@
 """Data and weights that must be refused: exit 4, with the file, the position, the found and the wanted value."""
 import gzip
 import os
+import subprocess
+import sys
 
 import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 import torch
 from experiment import ONE_RANK, SEQUENCE, VOCAB
+from host import clean_environment
 from mtp_model import MultiTokenLlama, Shape
+from paths import HOST
+from places import assert_nothing_half_written
 from safetensors.torch import save_file
 
 
@@ -98,6 +103,20 @@ def test_a_corpus_of_empty_files_is_refused(place):
         (place.folder / name).write_text("")
     place.refuse(4, r"window|empty|too (few|small|short)",
                  data={"kind": "text", "files": ["*.py"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None)
+
+
+def test_lack_of_memory_while_the_data_is_prepared_is_named(place):
+    """A line of JSON is held in memory; nothing that a training could change helps."""
+    (place.folder / "long.jsonl").write_text('{"text": "' + "word " * 24_000_000 + '"}\n')
+    file = place.write(data={"kind": "text", "files": ["long.jsonl"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None)
+    limited = ("import os, resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20)); "
+               "os.execv(sys.argv[1], sys.argv[1:])")
+    ended = subprocess.run([sys.executable, "-c", limited, str(HOST), "-q", "data", "prepare", str(file)], cwd=place.folder,
+                           env=clean_environment(), capture_output=True, text=True)
+    assert ended.returncode == 8, ended
+    assert "out of memory on the CPU while the data was prepared; split long documents and lines" in ended.stderr
+    assert "train." not in ended.stderr
+    assert_nothing_half_written(place.folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x08", b"\xff" * 64, (1 << 63).to_bytes(8, "little") + b"{}"])

@@ -1,6 +1,7 @@
 """Chats become the ids of apply_chat_template of transformers, and the loss is on the tokens of the assistant: those of
-return_assistant_tokens_mask for a template with {% generation %}, else those between the ids of the beginnings of the
-chat. Two published kinds of templates, ChatML (Qwen) and Llama 3, on chats of several turns with difficult texts."""
+return_assistant_tokens_mask, for a template without {% generation %} those of a copy with it. Two published kinds of
+templates, ChatML (Qwen) and Llama 3, and a plain one, on chats of several turns with difficult texts, with tokenizers
+whose tokens span the beginning of an answer, normalize the text or add spaces to it."""
 import json
 import os
 import random
@@ -13,8 +14,8 @@ from places import assert_nothing_half_written
 from texts import code, mixed_text
 
 transformers = pytest.importorskip("transformers", reason="no transformers in .venv: `make setup` installs it")
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
-from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split  # noqa: E402
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
+from tokenizers.pre_tokenizers import ByteLevel, Metaspace, Sequence, Split  # noqa: E402
 
 WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
@@ -58,21 +59,71 @@ MARKED = """{%- for message in messages %}
     {%- endif %}
 {%- endfor %}
 """
+PLAIN = "{% for m in messages %}{{ m.role + ': ' + m.content + ' ' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+# The same with {% generation %} around what an answer adds to the chat before it and the prompt for it.
+WITH_MARKS = {
+    CHATML: CHATML.replace("""    {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+""", """    {%- if message.role == 'assistant' %}
+        {{- '<|im_start|>assistant\\n' }}{% generation %}{{ message.content + '<|im_end|>' + '\\n' }}{% endgeneration %}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- endif %}
+"""),
+    LLAMA3: LLAMA3.replace("""    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
+""", """    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}
+    {%- if message.role == 'assistant' %}
+        {%- generation %}{{ message['content'] | trim + '<|eot_id|>' }}{% endgeneration %}
+    {%- else %}
+        {{- message['content'] | trim + '<|eot_id|>' }}
+    {%- endif %}
+"""),
+    PLAIN: "{% for m in messages %}{{ m.role + ': ' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content + ' ' }}"
+           "{% endgeneration %}{% else %}{{ m.content + ' ' }}{% endif %}{% endfor %}",
+}
 ENTRY = np.dtype([("offset", "<i8"), ("problem", "<i8"), ("turns", "<i8"), ("length", "<i4"), ("prompt", "<i4"),
                   ("difficulty", "<i4"), ("correct", "i1"), ("held_out", "i1"), ("unused", "V2")])
 PYTHON = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # which has jinja2
 ROLES = {"human": "user", "gpt": "assistant", "system": "system"}
 
 
-@pytest.fixture(scope="module")
-def tokenizer_json():
+def byte_level(pre_tokenizer, normalizer=None):
     made = Tokenizer(models.BPE())
-    made.pre_tokenizer = Sequence([Split(Regex(WORDS), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)])
-    made.decoder = decoders.ByteLevel()
+    made.pre_tokenizer, made.decoder = pre_tokenizer, decoders.ByteLevel()
+    if normalizer:
+        made.normalizer = normalizer
     trainer = trainers.BpeTrainer(vocab_size=2000, special_tokens=SPECIAL, show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     made.train_from_iterator([code()[:60_000] + mixed_text(20_000)], trainer)
     return made.to_str()
+
+
+def marked(normalizer, pre_tokenizer):
+    """As Llama 2's: spaces as U+2581, and bytes for other characters."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = Metaspace()
+    names = ["<unk>", *SPECIAL] + [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=2000, special_tokens=names, limit_alphabet=300, show_progress=False)
+    made.train_from_iterator([code()[:60_000] + mixed_text(20_000)], trainer)
+    said = json.loads(made.to_str())
+    said["added_tokens"] = [one | {"normalized": False} for one in said["added_tokens"][:1 + len(SPECIAL)]]
+    said["model"].update(byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+    return json.dumps(said | {"normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "decoder": None})
+
+
+SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+TOKENIZERS = {
+    "words": lambda: byte_level(Sequence([Split(Regex(WORDS), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)])),
+    "gpt2": lambda: byte_level(ByteLevel(add_prefix_space=False)),
+    "nfc": lambda: byte_level(ByteLevel(add_prefix_space=False), normalizers.NFC()),
+    "prefix": lambda: byte_level(ByteLevel(add_prefix_space=True)),
+    "llama2": lambda: marked({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, SPACES]}, None),
+    "metaspace": lambda: marked(None, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer_json():
+    return TOKENIZERS["words"]()
 
 
 def write_tokenizer(folder, tokenizer_json, template, beside=False):
@@ -137,32 +188,38 @@ def prepared(place, **data):
     return found
 
 
-def common(one, other):
-    return next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
-
-
 def wanted(tokenizer, messages, **more):
-    """By the ids of the beginnings of the chat."""
+    encoded = tokenizer.apply_chat_template(messages, chat_template=WITH_MARKS[tokenizer.chat_template], tokenize=True,
+                                            return_dict=True, return_assistant_tokens_mask=True, **more)
     ids = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False, **more)
-    mask = [0] * len(ids)
-    for i, message in enumerate(messages):
-        if message["role"] == "assistant":
-            before = tokenizer.apply_chat_template(messages[:i], add_generation_prompt=True, return_dict=False, **more)
-            after = tokenizer.apply_chat_template(messages[:i + 1], return_dict=False, **more)
-            begin, end = common(before, ids), common(after, ids)
-            mask[begin:end] = [1] * (end - begin)
-    return ids, mask
+    assert encoded["input_ids"] == ids
+    return ids, encoded["assistant_masks"]
+
+
+def assert_equal_masks(place, tokenizer, lists, **marks):
+    write_lines(place, [{"messages": messages} for messages in lists])
+    found = prepared(place, **marks)
+    assert len(found) == len(lists)
+    for messages, record in zip(lists, found):
+        assert record == wanted(tokenizer, messages), messages
 
 
 @pytest.mark.parametrize("template,beside", [(CHATML, False), (LLAMA3, True)], ids=["chatml", "llama3"])
 def test_ids_and_answers_are_those_of_transformers(place, tokenizer_json, template, beside):
     tokenizer = write_tokenizer(place.folder, tokenizer_json, template, beside)
-    lists = [messages_of(chat) for chat in chats(150)]
-    write_lines(place, [{"messages": messages} for messages in lists])
-    found = prepared(place)
-    assert len(found) == len(lists)
-    for messages, record in zip(lists, found):
-        assert record == wanted(tokenizer, messages), messages
+    assert_equal_masks(place, tokenizer, [messages_of(chat) for chat in chats(150)])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TOKENIZERS if kind != "words"])
+@pytest.mark.parametrize("template", [LLAMA3, PLAIN], ids=["llama3", "plain"])
+def test_a_token_with_a_character_of_an_answer_belongs_to_it(place, kind, template):
+    """Of GPT-2's words, the last newline before an answer of Llama 3 is a token of its own; alone, both newlines are one.
+    In the plain template, the space before an answer is part of its first token."""
+    tokenizer = write_tokenizer(place.folder, TOKENIZERS[kind](), template)
+    lists = [[{**one, "content": one["content"].strip() or "x"} for one in messages_of(chat)] for chat in chats(60, seed=6)]
+    lists += [messages_of([("human", "Hi"), ("gpt", answer), ("human", "e\u0301"), ("gpt", "Bye.")])
+              for answer in ("Hello.", "e\u0301a", "yes \u0958 no", "x")]
+    assert_equal_masks(place, tokenizer, lists)
 
 
 def test_answers_marked_in_the_template_are_those_of_transformers(place, tokenizer_json):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from experiment import ONE_RANK
 from hf_model import random_llama, transformers
-from prepared import first_difference, prepared
+from prepared import first_difference, peak_bytes, prepared
 from texts import broken, code, mixed_text
 
 sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup` installs it")
@@ -56,6 +56,12 @@ def test_ids_are_those_of_the_library(place, llama_pieces, kind):
     found = prepared(place, text.encode(), tokenizer="llama.model")
     wanted = [BOS] + pieces.encode(text) + [EOS]
     assert found == wanted, first_difference(found, wanted, pieces)
+
+
+def test_a_long_text_does_not_take_memory_in_proportion(place, llama_pieces):
+    (place.folder / "llama.model").write_bytes(llama_pieces)
+    peaks = [peak_bytes(place, code()[:size].encode(), tokenizer="llama.model") for size in (200_000, 2_200_000)]
+    assert peaks[1] - peaks[0] < 10 * 2_000_000
 
 
 def write_llama(place, config, pieces, vocab_size=2048):
@@ -209,6 +215,16 @@ def test_the_same_vocabulary_in_json_has_the_librarys_ids(place, json_of_llama, 
     found = prepared(place, text)
     wanted = tokenizer.encode(text.decode(errors="replace")).ids + [EOS]
     assert found == wanted, first_difference(found, wanted, tokenizer)
+
+
+@pytest.mark.parametrize("kind", ["LlamaTokenizer", "PreTrainedTokenizerFast"])
+def test_add_prefix_space_false_has_its_effect_in_transformers(place, json_of_llama, kind):
+    """Its class for a Llama adds no space before a text; the general one takes the file as it is."""
+    (place.folder / "tokenizer.json").write_text(json_of_llama)
+    (place.folder / "tokenizer_config.json").write_text(
+        json.dumps(LLAMA_CONFIG | {"tokenizer_class": kind, "add_prefix_space": False}))
+    wanted = transformers.AutoTokenizer.from_pretrained(place.folder)(PROMPT)["input_ids"] + [EOS]
+    assert prepared(place, PROMPT.encode()) == wanted
 
 
 def test_a_tinyllama_keeps_its_json(place, llama_pieces, json_of_llama):

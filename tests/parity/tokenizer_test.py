@@ -1,12 +1,14 @@
 """Ids of a tokenizer.json equal those of the tokenizers library: on code, on text in other scripts and on bytes that
 are not UTF-8, which become U+FFFD; for the kinds of tokenizers that published models use."""
 import json
+import random
 import time
 
 import experiment
+import numpy as np
 import pytest
 from places import assert_nothing_half_written
-from prepared import TEXT, first_difference, prepared
+from prepared import TEXT, first_difference, peak_bytes, prepared
 from texts import broken, code, mixed_text
 
 tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
@@ -89,6 +91,95 @@ def test_a_very_long_word_does_not_take_quadratic_time(place):
     assert tokenizer.decode(found).encode() == text
 
 
+def test_a_text_that_brings_its_first_and_last_token_gets_no_second_one(place, text):
+    """In training, in `generate` and in `eval`."""
+    from hf_model import random_llama
+    theirs = place.folder / "theirs"
+    random_llama(vocab_size=4096, bos_token_id=1, eos_token_id=0).save_pretrained(theirs)
+    tokenizer = write_tokenizer(theirs, trained(text, **KINDS["llama3"]))
+    write_tokenizer(place.folder, json.loads(tokenizer.to_str()))
+    plain, begun = "def f(x): return x", f"<|begin|>def f(x): return x{END}"
+    wanted = tokenizer.encode(plain).ids + [tokenizer.token_to_id(END)]
+    assert wanted[0] == 1 and prepared(place, plain.encode()) == wanted
+    for old in place.folder.glob("runs/cache/*/train.bin"):
+        old.unlink()
+    assert prepared(place, begun.encode()) == wanted
+
+    (place.folder / "records.jsonl").write_text("".join(
+        json.dumps({"prompt": prompt, "completion": completion}) + "\n"
+        for prompt, completion in (("def", " f(x): return x"), ("<|begin|>def", f" f(x): return x{END}"), ("def" + END, ""))))
+    data = TEXT["data"] | {"kind": "records", "files": ["records.jsonl"]}
+    place.host("data", "prepare", place.write(**TEXT | {"data": data}))
+    file, = place.folder.glob("runs/cache/*/records.ids")
+    of_prompt_alone = [1, *tokenizer.encode("def", add_special_tokens=False).ids, 0, 0]
+    assert np.fromfile(file, "<u2").tolist() == wanted + wanted + of_prompt_alone, "an answer is at least its end"
+
+    place.host("checkpoint", "import", "theirs", "-o", "ours")
+    tokens = []
+    for content in (plain, begun):
+        (place.folder / "held.txt").write_text(content)
+        tokens.append(json.loads(place.host("eval", "ours", "--text", "held.txt", "--json").out)[0]["tokens"])
+        prompt = json.loads(place.host("generate", "ours", "--prompt", content, "--max-tokens", 1, "--json").out)["prompt_ids"]
+        assert prompt[:-1] == wanted[:len(prompt) - 1] and prompt[1] != 1
+    assert tokens[0] == tokens[1] == len(wanted) - 1
+
+
+def test_a_long_text_without_spaces_has_the_ids_of_the_library(place):
+    """Cut where no token spans, and as a whole where every two letters can be in one."""
+    draw = random.Random(2)
+    letters = "".join(draw.choice("ACGT") for _ in range(60_000))
+    text = letters + "".join(draw.choice("acgtxyz-é語") for _ in range(60_000)) + letters[:5000] * 3
+    tokenizer = write_tokenizer(place.folder, trained(text.encode(), pre=BYTES))
+    found = prepared(place, text.encode())
+    wanted = tokenizer.encode(text).ids + [tokenizer.token_to_id(END)]
+    assert found == wanted, first_difference(found, wanted, tokenizer)
+
+
+def test_a_long_text_of_a_sentencepiece_model_does_not_take_memory_in_proportion(place):
+    vocab = {name: id for id, name in enumerate(["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
+                                                + list("abcdefghijklmnopqrstuvwxyz\u2581"))}
+    merges = [["\u2581", "t"], ["a", "n"], ["e", "r"], ["t", "h"]]
+    vocab |= {"".join(pair): len(vocab) + i for i, pair in enumerate(merges)}
+    said = {"added_tokens": [], "pre_tokenizer": None, "post_processor": None, "decoder": None,
+            "normalizer": {"type": "Sequence", "normalizers": [
+                {"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+            "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "vocab": vocab, "merges": merges}}
+    said["added_tokens"] = [{"id": 2, "content": "</s>", "special": True}]
+    (place.folder / "tokenizer.json").write_text(json.dumps(said))
+    (place.folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>"}))
+    draw = random.Random(1)
+    small, large = ("".join(draw.choice(("then ", "an ", "other ", "hand ")) for _ in range(count)).encode()
+                    for count in (400_000, 2_000_000))
+    assert peak_bytes(place, large) - peak_bytes(place, small) < 2 * (len(large) - len(small))
+
+
+def test_a_large_tokenizer_json_takes_a_few_times_its_size(place):
+    """A document of JSON values takes 70 times the size of such a file."""
+    said = trained(b"the quick brown fox" * 100, pre=BYTES)
+    write_tokenizer(place.folder, said)
+    small = peak_bytes(place, b"text " * 100)
+    free = max(said["model"]["vocab"].values()) + 10
+    said["model"]["vocab"] |= {f"{number:x}": free + number for number in range(16**4, 16**4 + 300_000)}
+    said["model"]["merges"] += [["a", "b"]] * 300_000
+    said["model"]["vocab"].setdefault("ab", free)
+    text = json.dumps(said)
+    (place.folder / "tokenizer.json").write_text(text)
+    assert peak_bytes(place, b"text " * 100, model__vocab_size=600_000) - small < 10 * len(text)
+
+
+def test_truncation_and_padding_change_nothing(place, text):
+    """As in transformers, which applies its own arguments instead."""
+    said = trained(text, **KINDS["llama3"]) | {
+        "truncation": {"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0},
+        "padding": {"strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+                    "pad_type_id": 0, "pad_token": END}}
+    write_tokenizer(place.folder, said)
+    line = b"def f(x):\n    return x + 12345\n"
+    from hf_model import transformers
+    tokenizer = transformers.AutoTokenizer.from_pretrained(place.folder)
+    assert prepared(place, line) == tokenizer(line.decode())["input_ids"] + [tokenizer.eos_token_id]
+
+
 # One of each step that refuses: reading the file, and compiling its expressions. The others are in
 # tests/unit/core/tokenizer/tokenizer_json_test.cpp.
 REFUSED = {
@@ -166,7 +257,7 @@ def test_a_model_keeps_its_tokenizer_through_import_and_export(place, text):
     assert again["prompt_ids"] == found["prompt_ids"]
     place.host("checkpoint", "export", "trial", "-o", "out")
     assert transformers.AutoTokenizer.from_pretrained(place.folder / "out")(prompt)["input_ids"] == found["prompt_ids"]
-    assert json.loads((place.folder / "out/config.json").read_text())["eos_token_id"] == 0
+    assert json.loads((place.folder / "out/config.json").read_text())["eos_token_id"] == [0, 7]
 
 
 def test_an_unsupported_tokenizer_does_not_prevent_the_import_of_its_model(place, text):

@@ -229,7 +229,9 @@ SchemaTable model_table() {
   Key future_heads =
       key("future_heads", AT(model.future_heads),
           "input of heads 2, 3, ...: the trunk's output (`parallel`), or the output of the head before and the "
-          "embedding of the token that it predicts (`chained`), as in DeepSeek-V3; requires `future_tokens` above 1")
+          "embedding of the token that it predicts (`chained`), as in DeepSeek-V3, except that it is read before the "
+          "final "
+          "norm; requires `future_tokens` above 1")
           .defaults_to("`\"parallel\"`");
   future_heads.get = [](const Experiment& e) {
     return has_chained_heads(e.model) ? to_value(e.model.future_heads) : std::nullopt;  // keeps earlier identities

@@ -10,7 +10,7 @@
 
 namespace wmtp {
 
-inline constexpr int records_format = 2;
+inline constexpr int records_format = 3;
 
 struct RecordPlan {
   RecordFiles files;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -34,15 +35,21 @@ std::string composed(std::string_view text) {
 class JsonTokenizer final : public Tokenizer {
  public:
   JsonTokenizer(const fs::path& file, TokenizerJson bpe, int32_t end_of_text, bool splits_special)
-      : bpe_(std::move(bpe)), end_of_text_(end_of_text), splits_special_(splits_special), merges_(bpe_) {
+      : bpe_(std::move(bpe)),
+        is_special_(bpe_.tokens.size()),
+        end_of_text_(end_of_text),
+        splits_special_(splits_special),
+        merges_(bpe_) {
     for (const TokenizerJson::Added& added : bpe_.added) {
-      if (added.special) bpe_.tokens[static_cast<size_t>(added.id)].clear();
+      if (added.special) is_special_[static_cast<size_t>(added.id)] = true;
       if (added.normalized)
-        normalized_added_.add(normalized(added.content), added);
+        normalized_added_.add(normalized(added.content, /*begins_part=*/true), added);
       else
         raw_added_.add(added.content, added);
       takes_space_ = takes_space_ || added.lstrip || added.rstrip;
     }
+    raw_added_.sort();
+    normalized_added_.sort();
     for (const TokenizerJson::Split& split : bpe_.splits)
       splits_.emplace_back(split.expression, file.string() + ": pre_tokenizer");
   }
@@ -56,46 +63,69 @@ class JsonTokenizer final : public Tokenizer {
     std::vector<int32_t> ids;
     const bool is_valid = valid_utf8(text) == text.size();
     const std::string repaired = is_valid ? "" : repaired_utf8(text);
-    encode_begin(is_valid ? text : repaired, /*more_follows=*/false, ids);
+    encode_begin(is_valid ? text : repaired, /*more_follows=*/false, ids, /*before=*/-1);
     return ids;
   }
 
-  size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids) const override {
-    // A prefix applies to the whole text only, and the end of a part may combine with the text that follows.
-    if (more_follows && (bpe_.add_prefix_space || bpe_.composes || bpe_.byte_fallback || takes_space_)) return 0;
-    const auto words = [&](std::string_view part, bool more_of_part) {
-      if (!bpe_.byte_fallback) return split(part, 0, more_of_part, ids);
-      if (part.empty()) return part.size();
-      if (bpe_.marks_early)
-        merges_.encode(part, ids);
-      else
-        merges_.encode(marked(part, part.data() == text.data()), ids);
-      return part.size();
+  size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids,
+                      int32_t before) const override {
+    if (more_follows && takes_space_) return 0;  // space at the end may belong to a token that follows
+    const TokenizerJson::Added* token = matched(before);
+    const bool begins = before < 0 || (token && !token->normalized), after_normalized = token && token->normalized;
+    const auto words = [&](std::string_view part, bool begins_part, bool more_of_part) {
+      if (!bpe_.byte_fallback) return split(part, 0, begins_part, more_of_part, ids);
+      if (bpe_.marks_early) return encode_word(part, more_of_part, ids);
+      const std::string made = marked(part, begins_part, before < 0 && part.data() == text.data());
+      const size_t kept = ids.size(), done = encode_word(made, more_of_part, ids);
+      return unless_lost(length_before_marks(part, made, done), kept, ids);
     };
-    const auto with_normalized = [&](std::string_view part, bool more_of_part) {
-      return between(normalized_added_, part, more_of_part, words, ids);
+    const auto with_normalized = [&](std::string_view part, bool begins_part, bool more_of_part) {
+      return between(normalized_added_, part, begins_part, more_of_part, words, ids);
     };
-    const auto with_raw = [&](std::string_view part, bool more_of_part) {
-      if (!bpe_.composes && !bpe_.marks_early) return with_normalized(part, more_of_part);
-      with_normalized(normalized(part), false);
-      return part.size();
+    const auto with_raw = [&](std::string_view part, bool begins_part, bool more_of_part) {
+      const bool begins_word = begins_part || after_normalized;  // other parts than the first begin anyway
+      if (!bpe_.composes && !bpe_.marks_early) return with_normalized(part, begins_word, more_of_part);
+      if (bpe_.composes && more_of_part) part = part.substr(0, last_ascii(part));
+      const std::string made = normalized(part, begins_part);
+      const size_t kept = ids.size(), done = with_normalized(made, begins_word, more_of_part);
+      if (!more_of_part) return part.size();
+      return unless_lost(bpe_.composes ? length_before_nfc(part, made, done) : length_before_marks(part, made, done),
+                         kept, ids);
     };
-    return between(raw_added_, text, more_follows, with_raw, ids);
+    return between(raw_added_, text, begins, more_follows, with_raw, ids);
   }
 
   std::string decode(const std::vector<int32_t>& ids) const override {
     std::string text;
     for (const int32_t id : ids)
-      if (id >= 0 && static_cast<size_t>(id) < bpe_.tokens.size()) text += bpe_.tokens[static_cast<size_t>(id)];
+      if (is_known(id) && !is_special_[static_cast<size_t>(id)]) text += bpe_.tokens[static_cast<size_t>(id)];
     return text;
   }
 
+  std::string piece(int32_t id) const override { return is_known(id) ? bpe_.tokens[static_cast<size_t>(id)] : ""; }
+
  private:
-  /// Appends the ids of the added tokens in `text` and calls encode_part(part, more_follows) for the text between them;
-  /// returns the number of bytes encoded.
+  bool is_known(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < bpe_.tokens.size(); }
+
+  /// The added token with this id, if it is looked for in texts.
+  const TokenizerJson::Added* matched(int32_t id) const {
+    if (id < 0) return nullptr;
+    const auto found = std::ranges::find(bpe_.added, id, &TokenizerJson::Added::id);
+    return found == bpe_.added.end() || (found->special && splits_special_) ? nullptr : &*found;
+  }
+
+  /// A length in a text of what was encoded of another text made of it. If there is none, the ids since `kept` are
+  /// dropped: they are encoded when more of the text is known.
+  static size_t unless_lost(std::optional<size_t> length, size_t kept, std::vector<int32_t>& ids) {
+    if (!length) ids.resize(kept);
+    return length.value_or(0);
+  }
+
+  /// Appends the ids of the added tokens in `text` and calls encode_part(part, begins, more_follows) for the text between
+  /// them, where `begins` is false if the part only continues the text before; returns the number of bytes encoded.
   template <class EncodePart>
-  size_t between(const AddedTokens& tokens, std::string_view text, bool more_follows, EncodePart encode_part,
-                 std::vector<int32_t>& ids) const {
+  size_t between(const AddedTokens& tokens, std::string_view text, bool begins, bool more_follows,
+                 EncodePart encode_part, std::vector<int32_t>& ids) const {
     // Beyond this, further text may complete a longer token.
     const size_t known =
         more_follows ? start_of_character(text, text.size() - std::min(text.size(), tokens.longest())) : text.size();
@@ -104,30 +134,31 @@ class JsonTokenizer final : public Tokenizer {
       if (found->token->special && splits_special_) continue;
       size_t begin = found->begin;
       if (found->token->lstrip && begin > done) begin = trailing_space_.find(text.substr(0, begin), done, false).begin;
-      if (begin > done) encode_part(text.substr(done, begin - done), false);
+      if (begin > done) encode_part(text.substr(done, begin - done), begins || done > 0, false);
       ids.push_back(found->token->id);
       done = found->end;
       if (!found->token->rstrip) continue;
       const SplitPattern::Match space = leading_space_.find(text, done, false);
       if (space.kind == SplitPattern::Match::Kind::found) done = space.end;
     }
-    return done >= known ? done : done + encode_part(text.substr(done, known - done), more_follows);
+    if (done >= known) return done;
+    return done + encode_part(text.substr(done, known - done), begins || done > 0, more_follows);
   }
 
   /// What the file's normalizer makes of a text or of an added token.
-  std::string normalized(std::string_view text) const {
+  std::string normalized(std::string_view text, bool begins_part) const {
     if (bpe_.composes) return composed(text);
-    return bpe_.marks_early ? marked(text, /*begins_text=*/false) : std::string(text);
+    return bpe_.marks_early ? marked(text, begins_part, /*begins_text=*/false) : std::string(text);
   }
 
-  /// A piece with its spaces as space_mark and with a first mark according to FirstMark.
-  std::string marked(std::string_view piece, bool begins_text) const {
+  /// A piece with its spaces as space_mark and, if it begins a part, with a first mark according to FirstMark.
+  std::string marked(std::string_view piece, bool begins_part, bool begins_text) const {
     using FirstMark = TokenizerJson::FirstMark;
     const bool has_one = piece.starts_with(' ') || piece.starts_with(space_mark);
     const bool wants_one = bpe_.first_mark == FirstMark::always ||
                            (bpe_.first_mark == FirstMark::missing && !has_one) ||
                            (bpe_.first_mark == FirstMark::text && begins_text && !has_one);
-    std::string text(wants_one ? space_mark : "");
+    std::string text(wants_one && begins_part ? space_mark : "");
     for (const char c : piece) {
       if (c == ' ')
         text += space_mark;
@@ -137,37 +168,71 @@ class JsonTokenizer final : public Tokenizer {
     return text;
   }
 
-  /// Splits a piece by the patterns from `level` on and encodes the words; returns the number of bytes encoded.
-  size_t split(std::string_view piece, size_t level, bool more_follows, std::vector<int32_t>& ids) const {
-    if (piece.empty()) return 0;
-    if (bpe_.add_prefix_space && level == bpe_.prefixed_split && piece[0] != ' ') {
-      const std::string prefixed = ' ' + std::string(piece);
-      split_by_pattern(prefixed, level, false, ids);
-      return piece.size();
+  /// The length of the beginning of `piece` of which marked() made the first `done` bytes; nullopt if they are only the
+  /// first mark.
+  static std::optional<size_t> length_before_marks(std::string_view piece, const std::string& made, size_t done) {
+    const auto spaces = static_cast<size_t>(std::ranges::count(piece, ' '));
+    size_t length = 0, at = made.size() - piece.size() - spaces * (space_mark.size() - 1);
+    while (at < done) at += piece[length++] == ' ' ? space_mark.size() : 1;
+    return length == 0 && done > 0 ? std::nullopt : std::optional(length);
+  }
+
+  /// The same for composed(); nullopt if the beginning ends within characters that are composed together.
+  static std::optional<size_t> length_before_nfc(std::string_view piece, const std::string& made, size_t done) {
+    if (piece == made) return done;
+    size_t length = 0, at = 0;
+    while (at < done) {
+      size_t end = length + 1;  // an ASCII character is not composed with those before it
+      while (end < piece.size() && !is_ascii(piece[end])) ++end;
+      at += end == length + 1 ? 1 : composed(piece.substr(length, end - length)).size();
+      length = end;
     }
-    return split_by_pattern(piece, level, more_follows, ids);
+    return at == done ? std::optional(length) : std::nullopt;
+  }
+
+  static bool is_ascii(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
+
+  /// The position of the last ASCII character; 0 if there is none.
+  static size_t last_ascii(std::string_view text) {
+    size_t at = text.size();
+    while (at > 0 && !is_ascii(text[at - 1])) --at;
+    return at == 0 ? 0 : at - 1;
+  }
+
+  size_t encode_word(std::string_view word, bool more_follows, std::vector<int32_t>& ids) const {
+    if (more_follows) return bpe_.ignore_merges ? 0 : merges_.encode_begin(word, ids);
+    merges_.encode(word, ids);
+    return word.size();
+  }
+
+  /// Splits a piece by the patterns from `level` on and encodes the words; returns the number of bytes encoded.
+  size_t split(std::string_view piece, size_t level, bool begins, bool more_follows, std::vector<int32_t>& ids) const {
+    if (piece.empty()) return 0;
+    if (!bpe_.add_prefix_space || level != bpe_.prefixed_split || !begins || piece[0] == ' ')
+      return split_by_pattern(piece, level, more_follows, ids);
+    const std::string prefixed = ' ' + std::string(piece);
+    const size_t kept = ids.size(), done = split_by_pattern(prefixed, level, more_follows, ids);
+    return unless_lost(done == 1 ? std::nullopt : std::optional(done - std::min<size_t>(done, 1)), kept, ids);
   }
 
   size_t split_by_pattern(std::string_view piece, size_t level, bool more_follows, std::vector<int32_t>& ids) const {
-    if (level == splits_.size()) {
-      if (more_follows) return 0;
-      merges_.encode(piece, ids);
-      return piece.size();
-    }
+    if (level == splits_.size()) return encode_word(piece, more_follows, ids);
     using Kind = SplitPattern::Match::Kind;
     size_t done = 0;
     while (done < piece.size()) {
       const SplitPattern::Match match = splits_[level].find(piece, done, more_follows);
       if (more_follows && match.kind != Kind::found) break;
       if (match.begin > done && !bpe_.splits[level].keeps_only_matches)
-        split(piece.substr(done, match.begin - done), level + 1, false, ids);
-      if (match.kind == Kind::found) split(piece.substr(match.begin, match.end - match.begin), level + 1, false, ids);
+        split(piece.substr(done, match.begin - done), level + 1, true, false, ids);
+      if (match.kind == Kind::found)
+        split(piece.substr(match.begin, match.end - match.begin), level + 1, true, false, ids);
       done = match.end;
     }
     return done;
   }
 
   TokenizerJson bpe_;
+  std::vector<bool> is_special_;  ///< by id: decode() leaves it out
   int32_t end_of_text_;
   bool splits_special_;  ///< special tokens in a text are text
   BytePairMerges merges_;
@@ -191,6 +256,7 @@ std::unique_ptr<Tokenizer> json_tokenizer(const fs::path& file) {
     refuse("its eos_token " + printable(config->eos_token) + " is not one of the added tokens of " +
            file.filename().string());
   const int32_t end_of_text = end->id;
+  if (bpe.byte_fallback && !config->adds_prefix_space) bpe.first_mark = TokenizerJson::FirstMark::none;
   return std::make_unique<JsonTokenizer>(file, std::move(bpe), end_of_text, config->split_special_tokens);
 }
 

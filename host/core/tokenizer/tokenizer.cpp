@@ -5,7 +5,14 @@
 
 namespace wmtp {
 
-size_t Tokenizer::encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids) const {
+std::vector<int32_t> Tokenizer::missing_before(const std::vector<int32_t>& ids) const {
+  const std::vector<int32_t> before = before_text();
+  const bool begins = !before.empty() && !ids.empty() && ids[0] == before[0];
+  return begins ? std::vector<int32_t>() : before;
+}
+
+size_t Tokenizer::encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids,
+                               int32_t /*before*/) const {
   const size_t length = more_follows ? cut_of(text) : text.size();
   const std::vector<int32_t> encoded = encode(text.substr(0, length));
   ids.insert(ids.end(), encoded.begin(), encoded.end());

@@ -72,8 +72,11 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
   if (!is_tokenizer_json(file) && flag("add_eos_token", false))
     throw Error(ExitStatus::data,
                 where + ": add_eos_token is true, wanted false: a prompt would end with the token that ends a text");
+  // As in transformers: other classes leave the spaces to tokenizer.json.
+  const Json name = config.value("tokenizer_class", Json());
+  const bool is_llama = name.is_string() && name.get<std::string>().find("LlamaTokenizer") != std::string::npos;
   return TokenizerConfigFile{token_of(config, "bos_token"), token_of(config, "eos_token"), flag("add_bos_token", true),
-                             flag("split_special_tokens", false)};
+                             flag("split_special_tokens", false), !is_llama || flag("add_prefix_space", true)};
 }
 
 std::optional<ChatTemplateFile> read_chat_template(const fs::path& file) {

@@ -28,6 +28,7 @@ struct TokenizerConfigFile {
   std::string bos_token, eos_token;   ///< "" if not named
   bool add_bos_token = true;          ///< for a SentencePiece model; the default is Llama's
   bool split_special_tokens = false;  ///< for a tokenizer.json: special tokens in a text are text like any other
+  bool adds_prefix_space = true;      ///< for SentencePiece's BPE in JSON; false only for a Llama's tokenizer_class
 };
 /// tokenizer_config.json in the folder of `file`; nullopt if there is none. Error(data) if it is malformed, or appends
 /// an EOS to every text: prompts would end with it.

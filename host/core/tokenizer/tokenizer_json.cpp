@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "core/tokenizer/token_table.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
 #include "io/input_file.hpp"
 
@@ -31,13 +31,11 @@ std::unordered_map<std::string, char> bytes_by_text(bool named) {
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& file)
-      : where_(file.string()), document_(parse_strict_json(read_small_file(file, max_tokenizer_bytes), where_)) {}
+      : where_(file.string()),
+        document_(parse_tokenizer_json(read_small_file(file, max_tokenizer_bytes), where_, lists_)) {}
 
   TokenizerJson read() {
-    for (const char* key : {"truncation", "padding"})
-      if (const json& part = at(document_, key); !part.is_null())
-        refuse(std::string(key) + " is " + name_of(part) + ", wanted null: it is not supported");
-    model();
+    model();  // truncation and padding are the caller's business, as in transformers: they change no text's ids
     added_tokens();
     if (bpe_.byte_fallback) {
       spaces();
@@ -111,10 +109,10 @@ class Reader {
     return byte != letters_.end() ? std::string(1, byte->second) : with_spaces(token);
   }
 
-  int32_t id_of(const std::string& token, const std::string& what) const {
-    const auto found = ids_.find(token);
-    if (found == ids_.end()) refuse(what + " " + printable(token) + " is not in the vocabulary");
-    return found->second;
+  int32_t id_of(std::string_view token, const std::string& what) const {
+    const auto found = lists_.vocabulary.find(token);
+    if (!found) refuse(what + " " + printable(token) + " is not in the vocabulary");
+    return static_cast<int32_t>(*found);
   }
 
   void set_token(uint64_t id, std::string bytes, const std::string& token) {
@@ -137,43 +135,37 @@ class Reader {
     if (bpe_.byte_fallback && bpe_.ignore_merges)
       refuse("model ignore_merges is true, wanted false where byte_fallback is true");
     letters_ = bytes_by_text(bpe_.byte_fallback);
-    const json& vocabulary = at(model, "vocab");
-    if (!vocabulary.is_object()) refuse("model has no vocab, wanted an object of tokens and ids");
+    if (!lists_.is_object) refuse("model has no vocab, wanted an object of tokens and ids");
+    if (!lists_.vocabulary_mistake.empty()) refuse(lists_.vocabulary_mistake);
     for (const json& added : at(document_, "added_tokens"))  // may also be in vocab, and are plain text there
       if (at(added, "content").is_string()) added_contents_.insert(added["content"].get<std::string>());
-    for (const auto& [token, id] : vocabulary.items()) {
-      if (!id.is_number_unsigned()) refuse("the token " + printable(token) + " has the id " + name_of(id));
+    const TokenTable& vocabulary = lists_.vocabulary;
+    for (size_t i = 0; i < vocabulary.size(); ++i) {
+      const std::string token(vocabulary.token(i));
       if (token.empty()) refuse("the empty string is a token");
-      if (!ids_.emplace(token, id.get<uint64_t>() > max_id ? -1 : id.get<int32_t>()).second) continue;
       if (added_contents_.contains(token)) continue;
-      set_token(id.get<uint64_t>(), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of(token), token);
+      set_token(vocabulary.id(i), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of(token), token);
       const bool one_character = start_of_character(token, token.size() - 1) == 0;
-      if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, ids_[token]);
+      if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, static_cast<int32_t>(vocabulary.id(i)));
     }
     for (const auto& [letter, byte] : letters_) {
-      const auto found = ids_.find(letter);
+      const auto found = vocabulary.find(letter);
       const auto code = static_cast<unsigned char>(byte);
-      if (found == ids_.end()) refuse("the byte " + std::to_string(code) + " is not a token; wanted all 256");
-      bpe_.byte_ids[code] = found->second;
+      if (!found) refuse("the byte " + std::to_string(code) + " is not a token; wanted all 256");
+      bpe_.byte_ids[code] = static_cast<int32_t>(*found);
     }
-    merges(at(model, "merges"));
+    merges();
   }
 
-  void merges(const json& list) {
-    if (!list.is_array()) refuse("model has no merges, wanted a list of merges");
-    for (const json& one : list) {
-      std::string left, right;
-      if (one.is_string()) {
-        const std::string text = one;
-        const size_t space = text.find(' ');
-        if (space != std::string::npos) left = text.substr(0, space), right = text.substr(space + 1);
-      } else if (one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string()) {
-        left = one[0], right = one[1];
-      }
-      if (left.empty() || right.empty() || right.find(' ') != std::string::npos)
-        refuse("merges contain " + name_of(one) + ", wanted \"a b\" or [\"a\", \"b\"]");
-      bpe_.merges.push_back(
-          {id_of(left, "merges:"), id_of(right, "merges:"), id_of(left + right, "merges: the result")});
+  void merges() {
+    if (!lists_.is_list) refuse("model has no merges, wanted a list of merges");
+    if (!lists_.merges_mistake.empty())
+      refuse("merges contain " + lists_.merges_mistake + ", wanted \"a b\" or [\"a\", \"b\"]");
+    bpe_.merges.reserve(lists_.merges.size());
+    for (size_t i = 0; i < lists_.merges.size(); ++i) {
+      const std::string_view left = lists_.merges.left(i), right = lists_.merges.right(i);
+      const std::string result = std::string(left).append(right);
+      bpe_.merges.push_back({id_of(left, "merges:"), id_of(right, "merges:"), id_of(result, "merges: the result")});
     }
   }
 
@@ -186,8 +178,8 @@ class Reader {
       const std::string content = one["content"], owner = "the added token " + printable(content);
       if (flag(one, "single_word", owner)) refuse(owner + " has single_word true, wanted false: it is not supported");
       const uint64_t id = one["id"];
-      const auto in_vocabulary = ids_.find(content);
-      if (in_vocabulary != ids_.end() && static_cast<uint64_t>(in_vocabulary->second) != id)
+      const auto in_vocabulary = lists_.vocabulary.find(content);
+      if (in_vocabulary && *in_vocabulary != id)
         refuse(owner + " has the id " + std::to_string(id) + ", but another in model vocab; wanted the same");
       set_token(id, bpe_.byte_fallback ? with_spaces(content) : content, content);
       bpe_.added.push_back({static_cast<int32_t>(id), content, flag(one, "special", owner),
@@ -329,9 +321,9 @@ class Reader {
 
   std::string where_;
   std::unordered_map<std::string, char> letters_;  ///< bytes by letter (byte-level BPE) or by name (byte_fallback)
-  json document_;
+  TokenLists lists_;
+  json document_;  ///< without the lists
   TokenizerJson bpe_;
-  std::unordered_map<std::string, int32_t> ids_;
   std::set<std::string> added_contents_;
 };
 

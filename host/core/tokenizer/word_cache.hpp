@@ -21,6 +21,10 @@ class ByText {
   const Value& emplace(std::string_view text, Value value) {
     return values_.emplace(std::string(text), std::move(value)).first->second;
   }
+  template <class Take>
+  void for_each(Take take) const {
+    for (const auto& [text, value] : values_) take(text, value);
+  }
   size_t size() const { return values_.size(); }
   void clear() { values_.clear(); }
 
@@ -34,6 +38,8 @@ class ByText {
 
 class WordCache {
  public:
+  static constexpr size_t max_length = 64;  ///< of the words that are kept
+
   /// Appends the ids of a word; encode(word) returns them if they are not known.
   template <class Encode>
   void append(std::string_view word, std::vector<int32_t>& ids, Encode encode) {
@@ -45,7 +51,7 @@ class WordCache {
   }
 
  private:
-  static constexpr size_t max_words = 1 << 16, max_length = 64;
+  static constexpr size_t max_words = 1 << 16;
   ByText<std::vector<int32_t>> known_;
 };
 

@@ -30,7 +30,7 @@ class Growing {
   }
 
   bool ended() {
-    if (decoded_.ids.back() == request_.end_of_text)
+    if (std::ranges::find(request_.ends, decoded_.ids.back()) != request_.ends.end())
       decoded_.end = Decoded::End::end_of_text;
     else if (int64_t(decoded_.ids.size()) == request_.max_tokens)
       decoded_.end = Decoded::End::max_tokens;

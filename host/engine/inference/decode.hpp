@@ -22,7 +22,7 @@ namespace wmtp {
 struct DecodeRequest {
   std::vector<int64_t> prompt;  ///< at least one id
   int64_t max_tokens = 0;       ///< at least one
-  int64_t end_of_text = -1;     ///< the id that ends a text; -1: none
+  std::vector<int64_t> ends;    ///< the ids that end a text
   Sampling sampling;
   Drafts drafts = Drafts::none;  ///< by the other heads; greedy only
   /// Receives each token as it is decoded; returns false to stop.
@@ -31,13 +31,13 @@ struct DecodeRequest {
 
 struct Decoded {
   enum class End { max_tokens, end_of_text, positions, stopped };
-  std::vector<int64_t> ids;  ///< without the prompt; including end_of_text
+  std::vector<int64_t> ids;  ///< without the prompt; including the one that ended the text
   int64_t forwards = 0;      ///< passes through the trunk, including the prompt's
   int64_t drafted = 0;       ///< of these, with drafts
   End end = End::max_tokens;
 };
 
-/// `model` has read no tokens yet. Ends after max_tokens, at end_of_text, when `take` returns false, or when the model
+/// `model` has read no tokens yet. Ends after max_tokens, at one of `ends`, when `take` returns false, or when the model
 /// has no position left. Error(data) if a logit is not finite.
 Decoded decode(CachedModel& model, const DecodeRequest& request);
 

@@ -7,9 +7,12 @@
 #include "base/work_progress.hpp"
 #include "engine/inference/model_requests.hpp"
 #include "engine/inference/text_model.hpp"
+#include "engine/memory/caught_error.hpp"
 
 namespace wmtp {
 namespace {
+
+constexpr const char* lack_of_memory = "use a smaller model or fewer tokens, or close other programs that use memory";
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, what); }
 
@@ -70,7 +73,7 @@ int64_t texts_together(const ModelConfig& config, int64_t positions, int64_t ans
 
 }  // namespace
 
-Generated generate(const GenerateRequest& request, const std::function<void(const std::string&)>& show) {
+Generated generate(const GenerateRequest& request, const std::function<void(const std::string&)>& show) try {
   TextModel model(request.model);
   Generated result;
   result.prompt = prompt_ids(request, model);
@@ -85,8 +88,8 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   wanted.max_tokens = request.max_tokens;
   wanted.sampling = {request.temperature, request.top_p, request.seed};
   wanted.drafts = !drafts ? Drafts::none : request.compares ? Drafts::always : Drafts::while_they_pay;
+  wanted.ends = model.ends();
   if (const Tokenizer* tokenizer = model.tokenizer()) {
-    wanted.end_of_text = tokenizer->end_of_text();
     result.text.emplace();
     wanted.take = [&, tokenizer](int64_t id) {
       const std::string part = tokenizer->decode({int32_t(id)});
@@ -106,9 +109,11 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   result.drafted = decoded.drafted;
   result.end = text_of(decoded.end);
   return result;
+} catch (...) {
+  rethrow_from("while text was generated", lack_of_memory);
 }
 
-Answers write_answers(const AnswerRequest& request) {
+Answers write_answers(const AnswerRequest& request) try {
   TextModel model(request.model);
   std::vector<std::vector<int64_t>> prompts;
   int64_t positions = 1, fitting = 0;
@@ -130,7 +135,7 @@ Answers write_answers(const AnswerRequest& request) {
       one.prompt = prompts[i];
       one.max_tokens = request.max_tokens;
       one.sampling = {request.temperature, request.top_p, request.seed, uint32_t(i), uint32_t(sample)};
-      one.end_of_text = model.tokenizer()->end_of_text();
+      one.ends = model.ends();
       one.take = [&](int64_t id) {
         const std::string part = model.tokenizer()->decode({int32_t(id)});
         text += part;
@@ -142,6 +147,8 @@ Answers write_answers(const AnswerRequest& request) {
   WorkProgress progress("answering", int64_t(wanted.size()));
   model.decode_all(wanted, [&] { progress.done(1); });
   return answers;
+} catch (...) {
+  rethrow_from("while prompts were answered", lack_of_memory);
 }
 
 }  // namespace wmtp

@@ -1,15 +1,17 @@
 #include "base/error.hpp"
 #include "core/checkpoints/manifest.hpp"
 #include "core/checkpoints/verify.hpp"
+#include "core/formats/hf/params_file.hpp"
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/model_files.hpp"
 #include "engine/comm/single_rank.hpp"
 #include "engine/inference/model_requests.hpp"
+#include "engine/memory/caught_error.hpp"
 #include "engine/plugin_runtime/loader.hpp"
 
 namespace wmtp {
 
-void merge_adapter(const MergeRequest& request) {
+void merge_adapter(const MergeRequest& request) try {
   if (std::filesystem::exists(request.base / manifest_file_name)) verify_checkpoint(request.base);
   const std::unique_ptr<Adapter> adapter = create_adapter(request.plugin.description, request.plugin.options);
   const ModelConfig config = model_config_of(request.base, ModelConfig{});
@@ -24,8 +26,12 @@ void merge_adapter(const MergeRequest& request) {
   ShardedModel model(wanted, rank.channels);
   load_model(request.base, model);
   load_adapter(request.adapter, {request.plugin.description.name, "", request.plugin.options}, model);
-  save_model(request.target, /*step=*/0, /*config_hash=*/"", model, adapter.get(), tokenizer_of(request.base),
-             rank.channels);
+  ModelTokenizer tokenizer = tokenizer_of(request.base);
+  tokenizer.eos_token_id = token_ids_json(end_tokens(request.base));  // generation_config.json is not copied
+  save_model(request.target, /*step=*/0, /*config_hash=*/"", model, adapter.get(), tokenizer, rank.channels);
+} catch (...) {
+  rethrow_from("while the adapter was merged",
+               "it takes the whole model in fp32: close other programs that use memory");
 }
 
 }  // namespace wmtp

@@ -7,6 +7,7 @@
 #include "core/documents/text_stream.hpp"
 #include "engine/inference/model_requests.hpp"
 #include "engine/inference/text_model.hpp"
+#include "engine/memory/caught_error.hpp"
 #include "engine/step/micro_step.hpp"
 
 namespace wmtp {
@@ -25,7 +26,7 @@ std::vector<std::string> texts_of(const std::filesystem::path& file) {
   return texts;
 }
 
-/// The ids of the texts in order, each followed by end_of_text, as in a token file for training.
+/// The ids of the texts in order, each ended by end_of_text, as in a token file for training.
 std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
   std::vector<int64_t> ids;
   check_text_files(texts);
@@ -33,7 +34,7 @@ std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, con
     for (const std::string& text : texts_of(file)) {
       const std::vector<int64_t> text_ids = model.ids_of(text);
       ids.insert(ids.end(), text_ids.begin(), text_ids.end());
-      ids.push_back(model.tokenizer()->end_of_text());
+      if (ids.back() != model.tokenizer()->end_of_text()) ids.push_back(model.tokenizer()->end_of_text());
     }
   return ids;
 }
@@ -69,7 +70,7 @@ int64_t bytes_of(const std::vector<int64_t>& ids, size_t end, int64_t tokens, co
 
 }  // namespace
 
-std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
+std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) try {
   TextModel model(request.model);
   const int64_t longest = model.config().max_sequence_length;
   const auto S = size_t(longest > 0 ? longest : longest_window);
@@ -107,6 +108,9 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) {
                                        " heads");
   for (HeadLoss& head : heads) head.loss /= double(head.tokens);
   return heads;
+} catch (...) {
+  rethrow_from("while the text was scored",
+               "use a smaller model or shorter texts, or close other programs that use memory");
 }
 
 }  // namespace wmtp

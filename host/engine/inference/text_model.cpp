@@ -49,7 +49,10 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const Model
 TextModel::TextModel(fs::path folder)
     : folder_(std::move(folder)),
       config_(checked_config(folder_)),
-      tokenizer_(open_tokenizer_of(folder_, config_, tokenizer_kind_)) {}
+      tokenizer_(open_tokenizer_of(folder_, config_, tokenizer_kind_)),
+      ends_(end_tokens(folder_)) {
+  if (tokenizer_) ends_.push_back(tokenizer_->end_of_text());
+}
 
 std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
   if (!tokenizer_)
@@ -61,10 +64,9 @@ std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
   if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
     refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
            ", but this model's tokenizer requires UTF-8");
-  const std::vector<int32_t> encoded = tokenizer_->encode(text), before = tokenizer_->before_text();
-  std::vector<int64_t> ids(encoded.begin(), encoded.end());
-  const bool begins = !before.empty() && !encoded.empty() && encoded[0] == before[0];  // a chat template writes the BOS
-  if (!begins) ids.insert(ids.begin(), before.begin(), before.end());
+  const std::vector<int32_t> encoded = tokenizer_->encode(text), before = tokenizer_->missing_before(encoded);
+  std::vector<int64_t> ids(before.begin(), before.end());
+  ids.insert(ids.end(), encoded.begin(), encoded.end());
   return ids;
 }
 

@@ -23,6 +23,8 @@ class TextModel {
   const ModelConfig& config() const { return config_; }
   /// Null if the model names none.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  /// The ids that end a text: the tokenizer's, and end_tokens() of the folder.
+  const std::vector<int64_t>& ends() const { return ends_; }
   /// At least one id, with the ids that begin a text unless it begins with them. Error(usage) for a text that the
   /// tokenizer rejects, Error(data) without a tokenizer.
   std::vector<int64_t> ids_of(const std::string& text) const;
@@ -46,6 +48,7 @@ class TextModel {
   ModelConfig config_;
   std::string tokenizer_kind_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<int64_t> ends_;
   SingleRank rank_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<CachedModel> cached_;

@@ -6,6 +6,7 @@
 #include <new>
 #include <regex>
 #include <string>
+#include <string_view>
 
 #include "base/text.hpp"
 
@@ -32,6 +33,29 @@ std::string amounts_in(std::string text) {
   return of_device + ", " + part.str(1) + " allocated, " + part.str(2) + " reserved";
 }
 
+/// What LibTorch throws if it cannot allocate memory for a tensor on the CPU.
+bool is_of_cpu_allocator(const c10::Error& error) {
+  return std::string_view(error.what_without_backtrace()).find("DefaultCPUAllocator: ") != std::string_view::npos;
+}
+
+bool is_out_of_cpu_memory() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (const c10::Error& error) {
+    return is_of_cpu_allocator(error);
+  } catch (...) {
+    return false;
+  }
+}
+
+Error out_of_cpu_memory() {
+  return Error(ExitStatus::device_memory,
+               "out of memory on the CPU; lower train.batch_size or train.sequence_length, raise "
+               "parallel.activation_checkpointing, or close other programs that use memory");
+}
+
 }  // namespace
 
 Error caught_error() {
@@ -45,15 +69,21 @@ Error caught_error() {
                      "; lower train.batch_size or train.sequence_length, raise parallel.activation_checkpointing, set "
                      "parallel.activation_offload or parallel.cpu_offload = true, or shard over more ranks");
   } catch (const std::bad_alloc&) {
-    return Error(ExitStatus::device_memory,
-                 "out of memory on the CPU; lower train.batch_size or train.sequence_length, raise "
-                 "parallel.activation_checkpointing, or close other programs that use memory");
+    return out_of_cpu_memory();
   } catch (const std::exception& error) {
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    if (of_torch && is_of_cpu_allocator(*of_torch)) return out_of_cpu_memory();
     return Error(ExitStatus::bug, std::string("this is a bug in wmtp-host: ") + error.what());
   } catch (...) {
     return Error(ExitStatus::bug,
                  "this is a bug in wmtp-host: an exception that is not derived from std::exception was thrown");
   }
+}
+
+void rethrow_from(const std::string& doing, const std::string& advice) {
+  if (is_out_of_cpu_memory())
+    throw Error(ExitStatus::device_memory, "out of memory on the CPU " + doing + "; " + advice);
+  throw;
 }
 
 }  // namespace wmtp

@@ -15,6 +15,7 @@
 #include "core/documents/documents.hpp"
 #include "core/records/record_plan.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
+#include "engine/memory/caught_error.hpp"
 #include "engine/prepare/record_prepare.hpp"
 #include "engine/prepare/token_writer.hpp"
 #include "engine/prepare/tokenizers.hpp"
@@ -136,7 +137,7 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
 
 }  // namespace
 
-void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) {
+void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
   if (experiment.data.kind == "records") return prepare_records(experiment, cache, log);
   if (experiment.data.kind == "tokens")
     id_layout(experiment.resolve(experiment.data.file), experiment.data.dtype, experiment.model.vocab_size);
@@ -144,6 +145,9 @@ void prepare_data(const Experiment& experiment, const fs::path& cache, const Log
   const Plan plan = plan_of(experiment, cache);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
   if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
+} catch (...) {
+  rethrow_from("while the data was prepared",
+               "split long documents and lines into shorter ones, or close other programs that use memory");
 }
 
 Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size) {

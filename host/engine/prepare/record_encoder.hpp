@@ -26,13 +26,16 @@ class RecordEncoder {
       : experiment_(experiment), tokenizer_(tokenizer) {}
 
   /// data.template, by default "alpaca" for instructions, "none" for strings of `format` completions and preferences,
-  /// "chat" for messages. A chat is encoded as a whole, as by transformers; an answer begins with the first id that
-  /// differs from those of the text before it. Throws a LineMistake, or the errors of ChatTemplate.
+  /// "chat" for messages. A chat is encoded as a whole; as in transformers, every token that has a character of an answer
+  /// belongs to it. Throws a LineMistake, or the errors of ChatTemplate.
   EncodedRecord encode(const Record& record);
 
  private:
   EncodedRecord encode_chat(const Record& record, const std::string& prompt_template);
   EncodedRecord encode_parts(const std::vector<std::string>& parts) const;
+  /// The text that the ids stand for, and where the text of each id ends in it.
+  std::string spelled(const std::vector<int32_t>& ids, std::vector<size_t>& ends) const;
+  void begin_text(EncodedRecord& encoded) const;
 
   const Experiment& experiment_;
   const Tokenizer& tokenizer_;

@@ -57,14 +57,13 @@ void TokenWriter::add_documents(const TextPart& part, WorkProgress* progress) {
     add_document(in, document.end - document.begin, progress);
     if (in.offset() != document.end)
       throw Error(ExitStatus::data, part.file.string() + " was truncated while it was read");
-    add({static_cast<int32_t>(tokenizer_.end_of_text())});
   }
 }
 
 void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progress) {
   const bool repairs = tokenizer_.reads() == Tokenizer::Reads::repaired;
   std::string bytes, text;  // bytes read but not decoded; text not yet encoded
-  add(tokenizer_.before_text());
+  int32_t last = -1;        // of the ids that the text has so far
   for (bool more = true; more;) {
     const size_t kept = bytes.size();
     const auto wanted = std::min(left, static_cast<int64_t>(std::max(piece_bytes, text.size())));
@@ -78,9 +77,13 @@ void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progr
     text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, usable)) : bytes;
     bytes.erase(0, usable);
     std::vector<int32_t> ids;
-    text.erase(0, tokenizer_.encode_begin(text, more, ids));
+    text.erase(0, tokenizer_.encode_begin(text, more, ids, last));
+    if (last < 0 && (!more || !ids.empty())) add(tokenizer_.missing_before(ids));
     add(ids);
+    if (!ids.empty()) last = ids.back();
   }
+  const auto end_of_text = static_cast<int32_t>(tokenizer_.end_of_text());
+  if (last != end_of_text) add({end_of_text});
 }
 
 void TokenWriter::add(const std::vector<int32_t>& ids) {

@@ -1,5 +1,5 @@
-// Encodes documents into a token file: each document's ids, then end_of_text; uint16 if the vocabulary allows, else
-// uint32. Documents are read and encoded in pieces, so that a file may be larger than memory.
+// Encodes documents into a token file: each document's ids, then end_of_text, unless its text ends with that token;
+// uint16 if the vocabulary allows, else uint32. Documents are read and encoded in pieces, so that a file may be larger than memory.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,9 @@
 // before any newline and encoded in parts. A BPE joins two characters only if a piece contains both in a row. Between all
 // others, a text is cut into words, and each word is encoded once (WordCache).
 //
-// A model that adds a space before a text, like Llama's, or normalizes it otherwise, gets the text as a whole, which is
-// held in memory.
+// A model that adds a space before a text, like Llama's, is loaded again without that, and gets the text with a space
+// before it; U+2581 is a space to it. A model that normalizes texts otherwise gets each as a whole, which is held in
+// memory.
 #include "engine/prepare/tokenizers.hpp"
 
 #include <sentencepiece_processor.h>
@@ -32,6 +33,7 @@
 #include "core/tokenizer/word_cache.hpp"
 #include "io/durable_file.hpp"
 #include "io/file_kind.hpp"
+#include "io/input_file.hpp"
 
 namespace wmtp {
 
@@ -87,7 +89,9 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto spans_lines = [](const std::string& piece) { return piece.find('\n', 1) != std::string::npos; };
     keeps_texts_ =
         std::none_of(bytes_.begin(), bytes_.end(), spans_lines) && decode(encode(touchy_text)) == touchy_text;
-    has_words_ = keeps_texts_ && is_sentencepiece_bpe(model);
+    if (!keeps_texts_) open_without_prefix(model);
+    has_words_ = (keeps_texts_ || without_prefix_) && is_sentencepiece_bpe(model);
+    if (!has_words_) without_prefix_.reset();
     for (const std::string& piece : bytes_)
       for (size_t i = 1; i < piece.size(); ++i) joined_[byte(piece[i - 1])].set(byte(piece[i]));
     add_begin_of_text(model);
@@ -98,13 +102,23 @@ class SentencePieceTokenizer : public Tokenizer {
   int64_t end_of_text() const override { return processor_.eos_id(); }
   std::vector<int32_t> before_text() const override { return before_text_; }
 
-  size_t encode_begin(std::string_view text, bool more, std::vector<int32_t>& ids) const override {
-    return more && !keeps_texts_ ? 0 : Tokenizer::encode_begin(text, more, ids);
+  size_t encode_begin(std::string_view text, bool more, std::vector<int32_t>& ids, int32_t before) const override {
+    if (!without_prefix_) return more && !keeps_texts_ ? 0 : Tokenizer::encode_begin(text, more, ids, before);
+    const size_t length = more ? last_cut(text) : text.size();
+    if (length == 0) return 0;
+    std::string spaced(before < 0 ? " " : "");
+    for (size_t at = 0; at < length; at += length_at(text, at)) spaced += byte_at(text, at);
+    add_words(spaced, ids);
+    return length;
   }
 
   std::vector<int32_t> encode(std::string_view text) const override {
-    if (!keeps_texts_) return ids_of(text);
     std::vector<int32_t> ids;
+    if (without_prefix_) {
+      encode_begin(text, /*more=*/false, ids, /*before=*/-1);
+      return ids;
+    }
+    if (!keeps_texts_) return ids_of(text);
     for (size_t begin = 0; begin <= text.size();) {
       const size_t mark = std::min(text.find(space_mark, begin), text.size());
       add_words(text.substr(begin, mark - begin), ids);
@@ -138,9 +152,39 @@ class SentencePieceTokenizer : public Tokenizer {
     }
   }
 
+  /// The same model without the space before a text, if it changes nothing else in a text.
+  void open_without_prefix(const fs::path& model) {
+    constexpr std::string_view add_dummy_prefix_off("\x1a\x02\x18\x00", 4);  // of ModelProto.normalizer_spec, merged
+    const std::string bytes = read_small_file(model, max_tokenizer_bytes).append(add_dummy_prefix_off);
+    auto without = std::make_unique<sentencepiece::SentencePieceProcessor>();
+    if (!without->LoadFromSerializedProto(bytes).ok()) return;
+    const std::vector<int32_t> whole = ids_of(touchy_text);
+    without_prefix_ = std::move(without);
+    if (decode(ids_of(touchy_text)) != touchy_text || ids_of(std::string(1, ' ').append(touchy_text)) != whole)
+      without_prefix_.reset();
+  }
+
+  // U+2581 counts as the space that it is to a model that adds one.
+  static bool is_mark(std::string_view text, size_t at) { return text.substr(at, space_mark.size()) == space_mark; }
+  static size_t length_at(std::string_view text, size_t at) { return is_mark(text, at) ? space_mark.size() : 1; }
+  static char byte_at(std::string_view text, size_t at) { return is_mark(text, at) ? ' ' : text[at]; }
+
+  /// The last place before the last character, which may be incomplete, between two that no piece has in a row; 0 if
+  /// there is none.
+  size_t last_cut(std::string_view text) const {
+    size_t at = text.empty() ? 0 : start_of_character(text, text.size() - 1);
+    while (at > 0 && (at = start_of_character(text, at - 1)) > 0) {
+      const size_t left = start_of_character(text, at - 1);
+      const char last = is_mark(text, left) ? ' ' : text[at - 1];
+      if (!joined_[byte(last)][byte(byte_at(text, at))]) break;
+    }
+    return at;
+  }
+
   std::vector<int32_t> ids_of(std::string_view text) const {
     std::vector<int> ids;
-    const auto status = processor_.Encode({text.data(), text.size()}, &ids);
+    const auto& processor = without_prefix_ ? *without_prefix_ : processor_;
+    const auto status = processor.Encode({text.data(), text.size()}, &ids);
     if (!status.ok()) throw Error(ExitStatus::bug, "SentencePiece cannot encode a text: " + status.ToString());
     return ids;
   }
@@ -171,7 +215,8 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   sentencepiece::SentencePieceProcessor processor_;
-  std::vector<std::string> bytes_;  ///< per piece; empty for control pieces
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> without_prefix_;  ///< if it is all that distinguishes texts
+  std::vector<std::string> bytes_;                                         ///< per piece; empty for control pieces
   std::vector<int32_t> space_mark_ids_, before_text_;
   bool keeps_texts_ = true;  ///< decoded texts equal the encoded ones
   bool has_words_ = false;   ///< cutting a text where no piece joins two characters does not change its ids

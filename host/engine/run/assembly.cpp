@@ -6,6 +6,7 @@
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/normal_path.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "core/checkpoints/verify.hpp"
 #include "core/corpus/step_count.hpp"
@@ -19,6 +20,7 @@
 #include "engine/batches/sources.hpp"
 #include "engine/checkpoint/adapter_files.hpp"
 #include "engine/checkpoint/model_files.hpp"
+#include "engine/memory/caught_error.hpp"
 #include "engine/plugin_runtime/loader.hpp"
 #include "io/input_file.hpp"
 
@@ -33,6 +35,15 @@ std::vector<Peers::Input> contents_of(const std::filesystem::path& folder) {
     files.push_back({path.string(), printed("%08x", crc32c_of_range(file, 0, file.size())), {}});
   }
   return files;
+}
+
+/// The ids that end a text of the initial weights in `folder`, if they have the tokenizer of the prepared data.
+std::vector<int64_t> ends_with_tokenizer(const std::filesystem::path& folder, const Prepared& data, bool is_byte) {
+  if (!data.tokenizer || !std::filesystem::is_directory(folder)) return {};
+  if (is_byte && tokenizer_of(folder).kind == "byte") return end_tokens(folder);
+  const auto theirs = tokenizer_file_in(folder), ours = tokenizer_file_in(data.folder);
+  const bool are_there = is_there(theirs) && is_there(ours);
+  return are_there && sha256_of_file(theirs) == sha256_of_file(ours) ? end_tokens(folder) : std::vector<int64_t>();
 }
 
 /// Every keeper prepares the data. Their files are compared, because hosts that train a tokenizer on the same text
@@ -256,6 +267,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
       data_(open_data(session, experiment, log)),
       model_(build_policy(session, experiment, stages)) {
+  ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == "byte");
   BatchRequest request;
   request.heads = model_->num_heads();
   request.prompts = pipeline_.needs.prompts;
@@ -282,11 +294,12 @@ ModelTokenizer Assembly::tokenizer() const {
   if (!has_tokenizer(experiment_.data)) return {};
   const bool is_json = std::filesystem::exists(data_.folder / tokenizer_json_name);
   const std::string& kind = experiment_.data.tokenizer.kind;
+  std::vector<int64_t> ends{data_.tokenizer->end_of_text()};
+  std::ranges::copy_if(ends_, std::back_inserter(ends), [&](int64_t id) { return id != ends[0]; });
   return {is_json          ? "tokenizer_json"
           : kind == "file" ? "bpe"
                            : kind,
-          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr,
-          data_.tokenizer->end_of_text()};
+          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends)};
 }
 
 void Assembly::go_on_with_other_ranks(int64_t saved_by) {
@@ -310,7 +323,7 @@ void Assembly::go_on_with_other_ranks(int64_t saved_by) {
 }
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,
-                                                     const Stages& stages) {
+                                                     const Stages& stages) try {
   if (experiment.parallel.cpu_offload != CpuOffload::none && session.device().is_cpu())
     throw Error(ExitStatus::usage,
                 experiment.file.string() +
@@ -344,6 +357,9 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
     load_adapter(resolve_adapter(experiment, session.job().database),
                  {experiment.adapter.plugin, "", experiment.adapter.options}, *model);
   return model;
+} catch (...) {
+  rethrow_from("while the model was made",
+               "use a smaller model, shard it over more ranks, or close other programs that use memory");
 }
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {

@@ -55,6 +55,7 @@ class Assembly {
   const Session& session_;
   const Experiment& experiment_;
   std::filesystem::path started_from_;
+  std::vector<int64_t> ends_;  ///< ids that end a text of the initial weights, if they have the data's tokenizer
   std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment, const Stages& stages);
 
   ActivePipeline pipeline_;

@@ -86,5 +86,29 @@ TEST(JsonByRules, LeavesOutWhatIsNotWanted) {
   EXPECT_EQ(parse_json<json>(text, rules).dump(), "{\"text\":{\"a\":[2]}}");
 }
 
+TEST(JsonByRules, PassTheEventsOfAMemberToItsReader) {
+  struct Passed : nlohmann::json_sax<json> {
+    std::string events;
+    bool null() override { return (events += "null ", true); }
+    bool boolean(bool) override { return (events += "bool ", true); }
+    bool number_integer(int64_t value) override { return (events += std::to_string(value) + " ", true); }
+    bool number_unsigned(uint64_t value) override { return (events += std::to_string(value) + " ", true); }
+    bool number_float(double, const std::string& digits) override { return (events += digits + " ", true); }
+    bool string(std::string& text) override { return (events += text + " ", true); }
+    bool binary(json::binary_t&) override { return true; }
+    bool start_object(size_t) override { return (events += "{ ", true); }
+    bool key(std::string& name) override { return (events += name + ": ", true); }
+    bool end_object() override { return (events += "} ", true); }
+    bool start_array(size_t) override { return (events += "[ ", true); }
+    bool end_array() override { return (events += "] ", true); }
+    bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
+  } passed;
+  JsonRules rules;
+  rules.reader = [&](size_t depth, const std::string& key) { return depth == 1 && key == "t" ? &passed : nullptr; };
+  const std::string text = R"({"m":{"a":[1],"t":{"x":[1,-2,{"t":null}],"y":true},"b":{}},"t":[2],"n":{"t":"s","c":3}})";
+  EXPECT_EQ(parse_json<json>(text, rules).dump(), R"({"m":{"a":[1],"b":{},"t":null},"n":{"c":3,"t":null},"t":[2]})");
+  EXPECT_EQ(passed.events, "{ x: [ 1 -2 { t: null } ] y: bool } s ");
+}
+
 }  // namespace
 }  // namespace wmtp

@@ -122,7 +122,7 @@ bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
 }  // namespace
 
 void copy_chat_files(const fs::path& from, const fs::path& to) {
-  for (const char* name : {chat_template_name, "generation_config.json"})
+  for (const char* name : {chat_template_name, generation_config_name})
     if (is_there(from / name) && !is_there(to / name))
       write_new_file(to / name, read_small_file(from / name, max_tokenizer_bytes));
 }

@@ -49,6 +49,7 @@ Source open_source(const fs::path& folder) {
     source.saved.bos_token_id = read_token_ids(keys, "bos_token_id");
     source.saved.eos_token_id = read_token_ids(keys, "eos_token_id");
     keys.finish("compare it with tokenizer_config.json");
+    end_tokens(folder);  // refuses what `generate` could not read
     if (is_there(folder / heads_identity_name))
       source.heads = std::make_unique<SafetensorsFolder>(folder / heads_tensors_name);
   } else {
@@ -151,12 +152,15 @@ class Planner {
 
 /// "byte" or "bpe" if tokenizer.json is what export_model writes for that tokenizer of this program; else "".
 std::string exported_tokenizer(const fs::path& folder) {
-  if (!is_there(folder / tokenizer_json_name)) return "";
-  const json found = json::parse(read_small_file(folder / tokenizer_json_name, max_tokenizer_bytes), nullptr, false);
-  if (found == byte_tokenizer_json()) return "byte";
+  const fs::path file = folder / tokenizer_json_name;
+  if (!is_there(file)) return "";
+  constexpr uintmax_t longest_of_bytes = 1 << 16;  // larger ones are not parsed in vain: that takes 70 times their size
+  const auto parsed = [&] { return json::parse(read_small_file(file, max_tokenizer_bytes), nullptr, false); };
+  if (fs::file_size(file) <= longest_of_bytes && parsed() == byte_tokenizer_json()) return "byte";
   if (!is_there(folder / tokenizer_model_name)) return "";
   try {
-    return found == sentencepiece_tokenizer_json(folder / tokenizer_model_name) ? "bpe" : "";
+    const auto ours = sentencepiece_tokenizer_json(folder / tokenizer_model_name);
+    return ours && parsed() == *ours ? "bpe" : "";
   } catch (const Error& error) {
     if (error.status() != ExitStatus::data) throw;
     return "";  // tokenizer.json alone may still be readable
@@ -223,7 +227,7 @@ void keep_tokenizer(const fs::path& from, const std::string& kind, bool from_met
 /// what contains no tensors is refused.
 void check_texts(const fs::path& folder) {
   for (const char* name : {hf_config_name, params_file_name, tokenizer_json_name, tokenizer_model_name,
-                           tokenizer_config_name, chat_template_name, "generation_config.json"})
+                           tokenizer_config_name, chat_template_name, generation_config_name})
     if (is_there(folder / name)) check_is_of_its_folder(folder / name);
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/files.hpp"
 #include "core/experiment/model_shape.hpp"
+#include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/rope_json.hpp"
 #include "core/model/model_limits.hpp"
 #include "core/model/model_tensors.hpp"
@@ -48,6 +50,23 @@ json read_token_ids(ExternalJson& keys, const char* key) {
   if (is_id(ids) || (ids.is_array() && !ids.empty() && std::all_of(ids.begin(), ids.end(), is_id))) return ids;
   keys.refuse(key, "an id, or a list of ids");
   return nullptr;
+}
+
+std::vector<int64_t> end_tokens(const std::filesystem::path& folder) {
+  std::vector<int64_t> ids;
+  for (const char* name : {params_file_name, hf_config_name, generation_config_name}) {
+    if (!is_there(folder / name)) continue;
+    ExternalJson keys(folder / name);
+    const json found = read_token_ids(keys, "eos_token_id");
+    keys.finish("compare it with tokenizer_config.json");
+    for (const json& id : found.is_array() ? found : found.is_null() ? json::array() : json::array({found}))
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+json token_ids_json(const std::vector<int64_t>& ids) {
+  return ids.empty() ? json() : ids.size() == 1 ? json(ids[0]) : json(ids);
 }
 
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files) {

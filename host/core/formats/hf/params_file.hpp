@@ -14,6 +14,7 @@
 namespace wmtp {
 
 inline constexpr const char* params_file_name = "params.json";
+inline constexpr const char* generation_config_name = "generation_config.json";
 
 struct SavedShape {
   ModelConfig model;
@@ -29,6 +30,13 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
 
 /// An id, a list of ids, or null if the key is missing; records a mistake for anything else.
 nlohmann::json read_token_ids(ExternalJson& keys, const char* key);
+
+/// The ids that end a text according to `eos_token_id` in the folder's params.json or config.json, and in its
+/// generation_config.json; no id twice. Error(data) for a file that is malformed.
+std::vector<int64_t> end_tokens(const std::filesystem::path& folder);
+
+/// As in such files: one id, a list of several, null for none.
+nlohmann::json token_ids_json(const std::vector<int64_t>& ids);
 
 /// Whether the files contain head 1's block; a value model has none.
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);

@@ -1,6 +1,7 @@
 #include "core/tokenizer/added_tokens.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 namespace wmtp {
 namespace {
@@ -10,6 +11,7 @@ AddedTokens made() {
   int32_t id = 0;
   for (const char* content : {"<a>", "<a><b>", "b>", "\xe2\x96\x81"})
     tokens.add(content, {++id, content, false, false});
+  tokens.sort();
   return tokens;
 }
 
@@ -30,6 +32,29 @@ TEST(AddedTokens, FindsTheLeftmostAndThereTheLongestToken) {
   expect_found(tokens, "x<a>b>", 2, 4, 6, 3);
   expect_found(tokens, "x\xe2\x96\x81", 0, 1, 4, 4);
   EXPECT_EQ(tokens.longest(), 6u);
+}
+
+TEST(AddedTokens, TakesTheLastOfEqualOnes) {
+  AddedTokens tokens;
+  for (const int32_t id : {5, 3, 4}) tokens.add("<a>", {id, "<a>", false, false});
+  tokens.add("<", {9, "<", false, false});
+  tokens.sort();
+  expect_found(tokens, "<a><", 0, 0, 3, 4);
+  expect_found(tokens, "<a><", 1, 3, 4, 9);
+}
+
+TEST(AddedTokens, TakeLittleMoreMemoryThanTheirContents) {
+  rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  AddedTokens tokens;
+  for (int32_t id = 0; id < 100'000; ++id) {
+    const std::string content = "<" + std::to_string(id * 7919 % 100'000) + std::string(100, '.') + ">";
+    tokens.add(content, {id, "", false, false});
+  }
+  tokens.sort();
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_TRUE(tokens.find("<99999" + std::string(100, '.') + ">", 0));
+  EXPECT_LT((after.ru_maxrss - before.ru_maxrss) * 1024, 5 * 100'000 * 107);
 }
 
 TEST(AddedTokens, FindsNoIncompleteToken) {

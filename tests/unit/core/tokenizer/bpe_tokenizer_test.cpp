@@ -1,3 +1,4 @@
+#include "base/utf8.hpp"
 #include "core/tokenizer/tokenizer.hpp"
 #include "support/data_fixture.hpp"
 #include "support/made_tokenizer.hpp"
@@ -53,18 +54,97 @@ TEST_F(JsonTokenizerTest, AddsASpaceBeforeEveryPieceIfTheFileAsksForIt) {
   EXPECT_EQ(open(document)->encode(" ab"), Ids{258});
 }
 
+/// `text` read up to `cut`, and then to its end.
+Ids encoded_in_two_parts(const Tokenizer& tokenizer, std::string_view text, size_t cut) {
+  Ids ids;
+  const size_t taken = tokenizer.encode_begin(text.substr(0, cut), true, ids);
+  EXPECT_LE(taken, cut);
+  Ids rest;
+  const int32_t before = ids.empty() ? -1 : ids.back();
+  EXPECT_EQ(tokenizer.encode_begin(text.substr(taken), false, rest, before), text.size() - taken);
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
+}
+
+void expect_equal_ids_for_every_cut(const Tokenizer& tokenizer, std::string_view text) {
+  const Ids whole = tokenizer.encode(text);
+  for (size_t cut = 0; cut <= text.size(); ++cut)
+    if (start_of_character(text, cut) == cut) {
+      EXPECT_EQ(encoded_in_two_parts(tokenizer, text, cut), whole) << "cut at " << cut;
+    }
+}
+
 TEST_F(JsonTokenizerTest, EncodesOfAnUnfinishedTextWhatNoFurtherTextCanChange) {
   const auto tokenizer = open(byte_level_json());
-  const std::string text = "ab ab <end> ab a";
-  for (size_t cut = 0; cut <= text.size(); ++cut) {
-    Ids ids;
-    const size_t taken = tokenizer->encode_begin(std::string_view(text).substr(0, cut), true, ids);
-    EXPECT_LE(taken, cut);
-    EXPECT_EQ(tokenizer->encode_begin(std::string_view(text).substr(taken), false, ids), text.size() - taken);
-    EXPECT_EQ(ids, tokenizer->encode(text)) << "cut at " << cut << ", encoded " << taken;
-  }
+  expect_equal_ids_for_every_cut(*tokenizer, "ab ab <end> ab a");
   Ids ids;
   EXPECT_GT(tokenizer->encode_begin("ab ab ab ab ab ab", true, ids), 0u) << "part of the text is encoded early";
+}
+
+TEST_F(JsonTokenizerTest, EncodesAnUnfinishedTextEarlyAlsoIfItsBeginningIsMarked) {
+  json document = sentencepiece_json(), of_words = added(265, "b b", false);
+  of_words["normalized"] = true;
+  document["added_tokens"].push_back(of_words);
+  const std::string text = "ab a</s>ab  b b\xc3\xa9 b b\xe2\x96\x81<s></s> aa b a</s>b";
+  const std::string longer = "ab ab ab ab ab ab ab ab ab ab ab ab";
+  const auto expect_early = [&](const std::string& what) {
+    SCOPED_TRACE(what);
+    const auto tokenizer = open(document, "</s>");
+    expect_equal_ids_for_every_cut(*tokenizer, text);
+    Ids ids;
+    EXPECT_GT(tokenizer->encode_begin(longer, true, ids), longer.size() / 2);
+  };
+  expect_early("by normalizers");
+  document["normalizer"]["normalizers"].erase(0);
+  expect_early("no first mark");
+  document["normalizer"] = nullptr;
+  document["added_tokens"].erase(3);
+  for (const char* scheme : {"never", "first", "always"}) {
+    document["pre_tokenizer"] = metaspace(scheme);
+    expect_early(scheme);
+  }
+}
+
+TEST_F(JsonTokenizerTest, EncodesAnUnfinishedTextEarlyAlsoIfItIsNormalizedOrPrefixed) {
+  const std::string text =
+      "e\xcc\x81 ab ab<end>ab e\xcc\x81x e\xcc\x81\xcc\xa7 <end> \xc3\xa9"
+      "1=\xcc\xb8 ab";
+  for (const bool composes : {false, true})
+    for (const bool prefixes : {false, true}) {
+      json document = byte_level_json();
+      if (composes) document["normalizer"] = {{"type", "NFC"}};
+      document["pre_tokenizer"]["add_prefix_space"] = prefixes;
+      const auto tokenizer = open(document);
+      SCOPED_TRACE(document["pre_tokenizer"].dump() + document["normalizer"].dump());
+      expect_equal_ids_for_every_cut(*tokenizer, text);
+      Ids ids;
+      EXPECT_GT(tokenizer->encode_begin("ab e\xcc\x81 ab ab ab ab ab", true, ids), 10u);
+    }
+}
+
+TEST_F(JsonTokenizerTest, AddsNoFirstMarkIfTheConfigOfALlamaSaysSo) {
+  const int mark_a = 262, ab = 263;
+  const auto ids_with = [&](const json& config) {
+    write("tokenizer_config.json", config.dump());
+    return json_tokenizer(write("tokenizer.json", sentencepiece_json().dump()))->encode("ab a");
+  };
+  json config{{"eos_token", "</s>"}, {"tokenizer_class", "LlamaTokenizer"}, {"add_prefix_space", false}};
+  EXPECT_EQ(ids_with(config), (Ids{ab, mark_a}));
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  EXPECT_EQ(ids_with(config)[0], mark_a) << "in transformers, that class takes the file as it is";
+}
+
+TEST_F(JsonTokenizerTest, SpellsSpecialTokensOnlyAsPieces) {
+  const auto tokenizer = open(byte_level_json());
+  EXPECT_EQ(tokenizer->piece(259) + tokenizer->piece(258) + tokenizer->piece(1000), "<end> ab");
+  EXPECT_EQ(tokenizer->decode({259}), "");
+}
+
+TEST_F(JsonTokenizerTest, PutsNothingBeforeATextThatBeginsWithIt) {
+  const auto tokenizer = open(sentencepiece_json(), "</s>");
+  EXPECT_EQ(tokenizer->missing_before(tokenizer->encode("a")), Ids{1});
+  EXPECT_EQ(tokenizer->missing_before({}), Ids{1});
+  EXPECT_EQ(tokenizer->missing_before(tokenizer->encode("<s>a")), Ids{});
 }
 
 TEST_F(JsonTokenizerTest, AddsSentencePieceMarksWhereTheLibraryDoes) {
@@ -155,8 +235,6 @@ TEST_F(JsonTokenizerTest, EncodesUnknownCharactersOfASentencePieceModelAsBytes) 
   const auto tokenizer = open(sentencepiece_json(), "</s>");
   EXPECT_EQ(tokenizer->encode("\n\xc3\xa9\xc3\xa8"), (Ids{259, 3 + '\n', 264, 3 + 0xc3, 3 + 0xa8}));
   EXPECT_EQ(tokenizer->decode({1, 259, 3 + '\n', 264, 3 + 0xc3, 3 + 0xa8, 2}), " \n\xc3\xa9\xc3\xa8");
-  Ids ids;
-  EXPECT_EQ(tokenizer->encode_begin("a text", true, ids), 0u) << "the text is one word";
 }
 
 TEST_F(JsonTokenizerTest, RefusesAFileWithoutAnEosToken) {

@@ -1,6 +1,12 @@
 #include "core/tokenizer/byte_pair_merges.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <random>
 
 namespace wmtp {
 namespace {
@@ -47,6 +53,74 @@ TEST(BytePairMerges, EncodeALongWordLikeItsParts) {
   Ids wanted;
   for (int i = 0; i < 1000; ++i) wanted.insert(wanted.end(), {ab, 'x'});
   EXPECT_EQ(ids_of(bpe, word), wanted);
+}
+
+/// Joins the leftmost pair of the lowest rank, again and again.
+Ids naively_merged(const TokenizerJson& bpe, const std::string& word) {
+  Ids ids(word.begin(), word.end());
+  while (true) {
+    size_t best = bpe.merges.size(), at = 0;
+    for (size_t i = 0; i + 1 < ids.size(); ++i)
+      for (size_t rank = 0; rank < best; ++rank)
+        if (bpe.merges[rank].left == ids[i] && bpe.merges[rank].right == ids[i + 1]) best = rank, at = i;
+    if (best == bpe.merges.size()) return ids;
+    ids[at] = bpe.merges[best].merged;
+    ids.erase(ids.begin() + std::ptrdiff_t(at) + 1);
+  }
+}
+
+TEST(BytePairMerges, OfRandomListsAreThoseOfTheDefinition) {
+  std::mt19937 draw(3);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<std::string> tokens{"a", "b", "c"};
+    std::map<std::string, int32_t> ids{{"a", 'a'}, {"b", 'b'}, {"c", 'c'}};
+    std::map<std::string, TokenizerJson::Merge> merges;
+    for (int i = 0; i < 12; ++i) {
+      const std::string left = tokens[draw() % tokens.size()], right = tokens[draw() % tokens.size()];
+      if (ids.emplace(left + right, 256 + int32_t(ids.size())).second) tokens.push_back(left + right);
+      merges.emplace(left + " " + right, TokenizerJson::Merge{ids[left], ids[right], ids[left + right]});
+    }
+    std::vector<TokenizerJson::Merge> list;
+    for (const auto& [pair, merge] : merges) list.push_back(merge);
+    std::shuffle(list.begin(), list.end(), draw);  // also before the merges of their parts
+    const auto bpe = with_merges(list);
+    const BytePairMerges encoder(bpe);
+    std::string word;
+    for (int i = 0; i < 200; ++i) word += "abcz"[draw() % 4];
+    const Ids wanted = naively_merged(bpe, word);
+    Ids whole, parts;
+    encoder.encode(word, whole);
+    EXPECT_EQ(whole, wanted);
+    const size_t begun = encoder.encode_begin(word, parts);
+    encoder.encode(std::string_view(word).substr(begun), parts);
+    EXPECT_EQ(parts, wanted);
+  }
+}
+
+TEST(BytePairMerges, BeginAWordUpToTheLastPlaceThatNoTokenSpans) {
+  const BytePairMerges encoder(with_merges({{256, 'c', 257}, {'a', 'b', 256}}));
+  Ids ids;
+  EXPECT_EQ(encoder.encode_begin("abcxab", ids), 4u) << "c may follow";
+  EXPECT_EQ(ids, (Ids{257, 'x'}));
+  EXPECT_EQ(encoder.encode_begin("abab", ids), 2u) << "no token has b and a in a row";
+}
+
+TEST(BytePairMerges, TakeSixteenBytesForEachByteOfAWordWithoutSuchAPlace) {
+  std::vector<TokenizerJson::Merge> merges;
+  int32_t next = 256;
+  for (const char left : std::string("ACGT"))
+    for (const char right : std::string("ACGT")) merges.push_back({left, right, next++});
+  const BytePairMerges encoder(with_merges(merges));
+  std::mt19937 draw(1);
+  std::string word(1 << 22, ' ');
+  for (char& letter : word) letter = "ACGT"[draw() % 4];
+  rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  Ids ids;
+  encoder.encode(word, ids);
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(ids.size(), word.size() * 3 / 4);
+  EXPECT_LT((after.ru_maxrss - before.ru_maxrss) * 1024, 16 * int64_t(word.size()));
 }
 
 TEST(BytePairMerges, EncodeAWordThatIsATokenAsOneIdIfMergesAreIgnored) {

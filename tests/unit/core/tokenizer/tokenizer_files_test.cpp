@@ -22,6 +22,9 @@ TEST_F(TokenizerFiles, NameTheTokensBeforeAndAfterAText) {
   EXPECT_TRUE(config_of(llama_tokenizer_config(true)).add_bos_token);
   EXPECT_FALSE(config_of("{}").split_special_tokens);
   EXPECT_TRUE(config_of(R"({"split_special_tokens": true})").split_special_tokens);
+  EXPECT_FALSE(config_of(R"({"tokenizer_class": "LlamaTokenizerFast", "add_prefix_space": false})").adds_prefix_space);
+  EXPECT_TRUE(config_of(R"({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": null})").adds_prefix_space);
+  EXPECT_TRUE(config_of(R"({"add_prefix_space": false})").adds_prefix_space);
 }
 
 TEST_F(TokenizerFiles, AreRefusedIfTheConfigIsMalformed) {

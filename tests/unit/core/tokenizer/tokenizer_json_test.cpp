@@ -163,7 +163,13 @@ TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfAByteLevelModel) {
   refuse("merges: \"nowhere\" is not in the vocabulary",
          [](json& document) { document["model"]["merges"].push_back("nowhere t"); });
   refuse("two tokens have the id 257", [](json& document) { document["model"]["vocab"]["aaaa"] = 257; });
-  refuse("truncation is", [](json& document) { document["truncation"] = {{"max_length", 5}}; });
+}
+
+TEST_F(TokenizerJsonTest, IgnoresTruncationAndPaddingAsTransformersDoes) {
+  json document = byte_level_json();
+  document["truncation"] = {{"direction", "Right"}, {"max_length", 5}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  document["padding"] = {{"strategy", {{"Fixed", 8}}}, {"pad_id", 259}, {"pad_token", "<end>"}};
+  EXPECT_EQ(read(document).tokens, read(byte_level_json()).tokens);
 }
 
 TEST_F(TokenizerJsonTest, ReadsTheIdsBeforeATextFromTheTemplate) {

@@ -124,8 +124,8 @@ std::vector<DecodeRequest> mixed_requests(int64_t vocab_size, int64_t end_of_tex
     for (uint32_t sample = 0; sample < 1 + i % 3; ++sample) {
       DecodeRequest request = greedy(test::random_ids(1 + i * 5 % 11, vocab_size, i), 1 + i * 7 % 30, none);
       if (i % 2 == 1) request.sampling = {0.8, 0.9, 3, i, sample};
-      if (i % 4 == 2) request.end_of_text = end_of_text;
-      if (i == 8) request.max_tokens = 100;  // ends at the last position
+      if (i % 4 == 2) request.ends = {vocab_size, end_of_text};  // the first is never drawn
+      if (i == 8) request.max_tokens = 100;                      // ends at the last position
       if (i == 5) request.take = [count = 0](int64_t) mutable { return ++count < 4; };
       requests.push_back(request);
     }
@@ -165,7 +165,7 @@ TEST(Decoding, EndsAtEndOfTextEvenWithinADraft) {
     const auto first = std::find(whole.ids.begin(), whole.ids.end(), id);
     for (const Drafts drafts : {none, while_they_pay, always}) {
       DecodeRequest request = greedy({5, 6}, 30, drafts);
-      request.end_of_text = id;
+      request.ends = {-1, id};
       const Decoded cut = decoded(*made, request);
       EXPECT_EQ(cut.ids, std::vector<int64_t>(whole.ids.begin(), first + 1));
       EXPECT_EQ(cut.end, End::end_of_text);

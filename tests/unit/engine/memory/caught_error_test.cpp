@@ -69,6 +69,26 @@ TEST(CaughtError, HostOutOfMemoryIsNotABug) {
   EXPECT_THAT(error.what(), HasSubstr("on the CPU; lower train.batch_size"));
 }
 
+TEST(CaughtError, LackOfMemoryOutsideTrainingNamesTheWork) {
+  const auto error_of_work = [](auto work) {
+    return error_of([&] {
+      try {
+        work();
+      } catch (...) {
+        rethrow_from("while the data was prepared", "split long lines");
+      }
+    });
+  };
+  const auto too_large = [] { at::empty({int64_t{1} << 50}); };
+  for (const Error& error : {error_of_work([] { throw std::bad_alloc(); }), error_of_work(too_large)}) {
+    EXPECT_EQ(error.status(), ExitStatus::device_memory);
+    EXPECT_STREQ(error.what(), "out of memory on the CPU while the data was prepared; split long lines");
+  }
+  EXPECT_EQ(error_of(too_large).status(), ExitStatus::device_memory);
+  EXPECT_STREQ(error_of_work([] { throw Error(ExitStatus::data, "no file"); }).what(), "no file");
+  EXPECT_THAT(error_of_work([] { run_out(of_cuda); }).what(), HasSubstr("2.00 GiB requested"));
+}
+
 TEST(CaughtError, AnErrorIsUnchangedAndAnythingElseIsABug) {
   const Error ours = error_of([] { throw Error(ExitStatus::peer, "rank 1 is gone"); });
   EXPECT_EQ(ours.status(), ExitStatus::peer);

@@ -48,6 +48,32 @@ TEST_F(TokenWriting, WritesIdsOf32BitsForLargeVocabularies) {
   EXPECT_EQ(ids, (std::vector<int64_t>{97000, 122000, 255999, 255999}));
 }
 
+/// Puts 254,000 before a text, which is also the id of the byte 254.
+class BeginningTokenizer : public WideTokenizer {
+ public:
+  std::vector<int32_t> before_text() const override { return {254000}; }
+  int64_t end_of_text() const override { return 255000; }
+};
+
+TEST_F(TokenWriting, BeginsAndEndsADocumentOnceThatBringsTheTokens) {
+  const BeginningTokenizer tokenizer;
+  TokenWriter writer(at("ids.bin"), tokenizer);
+  const auto parts = whole_files({write("a.txt", "a"),
+                                  write("b.txt",
+                                        "\xfe"
+                                        "b\xff"),
+                                  write("c.txt", ""), write("d.txt", "\xfe"),
+                                  write("e.txt",
+                                        "\xff"
+                                        "e")});
+  for (const TextPart& part : parts) writer.add_documents(part);
+  writer.finish();
+  std::vector<int64_t> ids(static_cast<size_t>(writer.num_ids()));
+  open_token_file(at("ids.bin"), "uint32", writer.num_ids(), 256000)->read(0, ids.data());
+  EXPECT_EQ(ids, (std::vector<int64_t>{254000, 97000, 255000, 254000, 98000, 255000, 254000, 255000, 254000, 255000,
+                                       254000, 255000, 101000, 255000}));
+}
+
 /// Claims to have 1,000 ids, and returns others.
 class LyingTokenizer : public WideTokenizer {
  public:

@@ -56,8 +56,9 @@ TEST_F(Bpe, EncodesWordByWordAsSentencePieceEncodesTheWholeText) {
   sentencepiece::SentencePieceProcessor whole;
   ASSERT_TRUE(whole.Load((folder_ / "tokenizer.model").string()).ok());
   std::mt19937 random(1);
-  const std::vector<std::string> parts{"def ", "function", "value", "  ",  "\n        ", "\n", "\t", "(", "):", "_",
-                                       "é",    "\xe6\x97\xa5", "12",   "x", "other",      " ",  "Q",  "Return the "};
+  const std::vector<std::string> parts{"def ", "function", "value", "  ", "\n        ", "\n",
+                                       "\t",   "(",        "):",    "_",  "é",          "\xe6\x97\xa5",
+                                       "12",   "x",        "other", " ",  "Q",          "Return the "};
   for (int i = 0; i < 300; ++i) {
     std::string text;
     for (int j = 0; j < 40; ++j) text += parts[random() % parts.size()];
@@ -65,6 +66,37 @@ TEST_F(Bpe, EncodesWordByWordAsSentencePieceEncodesTheWholeText) {
     ASSERT_TRUE(whole.Encode(text, &ids).ok());
     EXPECT_EQ(tokenizer->encode(text), ids) << text;
   }
+}
+
+TEST_F(Bpe, WithASpaceBeforeTextsEncodesPartsAsSentencePieceEncodesTheWhole) {
+  trained({write("a.py", sample_code(100))}, 500);
+  const std::string add_dummy_prefix("\x1a\x02\x18\x01", 4);  // as Llama's: the last value of a field counts
+  const auto file = write("prefix.model", read(folder_ / "tokenizer.model") + add_dummy_prefix);
+  const auto tokenizer = sentencepiece_tokenizer(file);
+  sentencepiece::SentencePieceProcessor library;
+  ASSERT_TRUE(library.Load(file.string()).ok());
+  std::mt19937 random(1);
+  const std::vector<std::string> parts{"def ",       "function", "value",        "  ",    "\n        ",
+                                       "\n",         "(",        "):",           "é",     "\xe6\x97\xa5",
+                                       "12",         "x",        "\xe2\x96\x81", "other", " ",
+                                       "Return the "};
+  size_t early = 0;
+  for (int i = 0; i < 60; ++i) {
+    std::string text;
+    for (int j = 0; j < 12; ++j) text += parts[random() % parts.size()];
+    std::vector<int> whole;
+    ASSERT_TRUE(library.Encode(text, &whole).ok());
+    EXPECT_EQ(tokenizer->encode(text), whole) << text;
+    for (size_t cut = 0; cut <= text.size(); ++cut) {  // also within a character
+      std::vector<int32_t> ids, rest;
+      const size_t taken = tokenizer->encode_begin(std::string_view(text).substr(0, cut), true, ids);
+      early += taken;
+      tokenizer->encode_begin(std::string_view(text).substr(taken), false, rest, ids.empty() ? -1 : ids.back());
+      ids.insert(ids.end(), rest.begin(), rest.end());
+      ASSERT_EQ(ids, whole) << text << " cut at " << cut;
+    }
+  }
+  EXPECT_GT(early, 0u);
 }
 
 TEST_F(Bpe, DecodesEveryTextExactly) {
