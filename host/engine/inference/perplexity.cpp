@@ -22,6 +22,7 @@ std::vector<std::string> texts_of(const std::filesystem::path& file) {
   for (TextStream in(file); in.next_text();) {
     std::string& text = texts.emplace_back();
     while (const size_t got = in.read(piece.data(), piece.size())) text.append(piece, 0, got);
+    if (text.empty()) texts.pop_back();
   }
   return texts;
 }
