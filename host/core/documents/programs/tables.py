@@ -177,14 +177,13 @@ def files_of(path, split):
     revisions = sorted({table.revision for table in tables})
     if len(revisions) > 1:
         raise Refused(f"{path} has the revisions {listed(revisions)}; name the folder of one")
-    chosen = [table for table in tables if table.split == split] if split else tables
-    configurations = sorted({table.configuration for table in chosen})
-    if len(configurations) > 1 and "" not in {table.split for table in chosen}:
-        names = (configuration or "." for configuration in configurations)
-        raise Refused(f"{path} has the configurations {listed(names)}; name the folder of one")
     splits = {}
     for table in tables:
         splits.setdefault(table.split, []).append(table)
+    for name, of_split in splits.items():
+        configurations = sorted({table.configuration or "." for table in of_split})
+        if len(configurations) > 1 and name == (split or name):
+            raise Refused(f"{path} has the configurations {listed(configurations)}; name the folder of one")
     chosen = of_one_split(splits, path, split)
     for other in chosen:
         if bool(other.shard) != bool(chosen[0].shard):
