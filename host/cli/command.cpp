@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "core/runlog/spool.hpp"
@@ -45,16 +46,7 @@ std::vector<const char*> in_full(int argc, const char* const* argv) {
 /// The command line as a shell reads it.
 std::string in_a_shell(const std::vector<const char*>& words) {
   std::string line = "wmtp-host";
-  for (size_t i = 1; i < words.size(); ++i) {
-    const std::string word = words[i];
-    const bool is_plain = !word.empty() && word.find_first_not_of(
-                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                               "0123456789_-+=:,./@%") == std::string::npos;
-    line += is_plain ? " " + word : " '";
-    if (is_plain) continue;
-    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    line += "'";
-  }
+  for (size_t i = 1; i < words.size(); ++i) line += " " + shell_quoted(words[i]);
   return line;
 }
 

@@ -11,6 +11,7 @@
 #include "base/files.hpp"
 #include "base/normal_path.hpp"
 #include "base/round_up.hpp"
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/command.hpp"
@@ -231,8 +232,8 @@ class Experiments {
 
 int init(const Options& options) {
   if (options.model.empty() && is_model(options.data))
-    throw Error(ExitStatus::usage,
-                options.data + " is a model, which needs data to train on: wmtp-host init DATA " + options.data);
+    throw Error(ExitStatus::usage, options.data + " is a model, which needs data to train on: wmtp-host init DATA " +
+                                       shell_path(options.data));
   if (!options.model.empty() && !is_model(options.model))
     throw Error(ExitStatus::usage, options.model + " is no folder of a Hugging Face model: it contains no config.json");
   if (!options.model.empty())
@@ -251,9 +252,9 @@ int init(const Options& options) {
             << (found.left_out.empty() ? "" : "left out " + found.left_out + ", which contain no JSON lines\n")
             << "wrote " << file_of("baseline").string() << ", " << file_of("reference").string() << " and "
             << file_of("rho1").string() << "\nnext:\n"
-            << "  wmtp-host plan " << file_of("rho1").string() << "      # memory and time before it runs\n"
-            << "  wmtp-host run " << file_of("baseline").string() << "\n"
-            << "  wmtp-host run " << file_of("rho1").string() << "       # trains the reference first\n"
+            << "  wmtp-host plan " << shell_path(file_of("rho1").string()) << "      # memory and time before it runs\n"
+            << "  wmtp-host run " << shell_path(file_of("baseline").string()) << "\n"
+            << "  wmtp-host run " << shell_path(file_of("rho1").string()) << "       # trains the reference first\n"
             << "  wmtp-host runs compare rho1 baseline\n";
   return 0;
 }

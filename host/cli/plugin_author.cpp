@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/experiment/experiment.hpp"
@@ -40,7 +41,7 @@ int make_new(const Options& options, const GlobalOptions& globals) {
   const fs::path folder = options.folder.empty() ? fs::path(options.name) : fs::path(options.folder);
   for (const auto& file : make_plugin_folder(options.kind, options.name, folder)) std::cout << file.string() << '\n';
   if (!globals.quiet)
-    std::cerr << "next: cd " << folder.string()
+    std::cerr << "next: cd " << shell_path(folder.string())
               << " && cmake -S . -B build && cmake --build build && ctest --test-dir build\n";
   return 0;
 }

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "base/shell.hpp"
+#include "base/shell_text.hpp"
 #include "base/utf8.hpp"
 #include "io/unpacked_file.hpp"
 
@@ -132,7 +132,7 @@ Packing packing_found(std::string_view start, FileUse use) {
 
 std::string unpacking(Packing packing, const fs::path& file) {
   return std::string("unpack it first: ") + (packing == Packing::gzip ? "gunzip -k " : "zstd -d ") +
-         shell_quoted(file.string());
+         packed_argument(file, packing);
 }
 
 bool is_at(std::string_view start, const Signature& one) {
@@ -266,16 +266,15 @@ class KindCheck {
     if (is_inside_ && advice != by_exclusion) return unpacking(outer_, file_);
     if (advice == by_convert)
       return std::string(use_ == FileUse::tokens ? "set [data] kind = \"text\" or \"records\", and " : "") +
-             "convert it first: wmtp-host data convert " + shell_quoted(file_.string()) + " --to " +
-             shell_quoted(fs::path(file_).replace_extension(".jsonl").string());
+             "convert it first: wmtp-host data convert " + shell_path(file_.string()) + " --to " +
+             shell_path(fs::path(file_).replace_extension(".jsonl").string());
     if (advice == by_numpy)
       return "if it contains token ids, set [data] kind = \"tokens\" and file = \"" + file_.string() + "\"";
     if (advice == by_exclusion)
       return use_ == FileUse::text
                  ? "exclude it with data.exclude, or set data.encoding = \"bytes\" to train on its bytes"
                  : "name another file";
-    if (const size_t at = advice.find("{}"); at != std::string::npos)
-      advice.replace(at, 2, shell_quoted(file_.string()));
+    if (const size_t at = advice.find("{}"); at != std::string::npos) advice.replace(at, 2, shell_path(file_.string()));
     return advice;
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -98,6 +99,12 @@ Packing packing_of(std::string_view start) {
   return skippable ? Packing::zstd : Packing::none;
 }
 
+std::string packed_argument(const std::filesystem::path& file, Packing packing, bool unpacks) {
+  const std::string path = shell_path(file.string()), suffix = file.extension();
+  if (packing == Packing::zstd ? suffix == ".zst" : suffix == ".gz" || suffix == ".tgz") return path;
+  return "< " + path + (unpacks ? " > " + shell_path(file.string() + ".unpacked") : "");
+}
+
 UnpackedFile::UnpackedFile(const std::filesystem::path& file, bool as_bytes) : path_(file), file_(file) {
   if (as_bytes) return;
   char start[4];
@@ -180,7 +187,8 @@ std::string_view UnpackedFile::next_piece() {
 }
 
 void UnpackedFile::refuse(const std::string& found, const std::string& command) const {
-  throw Error(ExitStatus::data, path_.string() + ": " + found + "; " + command + path_.string());
+  throw Error(ExitStatus::data, path_.string() + ": " + found + "; " + command +
+                                    packed_argument(path_, packing_, !command.ends_with(" -t ")));
 }
 
 }  // namespace wmtp

@@ -22,6 +22,10 @@ enum class Packing { none, gzip, zstd };
 /// The packing of a file that begins with these bytes, at least 4.
 Packing packing_of(std::string_view start);
 
+/// The words after `gunzip -k`, `zstd -d` or their test `-t` in a shell. These programs read a file without the usual
+/// suffix only from their standard input; it is then unpacked beside itself, with the suffix ".unpacked".
+std::string packed_argument(const std::filesystem::path& file, Packing packing, bool unpacks = true);
+
 class UnpackedFile {
  public:
   /// `as_bytes`: the file is neither unpacked nor freed of a byte order mark. Throws the errors of InputFile.

@@ -73,7 +73,7 @@ def test_a_device_or_a_pipe_is_refused_at_once(place, kind):
 def test_packed_and_columnar_files_are_refused_as_text_and_as_ids(place):
     (place.folder / "good.txt").write_text("a sound text\n" * 1000)
     (place.folder / "packed.bin").write_bytes(gzip.compress(b"text" * 1000))
-    place.refuse(4, r"packed\.bin: found a gzip file", r"gunzip -k \S*packed\.bin", data__file="packed.bin")
+    place.refuse(4, r"packed\.bin: found a gzip file", r"gunzip -k < \S*packed\.bin", data__file="packed.bin")
     (place.folder / "corpus.txt").write_bytes(b"PAR1" + bytes(1000))
     place.refuse(4, r"corpus\.txt: found a Parquet file", data=TEXT | {"files": ["good.txt"]}, model__vocab_size=None,
                  validation={"files": ["corpus.txt"]}, **ONE_RANK)

@@ -7,6 +7,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/checkpoints/adapter_identity.hpp"
@@ -114,8 +115,8 @@ void log_written(const std::string& target) {
 
 int write_adapter(const Options& options, const Found& found) {
   if (found.adapter.empty())
-    throw Error(ExitStatus::data, options.source + " has no adapter; `wmtp-host checkpoint export " + options.source +
-                                      " -o DIR` writes its model");
+    throw Error(ExitStatus::data, options.source + " has no adapter; `wmtp-host checkpoint export " +
+                                      shell_path(options.source) + " -o DIR` writes its model");
   if (options.base.empty() && found.model.empty())
     refuse(options.source + " is not in a run's folder; name its base model with --base", "export");
   AdapterExport request{found.adapter, found.model, options.target};

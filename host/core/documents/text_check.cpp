@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/shell.hpp"
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "core/documents/json_lines.hpp"
@@ -35,7 +35,7 @@ void check_has_text(const fs::path& file) {
       file.string() + ": found JSON lines with " + (fields.empty() ? "no fields" : "the fields " + join_names(fields)) +
           ", wanted text, or JSON lines with a text each; set [data] kind = \"records\" for instructions, chats, "
           "completions or preferences, rename a field in another file (jq -c '{text: .content}' " +
-          shell_quoted(file.string()) + "), or exclude the file with data.exclude");
+          shell_path(file.string()) + "), or exclude the file with data.exclude");
 }
 
 constexpr const char* or_bytes =
@@ -88,7 +88,7 @@ void InvalidBytes::refuse_too_many() const {
                                     " in no character of UTF-8, the first at byte " + with_thousands(first_) +
                                     (files_ > 1 ? ", others in " + counted(files_ - 1, "more file") : "") +
                                     ", wanted at most one in a thousand; convert it first (iconv -f LATIN1 -t UTF-8 " +
-                                    shell_quoted(first_file_.string()) + "), " + or_bytes);
+                                    shell_path(first_file_.string()) + "), " + or_bytes);
 }
 
 void check_text_files(const std::vector<fs::path>& files) {

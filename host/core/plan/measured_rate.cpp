@@ -16,6 +16,7 @@
 #include "core/job/job_request.hpp"
 #include "core/plan/experiment_plan.hpp"
 #include "core/rendezvous/network.hpp"
+#include "core/report/runs.hpp"
 #include "core/runlog/log_reader.hpp"
 #include "io/scratch_folder.hpp"
 
@@ -115,15 +116,14 @@ MeasuredRate measured_rate(const std::filesystem::path& database, const std::str
                            const Catalog& catalog) {
   const LogReader log(database);
   const LoggedRun found = log.run(log.resolve_run(run));
-  const Row row =
-      log.query("SELECT device, precision, world_size, resolved_toml FROM runs WHERE id = ?1", {found.id}).rows.at(0);
+  const Row row = log.query("SELECT device, precision, world_size FROM runs WHERE id = ?1", {found.id}).rows.at(0);
   if (found.status != "finished") refuse(found, "is " + found.status + ", wanted a finished one");
   if (row[0] != "cpu")
     refuse(found, "used " + row[0].get<std::string>() + ", wanted one on the CPU; for GPUs, use --on");
   if (row[1] != to_string(precision))
     refuse(found,
            "trained in " + row[1].get<std::string>() + ", wanted " + to_string(precision) + " as in this experiment");
-  const double operations = operations_of_step(row[3], catalog, cache_folder_of(database));
+  const double operations = operations_of_step(runnable_experiment(log, found.id), catalog, cache_folder_of(database));
   return {found.id, found.name, row[2], operations / seconds_of_step(log, found)};
 }
 

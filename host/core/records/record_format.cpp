@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "core/documents/json_lines.hpp"
 #include "core/records/import_records.hpp"
@@ -100,10 +101,11 @@ std::string recognised_format(const fs::path& file) {
   }
   if (objects == 0 || is_close) return "instructions";
   const std::string conversion =
-      published.empty() ? "rename them in another file (jq -c '{instruction: .question, output: .answer}' " +
-                              file.string() + "), or set [data] kind = \"text\" for texts without answers"
-                        : "convert them first: wmtp-host data prepare " + file.string() + " --from " + published +
-                              " -o " + fs::path(file).replace_extension(".records.jsonl").string();
+      published.empty()
+          ? "rename them in another file (jq -c '{instruction: .question, output: .answer}' " +
+                shell_path(file.string()) + "), or set [data] kind = \"text\" for texts without answers"
+          : "convert them first: wmtp-host data prepare " + shell_path(file.string()) + " --from " + published +
+                " -o " + shell_path(fs::path(file).replace_extension(".records.jsonl").string());
   throw Error(ExitStatus::data, file.string() + ": its first records have " +
                                     (first.empty() ? "no fields" : "the fields " + join_names(first)) +
                                     ", wanted those of one format: " + wanted_fields() + "; " + conversion);

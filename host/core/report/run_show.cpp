@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "core/report/curve.hpp"
 #include "core/report/rank_times.hpp"
 #include "core/report/runs.hpp"
@@ -228,8 +229,20 @@ void print_run(std::ostream& out, const LogReader& log, int64_t id, TableFormat 
   print_text_run(out, log, run, id, metrics);
 }
 
+std::string runnable_experiment(const LogReader& log, int64_t run_id) {
+  const auto text =
+      log.query("SELECT resolved_toml FROM runs WHERE id = ?1", {run_id}).rows.at(0)[0].get<std::string>();
+  const size_t valid = valid_utf8(text);
+  if (valid == text.size()) return text;
+  const size_t begin = text.rfind('\n', valid) + 1;  // npos + 1: the first line
+  throw Error(ExitStatus::usage, printed("the experiment of run %lld: found byte 0x%02x, wanted UTF-8, in ",
+                                         static_cast<long long>(run_id), static_cast<unsigned char>(text[valid])) +
+                                     repaired_utf8(first_line(text.substr(begin))) +
+                                     "; rename the folder and run it again there");
+}
+
 void print_experiment(std::ostream& out, const LogReader& log, int64_t run_id) {
-  out << log.query("SELECT resolved_toml FROM runs WHERE id = ?1", {run_id}).rows.at(0)[0].get<std::string>();
+  out << runnable_experiment(log, run_id);
 }
 
 }  // namespace wmtp

@@ -36,8 +36,8 @@ std::string widened(const std::string& text, int zeros, bool first) {
 TEST_F(FileKinds, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) {
   const std::string quoted = "'" + at("a file") + "'";
   const std::map<std::string, std::pair<std::string, std::string>> kinds{
-      {"\x1f\x8b\x08\0\0"s, {"found a gzip file", "gunzip -k " + quoted}},
-      {"\x28\xb5\x2f\xfd more", {"found a zstd file", "zstd -d " + quoted}},
+      {"\x1f\x8b\x08\0\0"s, {"found a gzip file", "gunzip -k < " + quoted + " > '" + at("a file.unpacked")}},
+      {"\x28\xb5\x2f\xfd more", {"found a zstd file", "zstd -d < " + quoted}},
       {"PAR1 more",
        {"found a Parquet file", "wmtp-host data convert " + quoted + " --to '" + at("a file.jsonl") + "'"}},
       {"ARROW1 more", {"found an Arrow file", "wmtp-host data convert "}},
@@ -116,7 +116,7 @@ TEST_F(FileKinds, AreSeenInsidePackedText) {
   for (const auto& [inside, name] :
        {std::pair<std::string, std::string>("PAR1 more", "a Parquet file inside"), {gzip("a"), "a gzip file inside"}}) {
     std::string text = refused(gzip(inside), FileUse::text, "a.txt");
-    EXPECT_TRUE(has(text, "found " + name) && has(text, "unpack it first: gunzip -k " + at("a.txt"))) << text;
+    EXPECT_TRUE(has(text, "found " + name) && has(text, "unpack it first: gunzip -k < " + at("a.txt"))) << text;
     text = refused(zstd(inside), FileUse::text, "a.txt");
     EXPECT_TRUE(has(text, "found " + name)) << text;
   }

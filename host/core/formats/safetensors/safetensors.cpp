@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/shell.hpp"
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "core/formats/safetensors/safetensors_header.hpp"
 #include "io/file_kind.hpp"
@@ -25,7 +25,7 @@ constexpr size_t longest_pointer = 1024;  // of Git LFS
                   "read. If you trust the file, convert it with\n  python3 -c \"import sys, torch; from "
                   "safetensors.torch import save_file; save_file({k: v.contiguous().clone() for k, v in "
                   "torch.load(sys.argv[1], map_location='cpu', weights_only=True).items()}, sys.argv[2])\" " +
-                  shell_quoted(path.string()) + " " + shell_quoted(target.string()));
+                  shell_path(path.string()) + " " + shell_path(target.string()));
 }
 
 bool looks_like_pickle(std::string_view start) {
