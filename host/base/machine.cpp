@@ -109,6 +109,14 @@ std::optional<int64_t> available_memory(const fs::path& root) {
   return least;
 }
 
+std::optional<int64_t> most_processes_of_groups(const fs::path& root) {
+  std::optional<int64_t> least;
+  visit_groups(root, "pids", [&](const fs::path& folder, bool) {
+    if (const auto limit = number_in(folder / "pids.max")) least = std::min(*limit, least.value_or(*limit));
+  });
+  return least;
+}
+
 int usable_cores(const fs::path& root) {
   double cores = cores_of_mask();
   visit_groups(root, "cpu",

@@ -1,6 +1,7 @@
 #include "base/work_progress.hpp"
 
 #include <csignal>
+#include <system_error>
 
 #include "base/status_line.hpp"
 #include "base/text.hpp"
@@ -31,7 +32,10 @@ WorkProgress::WorkProgress(std::string what, int64_t total, Unit unit)
   sigset_t all, before;  // other threads handle signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::jthread([this](const std::stop_token& stop) { show_until(stop); });
+  try {
+    thread_ = std::jthread([this](const std::stop_token& stop) { show_until(stop); });
+  } catch (const std::system_error&) {  // the work does not need it
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -1,14 +1,17 @@
 // wmtp-host: registers every command and turns errors into exit codes. Each command has its own file in this folder or
 // below it.
+#include <unistd.h>
+
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <new>
 #include <string>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "base/system_limits.hpp"
 #include "cli/command.hpp"
 
 namespace {
@@ -16,6 +19,30 @@ namespace {
 int fail(wmtp::ExitStatus status, const std::string& message) {
   wmtp::log_failure(message);
   return static_cast<int>(status);
+}
+
+/// [inside a catch block]
+int fail_with_exception() {
+  if (const auto error = wmtp::caught_system_error()) return fail(error->status(), error->what());
+  try {
+    throw;
+  } catch (const wmtp::Error& error) {
+    return fail(error.status(), error.what());
+  } catch (const std::exception& error) {
+    return fail(wmtp::ExitStatus::bug, std::string("internal error, please report it: ") + error.what());
+  } catch (...) {
+    return fail(wmtp::ExitStatus::bug, "internal error, please report it: an exception without a message");
+  }
+}
+
+/// The terminate handler, for a thread of a library that cannot start another one.
+[[noreturn]] void end_after_uncaught_exception() {
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (...) {
+    if (const auto error = wmtp::caught_system_error()) _exit(fail(error->status(), error->what()));
+  }
+  std::abort();
 }
 
 /// The exit code of a command that printed its result: not that of success if the result is incomplete.
@@ -33,6 +60,8 @@ int main(int argc, char** argv) {
   wmtp::open_missing_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE then makes write() fail, which is reported
   try {
+    wmtp::check_stack_limit();
+    std::set_terminate(end_after_uncaught_exception);
     wmtp::CommandLine line;
     wmtp::add_init(line);
     wmtp::add_run(line);
@@ -56,14 +85,7 @@ int main(int argc, char** argv) {
     wmtp::add_generate(line);
     const auto answered = line.parse(argc, argv);
     return flushed(answered ? *answered : line.run());
-  } catch (const wmtp::Error& error) {
-    return fail(error.status(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(wmtp::ExitStatus::device_memory,
-                "out of memory; close other programs that use memory, or raise the limit of this process (ulimit -v)");
-  } catch (const std::exception& error) {
-    return fail(wmtp::ExitStatus::bug, std::string("internal error, please report it: ") + error.what());
   } catch (...) {
-    return fail(wmtp::ExitStatus::bug, "internal error, please report it: an exception without a message");
+    return fail_with_exception();
   }
 }

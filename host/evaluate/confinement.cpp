@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -23,9 +24,13 @@ constexpr int64_t most_open_files = 64;
 /// Bits missing in the headers of older kernels.
 constexpr uint64_t landlock_truncate = 1ULL << 14, landlock_ioctl_of_devices = 1ULL << 15;
 
+/// At most the limit that is already set, which only root may raise.
 bool limit(int resource, int64_t value) {
-  const rlimit both{rlim_t(value), rlim_t(value)};
-  return setrlimit(resource, &both) == 0;
+  rlimit set{};
+  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &set) != 0) return false;
+  const rlim_t both = std::min(rlim_t(value), set.rlim_max);
+  set = {both, both};
+  return setrlimit(resource, &set) == 0;
 }
 
 bool drop_capabilities() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.hpp"
@@ -88,7 +89,10 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
   };
   {
     std::vector<std::jthread> threads;
-    for (int i = 1; i < jobs; ++i) threads.emplace_back(work);
+    try {
+      for (int i = 1; i < jobs; ++i) threads.emplace_back(work);
+    } catch (const std::system_error&) {  // fewer threads, or only this one, judge all samples
+    }
     work();
   }
   if (fault) std::rethrow_exception(fault);

@@ -17,6 +17,7 @@
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
+#include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "evaluate/confinement.hpp"
 #include "io/scratch_folder.hpp"
@@ -39,7 +40,8 @@ fs::path interpreter_of(const fs::path& program) {
     const ChildResult child =
         run_child(program, {"-I", "-c", "import sys; print(sys.executable)"}, interpreter_start_limit);
     if (child.exit_code == 0 && child.signal == 0) return first_line(child.output);
-  } catch (const Error&) {  // a file that the system cannot execute
+  } catch (const Error& error) {  // a file that the system cannot execute
+    throw_if_of_limit(error);
   }
   return {};
 }

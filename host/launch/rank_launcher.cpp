@@ -53,6 +53,7 @@ struct Ending {
 Ending ending_of(const std::string& name, int wait_status, int forwarded_signal) {
   const std::string text = name + " " + text_of_ending(wait_status);
   if (WIFSIGNALED(wait_status)) {
+    if (WTERMSIG(wait_status) == SIGXCPU) return {status_of_failure(wait_status), false, text};
     const auto status = WTERMSIG(wait_status) == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
     return {status, false, text};
   }
@@ -72,7 +73,7 @@ Ending ending_of(const std::string& name, int wait_status, int forwarded_signal)
     case ExitStatus::interrupted:
       return {static_cast<ExitStatus>(code), true, text};
   }
-  if (was_not_loaded(wait_status)) return {ExitStatus::usage, false, text};
+  if (was_not_loaded(wait_status)) return {status_of_failure(wait_status), false, text};
   return {ExitStatus::bug, false, text + ", which is not an exit code of wmtp-host"};
 }
 

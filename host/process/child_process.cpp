@@ -14,6 +14,7 @@
 
 #include "base/environment.hpp"
 #include "base/error.hpp"
+#include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "process/child_setup.hpp"
 #include "process/stop_requests.hpp"
@@ -22,7 +23,7 @@ namespace wmtp {
 namespace {
 
 constexpr size_t output_limit = 4 << 20, messages_limit = 16 << 10;
-constexpr int most_descriptors = 16, first_free_descriptor = 64;
+constexpr int most_descriptors = 16;
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -36,7 +37,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 bool place_descriptors(const int* descriptors, int count, int& failure) {
   std::array<int, most_descriptors + 1> moved{};
   for (int i = 0; i <= count; ++i)
-    if ((moved[i] = fcntl(i < count ? descriptors[i] : failure, F_DUPFD, first_free_descriptor)) < 0) return false;
+    if ((moved[i] = fcntl(i < count ? descriptors[i] : failure, F_DUPFD, count + 1)) < 0) return false;
   for (int i = 0; i <= count; ++i)
     if (dup2(moved[i], i) < 0) return false;
   failure = count;
@@ -249,11 +250,26 @@ std::string signal_name(int signal) {
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
+ExitStatus status_of_failure(int wait_status) {
+  if (!limits_at_end_of_program(wait_status).empty()) return ExitStatus::storage;
+  if (was_not_loaded(wait_status)) return ExitStatus::usage;
+  if (!WIFEXITED(wait_status)) return ExitStatus::bug;
+  switch (const auto status = static_cast<ExitStatus>(WEXITSTATUS(wait_status))) {
+    case ExitStatus::usage:
+    case ExitStatus::storage:
+    case ExitStatus::device_memory:
+      return status;
+    default:
+      return ExitStatus::bug;
+  }
+}
+
 bool was_not_loaded(int wait_status) { return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 127; }
 
 std::string text_of_ending(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return "was killed by " + signal_name(WTERMSIG(wait_status));
-  const std::string text = "ended with exit code " + std::to_string(WEXITSTATUS(wait_status));
+  const std::string limits = limits_at_end_of_program(wait_status);
+  if (WIFSIGNALED(wait_status)) return "was killed by " + signal_name(WTERMSIG(wait_status)) + limits;
+  const std::string text = "ended with exit code " + std::to_string(WEXITSTATUS(wait_status)) + limits;
   const std::string path = environment_value("LD_LIBRARY_PATH");
   if (!was_not_loaded(wait_status)) return text;
   return text + ", that of the dynamic linker, which printed what it misses" +

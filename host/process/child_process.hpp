@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/files.hpp"
 
 namespace wmtp {
@@ -117,6 +118,10 @@ std::string signal_name(int signal);
 
 /// Whether the dynamic linker ended a process (127): a library of it cannot be loaded, or lacks a symbol.
 bool was_not_loaded(int wait_status);
+
+/// How this program ends because another one of ours failed with this status of waitpid(): storage for a limit of the
+/// system, usage if it was not loaded, its own code for these two and out of memory, else bug.
+ExitStatus status_of_failure(int wait_status);
 
 /// How a process ended, from the status of waitpid(): "was killed by SIGKILL", "ended with exit code 3".
 std::string text_of_ending(int wait_status);

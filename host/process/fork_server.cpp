@@ -153,9 +153,8 @@ pid_t ForkServer::receive_answer() {
   if (answer && answer->error == 0) return answer->child;
   if (answer) throw_system("cannot fork " + name_, answer->error);
   const int status = server_->wait();
-  const bool loaded = !was_not_loaded(status);
-  throw Error(loaded ? ExitStatus::bug : ExitStatus::usage,
-              name_ + " " + text_of_ending(status) + (loaded ? " before it started a process" : ""));
+  throw Error(status_of_failure(status),
+              name_ + " " + text_of_ending(status) + (was_not_loaded(status) ? "" : " before it started a process"));
 }
 
 void ForkServer::wait_until_ready() {

@@ -39,11 +39,11 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
 }
 
 [[noreturn]] void throw_without_answer(int status) {
-  if (was_not_loaded(status)) throw Error(ExitStatus::usage, "the engine " + text_of_ending(status));
-  throw Error(ExitStatus::bug, "the engine " + text_of_ending(status) + " before answering" +
-                                   (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-                                        ? "; if the machine ran out of memory, use a smaller model"
-                                        : ""));
+  if (was_not_loaded(status)) throw Error(status_of_failure(status), "the engine " + text_of_ending(status));
+  throw Error(status_of_failure(status), "the engine " + text_of_ending(status) + " before answering" +
+                                             (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                                                  ? "; if the machine ran out of memory, use a smaller model"
+                                                  : ""));
 }
 
 json ask(const std::string& command, const json& request) {

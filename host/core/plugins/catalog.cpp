@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/environment.hpp"
@@ -138,9 +139,14 @@ std::vector<Catalog::Listed> Catalog::list() const {
       }
     }
   };
-  std::thread second(describe_some);  // at most two children at a time, because each loads LibTorch
-  describe_some();
-  second.join();
+  {
+    std::jthread second;
+    try {
+      second = std::jthread(describe_some);  // at most two children at a time, because each loads LibTorch
+    } catch (const std::system_error&) {     // then one
+    }
+    describe_some();
+  }
 
   for (const PluginDescription& built_in : probe_built_in()) {
     all.push_back({built_in, "", !seen.emplace(built_in.kind, built_in.name).second});

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "core/plugins/description_json.hpp"
 #include "core/plugins/installation.hpp"
@@ -38,7 +39,8 @@ std::string program_version() {
 
 [[noreturn]] void refuse(const std::string& file, const std::string& reason, const ChildResult& child) {
   const std::string message = last_line(child.messages);
-  throw Error(ExitStatus::plugin, file + ": " + reason + (message.empty() ? "" : "; its last message: " + message));
+  throw with_limit_named(
+      Error(ExitStatus::plugin, file + ": " + reason + (message.empty() ? "" : "; its last message: " + message)));
 }
 
 /// Messages for a child that died or exceeded the limit.
@@ -58,6 +60,7 @@ ChildResult run_probe(const std::vector<std::string>& question, std::chrono::mil
   try {
     return run_child(request, limit);
   } catch (const Error& error) {
+    throw_if_of_limit(error);
     throw Error(ExitStatus::plugin, error.what() + std::string("; build or install the program again"));
   }
 }

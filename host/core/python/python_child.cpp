@@ -36,6 +36,7 @@ ChildRequest python_child(const std::filesystem::path& python, const std::string
   request.arguments = {"-B", "-c", without_working_folder + program};
   request.arguments.insert(request.arguments.end(), arguments.begin(), arguments.end());
   auto variables = own_environment();
+  variables.emplace("OPENBLAS_NUM_THREADS", "1");  // of numpy: threads that nobody uses, and an interrupt without them
   if (const auto found = variables.find(pythonpath); found != variables.end()) {
     found->second = absolute_folders(found->second);
     if (found->second.empty()) variables.erase(found);

@@ -13,8 +13,10 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.hpp"
@@ -38,7 +40,11 @@ thread_local bool refuse_connection = false;
 class NewestFirst : public httplib::TaskQueue {
  public:
   explicit NewestFirst(std::atomic<size_t>& count) : count_(count) {
-    for (size_t i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    try {
+      for (size_t i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      if (workers_.empty()) throw;  // else fewer answer
+    }
   }
 
   void enqueue(std::function<void()> connection) override {
@@ -292,8 +298,13 @@ void serve_page(PageData& data, int wanted, const std::optional<PageEditor>& edi
   sigaddset(&ends, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::atomic<bool> ended = false;
+  std::exception_ptr failure;
   std::thread listener([&] {
-    server.listen_after_bind();
+    try {
+      server.listen_after_bind();
+    } catch (...) {
+      failure = std::current_exception();
+    }
     ended = true;
   });
   listening(port);
@@ -302,6 +313,7 @@ void serve_page(PageData& data, int wanted, const std::optional<PageEditor>& edi
   const bool socket_failed = ended;
   server.stop();
   listener.join();
+  if (failure) std::rethrow_exception(failure);
   if (socket_failed) throw Error(ExitStatus::storage, "the page can no longer be served: its socket failed");
 }
 
