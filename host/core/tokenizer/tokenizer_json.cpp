@@ -1,5 +1,6 @@
 #include "core/tokenizer/tokenizer_json.hpp"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -138,12 +139,14 @@ class Reader {
     if (!lists_.is_object) refuse("model has no vocab, wanted an object of tokens and ids");
     if (!lists_.vocabulary_mistake.empty()) refuse(lists_.vocabulary_mistake);
     for (const json& added : at(document_, "added_tokens"))  // may also be in vocab, and are plain text there
-      if (at(added, "content").is_string()) added_contents_.insert(added["content"].get<std::string>());
+      if (at(added, "content").is_string()) added_contents_.push_back(added["content"].get_ref<const std::string&>());
+    std::ranges::sort(added_contents_);
     const TokenTable& vocabulary = lists_.vocabulary;
+    bpe_.tokens.reserve(vocabulary.size() + added_contents_.size());
     for (size_t i = 0; i < vocabulary.size(); ++i) {
       const std::string token(vocabulary.token(i));
       if (token.empty()) refuse("the empty string is a token");
-      if (added_contents_.contains(token)) continue;
+      if (std::ranges::binary_search(added_contents_, token)) continue;
       set_token(vocabulary.id(i), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of(token), token);
       const bool one_character = start_of_character(token, token.size() - 1) == 0;
       if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, static_cast<int32_t>(vocabulary.id(i)));
@@ -172,6 +175,7 @@ class Reader {
   void added_tokens() {
     const json& list = at(document_, "added_tokens");
     if (!list.is_array() && !list.is_null()) refuse("added_tokens is " + name_of(list) + ", wanted a list");
+    bpe_.added.reserve(list.size());
     for (const json& one : list) {
       if (!at(one, "content").is_string() || !at(one, "id").is_number_unsigned() || one["content"] == "")
         refuse("added_tokens contain " + name_of(one) + ", wanted objects with id and content");
@@ -324,7 +328,7 @@ class Reader {
   TokenLists lists_;
   json document_;  ///< without the lists
   TokenizerJson bpe_;
-  std::set<std::string> added_contents_;
+  std::vector<std::string_view> added_contents_;  ///< sorted
 };
 
 }  // namespace
