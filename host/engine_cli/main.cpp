@@ -27,9 +27,11 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "base/system_limits.hpp"
 #include "base/work_progress.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/job/engine_requests.hpp"
@@ -84,24 +86,40 @@ int report(const Error& error, const RankEnvironment& environment, bool first, c
   _exit(status);
 }
 
-/// This process's rank, for end_after_lost_collective.
+/// This process's rank, for leave_with().
 const RankEnvironment* own_rank = nullptr;
 Peers* own_peers = nullptr;
 
-/// The terminate handler. A thread of ProcessGroupNCCL throws if a collective on the device does not complete within
-/// the timeout; the training thread is then blocked by the device and cannot report it.
-[[noreturn]] void end_after_lost_collective() {
+/// Ends the process of a thread that cannot report the error to its caller.
+[[noreturn]] void leave_with(const Error& error) {
+  if (own_rank && own_peers) leave(report(error, *own_rank, own_peers->post_fault(error), own_peers));
+  log_failure(error.what());
+  leave(int(error.status()));
+}
+
+/// The terminate handler, for threads of libraries. One of ProcessGroupNCCL throws if a collective on the device does not
+/// complete within the timeout; the training thread is then blocked by the device and cannot report it.
+[[noreturn]] void end_after_uncaught_exception() {
   try {
-    if (own_peers && std::current_exception()) std::rethrow_exception(std::current_exception());
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
   } catch (const c10::DistBackendError& failure) {
     const std::string text = failure.what_without_backtrace();
     const std::string work = text.substr(std::min(text.find("WorkNCCL("), text.size()));  // which one, and its duration
-    const Error error = own_peers->explain("a collective on the device", work.empty() ? text : work);
-    const bool first = own_peers->post_fault(error);
-    leave(report(error, *own_rank, first, own_peers));
+    if (own_peers) leave_with(own_peers->explain("a collective on the device", work.empty() ? text : work));
+  } catch (const std::system_error&) {
+    leave_with(*caught_system_error());
   } catch (...) {
   }
   std::abort();
+}
+
+/// An exit handler. libgomp calls exit(1) if it cannot start a thread, after a message of its own.
+void explain_lack_of_threads(int status, void*) {
+  try {
+    if (status == EXIT_FAILURE) check_threads(1);
+  } catch (const std::system_error&) {
+    leave_with(*caught_system_error());
+  }
 }
 
 /// Runs the job on this rank and ends the process. An error is printed and posted to the other ranks.
@@ -116,7 +134,6 @@ Peers* own_peers = nullptr;
     peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
     own_rank = &environment;
     own_peers = peers.get();
-    std::set_terminate(end_after_lost_collective);
     session = std::make_unique<Session>(job, environment, *peers);
     const ExitStatus status = run_with_stages(*session, job.experiment);
     peers->part();
@@ -242,6 +259,7 @@ int command(const std::string& name, const std::vector<std::string>& arguments) 
 
 int status_of(const std::vector<std::string>& arguments) {
   try {
+    check_stack_limit();
     return arguments.empty() ? command("", {}) : command(arguments[0], {arguments.begin() + 1, arguments.end()});
   } catch (...) {
     const Error error = caught_error();
@@ -255,6 +273,8 @@ int status_of(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   wmtp::open_missing_streams();
+  std::set_terminate(wmtp::end_after_uncaught_exception);
+  on_exit(wmtp::explain_lack_of_threads, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // write() beyond RLIMIT_FSIZE then returns an error, which we report
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // we report lost ranks ourselves, without a stack trace
   c10::initLogging();

@@ -53,7 +53,9 @@ struct Ending {
 Ending ending_of(const std::string& name, int wait_status, int forwarded_signal) {
   const std::string text = name + " " + text_of_ending(wait_status);
   if (WIFSIGNALED(wait_status)) {
-    if (WTERMSIG(wait_status) == SIGXCPU) return {status_of_failure(wait_status), false, text};
+    const bool by_itself = WTERMSIG(wait_status) == SIGXCPU || WTERMSIG(wait_status) == SIGABRT;
+    if (by_itself && status_of_failure(wait_status) == ExitStatus::storage)
+      return {status_of_failure(wait_status), false, text};
     const auto status = WTERMSIG(wait_status) == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
     return {status, false, text};
   }

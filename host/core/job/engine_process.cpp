@@ -83,7 +83,7 @@ void become_rank(const JobRequest& request) {
 
 int prepare_with_engine(const JobRequest& request) {
   const int status = run_to_its_end({"prepare", to_text(request)});
-  if (!WIFEXITED(status)) throw_without_answer(status);
+  if (!WIFEXITED(status) || was_not_loaded(status)) throw_without_answer(status);
   return WEXITSTATUS(status);
 }
 

@@ -7,7 +7,9 @@
 #include <regex>
 #include <string>
 #include <string_view>
+#include <system_error>
 
+#include "base/system_limits.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -62,7 +64,7 @@ Error caught_error() {
   try {
     throw;
   } catch (const Error& error) {
-    return error;
+    return with_limit_named(error);
   } catch (const c10::OutOfMemoryError& error) {
     return Error(ExitStatus::device_memory,
                  "out of memory on the device" + amounts_in(error.what_without_backtrace()) +
@@ -70,9 +72,14 @@ Error caught_error() {
                      "parallel.activation_offload or parallel.cpu_offload = true, or shard over more ranks");
   } catch (const std::bad_alloc&) {
     return out_of_cpu_memory();
+  } catch (const std::system_error&) {
+    return *caught_system_error();
   } catch (const std::exception& error) {
     const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
     if (of_torch && is_of_cpu_allocator(*of_torch)) return out_of_cpu_memory();
+    if (const Error named = with_limit_named(Error(ExitStatus::bug, first_line(error.what())));
+        named.status() != ExitStatus::bug)
+      return named;
     return Error(ExitStatus::bug, std::string("this is a bug in wmtp-host: ") + error.what());
   } catch (...) {
     return Error(ExitStatus::bug,

@@ -11,7 +11,8 @@
 namespace wmtp {
 
 /// The exception being handled. An Error is returned unchanged. Out of memory becomes Error(device_memory), with the
-/// requested and free amounts if the allocator reports them, and with what to change. Anything else becomes Error(bug).
+/// requested and free amounts if the allocator reports them, and with what to change. An error of the system becomes Error(storage) that names the limit (base/system_limits.hpp), anything
+/// else Error(bug).
 /// [inside a catch block]
 Error caught_error();
 

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/machine.hpp"
+#include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "core/job/device_choice.hpp"
 #include "engine/comm/collective_checker.hpp"
@@ -86,8 +87,12 @@ std::chrono::milliseconds timeout_of(const Experiment& experiment) {
 }
 
 void share_cores(int local_world_size) {
-  if (!environment_value("OMP_NUM_THREADS").empty()) return;
-  at::set_num_threads(std::max(1, usable_cores() / std::max(1, local_world_size)));
+  constexpr int pools = 2;  // OpenMP's, and one that LibTorch keeps beside it
+  const std::string chosen = environment_value("OMP_NUM_THREADS");
+  const int threads =
+      chosen.empty() ? std::max(1, usable_cores() / std::max(1, local_world_size)) : std::atoi(chosen.c_str());
+  check_threads(pools * (threads - 1));
+  if (chosen.empty()) at::set_num_threads(threads);
 }
 
 Session::Session(const Job& job, const RankEnvironment& environment, Peers& peers)

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 namespace wmtp {
@@ -77,7 +78,10 @@ void SpinThrottle::check() {
   checked_ = now;
   waited_ = waited;
   const bool holds = decision_.after_check(share);
-  if (holds && !team_) team_ = std::make_unique<SleepingTeam>();
+  try {
+    if (holds && !team_) team_ = std::make_unique<SleepingTeam>();
+  } catch (const std::system_error&) {  // no further thread can be started: training continues as before
+  }
   if (!holds) team_.reset();
   is_held_ = holds;
 }
