@@ -98,8 +98,7 @@ json memory_report(const at::Device& device) {
 /// The launcher closes this row if this rank dies.
 void announce_run(const RunLog& log) {
   if (const std::string file = environment_value(run_id_file_variable); !file.empty())
-    std::ofstream(file) << log.run_id() << " " << log.run_key() << " " << log.run_folder().string() << "
-";
+    std::ofstream(file) << log.run_id() << " " << log.run_key() << " " << log.run_folder().string() << "\n";
 }
 
 }  // namespace
