@@ -53,7 +53,7 @@ class TokenLossTest : public testing::Test {
     std::map<std::string, Tensor> states;
     RankCollectives across(rank_.channels);
     const StepEnvironment environment{heads, experiment_.model.vocab_size, 9, across, states};
-    TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 1, 8, head_weights_});
+    TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 8, head_weights_});
     loss.scale_gradients(factor);
     Found found;
     const StepCounts counts{micro.counts, micro.tokens, micro.answers, 0};
