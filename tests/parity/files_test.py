@@ -469,7 +469,7 @@ def prepared_ids(place, texts, file):
     (place.folder / "odd").mkdir(exist_ok=True)
     for name, text in zip(names, texts):
         (place.folder / name).write_bytes(text.encode())
-    data = {"kind": "text", "files": names, "tokenizer": {"kind": "file", "file": file}}
+    data = {"kind": "text", "files": names, "encoding": "bytes", "tokenizer": {"kind": "file", "file": file}}
     log = f"{Path(file).name}/wmtp.db"
     place.host("data", "prepare", place.write(data=data, model__vocab_size=300), "--set", f"log.database={log}")
     prepared_file, = (place.folder / log).parent.glob("cache/*/train.bin")
