@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/environment.hpp"
@@ -61,7 +61,12 @@ bool still_names(const fs::path& path, int folder) {
          named.st_dev == opened.st_dev;
 }
 
-bool is_set(const char* variable) { return !environment_value(variable).empty(); }
+/// The folder, which may not exist, and the variable that names it; "" for the default.
+std::pair<fs::path, std::string> chosen_temporary_folder() {
+  for (const char* variable : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"})
+    if (std::string folder = environment_value(variable); !folder.empty()) return {std::move(folder), variable};
+  return {"/tmp", ""};
+}
 
 std::vector<std::string> names_in(int folder) {
   std::vector<std::string> names;
@@ -106,21 +111,18 @@ void remove_tree(const fs::path& path) {
 }  // namespace
 
 fs::path temporary_folder() {
-  const char* const chosen[] = {"TMPDIR", "TMP", "TEMP", "TEMPDIR"};
-  const auto set = std::find_if(std::begin(chosen), std::end(chosen), is_set);
-  const fs::path folder = set == std::end(chosen) ? "/tmp" : environment_value(*set);
+  const auto [folder, variable] = chosen_temporary_folder();
   std::error_code none;
   if (!fs::is_directory(folder, none))
     throw Error(ExitStatus::storage, "no temporary folder: " + folder.string() + " (" +
-                                         (set == std::end(chosen) ? "used since TMPDIR is not set" : *set) + ") is " +
+                                         (variable.empty() ? "used since TMPDIR is not set" : variable) + ") is " +
                                          (none ? none.message() : "no folder") + "; set TMPDIR to a folder");
   return folder;
 }
 
 fs::path lasting_folder(const std::string& name) {
-  std::error_code none;
-  const fs::path parent = fs::temp_directory_path(none), path = parent / (prefix() + name);
-  if (none || !is_trusted_parent(parent)) return {};
+  const fs::path parent = chosen_temporary_folder().first, path = parent / (prefix() + name);
+  if (!is_trusted_parent(parent)) return {};
   mkdir(path.c_str(), 0700);
   const Descriptor folder(open(path.c_str(), folder_flags));
   return folder.get() >= 0 && is_private(folder.get()) ? path : fs::path();

@@ -168,7 +168,7 @@ def test_lists_may_begin_with_a_mark_or_white_space_and_pointers_are_refused(pla
     for name in ("x.parquet", "list.json", "saved/state.json"):
         (place.folder / name).parent.mkdir(exist_ok=True)
         (place.folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
-        refuse(place, "is a pointer of Git LFS; fetch the data with git lfs pull", name.removesuffix("/state.json"))
+        refuse(place, "is a pointer of Git LFS, in place of the file; download the file: git lfs pull", name.removesuffix("/state.json"))
 
 
 def test_what_cannot_be_converted_is_refused(place):

@@ -202,7 +202,7 @@ def json_of(file):
 
 def check_is_data(file, start):
     if start.startswith(POINTER):
-        raise Refused(f"{file} is a pointer of Git LFS; fetch the data with git lfs pull")
+        raise Refused(f"{file} is a pointer of Git LFS, in place of the file; download the file: git lfs pull")
 
 
 def is_json_list(file):
