@@ -108,7 +108,7 @@ def test_a_text_that_brings_its_first_and_last_token_gets_no_second_one(place, t
     (place.folder / "records.jsonl").write_text("".join(
         json.dumps({"prompt": prompt, "completion": completion}) + "\n"
         for prompt, completion in (("def", " f(x): return x"), ("<|begin|>def", f" f(x): return x{END}"), ("def" + END, ""))))
-    data = TEXT["data"] | {"kind": "records", "files": ["records.jsonl"]}
+    data = {"kind": "records", "files": ["records.jsonl"], "tokenizer": TEXT["data"]["tokenizer"]}
     place.host("data", "prepare", place.write(**TEXT | {"data": data}))
     file, = place.folder.glob("runs/cache/*/records.ids")
     of_prompt_alone = [1, *tokenizer.encode("def", add_special_tokens=False).ids, 0, 0]
