@@ -1,5 +1,6 @@
 #include "base/system_limits.hpp"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/files.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
 
@@ -178,6 +180,17 @@ void check_stack_limit() {
   if (limit && rlim_t(*limit) < smallest_stack)
     throw Error(ExitStatus::storage, limit_text("-s", "KiB of a stack", *limit / 1024) + ", wanted at least " +
                                          std::to_string(smallest_stack / 1024) + "; raise it");
+}
+
+void check_descriptors(int count) {
+  std::vector<Descriptor> opened;
+  for (int i = 0; i < count; ++i) {
+    opened.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (opened.back().get() < 0)
+      throw Error(ExitStatus::storage,
+                  with_limit("cannot open " + std::to_string(count) + " files and connections: " + std::strerror(errno),
+                             errno == EMFILE ? text_of_files() : ""));
+  }
 }
 
 void check_threads(int count) {

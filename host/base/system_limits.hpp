@@ -29,6 +29,10 @@ std::string limits_at_end_of_program(int wait_status);
 /// Error(storage) if a stack may be too small for this program. [at its start]
 void check_stack_limit();
 
+/// Opens that many descriptors at once and closes them. Error(storage) with the limit if the system allows fewer. For
+/// libraries that wait for the other ranks if they cannot open theirs.
+void check_descriptors(int count);
+
 /// Starts that many threads at once and ends them. std::system_error if the system allows fewer. For libraries that end
 /// the process, or wait for ever, if they cannot start theirs.
 void check_threads(int count);

@@ -122,6 +122,9 @@ void explain_lack_of_threads(int status, void*) {
   }
 }
 
+/// What a rank opens: connections and the store's (rank 0 holds 16 descriptors and 4 for each rank), and files meanwhile.
+int descriptors_of_rank(int world_size) { return 12 + 5 * world_size; }
+
 /// Runs the job on this rank and ends the process. An error is printed and posted to the other ranks.
 [[noreturn]] void run_rank(const Job& job, const RankEnvironment& environment) {
   std::unique_ptr<Peers> peers;
@@ -131,6 +134,7 @@ void explain_lack_of_threads(int status, void*) {
     watch_signals();
     std::signal(SIGPIPE, SIG_IGN);  // Gloo's write to a lost rank then returns an error, which we report
     install_allocator();
+    if (environment.world_size > 1) check_descriptors(descriptors_of_rank(environment.world_size));
     peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
     own_rank = &environment;
     own_peers = peers.get();

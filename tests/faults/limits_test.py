@@ -37,7 +37,9 @@ def folder():
     shutil.rmtree(made)
 
 
-COMMANDS = {"one rank": ["run", "experiment.toml", "--nproc", "1"], "plan": ["plan", "experiment.toml"], "preparation": ["data", "prepare", "text.toml"],
+COMMANDS = {"one rank": ["run", "experiment.toml", "--nproc", "1"],
+            "four ranks": ["run", "experiment.toml", "--nproc", "4", "--name", "four"], "plan": ["plan", "experiment.toml"],
+            "preparation": ["data", "prepare", "text.toml"],
             "a suite": ["eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl"],
             "a text": ["eval", "trial", "--text", "text.txt"],
             "generation": ["generate", "trial", "some", "--max-tokens", "2"], "plugins": ["plugins", "list"]}

@@ -1,8 +1,10 @@
 #include "engine/comm/channels.hpp"
 
+#include <system_error>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "base/system_limits.hpp"
 #include "base/time_use.hpp"
 #include "engine/comm/collective_checker.hpp"
 #include "engine/memory/allocator.hpp"
@@ -120,6 +122,8 @@ Channel* Channels::connect(const std::string& name, const MakeBackend& make, con
     try {
       const auto store = c10::make_intrusive<c10d::PrefixStore>(name, peers_->store());
       backend = backends_.emplace_back(make(store, axis.rank, axis.size, timeout_));
+    } catch (const std::system_error&) {  // it cannot start a thread, which is no other rank's fault
+      throw *caught_system_error();
     } catch (const std::exception& error) {
       throw peers_->explain("connecting the ranks (" + name + ")", error.what());
     }
