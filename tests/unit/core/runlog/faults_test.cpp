@@ -179,6 +179,14 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
 }
 
 TEST_F(LogFaultsTest, AddsEachBatchOfASpoolOnceWhicheverProcessesReadIt) {
+  const auto written = folder_ / "written";
+  std::vector<pid_t> readers;  // before this process has threads, whose locks a child would never see opened
+  for (int i = 0; i < 6; ++i)
+    readers.push_back(in_child([&] {
+      while (!std::filesystem::exists(written)) usleep(1000);
+      for (int j = 0; j < 5; ++j) load_spools(file_);
+      return 0;
+    }));
   RunLog log(file_, start());
   Spool spool(file_, 1, log.run_key());
   const auto event = [](const char* message) { return EventRecord{1, 0, "info", "note", 1, message}; };
@@ -189,12 +197,7 @@ TEST_F(LogFaultsTest, AddsEachBatchOfASpoolOnceWhicheverProcessesReadIt) {
   log.checkpoint(2, "step-2", 0, "deleted");  // later than the spool's
   const auto copy = folder_ / "copy";
   std::filesystem::copy_file(spool.path(), copy);
-  std::vector<pid_t> readers;
-  for (int i = 0; i < 6; ++i)
-    readers.push_back(in_child([&] {
-      for (int j = 0; j < 5; ++j) load_spools(file_);
-      return 0;
-    }));
+  std::ofstream(written) << "now\n";
   for (const pid_t reader : readers) EXPECT_EQ(wait_for(reader), 0);
   EXPECT_FALSE(std::filesystem::exists(spool.path()));
   std::filesystem::rename(copy, spool.path());  // as after a crash before it was removed
