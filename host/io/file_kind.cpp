@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <optional>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -20,7 +18,6 @@ using namespace std::string_view_literals;
 
 constexpr size_t looked_at_bytes = 4096;
 constexpr size_t shortest_text_for_certain = 64;  ///< fewer token ids may be letters by chance
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 /// What to do with a file; `{}` stands for its name.
 constexpr std::string_view by_convert = "convert", by_numpy = "numpy", by_exclusion = "exclude";
@@ -168,7 +165,6 @@ std::string first_content(const fs::path& file) {
   std::string text(looked_at_bytes, '\0');
   text.resize(in.read(text.data(), text.size()));
   bool ended = text.size() < looked_at_bytes;
-  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   for (;;) {
     const size_t begin = text.find_first_not_of(" \t\r\n\x1e");
     text.erase(0, std::min(begin, text.size()));
@@ -207,7 +203,7 @@ class KindCheck {
     if (packing == Packing::gzip) refuse("a gzip file", unpacking(packing, file_));
     if (packing == Packing::zstd) refuse("a zstd file", unpacking(packing, file_));
     for (const Signature& one : signatures)
-      if (is_at(start_, one) && !is_wanted(one)) refuse(std::string(one.name), advice_of(std::string(one.advice)));
+      if (is_at(start_, one) && !is_wanted(one)) refuse(one);
     if (use_ == FileUse::tokens)
       check_ids();
     else if (may_be_packed)
@@ -225,27 +221,22 @@ class KindCheck {
   void check_ids() const {
     const std::string extension = extension_of(file_, false);
     if (begins_as_safetensors(start_)) refuse("a safetensors file", "name a file of token ids");
-    const bool has_header = start_.starts_with("\x93NUMPY");
-    for (const NameOfKind& one : names_of_kinds)
-      if (!has_header && extension == one.extension)
-        refuse(std::string(one.name) + ", but other bytes", "replace the file by a good copy, or rename it");
+    if (!start_.starts_with("\x93NUMPY")) refuse_name(extension);
     if (is_one_of(extension, names_of_text) || is_certainly_text(start_))
       refuse("text", "set [data] kind = \"text\" or \"records\", and files instead of file");
   }
 
   void check_text() const {
     for (const Signature& one : signatures_in_text)
-      if (is_at(start_, one)) refuse(std::string(one.name), advice_of(std::string(one.advice)));
-    if (begins_as_safetensors(start_)) refuse("a safetensors file", advice_of(std::string(by_exclusion)));
+      if (is_at(start_, one)) refuse(one);
+    if (begins_as_safetensors(start_)) refuse("a safetensors file", advice_of(by_exclusion));
     if (const std::string wide = wide_encoding(start_); !wide.empty())
       refuse("text in " + wide, advice_of("convert it first: iconv -f " + wide + " -t UTF-8 {}"));
     if (const size_t at = start_.find('\0'); at != std::string::npos)
-      refuse("a NUL byte at byte " + std::to_string(at), advice_of(std::string(by_exclusion)));
+      refuse("a NUL byte at byte " + std::to_string(at), advice_of(by_exclusion));
     const std::string extension = extension_of(file_, is_inside_);
-    if (is_list(extension)) refuse("a JSON list", advice_of(std::string(by_convert)));
-    for (const NameOfKind& one : names_of_kinds)
-      if (extension == one.extension)
-        refuse(std::string(one.name) + ", but other bytes", "replace the file by a good copy, or rename it");
+    if (is_list(extension)) refuse("a JSON list", advice_of(by_convert));
+    refuse_name(extension);
     if (is_one_of(extension, names_of_ids) && !is_certainly_text(start_))
       refuse("a name of token ids",
              "if it contains them, set [data] kind = \"tokens\" and file; if it is text, rename it");
@@ -262,7 +253,15 @@ class KindCheck {
     return key < text.size() && text[key] == '"';
   }
 
-  std::string advice_of(std::string advice) const {
+  /// Refuses a name of a kind whose first bytes the file lacks.
+  void refuse_name(const std::string& extension) const {
+    for (const NameOfKind& one : names_of_kinds)
+      if (extension == one.extension)
+        refuse(std::string(one.name) + ", but other bytes", "replace the file by a good copy, or rename it");
+  }
+
+  std::string advice_of(std::string_view of_kind) const {
+    std::string advice(of_kind);
     if (is_inside_ && advice != by_exclusion) return unpacking(outer_, file_);
     if (advice == by_convert)
       return std::string(use_ == FileUse::tokens ? "set [data] kind = \"text\" or \"records\", and " : "") +
@@ -277,6 +276,8 @@ class KindCheck {
     if (const size_t at = advice.find("{}"); at != std::string::npos) advice.replace(at, 2, shell_path(file_.string()));
     return advice;
   }
+
+  [[noreturn]] void refuse(const Signature& one) const { refuse(std::string(one.name), advice_of(one.advice)); }
 
   [[noreturn]] void refuse(const std::string& found, const std::string& what_to_do) const {
     throw Error(ExitStatus::data, file_.string() + ": found " + found + (is_inside_ ? " inside" : "") + ", wanted " +

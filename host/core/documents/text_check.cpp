@@ -43,14 +43,15 @@ constexpr const char* or_bytes =
 
 }  // namespace
 
-void check_text_kind(const fs::path& file) {
+bool check_text_kind(const fs::path& file) {
   check_file_kind(file, FileUse::text);
-  if (has_json_lines(file)) check_has_text(file);
+  const bool is_json_lines = has_json_lines(file);
+  if (is_json_lines) check_has_text(file);
+  return is_json_lines;
 }
 
 int64_t InvalidBytes::count(const fs::path& file) {
-  check_text_kind(file);
-  if (has_json_lines(file)) {
+  if (check_text_kind(file)) {
     add_valid(int64_t(fs::file_size(file)));
     return 0;
   }

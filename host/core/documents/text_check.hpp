@@ -8,8 +8,8 @@
 namespace wmtp {
 
 /// Error(data) if the beginning of `file` shows that it is no text, or JSON lines without a `text`; packed or not
-/// (io/file_kind.hpp).
-void check_text_kind(const std::filesystem::path& file);
+/// (io/file_kind.hpp). Returns whether it is JSON lines.
+bool check_text_kind(const std::filesystem::path& file);
 
 /// Bytes of texts that are in no character of UTF-8. Large corpora of code contain a few, as examples.
 class InvalidBytes {

@@ -158,8 +158,8 @@ const std::map<std::string, std::vector<const char*>> insertions{
       "heartbeat_at = ?2 ->> 'ended_at' WHERE id = ?1 AND status = 'running'"}},
 };
 
-/// Adds one spool to a log, in one transaction, in which the names of its batches are logged too: whoever reads a batch
-/// a second time, because the file was not removed, leaves it out.
+/// Adds one spool to a log, in one transaction, in which the names of its batches are logged too: a process that
+/// reads a batch a second time, because the file was not removed, leaves it out.
 class SpoolLoader {
  public:
   SpoolLoader(const std::filesystem::path& database, std::filesystem::path spool)
