@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "core/documents/json_lines.hpp"
 #include "core/documents/jsonl_reader.hpp"
 #include "core/records/record_file.hpp"
 
@@ -51,18 +52,12 @@ class Fields {
     return all;
   }
 
-  bool has(const char* name) const { return field(name); }
+  bool has(const char* name) const { return field_of(object_, name); }
 
  private:
-  /// A null value counts as missing.
-  const Json* field(const char* name) const {
-    const auto found = object_.find(name);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-
   /// Null, recording a mistake, unless the field exists and has the type.
   const Json* find(const char* name, bool (Json::*has_type)() const noexcept, const std::string& wanted) {
-    const Json* value = field(name);
+    const Json* value = field_of(object_, name);
     if (value && (value->*has_type)()) return value;
     mistakes_.add(line_, name, value, wanted);
     return nullptr;

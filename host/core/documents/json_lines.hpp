@@ -55,6 +55,13 @@ struct LineMistake {
 std::variant<nlohmann::json, LineMistake> parse_object(std::string_view line,
                                                        const std::function<bool(const std::string& field)>& wants);
 
+/// A field of users' JSON: nullptr if `json` is no object, or the field is missing or null, which counts as missing.
+template <class AnyJson>
+const AnyJson* field_of(const AnyJson& json, const std::string& name) {
+  const auto found = json.is_object() ? json.find(name) : json.end();
+  return found == json.end() || found->is_null() ? nullptr : &*found;
+}
+
 /// Describes a value in a message: `the number 3`, `the string "abc"`, `a list`.
 std::string found_text(const nlohmann::json& value);
 

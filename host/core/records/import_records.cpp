@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "core/documents/json_lines.hpp"
 #include "core/documents/jsonl_reader.hpp"
 #include "core/documents/jsonl_writer.hpp"
 
@@ -87,20 +88,14 @@ const Language* language_of(const Json& value) {
 /// Pairs of language and solution; null if missing.
 using Solutions = std::vector<std::pair<const Json*, const Json*>>;
 
-/// A null value counts as missing.
-const Json* member(const Json& value, const char* name) {
-  const auto found = value.find(name);
-  return value.is_object() && found != value.end() && !found->is_null() ? &*found : nullptr;
-}
-
 /// Reads both published forms; nullopt if the value has neither.
 std::optional<Solutions> pairs_of(const Json& value) {
   Solutions pairs;
   if (value.is_array()) {
-    for (const Json& one : value) pairs.emplace_back(member(one, "language"), member(one, "solution"));
+    for (const Json& one : value) pairs.emplace_back(field_of(one, "language"), field_of(one, "solution"));
     return pairs;
   }
-  const Json *of = member(value, "language"), *texts = member(value, "solution");
+  const Json *of = field_of(value, "language"), *texts = field_of(value, "solution");
   if (!of || !texts || !of->is_array() || !texts->is_array() || of->size() != texts->size()) return std::nullopt;
   for (size_t i = 0; i < of->size(); ++i) pairs.emplace_back(&(*of)[i], &(*texts)[i]);
   return pairs;
@@ -111,7 +106,7 @@ class FieldCheck {
   FieldCheck(int64_t line, JsonlMistakes& mistakes) : line_(line), mistakes_(mistakes) {}
 
   void check(const Json& object, const Field& field) {
-    const Json* value = member(object, field.name);
+    const Json* value = field_of(object, field.name);
     if (value || field.required) check(value, field.name, field.type);
   }
 
@@ -163,8 +158,8 @@ Record record_of(const Json& instruction, const std::string& input, const Json& 
 }
 
 void add_solutions(const Json& object, const char* field, bool correct, const Context& context) {
-  if (!member(object, field)) return;
-  const Json *number = member(object, "source"), *difficulty = member(object, "difficulty");
+  if (!field_of(object, field)) return;
+  const Json *number = field_of(object, "source"), *difficulty = field_of(object, "difficulty");
   const std::string source = number ? number->dump() : "0";
   const std::string task_id = "codecontests/" + source + "/" + object["name"].get<std::string>();
   const Solutions pairs = pairs_of(object[field]).value();
@@ -237,7 +232,7 @@ const std::vector<std::string>& import_sources() {
 
 std::string import_source_of(const Json& line) {
   for (const Source& source : sources()) {
-    const auto has = [&](const Field& field) { return !field.required || member(line, field.name); };
+    const auto has = [&](const Field& field) { return !field.required || field_of(line, field.name); };
     if (std::all_of(source.fields.begin(), source.fields.end(), has)) return source.name;
   }
   return "";

@@ -66,16 +66,16 @@ class LineReader {
   /// The fields of every format.
   void fill(const Json& json, const std::string& format) {
     const bool is_preference = format == "preferences";
-    if (const Json* id = field(json, "task_id")) {
+    if (const Json* id = field_of(json, "task_id")) {
       if (id->is_string() || id->is_number_integer())
         record_.problem = hash60(id->is_string() ? id->get<std::string>() : id->dump());
       else
         refuse_field("task_id", id, "a string or an integer");
     }
-    const Json* prompt = is_preference ? field(json, "prompt") : nullptr;
+    const Json* prompt = is_preference ? field_of(json, "prompt") : nullptr;
     record_.identity = record_.problem >= 0 ? record_.problem : hash60(prompt ? prompt->dump() : line_);
     if (is_preference && record_.problem < 0) record_.problem = hash60(line_);
-    const Json* correct = is_preference ? nullptr : field(json, "is_correct");
+    const Json* correct = is_preference ? nullptr : field_of(json, "is_correct");
     if (correct && correct->is_boolean())
       record_.correct = correct->get<bool>();
     else if (correct)
@@ -87,12 +87,12 @@ class LineReader {
 
   void fill_difficulty(const Json& json) {
     const std::string wanted = "an integer from 0 to " + with_thousands(max_difficulty);
-    const Json* metadata = field(json, "metadata");
+    const Json* metadata = field_of(json, "metadata");
     if (metadata && !metadata->is_object()) {
       refuse_field("metadata", metadata, "an object with difficulty");
       return;
     }
-    const Json* difficulty = metadata ? field(*metadata, "difficulty") : nullptr;
+    const Json* difficulty = metadata ? field_of(*metadata, "difficulty") : nullptr;
     if (!difficulty) {
       refuse_field("metadata.difficulty", nullptr, wanted + ": [data.difficulty] needs it");
     } else if (!difficulty->is_number_integer() || *difficulty < 0 || *difficulty > max_difficulty) {
@@ -100,12 +100,6 @@ class LineReader {
     } else {
       record_.difficulty = difficulty->get<int64_t>();
     }
-  }
-
-  /// A null value counts as missing.
-  static const Json* field(const Json& json, const char* name) {
-    const auto at = json.find(name);
-    return at == json.end() || at->is_null() ? nullptr : &*at;
   }
 
   const fs::path& file_;

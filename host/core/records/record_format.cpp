@@ -52,13 +52,6 @@ std::string wanted_fields() {
   return text;
 }
 
-/// A null value counts as missing.
-template <class AnyJson>
-const AnyJson* field_of(const AnyJson& object, const std::string& name) {
-  const auto at = object.find(name);
-  return at == object.end() || at->is_null() ? nullptr : &*at;
-}
-
 /// ShareGPT's names of those who speak.
 std::string role_of(const std::string& from) {
   static const std::map<std::string, std::string> roles{

@@ -11,8 +11,8 @@ namespace wmtp {
 
 class Database;
 
-/// What identifies the run in whichever file its row is; "" if the run's log had schema version 7 or less. For whoever
-/// changes the log later: it may be replaced meanwhile, by one that has another run of this number.
+/// What identifies the run in whichever file its row is; "" if the run's log had schema version 7 or less. For callers
+/// that change the log later: it may be replaced meanwhile, by one that has another run of this number.
 std::string run_key_of(const std::filesystem::path& database, int64_t run_id);
 /// Error(storage) if the log's run of this number has another key than `key`.
 void check_run_key(Database& database, int64_t run_id, const std::string& key);
