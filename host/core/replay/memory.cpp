@@ -18,6 +18,7 @@
 #include <list>
 #include <optional>
 
+#include "core/model/backward_extent.hpp"
 #include "core/model/chunks.hpp"
 #include "core/model/model_tensors.hpp"
 #include "core/model/reductions.hpp"
@@ -73,15 +74,13 @@ class Replay {
         e_(bytes_of(question.policy.precision)),
         wide_(wide_of(question.policy.precision)),
         ND_(N_ * m_.dim * e_),
-        is_chained_(has_chained_heads(m_) && q_.token_heads > 1) {
+        is_chained_(has_chained_heads(m_) && q_.token_heads > 1),
+        backward_(m_, q_.token_heads, [this](const std::string& unit) { return unit_trains(unit); }) {
     for (const PlannedModel& frozen : q_.frozen) frozen_.emplace_back(ledger_, frozen, q_);
-    lowest_block_ = num_trunk_blocks(m_);
-    for (int64_t i = lowest_block_ - 1; i >= 0; --i)
-      if (block_trains(trunk_block_name(i))) lowest_block_ = i;
-    if (model_.unit("tok_embeddings").trains()) lowest_block_ = 0;
+    const int64_t lowest_block = backward_.lowest_block();
     lowest_kept_ =
-        lowest_block_ + std::llround(q_.activation_checkpointing * double(num_trunk_blocks(m_) - lowest_block_));
-    if (q_.activation_offload) ledger_.offloaded().host += ND_ * (lowest_kept_ - lowest_block_);
+        lowest_block + std::llround(q_.activation_checkpointing * double(num_trunk_blocks(m_) - lowest_block));
+    if (q_.activation_offload) ledger_.offloaded().host += ND_ * (lowest_kept_ - lowest_block);
   }
 
   PlannedMemory run() {
@@ -121,7 +120,7 @@ class Replay {
     return {ledger_, shape, {q_.sequences, q_.positions, bytes_of(precision), group}, unit.planned()};
   }
   PlannedBlock block(const std::string& name) { return block(m_, q_.policy.precision, model_.unit(name)); }
-  bool block_trains(const std::string& name) {
+  bool unit_trains(const std::string& name) {
     const StoredUnit& unit = model_.unit(name);
     if (unit.trains()) return true;
     const auto& slots = unit.planned().slots;
@@ -178,7 +177,7 @@ class Replay {
         inputs_.push_back(std::move(h));
         h = std::move(frame.back().output);
       } else {
-        const bool is_kept = i >= lowest_block_;
+        const bool is_kept = i >= backward_.lowest_block();
         if (is_kept && q_.activation_offload) copy_out(h);
         SharedMemory output = here.forward_without_grad();
         if (is_kept) {
@@ -194,10 +193,10 @@ class Replay {
 
   void backward_trunk(std::vector<KeptBlock>& frame, SharedMemory d_output, bool last) {
     SharedMemory output;  // this block's, which is the input of the block above
-    for (int64_t i = num_trunk_blocks(m_) - 1; i >= lowest_block_; --i) {
+    for (int64_t i = num_trunk_blocks(m_) - 1; i >= backward_.lowest_block(); --i) {
       StoredUnit& unit = model_.unit(trunk_block_name(i));
       {
-        const InUse weights(unit, i > lowest_block_ ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
+        const InUse weights(unit, i > backward_.lowest_block() ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
         KeptBlock kept = std::move(frame.back());
         frame.pop_back();
         fetch_inputs(i);
@@ -234,7 +233,7 @@ class Replay {
       return share(hold(ND_));
     };
     if (i < lowest_kept_) inputs_.back() = arriving_ ? std::move(arriving_) : fetched();
-    if (i > lowest_block_ && i - 1 < lowest_kept_) arriving_ = fetched();
+    if (i > backward_.lowest_block() && i - 1 < lowest_kept_) arriving_ = fetched();
   }
 
   void write_adapter_gradient() {
@@ -268,15 +267,21 @@ class Replay {
       ledger_.enter("head_" + std::to_string(k));
       {
         const InUse weights(*unit_of_head(k), unit_of_head(k + 1));
-        KeptBlock kept = head(k).forward();
-        const Held scale = hold(4 * N_), hidden = hold(ND_);
-        const Held d_hidden = loss_gradient(k);
-        Held d_normed = hold(ND_);
-        model_.unit("norm").write_gradient();
-        kept.output.reset();
-        unit_of_head(k)->write_gradient();
-        write_adapter_gradient();
-        const auto d_input = head(k).backward(kept);
+        if (backward_.reaches_head(k)) {
+          KeptBlock kept = head(k).forward();
+          const Held scale = hold(4 * N_), hidden = hold(ND_);
+          const Held d_hidden = loss_gradient(k);
+          Held d_normed = hold(ND_);
+          model_.unit("norm").write_gradient();
+          kept.output.reset();
+          unit_of_head(k)->write_gradient();
+          write_adapter_gradient();
+          const auto d_input = head(k).backward(kept);
+        } else {
+          head(k).forward_without_grad();
+          const Held hidden = hold(ND_);
+          add_loss(k);
+        }
       }
       reductions_.start(*unit_of_head(k), last);
       ledger_.enter("weights");
@@ -286,19 +291,24 @@ class Replay {
   void chained_heads(bool last) {
     std::vector<SharedMemory> outputs;
     std::vector<Held> d_hidden;
-    for (int64_t k = 1; k < q_.token_heads; ++k) {
+    const int64_t first = backward_.first_head();
+    for (int64_t k = 1; k < std::max(q_.token_heads, first); ++k) {
       ledger_.enter("head_" + std::to_string(k));
       const InUse weights(*unit_of_head(k), unit_of_head(k + 1));
       {
-        const ExtraOperations repeated(ledger_);
+        std::optional<ExtraOperations> repeated;
+        if (backward_.reaches_head(k)) repeated.emplace(ledger_);
         const Held embedded = embedded_for(k);
         outputs.push_back(head(k).forward_without_grad());
       }
       const Held normed = hold(ND_);
-      d_hidden.push_back(loss_gradient(k));
+      if (backward_.reaches_head(k))
+        d_hidden.push_back(loss_gradient(k));
+      else
+        add_loss(k);
     }
     SharedMemory d_output;
-    for (int64_t k = q_.token_heads; k >= 1; --k) {
+    for (int64_t k = q_.token_heads; k >= first; --k) {
       ledger_.enter("head_" + std::to_string(k));
       {
         const InUse weights(*unit_of_head(k), unit_of_head(k - 1));
@@ -340,11 +350,23 @@ class Replay {
       embedded.reset();
       if (is_chained_) before = output;
       const Held normed = hold(ND_);
-      const Rows rows = rows_of_head(k);
-      const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, q_.on_cuda), rows.count);
-      logits(chunk * m_.vocab_size * (e_ + wide_));
-      multiply(1, m_.vocab_size * m_.dim);
+      scores(k);
     }
+  }
+
+  void scores(int64_t k) {
+    const Rows rows = rows_of_head(k);
+    const int64_t chunk = std::min(chunk_tokens(m_.vocab_size, q_.on_cuda), rows.count);
+    logits(chunk * m_.vocab_size * (e_ + wide_));
+    multiply(1, m_.vocab_size * m_.dim);
+  }
+
+  /// Like TokenLoss::add_loss.
+  void add_loss(int64_t k) {
+    if (model_.unit("output").trains())
+      loss_gradient(k);
+    else
+      scores(k);
   }
 
   struct Rows {
@@ -443,7 +465,8 @@ class Replay {
   int64_t N_, e_, wide_, ND_;
   bool is_chained_;
   SharedMemory embedded_;  // of the tokens; kept for chained heads
-  int64_t lowest_block_ = 0, lowest_kept_ = 0;
+  BackwardExtent backward_;
+  int64_t lowest_kept_ = 0;
   std::vector<SharedMemory> inputs_;  ///< of the blocks in `frame`; null if offloaded
   SharedMemory leaving_, arriving_;   ///< offloaded inputs in transfer
   Reductions<StoredUnit> reductions_;

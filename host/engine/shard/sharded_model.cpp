@@ -212,4 +212,14 @@ std::vector<ParameterGroup*> ShardedModel::trained_groups() const {
   return groups;
 }
 
+BackwardExtent ShardedModel::backward_extent() const {
+  const auto trains = [groups = trained_groups()](const std::string& unit) {
+    for (const ParameterGroup* group : groups)
+      for (const Placed& placed : group->parameters())
+        if (placed.spec.name.starts_with(unit + ".")) return true;
+    return false;
+  };
+  return {config_, num_heads(), trains};
+}
+
 }  // namespace wmtp

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model/backward_extent.hpp"
 #include "engine/model/block.hpp"
 #include "engine/model/units.hpp"
 #include "engine/shard/parameter_group.hpp"
@@ -89,6 +90,7 @@ class ShardedModel {
   uint64_t base_fingerprint() const;
 
   std::vector<ParameterGroup*> trained_groups() const;
+  BackwardExtent backward_extent() const;
 
  private:
   /// Sets the row norms `names`, in this rank's shard, to the norms of the corresponding weights.

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -20,32 +21,23 @@ Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_
 
 Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
 
-/// Whether a parameter of the block or of its adapter trains.
-bool block_trains(const ShardedModel& model, const std::string& block) {
-  for (const ParameterGroup* group : model.trained_groups())
-    for (const Placed& placed : group->parameters())
-      if (placed.spec.name.starts_with(block + ".")) return true;
-  return false;
-}
-
 }  // namespace
 
 MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const MicroStepConfig& config)
-    : model_(model), pipeline_(pipeline), config_(config), value_loss_(model, pipeline) {
+    : model_(model),
+      pipeline_(pipeline),
+      config_(config),
+      value_loss_(model, pipeline),
+      backward_(model.backward_extent()) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
-  embedding_trains_ = model.weight("tok_embeddings.weight").trains();
   is_chained_ = has_chained_heads(model.config()) && model.num_heads() > 1;
-  lowest_block_ = model_.num_trunk_blocks();
-  for (int64_t i = model_.num_trunk_blocks() - 1; i >= 0; --i)
-    if (block_trains(model_, trunk_block_name(i))) lowest_block_ = i;
-  if (embedding_trains_) lowest_block_ = 0;
   // The last blocks keep their graphs, because backward frees those first.
-  lowest_kept_ = lowest_block_ +
-                 std::llround(config_.activation_checkpointing * double(model_.num_trunk_blocks() - lowest_block_));
-  if (config_.activation_offload && lowest_kept_ == lowest_block_)
+  const int64_t lowest_block = backward_.lowest_block(), trained_blocks = model_.num_trunk_blocks() - lowest_block;
+  lowest_kept_ = lowest_block + std::llround(config_.activation_checkpointing * double(trained_blocks));
+  if (config_.activation_offload && lowest_kept_ == lowest_block)
     throw Error(ExitStatus::usage,
                 "[parallel] activation_offload = true, but activation_checkpointing recomputes none of the " +
-                    counted(model_.num_trunk_blocks() - lowest_block_, "trained trunk block") +
+                    counted(trained_blocks, "trained trunk block") +
                     ", whose inputs it would offload; remove it, or set activation_checkpointing = \"full\"");
   if (config_.activation_offload) offloaded_ = make_offloaded_stack(model_.compute().device(), config_.offload_path);
 }
@@ -66,7 +58,7 @@ void MicroStep::run(StepContext& step, bool last) {
   std::optional<Phase> phase(std::in_place, "forward");
   const HeadInputs inputs = forward_trunk(step.batch(), pass, &kept);
   HeadInputs d_inputs{at::zeros_like(inputs.trunk), {}, {}};
-  if (is_chained_ && embedding_trains_) {
+  if (is_chained_ && backward_.trains_embedding()) {
     d_inputs.embedded = at::zeros_like(inputs.embedded);
     d_inputs.next = at::zeros_like(inputs.next);
   }
@@ -102,12 +94,13 @@ MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& p
   for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
     const Gathered block(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
     const bool keeps_graph = kept && i >= lowest_kept_;
-    const bool offloads = kept && offloaded_ && i >= lowest_block_ && !keeps_graph;
+    const bool offloads = kept && offloaded_ && i >= backward_.lowest_block() && !keeps_graph;
     if (offloads) offloaded_->push(h);
     const Tensor input = keeps_graph ? as_leaf(h) : h;
     const at::AutoGradMode grad(keeps_graph);
     const Tensor output = model_.trunk_block(i).forward(input, model_.rotary(), pass);
-    if (kept && i >= lowest_block_) kept->push_back({offloads ? Tensor() : input, keeps_graph ? output : Tensor()});
+    if (kept && i >= backward_.lowest_block())
+      kept->push_back({offloads ? Tensor() : input, keeps_graph ? output : Tensor()});
     h = output.detach();
   }
   if (kept && offloaded_) offloaded_->settle();
@@ -136,10 +129,10 @@ void MicroStep::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInpu
 void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadInputs d_inputs, const Pass& pass,
                                bool last) {
   Tensor d_output = std::move(d_inputs.trunk);
-  for (int64_t i = model_.num_trunk_blocks() - 1; i >= lowest_block_; --i) {
+  for (int64_t i = model_.num_trunk_blocks() - 1; i >= backward_.lowest_block(); --i) {
     ShardUnit& unit = model_.unit(trunk_block_name(i));
     {
-      const Gathered block(unit, i > lowest_block_ ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
+      const Gathered block(unit, i > backward_.lowest_block() ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
       Kept of_block = std::move(kept.back());
       kept.pop_back();
       if (!of_block.input.defined()) of_block.input = offloaded_->pop();
@@ -153,7 +146,7 @@ void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadI
     }
     reductions_.start(unit, last);
   }
-  if (!embedding_trains_) return;
+  if (!backward_.trains_embedding()) return;
   if (is_chained_) d_output.add_(d_inputs.embedded);
   const WeightHandle embedding = model_.weight("tok_embeddings.weight");
   const auto add = [&](const Tensor& tokens, const Tensor& d_embedded) {
@@ -184,13 +177,17 @@ void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadIn
     const Phase phase("head_" + std::to_string(k));
     {
       const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
-      const Tensor input = as_leaf(inputs.trunk);
+      const bool is_reached = backward_.reaches_head(k);
+      const Tensor input = is_reached ? as_leaf(inputs.trunk) : inputs.trunk;
       Tensor hidden;
       {
-        const at::AutoGradMode grad(true);
+        const at::AutoGradMode grad(is_reached);
         hidden = model_.normed(run_head(k, input, {}, pass));
       }
-      d_inputs.trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
+      if (is_reached)
+        d_inputs.trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
+      else
+        token_loss_->add_loss(step, k, hidden);
     }
     reductions_.start(*unit_of_head(k), last);
   }
@@ -201,14 +198,19 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
                             bool last) {
   std::vector<Tensor> read{inputs.trunk};  // by each head
   std::vector<Tensor> d_hidden;  // by the heads' own losses; the last head's follows when it is differentiated
-  for (int64_t k = 1; k < model_.num_heads(); ++k) {
+  const int64_t first = backward_.first_head();
+  for (int64_t k = 1; k < std::max(model_.num_heads(), first); ++k) {
     const Phase phase("head_" + std::to_string(k));
     const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
     read.push_back(run_head(k, read.back(), embedded_for(k, inputs), pass));
-    d_hidden.push_back(token_loss_->gradient(step, k, model_.normed(read.back())));
+    const Tensor hidden = model_.normed(read.back());
+    if (backward_.reaches_head(k))
+      d_hidden.push_back(token_loss_->gradient(step, k, hidden));
+    else
+      token_loss_->add_loss(step, k, hidden);
   }
   Tensor d_output;  // by the next head
-  for (int64_t k = model_.num_heads(); k >= 1; --k) {
+  for (int64_t k = model_.num_heads(); k >= first; --k) {
     const Phase phase("head_" + std::to_string(k));
     {
       const Gathered block(*unit_of_head(k), unit_of_head(k - 1));
@@ -233,11 +235,11 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       if (embeds) inputs_of_head.push_back(embedded);
       const auto gradients = torch::autograd::grad(outputs, inputs_of_head, d_outputs);
       d_output = gradients[0];
-      if (embeds && embedding_trains_) add_to_embedded(k, gradients[1], d_inputs);
+      if (embeds && backward_.trains_embedding()) add_to_embedded(k, gradients[1], d_inputs);
     }
     reductions_.start(*unit_of_head(k), last);
   }
-  d_inputs.trunk.add_(d_output);
+  if (first == 1) d_inputs.trunk.add_(d_output);
 }
 
 /// A head's output, of which its block reads `input`.

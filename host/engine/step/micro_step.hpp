@@ -7,6 +7,7 @@
 //              only one head's activations are live at a time; the heads' gradients are summed at the trunk output
 //              chained heads: each without a graph, down to the gradient of its hidden states by its own loss; then in
 //              reverse, run again, differentiate with the gradient from the next head's input, release
+//              a head through which nothing trains: only its loss
 //   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its
 //              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied,
 //              already holds the output layer's gradient
@@ -49,9 +50,6 @@ class MicroStep {
   /// Unweighted losses of each head, [B,S] by source, 0 without a target, and the first head's hits; no gradients. An
   /// objective adds its loss and metrics to the totals. [all ranks, collective]
   std::vector<Scores> evaluate(StepContext& step);
-
-  /// The lowest trained trunk block; num_trunk_blocks if none trains.
-  int64_t lowest_block() const { return lowest_block_; }
 
   /// Each head's losses and the weights that training would use, without gradients; calls the pipeline as in a step.
   /// Requires token heads. [all ranks, collective]
@@ -105,9 +103,8 @@ class MicroStep {
   MicroStepConfig config_;
   std::optional<TokenLoss> token_loss_;  ///< nullopt if the model has no token heads
   ValueLoss value_loss_;
-  int64_t lowest_block_;
+  BackwardExtent backward_;
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
-  bool embedding_trains_;
   std::unique_ptr<OffloadedStack> offloaded_;  ///< inputs of recomputed blocks; null if they stay in memory
   bool is_chained_;                            ///< heads 2, 3, ... read the head before
   Reductions<ShardUnit> reductions_;

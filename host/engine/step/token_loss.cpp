@@ -51,8 +51,7 @@ Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden
   const Gradient gradient = losses_first          ? after_a_pass_for_losses(rows)
                             : when == When::token ? inside_the_pass(rows)
                                                   : with_known_weights(rows);
-  step.totals().add("loss", gradient.weighted.sum(at::kDouble));
-  step.totals().add("ce/" + std::to_string(head), gradient.losses.sum(at::kDouble));
+  add_to_totals(rows, gradient.losses, gradient.weighted);
   const int64_t B = hidden.size(0), D = hidden.size(2), count = rows.sources.count;
   Tensor d_hidden = at::empty_like(hidden);
   d_hidden.narrow(1, count, hidden.size(1) - count).zero_();
@@ -60,6 +59,21 @@ Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden
   if (rows.index.defined()) d_rows = at::zeros({B * count, D}, d_rows.options()).index_copy_(0, rows.index, d_rows);
   d_hidden.narrow(1, 0, count).copy_(d_rows.view({B, count, D}));
   return d_hidden;
+}
+
+void TokenLoss::add_loss(StepContext& step, int64_t head, const Tensor& hidden) {
+  if (model_.weight("output.weight").trains()) {
+    gradient(step, head, hidden);
+    return;
+  }
+  const Rows rows = rows_of_head(step, head, hidden);
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
+  add_to_totals(rows, scores.losses, coefficients(rows, weigh_rows(rows, scores)) * scores.losses);
+}
+
+void TokenLoss::add_to_totals(const Rows& rows, const Tensor& losses, const Tensor& weighted) {
+  rows.step.totals().add("loss", weighted.sum(at::kDouble));
+  rows.step.totals().add("ce/" + std::to_string(rows.head), losses.sum(at::kDouble));
 }
 
 WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& hidden) {

@@ -42,6 +42,8 @@ class TokenLoss {
   void weigh_all(StepContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
   /// hidden [B,L,D], normed, of this rank's L positions -> its gradient. The output layer must be gathered.
   at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
+  /// As gradient(), for a head whose hidden states need none: the output layer's gradient, if it trains, and the totals.
+  void add_loss(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's losses and their weights, without gradients. The output layer must be gathered.
   WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// The sum of a head's weights over this rank's targets. `hidden` is not read at When::before, where its width may be 0.
@@ -68,6 +70,7 @@ class TokenLoss {
   };
 
   Rows rows_of_head(StepContext& step, int64_t head, const at::Tensor& hidden) const;
+  static void add_to_totals(const Rows& rows, const at::Tensor& losses, const at::Tensor& weighted);
   at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
   at::Tensor valid_of_all_heads(const StepContext& step) const;
   ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }

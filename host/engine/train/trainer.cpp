@@ -55,7 +55,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, across_, state_.pipeline},
       micro_step_(model, pipeline, channels,
                   micro_step_config(experiment, pipeline.needs.when, model.compute().device())),
-      operations_(step_operations(model, micro_step_.lowest_block())),
+      operations_(step_operations(model)),
       utilization_(channels.size(),
                    [this] {
                      const Phase phase("start");

@@ -30,7 +30,8 @@ Matrices matrices_of(const ShardUnit& unit) {
 
 }  // namespace
 
-StepOperations step_operations(const ShardedModel& model, int64_t lowest_block) {
+StepOperations step_operations(const ShardedModel& model) {
+  const BackwardExtent backward = model.backward_extent();
   double per_token = 0, per_key = 0;
   const auto add = [&](const Matrices& matrices, bool differentiated, double uses) {
     per_token += uses * ((differentiated ? 4 : 2) * matrices.elements + 2 * matrices.trained);
@@ -40,14 +41,15 @@ StepOperations step_operations(const ShardedModel& model, int64_t lowest_block) 
     per_key += (differentiated ? 12.0 : 4.0) * double(shape.heads * head_dim(shape));
   };
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) {
-    add(matrices_of(model.unit(trunk_block_name(i))), i >= lowest_block, 1);
-    add_attention(i >= lowest_block);
+    add(matrices_of(model.unit(trunk_block_name(i))), i >= backward.lowest_block(), 1);
+    add_attention(i >= backward.lowest_block());
   }
   for (int64_t k = 1; k <= model.num_heads(); ++k) {
-    add(matrices_of(model.unit(head_block_name(model.config(), k))), true, 1);
-    add_attention(true);
+    const bool is_reached = backward.reaches_head(k);
+    add(matrices_of(model.unit(head_block_name(model.config(), k))), is_reached, 1);
+    add_attention(is_reached);
+    add(matrices_of(model.unit("output")), is_reached, 1);
   }
-  if (model.num_heads() > 0) add(matrices_of(model.unit("output")), true, double(model.num_heads()));
   if (!model.value_heads().empty()) add(matrices_of(model.unit("value_heads")), true, 1);
   if (const ShardUnit* adapter = model.adapter_unit()) add(matrices_of(*adapter), true, 1);
   return {per_token, per_key};

@@ -21,8 +21,7 @@ struct StepOperations {
   double of(int64_t tokens, int64_t keys) const { return per_token * double(tokens) + per_key * double(keys); }
 };
 
-/// `lowest_block`: the lowest trunk block that trains (MicroStep::lowest_block).
-StepOperations step_operations(const ShardedModel& model, int64_t lowest_block);
+StepOperations step_operations(const ShardedModel& model);
 
 /// Floating-point operations per second of a plain multiplication [rows, dim] x [dim, ffn_dim] on this rank's device,
 /// with this rank's threads, in the model's compute dtype, by best_rate.

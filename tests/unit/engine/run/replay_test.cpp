@@ -36,6 +36,12 @@ class LowRank : public LinearAdapter {
   Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
 };
 
+/// Trains the heads of the second and later tokens.
+class LaterHeads : public Adapter {
+ public:
+  bool trains(const std::string& name) const override { return name.starts_with("extra_heads."); }
+};
+
 /// Large enough that scalars and indices are small compared with the planned tensors.
 Experiment small_experiment() {
   Experiment e = tiny_experiment();
@@ -93,6 +99,13 @@ TEST(MemoryPlan, MatchesBf16) {
   Experiment e = small_experiment();
   e.parallel.precision = Precision::bf16;
   expect_planned(e, Everything(), baseline(), "before");
+}
+
+TEST(MemoryPlan, MatchesHeadsThatAreNotDifferentiated) {
+  Experiment e = small_experiment();
+  expect_planned(e, LaterHeads(), baseline(), "before");
+  e.model.future_heads = FutureHeads::chained;
+  expect_planned(e, LaterHeads(), baseline(), "before");
 }
 
 TEST(MemoryPlan, MatchesActivationCheckpointing) {
@@ -183,7 +196,7 @@ void expect_operations(const Experiment& e, const Adapter& adapter) {
   const int64_t window = e.model.sliding_window, S = e.train.sequence_length,
                 keys = window > 0 ? std::min(window, S) : S;
   const Work work = plan_memory(question_of(e, adapter, "before")).work;
-  EXPECT_DOUBLE_EQ(work.operations - work.extra, step_operations(training.model(), 0)
+  EXPECT_DOUBLE_EQ(work.operations - work.extra, step_operations(training.model())
                                                      .of(e.train.batch_size * e.train.sequence_length,
                                                          e.train.batch_size * e.train.sequence_length * keys));
 }
@@ -191,6 +204,7 @@ void expect_operations(const Experiment& e, const Adapter& adapter) {
 TEST(PlannedOperations, AreThoseOfTheUtilization) {
   expect_operations(small_experiment(), Everything());
   expect_operations(small_experiment(), LowRank());
+  expect_operations(small_experiment(), LaterHeads());
   Experiment e = small_experiment();
   e.model.kv_heads = 2;
   e.model.sliding_window = 50;
@@ -198,6 +212,7 @@ TEST(PlannedOperations, AreThoseOfTheUtilization) {
   e.model.future_heads = FutureHeads::chained;
   e.parallel.activation_checkpointing = 0.5;
   expect_operations(e, Everything());
+  expect_operations(e, LaterHeads());
 }
 
 /// Counts the bytes that come from other ranks.

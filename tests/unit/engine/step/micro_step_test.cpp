@@ -23,6 +23,7 @@ class Only final : public Adapter {
 struct Trained {
   std::map<std::string, Tensor> start, end;  ///< all parameters
   double norm = 0;                           ///< of the gradient
+  double loss = 0;
   double change(const std::string& name) const { return (end.at(name) - start.at(name)).norm().item<double>(); }
 };
 
@@ -47,8 +48,10 @@ Trained one_step(Experiment experiment, const Adapter* adapter) {
   experiment.train.clip_norm = 0;
   SingleRank rank;
   TinyTraining tiny(experiment, test::baseline(), rank.channels, {.adapter = adapter});
-  Trained trained{parameters_of(tiny.model()), {}, 0};
-  trained.norm = tiny->step().metrics.at("train/grad_norm");
+  Trained trained{parameters_of(tiny.model()), {}};
+  const auto metrics = tiny->step().metrics;
+  trained.norm = metrics.at("train/grad_norm");
+  trained.loss = metrics.at("train/loss");
   trained.end = parameters_of(tiny.model());
   return trained;
 }
@@ -75,6 +78,7 @@ TEST(MicroStep, GivesAParameterThatTrainsAloneTheGradientThatItHasAmongAll) {
         SCOPED_TRACE(std::string(option.name) + (heads == FutureHeads::chained ? ", chained: " : ": ") + name);
         const Only adapter(name);
         const Trained alone = one_step(experiment, &adapter);
+        EXPECT_NEAR(alone.loss, together.loss, 1e-6) << "also of heads that are not differentiated";
         EXPECT_GT(together.change(name), 1e-5);
         EXPECT_NEAR(alone.change(name), together.change(name), 1e-5 * together.change(name));
         EXPECT_NEAR(alone.norm * learning_rate, together.change(name), 1e-5 * together.change(name));

@@ -18,7 +18,7 @@ TEST(Utilization, CountsSixOperationsForEachElementOfAMatrixAndToken) {
   const Experiment experiment = test::tiny_experiment();
   test::Everything everything;
   const auto model = test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels);
-  EXPECT_EQ(step_operations(*model, 0).of(1, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
+  EXPECT_EQ(step_operations(*model).of(1, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
 }
 
 TEST(Utilization, CountsAttentionByTheWidthOfItsHeads) {
@@ -26,14 +26,14 @@ TEST(Utilization, CountsAttentionByTheWidthOfItsHeads) {
   Experiment experiment = test::tiny_experiment();
   const auto operations = [&] {
     test::Everything everything;
-    return step_operations(*test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels), 0).of(1, 12);
+    return step_operations(*test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels)).of(1, 12);
   };
   const double before = operations();
   experiment.model.head_dim = 2 * experiment.model.dim / experiment.model.heads;  // attention's matrices double too
   EXPECT_EQ(operations(), before + 4 * (6 * 4 * 16 * 16 + attention));
 }
 
-TEST(Utilization, CountsNoGradientOfFrozenMatricesNorBelowTheLowestBlock) {
+TEST(Utilization, CountsNoGradientOfFrozenMatricesNorWhereNothingBelowTrains) {
   class Heads234 : public Adapter {
    public:
     bool trains(const std::string& name) const override { return name.starts_with("extra_heads."); }
@@ -41,9 +41,8 @@ TEST(Utilization, CountsNoGradientOfFrozenMatricesNorBelowTheLowestBlock) {
   SingleRank rank;
   const Experiment experiment = test::tiny_experiment();
   const auto model = test::tiny_model(experiment, Heads::all, &heads, 1, rank.channels);
-  const double trunk = 2 * of_block + attention / 3, first_head = 4 * of_block + attention;
-  const double other_heads = 2 * (6 * of_block + attention);
-  EXPECT_EQ(step_operations(*model, 1).of(1, 12), trunk + first_head + other_heads + 3 * 4 * of_output);
+  const double not_reached = 2 * of_block + attention / 3, reached = 6 * of_block + attention;
+  EXPECT_EQ(step_operations(*model).of(1, 12), 2 * not_reached + 2 * reached + (2 + 2 * 4) * of_output);
 }
 
 TEST(Utilization, IsAShareOfThePlainMultiplicationRate) {
