@@ -29,6 +29,44 @@ def test_value_weights_of_another_vocabulary_or_width_are_refused(place_with_rec
                             **records(**verifiable, value__model={"dim": 32}))
 
 
+@pytest.mark.parametrize("table, pipeline", [("value", {"plugin": "verifiable"}), ("model", CRITIC)])
+def test_a_shape_that_leaves_out_the_last_block_of_a_critics_trunk_is_refused(place_with_records, table, pipeline):
+    """Without token heads, the block after a trunk that is too short would pass for that of head 1."""
+    place = place_with_records
+    place.run("--set", "name=critic", pipeline=CRITIC, **records())
+    shape = {"model__layers": 2, "model__future_tokens": 2}
+    if table == "value":
+        shape["value__model"] = {"layers": 2}  # the critic's own number, with [model]'s future_tokens
+    one = {**records(), "pipeline": pipeline, **shape}
+    place.refuse_everywhere(4, r"model/params\.json: its trunk has 1 block, but layers = 2 less future_tokens = 2 leaves "
+                               r"0 blocks; set layers to 3", **one, **{f"{table}__weights": "run:critic"})
+    file = next(place.folder.glob("runs/*-critic/model/model.safetensors"))
+    if table == "model":  # states no shape, but has no output matrix
+        place.refuse_everywhere(4, r"'layers\.0\..*' is not part of the model; check \[model\] layers",
+                                **one, model__weights=str(file))
+
+
+def test_a_critic_of_another_depth_gives_the_same_values_with_and_without_its_shape(place_with_records):
+    place = place_with_records
+    place.run("--set", "name=critic", pipeline=CRITIC, **records(model__rope_theta=500.0))
+    verifiable = records(pipeline={"plugin": "verifiable"}, value__weights="run:critic", model__future_tokens=2)
+    place.run(**verifiable)
+    alone = place.log.metric("train/loss")
+    told = place.run(**verifiable, value__model={"layers": 2, "future_tokens": 1, "rope_theta": 500.0})
+    assert place.log.metric("train/loss") == alone and "rope_theta" not in told.err
+    told = place.run(**verifiable, value__model={"layers": 2, "future_tokens": 1})
+    assert "[value] weights" in told.err and "rope_theta is 500.0 there and 10000.0 here" in told.err
+
+
+@pytest.mark.parametrize("table", ["model", "reference"])
+def test_another_number_of_attention_heads_than_the_weights_have_is_refused(place, table):
+    place.run("--set", "name=other", **SMALL)
+    heads = {"model__heads": 2} if table == "model" else {"reference__model": {"heads": 2}}
+    place.refuse_everywhere(4, r"params\.json: 4 heads and 4 kv_heads, \[.*\] has 2 and 2; set them to the weights' own",
+                            **SMALL, pipeline={"plugin": "rho1" if table == "reference" else "baseline"},
+                            **{f"{table}__weights": "run:other"}, **heads)
+
+
 def test_scores_of_a_critic_are_refused_where_values_are_read(place_with_records):
     place = place_with_records
     pairs = "".join(RECORD % (i, right) for i in range(64) for right in ("true", "false"))
@@ -79,12 +117,12 @@ def test_an_adapter_for_another_base_is_refused(place):
 
 
 def test_cached_signals_of_one_shape_are_not_used_for_another(place):
-    """The same tensors with a different number of heads are a different model."""
+    """The same tensors with another base of the rotary embedding are a different model."""
     place.run("--set", "name=other", **SMALL)
     rho1 = {**SMALL, "pipeline": {"plugin": "rho1"}, "reference__weights": "run:other"}
     excess = []
-    for heads in (4, 2, 2):
-        place.run(**rho1, reference__model={"heads": heads, "layers": 2, "future_tokens": 1})
+    for theta in (10000.0, 50.0, 50.0):
+        place.run(**rho1, reference__model={"rope_theta": theta, "layers": 2, "future_tokens": 1})
         excess.append(place.log.metric("rho1/excess_mean"))
     assert excess[0] != excess[1], "signals of the reference with 4 heads were used for the one with 2"
     assert excess[1] == excess[2]

@@ -162,7 +162,9 @@ template <class Frozen>
 SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
   const auto shape = [frozen](auto& e) -> auto& { return *frozen(e).model; };
   SchemaTable table{name + ".model",
-                    "The shape of the model in `" + name + ".weights`, where it differs from `[model]`.",
+                    "The shape of the model in `" + name +
+                        ".weights`, where it differs from `[model]`. Without this table it is "
+                        "that of the folder's `config.json` or `params.json`, if it has one.",
                     model_keys(shape, false)};
   table.is_given = [frozen](const Experiment& e) { return frozen(e).model.has_value(); };
   // Values that remain zero are later copied from [model].

@@ -75,9 +75,7 @@ LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std
   request.shape_of_weights = [](const Experiment& experiment) -> std::optional<ModelConfig> {
     const std::string& weights = experiment.model.weights;
     if (weights.starts_with("run:")) return std::nullopt;  // that run may be trained later
-    const std::filesystem::path folder = resolve_weights(weights, experiment, {});
-    const bool states_shape = is_there(folder / hf_config_name) || is_there(folder / params_file_name);
-    return states_shape ? std::optional(model_config_of(folder, {})) : std::nullopt;
+    return stated_shape(resolve_weights(weights, experiment, {}));
   };
   return request;
 }

@@ -117,6 +117,9 @@ class FrozenSource {
         weights_(initial_weights(session, experiment, stages, table.name, table.config.weights)),
         shape_(shape()) {
     check_frozen_shape(table.name, weights_, shape_, experiment, table.reads_scores);
+    if (table.config.model && session.is_rank0())
+      for (const std::string& difference : math_differences(weights_, shape_))
+        log_warning("[" + table.name + "] weights " + weights_.string() + ": " + difference);
     if (!reads_values()) return;
     heads_ = value_heads_of(weights_);
     if (heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)

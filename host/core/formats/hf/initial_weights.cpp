@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/params_file.hpp"
@@ -18,21 +19,36 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view extra_heads = "extra_heads.";
 
-/// With other numbers of heads the same tensors would have another meaning.
-void check_attention_heads(const fs::path& folder, const ModelConfig& model) {
-  const ModelConfig found = read_hf_config(folder);
-  if (found.heads == model.heads && found.kv_heads == model.kv_heads) return;
-  throw Error(ExitStatus::data, (folder / hf_config_name).string() + ": " + std::to_string(found.heads) +
-                                    " heads and " + std::to_string(found.kv_heads) + " kv_heads, [model] has " +
-                                    std::to_string(model.heads) + " and " + std::to_string(model.kv_heads) +
-                                    "; set them to the weights' own");
+std::string blocks(int64_t count) { return counted(count, "block"); }
+
+/// What no tensor reveals, but gives the same tensors another meaning: with other numbers of heads the projections, and
+/// without token heads, in a model with a shorter trunk, the trunk's last block would pass for that of head 1.
+void check_stated_shape(const fs::path& folder, const ModelConfig& stated, const ModelConfig& model,
+                        int64_t token_heads) {
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(ExitStatus::data,
+                (folder / (is_hf_folder(folder) ? hf_config_name : params_file_name)).string() + ": " + reason);
+  };
+  if (stated.heads != model.heads || stated.kv_heads != model.kv_heads)
+    refuse(std::to_string(stated.heads) + " heads and " + std::to_string(stated.kv_heads) + " kv_heads, [model] has " +
+           std::to_string(model.heads) + " and " + std::to_string(model.kv_heads) + "; set them to the weights' own");
+  const int64_t trunk = num_trunk_blocks(stated);
+  if (token_heads == 0 && num_trunk_blocks(model) < trunk)
+    refuse("its trunk has " + blocks(trunk) + ", but layers = " + std::to_string(model.layers) +
+           " less future_tokens = " + std::to_string(model.future_tokens) + " leaves " +
+           blocks(num_trunk_blocks(model)) + "; set layers to " + std::to_string(trunk + model.future_tokens) +
+           ", or remove it");
+}
+
+bool is_of_first_head(const std::string& name, const ModelConfig& model) {
+  return name.starts_with(head_block_name(model, 1) + ".");
 }
 
 /// A reference uses one head, a value model none.
 bool is_of_unused_head(const std::string& name, const ModelConfig& model, int64_t token_heads) {
   if (name.starts_with("value_heads.")) return true;
   if (name.starts_with(extra_heads)) return token_heads <= 1;
-  return token_heads == 0 && (name == output_weight || name.starts_with(head_block_name(model, 1) + "."));
+  return token_heads == 0 && (name == output_weight || is_of_first_head(name, model));
 }
 
 bool has_value_heads(const fs::path& folder) {
@@ -55,7 +71,9 @@ InitialWeights::InitialWeights(fs::path weights, const ModelConfig& model, int64
     : weights_(std::move(weights)), model_(model), token_heads_(token_heads) {
   const bool hf_folder = is_hf_folder(weights_);
   files_ = std::make_unique<SafetensorsFolder>(hf_folder ? hf_files(weights_) : weights_);
-  if (hf_folder) check_attention_heads(weights_, model);
+  const std::optional<ModelConfig> stated = stated_shape(weights_);
+  states_shape_ = stated.has_value();
+  if (stated) check_stated_shape(weights_, *stated, model, token_heads);
   const auto embedding = files_->find(hf_embedding_weight);
   std::map<std::string, ModelTensor> known;
   if (hf_folder || embedding)
@@ -111,8 +129,13 @@ std::optional<InitialWeights::Tensor> InitialWeights::find(const std::string& na
 }
 
 void InitialWeights::check_names(const std::set<std::string>& known) const {
+  // Without an output matrix there is no token head, and the last block is the trunk's.
+  const bool may_have_head = states_shape_ || model_.tie_word_embeddings || tensors_.contains(output_weight);
+  const auto is_unused = [&](const std::string& name) {
+    return is_of_unused_head(name, model_, token_heads_) && (may_have_head || !is_of_first_head(name, model_));
+  };
   for (const auto& [name, tensor] : tensors_)
-    if (!known.contains(name) && !is_of_unused_head(name, model_, token_heads_))
+    if (!known.contains(name) && !is_unused(name))
       throw Error(ExitStatus::data, weights_.string() + ": tensor '" + name +
                                         "' is not part of the model; check [model] " + keys_behind(name));
 }
@@ -143,6 +166,11 @@ void check_initial_weights(const fs::path& weights, const ModelConfig& model, in
     known.insert(tensor.name);
   }
   source.check_names(known);
+}
+
+std::optional<ModelConfig> stated_shape(const fs::path& folder) {
+  const bool is_stated = is_there(folder / hf_config_name) || is_there(folder / params_file_name);
+  return is_stated ? std::optional(model_config_of(folder, {})) : std::nullopt;
 }
 
 ModelConfig model_config_of(const fs::path& folder, const ModelConfig& like) {

@@ -20,8 +20,8 @@ namespace wmtp {
 class InitialWeights {
  public:
   /// `weights`: a file or a folder. `model`: the shape of the model to fill; must outlive this. `token_heads`: all of
-  /// them, 1 for a reference, 0 for a value model. Error(data) if there is nothing to read, or if the config.json of a
-  /// Hugging Face folder requires unsupported features or other numbers of attention heads.
+  /// them, 1 for a reference, 0 for a value model. Error(data) if there is nothing to read, or if the config.json or
+  /// params.json of a folder requires unsupported features, other numbers of attention heads or a longer trunk.
   InitialWeights(std::filesystem::path weights, const ModelConfig& model, int64_t token_heads);
 
   struct Tensor {
@@ -34,7 +34,8 @@ class InitialWeights {
   /// The source of a parameter. nullopt if the files lack it and it is to be initialized: with `may_initialize`, or as
   /// part of a new head. Error(data) if it is missing otherwise or has another shape.
   std::optional<Tensor> find(const std::string& name, const std::vector<int64_t>& shape, bool may_initialize) const;
-  /// Error(data) for a tensor not in `known`, unless it belongs to a head that the model does not use.
+  /// Error(data) for a tensor not in `known`, unless it belongs to a head that the model does not use. Files that
+  /// have no output matrix and state no shape have no such head.
   void check_names(const std::set<std::string>& known) const;
 
  private:
@@ -44,6 +45,7 @@ class InitialWeights {
   std::filesystem::path weights_;
   const ModelConfig& model_;
   int64_t token_heads_;
+  bool states_shape_;  ///< whether the weights' folder does, which check_stated_shape compared
   std::unique_ptr<SafetensorsFolder> files_, heads_;  ///< heads_: mtp_heads.safetensors of an exported model
   std::map<std::string, Tensor> tensors_;             ///< by Meta's name if there is one, else by the file's
 };
@@ -53,6 +55,9 @@ void check_initial_weights(const std::filesystem::path& weights, const ModelConf
 
 /// The model described by config.json or params.json in the weights' folder; `like` fills what they leave open.
 ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like);
+
+/// The shape in the folder's config.json or params.json; nullopt without one, as for a file.
+std::optional<ModelConfig> stated_shape(const std::filesystem::path& folder);
 
 /// Differences between the weights' config and `model` that no tensor reveals: positions and norms. "rope_theta is
 /// 500000.0 there and 10000.0 here"
