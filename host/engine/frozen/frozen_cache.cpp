@@ -51,9 +51,11 @@ std::map<std::string, Tensor> FrozenModel::predictions(const Tensor& normed, con
   const Gathered output(model_->unit("output"));
   const int64_t B = tokens.size(0), S = tokens.size(1), L = normed.size(1);
   const Positions sources = model_->split().here_below(S - 1, S);
+  const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
+    return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
+  };
   const Scores scores =
-      loss_->scores(normed.narrow(1, 0, sources.count).reshape({-1, normed.size(2)}),
-                    tokens.narrow(1, sources.first + 1, sources.count).reshape({-1}), {.entropies = entropies});
+      loss_->scores(rows_from(normed, 0), rows_from(tokens, sources.first + 1), {.entropies = entropies});
   const auto by_source = [&](const Tensor& rows) {
     Tensor here = at::zeros({B, L}, rows.options());
     here.narrow(1, 0, sources.count).copy_(rows.view({B, sources.count}));

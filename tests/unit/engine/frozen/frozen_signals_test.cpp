@@ -85,6 +85,25 @@ TEST_F(FrozenSignalsTest, OfAShorterBatchServeALongerBatch) {
     EXPECT_LT((kept->at(name)[0] - signal[0]).narrow(0, 0, 6).abs().max().item<float>(), 1e-5) << name;
 }
 
+TEST_F(FrozenSignalsTest, OfSequencesOfTwoTokensAreThoseOfLongerOnesOnOneRankAndWherePositionsAreDivided) {
+  const auto longer = opened("other").computed(batch_of(some_answers, S, 1));
+  const MicroBatch two_tokens = batch_of({{{3, 1}, 0}, {{6, 5}, 0}, {}}, 2, 1);  // as those begin
+  const auto expect_equal = [&](const FrozenCache::Signals& shorter) {
+    for (const auto& [name, signal] : shorter)
+      EXPECT_LT((longer.at(name) - signal.narrow(1, 0, 1)).narrow(0, 0, 2).select(1, 0).abs().max().item<float>(), 1e-5)
+          << name;
+  };
+  expect_equal(opened().computed(two_tokens));
+  test::on_ranks(2, [&](Channels& channels) {
+    channels.share_sequences(2);
+    FrozenModel model(test::tiny_model(experiment_, Heads::first, nullptr, 3, channels), 16);
+    FrozenCache::Signals signals;
+    for (const auto& [name, signal] : model.signals(two_tokens, {"loss", "entropy"}))
+      signals["reference." + name] = signal;
+    expect_equal(signals);
+  });
+}
+
 TEST_F(FrozenSignalsTest, ThatAreDamagedOrOfAnotherWindowAreNotUsed) {
   MicroBatch micro = batch_of(some_answers, S, 3);
   opened().computed(micro);
