@@ -86,6 +86,36 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
         assert_tensors_equal(model_tensors(place.log.folder(), "model-ema"), wanted_average)
 
 
+def validations(place):
+    """Losses by step of the newest run and those that it resumed, and the steps of its texts."""
+    run = place.log.newest()["id"]
+    rows = place.log.query("SELECT step, value FROM v_curves WHERE run_id = ? AND name = 'valid/loss'", run)
+    texts = place.log.query("SELECT step, text FROM generations JOIN v_lineage AS l ON l.segment = generations.run_id "
+                            "WHERE l.run_id = ? ORDER BY step", run)
+    return sorted((row["step"], row["value"]) for row in rows), [(row["step"], row["text"]) for row in texts]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_validation_that_was_due_when_the_run_was_stopped_is_done_when_it_is_resumed(place, processes):
+    (place.folder / "text.txt").write_text("Seven quick wizards jump over 42 boxes, and back.\n" * 200)
+    changes = {"model__vocab_size": None, "data": {"kind": "text", "files": ["text.txt"]}, "train__steps": 60,
+               "parallel__processes": processes, "validation": {"share": 0.1, "batches": 1, "every_steps": 1},
+               "log": {"prompts": ["Seven"], "prompt_tokens": 2}}
+    place.run(**changes)
+    wanted = validations(place)
+    assert [step for step, _ in wanted[0]] == [step for step, _ in wanted[1]] == list(range(61))
+    running = place.start(**changes)
+    running.wait_for_step(2)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait().code == 75
+    stopped_at = place.log.last_step()
+    assert stopped_at not in place.log.metric("valid/loss"), "a stop is not to wait for a validation"
+    place.host("run", "experiment.toml", "--resume")
+    assert validations(place) == wanted
+    place.host("run", "experiment.toml", "--resume", "--set", "train.steps=62")
+    assert min(place.log.metric("valid/loss")) == 61, "that of step 60 is in the log"
+
+
 def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):
     """All processes are killed at once, as by a power failure; the run resumes from the newest intact checkpoint."""
     changes = {"train__steps": 40, "checkpoint__every_steps": 5, "checkpoint__keep": 2}

@@ -210,6 +210,16 @@ void Recorder::validation(int64_t step, const std::map<std::string, double>& met
   if (progress_) progress_->validation(step, metrics.at("valid/loss"), seconds);
 }
 
+bool Recorder::validated(int64_t step) const {
+  std::string found;
+  if (log_ && !LogReader(log_->database())
+                   .query("SELECT 1 FROM v_curves WHERE run_id = ?1 AND name = 'valid/loss' AND step = ?2",
+                          {log_->run_id(), step})
+                   .rows.empty())
+    found = "yes";
+  return !session_.peers().broadcast("looking for a validation in the log", found).empty();
+}
+
 void Recorder::samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer) {
   if (!log_ || samples.empty()) return;
   std::vector<SampleRecord> records;

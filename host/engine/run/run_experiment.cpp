@@ -76,6 +76,12 @@ class TrainingRun {
     last_save_ = std::chrono::steady_clock::now();
   }
 
+  /// Whether the model as it is now is to be validated first: at step 0, or where a signal stopped the resumed run after a
+  /// step that was due for it. [all ranks, collective]
+  bool begins_with_validation() {
+    return trainer().state().step == 0 || (validation_is_due() && !recorder_.validated(trainer().state().step));
+  }
+
   void validate() {
     const int64_t step = trainer().state().step;
     const auto begun = std::chrono::steady_clock::now();
@@ -155,9 +161,8 @@ class TrainingRun {
       recorder_.event("info", "stopped", report.step, "stopped by a signal; resume with --resume");
       return ExitStatus::interrupted;
     }
-    const auto due = [&](int64_t every) { return every > 0 && report.step % every == 0; };
-    if (due(experiment_.validation.every_steps) && report.step != trainer().num_steps()) validate();
-    if (due(experiment_.checkpoint.every_steps) || report.save) save(/*last=*/false);
+    if (validation_is_due()) validate();
+    if (step_is_multiple_of(experiment_.checkpoint.every_steps) || report.save) save(/*last=*/false);
     return std::nullopt;
   }
 
@@ -170,6 +175,12 @@ class TrainingRun {
 
  private:
   Trainer& trainer() { return assembly_.trainer(); }
+
+  bool step_is_multiple_of(int64_t steps) { return steps > 0 && trainer().state().step % steps == 0; }
+  /// The model is always validated after the last step.
+  bool validation_is_due() {
+    return step_is_multiple_of(experiment_.validation.every_steps) && trainer().state().step != trainer().num_steps();
+  }
 
   void check_states() {
     check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.channels());
@@ -262,7 +273,7 @@ class TrainingRun {
 ExitStatus train(TrainingRun& run, Assembly& assembly) {
   Trainer& trainer = assembly.trainer();
   run.start_training();
-  if (trainer.state().step == 0) run.validate();
+  if (run.begins_with_validation()) run.validate();
   while (trainer.state().step < trainer.num_steps())
     if (const auto end = run.after_step(run.step())) return *end;
   run.validate();
