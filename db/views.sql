@@ -40,6 +40,8 @@ WITH RECURSIVE lines (run_id, segment, before_step) AS (
   SELECT id, id, 9223372036854775807 FROM runs WHERE parent_run IS NOT NULL
   UNION ALL
   SELECT l.run_id, p.id, min(l.before_step, coalesce(
+    (SELECT min(step) FROM metric_values WHERE run_id = l.segment  -- a step without a target has no loss
+     AND name_id = (SELECT id FROM metric_names WHERE name = 'train/tokens')),
     (SELECT min(step) FROM metric_values WHERE run_id = l.segment
      AND name_id = (SELECT id FROM metric_names WHERE name = 'train/loss')), l.before_step))
   FROM lines AS l JOIN runs AS s ON s.id = l.segment JOIN runs AS p ON p.id = s.parent_run AND p.id < s.id

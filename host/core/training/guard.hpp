@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "core/experiment/experiment.hpp"
@@ -15,7 +16,8 @@ class Guard {
 
   /// "" if the step is accepted, else why it is skipped: "not finite", "loss spike …", "gradient norm …"; the first
   /// time also the consequence, and the key that disables the limit. Only accepted losses enter the window, never NaN.
-  std::string judge(double loss, double gradient_norm);
+  /// `loss`: nullopt if the step had no target.
+  std::string judge(std::optional<double> loss, double gradient_norm);
   bool gave_up() const { return in_a_row_ >= config_.max_in_a_row; }
   int64_t in_a_row() const { return in_a_row_; }
   const GuardConfig& config() const { return config_; }
@@ -29,7 +31,7 @@ class Guard {
     std::string reason;  ///< empty: accepted
     std::string key;     ///< the experiment's key for the exceeded limit; empty for a non-finite step
   };
-  Verdict verdict(double loss, double gradient_norm) const;
+  Verdict verdict(std::optional<double> loss, double gradient_norm) const;
   GuardConfig config_;
   std::deque<double> window_;  ///< losses of the last accepted steps
   int64_t in_a_row_ = 0;

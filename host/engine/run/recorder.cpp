@@ -120,8 +120,9 @@ class Recorder::Progress {
     const bool ends = report.step == plan_.num_steps || report.step == plan_.first_step;
     if (!ends && now - last_line_ < (status_is_drawn() ? between_drawings : between_lines)) return;
     last_line_ = now;
-    show_status(printed("%s: step %lld/%lld  loss %.4f  %s tokens/s  memory %s  %s left", name_.c_str(),
-                        static_cast<long long>(report.step), static_cast<long long>(plan_.num_steps), report.loss,
+    const std::string loss = report.measured_loss ? printed("loss %.4f", report.loss) : "no target";
+    show_status(printed("%s: step %lld/%lld  %s  %s tokens/s  memory %s  %s left", name_.c_str(),
+                        static_cast<long long>(report.step), static_cast<long long>(plan_.num_steps), loss.c_str(),
                         with_thousands(int64_t(report.metrics.at("perf/tokens_per_second"))).c_str(),
                         human_bytes(resident_bytes()).c_str(),
                         human_seconds(time_left_.seconds_after(report.step)).c_str()));

@@ -199,7 +199,7 @@ Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
 Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   StepTotals& totals = rows.step.totals();
   totals.add("weight/sum", weights.sum(at::kDouble));
-  totals.add("weight/square", weights.square().sum(at::kDouble));
+  totals.add("weight/square", weights.to(at::kDouble).square().sum());
   const size_t head = size_t(rows.head - 1);
   const double heads = double(rows.step.step_counts().heads_with_targets()) /
                        (config_.head_weights.empty() ? 1 : config_.head_weights[head]);

@@ -116,6 +116,8 @@ StepReport Trainer::step() {
   StepReport report;
   report.step = number;
   report.loss = totals.sum("loss");
+  // What an objective or a value head is trained on, only the plugin knows.
+  report.measured_loss = counts.heads_with_targets() > 0 || pipeline_.objective || !pipeline_.needs.heads.empty();
   report.stop = totals.sum("stop") > 0;
   report.save = totals.sum("save") > 0;
   report.memory_grew = totals.sum("memory/grew") > 0;
@@ -150,7 +152,8 @@ StepReport Trainer::step() {
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
   for (int rank = 0; channels_.size() > 1 && rank < channels_.size(); ++rank)
     report.metrics["perf/waited_rank_" + std::to_string(rank)] = totals.of_rank("waited", rank);
-  if (experiment_.train.clip_norm > 0) report.metrics["train/clip_ratio"] = norm / experiment_.train.clip_norm;
+  if (experiment_.train.clip_norm > 0 && report.measured_loss)
+    report.metrics["train/clip_ratio"] = norm / experiment_.train.clip_norm;
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
   return report;
@@ -265,7 +268,8 @@ void Trainer::judge(double norm, StepReport& report) {
       report.skipped = printed("its gradients overflowed fp16 at loss scale %.0f; the next step uses %.0f", scale,
                                state_.loss_scale->value());
   }
-  if (!report.overflowed) report.skipped = state_.guard.judge(report.loss, norm);
+  if (!report.overflowed)
+    report.skipped = state_.guard.judge(report.measured_loss ? std::optional(report.loss) : std::nullopt, norm);
 }
 
 void Trainer::refuse_faults(const StepTotals& totals) {
@@ -283,7 +287,7 @@ void Trainer::refuse_faults(const StepTotals& totals) {
 void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts, double norm,
                              StepReport& report) const {
   auto& metrics = report.metrics;
-  metrics["train/loss"] = report.loss;
+  if (report.measured_loss) metrics["train/loss"] = report.loss;
   metrics["train/grad_norm"] = norm;
   metrics["guard/skipped"] = report.skipped.empty() || report.overflowed ? 0 : 1;
   metrics.merge(totals.plugin_metrics());
@@ -297,9 +301,9 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
     ce += of_head / double(counts.heads_with_targets());
     targets += count;
   }
-  if (targets > 0) metrics["train/ce"] = ce;
-  const double among = std::max(1.0, targets);
-  const double mean = totals.sum("weight/sum") / among, square = totals.sum("weight/square") / among;
+  if (targets == 0) return;
+  metrics["train/ce"] = ce;
+  const double mean = totals.sum("weight/sum") / targets, square = totals.sum("weight/square") / targets;
   metrics["weights/mean"] = mean;
   metrics["weights/std"] = std::sqrt(std::max(0.0, square - mean * mean));
   metrics["weights/ess"] = square == 0 ? 0.0 : mean * mean / square;

@@ -31,6 +31,7 @@ namespace wmtp {
 struct StepReport {
   int64_t step = 0;
   double loss = 0;
+  bool measured_loss = true;  ///< false if the step had no target, so that its loss is a sum over nothing
   /// perf/communication_exposed: seconds in which a rank waited for others, mean over ranks. Summed in the step's
   /// exchange, so the wait for that exchange counts in the next step.
   std::map<std::string, double> metrics;

@@ -126,9 +126,8 @@ std::map<std::string, double> Validation::token_classes(const Tensor& mine) cons
   const Tensor up = change.gt(unchanged_within), down = change.lt(-unchanged_within);
   const Tensor same = up.logical_or(down).logical_not(), high = now.gt(now.nanmean());
   const double tokens = valid.sum().item<double>();
-  const auto share = [&](const Tensor& which) {
-    return tokens == 0 ? 0.0 : which.logical_and(valid).sum().item<double>() / tokens;
-  };
+  if (tokens == 0) return {};
+  const auto share = [&](const Tensor& which) { return which.logical_and(valid).sum().item<double>() / tokens; };
   return {{"valid/tokens_lh", share(up)},
           {"valid/tokens_hl", share(down)},
           {"valid/tokens_hh", share(same.logical_and(high))},

@@ -58,5 +58,16 @@ TEST_F(LineageTest, AParentThatIsNotOlderIsIgnored) {
   EXPECT_EQ(curve(second, "train/loss"), "1:1.0 2:2.0 3:2.0 ");
 }
 
+TEST_F(LineageTest, AStepThatTheLaterSegmentLoggedWithoutALossHasNone) {
+  const int64_t first = segment(0, 1, 5, 1);
+  RunStart given = start();
+  given.parent_run = first;
+  RunLog log(file_, given);
+  log.metrics(4, {{"train/tokens", 40}});
+  log.metrics(5, {{"train/tokens", 50}, {"train/loss", 2}});
+  log.end(ExitStatus::interrupted);
+  EXPECT_EQ(curve(log.run_id(), "train/loss"), "1:1.0 2:1.0 3:1.0 5:2.0 ");
+}
+
 }  // namespace
 }  // namespace wmtp

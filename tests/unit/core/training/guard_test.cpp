@@ -127,5 +127,15 @@ TEST(Guard, ContinuesFromARestoredState) {
   EXPECT_TRUE(after.gave_up());
 }
 
+TEST(Guard, AStepWithoutALossIsJudgedByItsGradientAndStaysOutOfTheWindow) {
+  Guard guard(config(5, 2));
+  guard.judge(1.0, 1.0);
+  EXPECT_EQ(guard.judge(std::nullopt, 0.0), "");
+  EXPECT_EQ(guard.window(), (std::deque<double>{1.0}));
+  EXPECT_EQ(guard.judge(std::nullopt, NAN), "not finite");
+  guard.judge(1.0, 1.0);
+  EXPECT_EQ(guard.judge(std::nullopt, 1.0), "");
+}
+
 }  // namespace
 }  // namespace wmtp

@@ -129,6 +129,41 @@ TEST(Trainer, NormalizingByWeightsDividesByTheirSum) {
   EXPECT_EQ(losses_of(experiment, constant(0.0F), 1)[0], 0.0) << "a head with a zero denominator adds 0";
 }
 
+TEST(Trainer, AStepWithoutATargetReportsNoLossAndNoWeights) {
+  SingleRank rank;
+  const Experiment experiment = tiny_experiment();
+  const auto prompt_then_answers = [](int64_t position) {
+    return test::Answer{{3, 1, 4, 1, 5, 9, 2}, position < 2 ? 7 : 3};
+  };
+  const test::Answers records(prompt_then_answers, experiment.train.batch_size, 12, experiment.model.future_tokens);
+  TinyTraining training(experiment, baseline(), rank.channels, {.training = &records});
+  const StepReport without = training->step();
+  for (const char* name : {"train/loss", "train/ce", "train/clip_ratio", "weights/mean", "weights/std", "weights/ess"})
+    EXPECT_EQ(without.metrics.count(name), 0U) << name;
+  EXPECT_EQ(without.metrics.at("train/grad_norm"), 0);
+  EXPECT_EQ(without.skipped, "");
+  EXPECT_TRUE(training->state().guard.window().empty());
+  const StepReport with = training->step();
+  EXPECT_EQ(with.metrics.at("train/loss"), with.loss);
+  EXPECT_EQ(with.metrics.at("weights/mean"), 1);
+  EXPECT_EQ(training->state().guard.window(), std::deque<double>{with.loss});
+}
+
+TEST(Trainer, TheDeviationOfNearlyEqualWeightsIsExact) {
+  constexpr double more = 0x1p-13;  // its square is below the last bit of a float above 1
+  SingleRank rank;
+  TinyTraining training(
+      tiny_experiment(),
+      std::make_unique<Weigh>(
+          Needs{},
+          [](AnyStep step) { return Weights::by_target(1 + more * step.batch().tokens.remainder(2).to(at::kFloat)); }),
+      rank.channels);
+  const StepReport report = training->step();
+  const double share = (report.metrics.at("weights/mean") - 1) / more;  // of odd tokens
+  EXPECT_GT(share, 0.2);
+  EXPECT_NEAR(report.metrics.at("weights/std"), more * std::sqrt(share * (1 - share)), 1e-5 * more);
+}
+
 TEST(Trainer, ReportsThePipelinesMetrics) {
   SingleRank rank;
   TinyTraining training(tiny_experiment(), keeps_excess(), rank.channels);
