@@ -57,16 +57,17 @@ class RandomWindows : public TokenWindows {
 
 void check_enough_windows(const Experiment& experiment, int64_t num_windows, int64_t data_ranks) {
   const TrainConfig& train = experiment.train;
+  const std::string found = experiment.data.file + " has " + counted(num_windows, "window") + " of " +
+                            with_thousands(train.sequence_length) + " ids";
+  check_fills_a_step(train, num_windows, data_ranks, found, "windows: more ids, or a shorter train.sequence_length");
   if (train.epochs > 0) return;
   const int64_t each = sequences_per_step(train, data_ranks);
   if (train.steps <= num_windows / each) return;
   const double wanted = static_cast<double>(train.steps) * static_cast<double>(each);
-  throw Error(ExitStatus::data, experiment.data.file + " has " + counted(num_windows, "window") + " of " +
-                                    with_thousands(train.sequence_length) + " ids, but " +
-                                    counted(train.steps, "step") + " of " + with_thousands(each) + " need " +
-                                    with_thousands(wanted < 9e18 ? static_cast<int64_t>(wanted) : INT64_MAX) +
-                                    "; lower train.steps to " + with_thousands(num_windows / each) +
-                                    ", or set train.epochs to repeat the data");
+  throw Error(ExitStatus::data,
+              found + ", but " + counted(train.steps, "step") + " of " + with_thousands(each) + " need " +
+                  with_thousands(wanted < 9e18 ? static_cast<int64_t>(wanted) : INT64_MAX) + "; lower train.steps to " +
+                  with_thousands(num_windows / each) + ", or set train.epochs to repeat the data");
 }
 
 }  // namespace

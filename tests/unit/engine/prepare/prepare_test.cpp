@@ -387,6 +387,20 @@ TEST_F(Prepare, RequiresEnoughWindowsOfTokensUnlessEpochsAreSet) {
   EXPECT_EQ(open_prepared(experiment, cache(), 2).train->count(), 12);
 }
 
+TEST_F(Prepare, ATokenFileTooSmallForOneStepIsNotToBeReadInFewerSteps) {
+  auto experiment = tokens_experiment(8 * 12);
+  experiment.train.batch_size = 8;
+  experiment.train.steps = 4;
+  for (const double epochs : {0.0, 2.0}) {
+    experiment.train.epochs = epochs;
+    const auto text = error_of(ExitStatus::data, [&] { open_prepared(experiment, cache(), 2); });
+    EXPECT_TRUE(has(text, "has 12 windows of 8 ids, but one step needs 16 (2 ranks x batch_size 8 x ") &&
+                has(text, "use fewer ranks, a smaller batch, or more windows: more ids, or a shorter") &&
+                !has(text, "train.steps"))
+        << text;
+  }
+}
+
 TEST_F(Prepare, DrawsRandomIdsWithoutAnyFile) {
   auto experiment = text_experiment();
   experiment.data.kind = "random";
