@@ -160,7 +160,7 @@ SchemaTable optimizer_table() {
            "`adamw`, whose weight decay is decoupled (0 makes it Adam); `muon`: orthogonalized momentum for the "
            "matrices of blocks, with updates as large as AdamW's "
            "(arXiv 2502.16982), so that `lr` and `weight_decay` apply to both, and AdamW for all other parameters; "
-           "`sgd` with momentum")
+           "refused if no such matrix is trained, as with the adapter `lora`; `sgd` with momentum")
            .one_of({"adamw", "muon", "sgd"})
            .also({{"adam", "adamw"}})
            .planned({"adamw8bit", "adafactor", "lion", "shampoo", "soap"}),

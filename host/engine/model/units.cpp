@@ -41,6 +41,7 @@ class Builder {
     if (!request_.adapter) return std::move(units_);
     check_names();
     apply_groups();
+    check_optimizer();
     return std::move(units_);
   }
 
@@ -69,7 +70,7 @@ class Builder {
             return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_named);
           }))
         throw Error(ExitStatus::usage,
-                    "[adapter] train: \"" + printable(pattern) + "\" matches no parameter; " + names_are_like);
+                    "[adapter] train: " + printable(pattern) + " matches no parameter; " + names_are_like);
     }
   }
 
@@ -88,9 +89,21 @@ class Builder {
       }
     for (size_t i = 0; i < groups.size(); ++i)
       if (!matched[i])
-        throw Error(ExitStatus::usage, "[[optimizer.groups]] match = \"" + printable(groups[i].match) +
-                                           "\" matches no trained parameter, or only those of tables above it; " +
+        throw Error(ExitStatus::usage, "[[optimizer.groups]] match = " + printable(groups[i].match) +
+                                           " matches no trained parameter, or only those of tables above it; " +
                                            names_are_like);
+  }
+
+  /// Without a matrix of its own, Muon would be AdamW, and its momentum would have no effect.
+  void check_optimizer() const {
+    const auto is_updated = [](const ParameterSpec& spec) { return spec.trains && spec.orthogonalizes; };
+    if (request_.optimizer.name == "muon" && std::none_of(units_.begin(), units_.end(), [&](const UnitSpec& unit) {
+          return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_updated);
+        }))
+      throw Error(
+          ExitStatus::usage,
+          "[optimizer] name = \"muon\": the adapter trains no matrix of a block, and AdamW would update all that "
+          "it trains; set name = \"adamw\" without momentum, or train more of the model");
   }
 
   void declare(const Linear& slot) {

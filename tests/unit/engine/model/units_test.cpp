@@ -144,6 +144,40 @@ TEST(Layout, MuonUpdatesTheMatricesOfBlocks) {
     EXPECT_EQ(parameter.orthogonalizes, is_of_block(name) && !name.ends_with("norm.weight")) << name;
 }
 
+std::string refusal_of(const LayoutRequest& request) {
+  try {
+    model_units(request);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Layout, MuonIsRefusedWhereItWouldUpdateNoMatrix) {
+  const ModelConfig model = small();
+  const BesideQueries beside;
+  LayoutRequest request = request_for(model, &beside);
+  EXPECT_EQ(refusal_of(request), "");
+  request.optimizer.name = "muon";
+  const std::string text = refusal_of(request);
+  EXPECT_TRUE(text.starts_with("[optimizer] name = \"muon\": the adapter trains no matrix of a block")) << text;
+  request.trained_parts.names = {"layers.0.attention.wq.weight"};
+  EXPECT_EQ(refusal_of(request), "");
+}
+
+TEST(Layout, APatternThatMatchesNothingIsQuotedOnce) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.optimizer.groups = {{"*bias", 1, {}}};
+  std::string text = refusal_of(request);
+  EXPECT_TRUE(text.starts_with("[[optimizer.groups]] match = \"*bias\" matches no trained parameter")) << text;
+  request.trained_parts.names = {"*bias"};
+  text = refusal_of(request);
+  EXPECT_TRUE(text.starts_with("[adapter] train: \"*bias\" matches no parameter")) << text;
+}
+
 TEST(Layout, TheFirstGroupThatMatchesSetsAParametersSettings) {
   const ModelConfig model = small();
   const Everything everything;
