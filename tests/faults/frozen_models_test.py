@@ -116,6 +116,16 @@ def test_an_adapter_for_another_base_is_refused(place):
                  adapter={**lora, "weights": "run:tuned"}, seed=8, **SMALL | {"parallel__processes": 2})  # by the ranks
 
 
+def test_a_file_is_refused_where_an_adapters_folder_is_wanted(place):
+    place.run("--set", "name=tuned", adapter={"plugin": "lora", "rank": 2}, **SMALL)
+    folder = next(place.folder.glob("runs/*-tuned/adapter"))
+    wanted = r"wanted the adapter folder of a run, the folder of an imported adapter, or run:NAME"
+    for path, found in ((next(folder.glob("*.safetensors")), "is not a folder"), (folder / "none", "there is no ")):
+        place.refuse_everywhere(4, r"\[adapter\] weights = ", found, wanted,
+                                adapter={"plugin": "lora", "rank": 2, "weights": str(path)}, **SMALL)
+    place.run(adapter={"plugin": "lora", "rank": 2, "weights": str(folder)}, **SMALL)
+
+
 def test_cached_signals_of_one_shape_are_not_used_for_another(place):
     """The same tensors with another base of the rotary embedding are a different model."""
     place.run("--set", "name=other", **SMALL)
@@ -124,5 +134,5 @@ def test_cached_signals_of_one_shape_are_not_used_for_another(place):
     for theta in (10000.0, 50.0, 50.0):
         place.run(**rho1, reference__model={"rope_theta": theta, "layers": 2, "future_tokens": 1})
         excess.append(place.log.metric("rho1/excess_mean"))
-    assert excess[0] != excess[1], "signals of the reference with 4 heads were used for the one with 2"
+    assert excess[0] != excess[1], "signals of the reference with another rope_theta were used"
     assert excess[1] == excess[2]

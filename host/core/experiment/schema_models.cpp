@@ -199,11 +199,13 @@ SchemaTable adapter_table() {
       "adapter",
       key("plugin", AT(adapter.plugin), "name of the adapter, which decides what is trained; `full`: all parameters"),
       AT(adapter));
-  table.keys.push_back(key("weights", AT(adapter_weights),
-                           "initial values of the adapter's parameters: a safetensors file or folder, or `run:NAME`")
-                           .not_empty()
-                           .is_path(PathKind::weights)
-                           .unset_when_empty());
+  table.keys.push_back(
+      key("weights", AT(adapter_weights),
+          "initial values of the adapter's parameters: the folder `adapter` of a run, the folder of an imported "
+          "adapter, or `run:NAME`")
+          .not_empty()
+          .is_path(PathKind::weights)
+          .unset_when_empty());
   table.keys.push_back(key("train_last", AT(trained_parts.last_blocks),
                            "only for `full` and `frozen`: number of blocks that train, counted from the end of trunk "
                            "and heads (`model.layers`); all other parameters of the model are frozen")

@@ -77,12 +77,19 @@ std::filesystem::path resolve_weights(const std::string& weights, const Experime
 
 std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database) {
   const std::string& weights = experiment.adapter_weights;
+  const auto refusal = [&](const std::string& reason) {
+    return Error(ExitStatus::data, experiment.file.string() + ": [adapter] weights = \"" + weights + "\": " + reason);
+  };
+  if (const auto folder = experiment.resolve(weights);
+      !weights.starts_with(run_prefix) && !std::filesystem::is_directory(folder))
+    throw refusal(
+        (std::filesystem::exists(folder) ? folder.string() + " is not a folder" : "there is no " + folder.string()) +
+        "; wanted the adapter folder of a run, the folder of an imported adapter, or run:NAME");
   const auto path = resolve_weights(weights, experiment, database);
   if (!weights.starts_with(run_prefix)) return path;
   if (const auto adapter = path.parent_path() / "adapter"; std::filesystem::exists(adapter)) return adapter;
-  throw Error(ExitStatus::data, experiment.file.string() + ": [adapter] weights = \"" + weights +
-                                    "\": that run left no " + (path.parent_path() / "adapter").string() +
-                                    "; name a run whose adapter leaves the model frozen, as lora does");
+  throw refusal("that run left no " + (path.parent_path() / "adapter").string() +
+                "; name a run whose adapter leaves the model frozen, as lora does");
 }
 
 InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalog& catalog,
