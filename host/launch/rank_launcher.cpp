@@ -98,6 +98,7 @@ class Launch {
       escalate();
     }
     for (auto& source : sources_) source.drain();
+    tell_failure();
     return result();
   }
 
@@ -109,6 +110,7 @@ class Launch {
   void take_signal(const ReceivedSignal& signal);
   void reap();
   void note_ending(int rank, Ending ending);
+  void tell_failure();
   void escalate();
   bool is_patient() const { return patience_ == Patience::endless || patience_ == Patience::parting; }
   bool has_deadline() const { return patience_ != Patience::endless && patience_ != Patience::over; }
@@ -125,6 +127,7 @@ class Launch {
   std::vector<LineSource> sources_;
   std::vector<std::optional<Ending>> endings_;
   std::vector<int> order_;  ///< ranks in the order in which they ended
+  std::string untold_;      ///< how the first rank failed that may leave the cause to another rank
   int forwarded_signal_ = 0;
   bool killed_by_user_ = false;
   enum class Patience { endless, parting, grace, terminated, over } patience_ = Patience::endless;
@@ -197,7 +200,8 @@ void Launch::note_ending(int rank, Ending ending) {
     // A rank that reports a lost peer has already waited for it.
     const bool waited = ending.by_itself && ending.status == ExitStatus::peer;
     deadline_ = seconds_from_now(waited ? request_.kill_seconds : request_.grace_seconds);
-    if (request_.num_ranks > 1 || !ending.by_itself) err_.line("", ending.text);
+    if (request_.num_ranks > 1 || !ending.by_itself) untold_ = ending.text;
+    if (!ending.by_itself) tell_failure();
   } else if (!bad && patience_ == Patience::endless) {
     patience_ = Patience::parting;
     deadline_ = seconds_from_now(request_.timeout_seconds);
@@ -206,8 +210,13 @@ void Launch::note_ending(int rank, Ending ending) {
   order_.push_back(rank);
 }
 
+void Launch::tell_failure() {
+  if (!untold_.empty()) err_.line("", std::exchange(untold_, ""));
+}
+
 void Launch::escalate() {
   if (!has_deadline() || Clock::now() < deadline_) return;
+  tell_failure();
   const bool kill = patience_ == Patience::terminated;
   if (patience_ == Patience::parting)
     err_.line("", printed("%s ended %g s ago (parallel.timeout_seconds)", name_of(order_[0]).c_str(),

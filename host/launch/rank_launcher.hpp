@@ -10,7 +10,7 @@
 //    (process/stop_requests.hpp) kills them
 // 4. when a rank fails, the others have `grace_seconds` to report the same fault (`kill_seconds` when the rank reports
 //    a lost peer, because it has already waited), then get SIGTERM, and after `kill_seconds` SIGKILL; no rank outlives
-//    this call or this process
+//    this call or this process; that the rank failed is told after what the others report
 //
 // A rank that has finished exits with finished_exit_code. Exit code 0 means that a library called exit(0) in the middle
 // of the work, and counts as a lost rank.

@@ -207,6 +207,11 @@ TEST_F(LauncherTest, TakesTheFirstOfTwoDifferentFaults) {
   EXPECT_EQ(launch(script("[ $RANK = 1 ] && exit 3; sleep 0.15; exit 4", 2)), 3);
 }
 
+TEST_F(LauncherTest, TellsThatARankFailedAfterTheCauseThatAnotherReports) {
+  EXPECT_EQ(launch(script("[ $RANK = 1 ] && exit 2; sleep 0.1; echo the cause >&2; exit 2", 2)), 2);
+  EXPECT_EQ(err(), "the cause\nrank 1 ended with exit code 2\n");
+}
+
 TEST_F(LauncherTest, TakesAnExitCodeThatIsNoneOfOursAsABug) {
   EXPECT_EQ(launch(script("exit 41", 1)), 70);
   EXPECT_NE(err().find("rank 0 ended with exit code 41"), std::string::npos);
