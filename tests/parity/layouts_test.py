@@ -1,9 +1,11 @@
 """The same run with 1 rank x 4 sequences, 2 x 2, 4 x 1, and 2 x 1 in two micro-batches, with every strategy (hybrid: in
 groups of two ranks), and with two or four ranks that divide the positions of the same sequences: losses and parameters
 are equal up to rounding."""
+import json
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from checkpoint import adapter_tensors, model_tensors
 from compare import assert_losses_close, assert_tensors_close
@@ -158,3 +160,21 @@ def test_the_order_of_batches_does_not_depend_on_the_layout_when_shuffled(place)
                   train__gradient_accumulation=accumulation)
         losses.append(place.log.losses())
     assert_losses_close(losses[1], losses[0], 1e-6)
+
+
+def test_the_cut_of_ragged_and_empty_records_does_not_change_the_numbers_normalized_by_weights(place):
+    """A step of 6 answers of 20 to 40 letters and 6 empty ones, over ranks and micro-batches that may hold only these."""
+    random = np.random.default_rng(5)
+    letters = ["".join(random.choice(list("abcdefgh"), random.integers(20, 41))) for _ in range(6)]
+    answers = [answer for pair in zip(letters, [""] * 6) for answer in pair]
+    (place.folder / "records.jsonl").write_text(
+        "".join(json.dumps({"prompt": "abc", "completion": answer}) + "\n" for answer in answers))
+    found = []
+    for ranks, batch, accumulation in ((1, 12, 1), (1, 1, 12), (2, 3, 2), (4, 1, 3)):
+        place.run(data={"kind": "records", "files": ["records.jsonl"], "order": "sequential"}, model__vocab_size=None,
+                  model__future_tokens=3, train__steps=2, train__normalize="weights", parallel__processes=ranks,
+                  train__batch_size=batch, train__gradient_accumulation=accumulation)
+        found.append((place.log.losses(), place.log.metric("train/grad_norm")))
+    for losses, norms in found[1:]:
+        assert_losses_close(losses, found[0][0], 1e-6)
+        assert_losses_close(norms, found[0][1], 1e-6)
