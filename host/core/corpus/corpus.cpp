@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -50,14 +49,15 @@ std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<s
   return list_files(resolved(patterns), resolved(exclude));
 }
 
-std::set<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
+std::vector<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
   const fs::path folder = shared_folder(files);
   std::vector<std::pair<std::string, fs::path>> by_hash;
   for (const auto& file : files) by_hash.emplace_back(sha256_of(file.lexically_relative(folder).string()), file);
   std::sort(by_hash.begin(), by_hash.end());
   by_hash.resize((files.size() + one_file_in - 1) / one_file_in);
-  std::set<fs::path> chosen;
-  for (const auto& [hash, file] : by_hash) chosen.insert(file);
+  std::vector<fs::path> chosen;
+  for (const auto& [hash, file] : by_hash) chosen.push_back(file);
+  std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
 
@@ -121,18 +121,14 @@ class ContentHashes {
 
 TextSplit split_text(const Experiment& experiment) {
   const auto files = files_of(experiment, experiment.data.files, experiment.data.exclude);
-  TextSplit split;
-  std::set<fs::path> held_out;
+  TextSplit split{files, {}};
   if (experiment.validation.share > 0) {
     split.validation = files;
-  } else if (!experiment.validation.files.empty()) {
-    split.validation = files_of(experiment, experiment.validation.files);
-    held_out.insert(split.validation.begin(), split.validation.end());
-  } else if (experiment.validation.given && !files.empty()) {
-    held_out = chosen_by_hash(files);
-    split.validation.assign(held_out.begin(), held_out.end());
+  } else if (!experiment.validation.files.empty() || experiment.validation.given) {
+    split.validation =
+        experiment.validation.files.empty() ? chosen_by_hash(files) : files_of(experiment, experiment.validation.files);
+    split.train = without(files, split.validation);
   }
-  std::set_difference(files.begin(), files.end(), held_out.begin(), held_out.end(), std::back_inserter(split.train));
   if (split.train.empty())
     throw Error(ExitStatus::data, "no file is left to train on: data.files matches " + with_thousands(files.size()) +
                                       " after data.exclude, and validation takes " +

@@ -10,10 +10,16 @@
 namespace wmtp {
 
 /// Regular files that match any of the absolute `patterns`, except those that match `exclude` or are in a folder that
-/// matches it; sorted by path, without duplicates. A folder that is found under several names, of itself and of links to
-/// it, is read once, under its own name if that is found. Error(data) with the pattern if one of `patterns` matches
-/// nothing, or a pipe or a device, or only some files of a set like `train-00000-of-00002.txt`.
+/// matches it; sorted by path. A file is listed once and a folder read once, however many links and patterns lead there,
+/// under its own name if that is found; what `exclude` names is excluded under all its names. In a repository of the
+/// Hugging Face cache, wildcards match the names under `snapshots`, and neither `blobs` nor `refs`. Error(data) if one of
+/// `patterns` matches nothing, or a link to nothing, a pipe or a device, or only some files of a set like
+/// `train-00000-of-00002.txt`, or several revisions in that cache.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
                                               const std::vector<std::string>& exclude);
+
+/// Those of `files` that are none of `others`, under any name.
+std::vector<std::filesystem::path> without(const std::vector<std::filesystem::path>& files,
+                                           const std::vector<std::filesystem::path>& others);
 
 }  // namespace wmtp

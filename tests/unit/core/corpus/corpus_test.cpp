@@ -36,6 +36,19 @@ TEST_F(Corpus, HoldsOutTheNamedValidationFiles) {
   EXPECT_EQ(names(split.train), (Names{"text/0.txt", "text/1.txt", "text/2.txt", "text/4.txt"}));
 }
 
+TEST_F(Corpus, HoldsOutFilesThatAreNamedThroughALink) {
+  make_files(3);
+  write("text/val/v.txt", "held out");
+  fs::create_directory_symlink("text", folder_ / "linked");
+  fs::create_symlink("text/val/v.txt", folder_ / "v.txt");
+  auto experiment = text_experiment();
+  experiment.validation.given = true;
+  for (const auto* named : {"linked/val/*.txt", "v.txt"}) {
+    experiment.validation.files = {named};
+    EXPECT_EQ(names(split_text(experiment).train), (Names{"text/0.txt", "text/1.txt", "text/2.txt"})) << named;
+  }
+}
+
 TEST_F(Corpus, HoldsOutOneFileInTwentyWhenNoneIsNamed) {
   make_files(100);
   auto experiment = text_experiment();

@@ -1,5 +1,7 @@
 #include "core/corpus/file_patterns.hpp"
 
+#include <sys/stat.h>
+
 #include "support/data_fixture.hpp"
 
 namespace wmtp {
@@ -59,6 +61,71 @@ TEST_F(FilePatterns, FollowLinksToFoldersOnce) {
   fs::create_directory_symlink(folder_ / "corpus", folder_ / "corpus/loop");
   EXPECT_EQ(listed({"corpus/**"}), (Names{"corpus/a.txt", "corpus/again/b.txt"})) << "the first link in order of names";
   EXPECT_EQ(listed({"**/b.txt"}), (Names{"store/books/b.txt"})) << "under its own name";
+}
+
+TEST_F(FilePatterns, ListAFileOnceWhateverLinksLeadToIt) {
+  write("z.txt", "x");
+  fs::create_symlink("z.txt", folder_ / "a.txt");
+  fs::create_hard_link(folder_ / "z.txt", folder_ / "zz.txt");
+  EXPECT_EQ(listed({"*.txt"}), (Names{"z.txt"})) << "under its own name";
+  EXPECT_EQ(listed({"a.txt", "z.txt"}), (Names{"z.txt"}));
+  EXPECT_EQ(listed({"a.txt"}), (Names{"a.txt"}));
+  const auto rest = without(list_files({at("z.txt")}, {}), list_files({at("a.txt")}, {}));
+  EXPECT_TRUE(rest.empty()) << "it is the same file";
+}
+
+TEST_F(FilePatterns, ExcludeAFileUnderAllItsNames) {
+  for (const auto* name : {"data/train/1.txt", "data/val/v.txt"}) write(name, "x");
+  fs::create_directory_symlink("data", folder_ / "linked");
+  fs::create_symlink("data/val/v.txt", folder_ / "link.txt");
+  fs::create_directory(folder_ / "links");
+  fs::create_symlink("../data/val/v.txt", folder_ / "links/v.txt");
+  for (const auto* exclude : {"linked/val/**", "linked/val", "linked/*/v.txt", "link.txt", "links/*.txt", "links/**"})
+    EXPECT_EQ(listed({"data/**"}, {exclude}), (Names{"data/train/1.txt"})) << exclude;
+  EXPECT_EQ(listed({"linked/**"}, {"data/val/**"}), (Names{"linked/train/1.txt"}));
+  EXPECT_EQ(listed({"data/**", "link.txt"}, {"link.txt"}), (Names{"data/train/1.txt"}));
+}
+
+TEST_F(FilePatterns, RefuseMatchesThatCannotBeRead) {
+  const auto refused = [&](const std::string& pattern, const std::string& wanted) {
+    const auto text = error_of(ExitStatus::data, [&] { listed({pattern}); });
+    EXPECT_TRUE(has(text, wanted)) << text;
+  };
+  write("g/a.txt", "x");
+  fs::create_symlink("../.git/annex/objects/b", folder_ / "g/b.txt");
+  for (const auto* pattern : {"g/*.txt", "g/**", "*/b.txt", "g/b.txt"})
+    refused(pattern, at("g/b.txt") + " is a link to a file or folder that does not exist");
+  EXPECT_EQ(listed({"g/*.txt"}, {"g/b.txt"}), (Names{"g/a.txt"}));
+  fs::rename(folder_ / "g/b.txt", folder_ / "g/b.png");
+  EXPECT_EQ(listed({"g/**/*.txt"}), (Names{"g/a.txt"})) << "does not match the link";
+  fs::rename(folder_ / "g/b.png", folder_ / "g/books");
+  for (const auto* pattern : {"g/**/*.txt", "**/books/*", "g/books/*.txt"})
+    refused(pattern, at("g/books") + " is a link to a file or folder that does not exist");
+  fs::remove(folder_ / "g/books");
+  ASSERT_EQ(mkfifo(at("g/pipe").c_str(), 0600), 0);
+  refused("g/**", at("g/pipe") + " is a named pipe");
+  EXPECT_EQ(listed({"g/**"}, {"g/pipe"}), (Names{"g/a.txt"}));
+}
+
+TEST_F(FilePatterns, ReadTheNamesInTheCacheOfHuggingFace) {
+  const auto add = [&](const std::string& revision, const std::string& name, const std::string& hash) {
+    write("hub/blobs/" + hash, "x");
+    fs::create_directories(folder_ / "hub/snapshots" / revision);
+    fs::create_symlink("../../blobs/" + hash, folder_ / "hub/snapshots" / revision / name);
+  };
+  write("hub/refs/main", "1");
+  add("1", "a.txt", "f00");
+  add("1", "b.txt", "f01");
+  EXPECT_EQ(listed({"hub/**"}), (Names{"hub/snapshots/1/a.txt", "hub/snapshots/1/b.txt"}));
+  EXPECT_EQ(listed({"**"}), (Names{"hub/snapshots/1/a.txt", "hub/snapshots/1/b.txt"}));
+  EXPECT_EQ(listed({"hub/blobs/*"}), (Names{"hub/blobs/f00", "hub/blobs/f01"}));
+  add("2", "a.txt", "f00");
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { listed({"hub/**/a.txt"}); }),
+                  at("hub/snapshots") + " has the revisions 1 and 2; name the folder of one"));
+  EXPECT_EQ(listed({"hub/**/b.txt"}), (Names{"hub/snapshots/1/b.txt"})) << "one revision has it";
+  EXPECT_EQ(listed({"hub/snapshots/2/*"}), (Names{"hub/snapshots/2/a.txt"}));
+  fs::create_directory_symlink("hub/snapshots", folder_ / "latest");
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { listed({"latest/**"}); }), "has the revisions 1 and 2"));
 }
 
 TEST_F(FilePatterns, ResolveTwoDotsBehindALinkAsTheSystemDoes) {
