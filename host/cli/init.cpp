@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/command.hpp"
+#include "core/corpus/data_splits.hpp"
 #include "core/corpus/file_patterns.hpp"
 #include "core/documents/documents.hpp"
 #include "core/documents/json_lines.hpp"
@@ -38,9 +39,9 @@ constexpr double held_out = 0.1;
 constexpr size_t most_names = 8, pointer_bytes = 1024;
 
 struct Found {
-  std::string kind, format, text, left_out;  ///< `text` describes the data
-  std::vector<std::string> patterns;         ///< of `files`
-  std::vector<fs::path> files;
+  std::string kind, format, text, remarks;                 ///< `text` describes the data
+  std::vector<std::string> patterns, validation_patterns;  ///< of `files` and `validation`
+  std::vector<fs::path> files, validation;
   int64_t bytes = 0, records = 0, longest = 0;  ///< `longest`: bytes of the longest record
   bool is_chat = false;
 };
@@ -84,26 +85,38 @@ void look_at_records(Found& found) {
   found.format = recognised_format(found.files[0]);
 }
 
-/// What selects `files`, all but `others` in a folder: one pattern if possible.
-std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<fs::path>& files,
-                                     const std::vector<fs::path>& others) {
-  if (others.empty()) return {(folder / "**").string()};
-  const fs::path extension = files[0].extension();
-  const auto has_it = [&](const fs::path& file) { return file.extension() == extension; };
-  if (!extension.empty() && std::all_of(files.begin(), files.end(), has_it) &&
-      std::none_of(others.begin(), others.end(), has_it))
-    return {(folder / "**" / "*").string() + extension.string()};
+/// What selects `files` below `folder`: one pattern if possible.
+std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<fs::path>& files) {
+  const fs::path parent = files[0].parent_path();
+  std::vector<fs::path> patterns{folder / "**", folder / "**" / ("*" + files[0].extension().string()), parent / "**"};
+  if (files.size() > 1) {
+    std::string start = files[0].filename().string();
+    for (const fs::path& file : files) {
+      const std::string name = file.filename().string();
+      start.erase(std::mismatch(start.begin(), start.end(), name.begin(), name.end()).first, start.end());
+    }
+    patterns.push_back(parent / (start + "*"));
+  }
+  for (const fs::path& pattern : patterns)
+    if (list_files({pattern.string()}, {}) == files) return {pattern.string()};
   return {files.begin(), files.end()};
 }
 
-/// Of a folder with JSON lines and other files, such as a README, only the JSON lines.
+/// Of a folder with JSON lines and other files, such as a README, only the JSON lines; of a data set only the splits for
+/// training and validation.
 void choose_files(const fs::path& folder, Found& found) {
-  std::vector<fs::path> all = list_files({(folder / "**").string()}, {}), others;
-  std::partition_copy(all.begin(), all.end(), std::back_inserter(found.files), std::back_inserter(others),
-                      has_json_lines);
-  if (found.files.empty()) std::swap(found.files, others);
-  found.patterns = patterns_of(folder, found.files, others);
-  found.left_out = others.empty() ? "" : names_of(others, folder);
+  std::vector<fs::path> all = list_files({(folder / "**").string()}, {}), lines, others;
+  std::partition_copy(all.begin(), all.end(), std::back_inserter(lines), std::back_inserter(others), has_json_lines);
+  const bool are_json_lines = !lines.empty();
+  if (!are_json_lines) std::swap(lines, others);
+  DataSplits splits = splits_of(folder, lines, are_json_lines);
+  found.files = std::move(splits.train);
+  found.validation = std::move(splits.validation);
+  found.patterns = patterns_of(folder, found.files);
+  if (!found.validation.empty()) found.validation_patterns = patterns_of(folder, found.validation);
+  if (!others.empty()) found.remarks += "left out " + names_of(others, folder) + ", which contain no JSON lines\n";
+  if (!splits.rest.empty()) found.remarks += "left out " + names_of(splits.rest, folder) + ", another split\n";
+  if (!found.validation.empty()) found.remarks += "validates on " + names_of(found.validation, folder) + "\n";
 }
 
 Found look_at(const fs::path& data) {
@@ -116,7 +129,8 @@ Found look_at(const fs::path& data) {
     found.files = {place};
     found.patterns = {place.string()};
   }
-  for (const fs::path& file : found.files) check_file_kind(file, FileUse::text);
+  for (const auto* files : {&found.files, &found.validation})
+    for (const fs::path& file : *files) check_file_kind(file, FileUse::text);
   found.kind = has_records(found.files[0]) ? "records" : "text";
   if (found.kind == "records") {
     look_at_records(found);
@@ -159,6 +173,12 @@ class Experiments {
 
  private:
   bool has_model() const { return !model_.empty(); }
+  bool has_validation() const { return !found_.validation.empty(); }
+
+  std::string validation_table() const {
+    return "\n[validation]\nevery_steps = 50\nbatches = 16\n" +
+           (has_validation() ? "files = " + toml_text(Value(found_.validation_patterns)) + "\n" : "");
+  }
   static std::string quoted(const std::string& text) { return toml_text(Value(text)); }
 
   std::string about(const std::string& name) const {
@@ -207,20 +227,21 @@ class Experiments {
     const int64_t wanted = round_up(found_.longest / bytes_per_token_ + 1, 64);
     sequence_ = std::min(longest_sequence, wanted);
     batch_ = std::min<int64_t>(4, found_.records);
-    if (found_.records >= fewest_records_to_validate) validation_ = "\n[validation]\nevery_steps = 50\nbatches = 16\n";
+    if (has_validation() || found_.records >= fewest_records_to_validate) validation_ = validation_table();
   }
 
   void size_for_text() {
-    const int64_t held = bytes_of(split_files(found_.files, {"", held_out, held_out}).validation);
+    const int64_t held = has_validation() ? bytes_of(whole_files(found_.validation))
+                                          : bytes_of(split_files(found_.files, {"", held_out, held_out}).validation);
+    const int64_t trained = found_.bytes - (has_validation() ? 0 : held);
     const auto windows = [&](int64_t bytes) { return bytes / bytes_per_token_ / 2 / sequence_; };  // at least
     sequence_ = text_sequence;
-    while (sequence_ > shortest_sequence && (windows(found_.bytes - held) < batch_ || windows(held) < 1))
-      sequence_ /= 2;
-    if (windows(found_.bytes - held) < batch_)
+    while (sequence_ > shortest_sequence && (windows(trained) < batch_ || windows(held) < 1)) sequence_ /= 2;
+    if (windows(trained) < batch_)
       throw Error(ExitStatus::data, join_names(found_.patterns) + ": found " + human_bytes(found_.bytes) +
                                         " of text, which is too little to train on");
-    if (windows(held) >= 1)
-      validation_ = "\n[validation]\nevery_steps = 50\nbatches = 16\nshare = 0.1          # the end of each file\n";
+    if (windows(held) < 1) return;
+    validation_ = validation_table() + (has_validation() ? "" : "share = 0.1          # the end of each file\n");
   }
 
   const Found& found_;
@@ -249,9 +270,8 @@ int init(const Options& options) {
   fs::create_directories(options.folder);
   for (const std::string& name : names) write_new_file(file_of(name), experiments.text(name));
   std::cout << "found " << found.text << "\n"
-            << (found.left_out.empty() ? "" : "left out " + found.left_out + ", which contain no JSON lines\n")
-            << "wrote " << file_of("baseline").string() << ", " << file_of("reference").string() << " and "
-            << file_of("rho1").string() << "\nnext:\n"
+            << found.remarks << "wrote " << file_of("baseline").string() << ", " << file_of("reference").string()
+            << " and " << file_of("rho1").string() << "\nnext:\n"
             << "  wmtp-host plan " << shell_path(file_of("rho1").string()) << "      # memory and time before it runs\n"
             << "  wmtp-host run " << shell_path(file_of("baseline").string()) << "\n"
             << "  wmtp-host run " << shell_path(file_of("rho1").string()) << "       # trains the reference first\n"

@@ -134,3 +134,40 @@ def test_nothing_is_trained_on_because_it_looks_like_nothing_else(place):
     write_text(place.folder)
     place.refuse_command(4, "model.safetensors is a pointer of Git LFS", command=["init", "data.txt", "model", "-o", "out"])
     assert not list(place.folder.glob("out/*"))
+
+
+def test_of_a_data_set_only_its_split_for_training_is_trained_on(place):
+    def write(name, tag, count):
+        file = place.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(json.dumps({"instruction": f"{tag} {i}", "output": f"{tag} {i}"}) + "\n" for i in range(count)))
+
+    def files(folder):
+        return re.findall("^files = (.*)$", (place.folder / folder / "baseline.toml").read_text(), re.MULTILINE)
+    write("split/train-00000-of-00002.jsonl", "a", 20)
+    write("split/train-00001-of-00002.jsonl", "b", 20)
+    write("split/test.jsonl", "test", 10)
+    said = place.host("init", "split", "-o", "out").out
+    assert "found 40 records" in said and 'left out 1 file ("test.jsonl"), another split\n' in said
+    assert files("out") == [f'["{place.folder}/split/train-0000*"]']
+    write("split/dev.jsonl", "dev", 8)
+    assert 'validates on 1 file ("dev.jsonl")\n' in place.host("init", "split", "-o", "validated").out
+    assert files("validated")[1] == f'["{place.folder}/split/dev.jsonl"]'
+    place.host("run", "validated/baseline.toml", "--set", "train.steps=21", "--set", "validation.every_steps=21")
+    for name, tag in (("main", "m"), ("socratic", "s")):
+        write(f"cfg/{name}/train.jsonl", tag, 20)
+    place.refuse_command(4, "has the configurations main and socratic; name the folder of one", command=["init", "cfg", "-o", "none"])
+
+
+def test_of_the_cache_of_hugging_face_each_file_is_read_once_and_one_revision(place):
+    cache = place.folder / "datasets--x"
+    for folder in ("blobs", "refs", "snapshots/1", "snapshots/2"):
+        (cache / folder).mkdir(parents=True)
+    (cache / "refs/main").write_text("1")
+    for i in range(3):
+        (cache / f"blobs/{i}").write_text(PROSE + f"{i}\n")
+        (cache / f"snapshots/1/{i}.txt").symlink_to(f"../../blobs/{i}")
+    assert "of text in 3 files" in place.host("init", "datasets--x", "-o", "out").out
+    assert "3 files" in place.host("data", "prepare", "out/baseline.toml").err
+    (cache / "snapshots/2/0.txt").symlink_to("../../blobs/0")
+    place.refuse_command(4, "snapshots has the revisions 1 and 2; name the folder of one", command=["init", "datasets--x", "-o", "none"])
