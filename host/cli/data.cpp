@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -17,6 +18,7 @@
 #include "core/records/import_records.hpp"
 #include "core/records/inspect.hpp"
 #include "core/report/table.hpp"
+#include "io/output_path.hpp"
 
 namespace wmtp {
 
@@ -68,24 +70,26 @@ void check_use(const Options& options) {
   if (!options.from.empty() && options.output.empty()) refuse("--from needs -o FILE: the file of records to write");
 }
 
-/// `option`: the name of the option that names the output.
-void check_output(const fs::path& input, const fs::path& output, bool force, const std::string& option) {
+/// The file to write. `option`: the name of the option that names it.
+fs::path checked_output(const std::vector<std::string>& inputs, const fs::path& output, bool force,
+                        const std::string& option) {
   std::error_code ignored;
   const std::string found = option + " " + output.string();
-  if (fs::equivalent(input, output, ignored)) refuse(found + " is the input file");
-  if (fs::is_directory(output, ignored)) refuse(found + " is a folder, wanted a file");
-  if (fs::exists(output, ignored) && !force)
-    refuse(found + " already exists; choose another file, or replace it with --force");
+  for (const fs::path input : inputs)
+    if (fs::equivalent(input, output, ignored)) refuse(found + " is the input file");
+  const fs::path target = output_path(option, output);
+  if (is_there(target) && !force) refuse(found + " already exists; choose another file, or replace it with --force");
+  return target;
 }
 
 int prepare_records(const Options& options) {
-  check_output(options.file, options.output, options.force, "-o");
+  const fs::path output = checked_output({options.file}, options.output, options.force, "-o");
   if (options.from == "arithmetic") {
-    write_arithmetic(options.arithmetic, options.output);
+    write_arithmetic(options.arithmetic, output);
     log_info("wrote " + options.output + ": " + counted(options.arithmetic.problems, "problem"));
     return static_cast<int>(ExitStatus::done);
   }
-  const Imported imported = import_records(options.from, options.language, options.file, options.output);
+  const Imported imported = import_records(options.from, options.language, options.file, output);
   log_info("wrote " + options.output + ": " + counted(imported.problems, "problem") + ", " +
            with_thousands(imported.right) + " right and " + counted(imported.wrong, "wrong answer"));
   return static_cast<int>(ExitStatus::done);
@@ -173,8 +177,8 @@ struct ConvertOptions {
 };
 
 int convert(const ConvertOptions& options) {
-  for (const std::string& input : options.inputs) check_output(input, options.output, options.force, "--to");
-  convert_tables({{options.inputs.begin(), options.inputs.end()}, options.columns, options.split, options.output});
+  const fs::path output = checked_output(options.inputs, options.output, options.force, "--to");
+  convert_tables({{options.inputs.begin(), options.inputs.end()}, options.columns, options.split, output});
   log_info("wrote " + options.output);
   return static_cast<int>(ExitStatus::done);
 }

@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "core/report/table.hpp"
 #include "evaluate/model_evaluation.hpp"
+#include "io/output_path.hpp"
 
 namespace wmtp {
 namespace {
@@ -65,12 +67,8 @@ void print_text(const SuiteResult& result) {
 
 void print_json(const SuiteResult& result) {
   const Score& score = result.score;
-  Json json{{"problems", result.problems},
-            {"samples", score.samples},
-            {"passed", score.passed},
-            {"timed_out", score.timed_out},
-            {"not_counted", result.not_counted},
-            {"pass_at", Json::object()}};
+  Json json{{"problems", result.problems},  {"samples", score.samples},          {"passed", score.passed},
+            {"timed_out", score.timed_out}, {"not_counted", result.not_counted}, {"pass_at", Json::object()}};
   for (const auto& [k, value] : score.pass_at) json["pass_at"][std::to_string(k)] = value;
   for (const auto& [name, value] : result.exact_match) json["exact_match"][name] = value;
   std::cout << json.dump(1) << '\n';
@@ -95,7 +93,7 @@ void check_use(const Options& options) {
   if (options.answers.samples > 1 && options.answers.temperature == 0)
     refuse("--answers " + std::to_string(options.answers.samples) +
            " requires a --temperature above 0: greedy answers are identical");
-  if (!options.output.empty() && std::filesystem::exists(options.output))
+  if (!options.output.empty() && is_there(output_path("-o", options.output)))
     refuse("-o " + options.output + " already exists; choose another file");
 }
 
@@ -158,7 +156,8 @@ void add_eval(CommandLine& line) {
       ->type_name("HOW")
       ->check(CLI::IsMember({"strict", "flexible"}));
   add_answer_options(eval, *options);
-  eval.add_option("-k", options->ks, "k of pass@k, comma-separated (default: each of 1, 10, 100 that has enough samples)")
+  eval.add_option("-k", options->ks,
+                  "k of pass@k, comma-separated (default: each of 1, 10, 100 that has enough samples)")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
   eval.add_option("--seconds", options->limits.seconds, "time limit per program")

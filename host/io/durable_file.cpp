@@ -177,6 +177,9 @@ void FileDraft::publish() {
 
 void FileDraft::replace() {
   sync(path_, FileOperation::fsync, 0);
+  struct stat status;
+  if (::lstat(target_.c_str(), &status) == 0 && (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)))
+    throw storage_error("replace the device", target_, EEXIST);
   announce(FileOperation::rename, path_, "rename");
   if (::rename(path_.c_str(), target_.c_str()) != 0) throw storage_error("rename", path_, errno);
   sync_folder(parent_of(target_));

@@ -1,7 +1,9 @@
-"""Files that are not what they seem: links out of a downloaded folder, named pipes in the cache, and ids beyond all ranges."""
+"""Files that are not what they seem: links out of a downloaded folder, named pipes in the cache, devices as outputs, and
+ids beyond all ranges."""
 import json
 import os
 import shutil
+import stat
 
 import pytest
 from experiment import ONE_RANK
@@ -82,3 +84,47 @@ def test_named_pipes_in_the_cache_are_replaced(place):
     place.run(**changes)
     assert prepared.is_file()
     assert_nothing_half_written(place.folder)
+
+
+OUTPUTS = {"records": ["data", "prepare", "--from", "arithmetic", "--problems", "2", "--force", "-o"],
+           "table": ["data", "convert", "list.json", "--force", "--to"], "report": ["report", "trial", "--force", "-o"],
+           "evaluation": ["eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl", "-o"]}
+
+
+@pytest.fixture(scope="module")
+def outputs(program, tmp_path_factory):
+    """With what the commands of OUTPUTS read."""
+    from places import Place
+    made = Place(tmp_path_factory.mktemp("outputs"))
+    made.tokens()
+    made.run(train__steps=1, **ONE_RANK)
+    (made.folder / "list.json").write_text('[{"a": 1}]')
+    (made.folder / "suite.jsonl").write_text('{"task_id": "t/0", "instruction": "1 + 1?", "output": "2"}\n')
+    (made.folder / "samples.jsonl").write_text('{"task_id": "t/0", "completion": "2"}\n')
+    return made
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_only_files_are_replaced(outputs, kind, tmp_path):
+    pipe, device, linked, broken, file = (tmp_path / name for name in ("pipe", "null", "linked", "broken", "file"))
+    os.mkfifo(pipe)
+    linked.symlink_to("pipe")
+    broken.symlink_to("none")
+    refused = {pipe: "is a named pipe, not a regular file", linked: "is a named pipe", broken: "link to a file that does not exist",
+               tmp_path: "is a folder"}
+    if os.getuid() == 0:
+        os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        refused[device] = "is a device, not a regular file"
+    before = {path: os.lstat(path).st_mode for path in refused}
+    for path, message in refused.items():
+        outputs.refuse_command(2, message, command=[*OUTPUTS[kind], path])
+    assert before == {path: os.lstat(path).st_mode for path in refused} and not (tmp_path / "none").exists()
+    outputs.host(*OUTPUTS[kind], file)
+    assert file.read_text()
+
+
+def test_a_file_is_replaced_through_a_link(outputs, tmp_path):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    outputs.host(*OUTPUTS["table"], tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == '{"a": 1}\n'

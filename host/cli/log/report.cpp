@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -9,21 +10,20 @@
 #include "core/ui/page_data.hpp"
 #include "core/ui/report_page.hpp"
 #include "io/durable_file.hpp"
+#include "io/output_path.hpp"
 
 namespace wmtp {
 namespace {
 
 int write_report(const std::filesystem::path& database, const std::vector<std::string>& words,
                  const std::filesystem::path& file, bool force) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored))
-    throw Error(ExitStatus::usage, file.string() + " is a folder; choose a file for the report");
-  if (!force && std::filesystem::exists(file, ignored))
+  const std::filesystem::path target = output_path("-o", file);
+  if (!force && is_there(target))
     throw Error(ExitStatus::usage, file.string() + " already exists; choose another file, or replace it with --force");
   const std::vector<int64_t> runs = distinct_runs(LogReader(database), words);
   PageData data(database);
   const std::string page = report_page(data, runs);
-  write_file_durably(file, page);
+  write_file_durably(target, page);
   log_info("wrote " + file.string() + " (" + human_bytes(static_cast<int64_t>(page.size())) + ")");
   return 0;
 }
