@@ -188,8 +188,33 @@ def test_what_cannot_be_converted_is_refused(place):
     refuse(place, "contains no .parquet or .arrow file", "empty")
     place.refuse_command(2, "already exists", command=["data", "convert", "a.parquet", "--to", "text"], env=PYTHON)
     (place.folder / "pyarrow").mkdir()
-    (place.folder / "pyarrow/__init__.py").write_text("raise ImportError")
-    refuse(place, r"has no pyarrow.*pip install pyarrow", "a.parquet", code=2, env=PYTHON | {"PYTHONPATH": place.folder})
+    for error, message in (("ModuleNotFoundError('', name='pyarrow.lib')", r"has no pyarrow.*pip install pyarrow"),
+                           ("ImportError('libarrow.so: no such symbol')", "cannot load pyarrow, .*: libarrow.so: no such symbol$")):
+        (place.folder / "pyarrow/__init__.py").write_text(f"raise {error}")
+        refuse(place, message, "a.parquet", code=2, env=PYTHON | {"PYTHONPATH": place.folder})
+
+
+def test_pipes_in_a_folder_are_refused_unopened(place):
+    pyarrow.parquet.write_table(TABLE, place.folder / "a.parquet")
+    for name in ("one", "saved"):
+        (place.folder / name).mkdir()
+        os.mkfifo(place.folder / name / "b.arrow")
+        if name == "saved":
+            (place.folder / "saved/state.json").write_text(json.dumps({"_data_files": [{"filename": "b.arrow"}]}))
+        refuse(place, f"{name}/b.arrow is a named pipe or a device, not a regular file", name)
+
+
+def test_a_table_with_several_names_is_read_once(place):
+    """As by hand, or in the cache of Hugging Face, where the links lead to blobs/HASH."""
+    cache = place.folder / "datasets--x"
+    (cache / "blobs").mkdir(parents=True)
+    (cache / "snapshots/1").mkdir(parents=True)
+    pyarrow.parquet.write_table(TABLE, cache / "blobs/f00")
+    for name in ("train-1.parquet", "train-2.parquet"):
+        (cache / "snapshots/1" / name).symlink_to("../../blobs/f00")
+    assert convert(place, "datasets--x") == PLAIN
+    os.link(cache / "blobs/f00", cache / "snapshots/1/train-3.parquet")
+    assert convert(place, "datasets--x/snapshots/1") == PLAIN
 
 
 def test_files_that_must_be_converted_name_the_command(place):

@@ -1,6 +1,6 @@
 """Writes the rows of tables to stdout, one JSON object a line: of Parquet and Arrow files, of folders of them (as on
 the Hugging Face Hub, or written by datasets' save_to_disk), and of JSON lists. The first argument is JSON: {"columns"
-(all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing, and with 4 for
+(all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing or cannot be loaded, and with 4 for
 unsuitable data; the reason is all of stderr. A number that is not finite becomes null; times are written as ISO 8601."""
 import codecs
 import collections
@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import stat
 import sys
 from pathlib import Path
 
@@ -33,15 +34,13 @@ def pyarrow():
     try:
         import pyarrow.ipc
         import pyarrow.parquet
-    except ImportError:
-        sys.exit(missing(sys.executable))
+    except ImportError as why:
+        is_missing = isinstance(why, ModuleNotFoundError) and (why.name or "").startswith("pyarrow")
+        advice = "install it (pip install pyarrow), or put another Python first in PATH"
+        sys.stderr.write(f"{sys.executable} has no pyarrow, which reads these files: {advice}" if is_missing else
+                         f"{sys.executable} cannot load pyarrow, which reads these files: {why}")
+        sys.exit(2)
     return pyarrow
-
-
-def missing(python):
-    sys.stderr.write(f"{python} has no pyarrow, which reads these files: install it (pip install pyarrow), or put "
-                     "another Python first in PATH")
-    return 2
 
 
 def listed(names):
@@ -191,13 +190,30 @@ def files_of(path, split):
                           "remove one version, or name the files")
     files = [table.file for table in chosen]
     check_complete(files)
-    return files
+    return each_once(files)
+
+
+def each_once(files):
+    """A file to which several names lead, under its own name if that is among them."""
+    known = {}
+    for file in sorted(files, key=lambda file: (file.resolve() != file.absolute(), file)):
+        status = os.stat(file)
+        known.setdefault((status.st_dev, status.st_ino), file)
+    return sorted(known.values())
+
+
+def opened(file):
+    """A pipe or a device could block, or never end."""
+    if not stat.S_ISREG(os.stat(file).st_mode):
+        raise Refused(f"{file} is a named pipe or a device, not a regular file; remove it, or name the files to read")
+    return open(file, "rb")
 
 
 def json_of(file):
-    with open(file, "rb") as opened:
-        check_is_data(file, opened.read(len(POINTER)))
-    return json.loads(Path(file).read_bytes())
+    with opened(file) as source:
+        check_is_data(file, source.read(len(POINTER)))
+        source.seek(0)
+        return json.loads(source.read())
 
 
 def check_is_data(file, start):
@@ -206,17 +222,17 @@ def check_is_data(file, start):
 
 
 def is_json_list(file):
-    with open(file, "rb") as opened:
+    with opened(file) as source:
         while True:
-            start = opened.read(4096).removeprefix(codecs.BOM_UTF8)
+            start = source.read(4096).removeprefix(codecs.BOM_UTF8)
             if not start or start.strip():
                 return start.lstrip()[:1] == b"["
 
 
 def batches_of(file, columns):
     """Lists of rows."""
-    with open(file, "rb") as opened:
-        start = opened.read(4096)
+    with opened(file) as source:
+        start = source.read(4096)
     check_is_data(file, start)
     if start.startswith(b"PAR1"):
         table = pyarrow().parquet.ParquetFile(pyarrow().OSFile(os.fsencode(file)))
@@ -251,7 +267,7 @@ def readable_batches(file, columns):
     except Refused:
         raise
     except Exception as why:  # damaged files raise many types
-        raise Refused(f"{file}: {type(why).__name__}: {why}")
+        raise Refused(f"{file}: {type(why).__name__}: {why}".rstrip(": "))
 
 
 def check_columns(file, wanted, found):
