@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ ChildProcess started(const ProcessStart& start, int output) {
   request.descriptors.push_back(rules.get());
   const int placed_rules = int(request.descriptors.size()) - 1;
   request.before_exec = [&] {
+    umask(S_IWGRP | S_IWOTH);  // the program is judged alike, whatever the umask of this process
     return fcntl(placed_rules, F_SETFD, FD_CLOEXEC) == 0 && chdir(folder.c_str()) == 0 &&
            confine(placed_rules, filter, start.memory_bytes, start.file_bytes, start.cpu_seconds);
   };

@@ -13,6 +13,7 @@
 #include "core/job/engine_process.hpp"
 #include "core/job/find_model.hpp"
 #include "core/runlog/evaluations.hpp"
+#include "core/runlog/log_option.hpp"
 #include "core/runlog/upkeep.hpp"
 #include "io/durable_file.hpp"
 
@@ -79,7 +80,7 @@ void log_answers(const std::filesystem::path& database, int64_t run_id, const st
                                   judged[i].seconds, judged[i].message, samples[i].completion});
   }
   log_info("evaluation " + std::to_string(log_evaluation(database, evaluation)) + " of run " + std::to_string(run_id) +
-           " is logged; see `wmtp-host sql \"SELECT * FROM v_evaluations\"`");
+           " is logged; see `wmtp-host sql \"SELECT * FROM v_evaluations\"" + log_option(database) + "`");
 }
 
 /// Returns the number of answers left out.
@@ -112,7 +113,7 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
     throw Error(ExitStatus::usage, "--extract applies only to a suite of records; " + request.suite +
                                        " has tests; see `wmtp-host eval --help`");
   std::optional<Sandbox> sandbox;
-  if (read.runs_programs) sandbox.emplace(request.python, request.limits);
+  if (read.runs_programs) sandbox.emplace(request.python, request.limits).check_works();
   const FoundModel model = request.run.empty() ? FoundModel() : find_model(request.run, database);
   const std::string run_key = model.run_id > 0 ? run_key_of(database, model.run_id) : "";
   std::vector<Sample> samples =
@@ -149,7 +150,8 @@ Table evaluate_texts(const std::string& run, const std::vector<std::string>& tex
   }
   if (model.run_id > 0)
     log_info("text evaluation " + std::to_string(log_text_losses(database, logged)) + " of run " +
-             std::to_string(model.run_id) + " is logged; see `wmtp-host sql \"SELECT * FROM v_text_losses\"`");
+             std::to_string(model.run_id) + " is logged; see `wmtp-host sql \"SELECT * FROM v_text_losses\"" +
+             log_option(database) + "`");
   return table;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds interpreter_start_limit(60);
+constexpr double seconds_for_a_check = 20;
 constexpr std::chrono::milliseconds watch_interval(10);  ///< between checks of the program's usage
 
 Error failed(const std::string& what) { return {ExitStatus::storage, what + ": " + std::strerror(errno)}; }
@@ -61,6 +63,7 @@ fs::path write_program(const fs::path& folder, const std::string& program) {
   const fs::path file = folder / "program.py";
   std::ofstream out(file, std::ios::binary);
   if (!(out << program).flush()) throw failed(file.string());
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);  // whatever the umask
   return file;
 }
 
@@ -204,6 +207,16 @@ Sandbox::Sandbox(const std::string& python, const SandboxLimits& limits)
 Judged Sandbox::run(const Submission& submission) const {
   const auto start = Clock::now();
   return Pair(python_, limits_, submission).judge(start);
+}
+
+void Sandbox::check_works() const {
+  SandboxLimits patient = limits_;
+  patient.seconds = std::max(patient.seconds, seconds_for_a_check);
+  const Judged judged = Pair(python_, patient, {.program = "x = 1", .tests = "assert x == 1"}).judge(Clock::now());
+  if (judged.verdict == Verdict::passed) return;
+  throw with_limit_named(Error(ExitStatus::storage, "a program that does nothing fails under test: " + judged.message +
+                                                        "; check " + python_.string() + " and --memory-mib (" +
+                                                        std::to_string(patient.memory_bytes >> 20) + ")"));
 }
 
 }  // namespace wmtp

@@ -48,6 +48,8 @@ class Sandbox {
 
   /// [any thread] Error(storage) if no folder or process can be created.
   Judged run(const Submission& submission) const;
+  /// Error(storage) if a program that does nothing fails, so that no program can be judged.
+  void check_works() const;
   /// The interpreter.
   const std::filesystem::path& python() const { return python_; }
 

@@ -61,10 +61,15 @@ bool still_names(const fs::path& path, int folder) {
          named.st_dev == opened.st_dev;
 }
 
-/// The folder, which may not exist, and the variable that names it; "" for the default.
+/// The folder, which may not exist, and the variable that names it; "" for the default. Absolute, since processes that
+/// use it have working folders of their own.
 std::pair<fs::path, std::string> chosen_temporary_folder() {
+  std::error_code ignored;  // of a working folder that is gone: the relative path is reported
   for (const char* variable : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"})
-    if (std::string folder = environment_value(variable); !folder.empty()) return {std::move(folder), variable};
+    if (const fs::path folder = environment_value(variable); !folder.empty()) {
+      const fs::path absolute = fs::absolute(folder, ignored);
+      return {absolute.empty() ? folder : absolute, variable};
+    }
   return {"/tmp", ""};
 }
 
@@ -123,7 +128,7 @@ fs::path temporary_folder() {
 fs::path lasting_folder(const std::string& name) {
   const fs::path parent = chosen_temporary_folder().first, path = parent / (prefix() + name);
   if (!is_trusted_parent(parent)) return {};
-  mkdir(path.c_str(), 0700);
+  if (mkdir(path.c_str(), S_IRWXU) == 0) chmod(path.c_str(), S_IRWXU);  // whatever the umask
   const Descriptor folder(open(path.c_str(), folder_flags));
   return folder.get() >= 0 && is_private(folder.get()) ? path : fs::path();
 }
@@ -140,6 +145,7 @@ ScratchFolder::ScratchFolder() {
     std::string name = (parent / (prefix() + random_part)).string();
     if (!mkdtemp(name.data())) fail();
     path_ = name;
+    if (chmod(name.c_str(), S_IRWXU) != 0 && errno != ENOENT) fail();  // whatever the umask
     lock_ = Descriptor(open(name.c_str(), folder_flags));
     if (lock_.get() < 0 && errno != ENOENT) fail();
     if (lock_.get() < 0) continue;

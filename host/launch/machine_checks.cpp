@@ -118,9 +118,7 @@ std::vector<MachineCheck> check_machine(const std::vector<fs::path>& plugin_fold
   findings.push_back(found("run log", [&](MachineCheck& finding) { run_log(database, finding); }));
   findings.push_back(found("disk", [&](MachineCheck& finding) { disk_space(database, finding); }));
   findings.push_back(found("eval", [](MachineCheck& finding) {
-    const Judged judged = Sandbox("python3", {.seconds = 20}).run({.program = "x = 1", .tests = "assert x == 1"});
-    if (judged.verdict != Verdict::passed)
-      throw Error(ExitStatus::usage, "a program under test fails: " + judged.message);
+    Sandbox("python3", {}).check_works();
     finding.text = "programs under test run in the sandbox";
   }));
   return findings;

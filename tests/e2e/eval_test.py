@@ -3,6 +3,7 @@ import ctypes
 import gzip
 import json
 import math
+import os
 import subprocess
 
 import pytest
@@ -102,6 +103,18 @@ def test_an_answer_that_imports_a_module_which_python_lacks_is_not_counted(place
     assert json.loads(ended.out) | {"pass_at": 0} == {"problems": 2, "samples": 3, "passed": 2, "timed_out": 0,
                                                       "not_counted": 1, "pass_at": 0}
     assert f"1 answer not counted: " in ended.err and f"lacks modules that they import ({lacks[0]})" in ended.err
+
+
+@pytest.mark.parametrize("folder, mask", [(".", 0o022), ("temporary", 0o022), ("/tmp", 0o177)])
+def test_a_relative_tmpdir_and_a_strict_umask_change_no_verdict(place, suite, folder, mask):
+    (place.folder / "temporary").mkdir()
+    file = samples(place, [("t/0", RIGHT), ("t/1", RIGHT)])
+    before = os.umask(mask)
+    try:
+        ended = place.host("eval", "--suite", suite, "--samples", file, "--json", env={"TMPDIR": folder})
+    finally:
+        os.umask(before)
+    assert json.loads(ended.out)["passed"] == 2
 
 
 def test_pass_at_k_is_the_mean_over_problems(place, suite):

@@ -11,6 +11,7 @@
 #include "core/checkpoints/verify.hpp"
 #include "core/corpus/corpus.hpp"
 #include "core/experiment/canonical.hpp"
+#include "core/runlog/log_option.hpp"
 #include "io/file_digests.hpp"
 
 namespace wmtp {
@@ -60,8 +61,8 @@ std::filesystem::path resolve_weights(const std::string& weights, const Experime
     const auto run = LogReader(database).newest_finished(name);
     if (!run) {
       throw Error(ExitStatus::data, experiment.file.string() + ": weights = \"" + weights + "\": " + database.string() +
-                                        " has no finished run named '" + name +
-                                        "'; see `wmtp-host runs list`, or name another log with --db");
+                                        " has no finished run named '" + name + "'; see `wmtp-host runs list" +
+                                        log_option(database) + "`, or name another log with --db");
     }
     if (const auto model = model_in(run->folder); std::filesystem::exists(model)) return model;
     throw Error(ExitStatus::data, "run " + std::to_string(run->id) + " ('" + name + "') has no model in " +

@@ -10,6 +10,7 @@
 #include "core/report/runs.hpp"
 #include "core/report/summary.hpp"
 #include "core/report/terminal.hpp"
+#include "core/runlog/log_option.hpp"
 
 namespace wmtp {
 namespace {
@@ -75,8 +76,8 @@ Json run_object(const LogReader& log, int64_t id) {
       "LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1",
       {id});
   if (run.rows.empty()) {
-    throw Error(ExitStatus::usage,
-                "no run " + std::to_string(id) + " in " + log.database().string() + "; see `wmtp-host runs list`");
+    throw Error(ExitStatus::usage, "no run " + std::to_string(id) + " in " + log.database().string() +
+                                       "; see `wmtp-host runs list" + log_option(log.database()) + "`");
   }
   return row_object(run, 0);
 }

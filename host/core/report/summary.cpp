@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "core/report/rank_times.hpp"
+#include "core/runlog/log_option.hpp"
 
 namespace wmtp {
 namespace {
@@ -32,7 +33,7 @@ class Summary {
     memory();
     checkpoint();
     out_ << "  next             " << (status == "interrupted" ? "repeat the command with --resume to continue; " : "")
-         << "wmtp-host runs show " << id_ << '\n';
+         << "wmtp-host runs show " << id_ << log_option(log_.database()) << '\n';
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/text.hpp"
+#include "core/runlog/log_option.hpp"
 #include "core/runlog/migrations.hpp"
 #include "core/runlog/open_log.hpp"
 #include "core/runlog/query_guard.hpp"
@@ -188,10 +189,10 @@ int64_t LogReader::resolve_run(const std::string& run) const {
   std::vector<std::string> names;
   each_row("SELECT DISTINCT name FROM runs", {}, [&](const Statement& row) { names.push_back(row.text(0)); });
   const std::string nearest = nearest_name(run, names);
-  throw Error(ExitStatus::usage, "no run \"" + run + "\" in " + path_.string() + " (" +
-                                     counted(int64_t(names.size()), "name") + ")" +
-                                     (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?") +
-                                     (nearest.empty() ? "; " : " ") + "`wmtp-host runs list` shows them");
+  throw Error(ExitStatus::usage,
+              "no run \"" + run + "\" in " + path_.string() + " (" + counted(int64_t(names.size()), "name") + ")" +
+                  (nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?") + (nearest.empty() ? "; " : " ") +
+                  "`wmtp-host runs list" + log_option(path_) + "` shows them");
 }
 
 std::vector<LoggedRun> LogReader::runs(const std::string& condition, const SqlValue& argument) const {

@@ -57,6 +57,22 @@ TEST_F(ScratchFolderTest, IsPrivateAndRemovedByItsDestructor) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+TEST_F(ScratchFolderTest, IsUsableFromAnyFolderAndWithAnyUmask) {
+  const fs::path before = fs::current_path();
+  fs::current_path(parent_);
+  setenv("TMPDIR", ".", 1);
+  const mode_t mask = umask(0777);
+  const fs::path lasting = lasting_folder("seven__");
+  const ScratchFolder folder;
+  umask(mask);
+  fs::current_path(before);
+  EXPECT_TRUE(folder.path().is_absolute());
+  for (const fs::path& path : {folder.path(), lasting}) {
+    EXPECT_TRUE(fs::equivalent(path.parent_path(), parent_)) << path;
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all) << path;
+  }
+}
+
 TEST_F(ScratchFolderTest, IsRemovedHoweverDeepLongAndClosedItsFoldersAre) {
   rlimit before{}, few{};
   getrlimit(RLIMIT_NOFILE, &before);

@@ -299,12 +299,13 @@ TEST_F(RunsTest, TheSummaryHasSixLines) {
   rho1_run();
   std::ostringstream out;
   run_summary(out, LogReader(file_), 1);
-  for (const char* part :
-       {"run 1 (rho1) finished after ", "s: validation loss 6.0000 -> 4.2500, fell by 1.7500\n",
-        "  speed            12,345 tokens/s",
-        "  time             forward 75%, data 25%; rank 1 is the slowest: 2.0s more",
-        "  peak memory      rank 0: 512.0 MiB, rank 1: 256.0 MiB resident\n",
-        "  checkpoint       runs/1-rho1/model (1.0 MiB)\n", "  next             wmtp-host runs show 1\n"}) {
+  for (const std::string& part :
+       std::vector<std::string>{"run 1 (rho1) finished after ", "s: validation loss 6.0000 -> 4.2500, fell by 1.7500\n",
+                                "  speed            12,345 tokens/s",
+                                "  time             forward 75%, data 25%; rank 1 is the slowest: 2.0s more",
+                                "  peak memory      rank 0: 512.0 MiB, rank 1: 256.0 MiB resident\n",
+                                "  checkpoint       runs/1-rho1/model (1.0 MiB)\n",
+                                "  next             wmtp-host runs show 1 --db " + file_.string() + "\n"}) {
     EXPECT_TRUE(holds(out.str(), part)) << part << '\n' << out.str();
   }
   const std::string text = out.str();
