@@ -2,6 +2,7 @@
 and an incomplete result is not a success."""
 import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -74,7 +75,19 @@ def test_a_result_that_cannot_be_written_is_no_success(place, command):
     assert ended.returncode == 7 and "cannot write to standard output" in ended.stderr, ended
 
 
-@pytest.mark.parametrize("command", ["sql 'SELECT * FROM v_metrics' --csv", "completion bash"])
+READ = ["sql 'SELECT * FROM v_metrics' --csv", "completion bash", "generate trial the --max-tokens 3"]
+
+
+@pytest.mark.parametrize("command", READ)
+def test_the_signal_of_a_reader_that_has_gone_ends_the_program(place, command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = shell(place, f"exec wmtp-host {command}", stdout=writer)
+    os.close(writer)
+    assert ended.returncode == -signal.SIGPIPE and not ended.stderr, ended
+
+
+@pytest.mark.parametrize("command", READ)
 def test_a_reader_that_has_gone_is_no_success(place, command):
     """With SIGPIPE ignored, as below Python and systemd; otherwise the signal ends the program."""
     reader, writer = os.pipe()

@@ -2,11 +2,14 @@
 `wandb/` there runs in none of them. Modules in absolute folders of PYTHONPATH are found."""
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from experiment import ONE_RANK
+from host import clean_environment
+from paths import HOST
 
 PYTHON = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # which has jinja2 and pyarrow
 MODULES = ("json", "re", "datetime", "secrets", "encodings", "jinja2", "pyarrow", "wandb", "trackio", "mlflow")
@@ -91,3 +94,13 @@ def test_modules_in_absolute_folders_of_pythonpath_are_found(place, tmp_path):
     place.host("export", "trial", "--to", "trackio", wanted=2,
                env={"WMTP_PYTHON": sys.executable, "PYTHONPATH": f":{tmp_path / 'modules'}"})
     assert (tmp_path / "FOUND").exists()
+
+
+@pytest.mark.parametrize("command", ["run {}", "data prepare {}"])
+def test_a_working_folder_that_is_gone_is_named(place, command):
+    file = place.folder / place.write(**ONE_RANK)
+    script = f"mkdir gone; cd gone; rmdir ../gone; exec {HOST} {command.format(file)}"
+    ended = subprocess.run(["sh", "-c", script], cwd=place.folder, env=clean_environment(), capture_output=True, text=True,
+                           timeout=60)
+    assert ended.returncode == 7 and "working folder" in ended.stderr, ended
+    assert ended.stderr.count("\n") == 1, ended

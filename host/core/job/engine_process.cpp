@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -23,6 +25,10 @@ namespace {
 using nlohmann::json;
 
 ChildRequest engine_request(const std::vector<std::string>& arguments) {
+  std::error_code failure;
+  if (std::filesystem::current_path(failure).empty())  // LibTorch's libraries end a process without one
+    throw Error(ExitStatus::storage,
+                "the working folder is gone or cannot be read: " + failure.message() + "; change to another folder");
   ChildRequest request;
   request.program = engine_program();
   request.arguments = arguments;
@@ -38,7 +44,15 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
   return ChildProcess(request).wait();
 }
 
+/// Ends this program as it ends whoever writes to a pipe whose reader has gone.
+void end_if_reader_has_gone(int status) {
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGPIPE) return;
+  std::raise(SIGPIPE);
+  throw Error(ExitStatus::storage, "cannot write to standard output; the reader of a pipe has gone");  // it is ignored
+}
+
 [[noreturn]] void throw_without_answer(int status) {
+  end_if_reader_has_gone(status);
   if (was_not_loaded(status)) throw Error(status_of_failure(status), "the engine " + text_of_ending(status));
   throw Error(status_of_failure(status), "the engine " + text_of_ending(status) + " before answering" +
                                              (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
@@ -47,8 +61,8 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
 }
 
 json ask(const std::string& command, const json& request) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.path() / "request", answer_file = folder.path() / "answer";
+  std::optional<ScratchFolder> folder(std::in_place);
+  const std::filesystem::path file = folder->path() / "request", answer_file = folder->path() / "answer";
   const LogSettings log = log_settings();
   const std::vector<uint8_t> bytes = json::to_cbor(
       {{"request", request}, {"quiet", log.quiet}, {"color", log.color}, {"hide_progress", progress_is_hidden()}});
@@ -60,6 +74,7 @@ json ask(const std::string& command, const json& request) {
   const int status = run_to_its_end({command, file.string(), answer_file.string()});
   std::ifstream in(answer_file, std::ios::binary);
   const json answer = json::from_cbor(in, /*strict=*/true, /*allow_exceptions=*/false);
+  folder.reset();  // throw_without_answer may end this process
   if (answer.is_discarded()) throw_without_answer(status);
   if (answer.contains("error")) throw Error(answer.at("status").get<ExitStatus>(), answer.at("error"));
   return answer.at("result");
