@@ -47,11 +47,29 @@ std::string text_of_files() {
   return limit ? limit_text("-n", "open files of a process", *limit) : "";
 }
 
-/// Without a limit on it, memory ran out on the machine.
+struct MemoryLimit {
+  std::string text;
+  int64_t left = 0;  ///< bytes that this process may still allocate
+};
+
+/// The one of which less is left. Without a limit on it, memory ran out on the machine.
+std::optional<MemoryLimit> memory_limit() {
+  const auto status = numbers_in("/proc/self/status");  // KiB
+  const auto left = [&](int64_t limit, const char* used) {
+    const auto found = status.find(used);
+    return limit - (found == status.end() ? 0 : found->second * 1024);
+  };
+  std::optional<MemoryLimit> nearest;
+  if (const auto limit = limit_of(RLIMIT_AS))
+    nearest = {limit_text("-v", "KiB of address space", *limit / 1024), left(*limit, "VmSize")};
+  if (const auto limit = limit_of(RLIMIT_DATA); limit && (!nearest || left(*limit, "VmData") < nearest->left))
+    nearest = {limit_text("-d", "KiB of data", *limit / 1024), left(*limit, "VmData")};
+  return nearest;
+}
+
 std::string text_of_memory() {
-  if (const auto limit = limit_of(RLIMIT_AS)) return limit_text("-v", "KiB of address space", *limit / 1024);
-  const auto limit = limit_of(RLIMIT_DATA);
-  return limit ? limit_text("-d", "KiB of data", *limit / 1024) : "";
+  const auto limit = memory_limit();
+  return limit ? limit->text : "";
 }
 
 std::string text_of_file_size() {
@@ -64,14 +82,11 @@ std::string text_of_time() {
   return limit ? limit_text("-t", "seconds of computing", *limit) : "";
 }
 
-/// Whether the address space has no room for another thread's stack.
-bool is_address_space_full() {
+/// Whether the limits leave no room for another thread's stack.
+bool is_memory_full() {
   constexpr int64_t usual_stack = 8 << 20, reserve = 4 << 20;
-  const auto limit = limit_of(RLIMIT_AS);
-  const auto status = numbers_in("/proc/self/status");
-  const auto used = status.find("VmSize");  // KiB
-  return limit && used != status.end() &&
-         used->second * 1024 + limit_of(RLIMIT_STACK).value_or(usual_stack) + reserve > *limit;
+  const auto limit = memory_limit();
+  return limit && limit->left < limit_of(RLIMIT_STACK).value_or(usual_stack) + reserve;
 }
 
 /// Threads of all processes of this user, which RLIMIT_NPROC counts.
@@ -90,16 +105,19 @@ int64_t threads_of_user() {
 /// The limit because of which no thread or process could be started, else all that may be the cause.
 std::string text_of_threads() {
   constexpr int64_t ended_meanwhile = 4;
-  if (is_address_space_full()) return text_of_memory();
+  if (is_memory_full()) return text_of_memory();
   const auto of_user = limit_of(RLIMIT_NPROC), of_group = most_processes_of_groups();
+  const bool is_user_full = of_user && threads_of_user() + ended_meanwhile >= *of_user;
+  // It was full, in this process or in one that has ended.
+  if (const std::string memory = text_of_memory(); !memory.empty() && !is_user_full) return memory;
   const std::string user = of_user ? limit_text("-u", "threads and processes of this user", *of_user) : "";
   const std::string group = of_group ? "pids.max of its control group is " + std::to_string(*of_group) : "";
   if (user.empty() || group.empty()) return user + group;
-  if (threads_of_user() + ended_meanwhile >= *of_user) return user;
+  if (is_user_full) return user;
   return user + ", and " + group;
 }
 
-/// Messages of the system, of Python, of libgomp and of the dynamic linker. In the order of the search.
+/// Messages of the system, of Python, of libgomp, of OpenBLAS, of SQLite and of the dynamic linker. In the order of the search.
 struct Cause {
   const char* message;
   std::string (*limit)();
@@ -115,7 +133,11 @@ constexpr Cause causes[] = {
     {"Cannot allocate memory", text_of_memory},
     {"cannot allocate memory", text_of_memory},
     {"failed to map segment", text_of_memory},
+    {"cannot map zero-fill pages", text_of_memory},
+    {"cannot create shared object descriptor", text_of_memory},
+    {"Memory allocation still failed", text_of_memory},
     {"bad_alloc", text_of_memory},
+    {"(SQLite code 7)", text_of_memory},
     {"MemoryError", text_of_memory},
 };
 
@@ -165,6 +187,8 @@ std::optional<Error> caught_system_error() {
     return std::nullopt;
   }
 }
+
+std::string memory_limit_named() { return with_limit("", text_of_memory()); }
 
 std::string limits_at_end_of_program(int wait_status) {
   constexpr int not_loaded = 127, few_files = 64;

@@ -22,6 +22,9 @@ Error with_limit_named(const Error& error);
 /// Throws with_limit_named(error) if it names a limit.
 void throw_if_of_limit(const Error& error);
 
+/// The limit because of which this process may have no more memory: "; ulimit -v (…) is …, raise it". "" if there is none.
+std::string memory_limit_named();
+
 /// The limits because of which a program that ended with this status of waitpid() may have been ended, or not been
 /// loaded: "; ulimit -v (…) is …, raise it". "" if there is none.
 std::string limits_at_end_of_program(int wait_status);

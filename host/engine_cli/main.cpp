@@ -12,15 +12,19 @@
 #include <ATen/Version.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <sys/prctl.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -29,9 +33,11 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/environment.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/system_limits.hpp"
+#include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/job/engine_requests.hpp"
@@ -113,13 +119,28 @@ Peers* own_peers = nullptr;
   std::abort();
 }
 
-/// An exit handler. libgomp calls exit(1) if it cannot start a thread, after a message of its own.
+/// Whether a function of OpenMP's library has called the current one.
+bool is_called_by_openmp() {
+  std::array<void*, 64> addresses;
+  const int count = backtrace(addresses.data(), int(addresses.size()));
+  return std::any_of(addresses.begin(), addresses.begin() + count, [](void* address) {
+    Dl_info found{};
+    if (dladdr(address, &found) == 0 || !found.dli_fname) return false;
+    const std::string library = std::filesystem::path(found.dli_fname).filename();
+    return library.starts_with("libgomp") || library.starts_with("libomp") || library.starts_with("libiomp");
+  });
+}
+
+/// An exit handler. libgomp calls exit(1) if it cannot start a thread, after a message of its own. By now other threads
+/// may have ended.
 void explain_lack_of_threads(int status, void*) {
-  try {
-    if (status == EXIT_FAILURE) check_threads(1);
-  } catch (const std::system_error&) {
-    leave_with(*caught_system_error());
-  }
+  if (status != EXIT_FAILURE || !is_called_by_openmp()) return;
+  for (const char* name : {"OMP_STACKSIZE", "GOMP_STACKSIZE", "GOMP_CPU_AFFINITY", "OMP_PLACES"})
+    if (const std::string value = environment_value(name); !value.empty())
+      leave_with(Error(ExitStatus::storage, "OpenMP cannot start its threads; environment: " + std::string(name) +
+                                                " is " + printable(value) + ", change or unset it"));
+  leave_with(with_limit_named(
+      Error(ExitStatus::storage, "OpenMP cannot start its threads: " + std::generic_category().message(EAGAIN))));
 }
 
 /// What a rank opens: connections and the store's (rank 0 holds 16 descriptors and 4 for each rank), and files meanwhile.

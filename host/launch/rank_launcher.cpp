@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <optional>
@@ -53,7 +54,8 @@ struct Ending {
 Ending ending_of(const std::string& name, int wait_status, int forwarded_signal) {
   const std::string text = name + " " + text_of_ending(wait_status);
   if (WIFSIGNALED(wait_status)) {
-    const bool by_itself = WTERMSIG(wait_status) == SIGXCPU || WTERMSIG(wait_status) == SIGABRT;
+    constexpr std::array of_itself{SIGXCPU, SIGABRT, SIGSEGV, SIGBUS};  // a library may use memory that it was refused
+    const bool by_itself = std::find(of_itself.begin(), of_itself.end(), WTERMSIG(wait_status)) != of_itself.end();
     if (by_itself && status_of_failure(wait_status) == ExitStatus::storage)
       return {status_of_failure(wait_status), false, text};
     const auto status = WTERMSIG(wait_status) == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;

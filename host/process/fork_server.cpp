@@ -86,15 +86,16 @@ std::optional<Sent> received_descriptors(int socket) {
 /// A file without a name. Unlike a message, it has no limit of size.
 Descriptor memory_file(const std::vector<uint8_t>& bytes) {
   Descriptor file(memfd_create("wmtp-fork", MFD_CLOEXEC));
-  if (file.get() < 0 || write(file.get(), bytes.data(), bytes.size()) != ssize_t(bytes.size()))
-    throw_system("cannot create a file in memory", errno);
+  if (file.get() < 0) throw_system("cannot create a file in memory", errno);
+  const ssize_t count = write(file.get(), bytes.data(), bytes.size());
+  if (count != ssize_t(bytes.size())) throw_system("cannot write to a file in memory", count < 0 ? errno : EFBIG);
   return file;
 }
 
 std::vector<uint8_t> bytes_of(int file) {
   std::vector<uint8_t> bytes(size_t(std::max<off_t>(0, lseek(file, 0, SEEK_END))));
-  if (pread(file, bytes.data(), bytes.size(), 0) != ssize_t(bytes.size()))
-    throw_system("cannot read a request to fork", errno);
+  const ssize_t count = pread(file, bytes.data(), bytes.size(), 0);
+  if (count != ssize_t(bytes.size())) throw_system("cannot read a request to fork", count < 0 ? errno : EIO);
   return bytes;
 }
 

@@ -45,8 +45,10 @@ COMMANDS = {"one rank": ["run", "experiment.toml", "--nproc", "1"],
             "generation": ["generate", "trial", "some", "--max-tokens", "2"], "plugins": ["plugins", "list"]}
 
 
-def ended_under(folder, name, value, command):
+def ended_under(folder, name, value, command, environment=None):
     def limit_it():
+        if name is None:
+            return
         if name == "NPROC":  # counts the processes of a user, except root
             user = next(users)
             os.setgroups([])
@@ -56,7 +58,7 @@ def ended_under(folder, name, value, command):
 
     subprocess.run(["chmod", "-R", "a+rwX", folder], check=True)
     next(users)
-    running = subprocess.Popen([HOST, *COMMANDS[command]], cwd=folder, env=clean_environment({"HOME": "/nonexistent"}),
+    running = subprocess.Popen([HOST, *COMMANDS[command]], cwd=folder, env=clean_environment({"HOME": "/nonexistent"} | (environment or {})),
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                start_new_session=True, preexec_fn=limit_it)
     try:
@@ -82,6 +84,18 @@ def test_too_few_processes(folder, command, processes):
     assert_limit_is_named(*ended_under(folder, "NPROC", processes, command), "u", processes)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become a user without processes")
+@pytest.mark.parametrize("processes", [4, 5, 7, 8])
+def test_too_few_processes_for_the_threads_of_a_rank(folder, processes):
+    assert_limit_is_named(*ended_under(folder, "NPROC", processes, "one rank"), "u", processes)
+
+
+@pytest.mark.parametrize("name, value", [("OMP_STACKSIZE", "100G"), ("GOMP_CPU_AFFINITY", f"{os.cpu_count() + 3}-{os.cpu_count() + 7}")])
+def test_settings_of_openmp_that_it_cannot_follow_are_named(folder, name, value):
+    code, shown = ended_under(folder, None, None, "one rank", {name: value, "OMP_NUM_THREADS": "2"})
+    assert code == 0 or code == 7 and f'{name} is "{value}"' in shown, shown
+
+
 @pytest.mark.parametrize("files", [12, 24, 48])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_too_few_open_files(folder, command, files):
@@ -98,3 +112,15 @@ def test_too_little_address_space(folder, command, mebibytes):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_small_stack(folder, command, kibibytes):
     assert_limit_is_named(*ended_under(folder, "STACK", kibibytes * KIB, command), "s", kibibytes)
+
+
+@pytest.mark.parametrize("mebibytes", [5, 70, 84, 90, 120])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_too_little_data(folder, command, mebibytes):
+    code, shown = ended_under(folder, "DATA", mebibytes * KIB * KIB, command)
+    assert_limit_is_named(code, shown, "d", mebibytes * KIB)
+    assert command != "a suite" or code != 0 or "pass@1  1.0000" in shown, shown
+
+
+def test_a_small_file(folder):
+    assert_limit_is_named(*ended_under(folder, "FSIZE", KIB, "one rank"), "f", 1)

@@ -12,6 +12,7 @@
 #include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "base/work_progress.hpp"
@@ -68,8 +69,10 @@ void convert_tables(const TableConversion& conversion) {
   const int status = child.wait();
   if (status != 0) {
     const bool is_missing = WIFEXITED(status) && WEXITSTATUS(status) == int(ExitStatus::usage);
-    throw Error(is_missing ? ExitStatus::usage : ExitStatus::data,
-                message.empty() ? "the conversion was ended: " + signal_name(WTERMSIG(status)) : last_line(message));
+    if (!is_missing && (!WIFEXITED(status) || WEXITSTATUS(status) != int(ExitStatus::data)))  // of Python or a library
+      throw Error(limits_at_end_of_program(status).empty() ? ExitStatus::data : ExitStatus::storage,
+                  "the conversion " + text_of_ending(status) + (message.empty() ? "" : ": " + last_line(message)));
+    throw Error(is_missing ? ExitStatus::usage : ExitStatus::data, last_line(message));
   }
   if (fsync(jsonl.get()) != 0) throw storage_error("write", draft.path(), errno);
   draft.replace();

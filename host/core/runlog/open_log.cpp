@@ -2,9 +2,14 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "core/runlog/migrations.hpp"
 
 namespace wmtp {
@@ -25,12 +30,28 @@ void make_folder_of(const std::filesystem::path& path) {
   }
 }
 
+/// The error that kept SQLite from reading a page, which is no damage: "Page 30: unable to get the page. error code=7";
+/// SQLITE_OK if there is none.
+int read_error_in(const std::string& found) {
+  constexpr std::string_view name = "error code=";
+  const size_t at = found.find(name);
+  if (at == found.npos) return SQLITE_OK;
+  const int code = std::atoi(found.c_str() + at + name.size()) & 0xff;
+  return code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? SQLITE_OK : code;
+}
+
 /// Damage found here ends the program with exit code 7; later it would only lose rows.
 void check_pages(Database& database) {
   std::error_code error;
   if (std::filesystem::file_size(database.path(), error) > kCheckedSize || error) return;
-  const std::string found = database.text("PRAGMA quick_check(1)");
+  const std::string found = last_line(database.text("PRAGMA quick_check(1)"));
   if (found == "ok") return;
+  if (const int code = read_error_in(found); code != SQLITE_OK)
+    throw SqliteError("run log " + database.path().string() + ": cannot be checked: " +
+                          (code == SQLITE_NOMEM ? std::generic_category().message(ENOMEM)
+                                                : std::string(sqlite3_errstr(code)) + "; check the disk") +
+                          " (" + found + ")",
+                      code);
   throw SqliteError("run log " + database.path().string() + ": is damaged: " + found +
                         "; move the file away (or restore a copy), or name another database with --db",
                     SQLITE_CORRUPT);

@@ -54,8 +54,9 @@ bool is_out_of_cpu_memory() {
 
 Error out_of_cpu_memory() {
   return Error(ExitStatus::device_memory,
-               "out of memory on the CPU; lower train.batch_size or train.sequence_length, raise "
-               "parallel.activation_checkpointing, or close other programs that use memory");
+               std::string("out of memory on the CPU; lower train.batch_size or train.sequence_length, raise "
+                           "parallel.activation_checkpointing, or close other programs that use memory") +
+                   memory_limit_named());
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ Error caught_error() {
 
 void rethrow_from(const std::string& doing, const std::string& advice) {
   if (is_out_of_cpu_memory())
-    throw Error(ExitStatus::device_memory, "out of memory on the CPU " + doing + "; " + advice);
+    throw Error(ExitStatus::device_memory, "out of memory on the CPU " + doing + "; " + advice + memory_limit_named());
   throw;
 }
 

@@ -1,6 +1,8 @@
 // Opening a log: new, old, foreign, damaged and locked files; several programs at once.
 #include "core/runlog/open_log.hpp"
 
+#include <map>
+
 #include "base/embedded.hpp"
 #include "core/runlog/migrations.hpp"
 #include "core/runlog/upkeep.hpp"
@@ -96,6 +98,33 @@ TEST_F(OpenLogTest, RefusesADamagedFile) {
     bytes << std::string(9000, '\xff');
   }
   EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { RunLog(file_, start()); }), file_.string()));
+}
+
+TEST_F(OpenLogTest, DoesNotTakeALackOfMemoryForDamage) {
+  {
+    RunLog log(file_, start());
+    for (int64_t step = 0; step < 3000; ++step) log.metrics(step, {{"train/loss", 1.0}, {"train/lr", 0.1}});
+    log.end(ExitStatus::done);
+  }
+  std::map<int, int> endings;
+  for (int kib = 60; kib < 600; kib += 10) {
+    const pid_t child = fork();
+    if (child == 0) {  // the limit is one of the process, and stays
+      std::string text;
+      try {
+        Database(file_, Database::Mode::read).text("PRAGMA hard_heap_limit = " + std::to_string(kib * 1024));
+        open_log_for_writing(file_);
+      } catch (const SqliteError& error) {
+        text = error.what();
+      }
+      _exit(holds(text, "is damaged") ? 2 : holds(text, "cannot be checked: Cannot allocate memory") ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ++endings[WEXITSTATUS(status)];
+  }
+  EXPECT_EQ(endings[2], 0);
+  EXPECT_GT(endings[1], 0) << "no limit was reached while the pages were checked";
 }
 
 TEST_F(OpenLogTest, RefusesATruncatedFile) {
