@@ -1,6 +1,7 @@
 #include "cli/command.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -101,6 +102,20 @@ void visit_tree(const CLI::App& app, const std::function<void(const std::string&
   visit(full_name(app), app);
   for (const CLI::App* command : app.get_subcommands({}))
     if (!command->get_group().empty()) visit_tree(*command, visit);
+}
+
+/// As of a variable of the shell that is not set.
+void refuse_empty_paths(const CLI::App& command) {
+  constexpr std::array paths{"FILE", "DIR", "FOLDER", "PATH", "DATA", "MODEL", "ADAPTER"};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string kind = option->get_positional() ? option->get_name(true) : option->get_type_name();
+    const std::vector<std::string>& given = option->results();
+    if (option->check_lname("db") || std::find(paths.begin(), paths.end(), kind) == paths.end()) continue;
+    if (std::find(given.begin(), given.end(), "") != given.end())
+      throw Error(ExitStatus::usage, "`" + full_name(command) +
+                                         "`: " + (option->get_positional() ? kind : option->get_name()) +
+                                         " is empty, wanted a path; see `" + full_name(command) + " --help`");
+  }
 }
 
 }  // namespace
@@ -235,6 +250,7 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(ExitStatus::usage, explain(error));
   }
+  refuse_empty_paths(*typed_commands().back());
   configure_log({globals_.quiet, !globals_.no_color});
   const CLI::Option* const json = typed_commands().back()->get_option_no_throw("--json");
   if (globals_.quiet || (json && json->count() > 0)) hide_progress();

@@ -36,11 +36,14 @@ int integer(const char* name, int min, int max) {
   return *value;
 }
 
-void require(const std::vector<const char*>& names, const std::string& remedy) {
+/// `told`: a further variable because of which all are required.
+void require(const std::vector<const char*>& names, const std::string& remedy, const char* told = nullptr) {
   std::vector<std::string> present, missing;
+  if (told && is_set(told)) present.emplace_back(told);
   for (const char* name : names) (is_set(name) ? present : missing).emplace_back(name);
   if (missing.empty()) return;
-  throw Error(ExitStatus::usage, "environment: " + join_names(present) + " describe one rank of a job, but " +
+  throw Error(ExitStatus::usage, "environment: " + join_names(present) +
+                                     (present.size() == 1 ? " describes" : " describe") + " one rank of a job, but " +
                                      join_names(missing) + (missing.size() == 1 ? " is" : " are") + " not set; " +
                                      remedy);
 }
@@ -57,7 +60,8 @@ std::optional<int> optional_integer(const char* name, int min, int max) {
 
 RankEnvironment from_torchrun() {
   require({"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
-          "start with torchrun --no-python, which sets them all, or unset RANK, WORLD_SIZE and LOCAL_RANK");
+          "start with torchrun --no-python, which sets them all, or unset RANK, WORLD_SIZE and LOCAL_RANK",
+          "LOCAL_RANK");
   RankEnvironment env;
   env.world_size = integer("WORLD_SIZE", 1, largest_world);
   env.rank = integer("RANK", 0, env.world_size - 1);
@@ -71,6 +75,9 @@ RankEnvironment from_torchrun() {
   env.agent_store = !env.own_launcher && variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
   return env;
 }
+
+/// Of srun, which the batch script of sbatch lacks.
+bool is_in_slurm_step() { return is_set("SLURM_STEP_ID") || is_set("SLURM_STEP_NODELIST"); }
 
 /// The tasks of the step that srun started. SLURM_NTASKS is what the job was given: another number in a step of fewer
 /// tasks, such as the shell of salloc.
@@ -88,7 +95,8 @@ RankEnvironment from_slurm() {
   if (!hosts.empty() && hosts.find_first_of(",[") == std::string::npos) env.local_world_size = env.world_size;
   const char* address = is_set("MASTER_ADDR") ? "MASTER_ADDR" : "SLURM_STEP_NODELIST";
   require({"SLURM_PROCID", size, address, is_set("MASTER_PORT") ? "MASTER_PORT" : "SLURM_JOB_ID"},
-          "start with srun, or set MASTER_ADDR and MASTER_PORT");
+          is_in_slurm_step() ? "start with srun, or set MASTER_ADDR and MASTER_PORT"
+                             : "start with srun, or unset SLURM_PROCID to start all ranks here with --nproc");
   env.master_addr = is_set("MASTER_ADDR") ? variable(address) : first_host(variable(address));
   env.master_port = is_set("MASTER_PORT")
                         ? integer("MASTER_PORT", 1, 65535)
@@ -144,8 +152,8 @@ bool is_one(const char* size) { return number_in(variable(size), 1, 1).has_value
 /// Whether srun started this process as one of several. The batch script of sbatch has SLURM_PROCID, too, but no step.
 bool is_slurm_task() {
   const char* const size = slurm_size();
-  const bool in_step = is_set("SLURM_STEP_ID") || is_set("SLURM_STEP_NODELIST");
-  if (!is_set("SLURM_PROCID") || is_one(size) || (!is_set(size) && !in_step && !is_set("MASTER_ADDR"))) return false;
+  if (!is_set("SLURM_PROCID") || is_one(size)) return false;
+  if (!is_set(size) && !is_in_slurm_step() && !is_set("MASTER_ADDR")) return false;
   // Slurm's PMI repeats the size of the step. In another one, srun started mpiexec's proxies, which started this process.
   return !is_set(mpich.rank) || !is_set(mpich.size) || variable(mpich.size) == variable(size);
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 namespace wmtp {
@@ -170,6 +171,19 @@ TEST_F(CommandTest, RefusesMissingAndWrongArguments) {
     EXPECT_EQ(refused.code, 2) << words;
     EXPECT_TRUE(has(refused.err, "--help`")) << words << ": " << refused.err;
     EXPECT_EQ(refused.out, "") << words;
+  }
+}
+
+TEST_F(CommandTest, RefusesEmptyPathsByTheirNames) {
+  for (const auto& [words, name] : std::map<std::string, std::string>{{"run ''", "FILE"},
+                                                                      {"plan ''", "FILE"},
+                                                                      {"init ''", "DATA"},
+                                                                      {"data convert '' --to x", "FILE"},
+                                                                      {"data convert x --to ''", "--to"},
+                                                                      {"report 1 -o ''", "--output"}}) {
+    const auto refused = host(words);
+    EXPECT_EQ(refused.code, 2) << words;
+    EXPECT_TRUE(has(refused.err, name + " is empty, wanted a path")) << words << ": " << refused.err;
   }
 }
 

@@ -312,7 +312,8 @@ TEST_F(RankEnvironmentTest, StandsAloneInASlurmScriptOfOneTask) {
 TEST_F(RankEnvironmentTest, RefusesASlurmScriptOfSeveralTasksThatForgotSrun) {
   set({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "12"}, {"SLURM_NTASKS", "4"}});
   EXPECT_NE(refusal().find("SLURM_STEP_NODELIST"), std::string::npos);
-  EXPECT_NE(refusal().find("srun"), std::string::npos);
+  EXPECT_NE(refusal().find("start with srun, or unset SLURM_PROCID"), std::string::npos) << refusal();
+  EXPECT_EQ(refusal().find("MASTER_ADDR"), std::string::npos) << "the other ranks would never come";
 }
 
 TEST_F(RankEnvironmentTest, NamesWhatAHalfSetEnvironmentLacks) {
@@ -321,6 +322,11 @@ TEST_F(RankEnvironmentTest, NamesWhatAHalfSetEnvironmentLacks) {
     unsetenv(missing);
     EXPECT_NE(refusal().find(std::string(missing) + " is not set"), std::string::npos) << refusal();
   }
+}
+
+TEST_F(RankEnvironmentTest, NamesTheVariableThatAloneDescribesARank) {
+  set({{"LOCAL_RANK", "1"}});
+  EXPECT_NE(refusal().find("environment: LOCAL_RANK describes one rank of a job"), std::string::npos) << refusal();
 }
 
 TEST_F(RankEnvironmentTest, DoesNotTakeAMeetingPointAloneForAJob) {
