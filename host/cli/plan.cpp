@@ -1,6 +1,5 @@
 // `plan FILE`: estimates an experiment without training: stages, parameters, memory on each rank, tokens, disk.
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <optional>
 
@@ -48,12 +47,13 @@ int64_t parsed_bytes(const std::string& text) {
 }
 
 /// Error(usage) if one sequence does not fit.
-PlannedFit fit_into(const std::string& memory, const Experiment& experiment, const ExperimentPlan& plan) {
+PlannedFit fit_into(const std::string& memory, const Experiment& experiment, const ExperimentPlan& plan,
+                    const PlanStep& plan_step) {
   const int64_t bytes = parsed_bytes(memory);
-  const MemoryQuestion& question = plan.variants.front().question;
-  if (const auto largest = largest_batch(question, bytes))
-    return {memory, *largest, largest_batch_of_same_tokens(question, bytes)};
-  const auto changes = changes_that_fit(plan.variants, bytes);
+  const StepQuestion& question = plan.variants.front().question;
+  if (const auto largest = largest_batch(plan_step, question, bytes))
+    return {memory, *largest, largest_batch_of_same_tokens(plan_step, question, bytes)};
+  const auto changes = changes_that_fit(plan_step, plan, bytes);
   std::string advice = std::string("no strategy fits, even with full checkpointing, activation_offload = true") +
                        (question.on_cuda ? " and cpu_offload" : "") +
                        "; use more ranks, lower train.sequence_length or the model's size";
@@ -61,7 +61,7 @@ PlannedFit fit_into(const std::string& memory, const Experiment& experiment, con
     advice = "it fits with ";
     for (size_t i = 0; i < changes.size(); ++i) advice += (i > 0 ? ", or with " : "") + changes[i];
   }
-  const PlannedBatch one = plan_batch(question, 1, question.gradient_accumulation);
+  const PlannedBatch one = plan_batch(plan_step, question, 1, question.gradient_accumulation);
   throw Error(ExitStatus::usage, experiment.file.string() + ": train.batch_size = 1 takes " +
                                      human_bytes(one.peak.total) + " per rank (in " + one.phase + ", " +
                                      largest_part(one.peak) + "), more than --fit " + memory + "; " + advice);
@@ -83,7 +83,7 @@ void check_options(const Options& options) {
 }
 
 PlannedCluster plan_cluster(const Options& options, const Experiment& experiment, const ExperimentPlan& plan,
-                            const std::optional<MeasuredRate>& like) {
+                            const std::optional<MeasuredRate>& like, const PlanStep& plan_step) {
   PlannedCluster cluster;
   cluster.hosts = options.nodes;
   std::optional<Rates> rates;
@@ -96,8 +96,7 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
   } else if (like) {
     cluster.like = like;
     cluster.gigabits = options.network;
-    constexpr double no_limit = std::numeric_limits<double>::infinity();
-    rates = Rates{like->operations, no_limit, no_limit};
+    rates = Rates{.operations = like->operations};
     if (options.nodes > 1) {
       const double ranks = double(experiment.parallel.processes / options.nodes);
       rates->network = share_of_data * options.network * 1e9 / 8 / ranks;
@@ -107,8 +106,8 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
   }
   if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
   if (!options.fit.empty()) cluster.memory = parsed_bytes(options.fit);
-  cluster.divided = divided_layouts(experiment, plan);
-  cluster.costs = step_costs(plan, cluster.divided, rates, peak, cluster.memory);
+  cluster.divided = divided_layouts(experiment, plan, plan_step);
+  cluster.costs = step_costs(plan_step, plan, cluster.divided, rates, peak, cluster.memory);
   if (cluster.memory) cluster.best = recommended(cluster.costs);
   return cluster;
 }
@@ -136,7 +135,9 @@ int plan(const Options& options, const GlobalOptions& globals) {
   const auto database = globals.database_or(experiment.log.database);
   ExperimentHashes hashes(catalog, database);
   check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
-  const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_of(database), options.nodes);
+  StepPlanner planner(experiment, catalog);
+  const PlanStep plan_step = [&](const StepQuestion& question) { return planner.plan(question); };
+  const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_of(database), plan_step, options.nodes);
   const std::vector<PlannedRun> stages = plan_stages(experiment, hashes, /*resume=*/false);
   for (const PlannedRun& stage : stages)
     if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)
@@ -152,8 +153,8 @@ int plan(const Options& options, const GlobalOptions& globals) {
       stages,
       read_sweep(options.file, overrides, texts).size(),
       is_for_cluster ? "" : misfit(ranks_here(experiment, plan, machine), machine),
-      options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan)),
-      is_for_cluster || like ? std::optional(plan_cluster(options, experiment, plan, like)) : std::nullopt};
+      options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan, plan_step)),
+      is_for_cluster || like ? std::optional(plan_cluster(options, experiment, plan, like, plan_step)) : std::nullopt};
   if (options.json)
     print_json(std::cout, report);
   else
@@ -165,18 +166,18 @@ int plan(const Options& options, const GlobalOptions& globals) {
 
 void add_plan(CommandLine& line) {
   const auto options = std::make_shared<Options>();
-  auto& plan_command =
-      line.add("plan",
-               "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
-               "Trains nothing and allocates no tensor, so models of any size are planned immediately.\n\n"
-               "examples:\n"
-               "  wmtp-host plan experiments/rho1.toml\n"
-               "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
-               "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
-               "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
-               "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
-               "  wmtp-host plan experiments/lora.toml --json\n",
-               [options](const GlobalOptions& globals) { return plan(*options, globals); });
+  auto& plan_command = line.add(
+      "plan",
+      "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
+      "Trains nothing: the step runs on tensors without values, so models of any size are planned in seconds.\n\n"
+      "examples:\n"
+      "  wmtp-host plan experiments/rho1.toml\n"
+      "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
+      "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
+      "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
+      "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
+      "  wmtp-host plan experiments/lora.toml --json\n",
+      [options](const GlobalOptions& globals) { return plan(*options, globals); });
   plan_command.add_option("FILE", options->file, "experiment (TOML)")->required();
   add_set(plan_command, options->overrides);
   add_nproc(plan_command, options->nproc);

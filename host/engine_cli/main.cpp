@@ -4,6 +4,7 @@
 //   run REQUEST            one rank of a job (core/job/job_request.hpp), defined by the environment
 //   forks                  forks for each rank of our launcher, with `run REQUEST` (process/fork_server.hpp)
 //   prepare REQUEST        the tokenizer and token files of an experiment
+//   plan FILE FOLDER…      answers questions about steps of an experiment (engine/plan/serve_plans.hpp)
 //   describe FILE, check SETTINGS, layouts QUESTIONS, try QUESTION
 //                          questions about a plugin; the answer is JSON on stdout
 //   about, generate, answer, perplexity, merge  REQUEST ANSWER
@@ -52,6 +53,7 @@
 #include "engine/memory/caught_error.hpp"
 #include "engine/model/kernels/rows.hpp"
 #include "engine/model/product_path.hpp"
+#include "engine/plan/serve_plans.hpp"
 #include "engine/plugin_check/try_plugin.hpp"
 #include "engine/plugin_runtime/describe.hpp"
 #include "engine/prepare/prepare.hpp"
@@ -275,6 +277,10 @@ int command(const std::string& name, const std::vector<std::string>& arguments) 
     return of_rank ? command(of_rank->at(0), {of_rank->begin() + 1, of_rank->end()}) : 0;
   }
   if (arguments.size() == 1 && name == "prepare") return prepare(arguments[0]);
+  if (!arguments.empty() && name == "plan") {
+    serve_plans(arguments[0], {arguments.begin() + 1, arguments.end()});
+    return 0;
+  }
   if (const auto probe = probes.find(name); arguments.size() == 1 && probe != probes.end())
     return answer_probe(arguments[0], probe->second);
   if (const auto question = questions.find(name); arguments.size() == 2 && question != questions.end())

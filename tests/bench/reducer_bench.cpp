@@ -255,7 +255,7 @@ int run(bool through_sockets, int64_t steps) {
   const auto store = c10::make_intrusive<c10d::PrefixStore>("plain", peers.store());
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, peers.rank(), peers.size());
   group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO,
-                    sockets(store, peers.rank(), peers.size(), std::chrono::seconds(60)));
+                    sockets(store, {peers.rank(), peers.size()}, std::chrono::seconds(60)));
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   Plain plain(model_units(request.layout), host.model(), group);
 

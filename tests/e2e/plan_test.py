@@ -72,6 +72,8 @@ CASES = {
     "only the last blocks": dict(adapter={"plugin": "full", "train_last": 5}),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
 }
+OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "optimizer", *(f"head_{k}" for k in range(1, 9))}
+A_FEW_NUMBERS = 64  # bytes
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16", "saves beside the training",
          "muon with a moving average", "only the last blocks", "chained heads", "hybrid_shard, gradients that travel in bf16", "divided positions")
 
@@ -115,13 +117,27 @@ def expect_within(log, plan, what, run=None):
             f"{what}: planned {most:,}, rank {rank} took {bytes_:,} ({most / bytes_:.3f}){story(log, plan, run)}"
 
 
+def expect_equal(log, plan, what):
+    """The most that a rank took in each phase of a step, which is logged whenever it has grown by a twentieth. A step's
+    totals are a few numbers more where a rank also asks for a save."""
+    rows = log.query("SELECT phase, max(bytes) AS bytes FROM memory WHERE run_id = ? AND category = 'allocated' "
+                     "GROUP BY phase", log.newest()["id"])
+    phases = this_one(plan)["phases"]
+    found = {row["phase"]: row["bytes"] for row in rows if row["phase"] in phases and row["phase"] in OF_A_STEP}
+    assert {"forward", "backward", "optimizer"} <= set(found)
+    off = {phase: (bytes_, phases[phase]["allocated"]) for phase, bytes_ in found.items()
+           if abs(bytes_ - phases[phase]["allocated"]) > A_FEW_NUMBERS}
+    assert not off, f"{what}: measured and planned differ in {off}{story(log, plan)}"
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("case", CASES if os.environ.get("WMTP_SOAK") else SHORT)
-def test_the_plan_is_within_a_tenth_of_the_peak(place, case):
+def test_the_plan_is_what_a_run_takes(place, case):
     changes = {**SIZES, **CASES[case]}
     plan = planned(place, place.write(**changes))
     place.run(**changes)
     expect_within(place.log, plan, case)
+    expect_equal(place.log, plan, case)
     tensors = model_tensors(place.log.folder())
     of_adapter = plan["trained"] if changes.get("adapter", {}).get("plugin") == "lora" else 0
     assert plan["parameters"] - of_adapter == sum(tensor.numel() for tensor in tensors.values())
@@ -359,7 +375,7 @@ def test_layouts_that_divide_sequences_are_compared_too(place):
     whole = next(one for one in cluster["strategies"] if one["strategy"] == "full_shard")
     assert [(one["strategy"], one["sequence"]) for one in cluster["divided"]] == [("full_shard", 2), ("full_shard", 4)]
     for one in cluster["divided"]:
-        assert one["bytes"] < whole["bytes"] and one["operations"] == pytest.approx(whole["operations"], rel=0.01)
+        assert one["bytes"] < whole["bytes"] and one["operations"] == pytest.approx(whole["operations"], rel=0.02)
         ranks = one["sequence"]
         alone = planned(place, file, "--gpus", 4, "--set", f"parallel.sequence={ranks}",
                         "--set", f"train.gradient_accumulation={3 * ranks}")["cluster"]

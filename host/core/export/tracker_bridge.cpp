@@ -1,20 +1,16 @@
 #include "core/export/tracker_bridge.hpp"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <sstream>
 #include <thread>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/text.hpp"
 #include "core/export/logged_run.hpp"
 #include "core/python/python_child.hpp"
 #include "core/runlog/records.hpp"
+#include "process/socket_child.hpp"
 
 namespace wmtp {
 namespace {
@@ -23,19 +19,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds interval{1};
 
-/// The Python process. A socket, because a write to a pipe whose reader has ended would end this process.
+/// The Python process.
 class Bridge {
  public:
-  explicit Bridge(const std::string& package) : package_(package), child_(start()) {}
+  explicit Bridge(const std::string& package)
+      : package_(package), child_(program(package), /*has_stdout=*/true) {}  // packages print what they like
 
   void send(const Json& message) {
-    const std::string line = message.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-    for (std::string_view rest = line; !rest.empty();) {
-      const ssize_t count =
-          retry_interrupted([&] { return ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL); });
-      if (count < 0) refuse(answer());
-      rest.remove_prefix(size_t(count));
-    }
+    if (!child_.send(message.dump(-1, ' ', false, Json::error_handler_t::replace))) refuse(answer());
   }
 
   /// One line about a run, after everything of it was sent.
@@ -47,27 +38,18 @@ class Bridge {
   }
 
  private:
-  ChildProcess start() {
+  static ChildRequest program(const std::string& package) {
     const auto [python, name] = users_python();
     if (python.empty())
-      throw Error(ExitStatus::usage, "found no " + name + ", which sends runs to " + package_ +
-                                         "; name a Python that has " + package_ + " in WMTP_PYTHON");
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-      throw storage_error("open", "a socket to " + python.string(), errno);
-    socket_ = Descriptor(ends[0]);
-    const Descriptor other(ends[1]);
-    ChildRequest request = python_child(python, embedded_programs().at("tracker_bridge.py"), {package_});
-    request.descriptors = {other.get(), STDERR_FILENO, STDERR_FILENO};
-    return ChildProcess(request);
+      throw Error(ExitStatus::usage, "found no " + name + ", which sends runs to " + package +
+                                         "; name a Python that has " + package + " in WMTP_PYTHON");
+    return python_child(python, embedded_programs().at("tracker_bridge.py"), {package});
   }
 
   /// The next line of the process; "" if it has ended.
   std::string answer() {
-    std::string line;
-    char byte = 0;
-    while (retry_interrupted([&] { return recv(socket_.get(), &byte, 1, 0); }) == 1 && byte != '\n') line += byte;
-    return line;
+    constexpr size_t longest = 1 << 20;
+    return child_.receive(/*limit_ms=*/-1, longest).value_or("");
   }
 
   [[noreturn]] void refuse(const std::string& line) {
@@ -78,8 +60,7 @@ class Bridge {
   }
 
   std::string package_;
-  Descriptor socket_;  // before the child, whose start sets it
-  ChildProcess child_;
+  SocketChild child_;
 };
 
 Json typed(const LoggedOption& option) {

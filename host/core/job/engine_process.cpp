@@ -84,6 +84,13 @@ json ask(const std::string& command, const json& request) {
 
 std::shared_ptr<ForkServer> start_engine() { return std::make_shared<ForkServer>(engine_request({"forks"})); }
 
+std::unique_ptr<SocketChild> start_step_planner(const std::filesystem::path& file,
+                                                const std::vector<std::filesystem::path>& plugin_folders) {
+  std::vector<std::string> arguments{"plan", file.string()};
+  for (const auto& folder : plugin_folders) arguments.push_back(folder.string());
+  return std::make_unique<SocketChild>(engine_request(arguments), /*has_stdout=*/true);
+}
+
 void become_rank(const JobRequest& request) {
   const std::string program = engine_program().string();
   std::vector<std::string> words = rank_arguments(request);

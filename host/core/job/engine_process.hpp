@@ -10,6 +10,7 @@
 #include "core/job/engine_requests.hpp"
 #include "core/job/job_request.hpp"
 #include "process/fork_server.hpp"
+#include "process/socket_child.hpp"
 
 namespace wmtp {
 
@@ -19,6 +20,10 @@ inline constexpr int finished_exit_code = 100;
 /// A started engine, which loads LibTorch once and forks for each rank of our own launcher. Error(bug) if the engine is
 /// missing.
 std::shared_ptr<ForkServer> start_engine();
+
+/// A started engine that answers questions about steps of the experiment in `file` (core/plan/step_planner.hpp).
+std::unique_ptr<SocketChild> start_step_planner(const std::filesystem::path& file,
+                                                const std::vector<std::filesystem::path>& plugin_folders);
 
 /// Replaces this process with a rank of the job. [under a foreign launcher] Error(bug) if that fails.
 [[noreturn]] void become_rank(const JobRequest& request);

@@ -1,7 +1,6 @@
-// The single definition of a Llama block: names and shapes of its layers, and its forward pass. The layout, weight
-// conversion and the memory plan use the layers; training (engine/model/block.cpp), decoding
-// (engine/inference/cached_model.cpp) and the plan (core/replay/block.cpp) run the forward pass with their own
-// operations. Add norms, biases and layers of a block here.
+// The single definition of a Llama block: names and shapes of its layers, and its forward pass. The layout and weight
+// conversion use the layers; training (engine/model/block.cpp) and decoding (engine/inference/cached_model.cpp) run the
+// forward pass with their own operations. Add norms, biases and layers of a block here.
 #pragma once
 
 #include <array>

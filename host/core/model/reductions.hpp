@@ -1,5 +1,4 @@
-// Reductions of gradients in flight: when a training step, and the plan that replays it, wait for each of their
-// collectives.
+// Reductions of gradients in flight: when a training step waits for each of their collectives.
 #pragma once
 
 #include <array>
@@ -10,7 +9,7 @@
 namespace wmtp {
 
 /// A reduction has up to three collectives: parts in a shard group, parts in a replicate group, sums of a replicate
-/// group. `Unit`: ShardUnit (engine/shard/sharded_model.hpp) or StoredUnit (core/replay/unit.hpp), which outlives this.
+/// group. `Unit`: ShardUnit (engine/shard/sharded_model.hpp), which outlives this.
 template <class Unit>
 class Reductions {
  public:

@@ -10,33 +10,29 @@ namespace {
 bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.peak.total <= bytes; }
 
 /// The settings by which a question differs from the experiment, as keys of its file.
-std::vector<std::string> changes_between(const MemoryQuestion& experiment, const MemoryQuestion& other) {
+std::vector<std::string> changes_between(const StepQuestion& experiment, const StepQuestion& other) {
   std::vector<std::string> changes;
-  if (other.policy.strategy != experiment.policy.strategy)
-    changes.push_back(std::string("parallel.strategy = \"") + to_string(other.policy.strategy) + "\"" +
-                      (other.policy.strategy == Strategy::hybrid_shard ? " with shard_group_size = \"host\"" : ""));
+  if (other.strategy != experiment.strategy)
+    changes.push_back(std::string("parallel.strategy = \"") + to_string(other.strategy) + "\"" +
+                      (other.strategy == Strategy::hybrid_shard ? " with shard_group_size = \"host\"" : ""));
   if (other.activation_checkpointing != experiment.activation_checkpointing)
     changes.emplace_back("parallel.activation_checkpointing = \"full\"");
   if (other.activation_offload != experiment.activation_offload)
     changes.emplace_back("parallel.activation_offload = true");
-  if (other.policy.offload != experiment.policy.offload)
+  if (other.offload != experiment.offload)
     changes.emplace_back(std::string("parallel.cpu_offload = ") +
-                         (other.policy.offload == CpuOffload::all ? "\"all\"" : "true"));
+                         (other.offload == CpuOffload::all ? "\"all\"" : "true"));
   return changes;
 }
 
 /// The question itself, and with each combination of the settings that save memory.
-std::vector<MemoryQuestion> saving_questions(const MemoryQuestion& question) {
-  const bool has_frozen =
-      !question.frozen.empty() ||
-      std::ranges::any_of(question.policy.layout, [](const PlannedUnit& unit) { return unit.frozen.elements > 0; });
-  std::vector<MemoryQuestion> all;
+std::vector<StepQuestion> saving_questions(const StepQuestion& question, bool has_frozen) {
+  std::vector<StepQuestion> all;
   const auto add = [&](double checkpointing, bool offload_activations, CpuOffload offload) {
-    MemoryQuestion& one = all.emplace_back(question);
+    StepQuestion& one = all.emplace_back(question);
     one.activation_checkpointing = std::max(question.activation_checkpointing, checkpointing);
     one.activation_offload |= offload_activations;
-    one.policy.offload = std::max(question.policy.offload, offload);
-    for (PlannedModel& frozen : one.frozen) frozen.offload = one.policy.offload;
+    one.offload = std::max(question.offload, offload);
   };
   for (const CpuOffload offload : {CpuOffload::none, CpuOffload::trained, CpuOffload::all}) {
     if (offload != CpuOffload::none && !question.on_cuda) continue;
@@ -50,16 +46,19 @@ std::vector<MemoryQuestion> saving_questions(const MemoryQuestion& question) {
 
 }  // namespace
 
-PlannedBatch plan_batch(MemoryQuestion question, int64_t batch_size, int64_t gradient_accumulation) {
+PlannedBatch plan_batch(const PlanStep& plan_step, StepQuestion question, int64_t batch_size,
+                        int64_t gradient_accumulation) {
   question.sequences = batch_size;
   question.gradient_accumulation = gradient_accumulation;
-  const auto phases = plan_memory(question).phases;
+  const auto phases = plan_step(question).phases;
   const auto& [phase, peak] = *highest(phases);
   return {batch_size, gradient_accumulation, phase, peak};
 }
 
-std::optional<PlannedBatch> largest_batch(const MemoryQuestion& question, int64_t bytes) {
-  const auto planned = [&](int64_t size) { return plan_batch(question, size, question.gradient_accumulation); };
+std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQuestion& question, int64_t bytes) {
+  const auto planned = [&](int64_t size) {
+    return plan_batch(plan_step, question, size, question.gradient_accumulation);
+  };
   PlannedBatch most = planned(1);
   if (!fits(most, bytes)) return std::nullopt;
   int64_t too_large = 2;  // memory grows with the batch: ids alone take 16 bytes per token
@@ -77,26 +76,28 @@ std::optional<PlannedBatch> largest_batch(const MemoryQuestion& question, int64_
   return most;
 }
 
-std::optional<PlannedBatch> largest_batch_of_same_tokens(const MemoryQuestion& question, int64_t bytes) {
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepQuestion& question,
+                                                         int64_t bytes) {
   const int64_t sequences = question.sequences * question.gradient_accumulation;
   for (int64_t accumulation = 1; accumulation <= sequences; ++accumulation) {
     if (sequences % accumulation != 0) continue;
-    const PlannedBatch batch = plan_batch(question, sequences / accumulation, accumulation);
+    const PlannedBatch batch = plan_batch(plan_step, question, sequences / accumulation, accumulation);
     if (fits(batch, bytes)) return batch;
   }
   return std::nullopt;
 }
 
-std::vector<std::string> changes_that_fit(const std::vector<PlannedVariant>& variants, int64_t bytes) {
-  const PlannedVariant& experiment = variants.front();
+std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const ExperimentPlan& plan, int64_t bytes) {
+  const PlannedVariant& experiment = plan.variants.front();
+  const bool has_frozen = !plan.frozen.empty() || plan.trained < plan.parameters;
   std::vector<std::string> texts;
   size_t fewest = SIZE_MAX;
-  for (const PlannedVariant& variant : variants) {
+  for (const PlannedVariant& variant : plan.variants) {
     if (variant.adapter != experiment.adapter) continue;
-    for (const MemoryQuestion& question : saving_questions(variant.question)) {
+    for (const StepQuestion& question : saving_questions(variant.question, has_frozen)) {
       const std::vector<std::string> changes = changes_between(experiment.question, question);
       if (changes.empty() || changes.size() > fewest) continue;
-      const PlannedBatch batch = plan_batch(question, 1, question.gradient_accumulation);
+      const PlannedBatch batch = plan_batch(plan_step, question, 1, question.gradient_accumulation);
       if (!fits(batch, bytes)) continue;
       if (changes.size() < fewest) texts.clear();
       fewest = changes.size();

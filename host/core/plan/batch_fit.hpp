@@ -1,5 +1,5 @@
-// The micro-batches that fit into a given memory. Each answer is the replay of a step (core/replay/memory.hpp); the
-// search takes about as many replays as the batch size has binary digits.
+// The micro-batches that fit into a given memory. The search plans about as many steps as the batch size has binary
+// digits.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,20 @@ struct PlannedBatch {
   MemoryMoment peak;
 };
 
-PlannedBatch plan_batch(MemoryQuestion question, int64_t batch_size, int64_t gradient_accumulation);
+PlannedBatch plan_batch(const PlanStep& plan_step, StepQuestion question, int64_t batch_size,
+                        int64_t gradient_accumulation);
 
 /// The largest micro-batch that fits into `bytes` per rank, at the question's gradient accumulation; nullopt if one
 /// sequence does not fit.
-std::optional<PlannedBatch> largest_batch(const MemoryQuestion& question, int64_t bytes);
+std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQuestion& question, int64_t bytes);
 
 /// The same among the micro-batches that, with another accumulation, leave the tokens of a step as they are.
-std::optional<PlannedBatch> largest_batch_of_same_tokens(const MemoryQuestion& question, int64_t bytes);
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepQuestion& question,
+                                                         int64_t bytes);
 
 /// The fewest changes of strategy, checkpointing and offloading with which one sequence fits into `bytes`, as texts
-/// with the resulting memory; empty if none do. `variants`: of ExperimentPlan.
-std::vector<std::string> changes_that_fit(const std::vector<PlannedVariant>& variants, int64_t bytes);
+/// with the resulting memory; empty if none do.
+std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const ExperimentPlan& plan, int64_t bytes);
 
 /// The category that takes the most bytes.
 MemoryCategory largest_category(const MemoryMoment& moment);

@@ -6,11 +6,9 @@
 #include "core/corpus/id_layout.hpp"
 #include "core/corpus/step_count.hpp"
 #include "core/job/input_checks.hpp"
+#include "core/plan/layout.hpp"
 #include "core/plugins/probe.hpp"
 #include "core/records/longest_row.hpp"
-#include "core/replay/layout.hpp"
-#include "core/replay/memory.hpp"
-#include "core/replay/unit.hpp"
 
 namespace wmtp {
 namespace {
@@ -35,6 +33,15 @@ std::vector<std::pair<std::string, std::string>> value_heads_of(const PluginNeed
   return heads;
 }
 
+/// The elements of the optimizer's state, with a moving average, of a group's parameters.
+int64_t state_elements(const PlannedGroup& group, const OptimizerConfig& optimizer, bool ema) {
+  const int64_t all = group.parameters, average = ema ? all : 0;
+  if (optimizer.name == "sgd") return average + (optimizer.momentum > 0 ? all : 0);
+  int64_t others = all;
+  for (const auto& [rows, columns] : group.matrices) others -= rows * columns;
+  return average + all + others;
+}
+
 /// The strategies to compare.
 std::vector<Strategy> strategies(bool has_shard_groups) {
   std::vector<Strategy> all{Strategy::full_shard, Strategy::shard_grad_op, Strategy::shard_optimizer,
@@ -53,8 +60,14 @@ struct Asked {
 
 class Planner {
  public:
-  Planner(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache, int64_t hosts)
-      : e_(experiment), catalog_(catalog), cache_(cache), hosts_(hosts), pipeline_(pipeline_of(experiment, catalog)) {
+  Planner(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+          const PlanStep& plan_step, int64_t hosts)
+      : e_(experiment),
+        catalog_(catalog),
+        cache_(cache),
+        plan_step_(plan_step),
+        hosts_(hosts),
+        pipeline_(pipeline_of(experiment, catalog)) {
     const ParallelConfig& p = e_.parallel;
     const bool are_groups_of_hosts = p.shard_group_size == 0 && hosts > 1 && hosts < p.processes;
     shard_group_size_ = are_groups_of_hosts ? p.processes / hosts : p.shard_group_size;
@@ -113,7 +126,7 @@ class Planner {
     for (const PlannedUnit& unit : asked.layout) {
       all += unit.trained.parameters + unit.frozen.parameters;
       trained += unit.trained.parameters;
-      state += state_elements(unit.trained, unit.trained.parameters, e_.optimizer, e_.train.ema > 0);
+      state += state_elements(unit.trained, e_.optimizer, e_.train.ema > 0);
       if (unit.name == "adapter") of_adapter = unit.trained.parameters;
     }
     if (asked.frozen) {
@@ -127,19 +140,10 @@ class Planner {
   }
 
   void add_variants(const Asked& asked, ExperimentPlan& plan) const {
-    MemoryQuestion question;
+    StepQuestion question;
     const ParallelConfig& p = e_.parallel;
-    question.policy = {e_.model,          asked.layout,       p.strategy,   p.precision,
-                       shard_group_size_, p.replicate_frozen, p.cpu_offload};
-    for (const Asked& other : asked_) {
-      if (!other.frozen) continue;
-      question.frozen.push_back({other.question.model, other.layout, other.frozen->strategy.value_or(p.strategy),
-                                 other.frozen->precision.value_or(p.precision), shard_group_size_,
-                                 /*replicate_frozen=*/false, p.cpu_offload});
-    }
-    question.token_heads = pipeline_.objective ? 0 : e_.model.future_tokens;
-    question.when = pipeline_.needs.when;
-    if (question.when == "token") question.when = e_.train.normalize == "weights" ? "head" : "token";
+    question.trains_all = asked.table == full;
+    question.shard_group_size = shard_group_size_;
     question.ranks = p.processes;
     question.hosts = hosts_;
     question.sequences = e_.train.batch_size;
@@ -148,19 +152,13 @@ class Planner {
     question.gradient_accumulation = e_.train.gradient_accumulation;
     question.activation_checkpointing = p.activation_checkpointing;
     question.activation_offload = p.activation_offload;
-    question.reduce = p.reduce;
+    question.offload = p.cpu_offload;
     question.on_cuda = p.device == "cuda";
-    question.optimizer = e_.optimizer;
-    question.ema = e_.train.ema > 0;
-    question.background_saves = e_.checkpoint.every_steps > 0 || e_.checkpoint.every_minutes > 0;
     for (const Strategy strategy : strategies(shard_group_size_ > 0)) {
-      question.policy.strategy = strategy;
-      size_t next = 0;
-      for (const Asked& other : asked_)
-        if (other.frozen) question.frozen[next++].strategy = other.frozen->strategy.value_or(strategy);
+      question.strategy = strategy;
       const bool is_this_one = asked.table == "model" && strategy == p.strategy;
       plan.variants.push_back(
-          {asked.question.adapter->description.name, strategy, is_this_one, question, plan_memory(question)});
+          {asked.question.adapter->description.name, strategy, is_this_one, question, plan_step_(question)});
     }
   }
 
@@ -195,6 +193,7 @@ class Planner {
   const Experiment& e_;
   const Catalog& catalog_;
   const std::filesystem::path& cache_;
+  const PlanStep& plan_step_;
   int64_t hosts_, shard_group_size_;
   PlannedPipeline pipeline_;
   std::vector<Asked> asked_;
@@ -203,28 +202,32 @@ class Planner {
 }  // namespace
 
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
-                               int64_t hosts) {
-  return Planner(experiment, catalog, cache, hosts).plan();
+                               const PlanStep& plan_step, int64_t hosts) {
+  return Planner(experiment, catalog, cache, plan_step, hosts).plan();
 }
 
-std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan) {
+std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
+                                            const PlanStep& plan_step) {
   std::vector<PlannedVariant> divided;
   if (experiment.parallel.sequence > 1) return divided;
   const PlannedVariant& whole = *std::ranges::find_if(plan.variants, [&](const PlannedVariant& variant) {
     return variant.strategy == Strategy::full_shard && variant.adapter == plan.variants.front().adapter;
   });
-  const MemoryQuestion& q = whole.question;
+  const StepQuestion& q = whole.question;
+  std::vector<const ModelConfig*> shapes{&experiment.model};
+  for (const auto& [table, frozen] : frozen_tables(experiment))
+    if (frozen->given && frozen->model) shapes.push_back(&*frozen->model);
   const auto can_divide = [&](int64_t ranks) {
-    const auto fits = [&](const PlannedModel& model) { return misfit_of_heads(model.shape, ranks).empty(); };
-    return fits(q.policy) && std::ranges::all_of(q.frozen, fits) && q.ranks / q.hosts % ranks == 0 &&
-           q.positions % ranks == 0 && q.positions / ranks >= experiment.model.future_tokens;
+    const auto fits = [&](const ModelConfig* shape) { return misfit_of_heads(*shape, ranks).empty(); };
+    return std::ranges::all_of(shapes, fits) && q.ranks / q.hosts % ranks == 0 && q.positions % ranks == 0 &&
+           q.positions / ranks >= experiment.model.future_tokens;
   };
   for (int64_t ranks = 2; can_divide(ranks); ranks *= 2) {
     PlannedVariant variant = whole;
     variant.is_this_one = false;
     variant.question.sequence = ranks;
     variant.question.gradient_accumulation *= ranks;
-    variant.memory = plan_memory(variant.question);
+    variant.step = plan_step(variant.question);
     divided.push_back(std::move(variant));
   }
   return divided;

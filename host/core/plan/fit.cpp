@@ -61,7 +61,7 @@ std::string misfit(const RanksHere& ranks, const Machine& machine) {
 }
 
 RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine) {
-  const auto peak = highest(plan.variants.front().memory.phases);
+  const auto peak = highest(plan.variants.front().step.phases);
   return {experiment.parallel.processes / machine.hosts, peak->second.total, peak->first,
           experiment.parallel.oversubscribe};
 }
@@ -83,7 +83,10 @@ void check_fits(const Experiment& experiment, const Catalog& catalog, const std:
   const ParallelConfig& parallel = experiment.parallel;
   const bool asks_for_frozen = parallel.replicate_frozen || parallel.cpu_offload == CpuOffload::all;
   if (!asks_for_frozen && surely_fits(experiment, machine)) return;
-  const std::string why = misfit(ranks_here(experiment, plan_experiment(experiment, catalog, cache), machine), machine);
+  StepPlanner planner(experiment, catalog);
+  const ExperimentPlan plan =
+      plan_experiment(experiment, catalog, cache, [&](const StepQuestion& question) { return planner.plan(question); });
+  const std::string why = misfit(ranks_here(experiment, plan, machine), machine);
   if (!why.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": " + why);
 }
 

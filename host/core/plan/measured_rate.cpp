@@ -50,7 +50,9 @@ double operations_of_step(const std::string& experiment_toml, const Catalog& cat
   std::ofstream(file) << experiment_toml;
   const Experiment as_logged = load_experiment(load_request(catalog, file, {}));
   const Experiment experiment = with_ranks_of_a_host(as_logged, as_logged.parallel.processes);
-  return plan_experiment(experiment, catalog, cache).variants.front().memory.work.operations;
+  StepPlanner planner(experiment, catalog);
+  const PlanStep plan_step = [&](const StepQuestion& question) { return planner.plan(question); };
+  return plan_experiment(experiment, catalog, cache, plan_step).variants.front().step.work.operations;
 }
 
 double processor_seconds() {

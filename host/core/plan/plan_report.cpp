@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "core/replay/memory.hpp"
 #include "core/report/table.hpp"
 
 namespace wmtp {
@@ -51,7 +50,7 @@ Json to_json(const PlannedCluster& cluster) {
              {"fits", cluster.memory ? Json(cost.fits) : Json()},
              {"bus_bytes", cost.traffic.bus},
              {"network_bytes", cost.traffic.network},
-             {"operations", cost.variant->memory.work.operations},
+             {"operations", cost.variant->step.work.operations},
              {"sequence", cost.variant->question.sequence}};
     if (cost.time)
       one["time"] = {{"seconds", cost.time->seconds},
@@ -83,7 +82,7 @@ double rounded(double value) { return std::round(value * 100) / 100; }
 void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants) {
   MemoryMoment most;
   for (const PlannedVariant& variant : variants) {
-    const MemoryMoment& peak = highest(variant.memory.phases)->second;
+    const MemoryMoment& peak = highest(variant.step.phases)->second;
     for (size_t i = 0; i < peak.bytes.size(); ++i) most.bytes[i] = std::max(most.bytes[i], peak.bytes[i]);
     most.total = std::max(most.total, peak.total);
   }
@@ -93,7 +92,7 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
     if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
-    const auto peak = highest(variant.memory.phases);
+    const auto peak = highest(variant.step.phases);
     std::vector<nlohmann::json> row{strategy_of(variant), variant.adapter, peak->first,
                                     shown_bytes(peak->second.total)};
     for (int i = 0; i < num_memory_categories; ++i)
@@ -103,15 +102,15 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
   out << "\npeak tensor memory per rank, " << unit.name << " (* this experiment)\n";
   print_table(out, table, TableFormat::text);
   out << "\nCounted: tensors (weights, gradients, optimizer state, activations, logits, communication buffers).\n"
-         "Not counted: the process itself (libraries, threads, connections), memory that the allocator caches,\n"
-         "tensors that plugins create.\n";
+         "Not counted: the process itself (libraries and their scratch memory, threads, connections), memory that the\n"
+         "allocator caches.\n";
 }
 
 void print_offloaded(std::ostream& out, const std::vector<PlannedVariant>& variants) {
   const auto mebibytes = [](int64_t bytes) { return rounded(double(bytes) / (1 << 20)); };
   Table table{{"strategy", "adapter", "host memory", "to device", "to host"}, {}, false};
   for (const PlannedVariant& variant : variants) {
-    const Offloaded& bytes = variant.memory.offloaded;
+    const Offloaded& bytes = variant.step.offloaded;
     table.rows.push_back({strategy_of(variant), variant.adapter, mebibytes(bytes.host), mebibytes(bytes.to_device),
                           mebibytes(bytes.to_host)});
   }
@@ -237,18 +236,18 @@ void print_json(std::ostream& out, const PlanReport& report) {
   for (const PlannedRun& stage : report.stages)
     json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", state_of(stage)}});
   for (const PlannedVariant& variant : plan.variants) {
-    const auto most = highest(variant.memory.phases);
+    const auto most = highest(variant.step.phases);
     Json phases;
-    for (const auto& [phase, moment] : variant.memory.phases) phases[phase] = to_json(moment);
+    for (const auto& [phase, moment] : variant.step.phases) phases[phase] = to_json(moment);
     json["memory"].push_back({{"adapter", variant.adapter},
                               {"strategy", to_string(variant.strategy)},
                               {"this_one", variant.is_this_one},
                               {"phase", most->first},
                               {"bytes", to_json(most->second)},
                               {"offloaded",
-                               {{"host", variant.memory.offloaded.host},
-                                {"to_device", variant.memory.offloaded.to_device},
-                                {"to_host", variant.memory.offloaded.to_host}}},
+                               {{"host", variant.step.offloaded.host},
+                                {"to_device", variant.step.offloaded.to_device},
+                                {"to_host", variant.step.offloaded.to_host}}},
                               {"phases", phases}});
   }
   out << json.dump(1) << '\n';

@@ -23,6 +23,11 @@ bool is_cheaper(const StepCost& one, const StepCost& other) {
   return false;
 }
 
+double seconds_of(const Traffic& traffic, const Rates& rates) {
+  const auto seconds = [](double bytes, double rate) { return rate > 0 ? bytes / rate : 0; };
+  return std::max(seconds(traffic.bus, rates.bus), seconds(traffic.network, rates.network));
+}
+
 }  // namespace
 
 std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
@@ -30,25 +35,26 @@ std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
   return Rates{stated_peak(hardware.device, precision) * hardware.products, hardware.bus, hardware.network};
 }
 
-StepTime step_time(const PlannedVariant& variant, const Rates& rates, double peak) {
-  MemoryQuestion question = variant.question;
+StepTime step_time(const PlanStep& plan_step, const PlannedVariant& variant, const Rates& rates, double peak) {
+  StepQuestion question = variant.question;
   question.rates = rates;
-  const Work work = plan_memory(question).work;
+  const Work work = plan_step(question).work;
   StepTime time;
   time.seconds = work.seconds;
   time.computation = work.operations / rates.operations;
-  time.communication = rates.seconds(work.traffic);
+  time.communication = seconds_of(work.traffic, rates);
   if (peak > 0) time.mfu = (work.operations - work.extra) / (peak * time.seconds);
   return time;
 }
 
-std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::vector<PlannedVariant>& divided,
-                                 const std::optional<Rates>& rates, double peak, std::optional<int64_t> memory) {
+std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan& plan,
+                                 const std::vector<PlannedVariant>& divided, const std::optional<Rates>& rates,
+                                 double peak, std::optional<int64_t> memory) {
   std::vector<StepCost> costs;
   const auto add = [&](const PlannedVariant& variant) {
-    const int64_t bytes = highest(variant.memory.phases)->second.total;
-    costs.push_back({&variant, bytes, variant.memory.work.traffic, !memory || bytes <= *memory,
-                     rates ? std::optional(step_time(variant, *rates, peak)) : std::nullopt});
+    const int64_t bytes = highest(variant.step.phases)->second.total;
+    costs.push_back({&variant, bytes, variant.step.work.traffic, !memory || bytes <= *memory,
+                     rates ? std::optional(step_time(plan_step, variant, *rates, peak)) : std::nullopt});
   };
   for (const PlannedVariant& variant : plan.variants)
     if (variant.adapter == plan.variants.front().adapter) add(variant);

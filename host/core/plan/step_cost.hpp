@@ -1,6 +1,6 @@
-// The cost of a step under each strategy on given hosts and hardware, from the work that its replay counts.
+// The cost of a step under each strategy on given hosts and hardware, from the work that the planned step counts.
 //
-// Seconds are those of the replay with a rate for operations and one for each link, which docs/plan.md explains:
+// Seconds are those of the planned step with a rate for operations and one for each link, which docs/plan.md explains:
 // operations follow one another, and so do collectives; a step waits for a collective where the engine does.
 #pragma once
 
@@ -45,11 +45,12 @@ struct StepCost {
 };
 
 /// `peak`: operations per second for MFU; 0: unknown.
-StepTime step_time(const PlannedVariant& variant, const Rates& rates, double peak);
+StepTime step_time(const PlanStep& plan_step, const PlannedVariant& variant, const Rates& rates, double peak);
 
 /// Of the experiment's adapter under every strategy, then of `divided`. `memory`: bytes per rank, if known.
-std::vector<StepCost> step_costs(const ExperimentPlan& plan, const std::vector<PlannedVariant>& divided,
-                                 const std::optional<Rates>& rates, double peak, std::optional<int64_t> memory);
+std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan& plan,
+                                 const std::vector<PlannedVariant>& divided, const std::optional<Rates>& rates,
+                                 double peak, std::optional<int64_t> memory);
 
 /// Of those that fit, the one with the shortest step, or without times with the fewest bytes over the network, then over
 /// the bus; among nearly equal ones, the one with the least memory. Null if none fits.

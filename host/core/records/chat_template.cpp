@@ -1,19 +1,14 @@
 #include "core/records/chat_template.hpp"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <optional>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/text.hpp"
 #include "core/documents/json_lines.hpp"
 #include "core/python/python_child.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
+#include "process/socket_child.hpp"
 
 namespace wmtp {
 namespace {
@@ -29,57 +24,22 @@ constexpr const char* what_to_install =
 
 }  // namespace
 
-/// Sends one line, then waits for one: the program reads a whole line before it answers, so that neither waits forever.
-/// Both use one socket, because a write to a pipe whose reader has ended would end this process.
+/// The program reads a whole line before it answers with one, so that neither waits forever.
 class ChatTemplate::Process {
  public:
-  explicit Process(const fs::path& python) : child_(start(python)) {}
+  explicit Process(const fs::path& python)
+      : child_(python_child(python, embedded_programs().at("chats.py")), /*has_stdout=*/false) {}
 
   /// nullopt if the program has ended, is silent, or does not stop writing.
   std::optional<Json> ask(const nlohmann::ordered_json& question) {
-    std::string reply;
-    if (!sent(question.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n") || !received(reply))
-      return std::nullopt;
-    const Json answer = Json::parse(reply, nullptr, false);
+    if (!child_.send(question.dump(-1, ' ', false, Json::error_handler_t::replace))) return std::nullopt;
+    const auto reply = child_.receive(reply_limit_ms, longest_reply);
+    const Json answer = reply ? Json::parse(*reply, nullptr, false) : Json();
     return answer.is_object() ? std::optional(answer) : std::nullopt;
   }
 
  private:
-  ChildProcess start(const fs::path& python) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-      throw storage_error("open", "a socket to the program that renders chats", errno);
-    socket_ = Descriptor(ends[0]);
-    const Descriptor other(ends[1]);
-    ChildRequest request = python_child(python, embedded_programs().at("chats.py"));
-    request.descriptors = {other.get(), other.get(), STDERR_FILENO};
-    return ChildProcess(request);
-  }
-
-  bool sent(std::string_view text) const {
-    while (!text.empty()) {
-      const ssize_t count =
-          retry_interrupted([&] { return send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL); });
-      if (count < 0) return false;
-      text.remove_prefix(size_t(count));
-    }
-    return true;
-  }
-
-  bool received(std::string& reply) const {
-    std::string piece(1 << 16, '\0');
-    while (!reply.ends_with('\n')) {
-      pollfd readable{socket_.get(), POLLIN, 0};
-      if (retry_interrupted([&] { return poll(&readable, 1, reply_limit_ms); }) <= 0) return false;
-      const ssize_t count = retry_interrupted([&] { return recv(readable.fd, piece.data(), piece.size(), 0); });
-      if (count <= 0 || reply.size() + size_t(count) > longest_reply) return false;
-      reply.append(piece, 0, size_t(count));
-    }
-    return true;
-  }
-
-  Descriptor socket_;  // before the child, whose start sets it
-  ChildProcess child_;
+  SocketChild child_;
 };
 
 ChatTemplate::ChatTemplate(const fs::path& tokenizer) {

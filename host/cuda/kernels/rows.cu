@@ -3,6 +3,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "core/model/chunks.hpp"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/rows.hpp"
 
@@ -10,7 +11,6 @@ namespace wmtp::cuda {
 namespace {
 
 constexpr int most_packs = 4;  // per thread; more would need over 128 registers
-constexpr int64_t most_norm_parts = 512;
 
 template <class... Pointers>
 bool are_aligned(Pointers... pointers) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/batches/batch_rows.hpp"
+#include "engine/memory/meta_device.hpp"
 
 namespace wmtp {
 namespace {
@@ -78,20 +79,39 @@ std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowO
   return std::make_unique<WindowBatches>(windows, order, batch_size, sequence_length, request, end_of_text);
 }
 
+namespace {
+
+int64_t elements_of_kinds(int64_t tokens) { return (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t)); }
+
+/// [B,S] bytes at the end of a batch in one tensor.
+Tensor kinds_in(const Tensor& all, int64_t B, int64_t S) {
+  const int64_t kinds = elements_of_kinds(B * S);
+  return all.narrow(0, all.size(0) - kinds, kinds).view(at::kByte).narrow(0, 0, B * S).view({B, S});
+}
+
+/// A batch of views: tokens, then the three numbers of each row, then the kinds as bytes.
+Batch batch_in(const Tensor& all, int64_t B, int64_t S) {
+  const auto of_rows = [&](int64_t i) { return all.narrow(0, B * S + i * B, B); };
+  return {all.narrow(0, 0, B * S).view({B, S}), kinds_in(all, B, S), of_rows(0), of_rows(1), of_rows(2)};
+}
+
+}  // namespace
+
+Batch empty_batch(int64_t B, int64_t S, const at::Device& device) {
+  const at::TensorOptions ids = at::TensorOptions(at::kLong).device(device);
+  if (is_cuda(device)) return batch_in(at::empty({B * S + 3 * B + elements_of_kinds(B * S)}, ids), B, S);
+  return {at::empty({B, S}, ids), at::empty({B, S}, ids.dtype(at::kByte)), at::empty({B}, ids), at::empty({B}, ids),
+          at::empty({B}, ids)};
+}
+
 Batch on_device(const Batch& batch, const at::Device& device) {
   if (device.is_cpu()) return batch;
-  const int64_t B = batch.tokens.size(0), tokens = batch.tokens.numel(), numbers = tokens + 3 * B;
-  const int64_t kinds = (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t));  // bytes as int64 elements
-  const Tensor staged = at::empty({numbers + kinds}, at::TensorOptions(at::kLong).pinned_memory(true));
+  const int64_t B = batch.tokens.size(0), S = batch.tokens.size(1), numbers = B * S + 3 * B;
+  const Tensor staged =
+      at::empty({numbers + elements_of_kinds(B * S)}, at::TensorOptions(at::kLong).pinned_memory(true));
   staged.narrow(0, 0, numbers).copy_(at::cat({batch.tokens.flatten(), batch.sequence, batch.correct, batch.partner}));
-  const auto kinds_of = [&](const Tensor& all) {
-    return all.narrow(0, numbers, kinds).view(at::kByte).narrow(0, 0, tokens);
-  };
-  kinds_of(staged).copy_(batch.kind.flatten());
-  const Tensor there = staged.to(device, /*non_blocking=*/true);
-  const auto of_rows = [&](int64_t i) { return there.narrow(0, tokens + i * B, B); };
-  return {there.narrow(0, 0, tokens).view_as(batch.tokens), kinds_of(there).view_as(batch.kind), of_rows(0), of_rows(1),
-          of_rows(2)};
+  kinds_in(staged, B, S).copy_(batch.kind);
+  return batch_in(staged.to(device, /*non_blocking=*/true), B, S);
 }
 
 Tensor valid_sources(const Tensor& targets, int64_t head, const Tensor& documents) {

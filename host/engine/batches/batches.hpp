@@ -73,6 +73,9 @@ std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowO
                                             int64_t sequence_length, const BatchRequest& request,
                                             std::optional<int64_t> end_of_text = std::nullopt);
 
+/// B sequences of S tokens, in the form in which batches are on the device.
+Batch empty_batch(int64_t B, int64_t S, const at::Device& device);
+
 /// Copies `batch` from the CPU to the device in one asynchronous copy.
 Batch on_device(const Batch& batch, const at::Device& device);
 

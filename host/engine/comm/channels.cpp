@@ -8,6 +8,7 @@
 #include "base/time_use.hpp"
 #include "engine/comm/collective_checker.hpp"
 #include "engine/memory/allocator.hpp"
+#include "engine/memory/meta_device.hpp"
 
 namespace wmtp {
 namespace {
@@ -33,7 +34,7 @@ void Pending::wait() {
   } catch (const std::exception& error) {
     throw channel_->peers_->explain(channel_->peers_->record().describe(number_), error.what());
   }
-  if (output_.is_cpu()) work_.reset();
+  if (!output_.is_cuda()) work_.reset();
   channel_->peers_->record().end(number_, std::move(work_));
   work_.reset();
   output_.reset();
@@ -59,7 +60,7 @@ Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& w
   const MemoryScope scope(MemoryCategory::communication);
   try {
     if (collectives_are_checked()) refuse_disagreement(output, input, what, operation);
-    if (!output.is_cpu()) record.mark(pending.number_, output.device());
+    if (output.is_cuda()) record.mark(pending.number_, output.device());
     const TimeScope time(waiting);
     pending.work_ = issue(output, input);
   } catch (const Error&) {
@@ -121,7 +122,7 @@ Channel* Channels::connect(const std::string& name, const MakeBackend& make, con
   if (axis.size > 1) {
     try {
       const auto store = c10::make_intrusive<c10d::PrefixStore>(name, peers_->store());
-      backend = backends_.emplace_back(make(store, axis.rank, axis.size, timeout_));
+      backend = backends_.emplace_back(make(store, axis, timeout_));
     } catch (const std::system_error&) {  // it cannot start a thread, which is no other rank's fault
       throw *caught_system_error();
     } catch (const std::exception& error) {
@@ -140,7 +141,7 @@ const Mesh& Channels::mesh(int shard_group_size) {
   if (shard_group_size == size()) {
     mesh.shard = world_;
   } else if (shard_group_size == 1) {
-    mesh.replicate = {rank(), size(), nullptr, world_.reduce};
+    mesh.replicate = {rank(), size(), 1, nullptr, world_.reduce};
   } else {
     const int group = rank() / shard_group_size, place = rank() % shard_group_size;
     const std::string of_group =
@@ -148,7 +149,7 @@ const Mesh& Channels::mesh(int shard_group_size) {
     mesh.shard = {place, shard_group_size};
     mesh.shard.gather = connect("gather in " + of_group, make_, mesh.shard);
     mesh.shard.reduce = connect("reduce in " + of_group, make_, mesh.shard);
-    mesh.replicate = {group, size() / shard_group_size};
+    mesh.replicate = {group, size() / shard_group_size, shard_group_size};
     mesh.replicate.reduce = connect(
         "reduce in replicate group " + std::to_string(place) + " of " + std::to_string(mesh.replicate.size) + " ranks",
         make_, mesh.replicate);
@@ -178,7 +179,7 @@ at::Tensor Channels::all(const at::Tensor& values, const std::string& what) {
   std::vector<int64_t> shape = values.sizes().vec();
   shape.insert(shape.begin(), size());
   at::Tensor every = at::empty(shape, values.options());
-  Channel* channel = values.is_cpu() ? control_ : world_.gather;
+  Channel* channel = on_cpu(values) ? control_ : world_.gather;
   channel->all_gather(every.view({-1}), values.contiguous().view({-1}), what).wait();
   return every;
 }

@@ -74,6 +74,7 @@ class Channel {
 /// A group of ranks along one axis of the mesh, and this rank's position in it.
 struct Axis {
   int rank = 0, size = 1;
+  int stride = 1;             ///< between the job's ranks of the group
   Channel* gather = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
   Channel* reduce = nullptr;  ///< null in sequence groups
 };
@@ -81,9 +82,9 @@ struct Mesh {
   Axis shard, replicate;
 };
 
-/// Creates a communicator for tensors on the run's device. Called only with two or more ranks.
+/// Creates a communicator between the ranks of an axis, which are two or more, for tensors on the run's device.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
-    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)>;
+    const c10::intrusive_ptr<c10d::Store>& store, const Axis& axis, std::chrono::milliseconds timeout)>;
 /// Gloo over the network interface of this host with this address.
 MakeBackend gloo(const std::string& address);
 

@@ -194,11 +194,11 @@ std::optional<SharedRings> rings_of(c10d::Store& store, int rank, int size) {
 }  // namespace
 
 MakeBackend through_memory(MakeBackend otherwise) {
-  return [otherwise = std::move(otherwise)](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+  return [otherwise = std::move(otherwise)](const c10::intrusive_ptr<c10d::Store>& store, const Axis& axis,
                                             milliseconds timeout) -> c10::intrusive_ptr<c10d::Backend> {
-    if (auto rings = rings_of(*store, rank, size))
+    if (auto rings = rings_of(*store, axis.rank, axis.size))
       return c10::make_intrusive<MemoryBackend>(std::move(*rings), timeout);
-    return otherwise(store, rank, size, timeout);
+    return otherwise(store, axis, timeout);
   };
 }
 

@@ -114,6 +114,8 @@ Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
   }
 }
 
+Peers::Peers(int rank, int size) : rank_(rank), size_(size), timeout_(0), places_(size_t(size)) {}
+
 /// Returns the address from which this rank reached rank 0.
 std::string Peers::open_store(const RankEnvironment& environment, milliseconds timeout) {
   const std::string here = "rank " + std::to_string(rank_);

@@ -30,6 +30,8 @@ class Peers {
   /// Waits up to `timeout` for all ranks; logs the missing ones after some seconds. Error(usage) if the port is in use,
   /// Error(peer) with the missing ranks or the unreachable address. [all ranks]
   Peers(const RankEnvironment& environment, std::chrono::milliseconds timeout);
+  /// A rank of a job that is only planned: there are no others.
+  Peers(int rank, int size);
   ~Peers();
 
   int rank() const { return rank_; }

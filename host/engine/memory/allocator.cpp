@@ -24,6 +24,8 @@ namespace {
 
 constexpr size_t header_bytes = 64;
 constexpr size_t smallest = 64;
+/// LibTorch makes tensors of one number for scalar arguments, depending on their values.
+constexpr size_t bytes_of_number = 8;
 constexpr int steps_bits = 3;  // eight classes per power of two
 constexpr size_t num_classes = size_t(64) << steps_bits;
 constexpr size_t lending_classes = 4;  // up to half as much again
@@ -55,7 +57,7 @@ SizeClass class_of(size_t size) {
 static_assert(sizeof(Header) <= header_bytes);
 
 thread_local MemoryCategory current_category = MemoryCategory::other;
-thread_local bool has_scope = false, is_training_thread = false;
+thread_local bool has_scope = false, is_training_thread = false, is_uncounted = false;
 /// Category of the training thread. Autograd allocates for it in a thread of the device, which has no scope of its own.
 std::atomic<MemoryCategory> training_category = MemoryCategory::other;
 
@@ -74,7 +76,7 @@ class CountingAllocator final : public c10::Allocator {
     Header* header = take(size);
     header->size = size;
     header->category = current_category;
-    header->is_counted = !counts_device;
+    header->is_counted = !counts_device && !is_uncounted && size > bytes_of_number;
     in_use_ += int64_t(size);
     most_in_use_ = std::max(most_in_use_, in_use_);
     if (header->is_counted) account().allocated(header->category, int64_t(size));
@@ -197,6 +199,10 @@ MemoryScope::~MemoryScope() {
   if (is_training_thread) training_category = previous_;
 }
 
+UncountedScope::UncountedScope() : previous_(is_uncounted) { is_uncounted = true; }
+UncountedScope::~UncountedScope() { is_uncounted = previous_; }
+bool counts_memory() { return !is_uncounted; }
+
 MemoryPhase::MemoryPhase(const std::string& name) : previous_(account().enter(name)) {}
 MemoryPhase::~MemoryPhase() { account().enter(previous_); }
 
@@ -206,7 +212,7 @@ void install_allocator() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);  // large freed blocks return to the system at once
   c10::SetCPUAllocator(&CountingAllocator::instance(), /*priority=*/100);
 }
-void count_device_memory() { counts_device = true; }
+void count_device_memory(bool counts) { counts_device = counts; }
 void device_block_allocated(const void* address, int64_t bytes) { DeviceBlocks::instance().allocated(address, bytes); }
 void device_block_freed(const void* address) { DeviceBlocks::instance().freed(address); }
 void device_memory_changed(const DeviceMemory& now) { account().device_holds(now); }

@@ -27,6 +27,20 @@ class MemoryScope {
   bool is_outermost_;
 };
 
+/// This thread's allocations are not counted during the scope's lifetime: scratch memory of a library, whose size depends
+/// on the processor.
+class UncountedScope {
+ public:
+  UncountedScope();
+  ~UncountedScope();
+  UncountedScope(const UncountedScope&) = delete;
+
+ private:
+  bool previous_;
+};
+/// Whether this thread is outside every UncountedScope.
+bool counts_memory();
+
 /// The process is in this phase during the scope's lifetime, and in the previous one afterwards. Allocations of other
 /// threads also count to it: Gloo's threads work for the phase that waits for them. [training thread]
 class MemoryPhase {
@@ -41,8 +55,8 @@ class MemoryPhase {
 
 /// Installs it as LibTorch's CPU allocator. Further calls do nothing. [training thread, before the first tensor]
 void install_allocator();
-/// Counts the device's memory instead of the host's from now on. [before the first tensor]
-void count_device_memory();
+/// Counts a device's memory instead of the host's from now on, or the host's again. [while there is no tensor]
+void count_device_memory(bool counts = true);
 /// Counts a block of the device under the calling thread's category until it is freed. [any thread]
 void device_block_allocated(const void* address, int64_t bytes);
 void device_block_freed(const void* address);
@@ -59,7 +73,8 @@ class MemoryWatch {
   bool grew();
 
  private:
-  std::map<std::string, int64_t> reported_;  ///< by phase: bytes of its tensors, and of what the device's allocator holds
+  std::map<std::string, int64_t>
+      reported_;  ///< by phase: bytes of its tensors, and of what the device's allocator holds
 };
 
 /// Peak resident memory of this process so far, in bytes.

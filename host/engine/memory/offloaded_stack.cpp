@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <future>
 #include <vector>
 
 #include "base/files.hpp"
+#include "engine/memory/meta_device.hpp"
 #include "io/input_file.hpp"
 #include "io/scratch_folder.hpp"
 
@@ -149,9 +151,40 @@ class StackInHostMemory final : public OffloadedStack {
   Tensor leaving_, arriving_;
 };
 
+/// Of tensors without values.
+class StackOfMeta final : public OffloadedStack {
+ public:
+  void push(Tensor values) override {
+    leaving_ = std::move(values);
+    sizes_.push_back(leaving_.sizes().vec());
+    if (sizes_.size() > most_) outside_bytes().held += int64_t(leaving_.nbytes());
+    most_ = std::max(most_, sizes_.size());
+    outside_bytes().to_host += int64_t(leaving_.nbytes());
+    options_ = leaving_.options();
+  }
+  void settle() override { leaving_.reset(); }
+  void prefetch() override {
+    settle();
+    arriving_ = at::empty(sizes_.back(), options_);
+    outside_bytes().to_device += int64_t(arriving_.nbytes());
+  }
+  Tensor pop() override {
+    if (!arriving_.defined()) prefetch();
+    sizes_.pop_back();
+    return std::move(arriving_);
+  }
+
+ private:
+  std::vector<std::vector<int64_t>> sizes_;
+  size_t most_ = 0;
+  at::TensorOptions options_;
+  Tensor leaving_, arriving_;
+};
+
 }  // namespace
 
 std::unique_ptr<OffloadedStack> make_offloaded_stack(const at::Device& device, const std::filesystem::path& folder) {
+  if (device.is_meta()) return std::make_unique<StackOfMeta>();
   if (device.is_cpu()) return std::make_unique<StackOnDisk>(folder.empty() ? temporary_folder() : folder);
   return std::make_unique<StackInHostMemory>(device);
 }

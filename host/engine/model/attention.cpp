@@ -32,6 +32,14 @@ struct Shape {
             documents.defined() ? kernels::in<int32_t>(documents) : nullptr};
   }
   int64_t parts() const { return parts_of_queries(B * K, S); }
+  /// Forward, without a discount for the causal mask.
+  double operations() const { return 4.0 * double(B * S * K * R * D) * double(window > 0 ? std::min(window, S) : S); }
+  int64_t tasks() const { return B * K * parts(); }
+  /// A row for each thread.
+  Tensor scratch(bool backward, const at::TensorOptions& options) const {
+    return at::empty({std::min<int64_t>(at::get_num_threads(), tasks()), attention_scratch(S, D, backward)},
+                     options.dtype(at::kFloat));
+  }
 };
 
 /// A unit of work for one thread: a key head and a part of its queries.
@@ -57,11 +65,9 @@ struct Task {
 /// Calls call(task, scratch) for each task, on all threads. Scratch is allocated for all threads together: if each
 /// thread allocated its own, a step's memory would depend on which threads happen to run at the same time.
 template <class Call>
-void for_each_task(const Shape& s, bool backward, Call call) {
-  const int64_t tasks = s.B * s.K * s.parts(), floats = attention_scratch(s.S, s.D, backward);
-  const Tensor scratch = at::empty({std::min<int64_t>(at::get_num_threads(), tasks), floats}, at::kFloat);
-  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
-    float* const own = kernels::out<float>(scratch) + at::get_thread_num() * floats;
+void for_each_task(const Shape& s, const Tensor& scratch, Call call) {
+  at::parallel_for(0, s.tasks(), 1, [&](int64_t begin, int64_t end) {
+    float* const own = kernels::out<float>(scratch) + at::get_thread_num() * scratch.size(1);
     for (int64_t number = begin; number < end; ++number) call(Task(s, number), own);
   });
 }
@@ -73,8 +79,9 @@ struct CausalAttention : Function<CausalAttention> {
     const Shape s = Shape::of(query, key, window, documents);
     const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
     const Tensor log_sums = at::empty({s.B * s.K, s.R, s.S}, q.options().dtype(at::kFloat)), out = at::empty_like(q);
-    kernels::by_type(q, [&]<class T>() {
-      for_each_task(s, /*backward=*/false, [&](const Task& task, float* scratch) {
+    if (q.is_meta()) count_operations(s.operations());
+    kernels::by_type(q, [&, for_all = s.scratch(/*backward=*/false, q.options())]<class T>() {
+      for_each_task(s, for_all, [&](const Task& task, float* scratch) {
         kernels::attention<T>().forward(task.head, kernels::in<T>(q) + task.query, kernels::in<T>(k) + task.key,
                                         kernels::in<T>(v) + task.key, kernels::out<T>(out) + task.query,
                                         kernels::out<float>(log_sums) + task.log_sum, scratch);
@@ -90,14 +97,15 @@ struct CausalAttention : Function<CausalAttention> {
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &log_sums = saved[3], d_out = gradients[0].contiguous();
     const Shape s = Shape::of(q, k, context->saved_data["window"].toInt(), saved[4]);
     const Tensor dq = at::empty_like(q);
-    const auto of_parts = at::TensorOptions(at::kFloat);
+    const auto of_parts = q.options().dtype(at::kFloat);
     const Tensor dk = at::empty({s.parts(), s.B, s.S, s.K, s.D}, of_parts), dv = at::empty_like(dk);
     if (s.parts() > 1) {  // a part writes no keys behind its queries
       dk.zero_();
       dv.zero_();
     }
-    kernels::by_type(q, [&]<class T>() {
-      for_each_task(s, /*backward=*/true, [&](const Task& task, float* scratch) {
+    if (q.is_meta()) count_operations(2 * s.operations());
+    kernels::by_type(q, [&, for_all = s.scratch(/*backward=*/true, q.options())]<class T>() {
+      for_each_task(s, for_all, [&](const Task& task, float* scratch) {
         const int64_t place = task.part * k.numel() + task.key;
         kernels::attention<T>().backward(task.head, kernels::in<T>(q) + task.query, kernels::in<T>(k) + task.key,
                                          kernels::in<T>(v) + task.key, kernels::in<T>(d_out) + task.query,
@@ -109,6 +117,29 @@ struct CausalAttention : Function<CausalAttention> {
       return (s.parts() == 1 ? parts.select(0, 0) : parts.sum(0)).to(q.scalar_type());
     };
     return {dq, summed(dk), summed(dv), Tensor(), Tensor()};
+  }
+};
+
+/// What LibTorch's flash attention allocates, for meta tensors.
+struct MetaAttention : Function<MetaAttention> {
+  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v, int64_t window) {
+    const Shape s = Shape::of(q, k, window, {});
+    const Tensor out = at::empty_like(q), log_sums = at::empty({s.B, s.K * s.R, s.S}, q.options().dtype(at::kFloat));
+    count_operations(s.operations());
+    context->save_for_backward({q, k, v, out, log_sums});
+    context->saved_data["window"] = window;
+    return out.flatten(2);
+  }
+  static variable_list backward(AutogradContext* context, variable_list) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &q = saved[0], &k = saved[1], &v = saved[2];
+    const Shape s = Shape::of(q, k, context->saved_data["window"].toInt(), {});
+    count_operations(2 * s.operations());
+    const Tensor sums = at::empty(q.sizes(), q.options().dtype(at::kFloat));  // of dq
+    const variable_list d{at::empty_like(q), at::empty_like(k), at::empty_like(v), Tensor()};
+    if (s.R == 1) return d;
+    const Tensor dk_of_all_heads = at::empty_like(q), dv_of_all_heads = at::empty_like(q);
+    return d;
   }
 };
 
@@ -132,6 +163,7 @@ Tensor causal_attention(const Tensor& query, const Tensor& key, const Tensor& va
     return CausalAttention::apply(query, key, value, window,
                                   documents.defined() ? std::optional(documents) : std::nullopt);
   const std::optional<Tensor> mask = mask_of(query, window, documents);
+  if (query.is_meta()) return MetaAttention::apply(query, key, value, window);
   const Tensor mixed = at::scaled_dot_product_attention(
       query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), mask, /*dropout_p=*/0.0,
       /*is_causal=*/!mask, /*scale=*/std::nullopt, /*enable_gqa=*/query.size(2) != key.size(2));

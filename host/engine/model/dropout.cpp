@@ -16,6 +16,7 @@ constexpr int64_t blocks_of_task = 4096;
 /// The four elements of a whole sequence from 4 * block on share a Philox block. `before`: elements of the sequence
 /// before these.
 void fill_by_threads(Tensor& factors, int64_t before, int64_t threshold, double kept_factor, const DropoutKey& key) {
+  if (factors.is_meta()) return;
   const int64_t per_sequence = factors.numel() / factors.size(0), first_block = before / 4;
   const int64_t blocks = (before + per_sequence + 3) / 4 - first_block;
   const int64_t* sequence = kernels::in<int64_t>(key.sequence);

@@ -4,6 +4,7 @@
 
 #include "base/round_up.hpp"
 #include "engine/memory/allocator.hpp"
+#include "engine/memory/meta_device.hpp"
 #include "engine/model/matrix_product.hpp"
 
 namespace wmtp {
@@ -58,12 +59,17 @@ struct LinearCrossEntropy::Chosen {
 
 LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficients, std::optional<int64_t> at_most) {
   const int64_t N = coefficients.size(0);
+  const at::TensorOptions places = coefficients.options().dtype(at::kLong);
+  if (coefficients.is_meta() && on_cpu(coefficients)) {
+    const Tensor index = at::empty({at_most.value_or(N)}, places);
+    return {index, index};
+  }
   if (!at_most) {
     const Tensor index = coefficients.nonzero().squeeze(1);
     return {index, index};
   }
   if (*at_most >= N) {
-    const Tensor index = at::arange(N, coefficients.options().dtype(at::kLong));
+    const Tensor index = at::arange(N, places);
     return {index, index};
   }
   const Tensor index = at::nonzero_static(coefficients, *at_most, /*fill_value=*/N).squeeze(1);
@@ -99,14 +105,13 @@ Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, Sc
     kept->logits_.reset();
     kept->log_sums_ = at::empty({count}, hidden.options().dtype(at::kFloat));
   }
-  for (int64_t begin = 0; begin < count; begin += chunk_) {
-    const int64_t n = std::min(chunk_, count - begin);
+  for_each_part(count, chunk_, hidden.is_meta(), [&](int64_t begin, int64_t n) {
     const Tensor logits = product_with_rows(hidden.narrow(0, begin, n), output_.weight());
     const auto [scores, log_sum] = cross_entropy(logits, targets.narrow(0, begin, n), request);
     put(all, begin, scores);
     if (kept) kept->log_sums_.narrow(0, begin, n).copy_(log_sum);
     if (kept && n == count) kept->logits_ = logits;
-  }
+  });
   return all;
 }
 
@@ -117,8 +122,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
   const int64_t count = hidden.size(0);
   const Tensor weight = output_.weight();
   Result result{empty_scores(count, hidden.options(), request), at::empty_like(hidden)};
-  for (int64_t begin = 0; begin < count; begin += chunk_) {
-    const int64_t n = std::min(chunk_, count - begin);
+  for_each_part(count, chunk_, hidden.is_meta(), [&](int64_t begin, int64_t n) {
     Chunk chunk{hidden.narrow(0, begin, n), targets.narrow(0, begin, n), {}, {}, {}};
     chunk.logits = product_with_rows(chunk.hidden, weight);
     auto [scores, log_sum] = cross_entropy(chunk.logits, chunk.targets, request);
@@ -127,7 +131,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
     chunk.coefficient = coefficients(scores, begin).contiguous();
     const Chosen chosen = sparse ? nonzero(chunk.coefficient) : Chosen();
     differentiate(std::move(chunk), chosen, weight, result.d_hidden.narrow(0, begin, n));
-  }
+  });
   return result;
 }
 
@@ -160,8 +164,8 @@ Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets
                   d_hidden);
     return d_hidden.narrow(0, 0, N);
   }
-  for (int64_t begin = 0; begin < chosen.count(); begin += chunk_) {
-    const Chosen rows = chosen.narrow(begin, std::min(chunk_, chosen.count() - begin));
+  for_each_part(chosen.count(), chunk_, hidden.is_meta(), [&](int64_t begin, int64_t n) {
+    const Chosen rows = chosen.narrow(begin, n);
     const auto of = [&](const Tensor& part) { return selected(part, rows.from, chunk_); };
     Chunk chunk{of(hidden), of(targets), {}, {}, rows.coefficients(coefficients, chunk_)};
     chunk.logits = product_with_rows(chunk.hidden, weight);
@@ -170,7 +174,7 @@ Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets
     Tensor d_rows = at::empty_like(chunk.hidden);
     differentiate(std::move(chunk), {}, weight, d_rows);
     d_hidden.index_copy_(0, rows.to, d_rows.narrow(0, 0, rows.count()));
-  }
+  });
   return d_hidden.narrow(0, 0, N);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/memory/allocator.hpp"
 #include "engine/model/kernels/tensors.hpp"
 #include "engine/model/product_path.hpp"
 
@@ -28,13 +29,13 @@ bool goes_to_brgemm(int64_t m, int64_t k) { return m * k > 49152 && (m > 768 || 
 
 bool is_for_onednn(const Tensor& a) {
   static const bool has_it = at::native::mkldnn_matmul != nullptr && product_path(at::kFloat) == ProductPath::onednn;
-  return has_it && a.is_cpu() && a.scalar_type() == at::kFloat && goes_to_brgemm(a.size(0), a.size(1));
+  return has_it && on_cpu(a) && a.scalar_type() == at::kFloat && goes_to_brgemm(a.size(0), a.size(1));
 }
 
 /// MKL uses AMX for such products, and falls back to fp32 on processors of another vendor.
 bool is_for_mkl(const Tensor& a) {
   static const bool has_it = cblas_gemm_bf16bf16f32 != nullptr && kernels::best_isa() == kernels::Isa::amx;
-  return has_it && a.is_cpu() && a.scalar_type() == at::kBFloat16;
+  return has_it && on_cpu(a) && a.scalar_type() == at::kBFloat16;
 }
 
 /// oneDNN's products take up to 1.7 times as long if they sum over many rows of b: gradients of the output layer's input.
@@ -63,6 +64,7 @@ struct BlasMatrix {
 };
 
 void mkl_product_into(const Tensor& to, const Tensor& a, const Tensor& b, bool add) {
+  if (a.is_meta()) return;
   if (a.size(1) == 0 && !add) to.zero_();
   if (a.size(1) == 0 || to.numel() == 0) return;
   const BlasMatrix left(a), right(b);
@@ -77,7 +79,7 @@ Tensor mkl_product(const Tensor& a, const Tensor& b) {
   return sums;
 }
 
-bool is_widened(const Tensor& a) { return a.is_cpu() && product_path(a.scalar_type()) == ProductPath::widened; }
+bool is_widened(const Tensor& a) { return on_cpu(a) && product_path(a.scalar_type()) == ProductPath::widened; }
 
 // Elements widened at a time: enough for full speed, and little compared to a step's memory.
 constexpr int64_t floats_of_columns = 8 << 20, floats_of_rows = 1 << 18;
@@ -102,20 +104,33 @@ void in_widened_blocks(const Tensor& to, const Tensor& a, const Tensor& b, Call 
   }
 }
 
+void library_product_into(Tensor to, const Tensor& a, const Tensor& b, bool add) {
+  const UncountedScope scratch;
+  if (a.is_meta()) return;
+  if (is_for_onednn(a))
+    at::native::mkldnn_matmul(a, b, to, add ? 1 : 0, 1);
+  else if (a.is_cuda() && to.scalar_type() != a.scalar_type())
+    at::addmm_out(to, to, a, b, to.scalar_type(), /*beta=*/add ? 1 : 0);  // cuBLAS sums in fp32 and does not round
+  else if (add)
+    to.addmm_(a, b);
+  else
+    at::mm_out(to, a, b);
+}
+
 }  // namespace
 
 bool sums_in_fp32(const Tensor& a) {
-  return a.scalar_type() == at::kFloat || a.is_cuda() || is_widened(a) || is_for_mkl(a);
+  return a.scalar_type() == at::kFloat || on_cuda(a) || is_widened(a) || is_for_mkl(a);
 }
 
 Tensor product(const Tensor& a, const Tensor& b) {
-  if (!is_widened(a) && !is_for_onednn(a) && !is_long_sum(a, b)) return at::mm(a, b);
   Tensor result = at::empty({a.size(0), b.size(1)}, a.options());
   product_into(result, a, b);
   return result;
 }
 
 void product_into(Tensor to, const Tensor& a, const Tensor& b, bool add) {
+  if (a.is_meta() && !is_widened(a)) count_operations(2.0 * double(a.size(0)) * double(a.size(1)) * double(b.size(1)));
   if (is_widened(a))
     in_widened_blocks(to, a, b, [&](Tensor block, const Tensor& left, const Tensor& right) {
       if (block.scalar_type() == at::kFloat && block.is_contiguous())
@@ -129,14 +144,8 @@ void product_into(Tensor to, const Tensor& a, const Tensor& b, bool add) {
     mkl_product_into(to, a, b, add);
   else if (!add && is_long_sum(a, b))
     to.copy_(mkl_product(a, b));
-  else if (is_for_onednn(a))
-    at::native::mkldnn_matmul(a, b, to, add ? 1 : 0, 1);
-  else if (a.is_cuda() && to.scalar_type() != a.scalar_type())
-    at::addmm_out(to, to, a, b, to.scalar_type(), /*beta=*/add ? 1 : 0);  // cuBLAS sums in fp32 and does not round
-  else if (add)
-    to.addmm_(a, b);
   else
-    at::mm_out(to, a, b);
+    library_product_into(to, a, b, add);
 }
 
 Tensor product_with_rows(const Tensor& x, const Tensor& weight) {

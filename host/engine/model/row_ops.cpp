@@ -36,7 +36,7 @@ std::pair<Tensor, Tensor> normed_backward_by_cpu(const Tensor& dy, const Tensor&
                                                  const Tensor& scale, bool wants_dw) {
   const int64_t width = x.size(-1), count = x.numel() / width, blocks = (count + rows_of_block - 1) / rows_of_block;
   Tensor dx = at::empty_like(x), parts;
-  if (wants_dw) parts = at::zeros({blocks, width}, at::kFloat);
+  if (wants_dw) parts = at::zeros({blocks, width}, x.options().dtype(at::kFloat));
   kernels::by_type(x, [&]<class T>() {
     at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t block = first; block < last; ++block) {
@@ -236,6 +236,7 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
 std::vector<double> norm_parts(const Tensor& values, int order) {
   const int64_t count = values.numel(), blocks = (count + elements_of_task - 1) / elements_of_task;
   std::vector<double> parts(static_cast<size_t>(blocks));
+  if (values.is_meta()) return parts;
   at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       const int64_t begin = block * elements_of_task;

@@ -271,13 +271,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       data_(open_data(session, experiment, log)),
       model_(build_policy(session, experiment, stages)) {
   ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == "byte");
-  BatchRequest request;
-  request.heads = model_->num_heads();
-  request.prompts = pipeline_.needs.prompts;
-  request.pairs = pipeline_.needs.pairs;
-  request.device = session.device();
-  request.parts = experiment.parallel.sequence;
-  request.window = experiment.model.sliding_window;
+  const BatchRequest request = batch_request(experiment, pipeline_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);
   validation_source_ = validation_batches(experiment, data_, request);
@@ -336,16 +330,8 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
     throw Error(ExitStatus::usage, experiment.file.string() +
                                        ": [parallel] found offload_path on a CUDA device, which offloads to host "
                                        "memory; remove it");
-  ShardedModelRequest request;
-  request.layout.model = &experiment.model;
-  request.layout.heads = pipeline_.objective ? Heads::none : Heads::all;
-  request.layout.adapter = adapter_.get();
-  request.layout.value_heads = pipeline_.needs.heads;
-  request.layout.optimizer = experiment.optimizer;
-  request.layout.trained_parts = experiment.trained_parts;
-  request.options = group_options(experiment.parallel, session.device());
-  request.positions = experiment.train.sequence_length;
-  auto model = std::make_unique<ShardedModel>(request, session.channels());
+  auto model = std::make_unique<ShardedModel>(policy_request(experiment, pipeline_, *adapter_, session.device()),
+                                              session.channels());
   check_frozen_parameters(experiment, freezes(*model));
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
@@ -373,6 +359,31 @@ GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
           type_of(parallel.reduce),
           parallel.replicate_frozen,
           parallel.cpu_offload};
+}
+
+ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
+                                   const at::Device& device) {
+  ShardedModelRequest request;
+  request.layout.model = &experiment.model;
+  request.layout.heads = pipeline.objective ? Heads::none : Heads::all;
+  request.layout.adapter = &adapter;
+  request.layout.value_heads = pipeline.needs.heads;
+  request.layout.optimizer = experiment.optimizer;
+  request.layout.trained_parts = experiment.trained_parts;
+  request.options = group_options(experiment.parallel, device);
+  request.positions = experiment.train.sequence_length;
+  return request;
+}
+
+BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const at::Device& device) {
+  BatchRequest request;
+  request.heads = num_heads(experiment.model, pipeline.objective ? Heads::none : Heads::all);
+  request.prompts = pipeline.needs.prompts;
+  request.pairs = pipeline.needs.pairs;
+  request.device = device;
+  request.parts = experiment.parallel.sequence;
+  request.window = experiment.model.sliding_window;
+  return request;
 }
 
 std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,

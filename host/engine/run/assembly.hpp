@@ -67,6 +67,10 @@ class Assembly {
 };
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
+/// The policy and its batches as the experiment states them, for training on `device`. `adapter` outlives the result.
+ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
+                                   const at::Device& device);
+BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const at::Device& device);
 
 /// The model of the table's stage, or else its `weights` resolved to a folder or file; empty if neither. Error(data).
 std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,

@@ -3,14 +3,14 @@
 
 #include <string>
 
-#include "core/replay/layout.hpp"
+#include "core/plan/layout.hpp"
 #include "engine/model/units.hpp"
 
 namespace wmtp {
 
 PlannedLayout planned_layout(const LayoutRequest& request);
 
-/// JSON array of layout questions (core/replay/layout.hpp) -> JSON array of their layouts. Error(plugin) if an adapter
+/// JSON array of layout questions (core/plan/layout.hpp) -> JSON array of their layouts. Error(plugin) if an adapter
 /// fails.
 std::string describe_layouts(const std::string& questions);
 

@@ -5,6 +5,7 @@
 
 #include "core/model/alignment.hpp"
 #include "engine/memory/allocator.hpp"
+#include "engine/memory/meta_device.hpp"
 #include "engine/model/matrix_product.hpp"
 #include "engine/model/row_ops.hpp"
 
@@ -46,17 +47,18 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
     master_ = at::zeros({shard_size_}, at::TensorOptions(dtype).device(options_.device));
     return;
   }
-  const at::TensorOptions host = at::TensorOptions(at::kCPU).pinned_memory(options_.device.is_cuda());
-  master_ = at::zeros({shard_size_}, host.dtype(dtype));
-  if (options_.param_dtype != dtype) staged_ = at::empty({shard_size_}, host.dtype(options_.param_dtype));
+  master_ = host_zeros(shard_size_, dtype, options_.device);
+  if (options_.param_dtype != dtype) staged_ = host_zeros(shard_size_, options_.param_dtype, options_.device);
 }
 
 /// This rank's shard in the compute dtype on the device; the master itself if it already has that form.
 Tensor ParameterGroup::shard_on_device() {
-  if (!staged_.defined()) return master_.to(options_.device, options_.param_dtype, /*non_blocking=*/is_offloaded_);
+  const at::TensorOptions there = at::TensorOptions(options_.param_dtype).device(options_.device);
+  if (!is_offloaded_) return master_.to(there);
+  if (!staged_.defined()) return copied_to_device(master_, there);
   if (!staged_is_current_) staged_.copy_(master_);
   staged_is_current_ = true;
-  return staged_.to(options_.device, /*non_blocking=*/true);
+  return copied_to_device(staged_, there);
 }
 
 void ParameterGroup::start_gather() {

@@ -78,6 +78,8 @@ class ParameterGroup final : public WeightStore {
   const std::string& name() const { return name_; }
   const std::vector<Placed>& parameters() const { return parameters_; }
   bool trains() const { return trains_; }
+  const at::Device& device() const { return options_.device; }
+  bool is_in_host_memory() const { return is_offloaded_; }  ///< the master
 
   // Gathered weights.
   void start_gather();  ///< no effect if gathered or in flight

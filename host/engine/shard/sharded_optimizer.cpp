@@ -8,6 +8,7 @@
 
 #include "core/checkpoints/manifest.hpp"
 #include "engine/memory/allocator.hpp"
+#include "engine/memory/meta_device.hpp"
 #include "engine/model/row_ops.hpp"
 #include "engine/shard/muon.hpp"
 
@@ -60,7 +61,10 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<Pa
 
 ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) const {
   const bool is_sgd = config_.name == "sgd";
-  const auto zeros = [&](int64_t size) { return at::zeros({size}, group.master().options()); };
+  const auto zeros = [&](int64_t size) {
+    return group.is_in_host_memory() ? host_zeros(size, at::kFloat, group.device())
+                                : at::zeros({size}, group.master().options());
+  };
   const int64_t all = group.shard_size();
   return {&group, zeros(is_sgd && config_.momentum == 0 ? 0 : all), zeros(is_sgd ? 0 : size_without_matrices(group)),
           zeros(ema_ > 0 ? all : 0)};
@@ -88,7 +92,7 @@ std::vector<Tensor> ShardedOptimizer::device_gradients() const {
   std::vector<Tensor> gradients;
   for (const State& state : states_) {
     const Tensor& gradient = state.group->gradient();
-    if (gradient.defined() && gradient.is_cuda() && state.group->is_first_replica()) gradients.push_back(gradient);
+    if (gradient.defined() && on_cuda(gradient) && state.group->is_first_replica()) gradients.push_back(gradient);
   }
   return gradients;
 }
@@ -104,7 +108,7 @@ void ShardedOptimizer::step(double lr, double scale) {
     Tensor gradient = group.gradient();
     if (!gradient.defined()) continue;
     if (scale != 1.0) gradient.mul_(scale);
-    gradient = gradient.to(group.master().device());  // the host, with offloading
+    if (group.is_in_host_memory()) gradient = copied_to_host(gradient);
     if (ema_ > 0 && state.steps == 0) state.ema.copy_(group.master());
     const Tensor steps = at::full({}, ++state.steps, group.master().options());
     step_matrices(group, state.exp_avg, gradient, config_, lr);

@@ -14,7 +14,9 @@ at::Tensor on_cpu(const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> elsewhere;
   std::vector<int64_t> columns;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].is_cpu()) {
+    if (values[i].is_meta()) {
+      all.mutable_data_ptr<double>()[i] = 0;
+    } else if (values[i].is_cpu()) {
       all.mutable_data_ptr<double>()[i] = *values[i].const_data_ptr<double>();
     } else {
       elsewhere.push_back(values[i]);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/round_up.hpp"
+#include "engine/memory/meta_device.hpp"
 #include "engine/step/step_views.hpp"
 
 namespace wmtp {
@@ -125,10 +126,12 @@ TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
 /// a CUDA device to count them. Includes some rows more, because scores that differ by rounding are kept together
 /// (wmtp::reaches); if even these do not suffice, the trainer runs the step again.
 std::optional<int64_t> TokenLoss::bound_on_selected(const Rows& rows, const Weights& weights) const {
+  if (weights.share == 1) return {};
+  const int64_t count = rows.hidden.size(0), selected = int64_t(std::ceil(weights.share * double(count)));
+  if (rows.hidden.is_meta() && on_cpu(rows.hidden)) return selected;  // there are no values to count
   const bool has_all_rows = channels_.data_size() == 1 && model_.split().is_whole();
-  if (!rows.hidden.is_cuda() || !has_all_rows || rows.step.counts_selections() || weights.share == 1) return {};
-  const int64_t count = rows.hidden.size(0);
-  return std::min(count, round_up(int64_t(std::ceil(weights.share * double(count))) + count / 256 + 1, int64_t{16}));
+  if (!on_cuda(rows.hidden) || !has_all_rows || rows.step.counts_selections()) return {};
+  return std::min(count, round_up(selected + count / 256 + 1, int64_t{16}));
 }
 
 /// A rank without valid tokens also calls the weighting, with no tokens: every rank must report the same metrics.
@@ -144,6 +147,7 @@ TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
   };
   const auto result = loss_.one_pass(rows.hidden, rows.targets, coefficients_of, /*sparse=*/false, request());
   if (parts.empty()) coefficients_of(result.scores, 0);
+  if (rows.hidden.is_meta()) parts = {at::empty_like(result.scores.losses)};  // not every chunk was run
   return {result.scores.losses, at::cat(parts) * result.scores.losses, result.d_hidden};
 }
 
@@ -169,7 +173,7 @@ TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const T
   const int64_t count = micro.counts[size_t(head - 1)];
   if (count == B * (S - head)) return rows;
   const Tensor valid = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1});
-  const bool is_counted = valid.is_cuda() && model_.split().is_whole();  // then the host need not wait for the number
+  const bool is_counted = !valid.is_cpu() && model_.split().is_whole();  // then the host need not wait for the number
   rows.index = (is_counted ? at::nonzero_static(valid, count) : valid.nonzero()).squeeze(1);
   rows.hidden = rows.hidden.index_select(0, rows.index);
   rows.targets = rows.targets.index_select(0, rows.index);

@@ -56,6 +56,7 @@ StepOperations step_operations(const ShardedModel& model) {
 }
 
 double multiplication_rate(const ShardedModel& model, int64_t rows) {
+  if (model.compute().device().is_meta()) return 1;
   const int64_t in = model.config().dim, out = model.config().ffn_dim;
   const double per_row = 2.0 * double(in) * double(out);
   const double most = model.compute().device().is_cpu() ? most_on_cpu : most_on_device;

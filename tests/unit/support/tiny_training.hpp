@@ -82,17 +82,18 @@ inline Experiment tiny_experiment() {
 /// A policy of this experiment or, with Heads::first, a reference. `experiment` and `adapter` outlive it.
 inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, Heads heads, const Adapter* adapter,
                                                 int64_t seed, Channels& channels,
-                                                const std::vector<ValueHead>& value_heads = {}) {
+                                                const std::vector<ValueHead>& value_heads = {},
+                                                const at::Device& device = at::kCPU) {
   ShardedModelRequest request;
   request.layout.model = &experiment.model;
   request.layout.heads = heads;
   request.layout.adapter = adapter;
   request.layout.value_heads = value_heads;
   request.layout.optimizer = experiment.optimizer;
-  request.options = group_options(experiment.parallel, at::kCPU);
+  request.options = group_options(experiment.parallel, device);
   request.positions = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, channels);
-  model->initialize(seed);
+  if (!device.is_meta()) model->initialize(seed);
   return model;
 }
 
@@ -125,6 +126,7 @@ struct TinyParts {
   int64_t validation_sequences = 4;
   std::function<FrozenCache::Stores()> stores = {};  ///< caches of the reference's signals; none: not cached
   std::function<void()> on_build = [] {};            ///< called when the reference is built
+  at::Device device = at::kCPU;
 };
 
 /// Owns the parts; not movable.
@@ -136,21 +138,22 @@ class TinyTraining {
       : experiment_(experiment), pipeline_(pipeline_of(std::move(plugin))) {
     model_ =
         tiny_model(experiment_, pipeline_.objective ? Heads::none : Heads::all,
-                   parts.adapter ? parts.adapter : &everything_, experiment_.seed, channels, pipeline_.needs.heads);
+                   parts.adapter ? parts.adapter : &everything_, experiment_.seed, channels, pipeline_.needs.heads, parts.device);
     const TrainConfig& train = experiment_.train;
     windows_ = random_windows(experiment_.seed, train.sequence_length, experiment_.model.vocab_size);
     BatchRequest request;
     request.heads = model_->num_heads();
+    request.device = parts.device;
     source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
                              train.batch_size, train.sequence_length, request);
     FrozenCaches frozen;
     const auto reference = [&](FrozenCache::Stores stores) {
       return std::make_unique<FrozenCache>(
           "reference", pipeline_.reference,
-          [this, &channels, on_build = parts.on_build] {
+          [this, &channels, on_build = parts.on_build, device = parts.device] {
             on_build();
             return std::make_shared<FrozenModel>(
-                tiny_model(experiment_, Heads::first, nullptr, experiment_.seed + 1, channels),
+                tiny_model(experiment_, Heads::first, nullptr, experiment_.seed + 1, channels, {}, device),
                 chunk_tokens(experiment_.model.vocab_size, /*on_cuda=*/false));
           },
           std::move(stores));

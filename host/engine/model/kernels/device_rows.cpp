@@ -1,5 +1,7 @@
 #include "engine/model/kernels/device_rows.hpp"
 
+#include "engine/memory/meta_device.hpp"
+
 namespace wmtp::kernels {
 
 namespace {
@@ -9,7 +11,7 @@ DeviceRows* installed = nullptr;
 void set_device_rows(DeviceRows* rows) { installed = rows; }
 
 DeviceRows* device_rows(const at::Tensor& x) {
-  if (!x.is_cuda() || !x.is_contiguous()) return nullptr;
+  if (!on_cuda(x) || !x.is_contiguous()) return nullptr;
   const at::ScalarType dtype = x.scalar_type();
   return dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf ? installed : nullptr;
 }

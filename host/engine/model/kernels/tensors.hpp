@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "engine/memory/meta_device.hpp"
 #include "engine/model/kernels/rows.hpp"
 
 #ifndef INTRA_OP_PARALLEL
@@ -14,7 +15,7 @@ namespace wmtp::kernels {
 
 /// fp32 or bf16 on the CPU; everything else uses ATen.
 inline bool takes(const at::Tensor& x) {
-  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+  return on_cpu(x) && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
 /// Kernels read and write elements one after another, without strides: every pointer that one is given is from in or out.
@@ -33,9 +34,10 @@ T* out(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());
 }
 
-/// Calls call.template operator()<T>() with the element type T of `x`.
+/// Calls call.template operator()<T>() with the element type T of `x`; not for a meta tensor, which has nothing to compute.
 template <class Call>
 void by_type(const at::Tensor& x, Call call) {
+  if (x.is_meta()) return;
   if (x.scalar_type() == at::kFloat)
     call.template operator()<float>();
   else

@@ -74,9 +74,9 @@ class LateBackend final : public c10d::Backend {
 };
 
 MakeBackend late(MakeBackend inner) {
-  return [inner = std::move(inner)](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+  return [inner = std::move(inner)](const c10::intrusive_ptr<c10d::Store>& store, const Axis& axis,
                                     std::chrono::milliseconds timeout) -> c10::intrusive_ptr<c10d::Backend> {
-    return c10::make_intrusive<LateBackend>(inner(store, rank, size, timeout));
+    return c10::make_intrusive<LateBackend>(inner(store, axis, timeout));
   };
 }
 

@@ -4,17 +4,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.hpp"
-#include "core/replay/small_question.hpp"
-#include "core/replay/unit.hpp"
+#include "core/model/alignment.hpp"
+#include "engine/plan/planned.hpp"
+#include "engine/plan/planned_world.hpp"
 
 namespace wmtp {
 namespace {
 
-TEST(PlannedAxis, CountsBytesByLink) {
-  const PlannedAxis host{8, 8}, hosts{4, 1}, both{32, 8};
+using test::planned;
+using test::planner_of;
+using test::TestPlan;
+
+/// Traffic of all ranks of a world.
+struct World {
+  WorldShape shape;
+  Axis axis{0, int(shape.ranks)};
+  Traffic all_to_all(int64_t bytes) const { return traffic_of_all_to_all(shape, axis, bytes); }
+  Traffic all_gather(int64_t bytes) const { return traffic_of_all_gather(shape, axis, bytes); }
+};
+
+TEST(Traffic, CountsBytesByLink) {
+  const World host{{8, 1, true}}, hosts{{4, 4, true}}, both{{32, 4, true}};
   EXPECT_EQ(host.all_to_all(800).bus, 700);
   EXPECT_EQ(host.all_gather(100).bus, 700);
   EXPECT_EQ(host.all_to_all(800).network + host.all_gather(100).network, 0);
@@ -27,93 +39,115 @@ TEST(PlannedAxis, CountsBytesByLink) {
   EXPECT_EQ(both.all_gather(100).bus, 2800);
 }
 
-TEST(PlannedAxis, OnTheCpuTheRingOfAllRanksEntersEachHostOnce) {
-  const PlannedAxis host{8, 8, false}, hosts{4, 1, false}, both{4, 2, false};
+TEST(Traffic, OnTheCpuTheRingOfAllRanksEntersEachHostOnce) {
+  const World host{{8, 1, false}}, hosts{{4, 4, false}}, both{{4, 2, false}};
   EXPECT_EQ(host.all_gather(100).network, 0);
   EXPECT_EQ(hosts.all_gather(100).network, 300);
   EXPECT_EQ(both.all_gather(100).network, 150) << "300 bytes enter a host of two ranks";
   EXPECT_EQ(both.all_gather(100).bus, 150);
 }
 
-PlannedVariant variant(MemoryQuestion question, Strategy strategy, int64_t hosts, int64_t ranks_per_host) {
-  question.policy.strategy = strategy;
-  question.policy.shard_group_size = ranks_per_host;
-  question.ranks = hosts * ranks_per_host;
-  question.hosts = hosts;
-  return {"full", strategy, false, question, plan_memory(question)};
+TEST(Traffic, OfAnAxisWhoseRanksAreFarApartIsThatBetweenHosts) {
+  const WorldShape world{16, 2, true};
+  EXPECT_EQ(traffic_of_all_to_all(world, Axis{0, 2, 8}, 200).network, 100) << "one rank on each host";
+  EXPECT_EQ(traffic_of_all_to_all(world, Axis{0, 8, 2}, 800).bus, 300) << "four of the eight ranks on each host";
+}
+
+struct Variant : PlannedVariant {
+  TestPlan plan;
+};
+
+Variant variant(TestPlan plan, Strategy strategy, int64_t hosts, int64_t ranks_per_host) {
+  plan.strategy = strategy;
+  plan.shard_group_size = ranks_per_host;
+  plan.ranks = hosts * ranks_per_host;
+  plan.hosts = hosts;
+  return {{"full", strategy, false, plan, planned(plan)}, plan};
+}
+
+StepTime time_of(const Variant& one, const Rates& rates, double peak) {
+  return step_time(planner_of(one.plan), one, rates, peak);
 }
 
 /// In fp32, padded for `ranks`, of the units whose names begin like that.
-double bytes_of(const MemoryQuestion& question, int64_t ranks, const std::string& name = "") {
+double bytes_of(const TestPlan& plan, int64_t ranks, const std::string& name = "") {
+  const test::Everything everything;
+  LayoutRequest request;
+  request.model = &plan.experiment.model;
+  request.adapter = &everything;
   int64_t elements = 0;
-  for (const PlannedUnit& unit : question.policy.layout)
+  for (const PlannedUnit& unit : planned_layout(request))
     if (unit.name.starts_with(name)) elements += round_up(unit.trained.elements, alignment * ranks);
   return 4 * double(elements);
 }
 
 TEST(Work, NoShardingSendsAndGathersEachGradientOncePerStep) {
-  MemoryQuestion question = test::small_question();
-  const double once = variant(question, Strategy::no_shard, 1, 4).memory.work.traffic.bus;
+  TestPlan question = test::small_plan();
+  const double once = variant(question, Strategy::no_shard, 1, 4).step.work.traffic.bus;
   EXPECT_EQ(once, bytes_of(question, 4) * 3 / 4 * 2);
   question.gradient_accumulation = 7;
-  EXPECT_EQ(variant(question, Strategy::no_shard, 1, 4).memory.work.traffic.bus, once);
+  EXPECT_EQ(variant(question, Strategy::no_shard, 1, 4).step.work.traffic.bus, once);
 }
 
 TEST(Work, KeptWeightsAreGatheredOncePerStepAndGradientsReducedPerMicroBatch) {
-  MemoryQuestion question = test::small_question();
+  TestPlan question = test::small_plan();
   const double part = bytes_of(question, 4) * 3 / 4;
   for (const int micro_batches : {1, 2, 3, 7}) {
     question.gradient_accumulation = micro_batches;
-    EXPECT_DOUBLE_EQ(variant(question, Strategy::shard_grad_op, 1, 4).memory.work.traffic.bus,
+    EXPECT_DOUBLE_EQ(variant(question, Strategy::shard_grad_op, 1, 4).step.work.traffic.bus,
                      part * (1 + micro_batches));
   }
 }
 
 TEST(Work, FullShardingGathersTheTrunkAgainInBackward) {
-  MemoryQuestion question = test::small_question();
+  TestPlan question = test::small_plan();
   const double trunk = bytes_of(question, 4, "layers.0") + bytes_of(question, 4, "layers.1");
   const double part = (2 * bytes_of(question, 4) + trunk) * 3 / 4;
   for (const int micro_batches : {1, 2, 3, 7}) {
     question.gradient_accumulation = micro_batches;
-    EXPECT_DOUBLE_EQ(variant(question, Strategy::full_shard, 1, 4).memory.work.traffic.bus, part * micro_batches);
+    EXPECT_DOUBLE_EQ(variant(question, Strategy::full_shard, 1, 4).step.work.traffic.bus, part * micro_batches);
   }
 }
 
 TEST(Work, HybridShardingBetweenHostsSendsOnlySumsOfShards) {
-  const MemoryQuestion question = test::small_question();
-  const Work hybrid = variant(question, Strategy::hybrid_shard, 2, 4).memory.work;
+  const TestPlan question = test::small_plan();
+  const Work hybrid = variant(question, Strategy::hybrid_shard, 2, 4).step.work;
   EXPECT_DOUBLE_EQ(hybrid.traffic.network, bytes_of(question, 8) / 4 / 2 * 2);
-  EXPECT_GT(variant(question, Strategy::full_shard, 2, 4).memory.work.traffic.network, hybrid.traffic.network);
+  EXPECT_GT(variant(question, Strategy::full_shard, 2, 4).step.work.traffic.network, hybrid.traffic.network);
 }
 
 TEST(Work, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
-  MemoryQuestion question = test::small_question();
-  const double plain = plan_memory(question).work.operations;
+  TestPlan question = test::small_plan();
+  const double plain = planned(question).work.operations;
   const double tokens = 4 * 128, of_block = 4 * 64 * 64 + 3 * 64 * 192, attention = 2 * 64 * 128;
-  EXPECT_DOUBLE_EQ(plain, tokens * (4 * 6 * (of_block + attention) + 2 * 6 * 512 * 64));
+  const double needed = tokens * (4 * 6 * (of_block + attention) + 2 * 6 * 512 * 64);
+  EXPECT_DOUBLE_EQ(plain, needed - 4 * (1 + 2) * 6 * 512 * 64) << "the last one and two positions have no target";
   question.activation_checkpointing = 1;
-  EXPECT_DOUBLE_EQ(plan_memory(question).work.operations, plain + tokens * 2 * 2 * (of_block + attention));
+  EXPECT_DOUBLE_EQ(planned(question).work.operations, plain + tokens * 2 * 2 * (of_block + attention));
   question.gradient_accumulation = 5;
-  const Work work = plan_memory(question).work;
-  EXPECT_DOUBLE_EQ(work.operations - work.extra, 5 * plain);
-  EXPECT_DOUBLE_EQ(work.extra, 5 * tokens * 2 * 2 * (of_block + attention));
+  const Work work = planned(question).work;
+  EXPECT_DOUBLE_EQ(work.operations, 5 * (plain + tokens * 2 * 2 * (of_block + attention)));
+  EXPECT_DOUBLE_EQ(work.operations - work.extra, 5 * needed);
 }
 
 TEST(Work, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
-  MemoryQuestion question = test::small_question();
-  const double needed = plan_memory(question).work.operations;
-  question.when = "all";
-  question.frozen.push_back(question.policy);
-  const Work work = plan_memory(question).work;
-  EXPECT_DOUBLE_EQ(work.operations - work.extra, needed);
-  EXPECT_GT(work.extra, needed / 3);
+  TestPlan question = test::small_plan();
+  const Work plain = planned(question).work;
+  question.weighting = [] {
+    return std::make_unique<test::Weigh>(Needs{.when = When::all, .reads = {Signal::reference_loss}}, [](auto step) {
+      return Weights::by_source((step.get(Signal::reference_loss) > 0).to(at::kFloat));
+    });
+  };
+  const Work work = planned(question).work;
+  EXPECT_DOUBLE_EQ(work.operations - work.extra, plain.operations - plain.extra);
+  EXPECT_GT(work.operations, plain.operations * 4 / 3);
 }
 
 TEST(StepTime, WaitsOnlyForCommunicationWithoutAProductMeanwhileIfLinksAreFast) {
-  const MemoryQuestion question = test::small_question();
-  const PlannedVariant full_shard = variant(question, Strategy::full_shard, 1, 4);
-  const StepTime time = step_time(full_shard, {.operations = 1, .bus = 1e3, .network = 1}, 0);
-  EXPECT_EQ(time.computation, full_shard.memory.work.operations);
+  const TestPlan question = test::small_plan();
+  const Variant full_shard = variant(question, Strategy::full_shard, 1, 4);
+  const StepTime time = time_of(full_shard, {.operations = 1, .bus = 1e3, .network = 1}, 0);
+  EXPECT_EQ(time.computation, full_shard.step.work.operations);
   const double block = bytes_of(question, 4, "layers.0"), table = bytes_of(question, 4, "output");
   const double norm = bytes_of(question, 4, "norm");
   // Without one: the embedding and the trunk's first block in forward, the output and the first head, the trunk's last
@@ -121,57 +155,55 @@ TEST(StepTime, WaitsOnlyForCommunicationWithoutAProductMeanwhileIfLinksAreFast) 
   // those of the trunk's first block and of the embedding. The gather of the trunk's last block in backward also waits for
   // the reductions of the output and the norm, which began before it.
   EXPECT_NEAR(time.seconds - time.computation, ((3 + 2) * block + (2 + 1 + 1) * table + norm) * 3 / 4 / 1e3, 0.01);
-  EXPECT_EQ(variant(question, Strategy::full_shard, 1, 1).memory.work.traffic.bus, 0);
+  EXPECT_EQ(variant(question, Strategy::full_shard, 1, 1).step.work.traffic.bus, 0);
 }
 
 TEST(StepTime, IsThatOfTheCommunicationIfLinksAreSlow) {
-  MemoryQuestion question = test::small_question();
+  TestPlan question = test::small_plan();
   for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard, Strategy::hybrid_shard})
     for (const int micro_batches : {1, 2, 7}) {
       question.gradient_accumulation = micro_batches;
-      const PlannedVariant one = variant(question, strategy, 2, 2);
-      const StepTime time = step_time(one, {.operations = 1e15, .bus = 1e15, .network = 1}, 0);
-      EXPECT_DOUBLE_EQ(time.communication, one.memory.work.traffic.network);
+      const Variant one = variant(question, strategy, 2, 2);
+      const StepTime time = time_of(one, {.operations = 1e15, .bus = 1e15, .network = 1}, 0);
+      EXPECT_DOUBLE_EQ(time.communication, one.step.work.traffic.network);
       EXPECT_NEAR(time.seconds / time.communication, 1, 1e-6) << to_string(strategy) << ", " << micro_batches;
     }
 }
 
 TEST(StepTime, IsThatOfTheProductsIfLinksTakeNoTime) {
-  const double no_limit = std::numeric_limits<double>::infinity();
-  const PlannedVariant one = variant(test::small_question(), Strategy::full_shard, 2, 2);
-  const StepTime time = step_time(one, {.operations = 1e9, .bus = no_limit, .network = no_limit}, 2e9);
-  EXPECT_DOUBLE_EQ(time.seconds, one.memory.work.operations / 1e9);
-  EXPECT_DOUBLE_EQ(time.mfu, 0.5) << "nothing is repeated";
+  const Variant one = variant(test::small_plan(), Strategy::full_shard, 2, 2);
+  const StepTime time = time_of(one, {.operations = 1e9}, 2e9);
+  EXPECT_NEAR(time.seconds, one.step.work.operations / 1e9, 1e-12);
+  EXPECT_NEAR(time.mfu, 0.5, 0.002) << "nothing is repeated; positions without a target count";
 }
 
 TEST(StepTime, SocketsTakeComputingTimeInCollectivesBetweenHosts) {
-  const double no_limit = std::numeric_limits<double>::infinity();
-  const Rates rates{.operations = 1e9, .bus = no_limit, .network = no_limit, .socket_seconds = 1e-9};
-  const auto of_sockets = [&](const PlannedVariant& one) {
-    return step_time(one, rates, 0).seconds - one.memory.work.operations / 1e9;
+  const Rates rates{.operations = 1e9, .socket_seconds = 1e-9};
+  const auto of_sockets = [&](const Variant& one) {
+    return time_of(one, rates, 0).seconds - one.step.work.operations / 1e9;
   };
-  const MemoryQuestion question = test::small_question();
+  const TestPlan question = test::small_plan();
   EXPECT_NEAR(of_sockets(variant(question, Strategy::full_shard, 1, 4)), 0, 1e-12);
-  const PlannedVariant full = variant(question, Strategy::full_shard, 2, 2);
-  EXPECT_NEAR(of_sockets(full), 1e-9 * (full.memory.work.traffic.bus + full.memory.work.traffic.network), 1e-12);
-  const PlannedVariant hybrid = variant(question, Strategy::hybrid_shard, 2, 2);
-  EXPECT_NEAR(of_sockets(hybrid), 1e-9 * hybrid.memory.work.traffic.network, 1e-12) << "shard groups use memory";
+  const Variant full = variant(question, Strategy::full_shard, 2, 2);
+  EXPECT_NEAR(of_sockets(full), 1e-9 * (full.step.work.traffic.bus + full.step.work.traffic.network), 1e-12);
+  const Variant hybrid = variant(question, Strategy::hybrid_shard, 2, 2);
+  EXPECT_NEAR(of_sockets(hybrid), 1e-9 * hybrid.step.work.traffic.network, 1e-12) << "shard groups use memory";
 }
 
 TEST(StepTime, LiesBetweenTheLargerPartAndTheSumOfBoth) {
   for (const double network : {1e6, 1e7, 1e8}) {
-    const StepTime time = step_time(variant(test::small_question(), Strategy::full_shard, 2, 2),
-                                    {.operations = 1e9, .bus = 1e12, .network = network}, 0);
+    const StepTime time = time_of(variant(test::small_plan(), Strategy::full_shard, 2, 2),
+                                  {.operations = 1e9, .bus = 1e12, .network = network}, 0);
     EXPECT_GT(time.seconds, std::max(time.computation, time.communication));
     EXPECT_LT(time.seconds, time.computation + time.communication);
   }
 }
 
 TEST(Work, AShardedOptimizerReducesOncePerStep) {
-  MemoryQuestion question = test::small_question();
+  TestPlan question = test::small_plan();
   for (const int micro_batches : {1, 3, 7}) {
     question.gradient_accumulation = micro_batches;
-    EXPECT_DOUBLE_EQ(variant(question, Strategy::shard_optimizer, 1, 4).memory.work.traffic.bus,
+    EXPECT_DOUBLE_EQ(variant(question, Strategy::shard_optimizer, 1, 4).step.work.traffic.bus,
                      2 * bytes_of(question, 4) * 3 / 4);
   }
 }
@@ -188,23 +220,23 @@ ModelConfig llama(int64_t dim, int64_t layers, int64_t kv_heads, int64_t ffn_dim
   return m;
 }
 
-MemoryQuestion in_bf16(const ModelConfig& model, int64_t sequences, int64_t positions) {
-  MemoryQuestion question = test::question_of(model, sequences, positions);
-  question.policy.precision = Precision::bf16;
+TestPlan in_bf16(const ModelConfig& model, int64_t sequences, int64_t positions) {
+  TestPlan question = test::plan_of(model, sequences, positions);
+  question.experiment.parallel.precision = Precision::bf16;
   question.on_cuda = true;
   return question;
 }
 
 /// Per second and device.
-double tokens(const PlannedVariant& variant, const std::string& hardware) {
-  const StepTime time = step_time(variant, *rates_on(hardware_named(hardware), Precision::bf16), 0);
+double tokens(const Variant& variant, const std::string& hardware) {
+  const StepTime time = time_of(variant, *rates_on(hardware_named(hardware), Precision::bf16), 0);
   return double(variant.question.sequences * variant.question.positions) / time.seconds;
 }
 
 /// benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 8B, 2 x 8,192 tokens per GPU, selective checkpointing. The
 /// first figure is the calibration.
 TEST(StepTime, ScalesFrom8To128DevicesLikeTorchtitan) {
-  const MemoryQuestion question = in_bf16(llama(4096, 32, 8, 14336, 128256), 2, 8192);
+  const TestPlan question = in_bf16(llama(4096, 32, 8, 14336, 128256), 2, 8192);
   const double on_8 = tokens(variant(question, Strategy::full_shard, 1, 8), "h100");
   const double on_128 = tokens(variant(question, Strategy::full_shard, 16, 8), "h100");
   EXPECT_NEAR(on_8 / 5762, 1, 0.01);
@@ -216,8 +248,8 @@ TEST(StepTime, ScalesFrom8To128DevicesLikeTorchtitan) {
 /// fms-fsdp, README.md: Llama 2 7B, hybrid sharding on 128 A100 in 16 hosts, 2 x 4,096 tokens per GPU. The figure is the
 /// calibration; our schedule waits for a part of the sums over hosts, which that trainer hides.
 TEST(StepTime, ReproducesTheCalibrationOfTheA100) {
-  MemoryQuestion question = in_bf16(llama(4096, 32, 32, 11008, 32000), 2, 4096);
-  question.reduce = Precision::bf16;
+  TestPlan question = in_bf16(llama(4096, 32, 32, 11008, 32000), 2, 4096);
+  question.experiment.parallel.reduce = Precision::bf16;
   EXPECT_NEAR(tokens(variant(question, Strategy::hybrid_shard, 16, 8), "a100-80gb") / 3700, 0.964, 0.001);
   const double on_one_host = tokens(variant(question, Strategy::full_shard, 1, 8), "a100-80gb");
   EXPECT_NEAR(on_one_host / 3700, 1, 0.01) << "with its communication hidden";
@@ -233,9 +265,9 @@ TEST(StepTime, IsUnknownWithoutCalibration) {
 TEST(Plan, SeventyBillionParametersFitOn64Devices) {
   ModelConfig model = llama(8192, 80, 8, 28672, 32000);
   model.future_tokens = 4;
-  MemoryQuestion question = in_bf16(model, 2, 4096);
+  TestPlan question = in_bf16(model, 2, 4096);
   question.activation_checkpointing = 1;
-  const MemoryMoment peak = highest(variant(question, Strategy::full_shard, 8, 8).memory.phases)->second;
+  const MemoryMoment peak = highest(variant(question, Strategy::full_shard, 8, 8).step.phases)->second;
   const double parameters = 68'976'648'192;
   const auto bytes = [&](MemoryCategory category) { return double(peak.bytes[size_t(category)]); };
   EXPECT_NEAR((bytes(MemoryCategory::parameters) + bytes(MemoryCategory::optimizer)) / (12 * parameters / 64), 1,

@@ -1,0 +1,47 @@
+#include "core/plan/step_planner.hpp"
+
+#include <fstream>
+
+#include "base/error.hpp"
+#include "core/experiment/canonical.hpp"
+#include "core/job/engine_process.hpp"
+#include "io/scratch_folder.hpp"
+#include "process/socket_child.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr int answer_limit_ms = 120'000;
+constexpr size_t longest_answer = 16 << 20;
+
+}  // namespace
+
+StepPlanner::StepPlanner(const Experiment& experiment, const Catalog& catalog)
+    : experiment_(experiment), catalog_(catalog) {}
+StepPlanner::~StepPlanner() = default;
+
+void StepPlanner::start() {
+  folder_ = std::make_unique<ScratchFolder>();
+  const std::filesystem::path file = folder_->path() / "experiment.toml";
+  std::ofstream(file) << to_toml(experiment_);
+  engine_ = start_step_planner(file, catalog_.folders());
+}
+
+PlannedStep StepPlanner::plan(const StepQuestion& question) {
+  const std::string text = nlohmann::json(question).dump();
+  if (const auto known = known_.find(text); known != known_.end()) return known->second;
+  if (!engine_) start();
+  const auto reply = engine_->send(text) ? engine_->receive(answer_limit_ms, longest_answer) : std::nullopt;
+  if (!reply) {
+    engine_->process().kill_group();
+    throw Error(status_of_failure(engine_->process().wait()),
+                "the engine ended, or gave no answer for " + std::to_string(answer_limit_ms / 1000) +
+                    " s, while it planned a step of " + experiment_.file.string());
+  }
+  const nlohmann::json answer = nlohmann::json::parse(*reply);
+  if (answer.contains("error"))
+    throw Error(answer.at("status").get<ExitStatus>(), answer.at("error").get<std::string>());
+  return known_[text] = answer.at("step").get<PlannedStep>();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,34 @@
+// SocketChild: a child process that exchanges lines with this one over a socket. Not pipes, because a write to a pipe whose
+// reader has ended would end this process.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "process/child_process.hpp"
+
+namespace wmtp {
+
+class SocketChild {
+ public:
+  /// The socket is the child's descriptor 0 and, if `has_stdout` is false, also 1; its other streams are our stderr.
+  /// `request` has no descriptors. Errors as of ChildProcess.
+  SocketChild(ChildRequest request, bool has_stdout);
+
+  /// Sends one line. False if the child has ended.
+  bool send(std::string_view line);
+  /// The child's next line, without its end. nullopt if the child has ended, is silent for `limit_ms` (-1: no limit), or
+  /// writes a line of more than `longest` bytes.
+  std::optional<std::string> receive(int limit_ms, size_t longest);
+
+  ChildProcess& process() { return child_; }
+
+ private:
+  ChildProcess start(ChildRequest request, bool has_stdout);
+  Descriptor socket_;  // before the child, whose start sets it
+  ChildProcess child_;
+  std::string read_;  ///< after the last line
+};
+
+}  // namespace wmtp
