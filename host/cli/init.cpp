@@ -259,7 +259,7 @@ int init(const Options& options) {
     throw Error(ExitStatus::usage, options.model + " is no folder of a Hugging Face model: it contains no config.json");
   if (!options.model.empty())
     for (const fs::path& file : paths_in(options.model))
-      if (fs::is_regular_file(file)) refuse_lfs_pointer(file, start_of(file, pointer_bytes));
+      if (fs::is_regular_file(file)) refuse_pointer(file, start_of(file, pointer_bytes));
   const std::vector<std::string> names{"baseline", "reference", "rho1"};
   const auto file_of = [&](const std::string& name) { return fs::path(options.folder) / (name + ".toml"); };
   for (const std::string& name : names)

@@ -150,6 +150,27 @@ std::string wide_encoding(std::string_view start) {
   return odd > even ? "UTF-16LE" : "UTF-16BE";
 }
 
+/// UTF-16 of other languages: NUL is a part of spaces and newlines only. "" if the bytes cannot be that.
+std::string possible_encoding(std::string_view start) {
+  size_t even = 0, odd = 0;
+  for (size_t i = 0; i < start.size(); ++i) (i % 2 == 0 ? even : odd) += start[i] == '\0' ? 1 : 0;
+  if (even > 0 && odd > 0) return "";
+  const size_t low = odd > 0 ? 0 : 1;  // of a character's two bytes
+  for (size_t i = 0; i + 1 < start.size(); i += 2) {
+    const auto unit = [&](size_t at) {
+      return at + 1 < start.size()
+                 ? static_cast<unsigned char>(start[at + 1 - low]) << 8 | static_cast<unsigned char>(start[at + low])
+                 : 0xdc00;
+    };
+    const int code = unit(i);
+    if (code < 0x20 && code != '\t' && code != '\n' && code != '\r') return "";
+    if (code >= 0xdc00 && code < 0xe000) return "";
+    if (code < 0xd800 || code >= 0xdc00) continue;
+    if (unit(i += 2) < 0xdc00 || unit(i) >= 0xe000) return "";
+  }
+  return odd > 0 ? "UTF-16LE" : "UTF-16BE";
+}
+
 /// Whether these bytes can only be text.
 bool is_certainly_text(std::string_view start) {
   const size_t complete = without_open_end(start);
@@ -159,6 +180,19 @@ bool is_certainly_text(std::string_view start) {
   return start.size() >= shortest_text_for_certain && is_printed && valid_utf8(start.substr(0, complete)) == complete;
 }
 
+/// The length of the white space and the byte order marks with which a text begins.
+size_t blank_before(std::string_view text) {
+  size_t done = 0;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view blank :
+         {" "sv, "\t"sv, "\r"sv, "\n"sv, "\v"sv, "\f"sv, "\x1e"sv, "\xc2\xa0"sv, "\xef\xbb\xbf"sv}) {
+      for (; text.substr(done).starts_with(blank); found = true) done += blank.size();
+    }
+  }
+  return done;
+}
+
 /// The first bytes of the first line that is neither blank nor a comment; "" if there is none.
 std::string first_content(const fs::path& file) {
   UnpackedFile in(file);
@@ -166,8 +200,7 @@ std::string first_content(const fs::path& file) {
   text.resize(in.read(text.data(), text.size()));
   bool ended = text.size() < looked_at_bytes;
   for (;;) {
-    const size_t begin = text.find_first_not_of(" \t\r\n\x1e");
-    text.erase(0, std::min(begin, text.size()));
+    text.erase(0, blank_before(text));
     const bool is_comment = text.starts_with('#') || text.starts_with("//");
     const size_t newline = is_comment ? text.find('\n') : std::string::npos;
     const bool is_open = text.empty() || (is_comment && newline == std::string::npos);
@@ -192,12 +225,13 @@ class KindCheck {
       : file_(file), use_(use), start_(start_of(file, looked_at_bytes)), outer_(packing_found(start_, use)) {}
 
   void run() {
-    refuse_lfs_pointer(file_, start_);
+    refuse_pointer(file_, start_);
     const bool may_be_packed = use_ == FileUse::text || use_ == FileUse::json_lines;
     if (outer_ != Packing::none && may_be_packed) {
       start_.resize(looked_at_bytes);
       start_.resize(UnpackedFile(file_).read(start_.data(), start_.size()));
       is_inside_ = true;
+      refuse_pointer(file_, start_);
     }
     const Packing packing = packing_found(start_, use_);
     if (packing == Packing::gzip) refuse("a gzip file", unpacking(packing, file_));
@@ -231,15 +265,23 @@ class KindCheck {
       if (is_at(start_, one)) refuse(one);
     if (begins_as_safetensors(start_)) refuse("a safetensors file", advice_of(by_exclusion));
     if (const std::string wide = wide_encoding(start_); !wide.empty())
-      refuse("text in " + wide, advice_of("convert it first: iconv -f " + wide + " -t UTF-8 {}"));
-    if (const size_t at = start_.find('\0'); at != std::string::npos)
-      refuse("a NUL byte at byte " + std::to_string(at), advice_of(by_exclusion));
+      refuse("text in " + wide, advice_of("convert it first: " + recoding(wide)));
+    if (const size_t at = start_.find('\0'); at != std::string::npos) {
+      const std::string other = is_inside_ ? "" : possible_encoding(start_);
+      refuse("a NUL byte at byte " + std::to_string(at),
+             (other.empty() ? "" : "if it is text in " + other + ", convert it first: " + recoding(other) + "; else ") +
+                 advice_of(by_exclusion));
+    }
     const std::string extension = extension_of(file_, is_inside_);
     if (is_list(extension)) refuse("a JSON list", advice_of(by_convert));
     refuse_name(extension);
     if (is_one_of(extension, names_of_ids) && !is_certainly_text(start_))
       refuse("a name of token ids",
              "if it contains them, set [data] kind = \"tokens\" and file; if it is text, rename it");
+  }
+
+  std::string recoding(const std::string& encoding) const {
+    return "iconv -f " + encoding + " -t UTF-8 " + shell_path(file_.string());
   }
 
   /// Text may begin with a bracket, unless an object follows it.
@@ -260,13 +302,20 @@ class KindCheck {
         refuse(std::string(one.name) + ", but other bytes", "replace the file by a good copy, or rename it");
   }
 
+  /// Of a file that does not exist.
+  fs::path converted_name() const {
+    fs::path name = fs::path(file_).replace_extension(".jsonl");
+    for (int i = 2; is_there(name); ++i) name = fs::path(file_).replace_extension("." + std::to_string(i) + ".jsonl");
+    return name;
+  }
+
   std::string advice_of(std::string_view of_kind) const {
     std::string advice(of_kind);
     if (is_inside_ && advice != by_exclusion) return unpacking(outer_, file_);
     if (advice == by_convert)
       return std::string(use_ == FileUse::tokens ? "set [data] kind = \"text\" or \"records\", and " : "") +
              "convert it first: wmtp-host data convert " + shell_path(file_.string()) + " --to " +
-             shell_path(fs::path(file_).replace_extension(".jsonl").string());
+             shell_path(converted_name().string());
     if (advice == by_numpy)
       return "if it contains token ids, set [data] kind = \"tokens\" and file = \"" + file_.string() + "\"";
     if (advice == by_exclusion)
@@ -313,12 +362,20 @@ bool has_json_lines(const fs::path& file) {
   return key != std::string::npos && (text[key] == '"' || text[key] == '}');
 }
 
-void refuse_lfs_pointer(const fs::path& file, std::string_view start) {
-  const bool is_pointer = start.starts_with("version https://git-lfs.github.com/spec/") ||
-                          start.starts_with("version https://hawser.github.com/spec/");
-  if (is_pointer)
-    throw Error(ExitStatus::data,
-                file.string() + " is a pointer of Git LFS, in place of the file; download the file: " + "git lfs pull");
+void refuse_pointer(const fs::path& file, std::string_view start) {
+  const std::string_view text = start.substr(blank_before(start)), line = text.substr(0, text.find('\n'));
+  const bool is_annex_link =  // where a file system has no links
+      line.find(".git/annex/objects/") != line.npos && (line.starts_with("../") || line.starts_with(".git/"));
+  const auto refuse = [&](const std::string& program, const std::string& command) {
+    throw Error(ExitStatus::data, file.string() + " is a pointer of " + program +
+                                      ", in place of the file; download the file: " + command);
+  };
+  if (text.starts_with("version https://git-lfs.github.com/spec/") ||
+      text.starts_with("version https://hawser.github.com/spec/"))
+    refuse("Git LFS", "git lfs pull");
+  if (text.starts_with("/annex/objects/") || is_annex_link)
+    refuse("git-annex", "git annex get " + shell_path(file.string()));
+  if (text.starts_with("# xet version ")) refuse("Xet", "git xet pull");
 }
 
 }  // namespace wmtp

@@ -26,7 +26,8 @@ void check_file_kind(const std::filesystem::path& file, FileUse use);
 /// Throws the errors of UnpackedFile.
 bool has_json_lines(const std::filesystem::path& file);
 
-/// Error(data) if `start`, the beginning of `file`, is a pointer that Git LFS left in place of the file.
-void refuse_lfs_pointer(const std::filesystem::path& file, std::string_view start);
+/// Error(data) if `start`, the beginning of `file` or of what is packed in it, is a pointer that Git LFS, git-annex or Xet
+/// left in place of the file.
+void refuse_pointer(const std::filesystem::path& file, std::string_view start);
 
 }  // namespace wmtp

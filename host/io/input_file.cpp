@@ -84,7 +84,7 @@ std::string read_small_file(const std::filesystem::path& path, int64_t limit) {
   }
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read_at(0, text.data(), text.size());
-  refuse_lfs_pointer(path, text);
+  refuse_pointer(path, text);
   return text;
 }
 

@@ -72,7 +72,8 @@ std::variant<Json, LineMistake> parse_object(std::string_view line,
   } catch (const Json::parse_error& failure) {
     const bool truncated = failure.byte > line.size();
     return LineMistake{column_of(line, failure.byte == 0 ? 0 : failure.byte - 1), "",
-                       truncated ? "the line ends in the middle of its object, wanted a complete one"
+                       truncated ? "the line ends in the middle of its object, wanted a complete one (`jq -c .` writes "
+                                   "an object of several lines on one)"
                                  : "found invalid JSON from here on, wanted one object per line"};
   } catch (const Json::exception&) {
     return LineMistake{{}, "", "found a number that is out of range"};

@@ -85,11 +85,12 @@ int64_t InvalidBytes::count(const fs::path& file) {
 
 void InvalidBytes::refuse_too_many() const {
   if (invalid_ * one_invalid_in <= bytes_) return;
-  throw Error(ExitStatus::data, first_file_.string() + ": found " + counted(invalid_, "byte") +
-                                    " in no character of UTF-8, the first at byte " + with_thousands(first_) +
-                                    (files_ > 1 ? ", others in " + counted(files_ - 1, "more file") : "") +
-                                    ", wanted at most one in a thousand; convert it first (iconv -f LATIN1 -t UTF-8 " +
-                                    shell_path(first_file_.string()) + "), " + or_bytes);
+  throw Error(
+      ExitStatus::data,
+      first_file_.string() + ": found " + counted(invalid_, "byte") + " in no character of UTF-8, the first at byte " +
+          with_thousands(first_) + (files_ > 1 ? ", others in " + counted(files_ - 1, "more file") : "") +
+          ", wanted at most one in a thousand; convert it first (iconv -f ENCODING -t UTF-8 " +
+          shell_path(first_file_.string()) + ", with its encoding, such as LATIN1, GB18030 or SHIFT-JIS), " + or_bytes);
 }
 
 void check_text_files(const std::vector<fs::path>& files) {

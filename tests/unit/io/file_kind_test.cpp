@@ -84,6 +84,15 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyAreInUtf16OrUtf32) {
 TEST_F(FileKinds, AreRefusedAsTextIfTheyContainNul) {
   EXPECT_TRUE(has(refused("words\0more words"s, FileUse::text), "found a NUL byte at byte 5, wanted text"));
   EXPECT_TRUE(has(refused(std::string(6000, '\0'), FileUse::text), "found a NUL byte at byte 0"));
+  // "Мир и\nты" and "你好 吗\n": only spaces and newlines contain NUL
+  for (const auto& [bytes, encoding] :
+       {std::pair("\x1c\x04\x38\x04\x40\x04 \0\x38\x04\n\0\x42\x04\x4b\x04"s, "UTF-16LE"),
+        std::pair("\x4f\x60\x59\x7d\0 \x54\x17\0\n\xd8\x3d\xde\x42"s, "UTF-16BE")})
+    EXPECT_TRUE(has(refused(bytes, FileUse::text), "found a NUL byte at byte ") &&
+                has(refused(bytes, FileUse::text), "wanted text; if it is text in "s + encoding +
+                                                       ", convert it first: iconv -f " + encoding + " -t UTF-8 "))
+        << refused(bytes, FileUse::text);
+  EXPECT_FALSE(has(refused("\1\0words\2"s, FileUse::text), "UTF-16"));
   EXPECT_TRUE(has(refused("\x40\0\0\0\0\0\0\0{\"a\": {}}"s, FileUse::text), "found a safetensors file"));
 }
 
@@ -92,6 +101,20 @@ TEST_F(FileKinds, AreRefusedForEveryUseIfTheyArePointersOfGitLfs) {
   for (const FileUse use : {FileUse::text, FileUse::json_lines, FileUse::tokens, FileUse::table, FileUse::tokenizer})
     EXPECT_TRUE(
         has(refused(pointer, use), "is a pointer of Git LFS, in place of the file; download the file: git lfs pull"));
+  for (const std::string& written :
+       {"\xef\xbb\xbf" + pointer, "\n \r\n" + pointer, gzip(pointer), zstd("\n" + pointer)})
+    EXPECT_TRUE(has(refused(written, FileUse::text), "is a pointer of Git LFS")) << written;
+}
+
+TEST_F(FileKinds, AreRefusedIfTheyArePointersOfOtherPrograms) {
+  const std::string key = "SHA256E-s123--00.txt";
+  for (const std::string& pointer : {"/annex/objects/" + key + "\n", "../.git/annex/objects/XX/YY/" + key + "/" + key,
+                                     gzip("/annex/objects/" + key)})
+    EXPECT_TRUE(has(refused(pointer, FileUse::text, "a.txt"),
+                    "is a pointer of git-annex, in place of the file; download the file: git annex get " + at("a.txt")))
+        << pointer;
+  EXPECT_TRUE(has(refused("# xet version 0\nfilesize = 1\n", FileUse::json_lines), "is a pointer of Xet"));
+  take("Its keys are in .git/annex/objects/ of the repository.\n", FileUse::text);
 }
 
 TEST_F(FileKinds, AreRefusedIfTheirNameSaysOtherwise) {
@@ -130,6 +153,9 @@ TEST_F(FileKinds, IncludeJsonListsWhichAreConvertedFirst) {
   EXPECT_TRUE(has(refused("\xef\xbb\xbf[\n  {\n    \"text\": \"a\"}]\n", FileUse::text), convert));
   EXPECT_TRUE(has(refused("[1, 2]", FileUse::text, "a.json"), convert));
   EXPECT_TRUE(has(refused("[1, 2]", FileUse::json_lines), "found a JSON list, wanted JSON lines"));
+  EXPECT_TRUE(has(refused(list, FileUse::text, "b.jsonl"), " --to " + at("b.2.jsonl"))) << "no file that exists";
+  write("c.jsonl", "");
+  EXPECT_TRUE(has(refused(list, FileUse::text, "c.json"), " --to " + at("c.2.jsonl")));
   take("[1] Smith, J. (1999)\n", FileUse::text);
   take(list, FileUse::table);
 }
@@ -138,8 +164,8 @@ TEST_F(FileKinds, AreJsonLinesByTheirNameOrTheirFirstKey) {
   const std::string line = "{\"text\": \"a\"}\n";
   for (const std::string& bytes :
        {line, "\xef\xbb\xbf" + line, gzip("\xef\xbb\xbf" + line), std::string(10000, '\n') + line, "  { \"a\": 1}"s,
-        "# made by a program\n// and another\n" + line, "\x1e" + line, "{\"text\": NaN}\n" + line, "{\"text\": \"a"s,
-        "{}\n"s})
+        "# made by a program\n// and another\n" + line, "\xef\xbb\xbf\xef\xbb\xbf" + line, "\xc2\xa0" + line,
+        "\x1e" + line, "{\"text\": NaN}\n" + line, "{\"text\": \"a"s, "{}\n"s})
     EXPECT_TRUE(are_json_lines(bytes)) << bytes.substr(0, 40);
   for (const std::string name : {"a.jsonl", "a.ndjson", "a.json", "a.JSONL", "a.jsonl.gz", "a.json.zst"})
     EXPECT_TRUE(are_json_lines("words\n", name)) << name;

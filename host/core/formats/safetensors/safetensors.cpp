@@ -39,7 +39,7 @@ bool looks_like_pickle(std::string_view start) {
 std::string read_header(const InputFile& file, const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& start, const std::string& what) {
     if (looks_like_pickle(start)) refuse_pickle(path);
-    refuse_lfs_pointer(path, start_of(path, longest_pointer));
+    refuse_pointer(path, start_of(path, longest_pointer));
     throw Error(ExitStatus::data, path.string() + " is not a complete safetensors file: " + what);
   };
   std::string start(static_cast<size_t>(std::min<int64_t>(file.size(), 9)), '\0');

@@ -79,7 +79,8 @@ TEST_F(Documents, OfJsonLinesNeedATextInEachLine) {
            {"[1]", "line 12: found a list, wanted an object"},
            {"{\"text\": \"x\", \"text\": \"y\"}", "line 12: text: found twice"},
            {"{\"text\": \"\xff\"}", "line 12, column 11: found byte 0xff"},
-           {"{\"text\": \"", "line 12, column 11: the line ends in the middle of its object"}}) {
+           {"{\"text\": \"",
+            "line 12, column 11: the line ends in the middle of its object, wanted a complete one (`jq -c .` "}}) {
     std::string lines = "\n";
     for (int i = 0; i < 10; ++i) lines += good;
     const std::string message = error_of(ExitStatus::data, [&] { split(lines + line + "\n" + good, {}); });

@@ -46,7 +46,8 @@ TEST_F(TextChecks, AllowOneByteInAThousandThatIsNoUtf8) {
   const std::string text = refused(clean + "\xff\xff\xff");
   EXPECT_TRUE(has(text,
                   "a.txt: found 3 bytes in no character of UTF-8, the first at byte 2,000, wanted at most one in a "
-                  "thousand; convert it first (iconv -f LATIN1 -t UTF-8 ") &&
+                  "thousand; convert it first (iconv -f ENCODING -t UTF-8 ") &&
+              has(text, "with its encoding, such as LATIN1, GB18030 or SHIFT-JIS") &&
               has(text, "data.encoding = \"bytes\""))
       << text;
   take(std::string((1 << 20) - 1, 'x') + "\xc3\xa9");  // a character between two pieces of the file

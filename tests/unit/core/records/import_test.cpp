@@ -165,7 +165,8 @@ TEST_F(Import, ReportsWhereALineIsNotJson) {
   EXPECT_EQ(refused("gsm8k", R"({"question": "a", "answer": "b"})"
                              "\n"
                              R"({"question": "a", "answ)"),
-            "raw.jsonl: line 2, column 24: the line ends in the middle of its object, wanted a complete one");
+            "raw.jsonl: line 2, column 24: the line ends in the middle of its object, wanted a complete one (`jq -c .` "
+            "writes an object of several lines on one)");
   EXPECT_EQ(refused("gsm8k", R"({"é": "a"; "answer": "b"})"),
             "raw.jsonl: line 1, column 10: found invalid JSON from here on, wanted one object per line");
   EXPECT_EQ(refused("gsm8k", "{\"question\": \"\xff\", \"answer\": \"b\"}"),
