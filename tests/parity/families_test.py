@@ -1,6 +1,7 @@
 """Small models of published families, each with a config.json as published by its authors: the imported model computes
 the same as transformers, transformers computes the same from its export, and a run continues training it."""
 import json
+import shutil
 import tomllib
 
 import experiment
@@ -146,3 +147,60 @@ def test_a_family_is_imported_trained_and_exported(place, family):
         assert_close(logits_of(open_llama(place.folder / "trained"), IDS), model_of(shape, trained)(IDS)[0])
     with pytest.raises(AssertionError):
         assert_tensors_equal(trained, tensors)
+
+
+# Keys whose place or combination decides what transformers computes.
+CONFIGS = {
+    "rope_theta in rope_scaling": LLAMA3 | {"rope_scaling": STRETCHED | {"rope_theta": 1000.0}},
+    "rope_theta in a default rope_scaling": LLAMA3 | {"rope_scaling": {"rope_type": "default", "rope_theta": 1000.0}},
+    "an empty rope_scaling": LLAMA3 | {"rope_scaling": {}, "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}},
+    "blocks without the window": MISTRAL | {"layer_types": ["full_attention"] * 3, "head_dim": 16},
+    "blocks with the window": MISTRAL | {"layer_types": ["sliding_attention"] * 3, "head_dim": 16},
+}
+
+
+def imported_logits(place, source="theirs", target="ours"):
+    """Of head 1 of the imported model, computed in PyTorch, and the table of its shape."""
+    table = tomllib.loads(place.host("checkpoint", "import", source, "-o", target).out)["model"]
+    shape = Shape(**{name: value for name, value in table.items() if name != "weights"})
+    with torch.no_grad():
+        return model_of(shape, load_file(place.folder / target / "model.safetensors"))(IDS)[0], table
+
+
+@pytest.mark.parametrize("case", CONFIGS)
+def test_a_config_means_what_it_means_in_transformers(place, case):
+    wanted = logits_of(published(place.folder / "theirs", CONFIGS[case]), IDS)
+    assert_close(imported_logits(place)[0], wanted)
+
+
+def test_the_single_file_counts_where_an_older_index_is_left(place):
+    theirs = place.folder / "theirs"
+    published(theirs, LLAMA3).save_pretrained(theirs, max_shard_size="60KB")
+    assert (theirs / "model.safetensors.index.json").exists()
+    newer = filled_with_draws(open_llama(theirs), seed=2)
+    newer.save_pretrained(place.folder / "newer")
+    shutil.copy(place.folder / "newer/model.safetensors", theirs)
+    wanted = logits_of(newer, IDS)
+    assert torch.equal(logits_of(open_llama(theirs), IDS), wanted), "what transformers reads"
+    assert_close(imported_logits(place)[0], wanted)
+
+
+def test_a_folder_with_config_json_and_params_json_is_read_by_the_names_of_its_tensors(place):
+    """As Mistral publishes its models: both files, and the tensors once more under Meta's names."""
+    theirs = place.folder / "theirs"
+    wanted = logits_of(published(theirs, MISTRAL | {"rope_theta": 1000.0}), IDS)
+    (theirs / "params.json").write_text(json.dumps({
+        "dim": 64, "n_layers": 3, "head_dim": 16, "hidden_dim": 160, "n_heads": 4, "n_kv_heads": 2, "norm_eps": 1e-05,
+        "vocab_size": 512}))
+    found, table = imported_logits(place)
+    assert_close(found, wanted)
+    shutil.copy(place.folder / "ours/model.safetensors", theirs / "consolidated.safetensors")
+    shutil.copy(theirs / "config.json", place.folder / "ours")
+    losses = []
+    for weights in ("ours", "theirs"):
+        found, _ = imported_logits(place, weights, "from-" + weights)
+        assert_close(found, wanted)
+        place.run(**{f"model__{key}": value for key, value in (table | {"weights": weights}).items()},
+                  **experiment.ONE_RANK, train__steps=1)
+        losses.append(place.log.losses()[1])
+    assert losses[0] == losses[1]

@@ -14,6 +14,7 @@
 #include "core/checkpoints/manifest.hpp"
 #include "core/experiment/model_shape.hpp"
 #include "core/formats/hf/eagle_export.hpp"
+#include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/model_export.hpp"
 #include "core/formats/hf/model_import.hpp"
 #include "core/formats/hf/params_file.hpp"
@@ -78,7 +79,7 @@ Found in_run(const fs::path& folder) {
 }
 
 Found in_folder(const fs::path& folder) {
-  if (is_there(folder / params_file_name)) return {folder, {}};
+  if (is_params_folder(folder)) return {folder, {}};
   if (is_there(folder / adapter_identity_name)) {
     const fs::path model = fs::absolute(folder / "x").parent_path().parent_path() / "model";
     return {is_there(model) ? model : fs::path(), folder};

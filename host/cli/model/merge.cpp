@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "cli/command.hpp"
 #include "core/checkpoints/adapter_identity.hpp"
+#include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/lora_options.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/job/engine_process.hpp"
@@ -39,7 +40,7 @@ fs::path adapter_in(const fs::path& folder) {
 
 int merge(const Options& options, const GlobalOptions& globals) {
   const fs::path adapter = adapter_in(options.adapter);
-  if (!is_there(fs::path(options.base) / params_file_name))
+  if (!is_params_folder(options.base))
     throw Error(ExitStatus::data, options.base + " contains no model of this program: wanted " + params_file_name +
                                       ", as in a run's model/; `wmtp-host checkpoint import` imports other models");
   if (is_there(options.target))

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "core/config/stage_rules.hpp"
 #include "core/corpus/token_windows.hpp"
+#include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/initial_weights.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
@@ -51,9 +52,8 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
   if (const std::string misfit = misfit_of_heads(frozen, experiment.parallel.sequence); !misfit.empty())
     refuse("[parallel] " + misfit);
   if (table != "value") return;
-  const nlohmann::json heads = std::filesystem::exists(weights / params_file_name)
-                                   ? read_params(weights, SafetensorsFolder(weights)).value_heads
-                                   : nlohmann::json::array();
+  const nlohmann::json heads = is_params_folder(weights) ? read_params(weights, SafetensorsFolder(weights)).value_heads
+                                                         : nlohmann::json::array();
   if (heads.size() != 1)
     refuse("wanted a model with one value head, found " + std::to_string(heads.size()) +
            "; train one with pipeline critic");

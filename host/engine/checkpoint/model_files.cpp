@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/work_progress.hpp"
 #include "core/checkpoints/manifest.hpp"
+#include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/safetensors/safetensors_folder.hpp"
 #include "core/tokenizer/tokenizer_files.hpp"
@@ -158,7 +159,7 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
 }
 
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / params_file_name)) return {};
+  if (!is_params_folder(folder)) return {};
   std::vector<ValueHead> heads;
   for (const json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
     heads.push_back({head.at("name"), head.at("kind"), head.value("meaning", "")});
@@ -166,7 +167,7 @@ std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
 }
 
 ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / params_file_name)) return {};
+  if (!is_params_folder(folder)) return {};
   const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
   ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id};
   if (tokenizer.kind != "bpe" && tokenizer.kind != "tokenizer_json") return tokenizer;

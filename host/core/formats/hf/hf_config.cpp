@@ -10,22 +10,20 @@ namespace {
 
 using nlohmann::json;
 
-double read_rope_theta(ExternalJson& keys, double fallback) {
-  if (!keys.has("rope_parameters") || !keys.value("rope_parameters").is_object())
-    return keys.positive("rope_theta", fallback);
-  const json& parameters = keys.value("rope_parameters");
-  const json theta = parameters.value("rope_theta", json());
-  if (theta.is_null()) return keys.positive("rope_theta", fallback);
-  if (theta.is_number() && theta.get<double>() > 0 && theta.get<double>() < 1e300) return theta;
-  keys.refuse("rope_parameters", "a rope_theta above 0");
-  return 10000.0;
-}
-
-/// Older files have rope_scaling, newer ones rope_parameters, our own both.
-std::optional<RopeScaling> read_scaling(ExternalJson& keys) {
-  const auto older = read_rope_scaling(keys, "rope_scaling"), newer = read_rope_scaling(keys, "rope_parameters");
-  if (older && newer && *older != *newer) keys.refuse("rope_parameters", "the same as in rope_scaling");
-  return newer ? newer : older;
+/// Older files have rope_scaling, newer ones rope_parameters, our own both. As in transformers, a rope_scaling that is
+/// not empty replaces rope_parameters.
+void read_rope(ExternalJson& keys, double default_theta, ModelConfig& model) {
+  const auto given = [&](const char* key) { return keys.has(key) && !keys.value(key).empty(); };
+  const char* key = given("rope_scaling") ? "rope_scaling" : "rope_parameters";
+  model.rope_theta = read_rope_theta(keys, key, default_theta);
+  model.rope_scaling = read_rope_scaling(keys, key);
+  if (!given("rope_scaling") || !given("rope_parameters")) return;
+  const auto other_scaling = read_rope_scaling(keys, "rope_parameters");
+  if (!model.rope_scaling && !other_scaling) return;
+  const json& other = keys.value("rope_parameters");
+  const json theta = other.is_object() ? other.value("rope_theta", json()) : json();
+  if (other_scaling != model.rope_scaling || (!theta.is_null() && theta != model.rope_theta))
+    keys.refuse("rope_parameters", "the same as in rope_scaling, with the rope_theta in it or beside it");
 }
 
 json rope_parameters_json(const ModelConfig& model) {
@@ -99,13 +97,23 @@ void check_architecture(ExternalJson& keys, const Family& family) {
   if (family.biases != Biases::by_key) keys.only("attention_bias", {false});
   for (const char* key : {"mlp_bias", "use_sliding_window"}) keys.only(key, {false});
   keys.only("partial_rotary_factor", {1.0});
+  keys.only("is_causal", {true});
   for (const char* key : {"quantization_config", "num_local_experts"}) keys.only(key, {});
   // Unless use_sliding_window is true.
   const bool ignores_window = family.biases == Biases::of_qkv || family.qk_norm || family.default_interval > 0;
   if (!ignores_window && family.default_window == 0) keys.only("sliding_window", {});
-  const json layers = keys.has("layer_types") ? keys.value("layer_types") : json::array();
-  for (const json& type : layers.is_array() ? layers : json::array({layers}))
-    if (type != "full_attention") return keys.refuse("layer_types", "\"full_attention\" only");
+}
+
+/// Whether layer_types names the type of all blocks. Records a mistake for a list of several types.
+bool has_layer_type(ExternalJson& keys, int64_t layers, const char* wanted, const char* other) {
+  if (!keys.has("layer_types")) return false;
+  const json& found = keys.value("layer_types");
+  const auto is_list_of = [&](const char* type) { return found == json(size_t(layers), type); };
+  if (is_list_of(wanted)) return true;
+  if (*other == 0 || !is_list_of(other))
+    keys.refuse("layer_types", std::string("a list of \"") + wanted + "\"" +
+                                   (*other == 0 ? "" : std::string(" or of \"") + other + "\"") + " for each block");
+  return false;
 }
 
 /// From the list of blocks with (1) and without (0) rotary positions, which transformers prefers, or from the interval.
@@ -129,13 +137,24 @@ void read_interval(ExternalJson& keys, const Family& family, ModelConfig& model)
   model.no_rope_layer_interval = interval;
 }
 
-/// Keeps head_dim only if it is not the quotient. A null sliding_window means none, a missing one the default.
+/// A null sliding_window means none, a missing one the default; layer_types may say that no block has one.
+void read_window(ExternalJson& keys, const Family& family, ModelConfig& model) {
+  const bool stated = keys.all().contains("sliding_window");
+  model.sliding_window = stated ? keys.integer("sliding_window", 1, max_positions, 0) : family.default_window;
+  if (has_layer_type(keys, model.layers, "full_attention", "sliding_attention"))
+    model.sliding_window = 0;
+  else if (keys.has("layer_types") && model.sliding_window == 0)
+    keys.refuse("sliding_window", "a number, because of layer_types");
+}
+
+/// Keeps head_dim only if it is not the quotient.
 void read_attention(ExternalJson& keys, const Family& family, ModelConfig& model) {
   model.o_bias = family.biases == Biases::by_key && keys.flag("attention_bias", false);
   model.qkv_bias = family.biases == Biases::of_qkv || model.o_bias;
   if (family.default_window > 0)
-    model.sliding_window = keys.all().contains("sliding_window") ? keys.integer("sliding_window", 1, max_positions, 0)
-                                                                 : family.default_window;
+    read_window(keys, family, model);
+  else
+    has_layer_type(keys, model.layers, "full_attention", "");
   model.head_dim = keys.integer("head_dim", 2, max_dim, family.default_head_dim);
   if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
 }
@@ -143,12 +162,17 @@ void read_attention(ExternalJson& keys, const Family& family, ModelConfig& model
 }  // namespace
 
 bool is_hf_folder(const std::filesystem::path& folder) {
-  return is_there(folder / hf_config_name) && !is_there(folder / params_file_name);
+  if (!is_there(folder / hf_config_name)) return false;
+  return !is_there(folder / params_file_name) ||
+         SafetensorsFolder(hf_files(folder)).find(hf_embedding_weight).has_value();
+}
+
+bool is_params_folder(const std::filesystem::path& folder) {
+  return is_there(folder / params_file_name) && !is_hf_folder(folder);
 }
 
 std::filesystem::path hf_files(const std::filesystem::path& folder) {
-  const bool alone = !is_there(folder / "model.safetensors.index.json") && is_there(folder / hf_model_name);
-  return alone ? folder / hf_model_name : folder;
+  return is_there(folder / hf_model_name) ? folder / hf_model_name : folder;
 }
 
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
@@ -171,8 +195,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.vocab_size = keys.integer("vocab_size", 2, max_vocabulary);
   model.max_sequence_length = keys.integer("max_position_embeddings", 2, max_positions, 2048);
   model.norm_eps = keys.positive("rms_norm_eps", family.default_eps);
-  model.rope_theta = read_rope_theta(keys, family.default_theta);
-  model.rope_scaling = read_scaling(keys);
+  read_rope(keys, family.default_theta, model);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
   keys.finish("only Llama, Qwen2, Qwen3, Mistral, SmolLM3 and OLMo2 models are imported");
   return model;

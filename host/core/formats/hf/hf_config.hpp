@@ -18,14 +18,17 @@ inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
 inline constexpr const char* heads_identity_name = "mtp_heads.json";
 inline constexpr int heads_format_version = 1;
 
-/// Whether a folder contains config.json but not params.json.
+/// Whether a folder contains config.json, and its tensors have the names of Hugging Face if it contains params.json, too
+/// (Mistral publishes both).
 bool is_hf_folder(const std::filesystem::path& folder);
-/// The weights that transformers reads: model.safetensors, or the folder of the files listed in the index.
+/// Whether a folder contains params.json (Meta's or our own), and is no folder of Hugging Face.
+bool is_params_folder(const std::filesystem::path& folder);
+/// The weights that transformers reads: model.safetensors, without it the folder of the files listed in the index.
 std::filesystem::path hf_files(const std::filesystem::path& folder);
 
 /// The shape, with future_tokens 1. Error(data) names every key that is out of range or requires an unsupported
-/// feature: another architecture, partial rotary positions, scaling other than "linear" and "llama3", other biases, a
-/// sliding window, quantized weights, a head width other than hidden_size / num_attention_heads.
+/// feature: another architecture, partial rotary positions, scaling other than "linear", "llama3" and "yarn", other
+/// biases, a sliding window in some blocks only, attention that is not causal, quantized weights.
 ModelConfig read_hf_config(const std::filesystem::path& folder);
 /// The shape with the heads of mtp_heads.json, if the folder has one; without tokenizer and ids.
 SavedShape read_hf_shape(const std::filesystem::path& folder);

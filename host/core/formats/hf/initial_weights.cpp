@@ -52,7 +52,7 @@ bool is_of_unused_head(const std::string& name, const ModelConfig& model, int64_
 }
 
 bool has_value_heads(const fs::path& folder) {
-  return is_there(folder / params_file_name) && !read_params(folder, SafetensorsFolder(folder)).value_heads.empty();
+  return is_params_folder(folder) && !read_params(folder, SafetensorsFolder(folder)).value_heads.empty();
 }
 
 std::string advice_for_missing(const std::string& name, const fs::path& weights, int64_t token_heads) {
@@ -177,7 +177,7 @@ ModelConfig model_config_of(const fs::path& folder, const ModelConfig& like) {
   ModelConfig config = like;
   if (is_hf_folder(folder)) {
     config = read_hf_shape(folder).model;
-  } else if (is_there(folder / params_file_name)) {
+  } else if (is_params_folder(folder)) {
     const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
     config = saved.model;
     if (config.vocab_size == 0) config.vocab_size = like.vocab_size;

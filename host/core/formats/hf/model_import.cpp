@@ -37,7 +37,7 @@ Source open_source(const fs::path& folder) {
     throw Error(ExitStatus::data, folder.string() +
                                       " is not a folder; specify one that contains config.json (Hugging Face) or "
                                       "params.json (Meta) and safetensors files");
-  source.is_hf = is_there(folder / hf_config_name);
+  source.is_hf = is_hf_folder(folder);
   if (!source.is_hf && !is_there(folder / params_file_name))
     throw Error(ExitStatus::data, folder.string() +
                                       " contains neither config.json (Hugging Face) nor params.json (Meta); "

@@ -79,7 +79,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   model.kv_heads = keys.integer("n_kv_heads", 1, max_heads, model.heads);
   model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens, 1);
   model.future_heads = read_future_heads(keys);
-  model.rope_theta = keys.positive("rope_theta", 10000.0);
+  model.rope_theta = read_rope_theta(keys, "rope_scaling", 10000.0);
   model.norm_eps = keys.positive("norm_eps", 1e-5);
   model.vocab_size = rows_of(files, embedding_weight);
   model.ffn_dim = rows_of(files, "layers.0.feed_forward.w1.weight");  // 0 if there is no such tensor

@@ -9,6 +9,7 @@
 #include "base/weight_fingerprint.hpp"
 #include "core/checkpoints/adapter_identity.hpp"
 #include "core/formats/hf/external_json.hpp"
+#include "core/formats/hf/hf_config.hpp"
 #include "core/formats/hf/params_file.hpp"
 #include "core/formats/hf/tensor_stream.hpp"
 #include "core/formats/safetensors/tensor_check.hpp"
@@ -50,7 +51,7 @@ void reorder(TensorMove& move, RowOrder order, const BlockLayer& layer, const Lo
 }
 
 ModelConfig shape_in(const fs::path& model) {
-  if (!is_there(model / params_file_name))
+  if (!is_params_folder(model))
     throw Error(ExitStatus::data,
                 model.string() + " contains no " + params_file_name +
                     ": choose a model of this program as base; `wmtp-host checkpoint import` makes one");

@@ -98,6 +98,15 @@ std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key
   return std::nullopt;
 }
 
+double read_rope_theta(ExternalJson& keys, const char* key, double fallback) {
+  const json part = keys.has(key) && keys.value(key).is_object() ? keys.value(key) : json::object();
+  if (part.value("rope_theta", json()).is_null()) return keys.positive("rope_theta", fallback);
+  const double theta = number(part, "rope_theta");
+  if (theta > 0) return theta;
+  keys.refuse(key, "a rope_theta above 0");
+  return fallback;
+}
+
 json rope_scaling_json(const RopeScaling& scaling) {
   json part{{"rope_type", scaling.rope_type}, {"factor", scaling.factor}};
   if (scaling.rope_type == "llama3") {

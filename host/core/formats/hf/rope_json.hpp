@@ -14,6 +14,9 @@ namespace wmtp {
 /// "linear", "llama3" and "yarn", and for a key of the type that is missing, out of range, or has the wrong type.
 std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key);
 
+/// The rope_theta in the object `key`, else that of the file, else `fallback`.
+double read_rope_theta(ExternalJson& keys, const char* key, double fallback);
+
 nlohmann::json rope_scaling_json(const RopeScaling& scaling);
 
 }  // namespace wmtp

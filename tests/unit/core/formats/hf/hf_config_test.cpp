@@ -176,6 +176,56 @@ TEST(HfConfig, ReadsConfigsOfQwen3AndMistral) {
   EXPECT_EQ(read(mistral).sliding_window, 0);
   mistral["sliding_window"] = 512;
   EXPECT_EQ(read(mistral).sliding_window, 512);
+  mistral["layer_types"] = json(32, "sliding_attention");
+  EXPECT_EQ(read(mistral).sliding_window, 512);
+  mistral["layer_types"] = json(32, "full_attention");
+  EXPECT_EQ(read(mistral).sliding_window, 0);
+  mistral["layer_types"][7] = "sliding_attention";
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(mistral); }),
+              "wanted a list of \"full_attention\" or of \"sliding_attention\" for each block");
+  mistral["layer_types"] = json(32, "sliding_attention");
+  mistral["sliding_window"] = nullptr;
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(mistral); }), "sliding_window is null; wanted a number");
+}
+
+TEST(HfConfig, TheRopeThetaOfRopeScalingCounts) {
+  json config = llama_2;
+  config["rope_theta"] = 1e4;
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}, {"rope_theta", 5e5}};
+  EXPECT_EQ(read(config).rope_theta, 5e5);
+  config["rope_scaling"] = {{"rope_type", "default"}, {"rope_theta", 5e5}};
+  EXPECT_EQ(read(config).rope_theta, 5e5);
+  config["rope_parameters"] = config["rope_scaling"];
+  EXPECT_EQ(read(config).rope_theta, 5e5);
+  config["rope_scaling"] = json::object();
+  config["rope_parameters"]["rope_theta"] = 2e5;
+  EXPECT_EQ(read(config).rope_theta, 2e5) << "an empty rope_scaling replaces nothing";
+}
+
+TEST(HfConfig, ReadsTheWeightsThatTransformersReads) {
+  TestFolder folder;
+  put(folder / "model.safetensors.index.json", "{}");
+  EXPECT_EQ(hf_files(folder.path()), folder.path());
+  put(folder / "model.safetensors", "");
+  EXPECT_EQ(hf_files(folder.path()), folder / "model.safetensors") << "not what an older index lists";
+}
+
+TEST(HfConfig, TheNamesOfTheTensorsDecideWhoseAFolderWithBothFilesIs) {
+  TestFolder folder;
+  const auto write = [&](const char* tensor) {
+    std::filesystem::remove(folder / "model.safetensors");
+    SafetensorsWriter(folder / "model.safetensors", {{tensor, "F32", {20, 0}}}, {}).finish();
+  };
+  put(folder / "params.json", "{}");
+  write("model.embed_tokens.weight");
+  EXPECT_FALSE(is_hf_folder(folder.path()));
+  EXPECT_TRUE(is_params_folder(folder.path()));
+  put(folder / "config.json", "{}");
+  EXPECT_TRUE(is_hf_folder(folder.path()));
+  EXPECT_FALSE(is_params_folder(folder.path()));
+  write("tok_embeddings.weight");
+  EXPECT_FALSE(is_hf_folder(folder.path()));
+  EXPECT_TRUE(is_params_folder(folder.path()));
 }
 
 TEST(HfConfig, ReadsConfigsOfOlmo2) {
@@ -243,6 +293,18 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
                        {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
               "wanted the same as in rope_scaling");
+  for (const json& other : {json{{"rope_type", "default"}, {"rope_theta", 1e4}},
+                            json{{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 2e4}}})
+    EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}, {"rope_parameters", other}}),
+                "wanted the same as in rope_scaling")
+        << other;
+  EXPECT_SAYS(refused({{"rope_scaling", {{"type", "default"}}},
+                       {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
+              "wanted the same as in rope_scaling");
+  EXPECT_SAYS(refused({{"is_causal", false}}), "is_causal is false; wanted true");
+  EXPECT_SAYS(refused({{"layer_types", json(31, "full_attention")}}),
+              "wanted a list of \"full_attention\" for each block");
+  EXPECT_SAYS(refused({{"layer_types", json(32, "sliding_attention")}}), "layer_types is [");
   EXPECT_SAYS(refused({{"model_type", "gemma"}}), "wanted one of \"llama\", \"qwen2\", \"qwen3\", \"mistral\"");
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", -1}}}}), "rope_parameters is ");
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}}),
@@ -291,6 +353,9 @@ TEST(ParamsFile, ReadsMetaKeysAndInfersTheRestFromTheTensors) {
   EXPECT_EQ(model.ffn_dim, 12);
   EXPECT_EQ(model.kv_heads, 4);
   EXPECT_EQ(model.future_tokens, 1);
+  params["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 5e5}};
+  EXPECT_EQ(read(params).model.rope_theta, 5e5);
+  params.erase("rope_scaling");
   params["use_scaled_rope"] = true;
   params["n_future_tokens"] = 5;
   params["future_heads"] = "serial";
