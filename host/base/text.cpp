@@ -8,6 +8,8 @@
 #include <ctime>
 #include <sstream>
 
+#include "base/utf8.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -185,7 +187,7 @@ std::string hex_of(std::span<const uint8_t> bytes) {
 std::string printable(std::string_view name) {
   constexpr size_t limit = 120;
   std::string text = "\"";
-  for (const char c : name.substr(0, limit)) {
+  for (const char c : name.substr(0, start_of_character(name, limit))) {
     const auto byte = static_cast<uint8_t>(c);
     const bool is_control = byte < 0x20 || byte == 0x7f;
     text += is_control ? "\\x" + hex_of({&byte, 1}) : std::string(1, c);

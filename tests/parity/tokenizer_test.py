@@ -81,6 +81,44 @@ def test_ids_are_those_of_the_library(place, text, kind):
     print(f"{kind}: {len(text) / took / 1e6:.2f} MB/s")
 
 
+# Each has another meaning in PCRE2, or depends on what is before a cut of the text.
+SPLITS = {
+    "digits from the right": r"(?=(\d{3})+(?!\d))",
+    "words": r"\w+",
+    "other than words": r"[^\w\s]+|\W",
+    "lines": r"^.+|\s+$",
+    "BLOOM": r" ?[^(\s|[.,!?…。，、।۔،])]+",
+    "Han": r"\p{Han}+|\p{^Han}",
+    "intervals": r"a{,1}|\d{1,3}+",
+    "white space": r"[\S]+",
+    "behind a digit": r"(?<=[0-4])\d{2}|\d",
+    "between digits": r"(?<=[1-4])(?=[3-7])",
+}
+
+
+@pytest.fixture(scope="module")
+def unsplit():
+    """A tokenizer whose tokens span everything, so that each cut is seen in the ids, and more than a megabyte of text."""
+    draw = random.Random(4)
+    words = mixed_text(30_000) + "नमस्ते दुनिया e\u0301 你好。x²\u180eb\n\nab aab  \n" * 30
+    digits = "".join(draw.choice("0123456789") for _ in range(1_200_000))
+    return trained(words.encode() + digits[:20_000].encode(), pre=BYTES), words + digits
+
+
+@pytest.mark.parametrize("kind", SPLITS)
+def test_a_split_cuts_where_the_library_does(place, unsplit, kind):
+    said, text = unsplit
+    split = {"type": "Split", "pattern": {"Regex": SPLITS[kind]}, "behavior": "Isolated", "invert": False}
+    tokenizer = write_tokenizer(place.folder, said | {"pre_tokenizer": {
+        "type": "Sequence", "pretokenizers": [split, said["pre_tokenizer"]]}})
+    if "digit" not in kind:
+        text = text[:60_000]
+    if kind == "digits from the right":  # looks at all digits that follow
+        text = " ".join(text[at:at + 11] for at in range(0, 200_000, 11))
+    found, wanted = prepared(place, text.encode()), tokenizer.encode(text).ids + [tokenizer.token_to_id(END)]
+    assert found == wanted, first_difference(found, wanted, tokenizer)
+
+
 def test_a_very_long_word_does_not_take_quadratic_time(place):
     """One word of 3 MB, which must be read completely, and whose pairs must not be scanned for each merge."""
     tokenizer = write_tokenizer(place.folder, trained(b"the quick brown fox" * 100, **KINDS["llama3"]))
@@ -155,7 +193,7 @@ def test_a_long_text_of_a_sentencepiece_model_does_not_take_memory_in_proportion
 
 def test_a_large_tokenizer_json_takes_a_few_times_its_size(place):
     """A document of JSON values takes 70 times the size of such a file."""
-    said = trained(b"the quick brown fox" * 100, pre=BYTES)
+    said = trained(b"the quick brown fox" * 100, pre=BYTES, tokens=())
     write_tokenizer(place.folder, said)
     small = peak_bytes(place, b"text " * 100)
     free = max(said["model"]["vocab"].values()) + 10

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <optional>
 
 #include "base/error.hpp"
@@ -50,8 +51,10 @@ class JsonTokenizer final : public Tokenizer {
     }
     raw_added_.sort();
     normalized_added_.sort();
-    for (const TokenizerJson::Split& split : bpe_.splits)
+    for (const TokenizerJson::Split& split : bpe_.splits) {
       splits_.emplace_back(split.expression, file.string() + ": pre_tokenizer");
+      looks_back_ = looks_back_ || splits_.back().looks_back();
+    }
   }
 
   int64_t vocab_size() const override { return static_cast<int64_t>(bpe_.tokens.size()); }
@@ -69,7 +72,8 @@ class JsonTokenizer final : public Tokenizer {
 
   size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids,
                       int32_t before) const override {
-    if (more_follows && takes_space_) return 0;  // space at the end may belong to a token that follows
+    // Space at the end may belong to a token that follows, and the next part may be split by this one.
+    if (more_follows && (takes_space_ || looks_back_)) return 0;
     const TokenizerJson::Added* token = matched(before);
     const bool begins = before < 0 || (token && !token->normalized), after_normalized = token && token->normalized;
     const auto words = [&](std::string_view part, bool begins_part, bool more_of_part) {
@@ -138,8 +142,8 @@ class JsonTokenizer final : public Tokenizer {
       ids.push_back(found->token->id);
       done = found->end;
       if (!found->token->rstrip) continue;
-      const SplitPattern::Match space = leading_space_.find(text, done, false);
-      if (space.kind == SplitPattern::Match::Kind::found) done = space.end;
+      const SplitPattern::Match space = leading_space_.find(text.substr(done), 0, false);
+      if (space.kind == SplitPattern::Match::Kind::found) done += space.end;
     }
     if (done >= known) return done;
     return done + encode_part(text.substr(done, known - done), begins || done > 0, more_follows);
@@ -219,14 +223,18 @@ class JsonTokenizer final : public Tokenizer {
     if (level == splits_.size()) return encode_word(piece, more_follows, ids);
     using Kind = SplitPattern::Match::Kind;
     size_t done = 0;
-    while (done < piece.size()) {
-      const SplitPattern::Match match = splits_[level].find(piece, done, more_follows);
+    for (size_t from = 0; done < piece.size();) {
+      const SplitPattern::Match match = splits_[level].find(piece, from, more_follows);
       if (more_follows && match.kind != Kind::found) break;
+      if (match.begin == match.end && match.begin == done) {  // cuts nothing: as there, on from the next character
+        for (++from; from < piece.size() && is_continuation(piece[from]);) ++from;
+        continue;
+      }
       if (match.begin > done && !bpe_.splits[level].keeps_only_matches)
         split(piece.substr(done, match.begin - done), level + 1, true, false, ids);
       if (match.kind == Kind::found)
         split(piece.substr(match.begin, match.end - match.begin), level + 1, true, false, ids);
-      done = match.end;
+      from = done = match.end;
     }
     return done;
   }
@@ -237,10 +245,31 @@ class JsonTokenizer final : public Tokenizer {
   bool splits_special_;  ///< special tokens in a text are text
   BytePairMerges merges_;
   AddedTokens raw_added_, normalized_added_;
+  bool looks_back_ = false;   ///< whether a split depends on the text before it
   bool takes_space_ = false;  ///< whether white space around an added token may belong to it
-  SplitPattern trailing_space_{R"(\s+\z)", "white space"}, leading_space_{R"(\G\s+)", "white space"};
+  SplitPattern trailing_space_{R"(\s+\z)", "white space"}, leading_space_{R"(\A\s+)", "white space"};
   std::vector<SplitPattern> splits_;
 };
+
+/// What a tokenizer_config.json says otherwise than its tokenizer.json; "" if nothing. transformers follows it then.
+std::string contradiction(const TokenizerConfigFile& config, const TokenizerJson& bpe) {
+  std::map<std::string_view, const TokenizerJson::Added*> added;
+  for (const TokenizerJson::Added& token : bpe.added) added[token.content] = &token;
+  for (const TokenizerConfigFile::Added& token : config.added) {
+    const auto found = added.find(token.content);
+    if (found == added.end() || found->second->id != token.id)
+      return "its added_tokens_decoder has " + printable(token.content) + " with the id " + std::to_string(token.id);
+    const TokenizerJson::Added& there = *found->second;
+    if (token.single_word || token.lstrip != there.lstrip || token.rstrip != there.rstrip ||
+        ((bpe.composes || bpe.byte_fallback) && token.normalized != there.normalized))
+      return "its added_tokens_decoder has other properties of " + printable(token.content);
+  }
+  for (const std::string& token : config.named)
+    if (!added.contains(token)) return "it names the special token " + printable(token);
+  if (!bpe.byte_fallback && config.byte_level_prefix.value_or(bpe.add_prefix_space) != bpe.add_prefix_space)
+    return "its tokenizer_class has another add_prefix_space";
+  return "";
+}
 
 }  // namespace
 
@@ -255,6 +284,10 @@ std::unique_ptr<Tokenizer> json_tokenizer(const fs::path& file) {
   if (end == bpe.added.end())
     refuse("its eos_token " + printable(config->eos_token) + " is not one of the added tokens of " +
            file.filename().string());
+  if (const std::string what = contradiction(*config, bpe); !what.empty())
+    refuse(what + ", unlike " + file.filename().string() +
+           ", so that transformers and the tokenizers library make different ids; save the tokenizer again with "
+           "save_pretrained()");
   const int32_t end_of_text = end->id;
   if (bpe.byte_fallback && !config->adds_prefix_space) bpe.first_mark = TokenizerJson::FirstMark::none;
   return std::make_unique<JsonTokenizer>(file, std::move(bpe), end_of_text, config->split_special_tokens);

@@ -1,6 +1,5 @@
 // A regular expression that splits text into words, with Unicode classes and lookahead, as in files of the tokenizers
-// library. Matched by PCRE2, whereas that library uses Oniguruma. Where the two differ, the expression is rewritten: \s
-// is Unicode's White_Space in both (PCRE2 alone would include U+180E).
+// library. Matched by PCRE2, whereas that library uses Oniguruma; core/tokenizer/split_syntax.hpp rewrites the expression.
 #pragma once
 
 #include <memory>
@@ -11,7 +10,7 @@ namespace wmtp {
 
 class SplitPattern {
  public:
-  /// Error(data) with PCRE2's message if the expression is invalid; starts with `where`.
+  /// Error(data), which starts with `where`, if the expression is invalid or not supported.
   SplitPattern(const std::string& expression, const std::string& where);
   ~SplitPattern();
   SplitPattern(SplitPattern&&) noexcept;
@@ -20,7 +19,9 @@ class SplitPattern {
     enum class Kind { found, none, undecided } kind = Kind::none;
     size_t begin = 0, end = 0;
   };
-  /// The first nonempty match in `text` (UTF-8) at or after byte `from`. If `more_follows`, the text may continue:
+  /// Whether a match depends on the text before it, so that a text must not be divided before it is matched.
+  bool looks_back() const { return looks_back_; }
+  /// The first match in `text` (UTF-8) at or after byte `from`; it may be empty. If `more_follows`, the text may continue:
   /// undecided if the continuation could change the match. Error(data) if matching takes more steps than PCRE2 allows.
   /// Not thread-safe.
   Match find(std::string_view text, size_t from, bool more_follows) const;
@@ -29,6 +30,7 @@ class SplitPattern {
   struct Compiled;
   std::unique_ptr<Compiled> compiled_;
   std::string where_;
+  bool looks_back_ = false;
 };
 
 }  // namespace wmtp

@@ -6,7 +6,9 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/log.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
 
@@ -35,15 +37,49 @@ std::string token_of(const Json& config, const std::string& key) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-/// The template in tokenizer_config.json; "" if there is none.
-std::string template_in(const Json& config, const std::string& where) {
+/// Sets the templates in tokenizer_config.json.
+void read_templates(const Json& config, const std::string& where, ChatTemplateFile& read) {
   const Json found = config.value("chat_template", Json());
-  if (found.is_null()) return {};
-  if (found.is_string()) return found.get<std::string>();
-  for (const Json& one : found.is_array() ? found : Json::array())
-    if (one.is_object() && one.value("name", Json()) == "default" && one.value("template", Json()).is_string())
-      return one["template"].get<std::string>();
-  throw Error(ExitStatus::data, where + ": chat_template: wanted a string, or a list with one named \"default\"");
+  if (found.is_null()) return;
+  if (found.is_string()) read.text = found.get<std::string>();
+  for (const Json& one : found.is_array() ? found : Json::array()) {
+    const Json name = one.is_object() ? one.value("name", Json()) : Json(), text = token_of(one, "template");
+    if (name == "default") read.text = text;
+    if (name == "tool_use") read.with_tools = text;
+  }
+  if (read.text.empty() && !found.is_string())
+    throw Error(ExitStatus::data, where + ": chat_template: wanted a string, or a list with one named \"default\"");
+}
+
+/// Where transformers writes a second template beside chat_template.jinja.
+fs::path template_apart(const fs::path& file) {
+  const fs::path apart = file.parent_path() / "additional_chat_templates" / "tool_use.jinja";
+  return is_there(file.parent_path() / chat_template_name) && is_there(apart) ? apart : fs::path();
+}
+
+/// The tokens that transformers would add to a tokenizer.json.
+void read_tokens(const Json& config, const std::string& where, TokenizerConfigFile& file) {
+  Json decoder = config.value("added_tokens_decoder", Json());
+  if (!decoder.is_object()) decoder = Json::object();
+  for (const auto& [id, token] : decoder.items()) {
+    const auto number = parsed_number<int64_t>(id);
+    if (!number || token_of(decoder, id).empty())
+      throw Error(ExitStatus::data, where + ": added_tokens_decoder: wanted ids, each with a token that has a content");
+    const auto is = [&](const char* key, bool fallback) {
+      const Json value = token.is_object() ? token.value(key, Json()) : Json();
+      return value.is_boolean() ? value.get<bool>() : fallback;
+    };
+    file.added.push_back({*number, token_of(decoder, id), is("normalized", !is("special", false)), is("lstrip", false),
+                          is("rstrip", false), is("single_word", false)});
+  }
+  const auto add = [&](const Json& list, const auto& key) {
+    if (const std::string token = token_of(list, key); !token.empty()) file.named.push_back(token);
+  };
+  for (const auto& [key, value] : config.items()) {
+    if (key.ends_with("_token")) add(config, key);
+    if (key != "additional_special_tokens" && key != "extra_special_tokens") continue;
+    for (const Json& one : value.is_structured() ? value : Json::array()) add(Json{{key, one}}, key);
+  }
 }
 
 void copy_one(const fs::path& from, const fs::path& to) {
@@ -75,16 +111,22 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
   // As in transformers: other classes leave the spaces to tokenizer.json.
   const Json name = config.value("tokenizer_class", Json());
   const bool is_llama = name.is_string() && name.get<std::string>().find("LlamaTokenizer") != std::string::npos;
-  return TokenizerConfigFile{token_of(config, "bos_token"), token_of(config, "eos_token"), flag("add_bos_token", true),
-                             flag("split_special_tokens", false), !is_llama || flag("add_prefix_space", true)};
+  const bool is_gpt2 = name.is_string() && name.get<std::string>().starts_with("GPT2Tokenizer");
+  TokenizerConfigFile read{token_of(config, "bos_token"), token_of(config, "eos_token"), flag("add_bos_token", true),
+                           flag("split_special_tokens", false), !is_llama || flag("add_prefix_space", true)};
+  if (is_gpt2) read.byte_level_prefix = flag("add_prefix_space", false);
+  read_tokens(config, where, read);
+  return read;
 }
 
 std::optional<ChatTemplateFile> read_chat_template(const fs::path& file) {
   const Json config = has_config(file) ? read_config(file) : Json::object();
   const fs::path own = file.parent_path() / chat_template_name;
-  ChatTemplateFile found{"", {}, is_there(own) ? own : config_path(file)};
-  found.text =
-      is_there(own) ? read_small_file(own, max_tokenizer_bytes) : template_in(config, config_path(file).string());
+  ChatTemplateFile found{"", "", template_apart(file), {}, is_there(own) ? own : config_path(file)};
+  if (is_there(own))
+    found.text = read_small_file(own, max_tokenizer_bytes);
+  else
+    read_templates(config, config_path(file).string(), found);
   if (found.text.empty()) return std::nullopt;
   for (const auto& [key, value] : config.items())
     if (const std::string token = token_of(config, key); key.ends_with("_token") && !token.empty())
@@ -105,6 +147,9 @@ std::string llama_tokenizer_config(bool begins_texts) {
 }
 
 void copy_tokenizer_files(const fs::path& file, const fs::path& folder) {
+  if (const fs::path apart = template_apart(file); !apart.empty())
+    log_warning(apart.string() + " is not copied into " + folder.string() +
+                ", whose chat template will be that of chats without tools");
   copy_one(file, folder / (is_tokenizer_json(file) ? tokenizer_json_name : tokenizer_model_name));
   for (const char* name : {tokenizer_config_name, chat_template_name})
     if (is_there(file.parent_path() / name)) copy_one(file.parent_path() / name, folder / name);

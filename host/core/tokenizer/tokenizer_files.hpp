@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace wmtp {
 
@@ -29,6 +30,16 @@ struct TokenizerConfigFile {
   bool add_bos_token = true;          ///< for a SentencePiece model; the default is Llama's
   bool split_special_tokens = false;  ///< for a tokenizer.json: special tokens in a text are text like any other
   bool adds_prefix_space = true;      ///< for SentencePiece's BPE in JSON; false only for a Llama's tokenizer_class
+  std::optional<bool> byte_level_prefix =
+      std::nullopt;  ///< a space before texts, which GPT-2's tokenizer_class adds or does not
+  struct Added {
+    int64_t id;
+    std::string content;
+    bool normalized, lstrip, rstrip, single_word;
+  };
+  std::vector<Added> added = {};  ///< the added_tokens_decoder
+  std::vector<std::string> named =
+      {};  ///< other special tokens, which transformers adds to a tokenizer.json without them
 };
 /// tokenizer_config.json in the folder of `file`; nullopt if there is none. Error(data) if it is malformed, or appends
 /// an EOS to every text: prompts would end with it.
@@ -36,19 +47,21 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const std::filesystem::
 
 struct ChatTemplateFile {
   std::string text;                           ///< in Jinja
+  std::string with_tools;                     ///< for records with tools; "" if it is the same
+  std::filesystem::path apart;                ///< a file with a template for records with tools, which is not read
   std::map<std::string, std::string> tokens;  ///< the special tokens of tokenizer_config.json that it may write
   std::filesystem::path file;                 ///< that contains it
 };
 /// The chat template in the folder of `file`: chat_template.jinja, else `chat_template` in tokenizer_config.json, of
-/// several the one named "default"; nullopt if there is none. Error(data) if a file is malformed.
+/// several those named "default" and "tool_use"; nullopt if there is none. Error(data) if a file is malformed.
 std::optional<ChatTemplateFile> read_chat_template(const std::filesystem::path& file);
 
 /// tokenizer_config.json of a SentencePiece model for transformers: with a BOS and a space before texts, as in Llama's
 /// own model, or with neither, as in models trained by this program.
 std::string llama_tokenizer_config(bool begins_texts);
 
-/// Copies `file` into `folder` under the standard name of its kind, with the other two if they exist.
-/// Error(data) if it cannot be read.
+/// Copies `file` into `folder` under the standard name of its kind, with the other two if they exist. Warns of a chat
+/// template for records with tools that is not copied. Error(data) if `file` cannot be read.
 void copy_tokenizer_files(const std::filesystem::path& file, const std::filesystem::path& folder);
 
 /// SHA-256 of the files copied by copy_tokenizer_files.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -176,6 +177,7 @@ class Reader {
     const json& list = at(document_, "added_tokens");
     if (!list.is_array() && !list.is_null()) refuse("added_tokens is " + name_of(list) + ", wanted a list");
     bpe_.added.reserve(list.size());
+    uint64_t next = lists_.vocabulary.size();  // the tokenizers library numbers what is not in the vocabulary itself
     for (const json& one : list) {
       if (!at(one, "content").is_string() || !at(one, "id").is_number_unsigned() || one["content"] == "")
         refuse("added_tokens contain " + name_of(one) + ", wanted objects with id and content");
@@ -185,6 +187,11 @@ class Reader {
       const auto in_vocabulary = lists_.vocabulary.find(content);
       if (in_vocabulary && *in_vocabulary != id)
         refuse(owner + " has the id " + std::to_string(id) + ", but another in model vocab; wanted the same");
+      const bool is_repeated = id < bpe_.tokens.size() && bpe_.tokens[id] == content;
+      if (!in_vocabulary && !is_repeated && id != next)
+        refuse(owner + " has the id " + std::to_string(id) + ", wanted " + std::to_string(next) +
+               ", as the tokenizers library numbers tokens that are not in model vocab");
+      next = std::max(next, id + 1);
       set_token(id, bpe_.byte_fallback ? with_spaces(content) : content, content);
       bpe_.added.push_back({static_cast<int32_t>(id), content, flag(one, "special", owner),
                             flag(one, "normalized", owner), flag(one, "lstrip", owner), flag(one, "rstrip", owner)});
@@ -283,6 +290,7 @@ class Reader {
     const json &expression = at(pattern, "Regex"), &text = at(pattern, "String");
     if (!expression.is_string() && !text.is_string())
       refuse("pre_tokenizer Split has the pattern " + name_of(pattern) + ", wanted a Regex or a String");
+    if (text == "") refuse("pre_tokenizer Split has an empty String");
     bpe_.splits.push_back({expression.is_string() ? expression.get<std::string>() : quoted(text), !keeps_all});
   }
 
@@ -304,9 +312,11 @@ class Reader {
     }
     if (type != "TemplateProcessing")
       refuse("post_processor is " + name_of(part) + ", wanted ByteLevel, TemplateProcessing or a Sequence of them");
+    if (std::exchange(has_template_, true)) refuse("post_processor has a second TemplateProcessing, wanted one");
     bool in_text = false;
     for (const json& one : at(part, "single")) {
       if (one.contains("Sequence")) {
+        if (in_text) refuse("post_processor TemplateProcessing has the text twice, wanted it once");
         in_text = true;
         continue;
       }
@@ -321,6 +331,7 @@ class Reader {
         bpe_.before_text.push_back(value);
       }
     }
+    if (!in_text) refuse("post_processor TemplateProcessing lacks the text");
   }
 
   std::string where_;
@@ -329,6 +340,7 @@ class Reader {
   json document_;  ///< without the lists
   TokenizerJson bpe_;
   std::vector<std::string_view> added_contents_;  ///< sorted
+  bool has_template_ = false;
 };
 
 }  // namespace

@@ -57,6 +57,10 @@ TEST(CutTo, CountsCharactersRatherThanBytes) {
   EXPECT_EQ(cut_to("hél…", 4), "hél…");
 }
 
+TEST(Printable, CutsBetweenCharacters) {
+  EXPECT_EQ(printable(std::string(119, 'a') + "é"), "\"" + std::string(119, 'a') + "…\"");
+}
+
 TEST(JoinNames, PutsAndBeforeTheLast) {
   EXPECT_EQ(join_names({}), "");
   EXPECT_EQ(join_names({"a"}), "a");

@@ -237,6 +237,74 @@ TEST_F(JsonTokenizerTest, EncodesUnknownCharactersOfASentencePieceModelAsBytes) 
   EXPECT_EQ(tokenizer->decode({1, 259, 3 + '\n', 264, 3 + 0xc3, 3 + 0xa8, 2}), " \n\xc3\xa9\xc3\xa8");
 }
 
+TEST_F(JsonTokenizerTest, EmptyMatchesOfASplitCutTheText) {
+  json document = byte_level_json();
+  document["model"]["merges"] = {"a b"};
+  const auto ids = [&](const std::string& expression, const std::string& text) {
+    document["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+    return open(document)->encode(text);
+  };
+  EXPECT_EQ(ids("x", "ababab"), (Ids{257, 257, 257}));
+  EXPECT_EQ(ids("(?=bab$)", "ababab"), (Ids{257, 'a', 'b', 257}));
+  EXPECT_EQ(ids("(?=b)|(?<=b)", "abab"), (Ids{'a', 'b', 'a', 'b'}));
+  EXPECT_EQ(ids("b*", "ab\xc3\xa9"), (Ids{'a', 'b', 0xc3, 0xa9})) << "an empty match after the last one cuts nothing";
+  EXPECT_EQ(ids("", "ab"), (Ids{'a', 'b'}));
+}
+
+TEST_F(JsonTokenizerTest, ReadsATextWholeIfASplitLooksBack) {
+  json document = byte_level_json();
+  document["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"}, {"pattern", {{"Regex", "(?<=a)b"}}}, {"behavior", "Isolated"}, {"invert", false}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  EXPECT_EQ(open(document)->encode("ab"), (Ids{'a', 'b'}));
+  EXPECT_EQ(encoded_in_two_parts(*open(document), "abab", 3), (Ids{'a', 'b', 'a', 'b'}));
+}
+
+TEST_F(JsonTokenizerTest, RefusesAConfigThatContradictsTheFile) {
+  const auto refused = [&](const json& config, const json& document = byte_level_json()) {
+    json whole = config;
+    whole["eos_token"] = "<end>";
+    const auto file = write("tokenizer.json", document.dump());
+    write("tokenizer_config.json", whole.dump());
+    try {
+      json_tokenizer(file);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  json token = added(260, "<tool>", false);
+  token.erase("id");
+  const auto decoder = [&](const std::string& id) { return json{{"added_tokens_decoder", {{id, token}}}}; };
+  EXPECT_EQ(refused(decoder("260")), "");
+  EXPECT_TRUE(
+      has(refused(decoder("261")), "its added_tokens_decoder has \"<tool>\" with the id 261, unlike tokenizer.json"));
+  token["rstrip"] = true;
+  EXPECT_TRUE(has(refused(decoder("260")), "other properties of \"<tool>\", unlike tokenizer.json"));
+  token["rstrip"] = false;
+  token["normalized"] = true;
+  EXPECT_EQ(refused(decoder("260")), "") << "nothing is normalized";
+  json document = byte_level_json();
+  document["normalizer"] = {{"type", "NFC"}};
+  EXPECT_TRUE(has(refused(decoder("260"), document), "other properties of \"<tool>\""));
+  for (const json& config : {json{{"pad_token", "<X>"}}, json{{"additional_special_tokens", {"<end>", "<X>"}}},
+                             json{{"extra_special_tokens", {{"x_token", "<X>"}}}},
+                             json{{"bos_token", {{"content", "<X>"}, {"lstrip", false}}}}})
+    EXPECT_TRUE(has(refused(config), "it names the special token \"<X>\", unlike tokenizer.json")) << config;
+  EXPECT_EQ(refused({{"pad_token", "<tool>"}, {"unk_token", nullptr}, {"add_bos_token", true}}), "");
+  EXPECT_TRUE(has(refused({{"tokenizer_class", "GPT2Tokenizer"}, {"add_prefix_space", true}}),
+                  "its tokenizer_class has another add_prefix_space"));
+  EXPECT_EQ(refused({{"tokenizer_class", "GPT2Tokenizer"}}), "");
+  EXPECT_EQ(refused({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"add_prefix_space", true}}), "");
+  EXPECT_TRUE(has(refused({{"added_tokens_decoder", {{"x", token}}}}), "added_tokens_decoder: wanted ids"));
+}
+
 TEST_F(JsonTokenizerTest, RefusesAFileWithoutAnEosToken) {
   EXPECT_TRUE(
       has(error_of(ExitStatus::data, [&] { open(byte_level_json(), "<none>"); }), "not one of the added tokens"));

@@ -14,7 +14,7 @@ std::vector<std::string> words_of(const std::string& expression, const std::stri
     const auto match = pattern.find(text, at, false);
     if (match.kind != Kind::found) break;
     words.push_back(text.substr(match.begin, match.end - match.begin));
-    at = match.end;
+    at = std::max(match.end, at + 1);
   }
   return words;
 }
@@ -38,7 +38,25 @@ TEST(SplitPattern, WhiteSpaceIsThatOfUnicode) {
   EXPECT_EQ(words_of(R"([^\s]+)", "ab" + wide + "c"), (Words{"ab", "c"}));
 }
 
-TEST(SplitPattern, ReturnsNoEmptyMatch) { EXPECT_EQ(words_of("x*", "axxb"), Words{"xx"}); }
+TEST(SplitPattern, ReturnsEmptyMatches) {
+  EXPECT_EQ(words_of("x*", "axxb"), (Words{"", "xx", ""}));
+  const auto cut = SplitPattern(R"((?=(\d{3})+(?!\d)))", "here").find("a1234", 0, false);
+  EXPECT_EQ(cut.begin, 2u);
+  EXPECT_EQ(cut.end, 2u);
+}
+
+TEST(SplitPattern, MatchesLongWordsThatAreRemembered) {
+  const std::string word(400'000, 'a');
+  const auto match = SplitPattern(R"((?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+)", "here").find(word, 0, false);
+  EXPECT_EQ(match.end, word.size()) << "more than fits on the stack of compiled expressions";
+}
+
+TEST(SplitPattern, KnowsWhetherItLooksAtTheTextBefore) {
+  for (const char* expression : {"(?<=a)b", "(?:b|(?<!a))", "^b", "\\Ab"})
+    EXPECT_TRUE(SplitPattern(expression, "here").looks_back()) << expression;
+  for (const char* expression : {"a(?=b)", "a$", "a\\z", "[^a]"})
+    EXPECT_FALSE(SplitPattern(expression, "here").looks_back()) << expression;
+}
 
 TEST(SplitPattern, ReportsWhereFurtherTextCouldChangeTheMatch) {
   const SplitPattern words(R"( ?\p{L}+)", "here");
@@ -52,7 +70,10 @@ TEST(SplitPattern, ReportsWhereFurtherTextCouldChangeTheMatch) {
 
 TEST(SplitPattern, RefusesInvalidExpressionsWithTheirLocation) {
   const std::string message = error_of(ExitStatus::data, [] { SplitPattern("(x", "a.json: pre_tokenizer"); });
-  EXPECT_TRUE(has(message, "a.json: pre_tokenizer: unsupported expression: missing closing parenthesis")) << message;
+  EXPECT_TRUE(has(message, "a.json: pre_tokenizer: unsupported expression: a missing ), at byte 2 of \"(x\""))
+      << message;
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [] { SplitPattern("(?<=a+)b", "a.json"); }),
+                  "unsupported expression: lookbehind assertion is not fixed length, in \"(?<=a+)b\""));
   const SplitPattern doubling("(a+)+$", "a.json");
   EXPECT_TRUE(has(
       error_of(ExitStatus::data, [&] { doubling.find(std::string(40, 'a') + std::string(40, 'a') + "b", 0, false); }),

@@ -66,9 +66,14 @@ TEST_F(TokenizerFiles, ContainAChatTemplateBesideOrInTheirConfig) {
   const auto found = read_chat_template(file);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->text, "b");
+  EXPECT_EQ(found->with_tools, "a");
   EXPECT_EQ(found->tokens, (std::map<std::string, std::string>{{"bos_token", "<s>"}, {"eos_token", "</s>"}}));
   write("chat_template.jinja", "c");
   EXPECT_EQ(read_chat_template(file)->text, "c") << "as in transformers";
+  EXPECT_EQ(read_chat_template(file)->with_tools, "");
+  EXPECT_EQ(read_chat_template(file)->apart, "");
+  write("additional_chat_templates/tool_use.jinja", "d");
+  EXPECT_EQ(read_chat_template(file)->apart, at("additional_chat_templates/tool_use.jinja"));
   std::filesystem::remove(folder_ / "chat_template.jinja");
   write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "a"}]})");
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { read_chat_template(file); }), "a list with one named \"default\""));

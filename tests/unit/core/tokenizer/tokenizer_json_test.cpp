@@ -22,6 +22,8 @@ class TokenizerJsonTest : public DataTest {
 
 TEST_F(TokenizerJsonTest, ReadsTokensAsTheBytesOfTheirLetters) {
   json document = byte_level_json();
+  document["model"]["vocab"]["<end>"] = 259;
+  document["model"]["vocab"]["<tool>"] = 260;
   document["model"]["vocab"]["\xc4\xa0\xc4\x8a\xc3\xa9"] = 261;  // U+0120, U+010A, é: a space, a newline, the byte E9
   const TokenizerJson bpe = read(document);
   ASSERT_EQ(bpe.tokens.size(), 262u);
@@ -152,6 +154,10 @@ TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfAByteLevelModel) {
     document["pre_tokenizer"] = with_split(
         {{"type", "Split"}, {"pattern", {{"Regex", "x"}}}, {"behavior", "MergedWithNext"}, {"invert", false}});
   });
+  refuse("pre_tokenizer Split has an empty String", [&](json& document) {
+    document["pre_tokenizer"] =
+        with_split({{"type", "Split"}, {"pattern", {{"String", ""}}}, {"behavior", "Isolated"}, {"invert", false}});
+  });
   refuse("decoder is \"WordPiece\"", [](json& document) { document["decoder"] = {{"type", "WordPiece"}}; });
   refuse("post_processor is \"BertProcessing\"", [](json& document) {
     document["post_processor"] = {{"type", "BertProcessing"}};
@@ -199,6 +205,31 @@ TEST_F(TokenizerJsonTest, RefusesAnAddedTokenWhoseIdDiffersFromTheVocabulary) {
   document["model"]["vocab"].erase("<end>");
   document["added_tokens"][0] = added(259, "a");  // the byte's token
   expect_refused(document, "the added token \"a\" has the id 259, but another in model vocab");
+}
+
+TEST_F(TokenizerJsonTest, RefusesAnAddedTokenThatTheLibraryWouldNumberAnew) {
+  json document = byte_level_json();
+  document["added_tokens"][1] = added(300, "<tool>", false);
+  expect_refused(document, "the added token \"<tool>\" has the id 300, wanted 260, as the tokenizers library numbers");
+  document["model"]["vocab"]["<tool>"] = 300;
+  document["added_tokens"].push_back(added(301, "<next>"));
+  expect_refused(document, "\"<end>\" has the id 259, wanted 260");
+  document["model"]["vocab"]["<end>"] = 259;
+  EXPECT_EQ(read(document).added.size(), 3u) << "continues the largest id";
+  document["added_tokens"].push_back(added(301, "<next>"));
+  EXPECT_EQ(read(document).added.size(), 4u) << "the same token again";
+}
+
+TEST_F(TokenizerJsonTest, RefusesTemplatesThatDoNotContainTheTextOnce) {
+  json document = sentencepiece_json();
+  const json one = document["post_processor"];
+  document["post_processor"] = {{"type", "Sequence"}, {"processors", {one, one}}};
+  expect_refused(document, "post_processor has a second TemplateProcessing");
+  document["post_processor"] = one;
+  document["post_processor"]["single"].erase(1);
+  expect_refused(document, "TemplateProcessing lacks the text");
+  document["post_processor"]["single"] = {one["single"][1], one["single"][1]};
+  expect_refused(document, "TemplateProcessing has the text twice");
 }
 
 TEST_F(TokenizerJsonTest, RefusesAFileThatIsNotATokenizerJson) {
