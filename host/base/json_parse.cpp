@@ -27,6 +27,7 @@ class Builder : public nlohmann::json_sax<Json> {
     return passed(0, [&](Reader& reader) { reader.number_unsigned(value); }) || add(value);
   }
   bool number_float(typename Json::number_float_t value, const std::string& digits) override {
+    if (digits.find_first_of(".eE") == std::string::npos) rules_.inexact();
     return passed(0, [&](Reader& reader) { reader.number_float(value, digits); }) || add(value);
   }
   bool string(std::string& value) override {

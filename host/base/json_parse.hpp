@@ -17,6 +17,7 @@ struct JsonRules {
   std::function<void()> too_deep = [] {};  ///< throws, or the text may be nested without a limit
   /// False: the member is left out.
   std::function<bool(size_t depth, const std::string& key)> wants = [](size_t, const std::string&) { return true; };
+  std::function<void()> inexact = [] {};  ///< throws, or an integer of more than 64 bits is rounded
   /// Throws, or the last value is kept.
   std::function<void(size_t depth, const std::string& key)> repeated_key = [](size_t, const std::string&) {};
   /// What takes the events of a member's value, which is then null; nullptr: the value is kept.

@@ -265,6 +265,47 @@ def test_descriptions_of_tools_keep_the_order_of_their_keys(place, tokenizer_jso
     assert prepared(place) == [wanted(tokenizer, messages, tools=tools)]
 
 
+# Writes what a message lacks, so that a field that is null or missing is seen.
+CALLS = """{{ tools is none }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.content is none %}!{% endif %}
+{%- if m.tool_calls %}{{ m.tool_calls[0].function | tojson }}{% endif %}{% if m.tool_calls is defined %}+{% endif %};
+{%- endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"""
+
+
+def test_fields_that_are_null_are_those_that_transformers_leaves_out(place, tokenizer_json):
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, CALLS)
+    call = [{"type": "function", "function": {"name": "f", "arguments": {"a": [1.5, None, True, "é"]}}}]
+    messages = [{"role": "user", "content": "q", "name": None}, {"role": "assistant", "content": None, "tool_calls": call},
+                {"role": "tool", "content": "r"}, {"role": "assistant", "content": "done", "tool_calls": None}]
+    for tools in (None, [], call):
+        write_lines(place, [{"messages": messages, "tools": tools}])
+        (ids, _), = prepared(place)
+        assert ids == tokenizer.apply_chat_template(messages, tools=tools, return_dict=False)
+
+
+def test_chats_with_tools_have_their_own_template(place, tokenizer_json):
+    with_tools = "{{ tools | length }} tools: " + PLAIN
+    templates = [{"name": "default", "template": PLAIN}, {"name": "tool_use", "template": with_tools}]
+    write_tokenizer(place.folder, tokenizer_json, PLAIN)
+    file = place.folder / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": templates}))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(place.folder)
+    messages, tools = messages_of([("human", "Hi"), ("gpt", "Hello.")]), [{"type": "function", "function": {"name": "f"}}]
+    write_lines(place, [{"messages": messages, "tools": given} for given in (tools, None, [])])
+    assert [ids for ids, _ in prepared(place)] == [
+        tokenizer.apply_chat_template(messages, tools=given, return_dict=False) for given in (tools, None, [])]
+    write_tokenizer(place.folder, tokenizer_json, PLAIN, beside=True)
+    (place.folder / "additional_chat_templates").mkdir()
+    (place.folder / "additional_chat_templates/tool_use.jinja").write_text(with_tools)
+    refuse(place, "chats.jsonl:1: tools: found tools, wanted none: their template .*tool_use.jinja is not read")
+
+
+def test_a_call_of_a_tool_is_refused_by_chatml(place, tokenizer_json):
+    write_tokenizer(place.folder, tokenizer_json, PLAIN)
+    call = {"role": "assistant", "content": None, "tool_calls": [{"type": "function", "function": {"name": "f"}}]}
+    write_lines(place, [{"messages": [{"role": "user", "content": "q"}, call]}])
+    refuse(place, "chats.jsonl:1: message 2: template .chatml. writes a role and a content", template="chatml")
+
+
 def test_chatml_needs_neither_a_template_nor_jinja(place):
     write_lines(place, [{"messages": messages_of([("human", "Hi"), ("gpt", "Hello."), ("human", "Bye"), ("gpt", "See you.")])}])
     (ids, answers), = prepared(place, template="chatml", tokenizer={"kind": "byte"})

@@ -50,10 +50,12 @@ ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
                                       chat_template_name + ", or chat_template in " + tokenizer_config_name +
                                       "; add the one of the model, or set data.template = \"chatml\"");
   file_ = found->file;
+  apart_ = found->apart;
   const fs::path python = find_program("python3");
   if (python.empty()) throw Error(ExitStatus::usage, std::string("found no python3 in PATH; ") + what_to_install);
   process_ = std::make_unique<Process>(python);
-  const auto answer = process_->ask({{"template", found->text}, {"tokens", found->tokens}});
+  const auto answer =
+      process_->ask({{"template", found->text}, {"with_tools", found->with_tools}, {"tokens", found->tokens}});
   if (!answer) throw Error(ExitStatus::usage, python.string() + " cannot render chats; " + what_to_install);
   if (answer->contains("missing"))
     throw Error(ExitStatus::usage, answer->at("missing").get<std::string>() + "; " + what_to_install);
@@ -69,6 +71,14 @@ void ChatTemplate::check_usable(const Json& answer) const {
 }
 
 std::vector<std::string> ChatTemplate::render(const Record& record) {
+  if (!apart_.empty() && !record.tools.is_null())
+    throw LineMistake{{},
+                      "tools",
+                      "found tools, wanted none: their template " + apart_.string() + " is not read; name both in " +
+                          tokenizer_config_name +
+                          ": chat_template = a list of {\"name\", \"template\"}, default and "
+                          "tool_use, and remove " +
+                          chat_template_name};
   const auto answer =
       process_->ask({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
   if (!answer)
@@ -82,10 +92,10 @@ std::vector<std::string> ChatTemplate::render(const Record& record) {
 
 std::vector<std::string> chatml_parts(const Record& record) {
   std::vector<std::string> parts{""};
-  if (!record.tools.is_null()) throw LineMistake{{}, "tools", "template \"chatml\" has no tools"};
+  if (!record.tools.empty()) throw LineMistake{{}, "tools", "template \"chatml\" has no tools"};
   for (size_t i = 0; i < record.messages.size(); ++i) {
     const auto& message = record.messages[i];
-    if (message.size() != 2 || !message.at("content").is_string())
+    if (message.size() != 2 || !message.contains("content"))
       throw LineMistake{{},
                         "message " + std::to_string(i + 1),
                         "template \"chatml\" writes a role and a content, found more fields or no content"};

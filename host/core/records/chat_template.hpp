@@ -26,7 +26,7 @@ class ChatTemplate {
   class Process;
   void check_usable(const nlohmann::json& answer) const;
 
-  std::filesystem::path file_;
+  std::filesystem::path file_, apart_;
   std::unique_ptr<Process> process_;
 };
 

@@ -38,8 +38,8 @@ class LineReader {
       const Json shown = found ? Json(*found) : Json();
       refuse_field(field, found ? &shown : nullptr, wanted);
     };
-    const auto ordered = parse_json<nlohmann::ordered_json>(line_, {});
     try {
+      const auto ordered = parse_json<nlohmann::ordered_json>(line_, exact_numbers());
       RecordFields(format, ordered, refuse).read(record_, [&] {
         if (good_) take(record_);
       });
@@ -49,6 +49,13 @@ class LineReader {
   }
 
  private:
+  /// What templates write is to be what the file contains.
+  static JsonRules exact_numbers() {
+    JsonRules rules;
+    rules.inexact = [] { throw LineMistake{{}, "", "found an integer of more than 64 bits, wanted a string"}; };
+    return rules;
+  }
+
   void add(const LineMistake& mistake) {
     const std::string place = mistake.column          ? std::to_string(*mistake.column) + ":"
                               : mistake.field.empty() ? ""
@@ -161,7 +168,7 @@ std::string prompt_of(const Record& record, const std::string& prompt_template) 
 std::vector<std::string> texts_of(const Record& record) {
   std::vector<std::string> texts{record.instruction, record.input, record.output};
   for (const auto& message : record.messages)
-    if (message["content"].is_string()) texts.push_back(message["content"].get<std::string>());
+    if (const auto* content = field_of(message, "content")) texts.push_back(content->get<std::string>());
   std::erase(texts, "");
   return texts;
 }

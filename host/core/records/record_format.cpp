@@ -105,8 +105,11 @@ std::string recognised_format(const fs::path& file) {
 }
 
 void RecordFields::read(Record& record, const std::function<void()>& take) {
+  for (const char* name : {"history", "images", "videos", "audios", "chat_template_kwargs"}) refuse_unread(name);
+  if (format_ != "conversations") refuse_unread("system");
   if (format_ == "preferences") return read_preference(record, take);
   if (format_ == "instructions") {
+    refuse_unread("tools");
     record.instruction = text("instruction", true);
     record.input = text("input", false);
     record.output = text("output", true);
@@ -123,6 +126,12 @@ const RecordFields::Ordered* RecordFields::field(const std::string& name) const 
 void RecordFields::refuse(const std::string& field, const Ordered* found, const std::string& wanted) {
   refuse_(field, found, wanted);
   good_ = false;
+}
+
+void RecordFields::refuse_unread(const std::string& name) {
+  const Ordered* value = field(name);
+  if (value && !value->empty() && *value != "")
+    refuse(name, value, "none: with data.format \"" + format_ + "\" it is not read, and the answer may depend on it");
 }
 
 std::string RecordFields::text(const std::string& name, bool required) {
@@ -150,20 +159,36 @@ RecordFields::Ordered RecordFields::message(const std::string& place, const Orde
   };
   if (!given.is_object()) return refused("", &given, "a message");
   const auto member = [&](const char* name) { return field_of(given, name); };
+  const auto wrong_weight = [&](const std::string& role) -> const char* {
+    for (const char* name : {"weight", "train", "loss"}) {
+      const Ordered* value = member(name);
+      const bool trains = value && (*value == 1 || *value == true), is_off = value && (*value == 0 || *value == false);
+      if (value && (role == "assistant" ? !trains : !is_off && *value != 1)) return name;
+    }
+    return nullptr;
+  };
+  const auto refused_weight = [&](const char* name) {
+    return refused(std::string(".") + name, member(name),
+                   "1 or none: every answer of the assistant is trained on, and nothing else");
+  };
   if (format_ == "conversations" && !member("role")) {
     const Ordered *from = member("from"), *value = member("value");
     const std::string role = from && from->is_string() ? role_of(from->get<std::string>()) : "";
     if (role.empty()) return refused(".from", from, "\"human\", \"gpt\" or \"system\"");
     if (!value || !value->is_string()) return refused(".value", value, "a string");
+    if (const char* name = wrong_weight(role)) return refused_weight(name);
     return {{"role", role}, {"content", *value}};
   }
   const Ordered *role = member("role"), *content = member("content");
   if (!role || !role->is_string()) return refused(".role", role, "a string");
-  if (const Ordered* weight = member("weight"); weight && *weight != 1)
-    return refused(".weight", weight, "1 or none: every answer of the assistant is trained on");
+  if (const char* name = wrong_weight(*role)) return refused_weight(name);
   const bool may_be_missing = member("tool_calls");
   if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
-  return given;
+  Ordered message =
+      Ordered::object();  // without fields that are null, as in transformers: templates would write "None"
+  for (const auto& [name, value] : given.items())
+    if (!value.is_null()) message[name] = value;
+  return message;
 }
 
 void RecordFields::read_chat(Record& record, const std::string& name) {
@@ -171,18 +196,23 @@ void RecordFields::read_chat(Record& record, const std::string& name) {
   const Ordered* system = field("system");
   if (system && format_ == "conversations" && !text("system", true).empty())
     record.messages.insert(record.messages.begin(), Ordered{{"role", "system"}, {"content", *system}});
-  const Ordered* tools = field("tools");
-  if (tools && !tools->is_array())
-    refuse("tools", tools, "a list of descriptions of tools");
-  else if (tools && !tools->empty())
-    record.tools = *tools;
+  read_tools(record);
   has_answer(record, name);
+}
+
+void RecordFields::read_tools(Record& record) {
+  const Ordered* tools = field("tools");
+  if (tools && !tools->is_array()) refuse("tools", tools, "a list of descriptions of tools");
+  if (tools) record.tools = *tools;
 }
 
 void RecordFields::read_completion(Record& record) {
   const Ordered *prompt = field("prompt"), *completion = field("completion");
+  if (const Ordered* label = field("label"); label && *label == false)  // as for KTO
+    refuse("label", label, "true or none: every completion is an answer to learn");
   if (!prompt || !completion || !prompt->is_array() || !completion->is_array()) {
     record.has_whole_prompt = true;
+    refuse_unread("tools");
     record.instruction = text("prompt", true);
     record.output = text("completion", true);
     return;
@@ -190,6 +220,7 @@ void RecordFields::read_completion(Record& record) {
   record.messages = messages("prompt", prompt);
   record.prompt_messages = record.messages.size();
   for (const Ordered& one : messages("completion", completion)) record.messages.push_back(one);
+  read_tools(record);
   has_answer(record, "completion");
 }
 
@@ -208,11 +239,13 @@ void RecordFields::read_preference(Record& record, const std::function<void()>& 
   const Ordered *chosen = field("chosen"), *rejected = field("rejected");
   const bool is_text = (chosen && chosen->is_string()) || (rejected && rejected->is_string());
   if (is_text) {
+    refuse_unread("tools");
     record.has_whole_prompt = true;
     record.instruction = text("prompt", true);
     for (const char* name : {"chosen", "rejected"}) text(name, true);
   }
   const Ordered lists[2]{is_text ? Ordered() : preferred("chosen"), is_text ? Ordered() : preferred("rejected")};
+  if (!is_text) read_tools(record);
   if (!good_) return;
   if (!is_text) {
     const auto [end, unused] = std::mismatch(lists[0].begin(), lists[0].end(), lists[1].begin(), lists[1].end());

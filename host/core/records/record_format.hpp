@@ -8,7 +8,8 @@
 // | completions   | prompt, completion: strings, or lists of messages                                             |
 // | preferences   | chosen, rejected: strings after a string prompt, or lists of messages with or without prompt  |
 //
-// task_id, is_correct and metadata.difficulty are read in every format (record_file.hpp); other fields are ignored.
+// Messages may come with tools. task_id, is_correct and metadata.difficulty are read in every format (record_file.hpp);
+// fields with which other programs train differently are refused; others are ignored.
 #pragma once
 
 #include <filesystem>
@@ -45,6 +46,9 @@ class RecordFields {
   std::string text(const std::string& name, bool required);
   Ordered messages(const std::string& name, const Ordered* found);
   Ordered message(const std::string& place, const Ordered& given);
+  /// Refuses a field that other programs read, unless it is empty.
+  void refuse_unread(const std::string& name);
+  void read_tools(Record& record);
   void read_chat(Record& record, const std::string& name);
   void read_completion(Record& record);
   void read_preference(Record& record, const std::function<void()>& take);

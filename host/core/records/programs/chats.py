@@ -1,6 +1,7 @@
 """Renders chats with a chat template, in the environment that transformers (chat_template_utils.py) gives to templates.
 
-stdin: one line {"template", "tokens"}, then a line {"messages", "tools", "first"} for each chat. stdout: one line for
+stdin: one line {"template", "with_tools", "tokens"} ("with_tools": the template for chats with tools, "" if it is the
+same), then a line {"messages", "tools", "first"} for each chat. stdout: one line for
 each, {} first if the template can be used. A chat becomes {"parts"}: its text, divided where prompt and answer
 alternate, beginning with a prompt. Answers are the messages of the assistant from message `first` on. {"refused"}: this
 chat cannot be rendered; {"unusable"}: no chat can be, {"missing"}: without a newer Python package."""
@@ -106,21 +107,22 @@ class Template:
 
 def replies(lines):
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    template = None
+    templates = None
     for line in lines:
         given = json.loads(line)
         try:
-            if template is None:
-                template = Template(given["template"], given["tokens"])
+            if templates is None:
+                templates = [Template(given[name] or given["template"], given["tokens"]) for name in ("template", "with_tools")]
                 yield {}
             else:
+                template = templates[given["tools"] is not None]
                 yield {"parts": template.parts(given["messages"], given["tools"], given["first"])}
         except Missing as why:
             yield {"missing": str(why)}
         except Unusable as why:
             yield {"unusable": str(why)}
         except Exception as why:  # whatever an untrusted template raises
-            yield {"refused" if template else "unusable": f"{type(why).__name__}: {why}"[:1000]}
+            yield {"refused" if templates else "unusable": f"{type(why).__name__}: {why}"[:1000]}
 
 
 for reply in replies(sys.stdin.buffer):

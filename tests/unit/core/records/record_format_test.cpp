@@ -159,6 +159,66 @@ TEST_F(RecordFormat, ReportsEachMistakeInAMessage) {
                   "a message of the assistant that only this answer has"));
 }
 
+TEST_F(RecordFormat, ThatOtherProgramsWouldTrainDifferentlyIsRefused) {
+  const std::string user = R"({"from": "human", "value": "a"})";
+  const std::pair<std::string, std::string> lines[]{
+      {R"({"conversations": [)" + user + R"(, {"from": "gpt", "value": "b", "weight": 0}]})",
+       "conversations[1].weight: found the number 0, wanted 1 or none"},
+      {R"({"messages": [)" + hi + R"(, {"role": "assistant", "content": "a", "train": false}]})",
+       "messages[1].train: found false, wanted 1 or none"},
+      {R"({"messages": [{"role": "user", "content": "a", "loss": true}, )" + hello + "]}",
+       "messages[0].loss: found true, wanted 1 or none"},
+      {R"({"system": "S", "messages": [)" + hi + ", " + hello + "]}",
+       "system: found the string \"S\", wanted none: with data.format \"messages\" it is not read"},
+      {R"({"system": "S", "instruction": "a", "output": "b"})", "system: found the string \"S\", wanted none"},
+      {R"({"history": [["a", "b"]], "instruction": "a", "output": "b"})", "history: found a list, wanted none"},
+      {R"({"tools": [{}], "instruction": "a", "output": "b"})", "tools: found a list, wanted none"},
+      {R"({"tools": [{}], "prompt": "a", "completion": "b"})", "tools: found a list, wanted none"},
+      {R"({"tools": [{}], "prompt": "a", "chosen": "b", "rejected": "c"})", "tools: found a list, wanted none"},
+      {R"({"images": ["a.png"], "messages": [)" + hi + ", " + hello + "]}", "images: found a list, wanted none"},
+      {R"({"chat_template_kwargs": {"a": 1}, "messages": [)" + hi + ", " + hello + "]}",
+       "chat_template_kwargs: found an object, wanted none"},
+      {R"({"prompt": "a", "completion": "b", "label": false})", "label: found false, wanted true or none"},
+      {R"({"messages": [)" + hi + R"(, {"role": "assistant", "content": "a", "n": 123456789012345678901234567890}]})",
+       "found an integer of more than 64 bits, wanted a string"}};
+  for (const auto& [line, why] : lines) EXPECT_TRUE(has(refused(line), why)) << line << "\n" << refused(line);
+}
+
+TEST_F(RecordFormat, FieldsThatChangeNothingAreRead) {
+  const auto found =
+      records(R"({"system": "", "history": [], "images": [], "instruction": "a", "output": "b", "label": "x"})"
+              "\n");
+  EXPECT_EQ(found.size(), 1u);
+  const auto weighted =
+      records(R"({"system": "S", "conversations": [{"from": "human", "value": "a", "train": false, "weight": 1}, )"
+              R"({"from": "gpt", "value": "b", "weight": 1.0, "train": true}]})"
+              "\n");
+  ASSERT_EQ(weighted.size(), 1u);
+  EXPECT_EQ(weighted[0].messages.size(), 3u);
+}
+
+TEST_F(RecordFormat, FieldsOfMessagesThatAreNullAreLeftOut) {
+  const auto found =
+      records(R"({"messages": [)" + hi +
+              R"(, {"role": "assistant", "content": null, "tool_calls": [{"name": "f"}], "name": null}, )" +
+              R"({"role": "assistant", "content": "a", "tool_calls": null}]})" + "\n");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].messages[1].dump(), R"({"role":"assistant","tool_calls":[{"name":"f"}]})");
+  EXPECT_EQ(found[0].messages[2].dump(), R"({"role":"assistant","content":"a"})");
+  EXPECT_EQ(texts_of(found[0]), (std::vector<std::string>{"Hi", "a"}));
+}
+
+TEST_F(RecordFormat, ToolsComeWithEveryListOfMessages) {
+  const std::string tools = R"("tools": [{"z": 1}])";
+  for (const std::string& line :
+       {R"({"messages": [)" + hi + ", " + hello + "], " + tools + "}",
+        R"({"prompt": [)" + hi + R"(], "completion": [)" + hello + "], " + tools + "}",
+        R"({"prompt": [)" + hi + R"(], "chosen": [)" + hello + R"(], "rejected": [)" + no + "], " + tools + "}"})
+    for (const Record& record : records(line)) EXPECT_EQ(record.tools.dump(), R"([{"z":1}])") << line;
+  EXPECT_EQ(records(R"({"tools": [], "messages": [)" + hi + ", " + hello + "]}")[0].tools.dump(), "[]")
+      << "a template can tell it from none";
+}
+
 TEST_F(RecordFormat, KeepsOtherFieldsOfMessages) {
   const auto found = records(R"({"tools": [{"z": 1, "a": 2}], "messages": [)" + hi +
                              R"(, {"role": "assistant", "tool_calls": [{"name": "f"}]}, )" + hello + "]}\n");
