@@ -77,7 +77,8 @@ void read_tokens(const Json& config, const std::string& where, TokenizerConfigFi
   };
   for (const auto& [key, value] : config.items()) {
     if (key.ends_with("_token")) add(config, key);
-    if (key != "additional_special_tokens" && key != "extra_special_tokens") continue;
+    if (key != "additional_special_tokens" && key != "extra_special_tokens" && key != "model_specific_special_tokens")
+      continue;
     for (const Json& one : value.is_structured() ? value : Json::array()) add(Json{{key, one}}, key);
   }
 }

@@ -295,6 +295,7 @@ TEST_F(JsonTokenizerTest, RefusesAConfigThatContradictsTheFile) {
   EXPECT_TRUE(has(refused(decoder("260"), document), "other properties of \"<tool>\""));
   for (const json& config : {json{{"pad_token", "<X>"}}, json{{"additional_special_tokens", {"<end>", "<X>"}}},
                              json{{"extra_special_tokens", {{"x_token", "<X>"}}}},
+                             json{{"model_specific_special_tokens", {{"x_token", "<X>"}}}}, json{{"x_token", "<X>"}},
                              json{{"bos_token", {{"content", "<X>"}, {"lstrip", false}}}}})
     EXPECT_TRUE(has(refused(config), "it names the special token \"<X>\", unlike tokenizer.json")) << config;
   EXPECT_EQ(refused({{"pad_token", "<tool>"}, {"unk_token", nullptr}, {"add_bos_token", true}}), "");
