@@ -30,6 +30,7 @@ namespace {
 
 using nlohmann::json;
 constexpr const char *spool_extension = ".spool", *batch_table = "batch";
+constexpr size_t longest_line = 64 << 20;
 constexpr std::chrono::seconds patience{1};  // commands that read a log should not wait for its writers
 
 std::string line_of(const char* table, json row) {
@@ -97,6 +98,18 @@ Descriptor locked_file(const std::filesystem::path& path, int flags) {
   }
 }
 
+/// The next line; false at the end. Error(data) for a line that is longer than any that is written.
+bool next_line(std::istream& in, std::string& line) {
+  char part[1 << 16];
+  for (line.clear(); line.size() <= longest_line; in.clear()) {
+    in.getline(part, sizeof part);
+    const bool has_ended = !in.fail();
+    line.append(part, size_t(in.gcount()) - (has_ended && !in.eof() ? 1 : 0));
+    if (has_ended || in.eof() || in.bad() || in.gcount() == 0) return has_ended || !line.empty();
+  }
+  throw Error(ExitStatus::data, "found a line of more than 64 MiB, which no run writes; remove the file");
+}
+
 /// Of a batch's first line; nothing for another line.
 std::optional<std::string> run_key_in(const std::string& line) {
   const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -111,7 +124,7 @@ bool has_rows_of(const std::filesystem::path& database, const std::filesystem::p
   if (log.integer("SELECT count(*) FROM sqlite_schema WHERE name = 'run_keys'") == 0) return false;
   Statement find(log, "SELECT 1 FROM run_keys WHERE key = ?1");
   std::ifstream lines(spool);
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; next_line(lines, line);) {
     const auto key = run_key_in(line);
     if (!key) continue;
     find.bind(1, *key);
@@ -171,7 +184,7 @@ class SpoolLoader {
     const Descriptor file = locked_file(spool_, O_RDONLY);
     if (file.get() < 0) return;
     std::ifstream lines(spool_);
-    for (std::string line; std::getline(lines, line);) take(line);
+    for (std::string line; next_line(lines, line);) take(line);
     // What was lost with the queue is an event.
     for (const int64_t run : runs_)
       Statement(log_,
@@ -263,7 +276,8 @@ void load_spools(const std::filesystem::path& database) {
   if (!std::filesystem::exists(database, error)) return;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::absolute(database).parent_path(), error))
-    if (entry.path().extension() == spool_extension) spools.push_back(entry.path());
+    if (entry.path().extension() == spool_extension && std::filesystem::is_regular_file(entry.symlink_status()))
+      spools.push_back(entry.path());  // a pipe would block this program
   for (const std::filesystem::path& spool : spools) {
     try {
       if (has_rows_of(database, spool)) SpoolLoader(database, spool).load();

@@ -273,6 +273,18 @@ TEST_F(LogFaultsTest, FollowsNoLinkAtTheSpoolsPath) {
   EXPECT_TRUE(spool.write({EventRecord{}}));
 }
 
+TEST_F(LogFaultsTest, ReadsNoSpoolThatIsNotAFileOrHasAnEndlessLine) {
+  RunLog log(file_, start());
+  const auto path = [&](const char* name) { return folder_ / (std::string(name) + ".spool"); };
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink(path("pipe"), path("link"));
+  std::ofstream(path("endless")) << "x";
+  std::filesystem::resize_file(path("endless"), uint64_t{1} << 40);
+  const auto begin = std::chrono::steady_clock::now();
+  load_spools(file_);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
 TEST_F(LogFaultsTest, EndsInBoundedTimeUnderAPermanentLock) {
   RunLog log(file_, start());
   Database other(file_, Database::Mode::write);
