@@ -41,6 +41,28 @@ def test_links_out_of_a_folder_are_not_followed_by_an_import(place, model, secre
     assert not (place.folder / "ours").exists()
 
 
+@pytest.mark.parametrize("name", ["chat_template.jinja", "tokenizer_config.json"])
+def test_links_out_of_a_folder_are_not_published_by_a_run_or_an_export(place, secret, name):
+    (place.folder / "a.txt").write_text("A line of text.\n" * 400)
+    text = dict(data={"kind": "text", "files": ["a.txt"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None,
+                train__steps=1, **ONE_RANK)
+    place.run(**text)
+    place.host("checkpoint", "export", "trial", "-o", "theirs")
+    theirs, of_run = place.folder / "theirs", place.log.folder() / "model"
+    for folder in (theirs, of_run):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(secret)
+    link = f"{name} is a link to .*secret, outside of its folder"
+    tokenizer = {"kind": "file", "file": "theirs/tokenizer.json"}
+    reads_it = text | {"data": text["data"] | {"tokenizer": tokenizer}, "model__vocab_size": 512}
+    refusals = [place.refuse(4, link, **reads_it)]
+    refusals.append(place.refuse_command(4, link, command=["checkpoint", "export", of_run, "-o", "ours"]))
+    assert not any("SECRET" in ended.err + ended.out for ended in refusals)
+    assert not (place.folder / "ours").exists()
+    assert not [file for file in place.folder.glob("runs/**/*") if not file.is_symlink() and file.is_file()
+                and b"SECRET" in file.read_bytes()]
+
+
 def test_the_cache_of_hugging_face_is_imported(place, model):
     """snapshots/REVISION has links to ../../blobs/HASH."""
     cache = place.folder / "models--org--name"

@@ -24,6 +24,7 @@ fs::path config_path(const fs::path& file) { return file.parent_path() / tokeniz
 bool has_config(const fs::path& file) { return is_there(config_path(file)); }
 
 Json read_config(const fs::path& file) {
+  check_is_of_its_folder(config_path(file));
   const std::string where = config_path(file).string();
   Json config = parse_strict_json(read_small_file(where, max_tokenizer_bytes), where);
   if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
@@ -123,6 +124,7 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
 std::optional<ChatTemplateFile> read_chat_template(const fs::path& file) {
   const Json config = has_config(file) ? read_config(file) : Json::object();
   const fs::path own = file.parent_path() / chat_template_name;
+  if (is_there(own)) check_is_of_its_folder(own);
   ChatTemplateFile found{"", "", template_apart(file), {}, is_there(own) ? own : config_path(file)};
   if (is_there(own))
     found.text = read_small_file(own, max_tokenizer_bytes);
@@ -147,13 +149,20 @@ std::string llama_tokenizer_config(bool begins_texts) {
          "\n";
 }
 
+bool copy_from_folder(const fs::path& from, const char* name, const fs::path& to) {
+  if (!is_there(from / name)) return false;
+  check_is_of_its_folder(from / name);
+  copy_one(from / name, to / name);
+  return true;
+}
+
 void copy_tokenizer_files(const fs::path& file, const fs::path& folder) {
   if (const fs::path apart = template_apart(file); !apart.empty())
     log_warning(apart.string() + " is not copied into " + folder.string() +
                 ", whose chat template will be that of chats without tools");
   copy_one(file, folder / (is_tokenizer_json(file) ? tokenizer_json_name : tokenizer_model_name));
   for (const char* name : {tokenizer_config_name, chat_template_name})
-    if (is_there(file.parent_path() / name)) copy_one(file.parent_path() / name, folder / name);
+    copy_from_folder(file.parent_path(), name, folder);
 }
 
 std::string tokenizer_hash(const fs::path& file) {

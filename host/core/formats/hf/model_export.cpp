@@ -89,11 +89,8 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
 /// Whether there was a tokenizer to copy.
 bool copy_tokenizer(const fs::path& from, const fs::path& to) {
   bool copied = false;
-  for (const char* name : {tokenizer_model_name, tokenizer_json_name, tokenizer_config_name}) {
-    if (!is_there(from / name)) continue;
-    write_new_file(to / name, read_small_file(from / name, max_tokenizer_bytes));
-    copied = copied || std::string_view(name) != tokenizer_config_name;
-  }
+  for (const char* name : {tokenizer_model_name, tokenizer_json_name, tokenizer_config_name})
+    if (copy_from_folder(from, name, to)) copied = copied || std::string_view(name) != tokenizer_config_name;
   return copied;
 }
 
@@ -123,8 +120,7 @@ bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
 
 void copy_chat_files(const fs::path& from, const fs::path& to) {
   for (const char* name : {chat_template_name, generation_config_name})
-    if (is_there(from / name) && !is_there(to / name))
-      write_new_file(to / name, read_small_file(from / name, max_tokenizer_bytes));
+    if (!is_there(to / name)) copy_from_folder(from, name, to);
 }
 
 ExportedModel export_model(const ModelExport& request) {
