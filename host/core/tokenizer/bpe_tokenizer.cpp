@@ -2,9 +2,9 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -21,16 +21,42 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// UTF-8 text normalized to NFC.
+utf8proc_propval_t combining_class(utf8proc_int32_t character) {
+  return utf8proc_get_property(character)->combining_class;
+}
+
+/// The canonical decomposition of UTF-8 text. (utf8proc_decompose sorts marks in time quadratic in their number.)
+std::vector<utf8proc_int32_t> decomposed(std::string_view text, utf8proc_option_t options) {
+  constexpr utf8proc_ssize_t most_of_one = 32;
+  std::vector<utf8proc_int32_t> characters;
+  characters.reserve(text.size() + most_of_one);
+  const auto* next = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  for (const auto* const end = next + text.size(); next != end;) {
+    utf8proc_int32_t character = 0;
+    next += std::max<utf8proc_ssize_t>(1, utf8proc_iterate(next, end - next, &character));
+    int last_class = 0;
+    const size_t size = characters.size();
+    characters.resize(size + most_of_one);
+    characters.resize(size +
+                      size_t(utf8proc_decompose_char(character, &characters[size], most_of_one, options, &last_class)));
+  }
+  const auto is_mark = [](utf8proc_int32_t character) { return combining_class(character) != 0; };
+  for (auto begin = characters.begin(); (begin = std::find_if(begin, characters.end(), is_mark)) != characters.end();) {
+    const auto end = std::find_if_not(begin, characters.end(), is_mark);
+    std::stable_sort(begin, end, [](auto a, auto b) { return combining_class(a) < combining_class(b); });
+    begin = end;
+  }
+  return characters;
+}
+
+/// UTF-8 text normalized to NFC. [valid]
 std::string composed(std::string_view text) {
-  utf8proc_uint8_t* buffer = nullptr;
-  const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-                   &buffer, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  if (size < 0) throw std::bad_alloc();  // the text is valid UTF-8, so nothing else can fail
-  std::string result(reinterpret_cast<const char*>(buffer), static_cast<size_t>(size));
-  std::free(buffer);
-  return result;
+  constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+  std::vector<utf8proc_int32_t> characters = decomposed(text, options);
+  const auto count = static_cast<utf8proc_ssize_t>(characters.size());
+  characters.push_back(0);  // for the NUL after the text, which is written in place
+  const utf8proc_ssize_t size = utf8proc_reencode(characters.data(), count, options);
+  return {reinterpret_cast<const char*>(characters.data()), static_cast<size_t>(size)};
 }
 
 class JsonTokenizer final : public Tokenizer {

@@ -56,7 +56,10 @@ SplitPattern::Match SplitPattern::find(std::string_view text, size_t from, bool 
   if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);  // which remembers its way on the heap
   if (found == PCRE2_ERROR_NOMATCH) return {Match::Kind::none, text.size(), text.size()};
   if (found < 0 && found != PCRE2_ERROR_PARTIAL)
-    throw Error(ExitStatus::data, where_ + ": matching a text failed: " + message_of(found));
+    throw Error(ExitStatus::data,
+                where_ + ": matching a text failed: " + message_of(found) +
+                    "; split the text's longest lines and words into shorter ones, or use a tokenizer "
+                    "whose pattern backtracks less");
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(compiled_->data);
   return {found == PCRE2_ERROR_PARTIAL ? Match::Kind::undecided : Match::Kind::found, bounds[0], bounds[1]};
 }

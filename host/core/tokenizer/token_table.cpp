@@ -61,7 +61,7 @@ class VocabularyReader final : public ListReader {
     return true;
   }
   bool number_unsigned(json::number_unsigned_t id) override {
-    if (depth_ != 1 || !lists_.is_object) return other(id);
+    if (depth_ != 1 || !lists_.is_object || id > std::numeric_limits<uint32_t>::max()) return other(id);
     if (!lists_.vocabulary.add(token_, id)) rules_.repeated_key(2, token_);
     return true;
   }

@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "base/utf8.hpp"
 #include "core/tokenizer/tokenizer.hpp"
 #include "support/data_fixture.hpp"
@@ -45,6 +47,27 @@ TEST_F(JsonTokenizerTest, NormalizesToNfcIfTheFileAsksForIt) {
   EXPECT_EQ(open(document)->encode("e\xcc\x81"), (Ids{'e', 0xcc, 0x81}));
   document["normalizer"] = {{"type", "NFC"}};
   EXPECT_EQ(open(document)->encode("e\xcc\x81"), (Ids{0xc3, 0xa9}));
+}
+
+TEST_F(JsonTokenizerTest, NormalizesManyMarksInALineOfTime) {
+  json document = byte_level_json();
+  document["normalizer"] = {{"type", "NFC"}};
+  const auto tokenizer = open(document);
+  const auto bytes = [&](const std::string& text) { return tokenizer->decode(tokenizer->encode(text)); };
+  EXPECT_EQ(bytes("e\xcc\x96\xcc\x81"), bytes("e\xcc\x81\xcc\x96")) << "in the order of their classes";
+  EXPECT_EQ(bytes("\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8"), "\xea\xb0\x81") << "a syllable of Hangul";
+  std::string grave, below, both;
+  for (int i = 0; i < 40000; ++i) {
+    both += "\xcc\x80\xcc\x96";
+    below += "\xcc\x96";
+    grave += i > 0 ? "\xcc\x80" : "";
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(bytes("a" + both), "\xc3\xa0" + below + grave);
+  std::string decomposes;  // into marks of two classes
+  for (int i = 0; i < 40000; ++i) decomposes += "\xe0\xbd\xb3";
+  bytes("a" + decomposes);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST_F(JsonTokenizerTest, AddsASpaceBeforeEveryPieceIfTheFileAsksForIt) {

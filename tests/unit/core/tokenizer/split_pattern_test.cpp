@@ -68,6 +68,17 @@ TEST(SplitPattern, ReportsWhereFurtherTextCouldChangeTheMatch) {
   EXPECT_EQ(words.find("12", 0, false).kind, Kind::none);
 }
 
+TEST(SplitPattern, SaysWhatToDoWithATextOnWhichItBacktracksTooMuch) {
+  const SplitPattern pattern("(a|aa)+$", "t.json");
+  try {
+    pattern.find(std::string(100000, 'a') + "c", 0, false);
+    FAIL() << "found";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::data);
+    EXPECT_NE(std::string(error.what()).find("split the text's longest lines"), std::string::npos) << error.what();
+  }
+}
+
 TEST(SplitPattern, RefusesInvalidExpressionsWithTheirLocation) {
   const std::string message = error_of(ExitStatus::data, [] { SplitPattern("(x", "a.json: pre_tokenizer"); });
   EXPECT_TRUE(has(message, "a.json: pre_tokenizer: unsupported expression: a missing ), at byte 2 of \"(x\""))

@@ -52,6 +52,9 @@ TEST(TokenLists, RememberTheFirstMistakeOfEach) {
   TokenLists lists;
   parse_tokenizer_json(R"({"model": {"vocab": {"a": 0, "b": -1, "c": {}}}})", "t.json", lists);
   EXPECT_EQ(lists.vocabulary_mistake, R"(the token "b" has the id "-1")");
+  TokenLists beyond;
+  parse_tokenizer_json(R"({"model": {"vocab": {"a": 4611686018427387904}}})", "t.json", beyond);
+  EXPECT_EQ(beyond.vocabulary_mistake, R"(the token "a" has the id "4611686018427387904")");
   TokenLists others;
   parse_tokenizer_json(R"({"model": {"vocab": [["a", 0]], "merges": {"a": "b"}}})", "t.json", others);
   EXPECT_FALSE(others.is_object || others.is_list);
