@@ -19,10 +19,13 @@ const char* status_of(ExitStatus status) {
   return status == ExitStatus::interrupted ? "interrupted" : "failed";
 }
 
-/// "" if the log cannot be read: the message matters more.
+/// "" if the log cannot be read, or lacks rows that wait beside it (core/runlog/spool.hpp): the message matters more.
 std::string asked(const std::filesystem::path& database, const std::string& sql, int64_t run_id) {
   try {
-    const Table table = LogReader(database).query(sql, {run_id}, 1);
+    const LogReader log(database);
+    const char* is_complete = "SELECT 1 FROM runs WHERE id = ?1 AND ended_at IS NOT NULL AND NOT log_incomplete";
+    if (log.query(is_complete, {run_id}, 1).rows.empty()) return "";
+    const Table table = log.query(sql, {run_id}, 1);
     const nlohmann::json cell = table.rows.empty() ? nlohmann::json() : table.rows[0][0];
     return cell.is_null() ? "" : cell.is_string() ? cell.get<std::string>() : cell.dump();
   } catch (const std::exception&) {

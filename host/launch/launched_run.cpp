@@ -7,23 +7,21 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/checkpoints/manifest.hpp"
+#include "core/checkpoints/verify.hpp"
 #include "core/job/engine_process.hpp"
 #include "core/job/input_checks.hpp"
 #include "core/plan/fit.hpp"
 #include "core/rendezvous/rank_environment.hpp"
+#include "core/runlog/log_reader.hpp"
 #include "core/runlog/run_log.hpp"
+#include "core/runlog/spool.hpp"
+#include "io/draft.hpp"
 #include "io/scratch_folder.hpp"
+#include "launch/early_stop.hpp"
 #include "launch/end_command.hpp"
 
 namespace wmtp {
 namespace {
-
-/// What identifies a run and its row.
-struct RunRow {
-  int64_t id = 0;  ///< 0: the run has none
-  std::string key;
-  std::filesystem::path folder;  ///< of its files
-};
 
 /// `file`: see run_id_file_variable.
 RunRow run_row_in(const std::filesystem::path& file) {
@@ -32,18 +30,25 @@ RunRow run_row_in(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::getline(in >> row.id >> row.key >> std::ws, folder);
   row.folder = folder;
+  if (int code; in >> code) row.ended = ExitStatus(code);
   return row;
 }
 
 /// Closes the row of a run whose rank 0 did not; returns whether it was open.
 bool close_row(const std::filesystem::path& database, const RunRow& row, const LaunchResult& result) {
-  if (row.id == 0) return false;
+  if (row.id == 0 || row.ended == result.status) return false;
   try {
     return close_lost_run(database, row.id, row.key, result.status, result.reason);
   } catch (const Error& error) {  // the exit code of the ranks takes precedence
     log_warning("run " + std::to_string(row.id) + " could not be closed in the log: " + error.what());
     return true;
   }
+}
+
+/// What killed ranks have left behind.
+void remove_drafts(const std::filesystem::path& database, const RunRow& row) {
+  remove_abandoned_drafts(cache_folder_of(database));
+  if (row.id != 0) remove_abandoned_drafts(row.folder);
 }
 
 /// What is left of a run that was stopped before it could save.
@@ -54,6 +59,17 @@ std::string about_unsaved(const RunRow& row) {
   const std::vector<std::filesystem::path> saved = list_checkpoints(row.folder);
   if (saved.empty()) return run + "nothing was saved";
   return run + "--resume continues from step " + std::to_string(step_of_name(saved.front().filename().string()));
+}
+
+/// The model of a stage that has just finished; "" if it is another one than was planned. Another program may lock the
+/// log, which then does not know yet that the run has finished.
+std::filesystem::path model_of_stage(const std::string& config_hash, const std::filesystem::path& database,
+                                     const RunRow& row) {
+  if (const auto finished = reusable_run(config_hash, database)) return model_in(finished->folder);
+  const Table hash = LogReader(database).query("SELECT config_hash FROM runs WHERE id = ?1", {row.id}, 1);
+  if (row.ended != ExitStatus::done || hash.rows.empty() || hash.rows[0][0] != config_hash) return {};
+  verify_checkpoint(model_in(row.folder));
+  return model_in(row.folder);
 }
 
 }  // namespace
@@ -137,26 +153,30 @@ ExitStatus LaunchedRun::run_on(const JobNode& node) {
   wanted.num_ranks = int(ranks_on_each(job_.experiment, node.count));
   wanted.port = node.port;
   wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(job_.experiment.parallel.processes), node.address};
-  return launch(std::move(wanted), job_, start_engine()).status;
+  return launch(std::move(wanted), job_, start_engine()).first.status;
 }
 
-LaunchResult LaunchedRun::launch(LaunchRequest wanted, JobRequest request, std::shared_ptr<ForkServer> engine) {
+std::pair<LaunchResult, RunRow> LaunchedRun::launch(LaunchRequest wanted, JobRequest request,
+                                                    std::shared_ptr<ForkServer> engine) {
   const ScratchFolder folder;
   const std::filesystem::path id_file = folder.path() / "run";
   request.sources = texts_.file();
   wanted.arguments = rank_arguments(request);
   wanted.environment[run_id_file_variable] = id_file.string();
   wanted.timeout_seconds = experiment_at(job_.experiment, request.stage).parallel.timeout_seconds;
-  engine->wait_until_ready();  // here, where Ctrl-C still ends this process
+  engine->wait_until_ready();  // here, where a request to stop ends this process (early_stop.hpp)
   wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) { return engine->start(rank); };
   LaunchResult result = launch_ranks(std::move(wanted));
+  note_ranks_have_run();
   const RunRow row = run_row_in(id_file);
+  if (result.status != ExitStatus::done) remove_drafts(job_.database, row);
+  load_spools(job_.database);
   const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
   if (!end_command_.empty())
     tell_end(end_command_, job_.database,
              {row.id, experiment_at(job_.experiment, request.stage).name, result.status, result.reason});
   if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
-  return result;
+  return {result, row};
 }
 
 RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages, std::shared_ptr<ForkServer> engine) {
@@ -168,14 +188,14 @@ RunResult LaunchedRun::start(const PlannedRun& run, const Stages& stages, std::s
   LaunchRequest wanted;
   wanted.num_ranks = static_cast<int>(processes_of(run));
   wanted.port = wanted_master_port();
-  const LaunchResult result = launch(std::move(wanted), std::move(request), std::move(engine));
+  const auto [result, row] = launch(std::move(wanted), std::move(request), std::move(engine));
   if (run.path.empty()) return {result.status, {}};
   if (result.status != ExitStatus::done) {
     log_error(title_of(run) + " did not finish, so " + job_.file + " is not started");
     return {result.status, {}};
   }
-  if (const auto finished = reusable_run(run.config_hash, job_.database))
-    return {result.status, model_in(finished->folder)};
+  if (const std::filesystem::path model = model_of_stage(run.config_hash, job_.database, row); !model.empty())
+    return {result.status, model};
   throw Error(ExitStatus::data, title_of(run) + " finished, but its data or weights changed meanwhile; run it again");
 }
 

@@ -6,8 +6,11 @@
 // A crash of the launcher leaves no rank behind; the missing heartbeat then marks the run as lost.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/job/job_request.hpp"
@@ -23,6 +26,14 @@ struct JobNode {
   int64_t count = 1, rank = 0;
   std::string address;  ///< of the rendezvous, on node 0
   int port = 0;
+};
+
+/// What identifies a run and its row.
+struct RunRow {
+  int64_t id = 0;  ///< 0: the run has none
+  std::string key;
+  std::filesystem::path folder;     ///< of its files
+  std::optional<ExitStatus> ended;  ///< with which rank 0 has closed the row; the log may have been locked then
 };
 
 /// The constructor loads and checks the experiment. From then on it is a value: neither this process nor its children
@@ -61,7 +72,7 @@ class LaunchedRun {
   ExitStatus run(const std::vector<PlannedRun>& runs);
   RunResult start(const PlannedRun& run, const Stages& stages, std::shared_ptr<ForkServer> engine);
   /// Launches ranks, and closes the run's row if they did not. Releases the engine once they have started.
-  LaunchResult launch(LaunchRequest wanted, JobRequest request, std::shared_ptr<ForkServer> engine);
+  std::pair<LaunchResult, RunRow> launch(LaunchRequest wanted, JobRequest request, std::shared_ptr<ForkServer> engine);
   int64_t processes_of(const PlannedRun& run) const;
 
   SourceTexts& texts_;

@@ -7,10 +7,10 @@ import time
 import urllib.request
 
 import pytest
-from experiment import ONE_RANK
+from experiment import ONE_RANK, experiment
 from host import run_host
 from made_log import MadeLog
-from runlog import RunLog
+from runlog import RunLog, step_folders
 
 ENDLESS = {"train__steps": 1_000_000, "data": {"kind": "random"}}
 
@@ -84,6 +84,63 @@ def test_rows_that_could_not_be_written_are_added_by_what_opens_the_log_next(pla
     read(place)
     assert [event["message"] for event in place.log.events(1)].count("late") == 1
     assert not spool.exists() and stranger.exists()
+
+
+def locked(place):
+    """Until it is closed; readers are not affected."""
+    lock = sqlite3.connect(place.log.database, timeout=30, isolation_level=None)
+    lock.execute("BEGIN EXCLUSIVE")
+    return lock
+
+
+def test_a_log_that_is_locked_at_the_end_of_a_stage_stops_nothing(place):
+    stage = {"train__steps": 150, "data": {"kind": "random"}, **ONE_RANK}
+    place.write(experiment(**stage) | {"name": "stage"}, name="stage.toml")
+    told = place.folder / "told.sh"
+    told.write_text("#!/bin/sh\necho $WMTP_RUN_NAME=$WMTP_RUN_LOSS= >> told\n")
+    told.chmod(0o755)
+    running = place.start("--on-end", "./told.sh", **stage | {"train__steps": 2}, pipeline={"plugin": "rho1"},
+                          reference={"experiment": "stage.toml"})
+    running.wait_for_step(2)
+    lock = locked(place)
+    while "run 1 (stage)" not in running.out and running.code is None:
+        time.sleep(0.05)
+    lock.close()
+    running.wait(40)
+    assert running.code == 0, running
+    losses = place.log.losses(1)
+    shown = f"run 1 (stage) finished: training loss {losses[1]:.4f} -> {losses[150]:.4f}, "
+    assert shown in running.out, f"wanted {shown}\n{running}"
+    told = dict(line.split("=")[:2] for line in (place.folder / "told").read_text().splitlines())
+    assert told["stage"] in ("", str(losses[150])), "a loss of an incomplete log"
+    assert [run["status"] for run in place.log.runs()] == ["finished", "finished"]
+
+
+def test_a_run_that_is_stopped_while_its_log_is_locked_names_its_checkpoint(place):
+    running = place.start(**ENDLESS, **ONE_RANK)
+    running.wait_for_step(2)
+    lock = locked(place)
+    running.process.send_signal(signal.SIGTERM)
+    begun = time.monotonic()
+    running.process.wait(60)
+    assert time.monotonic() - begun < 25, running
+    lock.close()
+    assert running.code == 75, running
+    assert step_folders(place.log.folder()) and "without a new checkpoint" not in running.err, running
+
+
+def test_a_run_whose_row_is_deleted_says_that_its_rows_are_not_added(place):
+    running = place.start(**ENDLESS, **ONE_RANK)
+    running.wait_for_step(2)
+    log = sqlite3.connect(place.log.database, timeout=30)
+    log.execute("PRAGMA foreign_keys = ON")
+    log.execute("DELETE FROM runs")
+    log.commit()
+    log.close()
+    running.process.send_signal(signal.SIGTERM)
+    running.process.wait(30)
+    assert running.code == 75, running
+    assert "its row was deleted while it ran" in running.err and "the next command" not in running.err, running
 
 
 def test_a_run_whose_log_was_replaced_leaves_the_row_of_another_run_alone(place):

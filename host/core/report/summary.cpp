@@ -54,17 +54,8 @@ class Summary {
     for (const auto& [title, name] :
          {std::pair(": validation loss ", "valid/loss"), {": training loss ", "train/loss"}})
       if (const auto begin = metric(name, "ASC"), end = metric(name, "DESC"); begin && end)
-        return title + change(*begin, *end);
+        return title + change_of_loss(*begin, *end);
     return "";
-  }
-
-  static std::string loss(double value) { return printed("%.4f", value); }
-
-  static std::string change(double begin, double end) {
-    const std::string values = loss(begin) + " -> " + loss(end);
-    const double by = std::fabs(begin - end);
-    if (by == 0) return values + ", unchanged";
-    return values + (end < begin ? ", fell by " : ", rose by ") + (by < 5e-5 ? printed("%.1g", by) : loss(by));
   }
 
   void speed() {
@@ -171,6 +162,14 @@ Table peaks_by_phase(const LogReader& log, int64_t run_id, int64_t& rank) {
       table.rows.back().push_back(std::round(double(bytes[phase][table.columns[column]]) / (1 << 20) * 10) / 10);
   }
   return table;
+}
+
+std::string change_of_loss(double begin, double end) {
+  const auto loss = [](double value) { return printed("%.4f", value); };
+  const std::string values = loss(begin) + " -> " + loss(end);
+  const double by = std::fabs(begin - end);
+  if (by == 0) return values + ", unchanged";
+  return values + (end < begin ? ", fell by " : ", rose by ") + (by < 5e-5 ? printed("%.1g", by) : loss(by));
 }
 
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id) { Summary(out, log, run_id).print(); }

@@ -139,7 +139,7 @@ void RunLog::end(ExitStatus status) {
   try {
     writer.leave_moved_file();
     Database& database = writer.database();
-    database.set_busy_timeout(5s);
+    database.set_busy_timeout(writer.incomplete() ? 1s : 5s);  // the writer has already waited
     sync_fully(database);
     Transaction transaction(database);
     Statement close(

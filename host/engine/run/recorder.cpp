@@ -95,10 +95,16 @@ json memory_report(const at::Device& device) {
   return report;
 }
 
-/// The launcher closes this row if this rank dies.
+/// The launcher closes this row if this rank dies before announce_end().
 void announce_run(const RunLog& log) {
   if (const std::string file = environment_value(run_id_file_variable); !file.empty())
     std::ofstream(file) << log.run_id() << " " << log.run_key() << " " << log.run_folder().string() << "\n";
+}
+
+/// Tells the launcher that this rank has closed the row, at least in the spool, if another program locks the log.
+void announce_end(ExitStatus status) {
+  if (const std::string file = environment_value(run_id_file_variable); !file.empty())
+    std::ofstream(file, std::ios::app) << int(status) << "\n";
 }
 
 }  // namespace
@@ -198,6 +204,7 @@ void Recorder::step(const StepReport& report) {
   const TimeScope time("log");
   if (report.step % experiment_.log.every_steps == 0 || report.step == 1) {
     log_->metrics(report.step, report.metrics);
+    training_.add(report.step, report.loss);
     if (session_.device().is_cuda())
       if (const auto share = cuda_backend().utilization())
         log_->metrics(report.step, {{"perf/gpu_utilization", *share}});
@@ -208,6 +215,7 @@ void Recorder::step(const StepReport& report) {
 void Recorder::validation(int64_t step, const std::map<std::string, double>& metrics, double seconds) {
   if (!log_ || metrics.empty()) return;
   log_->metrics(step, metrics);
+  validation_.add(step, metrics.at("valid/loss"));
   if (progress_) progress_->validation(step, metrics.at("valid/loss"), seconds);
 }
 
@@ -281,16 +289,49 @@ void Recorder::resources(int64_t step) {
   if (session_.size() > 1) log_->rank_times(std::move(times));
 }
 
+void Recorder::Loss::add(int64_t step, double value) {
+  if (!is_there) *this = {true, step, step, value, value};
+  last_step = step;
+  last = value;
+}
+
+std::string Recorder::summary_without_log(ExitStatus status) const {
+  const std::string id = std::to_string(log_->run_id());
+  std::string text =
+      "run " + id + " (" + experiment_.name + ") " + (status == ExitStatus::done ? "finished" : "interrupted");
+  for (const auto& [title, loss] : {std::pair(": validation", &validation_), {": training", &training_}})
+    if (loss->is_there) {
+      text += title + (" loss " + change_of_loss(loss->first, loss->last)) + " (steps " +
+              std::to_string(loss->first_step) + " to " + std::to_string(loss->last_step) + ")";
+      break;
+    }
+  if (row_is_gone()) return text + "\n";
+  return text + "\n  next             " +
+         (status == ExitStatus::interrupted ? "repeat the command with --resume to continue; " : "") +
+         "wmtp-host runs show " + id + ", when no other program locks the log\n";
+}
+
+bool Recorder::row_is_gone() const {
+  return LogReader(log_->database()).query("SELECT 1 FROM runs WHERE id = ?1", {log_->run_id()}, 1).rows.empty();
+}
+
 void Recorder::end(ExitStatus status) {
   if (!log_) return;
   progress_.reset();
   const int64_t id = log_->run_id();
   log_->end(status);
+  announce_end(status);
   if (log_->incomplete())
-    log_warning(experiment_.name + ": the log of run " + std::to_string(id) +
-                " is incomplete; the next command that opens the log adds the rows in the .spool file next to it");
+    log_warning(experiment_.name + ": the log of run " + std::to_string(id) + " is incomplete; " +
+                (row_is_gone()
+                     ? "its row was deleted while it ran, so that the rows in the .spool file next to the log are "
+                       "not added to it"
+                     : "the next command that opens the log adds the rows in the .spool file next to it"));
   if (session_.job().quiet || (status != ExitStatus::done && status != ExitStatus::interrupted)) return;
-  run_summary(std::cout, LogReader(log_->database()), id);
+  if (log_->incomplete())
+    std::cout << summary_without_log(status);
+  else
+    run_summary(std::cout, LogReader(log_->database()), id);
   std::cout.flush();
 }
 

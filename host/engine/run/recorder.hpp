@@ -48,6 +48,8 @@ class Recorder {
  private:
   class Progress;
   void make_folder_of_keeper();
+  std::string summary_without_log(ExitStatus status) const;
+  bool row_is_gone() const;
 
   Session& session_;
   const Experiment& experiment_;
@@ -55,6 +57,14 @@ class Recorder {
   std::unique_ptr<RunLock> lock_;
   std::unique_ptr<Progress> progress_;
   std::filesystem::path run_folder_;
+  /// What the log has, or would have, of a loss.
+  struct Loss {
+    bool is_there = false;
+    int64_t first_step = 0, last_step = 0;
+    double first = 0, last = 0;
+    void add(int64_t step, double value);
+  };
+  Loss training_, validation_;
   std::map<std::pair<int, std::string>, int64_t> logged_;  ///< peak of live bytes, by rank and phase
 };
 
