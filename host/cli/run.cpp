@@ -10,6 +10,7 @@
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/rendezvous/refusal.hpp"
 #include "core/report/table.hpp"
+#include "launch/early_stop.hpp"
 #include "launch/end_command.hpp"
 #include "launch/launched_run.hpp"
 #include "launch/sweep_run.hpp"
@@ -98,6 +99,8 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
                                          " started this process; remove --on-end");
     options.end_command = checked_end_command(options.end_command).string();
   }
+  std::optional<EarlyStop> early;
+  if (!environment && !options.dry_run) early.emplace();
   const std::optional<JobNode> node = node_of(options);
   SourceTexts texts(options.request.sources);
   if (options.member.empty()) {

@@ -158,7 +158,10 @@ int descriptors_of_rank(int world_size) { return 12 + 5 * world_size; }
     std::signal(SIGPIPE, SIG_IGN);  // Gloo's write to a lost rank then returns an error, which we report
     install_allocator();
     if (environment.world_size > 1) check_descriptors(descriptors_of_rank(environment.world_size));
-    peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
+    {
+      const StopsAtOnce meeting(/*says=*/!environment.is_watched);
+      peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
+    }
     own_rank = &environment;
     own_peers = peers.get();
     session = std::make_unique<Session>(job, environment, *peers);

@@ -173,7 +173,7 @@ void Launch::take_signal(const ReceivedSignal& signal) {
   const StopRequests::Kind kind = requests_.take(signal);
   const std::string name = signal_name(signal.number);
   if (kind == StopRequests::Kind::first) {
-    forwarded_signal_ = signal.number == SIGHUP ? SIGTERM : signal.number;
+    forwarded_signal_ = forwarded(signal.number);
     err_.line("", name + ": the ranks save and stop; repeat to kill them immediately");
     for (auto& rank : ranks_) rank.send(forwarded_signal_);
   } else if (kind == StopRequests::Kind::again && !killed_by_user_) {

@@ -6,8 +6,8 @@
 //    (PR_SET_PDEATHSIG)
 // 2. forwards their stdout and stderr line by line, never mixing two lines; lines of ranks other than 0 get "[rank N] "
 //    (rank 0's terminal stays a terminal when ours is one, so that it can draw its progress line)
-// 3. the first SIGINT, SIGTERM or SIGHUP is forwarded to all ranks, without a time limit; a repeated request
-//    (process/stop_requests.hpp) kills them
+// 3. the first request to stop (process/stop_requests.hpp) is forwarded to all ranks, without a time limit; a repeated
+//    one kills them
 // 4. when a rank fails, the others have `grace_seconds` to report the same fault (`kill_seconds` when the rank reports
 //    a lost peer, because it has already waited), then get SIGTERM, and after `kill_seconds` SIGKILL; no rank outlives
 //    this call or this process; that the rank failed is told after what the others report

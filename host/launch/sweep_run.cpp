@@ -13,6 +13,7 @@
 #include "core/job/stages.hpp"
 #include "core/rendezvous/rank_environment.hpp"
 #include "core/report/compare.hpp"
+#include "launch/early_stop.hpp"
 #include "launch/launched_run.hpp"
 #include "process/process_pool.hpp"
 
@@ -84,6 +85,7 @@ class Sweep {
       return !interrupted_;
     };
     if (!interrupted_) run_pool(queue);
+    note_ranks_have_run();
   }
 
   SweepOutcome outcome() const {

@@ -55,7 +55,7 @@ bool place_descriptors(const int* descriptors, int count, int& failure) {
 /// [in the child] Async-signal-safe calls only, unless it runs code of this process.
 [[noreturn]] void execute(const ChildRequest& request, char** arguments, char** environment, pid_t parent, int out,
                           int err, int failure) {
-  end_with_parent(parent);
+  end_with_parent(parent, request.at_our_end);
   use_default_signals(request.signal_mask);
   bool ready = true;
   if (request.descriptors.empty()) {

@@ -1,6 +1,7 @@
 // Child processes: starts, signals, reaps them and reads their output.
 //
-// A child leads its own process group and is killed by the kernel when the thread that started it ends. When the child
+// A child leads its own process group and is killed by the kernel (or gets another signal: ChildRequest::at_our_end) when
+// the thread that started it ends. When the child
 // has ended, the rest of its group is killed. The destructor kills and reaps the whole group.
 //
 // Uses fork() and execve() because posix_spawn() supports neither PR_SET_PDEATHSIG nor before_exec. Between the two,
@@ -42,7 +43,8 @@ struct ChildRequest {
   int input = -1;               ///< stdin; -1: /dev/null
   bool inherit_stdout = false;  ///< instead of a pipe
   bool inherit_stderr = false;
-  sigset_t signal_mask{};  ///< for the child; empty by default
+  sigset_t signal_mask{};    ///< for the child; empty by default
+  int at_our_end = SIGKILL;  ///< the signal that the child gets when this thread ends
   /// If not empty: becomes the child's descriptors 0, 1, …; all others are closed, and the child leads a session.
   std::vector<int> descriptors;
   /// [in the child, immediately before exec] System calls only. False, with errno: the child is not started.

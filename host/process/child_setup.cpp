@@ -26,14 +26,15 @@ void prepare_fork_without_exec() {
   std::fflush(nullptr);
 }
 
-void end_with_parent(pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+void end_with_parent(pid_t parent, int signal) {
+  prctl(PR_SET_PDEATHSIG, signal);
   if (getppid() != parent) _exit(127);  // the parent ended before the line above took effect
 }
 
 void use_default_signals(const sigset_t& mask) {
   // Ignored signals stay ignored over exec: nohup and background jobs of a plain shell start us with SIGINT ignored.
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1}) std::signal(signal, SIG_DFL);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2, SIGQUIT})
+    std::signal(signal, SIG_DFL);
   std::signal(SIGTTOU, SIG_IGN);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
 }

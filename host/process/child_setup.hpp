@@ -17,8 +17,9 @@ namespace wmtp {
 void prepare_fork_without_exec();
 
 // In the child; async-signal-safe.
-/// The kernel kills this process when the parent's thread that started it ends; exits if that has already happened.
-void end_with_parent(pid_t parent);
+/// The kernel sends this process a signal when the parent's thread that started it ends; exits if that has already
+/// happened.
+void end_with_parent(pid_t parent, int signal = SIGKILL);
 /// Restores the default actions, except that a background process may write to a terminal that has TOSTOP set.
 void use_default_signals(const sigset_t& mask);
 /// -1: /dev/null for `in`; `out` and `err` are inherited.

@@ -73,7 +73,7 @@ class Pool {
     more_ = false;
     const StopRequests::Kind kind = requests_.take(signal);
     if (kind == StopRequests::Kind::same) return;
-    forwarded_signal_ = signal.number == SIGHUP ? SIGTERM : signal.number;
+    forwarded_signal_ = forwarded(signal.number);
     for (Running& one : running_)
       if (kind == StopRequests::Kind::first)
         one.process.send(forwarded_signal_);

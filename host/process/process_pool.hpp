@@ -3,8 +3,8 @@
 // 1. the next process starts whenever fewer than `jobs` run; each leads its own process group (a terminal's Ctrl-C
 //    reaches only this process) and is killed when this process ends
 // 2. its stdout and stderr are forwarded line by line with its prefix; with jobs = 1 it inherits a terminal
-// 3. after SIGINT, SIGTERM or SIGHUP no further process starts; the request, and its repetitions (stop_requests.hpp), are
-//    forwarded to the running ones
+// 3. after a request to stop (stop_requests.hpp) no further process starts; it and its repetitions are forwarded to the
+//    running ones
 #pragma once
 
 #include <functional>

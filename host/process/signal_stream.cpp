@@ -3,18 +3,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <initializer_list>
-
 namespace wmtp {
 
 SignalStream::SignalStream() {
   std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were inherited as ignored, children would leave no status
-  struct sigaction hangup;
-  sigaction(SIGHUP, nullptr, &hangup);
-  sigset_t wanted;
-  sigemptyset(&wanted);
-  for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&wanted, signal);
-  if (hangup.sa_handler != SIG_IGN) sigaddset(&wanted, SIGHUP);  // not with nohup
+  sigset_t wanted = taken_stop_signals();
+  sigaddset(&wanted, SIGCHLD);
   sigprocmask(SIG_BLOCK, &wanted, &before_);
   fd_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
 }

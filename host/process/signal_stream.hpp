@@ -8,7 +8,7 @@
 
 namespace wmtp {
 
-/// SIGINT, SIGTERM, SIGHUP and SIGCHLD as a file descriptor while this exists.
+/// taken_stop_signals() and SIGCHLD as a file descriptor while this exists.
 class SignalStream {
  public:
   SignalStream();

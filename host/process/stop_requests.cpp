@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <csignal>
-
 namespace wmtp {
 namespace {
 
@@ -11,8 +9,21 @@ constexpr std::chrono::seconds same_request{1}, longest_forwarding{10};
 
 }  // namespace
 
+sigset_t taken_stop_signals() {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int signal : stop_signals) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    if (signal == SIGINT || signal == SIGTERM || now.sa_handler != SIG_IGN) sigaddset(&taken, signal);
+  }
+  return taken;
+}
+
 StopRequests::Kind StopRequests::take(const ReceivedSignal& signal, Clock::time_point now) {
-  const bool by_terminal = signal.code == SI_KERNEL, by_parent = signal.code == SI_USER && signal.sender == getppid();
+  // The kernel may send SIGHUP several times when a terminal closes.
+  const bool by_terminal = signal.code == SI_KERNEL && signal.number != SIGHUP,
+             by_parent = signal.code == SI_USER && signal.sender == getppid();
   const bool forwarded = by_parent && !by_parent_ && now - first_ < longest_forwarding;
   const bool again = asked_ && (signal.code == SI_QUEUE || (by_terminal && by_terminal_) ||
                                 (now - first_ >= same_request && !forwarded));

@@ -4,9 +4,18 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
+#include <csignal>
 
 namespace wmtp {
+
+/// What terminals, service managers and batch systems send before they kill: Slurm SIGUSR1 (--signal), SGE SIGUSR2.
+inline constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+/// Those that are requests to this process: SIGINT and SIGTERM, and the others unless they are ignored, as with nohup.
+sigset_t taken_stop_signals();
+/// The signal with which a request is passed on to our own processes.
+inline int forwarded(int signal) { return signal == SIGINT ? SIGINT : SIGTERM; }
 
 struct ReceivedSignal {
   int number = 0;

@@ -39,13 +39,16 @@ def saved_its_last_step(place, run=None):
 
 @pytest.mark.parametrize("number, ranks, order", [
     (signal.SIGTERM, 2, "launcher first"), (signal.SIGTERM, 2, "ranks first"), (signal.SIGTERM, 1, "launcher first"),
-    (signal.SIGINT, 2, "launcher first"), (signal.SIGINT, 1, "ranks first"), (signal.SIGTERM, 2, "each twice")])
+    (signal.SIGINT, 2, "launcher first"), (signal.SIGINT, 1, "ranks first"), (signal.SIGTERM, 2, "each twice"),
+    (signal.SIGHUP, 2, "launcher only"), (signal.SIGQUIT, 1, "launcher only"), (signal.SIGUSR1, 2, "ranks first"),
+    (signal.SIGUSR2, 1, "launcher only")])
 def test_a_signal_to_launcher_and_ranks_saves(place, number, ranks, order):
-    """As by systemd, and by Slurm at the end of a job's time."""
+    """As by systemd, by Slurm and SGE before the end of a job's time, and by a terminal that closes."""
     running = start_long(place, parallel__processes=ranks, train__batch_size=2 // ranks)
     processes = tree(running.process.pid)
     assert len(processes) >= 1 + ranks
-    in_order = {"launcher first": processes, "ranks first": processes[::-1], "each twice": processes * 2}[order]
+    in_order = {"launcher first": processes, "ranks first": processes[::-1], "each twice": processes * 2,
+                "launcher only": processes[:1]}[order]
     signal_all(in_order, number)
     ended_with(running, 75, within=30)
     assert saved_its_last_step(place), running
@@ -61,13 +64,14 @@ def test_timeout_saves(place):
     assert begun.returncode == 124 and saved_its_last_step(place), said
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_ranks_of_a_foreign_launcher_save(place, ranks):
+@pytest.mark.parametrize("ranks, number", [(1, signal.SIGTERM), (2, signal.SIGTERM), (2, signal.SIGHUP),
+                                           (1, signal.SIGQUIT), (1, signal.SIGUSR1)])
+def test_ranks_of_a_foreign_launcher_save(place, ranks, number):
     """The launcher forwards the signal that its ranks have received as well."""
     file, port = place.write(**LONG | {"parallel__processes": ranks, "train__batch_size": 2 // ranks}), free_port()
     started = [place.start_command("run", file, env=words(rank, ranks, port)) for rank in range(ranks)]
     started[0].wait_for_step(3)
-    signal_all([running.process.pid for running in started] * 2, signal.SIGTERM)
+    signal_all([running.process.pid for running in started] * 2, number)
     for running in started:
         running.wait(30)
         assert running.code == 75, running
@@ -94,8 +98,8 @@ def test_all_members_of_a_sweep_save(place):
     file = place.write(**LONG | {"parallel__processes": 1, "train__batch_size": 2}, **tables)
     running = place.start_command("run", file, "--jobs", "2")
     end = time.monotonic() + 60
-    while time.monotonic() < end and not (len(place.log.runs()) == 2 and all(
-            place.log.losses(run["id"]) for run in place.log.runs())):
+    while time.monotonic() < end and not (len(runs := place.log.rows_after(0)) == 2 and all(
+            place.log.losses(run["id"]) for run in runs)):
         time.sleep(0.1)
     signal_all(tree(running.process.pid) * 2, signal.SIGTERM)
     running.wait(30)
@@ -127,6 +131,67 @@ def test_a_signal_during_preparation_saves_or_says_that_nothing_was_saved(place)
     assert running.code == 75, running
     said = running.err.strip().splitlines()[-1]
     assert re.search(UNSAVED, said) or saved_its_last_step(place), running
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_ranks_start_says_that_nothing_was_saved(place, number):
+    running = place.start(**LONG)
+    end = time.monotonic() + 30
+    while not children_of(running.process.pid) and time.monotonic() < end:  # the process that loads LibTorch
+        time.sleep(0.001)
+    running.process.send_signal(number)
+    running.wait(30)
+    assert running.code == 75, running
+    assert re.search(UNSAVED, running.err.strip().splitlines()[-1]), running
+
+
+@pytest.mark.parametrize("own_launcher", [True, False])
+def test_a_signal_while_a_host_is_missing_ends_the_run_at_once(place, own_launcher):
+    port, changes = free_port(), LONG | {"parallel__timeout_seconds": 60}
+    if own_launcher:
+        running = place.start("--nodes", 2, "--node-rank", 0, "--rendezvous", f"127.0.0.1:{port}", **changes)
+    else:
+        running = place.start(env=words(0, 2, port), **changes)
+    end = time.monotonic() + 60
+    while "is waiting for" not in running.err and running.code is None and time.monotonic() < end:
+        time.sleep(0.05)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait(10)
+    assert running.code == 75 and "nothing was saved" in running.err, running
+
+
+def with_much_text(place):
+    (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 2_000_000)
+    return LONG | {"data": {"kind": "text", "files": ["text.txt"]}, "model__vocab_size": None}
+
+
+def drafts_of(place, wanted):
+    """The drafts in the cache, as soon as there are some, or none."""
+    end = time.monotonic() + 30
+    while bool(found := list(place.folder.glob("runs/cache/*.tmp-*"))) != wanted and time.monotonic() < end:
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_prepared_data_is_complete_or_absent_after_a_signal(place, number):
+    running = place.start_command("data", "prepare", place.write(**with_much_text(place)))
+    assert drafts_of(place, wanted=True), running
+    running.process.send_signal(number)
+    running.wait(30)
+    assert running.code == -number, running
+    assert not drafts_of(place, wanted=False), running
+
+
+def test_killed_ranks_leave_no_prepared_data_behind(place):
+    running = place.start(**with_much_text(place))
+    assert drafts_of(place, wanted=True), running
+    running.process.send_signal(signal.SIGTERM)
+    time.sleep(1.2)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait(30)
+    assert running.code == 75, running
+    assert not list(place.folder.rglob("*.tmp-*")), running
 
 
 @pytest.mark.parametrize("saves", [False, True])

@@ -55,5 +55,23 @@ TEST(StopRequests, CountCtrlCPressedTwiceAndAForwardedRepetitionAtOnce) {
   EXPECT_EQ(forwarded.take(repeated, begin + 1ms), Kind::again);
 }
 
+TEST(StopRequests, CountAClosedTerminalOnce) {
+  StopRequests requests;
+  const ReceivedSignal hangup{SIGHUP, SI_KERNEL, 0};
+  EXPECT_EQ(requests.take(hangup, begin), Kind::first);
+  EXPECT_EQ(requests.take(hangup, begin + 100ms), Kind::same);
+}
+
+TEST(StopRequests, AreAllSignalsThatWarnOfAnEndUnlessTheyAreIgnored) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    const sigset_t taken = taken_stop_signals();
+    EXPECT_EQ(sigismember(&taken, signal), 1) << signal;
+    const auto before = std::signal(signal, SIG_IGN);
+    const sigset_t left = taken_stop_signals();
+    EXPECT_EQ(sigismember(&left, signal), signal == SIGINT || signal == SIGTERM) << signal;
+    std::signal(signal, before);
+  }
+}
+
 }  // namespace
 }  // namespace wmtp

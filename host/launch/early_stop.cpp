@@ -1,0 +1,41 @@
+#include "launch/early_stop.hpp"
+
+#include <unistd.h>
+
+#include <string_view>
+
+#include "base/error.hpp"
+#include "io/signal_cleanup.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr std::string_view before = "warning: stopped before the run began: nothing was saved\n",
+                           after = "warning: stopped after its ranks had ended: what they saved is kept\n";
+volatile std::sig_atomic_t have_run = 0;
+
+void on_signal(int) {
+  const std::string_view text = have_run ? after : before;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  remove_registered_folders();
+  _exit(int(ExitStatus::interrupted));
+}
+
+}  // namespace
+
+EarlyStop::EarlyStop() {
+  have_run = 0;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_mask = taken_stop_signals();
+  for (size_t i = 0; i < stop_signals.size(); ++i)
+    sigaction(stop_signals[i], sigismember(&action.sa_mask, stop_signals[i]) == 1 ? &action : nullptr, &before_[i]);
+}
+
+EarlyStop::~EarlyStop() {
+  for (size_t i = 0; i < stop_signals.size(); ++i) sigaction(stop_signals[i], &before_[i], nullptr);
+}
+
+void note_ranks_have_run() { have_run = 1; }
+
+}  // namespace wmtp
