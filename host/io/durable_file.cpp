@@ -78,6 +78,14 @@ void close_checked(int& fd, const fs::path& path) {
   if (::close(closing) != 0 && errno != EINTR) throw storage_error("close", path, errno);
 }
 
+/// For the draft of a folder.
+fs::path path_in_made_parent(const fs::path& target) {
+  make_folder_durably(parent_of(target));
+  fs::path path = draft_path(target);
+  announce(FileOperation::create_folder, path, "create the folder");
+  return path;
+}
+
 fs::path checked_output_file(const fs::path& target) {
   std::error_code ignored;
   if (!target.has_filename() || fs::is_directory(target, ignored))
@@ -160,15 +168,8 @@ void DurableFile::finish() {
   close_checked(fd_, path_);
 }
 
-FileDraft::FileDraft(fs::path target) : target_(std::move(target)), path_(draft_path(target_)) {
-  std::error_code ignored;
-  fs::remove(path_, ignored);
-}
-
-FileDraft::~FileDraft() {
-  std::error_code ignored;
-  fs::remove(path_, ignored);
-}
+FileDraft::FileDraft(fs::path target)
+    : target_(std::move(target)), folder_(draft_path(target_)), path_(folder_.path() / target_.filename()) {}
 
 void FileDraft::publish() {
   sync(path_, FileOperation::fsync, 0);
@@ -185,23 +186,12 @@ void FileDraft::replace() {
   sync_folder(parent_of(target_));
 }
 
-FolderDraft::FolderDraft(fs::path target) : target_(std::move(target)), path_(draft_path(target_)) {
-  std::error_code ignored;
-  if (fs::exists(fs::symlink_status(path_, ignored))) remove_folder(path_);
-  make_folder_durably(parent_of(path_));
-  announce(FileOperation::create_folder, path_, "create the folder");
-  if (::mkdir(path_.c_str(), 0755) != 0) throw storage_error("create the folder", path_, errno);
-}
-
-FolderDraft::~FolderDraft() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
+FolderDraft::FolderDraft(fs::path target) : target_(std::move(target)), draft_(path_in_made_parent(target_)) {}
 
 void FolderDraft::publish() {
-  sync_folder(path_);
+  sync_folder(path());
   reached(SavePoint::folder_synced);
-  rename_then_sync(path_, target_, [] { reached(SavePoint::renamed); });
+  rename_then_sync(path(), target_, [] { reached(SavePoint::renamed); });
 }
 
 OutputFile::OutputFile(const fs::path& target) : FileDraft(checked_output_file(target)) {}
@@ -212,8 +202,6 @@ void OutputFolder::publish() {
   ::rmdir(target().c_str());  // removes only an empty folder; publishing reports anything else
   FolderDraft::publish();
 }
-
-fs::path draft_path(const fs::path& target) { return fs::path(target.string() + ".tmp-" + std::to_string(::getpid())); }
 
 void rename_durably(const fs::path& from, const fs::path& to) {
   rename_then_sync(from, to, [] {});

@@ -1,13 +1,13 @@
 // Durable files and folders: a file or folder appears under its name complete, and survives a power cut.
 //
-// 1. everything is written under NAME.tmp-PID
+// 1. everything is written in a draft (io/draft.hpp) beside NAME
 // 2. each file is fsynced and closed, errors checked; then a folder is fsynced
-// 3. NAME.tmp-PID is renamed to NAME
+// 3. the draft, or the file in it, is renamed to NAME
 // 4. the parent folder is fsynced
 //
-// A crash before 3 leaves only NAME.tmp-PID, which no reader opens; remove_leftovers() (core/checkpoints/retention.hpp)
-// deletes those of checkpoints. A file whose fsync failed is abandoned; fsync is never retried. Only
-// FileDraft::replace() overwrites an existing file.
+// A crash before 3 leaves only the draft, which no reader opens; the next draft in the same folder removes it, on this
+// machine. A file whose fsync failed is abandoned; fsync is never retried. Only FileDraft::replace() overwrites an
+// existing file.
 //
 // In tests every operation can fail or be the last one (FileOperation, FileHook); save points: save_points.hpp.
 #pragma once
@@ -17,6 +17,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+
+#include "io/draft.hpp"
 
 namespace wmtp {
 
@@ -47,36 +49,32 @@ class DurableFile {
   std::string buffer_;
 };
 
-/// A file written as NAME.tmp-PID and removed unless it is published.
+/// A file written in a draft and removed unless it is published.
 class FileDraft {
  public:
-  /// Removes a file of that name left by an earlier process with the same PID.
   explicit FileDraft(std::filesystem::path target);
-  ~FileDraft();
-  FileDraft(const FileDraft&) = delete;
-  FileDraft& operator=(const FileDraft&) = delete;
   const std::filesystem::path& path() const { return path_; }  ///< to be created by the caller
   void publish();                                              ///< [closed] Error(storage) if `target` exists
   void replace();                                              ///< [closed] overwrites `target`
 
  private:
-  std::filesystem::path target_, path_;
+  std::filesystem::path target_;
+  DraftFolder folder_;
+  std::filesystem::path path_;
 };
 
-/// A folder created as NAME.tmp-PID and removed unless it is published.
+/// A folder written as a draft and removed unless it is published.
 class FolderDraft {
  public:
-  /// Also creates missing parents. Removes a folder of that name left by an earlier process with the same PID.
+  /// Also creates missing parents.
   explicit FolderDraft(std::filesystem::path target);
-  ~FolderDraft();
-  FolderDraft(const FolderDraft&) = delete;
-  FolderDraft& operator=(const FolderDraft&) = delete;
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return draft_.path(); }
   const std::filesystem::path& target() const { return target_; }
   void publish();  ///< [all files finished] Error(storage) if `target` exists
 
  private:
-  std::filesystem::path target_, path_;
+  std::filesystem::path target_;
+  DraftFolder draft_;
 };
 
 /// The file that a command creates at -o FILE.
@@ -94,8 +92,6 @@ class OutputFolder : public FolderDraft {
   void publish();  ///< replaces an empty folder
 };
 
-/// "NAME.tmp-PID" in the folder of `target`.
-std::filesystem::path draft_path(const std::filesystem::path& target);
 /// Renames within one folder, then fsyncs it; renames back if that fails. Error(storage) if `to` exists.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Creates a folder and its missing parents, each entry fsynced.

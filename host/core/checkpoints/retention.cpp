@@ -1,11 +1,8 @@
 #include "core/checkpoints/retention.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 
 #include "base/files.hpp"
-#include "base/text.hpp"
 #include "core/checkpoints/verify.hpp"
 #include "io/durable_file.hpp"
 #include "io/save_points.hpp"
@@ -25,16 +22,11 @@ fs::path set_aside(const fs::path& folder) {
   return target;
 }
 
-/// The process ID in a draft's name, or 0 if it is not the name of a draft of this program.
-pid_t process_of_draft(const std::string& name) {
-  const size_t mark = name.rfind(".tmp-");
-  if (mark == std::string::npos) return 0;
-  const std::string target = name.substr(0, mark);
-  if (target != "model" && target != "adapter" && step_of_name(target) < 0) return 0;
-  return std::max(0, parsed_number<pid_t>(name.substr(mark + 5)).value_or(0));
+/// Whether this is the name of a draft of a checkpoint or a model.
+bool is_draft_of_run(const std::string& name) {
+  const std::string target = target_of_draft(name);
+  return target == "model" || target == "adapter" || step_of_name(target) >= 0;
 }
-
-bool is_alive(pid_t process) { return ::kill(process, 0) == 0 || errno != ESRCH; }
 
 }  // namespace
 
@@ -71,10 +63,12 @@ std::vector<fs::path> keep_newest(const fs::path& run_folder, int64_t keep, cons
 std::vector<fs::path> remove_leftovers(const fs::path& run_folder) {
   std::vector<fs::path> leftovers;
   for (const fs::path& path : paths_in(run_folder)) {
-    const pid_t process = process_of_draft(path.filename().string());
-    if (process != 0 && !is_alive(process)) leftovers.push_back(path);
+    if (!is_draft_of_run(path.filename().string())) continue;
+    const Descriptor lock = abandoned_draft(path);
+    if (lock.get() < 0) continue;
+    remove_folder(path);
+    leftovers.push_back(path);
   }
-  for (const fs::path& leftover : leftovers) remove_folder(leftover);
   return leftovers;
 }
 

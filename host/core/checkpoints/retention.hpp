@@ -1,7 +1,7 @@
-// Decides which checkpoints of a run are kept. Deletes only step-NNNNNN folders beyond the limit, and drafts of
-// processes that no longer exist; a damaged checkpoint is renamed to NAME.bad for inspection. A folder is renamed to
-// NAME.tmp-PID before it is deleted, so a crash leaves a draft and never half a checkpoint. [one process of a run at a
-// time]
+// Decides which checkpoints of a run are kept. Deletes only step-NNNNNN folders beyond the limit, and drafts
+// (io/draft.hpp) whose process no longer exists; a damaged checkpoint is renamed to NAME.bad for inspection. A folder is
+// renamed to a draft before it is deleted, so a crash leaves a draft and never half a checkpoint. [one process of a run
+// at a time]
 #pragma once
 
 #include <filesystem>
@@ -32,8 +32,7 @@ std::optional<GoodCheckpoint> newest_good(const std::filesystem::path& run_folde
 std::vector<std::filesystem::path> keep_newest(const std::filesystem::path& run_folder, int64_t keep,
                                                const DamageReport& report);
 
-/// Removes the drafts (step-NNNNNN.tmp-PID, model.tmp-PID, adapter.tmp-PID) of processes that no longer exist. Returns
-/// the removed folders.
+/// Removes the drafts of checkpoints, model and adapter whose process no longer exists. Returns the removed folders.
 std::vector<std::filesystem::path> remove_leftovers(const std::filesystem::path& run_folder);
 
 }  // namespace wmtp

@@ -41,6 +41,7 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
   check_thread_count();
   ChildRequest request = engine_request(arguments);
   request.inherit_stdout = request.inherit_stderr = true;
+  request.at_our_end = SIGTERM;  // removes its drafts
   return ChildProcess(request).wait();
 }
 

@@ -5,9 +5,9 @@
 // validation files, and how they are split into documents.
 //   1. the tokenizer is trained into cache/tokenizer-<hash>.model and renamed when complete; experiments with the same
 //      tokenizer settings share it, whatever their training data
-//   2. everything is written and synced in cache/<hash>.tmp-<process>/, prepared.json last
+//   2. everything is written and synced in a draft of cache/<hash> (io/draft.hpp), prepared.json last
 //   3. that folder is renamed to cache/<hash>/; if another process was faster, its folder is kept and this one deleted
-// A crash leaves a .tmp- folder that is never read. If file sizes differ from prepared.json, prepare_data rebuilds the
+// A crash leaves a draft that is never read. If file sizes differ from prepared.json, prepare_data rebuilds the
 // folder and open_prepared refuses it.
 //
 // Documents (core/documents/documents.hpp) are concatenated, each followed by end_of_text. "byte" reads a file that is

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <system_error>
+#include <vector>
 
 #include "support/test_folder.hpp"
 
@@ -86,13 +87,78 @@ TEST(FolderDraft, LeavesNothingUnlessItIsPublished) {
   EXPECT_EQ(get(folder / "run/step-000001/file"), "x");
 }
 
-TEST(FolderDraft, RemovesTheDraftOfAnEarlierProcessWithTheSamePid) {
+TEST(Drafts, OfOneTargetAreIndependent) {
+  TestFolder folder;  // processes in two containers have the same ID
+  FolderDraft first(folder / "model");
+  put(first.path() / "file", "first");
+  FileDraft first_file(folder / "file");
+  put(first_file.path(), "first");
+  FolderDraft second(folder / "model");
+  put(second.path() / "file", "sec");
+  FileDraft second_file(folder / "file");
+  put(second_file.path(), "sec");
+  first.publish();
+  first_file.publish();
+  EXPECT_EQ(get(folder / "model/file"), "first");
+  EXPECT_EQ(get(folder / "file"), "first");
+  second_file.replace();
+  EXPECT_EQ(get(folder / "file"), "sec");
+}
+
+/// How a process with drafts of a file and a folder ends by `signal`, which it may ignore.
+int end_of_writer(const TestFolder& folder, int signal, bool ignores = false) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    ::signal(signal, ignores ? SIG_IGN : SIG_DFL);
+    FolderDraft draft(folder / "checkpoint");
+    fs::create_directories(draft.path() / "events/run");
+    put(draft.path() / "events/run/file", std::string(5000, 'x'));
+    fs::create_directory_symlink(folder / "kept", draft.path() / "link");
+    FileDraft file(folder / "table");
+    put(file.path(), "x");
+    ::raise(signal);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+std::vector<std::string> drafts_in(const TestFolder& folder) {
+  std::vector<std::string> drafts;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    if (const std::string name = entry.path().filename(); name != "kept") drafts.push_back(name);
+  return drafts;
+}
+
+TEST(Drafts, AreRemovedByASignalThatEndsTheProcess) {
   TestFolder folder;
-  fs::create_directory(draft_path(folder / "model"));
-  put(draft_path(folder / "model") / "old", "x");
-  FolderDraft draft(folder / "model");
-  draft.publish();
-  EXPECT_TRUE(fs::is_empty(folder / "model"));
+  fs::create_directory(folder / "kept");
+  put(folder / "kept/file", "x");
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE}) {
+    const int status = end_of_writer(folder, signal);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << signal;
+    EXPECT_TRUE(drafts_in(folder).empty()) << signal;
+  }
+  EXPECT_EQ(get(folder / "kept/file"), "x") << "links lead nowhere";
+  EXPECT_EQ(end_of_writer(folder, SIGHUP, /*ignores=*/true), 0) << "as with nohup";
+}
+
+TEST(Drafts, OfAKilledProcessAreRemovedByTheNextDraftInTheFolder) {
+  TestFolder folder;
+  fs::create_directory(folder / "kept");
+  FolderDraft live(folder / "live");
+  end_of_writer(folder, SIGKILL);
+  EXPECT_EQ(drafts_in(folder).size(), 3u);
+  fs::path theirs = draft_path(folder / "theirs");  // of another machine, which may still write it
+  theirs = folder / ("theirs.tmp-000000" + theirs.filename().string().substr(17));
+  for (const fs::path& path : {theirs, folder / "notes.tmp-1234", folder / "notes.tmp-mine"})
+    fs::create_directory(path);
+  { FileDraft next(folder / "next"); }
+  EXPECT_EQ(drafts_in(folder).size(), 4u) << "the live one, and those that are not of this machine";
+  EXPECT_TRUE(fs::exists(live.path()));
 }
 
 TEST(FolderDraft, NeverReplacesAFolder) {

@@ -8,7 +8,7 @@
 // Tokenizer files are copied; for this program's own tokenizers, hf also gets a tokenizer.json with the same ids
 // (core/tokenizer/tokenizer_export.hpp). hf also copies the chat template and generation_config.json.
 // Tensors are streamed one by one and checked against the checksums of a manifest, if there is one. A crash leaves
-// TARGET.tmp-PID, which no reader opens.
+// a draft (io/draft.hpp), which no reader opens.
 #pragma once
 
 #include <cstdint>

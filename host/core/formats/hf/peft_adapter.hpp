@@ -3,7 +3,7 @@
 // A PEFT folder (adapter_config.json, adapter_model.safetensors, with Hugging Face's names and row order) belongs to
 // the Hugging Face Llama that export_model creates from the base: trunk and head 1. Parts that PEFT cannot hold go into
 // separate files: the updates of heads 2, 3, … under our names (mtp_adapter.safetensors), and plus_ratio and the
-// fingerprint of the base (mtp_adapter.json). A crash leaves TARGET.tmp-PID.
+// fingerprint of the base (mtp_adapter.json). A crash leaves a draft.
 #pragma once
 
 #include <filesystem>

@@ -59,7 +59,10 @@ class PowerCut {
   static fs::path target_of(const fs::path& from) {
     const std::string name = from.string();
     const size_t mark = name.rfind(".tmp-");
-    return mark == std::string::npos ? draft_path(from) : fs::path(name.substr(0, mark));
+    if (mark != std::string::npos) return name.substr(0, mark);
+    for (const auto& entry : fs::directory_iterator(from.parent_path()))
+      if (target_of_draft(entry.path().filename()) == from.filename()) return entry.path();
+    return from;
   }
 
   FileOperation pending_ = FileOperation::close;

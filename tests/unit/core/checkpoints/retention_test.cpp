@@ -1,7 +1,5 @@
 #include "core/checkpoints/retention.hpp"
 
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <system_error>
 
@@ -105,21 +103,19 @@ TEST(Retention, LeavesACheckpointOfANewerVersionAlone) {
   EXPECT_EQ(listing(folder.path()), Names{"step-000001"});
 }
 
-TEST(Retention, RemovesOnlyDraftsOfDeadProcesses) {
+TEST(Retention, RemovesOnlyDraftsWithoutAnOwner) {
   TestFolder folder;
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(0);
-  ::waitpid(child, nullptr, 0);
-  const std::string dead = std::to_string(child), live = std::to_string(::getppid());
-  for (const std::string& name : Names{"step-000001.tmp-" + dead, "model.tmp-" + dead, "step-000002.tmp-" + live,
-                                       "notes.tmp-" + dead, "step-000003.tmp-x", "step-000004.tmp--1"}) {
-    fs::create_directory(folder / name);
+  const FolderDraft live(folder / "step-000002");
+  const auto named = [&](const std::string& target) { return draft_path(folder / target).filename().string(); };
+  Names kept{live.path().filename(), named("notes"), "step-000003.tmp-x", "step-000004.tmp--1"}, all = kept;
+  for (const char* target : {"step-000001", "model", "adapter"}) all.push_back(named(target));
+  for (const std::string& name : all) {
+    fs::create_directories(folder / name);
     put(folder / name / "file", "x");
   }
-  EXPECT_EQ(remove_leftovers(folder.path()).size(), 2u);
-  Names left{"step-000002.tmp-" + live, "notes.tmp-" + dead, "step-000003.tmp-x", "step-000004.tmp--1"};
-  std::sort(left.begin(), left.end());
-  EXPECT_EQ(listing(folder.path()), left);
+  EXPECT_EQ(remove_leftovers(folder.path()).size(), 3u);
+  std::sort(kept.begin(), kept.end());
+  EXPECT_EQ(listing(folder.path()), kept);
   EXPECT_TRUE(remove_leftovers(folder / "none").empty());
 }
 

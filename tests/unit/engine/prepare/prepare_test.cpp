@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "support/data_fixture.hpp"
@@ -274,6 +275,18 @@ TEST_F(Prepare, RebuildsWhatIsDamaged) {
   fs::resize_file(folder / "train.bin", 10);
   const auto text = error_of(ExitStatus::data, [&] { open_prepared(bpe_experiment(), cache(), 1); });
   EXPECT_TRUE(has(text, "damaged")) << text;
+  EXPECT_FALSE(prepare(bpe_experiment()).empty());
+  EXPECT_EQ(read(folder / "train.bin"), train);
+}
+
+TEST_F(Prepare, RebuildsWhatHasFewerIdsThanWereWritten) {
+  write_words(3);
+  const auto folder = prepare_and_open(bpe_experiment()).folder;
+  const auto train = read(folder / "train.bin");
+  auto prepared = nlohmann::json::parse(read(folder / "prepared.json"));
+  fs::resize_file(folder / "train.bin", 10);
+  prepared["files"]["train.bin"] = 10;  // as if it had been published while another process was writing it
+  write("cache/" + folder.filename().string() + "/prepared.json", prepared.dump());
   EXPECT_FALSE(prepare(bpe_experiment()).empty());
   EXPECT_EQ(read(folder / "train.bin"), train);
 }

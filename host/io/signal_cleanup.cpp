@@ -1,0 +1,91 @@
+#include "io/signal_cleanup.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+
+namespace wmtp {
+namespace {
+
+constexpr int most_folders = 32, most_nested = 16, most_tries = 3;
+
+struct Slot {
+  std::atomic<bool> is_used = false;
+  std::atomic<pid_t> owner = 0;  ///< a fork leaves the folders to its parent; 0: the path is not complete
+  char path[PATH_MAX];           ///< in place, because a handler may run in any thread while another one unregisters
+};
+Slot slots[most_folders];
+
+// In a signal handler; system calls only.
+
+void remove_below(int parent, const char* name, int depth) {
+  if (unlinkat(parent, name, 0) == 0 || errno != EISDIR || depth > most_nested) return;
+  for (int i = 0; i < most_tries; ++i) {  // another thread may still be writing
+    const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0) return;
+    alignas(dirent64) char entries[2048];
+    for (long bytes; (bytes = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0;)
+      for (long at = 0; at < bytes;) {
+        const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+        at += entry->d_reclen;
+        if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+          remove_below(folder, entry->d_name, depth + 1);
+      }
+    close(folder);
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0) return;
+  }
+}
+
+void remove_and_end(int signal) {
+  remove_registered_folders();
+  std::signal(signal, SIG_DFL);
+  raise(signal);  // takes effect when this handler returns
+}
+
+void install_handlers() {
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU}) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) continue;
+    now.sa_handler = remove_and_end;
+    sigaction(signal, &now, nullptr);
+  }
+}
+
+}  // namespace
+
+RemovedBySignal::RemovedBySignal(const std::filesystem::path& folder) {
+  install_handlers();  // each time: who handled a signal may have stopped doing so
+  const std::string path = folder.string();
+  if (path.size() >= PATH_MAX) return;
+  for (int i = 0; i < most_folders; ++i) {
+    if (slots[i].is_used.exchange(true)) continue;
+    std::memcpy(slots[i].path, path.c_str(), path.size() + 1);
+    slots[i].owner = getpid();
+    slot_ = i;
+    return;
+  }
+}
+
+RemovedBySignal::~RemovedBySignal() {
+  if (slot_ < 0) return;
+  slots[slot_].owner = 0;
+  slots[slot_].is_used = false;
+}
+
+void remove_registered_folders() {
+  const int code = errno;
+  for (const Slot& slot : slots)
+    if (slot.owner == getpid()) remove_below(AT_FDCWD, slot.path, 0);
+  errno = code;
+}
+
+}  // namespace wmtp
