@@ -101,7 +101,6 @@ using namespace null_cuda;
 namespace wmtp::cuda {
 
 bool supports_norm(Type type, int64_t width) { return width % int64_t(16 / size_of(type)) == 0; }
-int64_t norm_parts(int64_t rows) { return std::min<int64_t>(rows, 512); }
 
 void rms_norm(Launch launch, const void* x, const void* weight, float eps, void* y, float* scale, int64_t rows,
               int64_t width) {

@@ -18,10 +18,6 @@ inline int64_t chunk_tokens(int64_t vocab_size, bool on_cuda, bool losses_first 
   return std::clamp<int64_t>((int64_t{losses_first ? 8 : 4} << 20) / vocab_size, 256, 4096);
 }
 
-/// Partial sums of the gradient of a norm's weight on a CUDA device, at most; independent of the device, so that sums have
-/// the same order on all.
-inline constexpr int64_t most_norm_parts = 512;
-
 /// Queries per attention block: a multiple of the tile heights (6, 12).
 inline constexpr int64_t queries_of_block = 48;
 inline int64_t blocks_of_queries(int64_t S) { return (S + queries_of_block - 1) / queries_of_block; }

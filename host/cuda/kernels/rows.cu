@@ -3,7 +3,6 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "core/model/chunks.hpp"
 #include "cuda/kernels/rows.cuh"
 #include "cuda/kernels/rows.hpp"
 
@@ -73,8 +72,6 @@ bool supports_norm(Type type, int64_t width) {
   const int64_t size = 16 / size_of(type);
   return width % size == 0 && width <= most_packs * threads_of_block * size;
 }
-
-int64_t norm_parts(int64_t rows) { return rows < most_norm_parts ? rows : most_norm_parts; }
 
 void rms_norm(Launch launch, const void* x, const void* weight, float eps, void* y, float* scale, int64_t rows,
               int64_t width) {

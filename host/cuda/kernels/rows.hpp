@@ -17,7 +17,7 @@ struct Launch {
 /// Whether the norm kernels support rows of this width: whole packs of 16 bytes, at most four per thread.
 bool supports_norm(Type type, int64_t width);
 /// Blocks of rms_norm_backward; independent of the device, so that sums have the same order on all devices.
-int64_t norm_parts(int64_t rows);
+inline int64_t norm_parts(int64_t rows) { return rows < 512 ? rows : 512; }
 
 /// `x`, `weight` and `y` are aligned to 16 bytes, also in rms_norm_backward.
 void rms_norm(Launch launch, const void* x, const void* weight, float eps, void* y, float* scale, int64_t rows,

@@ -1,9 +1,7 @@
 // The row kernels of a CUDA device for meta tensors: they allocate what those of host/cuda do.
 #pragma once
 
-#include <algorithm>
-
-#include "core/model/chunks.hpp"
+#include "cuda/kernels/rows.hpp"
 #include "engine/model/kernels/device_rows.hpp"
 
 namespace wmtp {
@@ -18,7 +16,7 @@ class MetaRows final : public kernels::DeviceRows {
                            bool wants_dw) override {
     if (!wants_dw) return {};
     const int64_t width = x.size(-1);
-    return at::empty({std::min(x.numel() / width, most_norm_parts), width}, x.options().dtype(at::kFloat)).sum(0);
+    return at::empty({cuda::norm_parts(x.numel() / width), width}, x.options().dtype(at::kFloat)).sum(0);
   }
   void swiglu(const Tensor&, const Tensor&, Tensor&) override {}
   void swiglu_backward(const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&) override {}

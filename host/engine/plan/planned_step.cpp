@@ -1,10 +1,11 @@
 #include "engine/plan/planned_step.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/memory/meta_device.hpp"
 #include "engine/memory/phase.hpp"
-#include "engine/plan/planned_batches.hpp"
 #include "engine/plan/planned_world.hpp"
 #include "engine/train/utilization.hpp"
 
@@ -23,6 +24,37 @@ std::vector<ValueHead> value_heads_of(const Experiment* stage, const OpenParts& 
   return heads.empty() ? std::vector<ValueHead>{{"value", "linear"}} : heads;
 }
 
+/// Batches as large as the longest ones of a run, of sequences whose tokens are all targets. `separate`: rows may hold several
+/// documents.
+class PlannedBatches final : public BatchSource {
+ public:
+  PlannedBatches(int64_t batch_size, int64_t positions, const BatchRequest& request, bool separate)
+      : BatchSource(batch_size), positions_(positions), request_(request), separate_(separate) {}
+
+  int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+
+  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+    const int64_t B = int64_t(positions.size()) / world, S = positions_;
+    MicroBatch micro;
+    micro.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
+    micro.windows = micro.positions;
+    micro.bins.assign(size_t(B), -1);
+    micro.batch = empty_batch(B, S, request_.device);
+    micro.targets = at::empty({B, S}, at::TensorOptions(at::kBool).device(request_.device));
+    if (separate_) micro.documents = at::empty({B, S}, at::TensorOptions(at::kInt).device(request_.device));
+    micro.tokens = micro.answers = B * S;
+    micro.keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
+    micro.pairs = request_.pairs ? B / 2 : 0;
+    for (int64_t k = 1; k <= request_.heads; ++k) micro.counts.push_back(B * std::max<int64_t>(S - k, 0));
+    return micro;
+  }
+
+ private:
+  int64_t positions_;
+  BatchRequest request_;
+  bool separate_;
+};
+
 /// The experiment's step on one rank, with a number of micro-batches.
 class Rehearsal {
  public:
@@ -35,8 +67,9 @@ class Rehearsal {
     channels.share_sequences(int(experiment_.parallel.sequence));
     model_ = std::make_unique<ShardedModel>(policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta),
                                             channels);
-    batches_ = planned_batches(experiment_.train.batch_size, experiment_.train.sequence_length,
-                               batch_request(experiment_, parts_.pipeline, at::kMeta), experiment_.data.packing);
+    batches_ = std::make_unique<PlannedBatches>(experiment_.train.batch_size, experiment_.train.sequence_length,
+                                                batch_request(experiment_, parts_.pipeline, at::kMeta),
+                                                experiment_.data.packing);
     constexpr int64_t any_number_of_steps = 1000;
     trainer_ = std::make_unique<Trainer>(experiment_, any_number_of_steps, *model_, parts_.pipeline, frozen(open),
                                          TrainerData{batches_.get(), nullptr, 0}, channels);
