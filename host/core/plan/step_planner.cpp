@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "base/system_limits.hpp"
 #include "core/experiment/canonical.hpp"
 #include "core/job/engine_process.hpp"
 #include "io/scratch_folder.hpp"
@@ -33,10 +34,15 @@ PlannedStep StepPlanner::plan(const StepQuestion& question) {
   if (!engine_) start();
   const auto reply = engine_->send(text) ? engine_->receive(answer_limit_ms, longest_answer) : std::nullopt;
   if (!reply) {
+    const std::string when = " while it planned a step of " + experiment_.file.string();
+    const auto ended = engine_->process().wait_status();
     engine_->process().kill_group();
-    throw Error(status_of_failure(engine_->process().wait()),
-                "the engine ended, or gave no answer for " + std::to_string(answer_limit_ms / 1000) +
-                    " s, while it planned a step of " + experiment_.file.string());
+    const int status = engine_->process().wait();
+    if (was_not_loaded(status))
+      throw with_limit_named(Error(status_of_failure(status),
+                                   "the engine was not loaded" + when + ", as if the linker cannot allocate memory"));
+    throw Error(status_of_failure(status),
+                "the engine " + (ended ? text_of_ending(status) : "gave no answer in time") + when);
   }
   const nlohmann::json answer = nlohmann::json::parse(*reply);
   if (answer.contains("error"))
