@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/system_limits.hpp"
+#include "base/utf8.hpp"
 #include "core/experiment/canonical.hpp"
 #include "core/job/engine_process.hpp"
 #include "io/scratch_folder.hpp"
@@ -24,7 +25,7 @@ StepPlanner::~StepPlanner() = default;
 void StepPlanner::start() {
   folder_ = std::make_unique<ScratchFolder>();
   const std::filesystem::path file = folder_->path() / "experiment.toml";
-  std::ofstream(file) << to_toml(experiment_);
+  std::ofstream(file) << repaired_utf8(to_toml(experiment_));  // paths of data, which a plan does not read
   engine_ = start_step_planner(file, catalog_.folders());
 }
 
