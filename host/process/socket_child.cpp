@@ -21,11 +21,10 @@ ChildProcess SocketChild::start(ChildRequest request, bool has_stdout) {
   return ChildProcess(request);
 }
 
-bool SocketChild::send(std::string_view line) {
+bool send_line(int socket, std::string_view line) {
   const std::string text = std::string(line) + "\n";
   for (std::string_view rest = text; !rest.empty();) {
-    const ssize_t count =
-        retry_interrupted([&] { return ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL); });
+    const ssize_t count = retry_interrupted([&] { return send(socket, rest.data(), rest.size(), MSG_NOSIGNAL); });
     if (count < 0) return false;
     rest.remove_prefix(size_t(count));
   }

@@ -10,14 +10,17 @@
 
 namespace wmtp {
 
+/// Sends one line. False if the other end is closed.
+bool send_line(int socket, std::string_view line);
+
 class SocketChild {
  public:
   /// The socket is the child's descriptor 0 and, if `has_stdout` is false, also 1; its other streams are our stderr.
   /// `request` has no descriptors. Errors as of ChildProcess.
   SocketChild(ChildRequest request, bool has_stdout);
 
-  /// Sends one line. False if the child has ended.
-  bool send(std::string_view line);
+  /// False if the child has ended.
+  bool send(std::string_view line) { return send_line(socket_.get(), line); }
   /// The child's next line, without its end. nullopt if the child has ended, is silent for `limit_ms` (-1: no limit), or
   /// writes a line of more than `longest` bytes.
   std::optional<std::string> receive(int limit_ms, size_t longest);

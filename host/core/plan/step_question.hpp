@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "base/json.hpp"
 #include "core/experiment/experiment.hpp"
 #include "core/model/category.hpp"
 
@@ -77,38 +77,9 @@ inline std::map<std::string, MemoryMoment>::const_iterator highest(const std::ma
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, bus, network)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, socket_seconds)
-inline void to_json(nlohmann::json& json, const StepQuestion& q) {
-  json = {{"trains_all", q.trains_all},
-          {"strategy", q.strategy},
-          {"shard_group_size", q.shard_group_size},
-          {"ranks", q.ranks},
-          {"hosts", q.hosts},
-          {"sequences", q.sequences},
-          {"positions", q.positions},
-          {"sequence", q.sequence},
-          {"gradient_accumulation", q.gradient_accumulation},
-          {"activation_checkpointing", q.activation_checkpointing},
-          {"activation_offload", q.activation_offload},
-          {"offload", q.offload},
-          {"on_cuda", q.on_cuda}};
-  if (q.rates) json["rates"] = *q.rates;
-}
-inline void from_json(const nlohmann::json& json, StepQuestion& q) {
-  json.at("trains_all").get_to(q.trains_all);
-  json.at("strategy").get_to(q.strategy);
-  json.at("shard_group_size").get_to(q.shard_group_size);
-  json.at("ranks").get_to(q.ranks);
-  json.at("hosts").get_to(q.hosts);
-  json.at("sequences").get_to(q.sequences);
-  json.at("positions").get_to(q.positions);
-  json.at("sequence").get_to(q.sequence);
-  json.at("gradient_accumulation").get_to(q.gradient_accumulation);
-  json.at("activation_checkpointing").get_to(q.activation_checkpointing);
-  json.at("activation_offload").get_to(q.activation_offload);
-  json.at("offload").get_to(q.offload);
-  json.at("on_cuda").get_to(q.on_cuda);
-  if (json.contains("rates")) q.rates = json.at("rates").get<Rates>();
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepQuestion, trains_all, strategy, shard_group_size, ranks, hosts, sequences,
+                                   positions, sequence, gradient_accumulation, activation_checkpointing,
+                                   activation_offload, offload, on_cuda, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Offloaded, host, to_device, to_host)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryMoment, bytes, total)

@@ -24,8 +24,6 @@ namespace {
 
 constexpr size_t header_bytes = 64;
 constexpr size_t smallest = 64;
-/// LibTorch makes tensors of one number for scalar arguments, depending on their values.
-constexpr size_t bytes_of_number = 8;
 constexpr int steps_bits = 3;  // eight classes per power of two
 constexpr size_t num_classes = size_t(64) << steps_bits;
 constexpr size_t lending_classes = 4;  // up to half as much again
@@ -76,7 +74,7 @@ class CountingAllocator final : public c10::Allocator {
     Header* header = take(size);
     header->size = size;
     header->category = current_category;
-    header->is_counted = !counts_device && !is_uncounted && size > bytes_of_number;
+    header->is_counted = !counts_device && is_counted(size);
     in_use_ += int64_t(size);
     most_in_use_ = std::max(most_in_use_, in_use_);
     if (header->is_counted) account().allocated(header->category, int64_t(size));
@@ -201,7 +199,10 @@ MemoryScope::~MemoryScope() {
 
 UncountedScope::UncountedScope() : previous_(is_uncounted) { is_uncounted = true; }
 UncountedScope::~UncountedScope() { is_uncounted = previous_; }
-bool counts_memory() { return !is_uncounted; }
+bool is_counted(size_t bytes) {
+  constexpr size_t of_number = 8;
+  return !is_uncounted && bytes > of_number;
+}
 
 MemoryPhase::MemoryPhase(const std::string& name) : previous_(account().enter(name)) {}
 MemoryPhase::~MemoryPhase() { account().enter(previous_); }

@@ -38,8 +38,9 @@ class UncountedScope {
  private:
   bool previous_;
 };
-/// Whether this thread is outside every UncountedScope.
-bool counts_memory();
+/// Whether a block of this thread counts: outside every UncountedScope, and larger than one number, because LibTorch makes
+/// tensors of one number for scalar arguments, depending on their values.
+bool is_counted(size_t bytes);
 
 /// The process is in this phase during the scope's lifetime, and in the previous one afterwards. Allocations of other
 /// threads also count to it: Gloo's threads work for the phase that waits for them. [training thread]

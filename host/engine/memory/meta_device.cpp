@@ -30,7 +30,7 @@ class MetaAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t size) override {
     if (size == 0) return {nullptr, c10::Device(at::kMeta)};
     void* const block = next_.fetch_add(64);
-    if (size > 8 && counts_memory()) device_block_allocated(block, int64_t(size));
+    if (is_counted(size)) device_block_allocated(block, int64_t(size));
     return {block, block, &device_block_freed_, c10::Device(at::kMeta)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &device_block_freed_; }

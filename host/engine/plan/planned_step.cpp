@@ -119,16 +119,8 @@ class Rehearsal {
     const ModelConfig& shape = *shapes_.emplace_back(std::make_unique<ModelConfig>(config.model ? *config.model
                                                                                    : stage      ? stage->model
                                                                                                 : experiment_.model));
-    ShardedModelRequest request;
-    request.layout.model = &shape;
-    request.layout.heads = table == "value" ? Heads::none : Heads::first;
-    if (table == "value") request.layout.value_heads = value_heads_of(stage, open);
-    ParallelConfig parallel = experiment_.parallel;
-    parallel.strategy = config.strategy.value_or(parallel.strategy);
-    parallel.precision = config.precision.value_or(parallel.precision);
-    parallel.replicate_frozen = false;  // only the policy's frozen parameters
-    request.options = group_options(parallel, at::kMeta);
-    request.positions = experiment_.train.sequence_length;
+    const std::vector<ValueHead> heads = table == "value" ? value_heads_of(stage, open) : std::vector<ValueHead>();
+    const ShardedModelRequest request = frozen_request(experiment_, config, shape, heads, at::kMeta);
     return std::make_shared<FrozenModel>(std::make_unique<ShardedModel>(request, world_.channels()),
                                          chunk_tokens(shape.vocab_size, is_cuda(at::kMeta)));
   }

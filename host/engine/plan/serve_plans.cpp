@@ -1,6 +1,5 @@
 #include "engine/plan/serve_plans.hpp"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -17,6 +16,7 @@
 #include "engine/plan/planned_step.hpp"
 #include "engine/plugin_runtime/loader.hpp"
 #include "engine/run/session.hpp"
+#include "process/socket_child.hpp"
 
 namespace wmtp {
 namespace {
@@ -131,14 +131,8 @@ void serve_plans(const std::filesystem::path& file, const std::vector<std::files
   static MetaRows rows;
   kernels::set_device_rows(&rows);
   Plans plans(file, plugin_folders);
-  for (std::string line; std::getline(std::cin, line);) {
-    const std::string reply = plans.answer(line).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    for (std::string_view rest = reply; !rest.empty();) {
-      const ssize_t count = send(STDIN_FILENO, rest.data(), rest.size(), MSG_NOSIGNAL);
-      if (count < 0) return;
-      rest.remove_prefix(size_t(count));
-    }
-  }
+  for (std::string line; std::getline(std::cin, line);)
+    if (!send_line(STDIN_FILENO, plans.answer(line).dump(-1, ' ', false, json::error_handler_t::replace))) return;
 }
 
 }  // namespace wmtp

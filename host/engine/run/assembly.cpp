@@ -150,17 +150,8 @@ class FrozenSource {
 
  private:
   std::unique_ptr<FrozenModel> build() const {
-    ShardedModelRequest request;
-    request.layout.model = &shape_;
-    request.layout.heads = reads_values() ? Heads::none : Heads::first;
-    request.layout.value_heads = heads_;
-    ParallelConfig parallel = experiment_.parallel;
-    parallel.strategy = table_.config.strategy.value_or(parallel.strategy);
-    parallel.precision = precision();
-    parallel.replicate_frozen = false;  // only the policy's frozen parameters
-    request.options = group_options(parallel, session_.device());
-    request.positions = experiment_.train.sequence_length;
-    auto model = std::make_unique<ShardedModel>(request, session_.channels());
+    auto model = std::make_unique<ShardedModel>(
+        frozen_request(experiment_, table_.config, shape_, heads_, session_.device()), session_.channels());
     load_model(weights_, *model);
     return std::make_unique<FrozenModel>(std::move(model),
                                          chunk_tokens(shape_.vocab_size, session_.device().is_cuda()));
@@ -371,6 +362,21 @@ ShardedModelRequest policy_request(const Experiment& experiment, const ActivePip
   request.layout.optimizer = experiment.optimizer;
   request.layout.trained_parts = experiment.trained_parts;
   request.options = group_options(experiment.parallel, device);
+  request.positions = experiment.train.sequence_length;
+  return request;
+}
+
+ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenConfig& table, const ModelConfig& shape,
+                                   const std::vector<ValueHead>& value_heads, const at::Device& device) {
+  ParallelConfig parallel = experiment.parallel;
+  parallel.strategy = table.strategy.value_or(parallel.strategy);
+  parallel.precision = table.precision.value_or(parallel.precision);
+  parallel.replicate_frozen = false;  // only the policy's frozen parameters
+  ShardedModelRequest request;
+  request.layout.model = &shape;
+  request.layout.heads = value_heads.empty() ? Heads::first : Heads::none;
+  request.layout.value_heads = value_heads;
+  request.options = group_options(parallel, device);
   request.positions = experiment.train.sequence_length;
   return request;
 }
