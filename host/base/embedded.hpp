@@ -12,8 +12,8 @@ using EmbeddedFiles = std::map<std::string, std::string>;
 const EmbeddedFiles& embedded_sql();        ///< db/*.sql
 const EmbeddedFiles& embedded_templates();  ///< sdk/template/*/*: "pipeline/NAME.cpp"
 const EmbeddedFiles& embedded_programs();   ///< *.py of host/**/programs
-const EmbeddedFiles& embedded_modeling();   ///< host/core/formats/hf/modeling/*.py
-/// host/core/ui/page/* and dygraphs' script and style. page.html refers to all of them in loading order.
+const EmbeddedFiles& embedded_modeling();   ///< host/huggingface/modeling/*.py
+/// host/ui/page/* and dygraphs' script and style. page.html refers to all of them in loading order.
 const EmbeddedFiles& embedded_page();
 
 }  // namespace wmtp

@@ -11,7 +11,7 @@
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
-#include "core/runlog/spool.hpp"
+#include "log/spool.hpp"
 
 namespace wmtp {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/job/job_request.hpp"
+#include "job/job_request.hpp"
 
 namespace wmtp {
 

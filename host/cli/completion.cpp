@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
-#include "core/runlog/log_reader.hpp"
+#include "log/log_reader.hpp"
 
 namespace wmtp {
 namespace {

@@ -10,15 +10,15 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/arithmetic/arithmetic.hpp"
-#include "core/config/load.hpp"
-#include "core/documents/table_conversion.hpp"
-#include "core/job/engine_process.hpp"
-#include "core/plugins/catalog.hpp"
-#include "core/records/import_records.hpp"
-#include "core/records/inspect.hpp"
-#include "core/report/table.hpp"
+#include "data/arithmetic/arithmetic.hpp"
+#include "data/records/import_records.hpp"
+#include "data/records/inspect.hpp"
+#include "data/text/table_conversion.hpp"
+#include "experiment/load/load.hpp"
 #include "io/output_path.hpp"
+#include "job/engine_process.hpp"
+#include "plugins/catalog.hpp"
+#include "report/table.hpp"
 
 namespace wmtp {
 

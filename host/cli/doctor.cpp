@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.hpp"
-#include "launch/machine_checks.hpp"
+#include "doctor/machine_checks.hpp"
 
 namespace wmtp {
 namespace {

@@ -9,9 +9,9 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/report/table.hpp"
 #include "evaluate/model_evaluation.hpp"
 #include "io/output_path.hpp"
+#include "report/table.hpp"
 
 namespace wmtp {
 namespace {

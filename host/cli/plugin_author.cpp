@@ -7,13 +7,13 @@
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/experiment/experiment.hpp"
-#include "core/job/job_request.hpp"
-#include "core/plugins/catalog.hpp"
-#include "core/plugins/probe.hpp"
-#include "core/plugins/scaffold.hpp"
-#include "core/plugins/trials.hpp"
-#include "core/report/table.hpp"
+#include "experiment/experiment.hpp"
+#include "job/job_request.hpp"
+#include "plugins/catalog.hpp"
+#include "plugins/probe.hpp"
+#include "plugins/scaffold.hpp"
+#include "plugins/trials.hpp"
+#include "report/table.hpp"
 
 namespace wmtp {
 namespace {

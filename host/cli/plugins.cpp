@@ -7,8 +7,8 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/plugins/catalog.hpp"
-#include "core/report/table.hpp"
+#include "plugins/catalog.hpp"
+#include "report/table.hpp"
 
 namespace wmtp {
 namespace {

@@ -5,15 +5,15 @@
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/experiment/canonical.hpp"
-#include "core/job/engine_process.hpp"
-#include "core/rendezvous/rank_environment.hpp"
-#include "core/rendezvous/refusal.hpp"
-#include "core/report/table.hpp"
+#include "comm/rank_environment.hpp"
+#include "comm/refusal.hpp"
+#include "experiment/canonical.hpp"
+#include "job/engine_process.hpp"
 #include "launch/early_stop.hpp"
 #include "launch/end_command.hpp"
 #include "launch/launched_run.hpp"
 #include "launch/sweep_run.hpp"
+#include "report/table.hpp"
 
 namespace wmtp {
 namespace {

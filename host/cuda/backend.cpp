@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "comm/torch/cuda_backend.hpp"
 #include "cuda/nvml.hpp"
 #include "cuda/rows.hpp"
-#include "engine/comm/cuda_backend.hpp"
-#include "engine/memory/allocator.hpp"
+#include "memory/allocator.hpp"
 
 namespace wmtp {
 namespace {

@@ -5,8 +5,8 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "cuda/kernels/rows.hpp"
-#include "engine/model/kernels/device_rows.hpp"
-#include "engine/model/kernels/tensors.hpp"
+#include "model/torch/kernels/device_rows.hpp"
+#include "model/torch/kernels/tensors.hpp"
 
 namespace wmtp {
 

@@ -10,12 +10,12 @@
 #include "base/normal_path.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
-#include "core/job/engine_process.hpp"
-#include "core/job/find_model.hpp"
-#include "core/runlog/evaluations.hpp"
-#include "core/runlog/log_option.hpp"
-#include "core/runlog/upkeep.hpp"
 #include "io/durable_file.hpp"
+#include "job/engine_process.hpp"
+#include "job/find_model.hpp"
+#include "log/evaluations.hpp"
+#include "log/log_option.hpp"
+#include "log/upkeep.hpp"
 
 namespace wmtp {
 namespace {

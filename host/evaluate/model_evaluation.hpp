@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/machine.hpp"
-#include "core/job/engine_requests.hpp"
-#include "core/runlog/log_reader.hpp"
 #include "evaluate/evaluation.hpp"
+#include "job/engine_requests.hpp"
+#include "log/log_reader.hpp"
 
 namespace wmtp {
 

@@ -5,9 +5,9 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "core/documents/json_lines.hpp"
-#include "core/documents/jsonl_reader.hpp"
-#include "core/records/record_file.hpp"
+#include "data/records/record_file.hpp"
+#include "data/text/json_lines.hpp"
+#include "data/text/jsonl_reader.hpp"
 
 namespace wmtp {
 namespace {

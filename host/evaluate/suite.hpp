@@ -8,7 +8,7 @@
 // | records   | instruction, input, output, task_id, is_correct    | equals the output exactly |
 //
 // HumanEval: Chen et al. 2021, arXiv 2107.03374, github.com/openai/human-eval. MBPP: Austin et al. 2021, arXiv
-// 2108.07732. Records are those of core/records/record_file.hpp; wrong outputs are ignored, and of several right ones
+// 2108.07732. Records are those of data/records/record_file.hpp; wrong outputs are ignored, and of several right ones
 // to a problem the first counts. A sample is {task_id, completion}, as human-eval writes it, or {task_id, solution}, a
 // whole program, as EvalPlus does. Files may be packed with gzip or zstd.
 #pragma once
@@ -42,7 +42,7 @@ struct Suite {
   std::vector<std::string> stops;
 };
 
-/// `prompt_template` is for records (prompt_of in core/records/record_file.hpp). Error(data) with all mistakes by line
+/// `prompt_template` is for records (prompt_of in data/records/record_file.hpp). Error(data) with all mistakes by line
 /// and field: a missing field, a wrong type, a duplicate task_id, a line of unknown shape or of a different shape than
 /// earlier lines.
 Suite read_suite(const std::filesystem::path& file, const std::string& prompt_template = "alpaca");

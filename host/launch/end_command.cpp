@@ -6,7 +6,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "core/runlog/log_reader.hpp"
+#include "log/log_reader.hpp"
 #include "process/child_process.hpp"
 
 namespace wmtp {
@@ -19,7 +19,7 @@ const char* status_of(ExitStatus status) {
   return status == ExitStatus::interrupted ? "interrupted" : "failed";
 }
 
-/// "" if the log cannot be read, or lacks rows that wait beside it (core/runlog/spool.hpp): the message matters more.
+/// "" if the log cannot be read, or lacks rows that wait beside it (log/spool.hpp): the message matters more.
 std::string asked(const std::filesystem::path& database, const std::string& sql, int64_t run_id) {
   try {
     const LogReader log(database);

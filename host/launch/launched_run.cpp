@@ -6,19 +6,19 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "core/checkpoints/manifest.hpp"
-#include "core/checkpoints/verify.hpp"
-#include "core/job/engine_process.hpp"
-#include "core/job/input_checks.hpp"
-#include "core/plan/fit.hpp"
-#include "core/rendezvous/rank_environment.hpp"
-#include "core/runlog/log_reader.hpp"
-#include "core/runlog/run_log.hpp"
-#include "core/runlog/spool.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/verify.hpp"
+#include "comm/rank_environment.hpp"
 #include "io/draft.hpp"
 #include "io/scratch_folder.hpp"
+#include "job/engine_process.hpp"
+#include "job/input_checks.hpp"
 #include "launch/early_stop.hpp"
 #include "launch/end_command.hpp"
+#include "log/log_reader.hpp"
+#include "log/run_log.hpp"
+#include "log/spool.hpp"
+#include "plan/fit.hpp"
 
 namespace wmtp {
 namespace {

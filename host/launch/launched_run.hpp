@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/job/job_request.hpp"
-#include "core/job/stages.hpp"
-#include "core/plugins/catalog.hpp"
+#include "job/job_request.hpp"
+#include "job/stages.hpp"
 #include "launch/rank_launcher.hpp"
+#include "plugins/catalog.hpp"
 #include "process/fork_server.hpp"
 
 namespace wmtp {

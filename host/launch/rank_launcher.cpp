@@ -12,9 +12,9 @@
 
 #include "base/secret.hpp"
 #include "base/text.hpp"
-#include "core/job/engine_process.hpp"
-#include "core/rendezvous/network.hpp"
-#include "core/rendezvous/rank_environment.hpp"
+#include "comm/network.hpp"
+#include "comm/rank_environment.hpp"
+#include "job/engine_process.hpp"
 #include "process/child_process.hpp"
 #include "process/line_forwarder.hpp"
 #include "process/signal_stream.hpp"

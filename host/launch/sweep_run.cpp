@@ -10,12 +10,12 @@
 #include "base/log.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
-#include "core/job/stages.hpp"
-#include "core/rendezvous/rank_environment.hpp"
-#include "core/report/compare.hpp"
+#include "comm/rank_environment.hpp"
+#include "job/stages.hpp"
 #include "launch/early_stop.hpp"
 #include "launch/launched_run.hpp"
 #include "process/process_pool.hpp"
+#include "report/compare.hpp"
 
 namespace wmtp {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/config/sweep.hpp"
-#include "core/job/job_request.hpp"
-#include "core/runlog/log_reader.hpp"
+#include "experiment/load/sweep.hpp"
+#include "job/job_request.hpp"
+#include "log/log_reader.hpp"
 
 namespace wmtp {
 

@@ -13,14 +13,14 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include "core/model/reductions.hpp"
-#include "engine/comm/memory_backend.hpp"
-#include "engine/memory/allocator.hpp"
-#include "engine/model/linear_cross_entropy.hpp"
-#include "engine/model/matrix_product.hpp"
-#include "engine/model/ops.hpp"
-#include "engine/shard/sharded_model.hpp"
-#include "engine/shard/sharded_optimizer.hpp"
+#include "comm/torch/memory_backend.hpp"
+#include "memory/allocator.hpp"
+#include "model/reductions.hpp"
+#include "model/torch/linear_cross_entropy.hpp"
+#include "model/torch/matrix_product.hpp"
+#include "model/torch/ops.hpp"
+#include "optimizer/torch/sharded_optimizer.hpp"
+#include "shard/sharded_model.hpp"
 
 namespace wmtp {
 namespace {

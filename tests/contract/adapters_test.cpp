@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "engine/model/units.hpp"
-#include "engine/plugin_runtime/loader.hpp"
 #include "fake_call.hpp"
+#include "model/torch/units.hpp"
 #include "plugin_files.hpp"
+#include "plugins/torch/loader.hpp"
 
 namespace wmtp {
 namespace {

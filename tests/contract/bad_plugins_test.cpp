@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "core/plugins/catalog.hpp"
-#include "core/plugins/installation.hpp"
-#include "core/plugins/probe.hpp"
+#include "base/installation.hpp"
+#include "plugins/catalog.hpp"
+#include "plugins/probe.hpp"
 
 namespace wmtp {
 namespace {

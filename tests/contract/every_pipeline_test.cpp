@@ -7,9 +7,9 @@
 
 #include <set>
 
-#include "engine/plugin_runtime/boundary.hpp"
 #include "fake_step.hpp"
 #include "plugin_files.hpp"
+#include "plugins/torch/boundary.hpp"
 
 namespace wmtp {
 namespace {

@@ -2,10 +2,10 @@
 // every shipped pipeline are in every_pipeline_test.cpp.
 #include <gtest/gtest.h>
 
-#include "engine/plugin_runtime/loader.hpp"
 #include "fake_call.hpp"
 #include "fake_step.hpp"
 #include "plugin_files.hpp"
+#include "plugins/torch/loader.hpp"
 
 namespace wmtp {
 namespace {

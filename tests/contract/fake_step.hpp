@@ -11,7 +11,7 @@
 #include <vector>
 #include <wmtp/plugin.hpp>
 
-#include "engine/plugin_runtime/signals.hpp"
+#include "plugins/torch/signals.hpp"
 
 namespace wmtp::test {
 

@@ -8,9 +8,9 @@
 #include <ctime>
 #include <functional>
 
-#include "engine/plugin_runtime/boundary.hpp"
 #include "fake_step.hpp"
 #include "made_plugin.hpp"
+#include "plugins/torch/boundary.hpp"
 
 namespace wmtp {
 namespace {

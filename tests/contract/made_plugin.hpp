@@ -5,9 +5,9 @@
 #include <string>
 #include <wmtp/plugin.hpp>
 
-#include "core/plugins/installation.hpp"
-#include "engine/plugin_runtime/loader.hpp"
-#include "engine/plugin_runtime/options_binder.hpp"
+#include "base/installation.hpp"
+#include "plugins/torch/loader.hpp"
+#include "plugins/torch/options_binder.hpp"
 
 namespace wmtp::test {
 

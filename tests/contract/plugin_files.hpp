@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/installation.hpp"
 #include "base/sha256.hpp"
-#include "core/plugins/description_json.hpp"
-#include "core/plugins/installation.hpp"
-#include "engine/plugin_runtime/describe.hpp"
-#include "engine/plugin_runtime/loader.hpp"
-#include "engine/plugin_runtime/options_binder.hpp"
+#include "plugins/description_json.hpp"
+#include "plugins/torch/describe.hpp"
+#include "plugins/torch/loader.hpp"
+#include "plugins/torch/options_binder.hpp"
 
 namespace wmtp::test {
 

@@ -1,13 +1,13 @@
 // The trials of `plugins check`: every shipped plugin passes them, and each broken promise fails the trial that tests
 // it. With WMTP_NULL_CUDA=1 (tests/null_cuda) the trials run with --device cuda.
-#include "core/plugins/trials.hpp"
+#include "plugins/trials.hpp"
 
 #include <gmock/gmock.h>
 
-#include "core/plugins/installation.hpp"
-#include "core/plugins/probe.hpp"
-#include "engine/plugin_check/try_plugin.hpp"
+#include "base/installation.hpp"
 #include "plugin_files.hpp"
+#include "plugins/probe.hpp"
+#include "plugins/torch/check/try_plugin.hpp"
 
 namespace wmtp {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/plugin_runtime/boundary.hpp"
 #include "fake_step.hpp"
 #include "made_plugin.hpp"
+#include "plugins/torch/boundary.hpp"
 
 namespace wmtp {
 namespace {

@@ -100,7 +100,7 @@ FAULTS = {"exception": "the weighting has given up", "int": "faulty", "tensor": 
           "nan": "nan|finite", "inf": "inf|finite", "negative": "negative|-0.5",
           "metric": r'a metric cannot be named "\.\./\.\./x', "pointer": r"it wrote into batch\(\).tokens",
           "tokens": r"weigh\(\) failed: it wrote into batch\(\).tokens", "mask": r"it wrote into valid\(\)"}
-# unit/engine/plugin_runtime tests each fault of a weighting and of an adapter in one process. Here: how a run ends by
+# unit/plugins/torch tests each fault of a weighting and of an adapter in one process. Here: how a run ends by
 # an error in the call (thrown, or found in the form of weights), by values that the ranks find together, by a metric.
 WAYS = ("exception", "shape", "nan", "metric", "tokens", "pointer")
 BRIEF = [(1, fault) for fault in WAYS] + [(-1, "exception"), (-1, "nan")]  # on one rank while the other waits; on all

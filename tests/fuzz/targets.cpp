@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "core/checkpoints/manifest.hpp"
-#include "core/formats/safetensors/safetensors_header.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/safetensors/safetensors_header.hpp"
 
 namespace wmtp::fuzz {
 namespace {

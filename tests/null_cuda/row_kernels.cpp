@@ -8,8 +8,8 @@
 #include "activity.hpp"
 #include "base/random.hpp"
 #include "cuda/kernels/rows.hpp"
-#include "engine/model/kernels/rows_impl.hpp"
 #include "memory.hpp"
+#include "model/torch/kernels/rows_impl.hpp"
 #include "order.hpp"
 #include "settings.hpp"
 

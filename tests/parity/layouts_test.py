@@ -55,7 +55,7 @@ ALL += [(pipeline, *other) for pipeline in ("critic", "pairs") for other in OTHE
 ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint", "joint-lora") for other in OTHERS
         if LAYOUTS[other[0]][2] == 1]
 ALL += [("joint-of-4", "1x4-on-4", "full_shard", "full")]
-# Others are in make soak. Resume.ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy (unit/engine/run) compares one to
+# Others are in make soak. Resume.ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy (unit/train) compares one to
 # four ranks in one process, with all strategies but hybrid_shard, as closely as here; parity_test.py and values_test.py compare two
 # ranks with full_shard with PyTorch in one process.
 WITH_RECOMPUTATION, IN_GROUPS = ("4x1", "full_shard", "full"), ("4x1", "hybrid_shard", "full")

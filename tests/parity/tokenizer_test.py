@@ -219,7 +219,7 @@ def test_truncation_and_padding_change_nothing(place, text):
 
 
 # One of each step that refuses: reading the file, and compiling its expressions. The others are in
-# tests/unit/core/tokenizer/tokenizer_json_test.cpp.
+# tests/unit/tokenizer/tokenizer_json_test.cpp.
 REFUSED = {
     "normalizer is .NFKC.": lambda said: said.update(normalizer={"type": "NFKC"}),
     "pre_tokenizer: unsupported expression": lambda said: said.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [

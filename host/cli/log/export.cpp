@@ -5,14 +5,14 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "cli/command.hpp"
-#include "core/export/mlflow.hpp"
-#include "core/export/mlflow_push.hpp"
-#include "core/export/tables.hpp"
-#include "core/export/tensorboard.hpp"
-#include "core/export/tracker_bridge.hpp"
-#include "core/report/runs.hpp"
-#include "core/runlog/log_reader.hpp"
+#include "export/mlflow.hpp"
+#include "export/mlflow_push.hpp"
+#include "export/tables.hpp"
+#include "export/tensorboard.hpp"
+#include "export/tracker_bridge.hpp"
 #include "io/durable_file.hpp"
+#include "log/log_reader.hpp"
+#include "report/runs.hpp"
 
 namespace wmtp {
 namespace {

@@ -9,10 +9,10 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/job/rename_run.hpp"
-#include "core/report/runs.hpp"
-#include "core/runlog/log_reader.hpp"
-#include "core/runlog/upkeep.hpp"
+#include "job/rename_run.hpp"
+#include "log/log_reader.hpp"
+#include "log/upkeep.hpp"
+#include "report/runs.hpp"
 
 namespace wmtp {
 namespace {

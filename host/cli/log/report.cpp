@@ -6,11 +6,11 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/report/runs.hpp"
-#include "core/ui/page_data.hpp"
-#include "core/ui/report_page.hpp"
 #include "io/durable_file.hpp"
 #include "io/output_path.hpp"
+#include "report/runs.hpp"
+#include "ui/page_data.hpp"
+#include "ui/report_page.hpp"
 
 namespace wmtp {
 namespace {

@@ -1,5 +1,5 @@
 // `runs list`, `show`, `compare` and `watch` read the run log; `runs delete` and `snapshot` maintain it.
-#include "core/report/runs.hpp"
+#include "report/runs.hpp"
 
 #include <algorithm>
 #include <iostream>
@@ -9,12 +9,12 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/config/sweep.hpp"
-#include "core/job/delete_run.hpp"
-#include "core/report/compare.hpp"
-#include "core/report/watch.hpp"
-#include "core/runlog/log_reader.hpp"
-#include "core/runlog/upkeep.hpp"
+#include "experiment/load/sweep.hpp"
+#include "job/delete_run.hpp"
+#include "log/log_reader.hpp"
+#include "log/upkeep.hpp"
+#include "report/compare.hpp"
+#include "report/watch.hpp"
 
 namespace wmtp {
 namespace {

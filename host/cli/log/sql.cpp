@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "cli/command.hpp"
-#include "core/report/table.hpp"
-#include "core/runlog/log_reader.hpp"
+#include "log/log_reader.hpp"
+#include "report/table.hpp"
 
 namespace wmtp {
 

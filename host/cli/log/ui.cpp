@@ -15,9 +15,9 @@
 #include "base/log.hpp"
 #include "base/secret.hpp"
 #include "cli/command.hpp"
-#include "core/ui/page_data.hpp"
-#include "core/ui/server.hpp"
 #include "io/scratch_folder.hpp"
+#include "ui/page_data.hpp"
+#include "ui/server.hpp"
 
 namespace wmtp {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/verify.hpp"
 #include "cli/command.hpp"
-#include "core/checkpoints/manifest.hpp"
-#include "core/checkpoints/verify.hpp"
-#include "core/report/table.hpp"
-#include "core/runlog/log_reader.hpp"
+#include "log/log_reader.hpp"
+#include "report/table.hpp"
 
 namespace wmtp {
 namespace {

@@ -12,8 +12,8 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "core/job/engine_process.hpp"
-#include "core/job/find_model.hpp"
+#include "job/engine_process.hpp"
+#include "job/find_model.hpp"
 
 namespace wmtp {
 namespace {

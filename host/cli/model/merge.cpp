@@ -4,13 +4,13 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "checkpoint/adapter_identity.hpp"
 #include "cli/command.hpp"
-#include "core/checkpoints/adapter_identity.hpp"
-#include "core/formats/hf/hf_config.hpp"
-#include "core/formats/hf/lora_options.hpp"
-#include "core/formats/hf/params_file.hpp"
-#include "core/job/engine_process.hpp"
-#include "core/plugins/catalog.hpp"
+#include "huggingface/hf_config.hpp"
+#include "huggingface/lora_options.hpp"
+#include "huggingface/params_file.hpp"
+#include "job/engine_process.hpp"
+#include "plugins/catalog.hpp"
 
 namespace wmtp {
 namespace {

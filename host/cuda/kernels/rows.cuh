@@ -1,4 +1,4 @@
-// CUDA kernels over rows of fp32, bf16 or fp16, the device's counterpart of engine/model/kernels/rows.hpp. Each element
+// CUDA kernels over rows of fp32, bf16 or fp16, the device's counterpart of model/torch/kernels/rows.hpp. Each element
 // is read once where possible, computed in fp32 and rounded once. No atomics: every sum has a fixed order, so results
 // are bitwise the same in every run and on every device.
 //
@@ -246,7 +246,7 @@ __device__ inline OnlineSum sum_of_block(OnlineSum mine) {
   return all;
 }
 
-/// Like Rows::cross_entropy (engine/model/kernels/rows.hpp); entropy and hit may be null. One block per row.
+/// Like Rows::cross_entropy (model/torch/kernels/rows.hpp); entropy and hit may be null. One block per row.
 template <class T, int size>
 __global__ void __launch_bounds__(threads_of_block)
     cross_entropy(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy, float* hit,

@@ -38,7 +38,7 @@ void cross_entropy_backward(Launch launch, void* logits, const int64_t* targets,
                             const float* coefficient, int64_t rows, int64_t width);
 /// parts [num_parts, count], summed in their order, to sum [count].
 void sum_of_parts(Launch launch, const void* parts, int num_parts, float* sum, int64_t count);
-/// factors [sequences, per_sequence]: 0 where the element's 32 random bits (engine/model/dropout.hpp) are below the
+/// factors [sequences, per_sequence]: 0 where the element's 32 random bits (model/torch/dropout.hpp) are below the
 /// threshold, else `kept`. `before`: elements of a whole sequence before these.
 void dropout_factors(Launch launch, uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences,
                      int64_t before, int64_t per_sequence, int64_t threshold, float kept, void* factors);

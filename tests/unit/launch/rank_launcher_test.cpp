@@ -19,7 +19,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/rendezvous/network.hpp"
+#include "comm/network.hpp"
 #include "support/running.hpp"
 
 namespace wmtp {

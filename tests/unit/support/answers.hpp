@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/batches/batches.hpp"
+#include "data/torch/batches.hpp"
 
 namespace wmtp::test {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "core/experiment/experiment.hpp"
+#include "experiment/experiment.hpp"
 
 namespace wmtp {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "core/config/load.hpp"
-#include "core/experiment/canonical.hpp"
+#include "experiment/canonical.hpp"
+#include "experiment/load/load.hpp"
 
 namespace wmtp {
 

@@ -10,9 +10,9 @@
 #include <functional>
 #include <string>
 
-#include "core/runlog/database.hpp"
-#include "core/runlog/log_reader.hpp"
-#include "core/runlog/run_log.hpp"
+#include "log/database.hpp"
+#include "log/log_reader.hpp"
+#include "log/run_log.hpp"
 
 namespace wmtp {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/inference/cached_model.hpp"
-#include "engine/model/ops.hpp"
+#include "inference/cached_model.hpp"
+#include "model/torch/ops.hpp"
 #include "support/ranks.hpp"
 
 namespace wmtp::test {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "engine/model/weight_store.hpp"
+#include "model/torch/weight_store.hpp"
 #include "support/poisoned_memory.hpp"
 
 namespace wmtp::test {

@@ -1,7 +1,7 @@
 // A rank of a job of two on this host, for tests of the rendezvous.
 #pragma once
 
-#include "core/rendezvous/rank_environment.hpp"
+#include "comm/rank_environment.hpp"
 
 namespace wmtp::test {
 

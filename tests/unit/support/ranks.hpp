@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "engine/comm/channels.hpp"
-#include "engine/comm/memory_backend.hpp"
-#include "engine/comm/single_rank.hpp"
+#include "comm/torch/channels.hpp"
+#include "comm/torch/memory_backend.hpp"
+#include "comm/torch/single_rank.hpp"
 #include "support/poisoned_memory.hpp"
 
 namespace wmtp::test {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "core/checkpoints/verify.hpp"
-#include "core/formats/safetensors/safetensors.hpp"
+#include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/verify.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp::test {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "engine/run/assembly.hpp"
-#include "engine/train/trainer.hpp"
+#include "train/assembly.hpp"
+#include "train/trainer.hpp"
 
 namespace wmtp::test {
 
@@ -136,9 +136,9 @@ class TinyTraining {
   TinyTraining(const Experiment& experiment, std::unique_ptr<Plugin> plugin, Channels& channels,
                const TinyParts& parts = {})
       : experiment_(experiment), pipeline_(pipeline_of(std::move(plugin))) {
-    model_ =
-        tiny_model(experiment_, pipeline_.objective ? Heads::none : Heads::all,
-                   parts.adapter ? parts.adapter : &everything_, experiment_.seed, channels, pipeline_.needs.heads, parts.device);
+    model_ = tiny_model(experiment_, pipeline_.objective ? Heads::none : Heads::all,
+                        parts.adapter ? parts.adapter : &everything_, experiment_.seed, channels, pipeline_.needs.heads,
+                        parts.device);
     const TrainConfig& train = experiment_.train;
     windows_ = random_windows(experiment_.seed, train.sequence_length, experiment_.model.vocab_size);
     BatchRequest request;

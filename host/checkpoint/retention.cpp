@@ -1,0 +1,75 @@
+#include "checkpoint/retention.hpp"
+
+#include <algorithm>
+
+#include "base/files.hpp"
+#include "checkpoint/verify.hpp"
+#include "io/durable_file.hpp"
+#include "io/save_points.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path set_aside(const fs::path& folder) {
+  std::error_code ignored;
+  fs::path target = folder.string() + ".bad";
+  for (int number = 2; fs::exists(fs::symlink_status(target, ignored)); ++number) {
+    target = folder.string() + ".bad-" + std::to_string(number);
+  }
+  rename_durably(folder, target);
+  return target;
+}
+
+/// Whether this is the name of a draft of a checkpoint or a model.
+bool is_draft_of_run(const std::string& name) {
+  const std::string target = target_of_draft(name);
+  return target == "model" || target == "adapter" || step_of_name(target) >= 0;
+}
+
+}  // namespace
+
+std::optional<GoodCheckpoint> newest_good(const fs::path& run_folder, const DamageReport& report) {
+  for (const fs::path& folder : list_checkpoints(run_folder)) {
+    try {
+      return GoodCheckpoint{folder, verify_checkpoint(folder)};
+    } catch (const UnknownManifestVersion&) {
+      throw;
+    } catch (const Error& failure) {
+      if (failure.status() != ExitStatus::data) throw;
+      const fs::path now = set_aside(folder);
+      if (report) report(folder, now, failure.what());
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<fs::path> keep_newest(const fs::path& run_folder, int64_t keep, const DamageReport& report) {
+  if (keep < 1) throw Error(ExitStatus::bug, "keep_newest was called with keep = " + std::to_string(keep));
+  std::vector<fs::path> deleted;
+  if (!newest_good(run_folder, report)) return deleted;
+  const std::vector<fs::path> folders = list_checkpoints(run_folder);
+  for (size_t i = static_cast<size_t>(keep); i < folders.size(); ++i) {
+    const fs::path draft = draft_path(folders[i]);
+    rename_durably(folders[i], draft);
+    reached(SavePoint::set_for_deletion);
+    remove_folder(draft);
+    deleted.push_back(folders[i]);
+  }
+  return deleted;
+}
+
+std::vector<fs::path> remove_leftovers(const fs::path& run_folder) {
+  std::vector<fs::path> leftovers;
+  for (const fs::path& path : paths_in(run_folder)) {
+    if (!is_draft_of_run(path.filename().string())) continue;
+    const Descriptor lock = abandoned_draft(path);
+    if (lock.get() < 0) continue;
+    remove_folder(path);
+    leftovers.push_back(path);
+  }
+  return leftovers;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,129 @@
+#include "checkpoint/safetensors/safetensors_folder.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "checkpoint/safetensors/number_formats.hpp"
+#include "io/input_file.hpp"
+
+namespace wmtp {
+
+namespace fs = std::filesystem;
+
+bool is_plain_file_name(const std::string& name) {
+  return !name.empty() && name.size() <= 255 && name[0] != '.' && std::none_of(name.begin(), name.end(), [](char c) {
+    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+}
+
+void TensorPlace::read(int64_t begin, int64_t count, float* out) const {
+  constexpr int64_t piece = 64 << 10;
+  const int64_t size = dtype_size(entry->dtype);
+  std::vector<uint8_t> bytes(static_cast<size_t>(size * std::min(piece, count)));
+  for (int64_t done = 0; done < count; done += piece) {
+    const int64_t some = std::min(piece, count - done);
+    file->read(*entry, size * (begin + done), bytes.data(), static_cast<size_t>(size * some));
+    to_float(entry->dtype, bytes.data(), some, out + done);
+  }
+}
+
+bool equal_bytes(const TensorPlace& one, const TensorPlace& other) {
+  if (one.entry->shape != other.entry->shape || one.entry->dtype != other.entry->dtype) return false;
+  constexpr int64_t piece = 64 << 10;
+  std::vector<uint8_t> here(piece), there(piece);
+  const int64_t bytes = one.entry->end - one.entry->begin;
+  for (int64_t begin = 0; begin < bytes; begin += piece) {
+    const auto some = static_cast<size_t>(std::min(piece, bytes - begin));
+    one.file->read(*one.entry, begin, here.data(), some);
+    other.file->read(*other.entry, begin, there.data(), some);
+    if (std::memcmp(here.data(), there.data(), some) != 0) return false;
+  }
+  return true;
+}
+
+SafetensorsFolder::SafetensorsFolder(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path index = path / "model.safetensors.index.json";
+  if (!fs::is_directory(path, ignored)) {
+    open(path);
+  } else if (fs::exists(index, ignored)) {
+    open_by_index(index);
+  } else {
+    open_all(path);
+  }
+}
+
+std::optional<TensorPlace> SafetensorsFolder::find(const std::string& name) const {
+  const auto found = places_.find(name);
+  if (found == places_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<std::string> SafetensorsFolder::names() const {
+  std::vector<std::string> names;
+  names.reserve(places_.size());
+  for (const auto& [name, place] : places_) names.push_back(name);
+  return names;
+}
+
+void SafetensorsFolder::open(const fs::path& path) {
+  files_.push_back(std::make_unique<SafetensorsFile>(path));
+  const SafetensorsFile& file = *files_.back();
+  for (const TensorEntry& entry : file.entries()) {
+    const auto [other, added] = places_.emplace(entry.name, TensorPlace{&file, &entry});
+    if (!added) {
+      throw Error(ExitStatus::data, "tensor " + printable(entry.name) + " is in both " +
+                                        other->second.file->path().string() + " and " + path.string() +
+                                        "; specify one of the files instead of the folder");
+    }
+  }
+}
+
+void SafetensorsFolder::open_by_index(const fs::path& index) {
+  constexpr int64_t limit = 16 << 20;
+  const std::string where = index.string();
+  const nlohmann::json document = parse_strict_json(read_small_file(index, limit), where);
+  const auto map = document.is_object() ? document.find("weight_map") : document.end();
+  if (map == document.end() || !map->is_object()) {
+    throw Error(ExitStatus::data, where + ": weight_map is missing; wanted {\"weight_map\": {tensor: file}}");
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>())) {
+      throw Error(ExitStatus::data, where + ": the file of " + printable(tensor) + " is " + printable(file.dump()) +
+                                        "; wanted the name of a file in the folder of the index");
+    }
+    names.insert(file.get<std::string>());
+  }
+  for (const std::string& name : names) open(index.parent_path() / name);
+  for (const auto& [tensor, file] : map->items()) {
+    const auto place = find(tensor);
+    if (!place || place->file->path().filename() != file.get<std::string>()) {
+      throw Error(ExitStatus::data, where + ": tensor " + printable(tensor) + " is not in " +
+                                        printable(file.get<std::string>()) +
+                                        ", which the index names for it; download the folder again");
+    }
+  }
+}
+
+void SafetensorsFolder::open_all(const fs::path& folder) {
+  std::vector<fs::path> files, pickles;
+  for (const fs::path& path : paths_in(folder)) {
+    const std::string extension = path.extension();
+    if (extension == ".safetensors") files.push_back(path);
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth") pickles.push_back(path);
+  }
+  std::sort(files.begin(), files.end());
+  std::sort(pickles.begin(), pickles.end());
+  if (files.empty() && !pickles.empty()) open(pickles.front());  // its error explains how to convert it
+  if (files.empty() && pickles.empty()) {
+    throw Error(ExitStatus::data,
+                folder.string() + " contains no *.safetensors file; specify the folder or file of weights");
+  }
+  for (const fs::path& file : files) open(file);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,48 @@
+// Weights in one safetensors file or in a folder of several: the files named by model.safetensors.index.json (Hugging
+// Face) or, without an index, all *.safetensors files. Tensor names must be unique.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors/safetensors.hpp"
+
+namespace wmtp {
+
+/// A tensor and the file that contains it; valid while its SafetensorsFolder exists.
+struct TensorPlace {
+  const SafetensorsFile* file = nullptr;
+  const TensorEntry* entry = nullptr;
+  /// Reads `count` elements from element `begin` on, as fp32. Error(bug) if the dtype is not a weight dtype.
+  void read(int64_t begin, int64_t count, float* out) const;
+};
+
+/// Whether two tensors have the same shape, dtype and bytes.
+bool equal_bytes(const TensorPlace& one, const TensorPlace& other);
+
+class SafetensorsFolder {
+ public:
+  /// `path`: a file or a folder. Error(data) if there is nothing to read, if the index names a tensor or a file that
+  /// does not exist, or if two files contain a tensor of the same name.
+  explicit SafetensorsFolder(const std::filesystem::path& path);
+  std::optional<TensorPlace> find(const std::string& name) const;
+  std::vector<std::string> names() const;  ///< in alphabetical order
+
+ private:
+  void open(const std::filesystem::path& file);
+  void open_by_index(const std::filesystem::path& index);
+  void open_all(const std::filesystem::path& folder);
+
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, TensorPlace> places_;
+};
+
+/// Whether a name from a checkpoint or an index is a plain file name: no directory part, no leading dot, no control
+/// characters.
+bool is_plain_file_name(const std::string& name);
+
+}  // namespace wmtp

@@ -1,0 +1,70 @@
+#include "checkpoint/saved_state.hpp"
+
+#include <cmath>
+
+#include "base/files.hpp"
+#include "base/json.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+/// More tokens than any run reads, and few enough that sums of counts do not overflow.
+constexpr int64_t max_tokens = int64_t(1) << 53;
+
+SavedState::Scale read_scale(const json& object, const std::string& where, int64_t step, ExitStatus status) {
+  JsonFields fields(object, where + ": state: loss_scale", status);
+  SavedState::Scale saved;
+  const json& scale = fields.value("scale");
+  int exponent = 0;
+  if (!scale.is_number() || std::frexp(scale.get<double>(), &exponent) != 0.5 || exponent < 1)
+    fields.refuse("scale is " + scale.dump().substr(0, 40) + "; wanted a power of two, at least 1");
+  saved.scale = scale.get<double>();
+  saved.finite_steps = fields.integer("finite_steps", step);
+  saved.overflows_left = fields.integer("overflows_left", max_overflows_left);
+  fields.finish();
+  return saved;
+}
+
+void read_pipeline_tensors(const json& object, const std::string& where, ExitStatus status, SavedState& saved) {
+  JsonFields shapes(object, where + ": state: pipeline_tensors", status);
+  for (const auto& [name, ignored] : object.items()) saved.pipeline_tensors[name] = shapes.integers(name);
+}
+
+}  // namespace
+
+json to_json(const SavedState& saved) {
+  json state{{"tokens", saved.tokens},
+             {"guard_window", saved.guard_window},
+             {"skipped_in_a_row", saved.skipped_in_a_row},
+             {"optimizer_steps", saved.optimizer_steps}};
+  if (saved.drawn) state["drawn"] = *saved.drawn;
+  if (!saved.base_fingerprint.empty()) state["base_fingerprint"] = saved.base_fingerprint;
+  if (const auto& scale = saved.loss_scale)
+    state["loss_scale"] = {
+        {"scale", scale->scale}, {"finite_steps", scale->finite_steps}, {"overflows_left", scale->overflows_left}};
+  if (!saved.pipeline_tensors.empty()) state["pipeline_tensors"] = saved.pipeline_tensors;
+  return state;
+}
+
+SavedState saved_state(const Manifest& manifest, const std::string& where, ExitStatus status) {
+  JsonFields fields(manifest.state, where + ": state", status);
+  SavedState saved;
+  saved.tokens = fields.integer("tokens", max_tokens);
+  if (fields.has("drawn")) saved.drawn = fields.integer("drawn", max_tokens);
+  const std::vector<double> window = fields.numbers("guard_window");
+  saved.guard_window.assign(window.begin(), window.end());
+  saved.skipped_in_a_row = fields.integer("skipped_in_a_row", manifest.step);
+  if (fields.has("base_fingerprint")) saved.base_fingerprint = fields.text("base_fingerprint");
+  if (fields.has("loss_scale")) saved.loss_scale = read_scale(fields.value("loss_scale"), where, manifest.step, status);
+  const json& groups = fields.object("optimizer_steps");
+  JsonFields steps(groups, where + ": state: optimizer_steps", status);
+  for (const auto& [group, ignored] : groups.items())
+    saved.optimizer_steps[group] = steps.integer(group, manifest.step);
+  if (fields.has("pipeline_tensors")) read_pipeline_tensors(fields.value("pipeline_tensors"), where, status, saved);
+  fields.finish();
+  return saved;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,181 @@
+#include "checkpoint/torch/model_files.hpp"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/crc32c.hpp"
+#include "base/error.hpp"
+#include "base/work_progress.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/torch/shared_failure.hpp"
+#include "huggingface/hf_config.hpp"
+#include "huggingface/params_file.hpp"
+#include "io/durable_file.hpp"
+#include "io/input_file.hpp"
+#include "tokenizer/tokenizer_files.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using nlohmann::json;
+constexpr const char* file_name = "model.safetensors";
+
+SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) {
+  SavedShape saved;
+  saved.model = model.config();
+  saved.tokenizer = tokenizer.kind;
+  saved.bos_token_id = tokenizer.bos_token_id;
+  saved.eos_token_id = tokenizer.eos_token_id;
+  for (const ValueHeadModule& module : model.value_heads())
+    saved.value_heads.push_back(
+        {{"name", module.name()}, {"kind", module.head().kind}, {"meaning", module.head().meaning}});
+  return saved;
+}
+
+/// The gathered parameters of a group, in fp32 on the CPU.
+class GatheredGroup {
+ public:
+  explicit GatheredGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
+  Tensor parameter(const Placed& placed) const {
+    return flat_.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).view(placed.spec.shape);
+  }
+  std::optional<Tensor> find(const std::string& name) const {
+    for (const Placed& placed : group_.parameters())
+      if (placed.spec.name == name) return parameter(placed);
+    return std::nullopt;
+  }
+
+ private:
+  ParameterGroup& group_;
+  Tensor flat_;
+};
+
+std::map<std::string, Linear> slots_of(const ShardedModel& model) {
+  std::map<std::string, Linear> slots;
+  const auto add = [&](const std::string& block) {
+    for (Linear& slot : block_linears(model.config(), block)) slots.emplace(slot.name + ".weight", slot);
+  };
+  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) add(trunk_block_name(i));
+  for (int64_t k = 1; k <= model.num_heads(); ++k) add(head_block_name(model.config(), k));
+  return slots;
+}
+
+Tensor merged(const Adapter& adapter, const Linear& slot, Tensor weight, const GatheredGroup& parameters) {
+  std::vector<Tensor> params;
+  for (const Param& param : declared(&adapter, slot)) params.push_back(*parameters.find(slot.name + "." + param.name));
+  if (params.empty()) return weight;
+  return dynamic_cast<const LinearAdapter&>(adapter).merged(slot, weight, params).contiguous();
+}
+
+/// The contents of model.safetensors: all groups except the adapter's.
+std::vector<ParameterGroup*> groups_of_model(const ShardedModel& model) {
+  std::vector<ParameterGroup*> groups;
+  for (const auto& unit : model.units())
+    if (unit.get() != model.adapter_unit())
+      for (const auto& group : unit->groups()) groups.push_back(group.get());
+  return groups;
+}
+
+std::vector<TensorEntry> entries_of(const std::vector<ParameterGroup*>& groups) {
+  std::vector<TensorEntry> entries;
+  for (const ParameterGroup* group : groups)
+    for (const Placed& placed : group->parameters()) entries.push_back({placed.spec.name, "F32", placed.spec.shape});
+  return entries;
+}
+
+}  // namespace
+
+int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
+                   ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels) {
+  const bool writes = channels.rank() == 0;
+  std::optional<FolderDraft> draft;
+  std::optional<SafetensorsWriter> writer;
+  Manifest manifest;
+  SharedFailure failure;
+  const auto attempt = [&](auto&& work) {
+    if (writes) failure.attempt(work);
+  };
+  const std::vector<ParameterGroup*> groups = groups_of_model(model);
+  attempt([&] {
+    draft.emplace(folder);
+    writer.emplace(draft->path() / file_name, entries_of(groups), std::map<std::string, std::string>{{"format", "pt"}});
+  });
+
+  std::optional<GatheredGroup> adapter_parameters;
+  if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
+  const auto slots = slots_of(model);
+  int64_t all = 0;
+  for (const ParameterGroup* group : groups)
+    for (const Placed& placed : group->parameters()) all += placed.count * int64_t(sizeof(float));
+  WorkProgress progress("writing the model", all, WorkProgress::Unit::bytes);
+  for (ParameterGroup* group : groups) {
+    const GatheredGroup gathered(*group);
+    attempt([&] {
+      for (const Placed& placed : group->parameters()) {
+        Tensor value = gathered.parameter(placed);
+        const auto slot = slots.find(placed.spec.name);
+        if (adapter && adapter_parameters && slot != slots.end())
+          value = merged(*adapter, slot->second, value, *adapter_parameters);
+        writer->write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
+        manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
+                                   placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
+        progress.done(int64_t(value.nbytes()));
+      }
+    });
+  }
+  attempt([&] {
+    writer->finish();
+    write_new_file(draft->path() / params_file_name, params_text(shape_of(model, tokenizer)));
+    if (!tokenizer.file.empty() && tokenizer.kind != "byte") copy_tokenizer_files(tokenizer.file, draft->path());
+    manifest.step = step;
+    manifest.kind = "model";
+    manifest.config_hash = config_hash;
+    write_manifest(draft->path(), manifest);
+    draft->publish();
+  });
+  failure.share("writing the model", channels.peers());
+  return writes ? writer->file_size() : 0;
+}
+
+void load_model(const std::filesystem::path& weights, ShardedModel& model) {
+  const InitialWeights source(weights, model.config(), model.num_heads());
+  const ShardUnit* adapter = model.adapter_unit();
+  std::set<std::string> known;
+  const auto read = [&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+    const bool may_initialize =
+        spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
+    const auto tensor = source.find(spec.name, spec.shape, may_initialize);
+    if (tensor) tensor->read(begin, count, out);
+    return tensor.has_value();
+  };
+  model.fill(read, "loading " + weights.filename().string());
+  for (const auto& unit : model.units())
+    for (const auto& group : unit->groups())
+      for (const Placed& placed : group->parameters()) known.insert(placed.spec.name);
+  source.check_names(known);
+}
+
+std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
+  if (!is_params_folder(folder)) return {};
+  std::vector<ValueHead> heads;
+  for (const json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
+    heads.push_back({head.at("name"), head.at("kind"), head.value("meaning", "")});
+  return heads;
+}
+
+ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
+  if (!is_params_folder(folder)) return {};
+  const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
+  ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id};
+  if (tokenizer.kind != "bpe" && tokenizer.kind != "tokenizer_json") return tokenizer;
+  tokenizer.file = folder / (tokenizer.kind == "bpe" ? tokenizer_model_name : tokenizer_json_name);
+  if (!std::filesystem::exists(tokenizer.file))
+    throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" + tokenizer.kind +
+                                      "\" needs " + tokenizer.file.string() + ", which is missing");
+  return tokenizer;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,41 @@
+// Complete models in safetensors files with Meta's names: written at the end of a run, loaded for [model] weights, a
+// reference or a stage. Processed tensor by tensor; no rank gathers more than one parameter group at a time.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "checkpoint/safetensors/safetensors.hpp"
+#include "comm/torch/channels.hpp"
+#include "huggingface/initial_weights.hpp"
+#include "shard/sharded_model.hpp"
+
+namespace wmtp {
+
+/// The tokenizer that belongs to a model.
+struct ModelTokenizer {
+  std::string kind;                           ///< "byte", "bpe", "tokenizer_json", or "" if the model has only ids
+  std::filesystem::path file;                 ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json
+  nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null if unknown
+};
+
+/// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's
+/// files, manifest.json), with adapters merged into their layers. Returns the size of model.safetensors on rank 0.
+int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
+                   ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels);
+
+/// [each rank, no communication] Fills the rank's own shards from a file or folder. Parameters of adapters, and of
+/// value heads that are trained, keep their initial values if the files lack them. Error(data) names a tensor that is
+/// missing, has another shape or dtype, or is unexpected (tensors of heads that the model does not use are allowed).
+void load_model(const std::filesystem::path& weights, ShardedModel& model);
+
+/// The tokenizer named in params.json; kind "" if none. Error(data) if its file is missing.
+ModelTokenizer tokenizer_of(const std::filesystem::path& folder);
+
+/// The value heads of a model saved by this program (without a meaning if saved by an earlier version); empty for other
+/// files.
+std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder);
+
+}  // namespace wmtp

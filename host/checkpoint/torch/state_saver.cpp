@@ -1,0 +1,301 @@
+#include "checkpoint/torch/state_saver.hpp"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/time_use.hpp"
+#include "checkpoint/retention.hpp"
+#include "comm/torch/background_store.hpp"
+#include "io/durable_file.hpp"
+#include "io/save_points.hpp"
+#include "memory/allocator.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+/// Adds its lifetime to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum) {}
+  ~Stopwatch() { sum_ += seconds_since(start_); }
+  Stopwatch(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// A CUDA stream for copies that run while the training stream computes. They are ordered after the work that training
+/// had launched when this object was created. [training thread]
+class CopyStream {
+ public:
+  explicit CopyStream(const at::Device& device) : stream_(guard_.getStreamFromGlobalPool(device)) {
+    launched_.record(guard_.getStream(device));
+  }
+  /// Calls copies(), which enqueues copies on this stream, and waits for them. [any thread]
+  template <class Copies>
+  void run(Copies copies) {
+    const c10::StreamGuard here(stream_);
+    launched_.block(stream_);
+    copies();
+    stream_.synchronize();
+  }
+
+ private:
+  c10::impl::VirtualGuardImpl guard_{c10::DeviceType::CUDA};
+  c10::Stream stream_;
+  c10::Event launched_{c10::DeviceType::CUDA};
+};
+
+/// Why the action failed; "" if it did not.
+template <class Action>
+std::string failure_of(Action action) {
+  try {
+    action();
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// Error(storage) with the first failure, if any.
+void refuse_any(const std::vector<std::string>& failures) {
+  for (const std::string& failure : failures)
+    if (!failure.empty()) throw Error(ExitStatus::storage, failure);
+}
+
+}  // namespace
+
+/// Everything that a save's thread needs.
+struct StateSaver::Work {
+  std::string name;  ///< for the exchanges between ranks
+  SaveMode mode;
+  Clock::time_point begun;
+  std::filesystem::path target;
+  Manifest manifest;  ///< without slices
+  std::vector<StateFlat> flats;
+  std::optional<CopyStream> stream;       ///< if flats are on a CUDA device
+  std::map<std::string, Tensor> tensors;  ///< [rank 0] copies
+  std::promise<void> copied;
+};
+
+StateSaver::StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep,
+                       Keepers keepers)
+    : peers_(peers),
+      optimizer_(optimizer),
+      run_folder_(std::move(run_folder)),
+      keep_(keep),
+      keepers_(std::move(keepers)) {
+  check_save_points();
+}
+
+StateSaver::~StateSaver() {
+  if (running_.valid()) running_.wait();
+}
+
+void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
+  if (running_.valid()) throw Error(ExitStatus::bug, "a save was begun while another one was in flight");
+  stall_seconds_ = 0;
+  const Stopwatch watch(stall_seconds_);
+  const MemoryScope scope(MemoryCategory::checkpoint);
+  Work work;
+  work.name = "saving " + run_folder_.filename().string() + " " + std::to_string(++begun_);
+  work.mode = mode;
+  work.begun = Clock::now();
+  work.target = run_folder_ / checkpoint_name(request.step);
+  work.manifest.step = request.step;
+  work.manifest.world_size = peers_.size();
+  work.manifest.kind = "resume";
+  work.manifest.config_hash = request.config_hash;
+  work.manifest.plugins = request.plugins;
+  SavedState saved = request.state;
+  for (const ShardedOptimizer::State& state : optimizer_.states())
+    saved.optimizer_steps[state.group->name()] = state.steps;
+  for (const auto& [name, tensor] : *request.tensors) {
+    saved.pipeline_tensors[name] = tensor.sizes().vec();
+    if (peers_.rank() == 0)
+      work.tensors[name] = tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+  }
+  work.manifest.state = to_json(saved);
+  work.flats = state_flats(optimizer_);
+  for (const StateFlat& flat : work.flats)
+    if (flat.values.is_cuda() && !work.stream) work.stream.emplace(flat.values.device());
+  copied_ = work.copied.get_future();
+  running_ = std::async(std::launch::async, [this, work = std::move(work)]() mutable { return run(std::move(work)); });
+}
+
+void StateSaver::settle() {
+  if (!copied_.valid()) return;
+  const Stopwatch watch(stall_seconds_);
+  std::exchange(copied_, {}).wait();
+}
+
+std::optional<SaveOutcome> StateSaver::take() {
+  if (!running_.valid() || running_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
+  return finish();
+}
+
+std::optional<SaveOutcome> StateSaver::finish() {
+  if (!running_.valid()) return std::nullopt;
+  {
+    const Stopwatch watch(stall_seconds_);
+    running_.wait();
+  }
+  copied_ = {};
+  SaveOutcome outcome = running_.get();
+  outcome.stall_seconds = stall_seconds_;
+  return outcome;
+}
+
+SaveOutcome StateSaver::run(Work work) {
+  SaveOutcome outcome;
+  outcome.step = work.manifest.step;
+  outcome.folder = work.target;
+  try {
+    if (work.stream)
+      work.stream->run([&] { copy(work.flats, work.mode); });
+    else
+      copy(work.flats, work.mode);
+    work.copied.set_value();
+    reached(SavePoint::copied);
+    write(work, outcome);
+  } catch (const Error& error) {
+    outcome.failure = error.what();
+    outcome.rank_lost = error.status() == ExitStatus::peer;
+  } catch (const std::exception& error) {
+    outcome.failure = error.what();
+  }
+  outcome.seconds = seconds_since(work.begun);
+  return outcome;
+}
+
+void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
+  const MemoryScope scope(MemoryCategory::checkpoint);
+  if (mode == SaveMode::alone) {
+    for (StateFlat& flat : flats) flat.values = flat.values.to(at::kCPU);
+    return;
+  }
+  buffers_.resize(flats.size());
+  for (size_t i = 0; i < flats.size(); ++i) {
+    const Tensor live = std::move(flats[i].values);
+    if (!buffers_[i].defined())
+      buffers_[i] = at::empty(live.sizes(), at::TensorOptions(live.scalar_type()).pinned_memory(live.is_cuda()));
+    // LibTorch's copy would start threads in addition to the training's.
+    if (live.is_cpu())
+      std::memcpy(buffers_[i].mutable_data_ptr(), live.const_data_ptr(), size_t(live.nbytes()));
+    else
+      buffers_[i].copy_(live, /*non_blocking=*/true);
+    flats[i].values = buffers_[i];
+  }
+}
+
+void StateSaver::write(const Work& work, SaveOutcome& outcome) {
+  BackgroundStore store(peers_, work.name);
+  const int rank = peers_.rank();
+  std::optional<FolderDraft> draft;
+  const std::filesystem::path folder = open_draft(store, work, draft);
+  std::vector<Piece> pieces = pieces_of(work.flats, work.tensors, rank);
+  const std::string mine = write_rank_file(folder, pieces, rank);
+
+  // Rank 0 sends its failure to the others, which wait for it; their failures are in their reports.
+  json ended{{"error", ""}, {"rank_lost", false}, {"kept", json::array()}};
+  const auto attempt = [&](const auto& action) {
+    if (ended["error"] != "") return;
+    try {
+      action();
+    } catch (const Error& error) {
+      if (rank != 0) throw;
+      ended["error"] = error.what();
+      ended["rank_lost"] = error.status() == ExitStatus::peer;
+    } catch (const std::exception& error) {
+      ended["error"] = error.what();
+    }
+  };
+  Manifest manifest = work.manifest;
+  attempt([&] { add_reports(store.gather(mine), manifest); });
+  bool has_published = false;
+  if (!keepers_.all_share() && store.broadcast(ended["error"].get<std::string>()).empty()) {
+    std::string failure;
+    if (draft && rank != 0) failure = failure_of([&] { draft->publish(); });
+    has_published = draft && rank != 0 && failure.empty();
+    attempt([&] { refuse_any(store.gather(failure)); });
+  }
+  if (rank == 0)
+    attempt([&] {
+      publish(*draft, manifest);
+      clear_older(outcome);
+      for (const std::filesystem::path& kept : list_checkpoints(run_folder_))
+        ended["kept"].push_back(kept.filename().string());
+      reached(SavePoint::deleted);
+    });
+  ended = json::parse(store.broadcast(ended.dump()));
+  if (has_published) failure_of([&] { clear_like_rank0(ended, work.target); });  // the next save tries again
+  outcome.failure = ended["error"];
+  outcome.rank_lost = ended["rank_lost"];
+}
+
+/// Returns the folder of this rank's keeper; keepers create theirs.
+std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work& work,
+                                             std::optional<FolderDraft>& draft) const {
+  json mine{{"path", ""}, {"error", ""}};
+  if (is_keeper()) {
+    mine["error"] = failure_of([&] { draft.emplace(work.target); });
+    if (draft) mine["path"] = draft->path().string();
+    if (draft && peers_.rank() == 0) reached(SavePoint::draft_made);
+  }
+  // Only rank 0 uses these texts.
+  const std::vector<std::string> texts = keepers_.all_share() ? std::vector{mine.dump()} : store.gather(mine.dump());
+  json opened;
+  for (const std::string& text : texts) opened.push_back(json::parse(text));
+  opened = json::parse(store.broadcast(opened.dump()));
+  for (const json& one : opened)
+    if (one["error"] != "") throw Error(ExitStatus::storage, one["error"].get<std::string>());
+  return opened.at(size_t(keepers_.of(peers_.rank())))["path"].get<std::string>();
+}
+
+/// [rank 0; does nothing on others, whose list is empty]
+void StateSaver::add_reports(const std::vector<std::string>& reports, Manifest& manifest) const {
+  for (size_t rank = 0; rank < reports.size(); ++rank)
+    add_report(reports[rank], int(rank), keepers_.of(int(rank)) == 0 ? "" : peers_.places()[rank].host_name(),
+               manifest);
+}
+
+void StateSaver::publish(FolderDraft& draft, const Manifest& manifest) {
+  reached(SavePoint::files_complete);
+  write_manifest(draft.path(), manifest);
+  reached(SavePoint::manifest_written);
+  draft.publish();
+  reached(SavePoint::published);
+}
+
+void StateSaver::clear_like_rank0(const json& ended, const std::filesystem::path& target) const {
+  const auto is_kept = [&](const std::filesystem::path& folder) {
+    const json& kept = ended["kept"];
+    return ended["error"] == "" ? std::find(kept.begin(), kept.end(), folder.filename().string()) != kept.end()
+                                : folder != target;
+  };
+  for (const std::filesystem::path& folder : list_checkpoints(run_folder_))
+    if (!is_kept(folder)) remove_folder(folder);
+}
+
+void StateSaver::clear_older(SaveOutcome& outcome) const {
+  const auto damaged = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
+    outcome.warnings.emplace_back("checkpoint_damaged", was.string() + ": " + reason);
+  };
+  try {
+    outcome.deleted = keep_newest(run_folder_, keep_, damaged);
+  } catch (const std::exception& error) {
+    outcome.warnings.emplace_back("checkpoint_not_deleted",
+                                  std::string("older checkpoints were not deleted: ") + error.what());
+  }
+}
+
+}  // namespace wmtp

@@ -1,0 +1,108 @@
+// StateSaver: writes checkpoints for resuming in the background, without blocking training.
+//
+// A step-NNNNNN/ folder contains one file of shards per rank (rank-RRRR.safetensors: slices of logical tensors
+// "param/NAME", "exp_avg/NAME", "exp_avg_sq/NAME") and the manifest, written by rank 0. A save, on every rank:
+// 1. begin() records what to save and copies small values
+// 2. a thread copies shards and moments into buffers that later saves reuse. Training continues, and before it changes
+//    any of them, a forward and a backward pass later, it waits in settle() for this copy. A CUDA device copies on a
+//    separate stream
+// 3. every keeper (comm/torch/keepers.hpp; rank 0 if the hosts share the folder) creates a draft of the folder; every
+//    rank writes its file into its keeper's and fsyncs it
+// 4. when all files are reported, keepers other than rank 0 publish their folders (io/durable_file.hpp), which have no
+//    manifest; then rank 0 writes the manifest, publishes its folder, deletes checkpoints beyond `keep`
+//    (checkpoint/retention.hpp), and sends the outcome to the other ranks
+// 5. the other keepers delete the checkpoints that rank 0 does not have
+// A failure anywhere is the outcome on every rank; the drafts are then removed. The ranks communicate through
+// BackgroundStore, which uses no connection of the training and gives up if a rank is lost. io/save_points.hpp lists
+// what a crash leaves.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/torch/training_state.hpp"
+#include "comm/torch/keepers.hpp"
+#include "comm/torch/peers.hpp"
+
+namespace wmtp {
+
+class BackgroundStore;
+class FolderDraft;
+
+struct SaveRequest {
+  int64_t step = 0;
+  std::string config_hash;
+  std::map<std::string, std::string> plugins;
+  SavedState state;  ///< equal on all ranks; the saver adds the values of optimizer and tensors
+  const std::map<std::string, at::Tensor>* tensors;  ///< the pipeline's state by name; equal on all ranks
+};
+
+struct SaveOutcome {
+  int64_t step = 0;
+  std::filesystem::path folder;
+  std::string failure;                         ///< why the folder was not written, equal on all ranks; "" on success
+  bool rank_lost = false;                      ///< whether the cause is the loss of a rank
+  std::vector<std::filesystem::path> deleted;  ///< [rank 0] older checkpoints
+  std::vector<std::pair<std::string, std::string>> warnings;  ///< [rank 0] kind of event, and message
+  double seconds = 0;                                         ///< from begin() to the end of the save's thread
+  double stall_seconds = 0;  ///< time that training was blocked in begin, settle and finish
+};
+
+/// Whether training continues during the save. If not, nothing is copied.
+enum class SaveMode { concurrent, alone };
+
+class StateSaver {
+ public:
+  /// `keep`: the number of checkpoints to keep. `keepers`: of the run folder. `peers` and `optimizer` must outlive this
+  /// object.
+  StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep,
+             Keepers keepers = {});
+  ~StateSaver();  ///< waits for the current save
+  StateSaver(const StateSaver&) = delete;
+  StateSaver& operator=(const StateSaver&) = delete;
+
+  // Call all of these from the training thread.
+  /// [all ranks at the same step; no save in flight] Until finish(), parameters and moments may be changed only after
+  /// settle(), and in mode `alone` not at all.
+  void begin(const SaveRequest& request, SaveMode mode);
+  void settle();
+  /// The outcome of a finished save; nullopt if there is none or it is still in flight.
+  std::optional<SaveOutcome> take();
+  /// Like take(), but waits for a save in flight.
+  std::optional<SaveOutcome> finish();
+
+ private:
+  struct Work;
+  SaveOutcome run(Work work);
+  void copy(std::vector<StateFlat>& flats, SaveMode mode);
+  void write(const Work& work, SaveOutcome& outcome);
+  bool is_keeper() const { return keepers_.of(peers_.rank()) == peers_.rank(); }
+  std::filesystem::path open_draft(BackgroundStore& store, const Work& work, std::optional<FolderDraft>& draft) const;
+  void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;
+  static void publish(FolderDraft& draft, const Manifest& manifest);
+  void clear_older(SaveOutcome& outcome) const;
+  /// [keepers other than rank 0] Deletes the checkpoints that rank 0 does not have.
+  void clear_like_rank0(const nlohmann::json& ended, const std::filesystem::path& target) const;
+
+  Peers& peers_;
+  ShardedOptimizer& optimizer_;
+  std::filesystem::path run_folder_;
+  int64_t keep_;
+  Keepers keepers_;
+  int64_t begun_ = 0;                ///< number of saves; used in the names of their exchanges
+  std::vector<at::Tensor> buffers_;  ///< for the copies, one per flat
+  std::future<void> copied_;
+  std::future<SaveOutcome> running_;
+  double stall_seconds_ = 0;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,205 @@
+#include "checkpoint/torch/training_state.hpp"
+
+#include <array>
+#include <utility>
+
+#include "base/crc32c.hpp"
+#include "base/error.hpp"
+#include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/verify.hpp"
+#include "io/save_points.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+/// Reads elements of logical tensors from the slices that contain them. The constructor checks every slice against its
+/// file, so that later reads cannot fail because of a wrong position or dtype.
+class SliceReader {
+ public:
+  SliceReader(const std::filesystem::path& folder, const Manifest& manifest) : folder_(folder) {
+    SliceDtypes dtypes(manifest.kind);
+    for (const Slice& slice : manifest.slices) {
+      const auto [opened, is_new] = files_.try_emplace(slice.file, folder / slice.file);
+      if (!is_new) continue;
+      const SafetensorsFile& file = opened->second;
+      const std::vector<SliceRange> ranges = slice_ranges(file, manifest.slices);
+      dtypes.check(file.path(), ranges);
+      for (const SliceRange& range : ranges) slices_[range.slice->tensor].push_back({range, &file});
+    }
+  }
+
+  /// Error(data) unless a tensor of this shape exists.
+  void check(const std::string& tensor, const std::vector<int64_t>& shape) const {
+    const std::vector<int64_t>& found = slices_of(tensor).front().range.slice->shape;
+    if (found != shape)
+      refuse(tensor, "its shape is " + c10::str(at::IntArrayRef(found)) + ", the model has " +
+                         c10::str(at::IntArrayRef(shape)));
+  }
+
+  /// Reads elements [begin, begin + part.numel()) of a checked tensor.
+  void read(const std::string& tensor, int64_t begin, const Tensor& part) const {
+    for (const auto& [range, file] : slices_of(tensor)) {
+      const int64_t from = std::max(begin, range.slice->begin), to = std::min(begin + part.numel(), range.slice->end);
+      if (from >= to) continue;
+      Tensor values = at::empty({to - from}, state_dtype(range.dtype));
+      const TensorEntry& entry = *file->find(range.slice->entry);
+      file->read(entry, values.element_size() * (from - range.slice->begin), values.mutable_data_ptr(),
+                 size_t(values.nbytes()));
+      part.narrow(0, from - begin, to - from).copy_(values);
+    }
+  }
+
+  at::ScalarType dtype(const std::string& tensor) const { return state_dtype(slices_of(tensor).front().range.dtype); }
+
+ private:
+  struct Place {
+    SliceRange range;
+    const SafetensorsFile* file;
+  };
+  const std::vector<Place>& slices_of(const std::string& tensor) const {
+    const auto found = slices_.find(tensor);
+    if (found == slices_.end()) refuse(tensor, "it is missing; the checkpoint belongs to another model or adapter");
+    return found->second;
+  }
+  [[noreturn]] void refuse(const std::string& tensor, const std::string& why) const {
+    throw Error(ExitStatus::data, folder_.string() + ": tensor '" + tensor + "': " + why);
+  }
+  std::filesystem::path folder_;
+  std::map<std::string, SafetensorsFile> files_;
+  std::map<std::string, std::vector<Place>> slices_;
+};
+
+/// Error(data) unless the checkpoint contains everything that the optimizer needs.
+void check_complete(const SliceReader& reader, const SavedState& saved, ShardedOptimizer& optimizer,
+                    const std::filesystem::path& folder) {
+  for (const ShardedOptimizer::State& state : optimizer.states()) {
+    for (const Placed& placed : state.group->parameters())
+      for (const char* prefix : optimizer.saved_of(placed.spec))
+        reader.check(prefix + placed.spec.name, placed.spec.shape);
+    if (!saved.optimizer_steps.contains(state.group->name()))
+      throw Error(ExitStatus::data, folder.string() + ": state: optimizer_steps has no '" + state.group->name() +
+                                        "'; the checkpoint belongs to another model or adapter");
+  }
+}
+
+using nlohmann::json;
+
+/// In the order of state_dtype_names.
+constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
+    at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte, at::kBool};
+
+/// Writes in two parts, so that a test can end the process between them.
+void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
+  const auto* bytes = static_cast<const char*>(piece.values.const_data_ptr());
+  const auto count = size_t(piece.values.nbytes());
+  const size_t half = count / 2;
+  writer.write(piece.slice.entry, 0, bytes, half);
+  if (half_a_file) reached(SavePoint::half_a_file);
+  writer.write(piece.slice.entry, int64_t(half), bytes + half, count - half);
+  piece.slice.crc32c = crc32c(bytes, count);
+}
+
+}  // namespace
+
+LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
+                                std::map<std::string, at::Tensor>& tensors) {
+  LoadedState loaded{read_manifest(folder), {}};
+  const auto& [manifest, saved] = loaded;
+  if (manifest.kind != "resume")
+    throw Error(ExitStatus::data,
+                folder.string() + ": it contains a " + manifest.kind + ", not a checkpoint for resuming");
+  loaded.state = saved_state(manifest, folder.string());
+  const SliceReader reader(folder, manifest);
+  check_complete(reader, saved, optimizer, folder);
+  for (ShardedOptimizer::State& state : optimizer.states()) {
+    for (const auto& [prefix, flat] : state.flats())
+      state.group->for_each_part(flat, [&, &prefix = prefix](const Placed& placed, int64_t begin, const Tensor& part) {
+        reader.read(prefix + placed.spec.name, begin, part);
+      });
+    state.steps = saved.optimizer_steps.at(state.group->name());
+    state.group->master_changed();
+  }
+  for (const auto& [name, shape] : saved.pipeline_tensors) {
+    Tensor tensor = at::empty(shape, reader.dtype(pipeline_prefix + name));
+    reader.read(pipeline_prefix + name, 0, tensor.view({-1}));
+    tensors[name] = tensor;
+  }
+  return loaded;
+}
+
+const char* state_dtype_name(at::ScalarType dtype) {
+  for (size_t i = 0; i < dtypes.size(); ++i)
+    if (dtypes[i] == dtype) return state_dtype_names[i];
+  throw Error(ExitStatus::storage, std::string("plugin state of dtype ") + c10::toString(dtype) + " cannot be saved");
+}
+
+at::ScalarType state_dtype(const std::string& name) {
+  for (size_t i = 0; i < dtypes.size(); ++i)
+    if (name == state_dtype_names[i]) return dtypes[i];
+  throw Error(ExitStatus::data, "checkpoint: dtype " + name + " is not a dtype of saved state");
+}
+
+std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
+  std::vector<StateFlat> flats;
+  for (ShardedOptimizer::State& state : optimizer.states()) {
+    if (!state.group->is_first_replica()) continue;  // a replica; another rank writes it
+    for (const auto& [prefix, flat] : state.flats()) flats.push_back({prefix, state.group, flat.detach()});
+  }
+  return flats;
+}
+
+std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map<std::string, Tensor>& tensors,
+                             int rank) {
+  std::vector<Piece> pieces;
+  const std::string file = rank_file_name(rank);
+  const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, int64_t begin, const Tensor& part) {
+    const Tensor values = part.contiguous();
+    pieces.push_back({{tensor, std::move(shape), begin, begin + values.numel(), file, tensor, 0}, values});
+  };
+  for (const StateFlat& flat : flats)
+    flat.group->for_each_part(flat.values, [&](const Placed& placed, int64_t begin, const Tensor& part) {
+      add(flat.prefix + placed.spec.name, placed.spec.shape, begin, part);
+    });
+  if (rank == 0)
+    for (const auto& [name, tensor] : tensors) add(pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.flatten());
+  return pieces;
+}
+
+std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank) {
+  try {
+    std::vector<TensorEntry> entries;
+    for (const Piece& piece : pieces)
+      entries.push_back({piece.slice.entry, state_dtype_name(piece.values.scalar_type()), {piece.values.numel()}});
+    SafetensorsWriter writer(folder / rank_file_name(rank), std::move(entries), {});
+    std::vector<Slice> slices;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      write_piece(writer, pieces[i], i == pieces.size() / 2);
+      slices.push_back(pieces[i].slice);
+    }
+    reached(SavePoint::file_written);
+    writer.finish();
+    reached(SavePoint::file_synced);
+    const InputFile file(folder / rank_file_name(rank));
+    return json{{"slices", slices},
+                {"bytes", file.size()},
+                {"crc32c", crc32c_outside(file, slice_ranges(folder / rank_file_name(rank), slices))}}
+        .dump();
+  } catch (const std::exception& error) {
+    return json{{"error", error.what()}}.dump();
+  }
+}
+
+void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest) {
+  const json parsed = json::parse(report);
+  if (parsed.contains("error")) throw Error(ExitStatus::storage, parsed["error"].get<std::string>());
+  for (const json& slice : parsed["slices"]) manifest.slices.push_back(slice.get<Slice>());
+  if (host.empty()) return;
+  const std::string name = rank_file_name(rank);
+  manifest.files[name] = parsed["bytes"];
+  manifest.sums[name] = parsed["crc32c"];
+  manifest.hosts[name] = host;
+}
+
+}  // namespace wmtp

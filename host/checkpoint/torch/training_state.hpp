@@ -1,0 +1,62 @@
+// The state of a run in a checkpoint for resuming: parameters, their moments and the state of the pipeline. Each rank
+// of the first replica writes its shards, and rank 0 the pipeline's state. Any world size and strategy can read them,
+// because each slice names the range of elements that it contains. state_saver.hpp decides when and in which order the
+// files are written. Random draws are keyed by step and sequence, so they need no state.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/saved_state.hpp"
+#include "optimizer/torch/sharded_optimizer.hpp"
+
+namespace wmtp {
+
+struct LoadedState {
+  Manifest manifest;
+  SavedState state;
+};
+
+/// [all ranks] Fills parameters, moments and `tensors` from a folder with verified checksums. Error(data), before
+/// anything is changed, if a tensor or the step count of a group is missing, or a slice has an unexpected shape, dtype
+/// or range.
+LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
+                                std::map<std::string, at::Tensor>& tensors);
+
+/// The safetensors name of a dtype; Error(storage) if tensors of this dtype cannot be saved. Plugin state keeps its
+/// dtype: counts and running sums may need more than fp32 to resume exactly.
+const char* state_dtype_name(at::ScalarType dtype);
+at::ScalarType state_dtype(const std::string& name);  ///< Error(data) for a dtype that is never saved
+
+/// The masters of a group, one of the moments or the moving average, flattened.
+struct StateFlat {
+  const char* prefix;  ///< of the logical names
+  const ParameterGroup* group;
+  at::Tensor values;  ///< same layout as the group's master shard, or as the end of it
+};
+
+/// Views of everything that this rank writes, in file order.
+std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer);
+
+struct Piece {
+  Slice slice;
+  at::Tensor values;  ///< contiguous, on the CPU; fp32, or the dtype of the plugin's state
+};
+
+/// Cuts `flats` into pieces, on rank 0 followed by `tensors` (by name); all on the CPU. Checksums are not set yet.
+std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map<std::string, at::Tensor>& tensors,
+                             int rank);
+
+/// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, the file's size
+/// and the checksum of its other bytes, or the error.
+std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank);
+/// Adds a report to the manifest; Error(storage) if it contains an error. `host`: the host that keeps the file; empty
+/// if it is in the manifest's folder.
+void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest);
+
+}  // namespace wmtp

@@ -1,0 +1,27 @@
+// Refusal: how a rank that cannot start notifies the others, which would otherwise wait for it until their timeout.
+//
+// At the rendezvous each rank publishes its place under its own key, and rank 0 publishes the places of all. A refusal
+// is published instead of a place, or instead of the places.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "comm/rank_environment.hpp"
+
+namespace wmtp {
+
+std::string place_key(int rank);
+inline constexpr const char* places_key = "places";
+
+/// The error's message, prefixed with the rank.
+std::string refusal_text(int rank, const Error& error);
+/// The error in a refusal; nullopt for other texts.
+std::optional<Error> refusal_in(const std::string& text);
+
+/// For a rank that ends before the rendezvous; takes at most about ten seconds. Does nothing under our launcher and
+/// torchrun, which end the other ranks themselves.
+void tell_refusal(const RankEnvironment& environment, const Error& error) noexcept;
+
+}  // namespace wmtp

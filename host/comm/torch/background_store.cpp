@@ -1,0 +1,57 @@
+#include "comm/torch/background_store.hpp"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "comm/torch/store_text.hpp"
+
+namespace wmtp {
+namespace {
+
+Error lost(const std::string& name, const std::string& why) { return Error(ExitStatus::peer, name + ": " + why); }
+
+}  // namespace
+
+void BackgroundStore::set(const std::string& key, const std::string& text) {
+  try {
+    peers_.store()->set(key, bytes_of(text));
+  } catch (const std::exception& error) {
+    throw lost(name_, error.what());
+  }
+}
+
+std::string BackgroundStore::get(const std::string& key, int from) {
+  try {
+    if (!peers_.has_set(key, from, /*until_loss=*/true))
+      throw lost(name_, peers_.lost() ? "lost a rank" : "rank " + std::to_string(from) + " did not answer");
+    return text_of(peers_.store()->get(key));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw lost(name_, error.what());
+  }
+}
+
+std::string BackgroundStore::broadcast(const std::string& text_of_rank0) {
+  if (peers_.size() == 1) return text_of_rank0;
+  const std::string place = key("publish");
+  if (peers_.rank() != 0) return get(place, 0);
+  set(place, text_of_rank0);
+  return text_of_rank0;
+}
+
+std::vector<std::string> BackgroundStore::gather(const std::string& mine) {
+  if (peers_.size() == 1) return {mine};
+  const std::string place = key("collect") + "/";
+  if (peers_.rank() != 0) {
+    set(place + std::to_string(peers_.rank()), mine);
+    return {};
+  }
+  std::vector<std::string> texts{mine};
+  for (int rank = 1; rank < peers_.size(); ++rank) {
+    texts.push_back(get(place + std::to_string(rank), rank));
+    peers_.store()->deleteKey(place + std::to_string(rank));
+  }
+  return texts;
+}
+
+}  // namespace wmtp

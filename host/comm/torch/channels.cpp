@@ -1,0 +1,196 @@
+#include "comm/torch/channels.hpp"
+
+#include <system_error>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "base/system_limits.hpp"
+#include "base/time_use.hpp"
+#include "comm/torch/collective_checker.hpp"
+#include "memory/allocator.hpp"
+#include "memory/meta_device.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr const char* waiting = "communication";
+
+}  // namespace
+
+double waited_seconds() { return time_used(waiting); }
+
+Pending::Pending() = default;
+Pending::~Pending() = default;
+Pending::Pending(Pending&&) noexcept = default;
+Pending& Pending::operator=(Pending&&) noexcept = default;
+
+void Pending::wait() {
+  if (!active_) return;
+  active_ = false;
+  if (!work_) return;
+  try {
+    const TimeScope time(waiting);
+    work_->wait();
+  } catch (const std::exception& error) {
+    throw channel_->peers_->explain(channel_->peers_->record().describe(number_), error.what());
+  }
+  if (!output_.is_cuda()) work_.reset();
+  channel_->peers_->record().end(number_, std::move(work_));
+  work_.reset();
+  output_.reset();
+  input_.reset();
+}
+
+Channel::Channel(Peers& peers, c10::intrusive_ptr<c10d::Backend> backend)
+    : peers_(&peers), backend_(std::move(backend)) {}
+Channel::~Channel() = default;
+
+template <class Issue>
+Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation,
+                       Issue issue) {
+  Pending pending;
+  pending.active_ = true;
+  if (!backend_) {
+    output.copy_(input.view_as(output));
+    return pending;
+  }
+  pending.channel_ = this;
+  FlightRecord& record = peers_->record();
+  pending.number_ = record.begin(what, operation, int64_t(output.nbytes()));
+  const MemoryScope scope(MemoryCategory::communication);
+  try {
+    if (collectives_are_checked()) refuse_disagreement(output, input, what, operation);
+    if (output.is_cuda()) record.mark(pending.number_, output.device());
+    const TimeScope time(waiting);
+    pending.work_ = issue(output, input);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw peers_->explain(record.describe(pending.number_), error.what());
+  }
+  pending.output_ = std::move(output);
+  pending.input_ = std::move(input);
+  return pending;
+}
+
+void Channel::refuse_disagreement(const at::Tensor& output, const at::Tensor& input, const std::string& what,
+                                  const char* operation) {
+  const std::string text = what + " (" + operation + " " + std::to_string(++checked_) + " of this channel, " +
+                           std::to_string(input.numel()) + " " + c10::toString(input.scalar_type()) + " to " +
+                           std::to_string(output.numel()) + ")";
+  const std::string difference = disagreement(*backend_, output.device(), {peers_->rank(), text});
+  if (!difference.empty()) throw Error(ExitStatus::bug, "ranks disagree about their next collective: " + difference);
+}
+
+Pending Channel::all_gather(at::Tensor output, at::Tensor input, const std::string& what) {
+  return start(std::move(output), std::move(input), what, "all-gather",
+               [&](at::Tensor& out, at::Tensor& in) { return backend_->_allgather_base(out, in); });
+}
+
+Pending Channel::broadcast(at::Tensor values, int root, const std::string& what) {
+  return start(values, values, what, "broadcast", [&](at::Tensor& out, at::Tensor&) {
+    std::vector<at::Tensor> tensors{out};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    return backend_->broadcast(tensors, options);
+  });
+}
+
+Pending Channel::all_to_all(at::Tensor output, at::Tensor input, const std::string& what) {
+  return start(std::move(output), std::move(input), what, "all-to-all", [&](at::Tensor& out, at::Tensor& in) {
+    std::vector<int64_t> equal_parts;
+    return backend_->alltoall_base(out, in, equal_parts, equal_parts);
+  });
+}
+
+Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device,
+                   std::chrono::milliseconds timeout)
+    : peers_(&peers), make_(device), timeout_(timeout), world_{peers.rank(), peers.size()} {
+  world_.gather = connect("gather", device, world_);
+  world_.reduce = connect("reduce", device, world_);
+  control_ = connect("control", control, world_);
+  share_sequences(1);
+  peers.on_broken([this] {
+    for (const auto& backend : backends_) backend->abort();
+  });
+}
+
+Channels::~Channels() { peers_->on_broken(nullptr); }
+
+Channel* Channels::connect(const std::string& name, const MakeBackend& make, const Axis& axis) {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  if (axis.size > 1) {
+    try {
+      const auto store = c10::make_intrusive<c10d::PrefixStore>(name, peers_->store());
+      backend = backends_.emplace_back(make(store, axis, timeout_));
+    } catch (const std::system_error&) {  // it cannot start a thread, which is no other rank's fault
+      throw *caught_system_error();
+    } catch (const std::exception& error) {
+      throw peers_->explain("connecting the ranks (" + name + ")", error.what());
+    }
+  }
+  return channels_.emplace_back(std::make_unique<Channel>(*peers_, backend)).get();
+}
+
+const Mesh& Channels::mesh(int shard_group_size) {
+  const auto [found, is_new] = meshes_.try_emplace(shard_group_size);
+  Mesh& mesh = found->second;
+  if (!is_new) return mesh;
+  TORCH_CHECK(shard_group_size > 0 && size() % shard_group_size == 0, "shard groups of ", shard_group_size, " of ",
+              size(), " ranks");
+  if (shard_group_size == size()) {
+    mesh.shard = world_;
+  } else if (shard_group_size == 1) {
+    mesh.replicate = {rank(), size(), 1, nullptr, world_.reduce};
+  } else {
+    const int group = rank() / shard_group_size, place = rank() % shard_group_size;
+    const std::string of_group =
+        "shard group " + std::to_string(group) + " of " + std::to_string(shard_group_size) + " ranks";
+    mesh.shard = {place, shard_group_size};
+    mesh.shard.gather = connect("gather in " + of_group, make_, mesh.shard);
+    mesh.shard.reduce = connect("reduce in " + of_group, make_, mesh.shard);
+    mesh.replicate = {group, size() / shard_group_size, shard_group_size};
+    mesh.replicate.reduce = connect(
+        "reduce in replicate group " + std::to_string(place) + " of " + std::to_string(mesh.replicate.size) + " ranks",
+        make_, mesh.replicate);
+  }
+  return mesh;
+}
+
+void Channels::share_sequences(int ranks) {
+  const auto [found, is_new] = sequence_groups_.try_emplace(ranks);
+  sequence_group_ = &found->second;
+  if (!is_new) return;
+  TORCH_CHECK(ranks > 0 && size() % ranks == 0, "sequence groups of ", ranks, " of ", size(), " ranks");
+  Axis& group = found->second;
+  group = {rank() % ranks, ranks};
+  if (ranks > 1)
+    group.gather = connect(
+        "sequence group " + std::to_string(rank() / ranks) + " of " + std::to_string(ranks) + " ranks", make_, group);
+}
+
+void Channels::set_timeout(std::chrono::milliseconds timeout) {
+  timeout_ = timeout;
+  for (const auto& backend : backends_) backend->setTimeout(timeout);
+}
+
+at::Tensor Channels::all(const at::Tensor& values, const std::string& what) {
+  if (size() == 1) return values.unsqueeze(0);
+  std::vector<int64_t> shape = values.sizes().vec();
+  shape.insert(shape.begin(), size());
+  at::Tensor every = at::empty(shape, values.options());
+  Channel* channel = on_cpu(values) ? control_ : world_.gather;
+  channel->all_gather(every.view({-1}), values.contiguous().view({-1}), what).wait();
+  return every;
+}
+
+at::Tensor Channels::all_of_data(const at::Tensor& values, const std::string& what) {
+  if (data_size() == 1) return values.unsqueeze(0);
+  return all(values, what).slice(0, 0, size(), sequence_group_->size);
+}
+
+at::Tensor Channels::sum(const at::Tensor& values, const std::string& what) {
+  return size() == 1 ? values : all(values, what).sum(0);
+}
+
+}  // namespace wmtp

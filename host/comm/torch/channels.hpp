@@ -1,0 +1,139 @@
+// Channels: the communicators of a job. Gathers, reduces and control use separate connections, so that none waits
+// behind another. Within a channel all ranks issue the same operations in the same order, which debug builds check
+// (collective_checker.hpp). With one rank nothing is sent; every operation is a copy.
+//
+// A Mesh divides the ranks into shard groups: consecutive ranks that together hold one copy of the sharded state. Ranks
+// at the same position of their shard groups form a replicate group and hold the same shard. With shard groups of two
+// out of six ranks:
+//
+//   shard groups   0 1 | 2 3 | 4 5      replicate groups   0 2 4 | 1 3 5
+//
+// Independently of that, consecutive ranks may read the same sequences and divide their positions (parallel.sequence):
+// a sequence group. Ranks of different sequence groups read different sequences.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "comm/torch/c10d_names.hpp"
+#include "comm/torch/peers.hpp"
+
+namespace wmtp {
+
+class Channel;
+
+/// An operation in flight. Wait on it exactly once; it keeps its tensors alive until then.
+class Pending {
+ public:
+  Pending();
+  ~Pending();
+  Pending(Pending&&) noexcept;
+  Pending& operator=(Pending&&) noexcept;
+  /// Blocks until completion. If a peer is lost or late, throws Peers::explain's Error.
+  /// Adds to waited_seconds().
+  void wait();
+  explicit operator bool() const { return active_; }
+
+ private:
+  friend class Channel;
+  bool active_ = false;
+  c10::intrusive_ptr<c10d::Work> work_;
+  at::Tensor output_, input_;
+  Channel* channel_ = nullptr;
+  int64_t number_ = 0;  ///< in the flight record
+};
+
+class Channel {
+ public:
+  Channel(Peers& peers, c10::intrusive_ptr<c10d::Backend> backend);
+  ~Channel();
+
+  /// output [W*n] = every rank's input [n], in rank order; the input may be its own part of the output. `what` names the
+  /// operation in errors.
+  Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
+  /// `values` of rank `root`, on every rank. On the CPU only: the exchange through shared memory has no broadcast.
+  Pending broadcast(at::Tensor values, int root, const std::string& what);
+  /// Sends part r of input to rank r; output holds the received parts, in rank order. Equal sizes.
+  Pending all_to_all(at::Tensor output, at::Tensor input, const std::string& what);
+
+ private:
+  friend class Pending;
+  template <class Issue>
+  Pending start(at::Tensor output, at::Tensor input, const std::string& what, const char* operation, Issue issue);
+  void refuse_disagreement(const at::Tensor& output, const at::Tensor& input, const std::string& what,
+                           const char* operation);
+  Peers* peers_;
+  c10::intrusive_ptr<c10d::Backend> backend_;  ///< null if there is one rank
+  int64_t checked_ = 0;                        ///< collectives compared so far
+};
+
+/// A group of ranks along one axis of the mesh, and this rank's position in it.
+struct Axis {
+  int rank = 0, size = 1;
+  int stride = 1;             ///< between the job's ranks of the group
+  Channel* gather = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
+  Channel* reduce = nullptr;  ///< null in sequence groups
+};
+struct Mesh {
+  Axis shard, replicate;
+};
+
+/// Creates a communicator between the ranks of an axis, which are two or more, for tensors on the run's device.
+using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
+    const c10::intrusive_ptr<c10d::Store>& store, const Axis& axis, std::chrono::milliseconds timeout)>;
+/// Gloo over the network interface of this host with this address.
+MakeBackend gloo(const std::string& address);
+
+class Channels {
+ public:
+  /// Control is always on the CPU. `timeout` applies until set_timeout. [all ranks, collective]
+  Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device, std::chrono::milliseconds timeout);
+  ~Channels();
+  void set_timeout(std::chrono::milliseconds timeout);
+
+  Peers& peers() { return *peers_; }
+  int rank() const { return peers_->rank(); }
+  int size() const { return peers_->size(); }
+  Channel& control() { return *control_; }
+  /// Shard groups of `shard_group_size` ranks, which must divide size(). The first call with a size connects them. [all
+  /// ranks, collective]
+  const Mesh& mesh(int shard_group_size);
+  /// Makes groups of `ranks` consecutive ranks, which must divide size(), read the same sequences; 1 at the start. The
+  /// first call with a number connects them. [all ranks, collective]
+  void share_sequences(int ranks);
+  const Axis& sequence_group() const { return *sequence_group_; }
+  /// This rank's sequence group, and their number.
+  int data_rank() const { return rank() / sequence_group_->size; }
+  int data_size() const { return size() / sequence_group_->size; }
+
+  /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
+  at::Tensor sum(const at::Tensor& values, const std::string& what);
+  /// [W, ...]: every rank's values, on the device of `values`. Does not block the host on a device.
+  at::Tensor all(const at::Tensor& values, const std::string& what);
+  /// [data_size(), ...]: the values of the first rank of each sequence group, of values that are equal within a group.
+  at::Tensor all_of_data(const at::Tensor& values, const std::string& what);
+
+ private:
+  /// Creates a communicator between the ranks of an axis; `name` is unique to it.
+  Channel* connect(const std::string& name, const MakeBackend& make, const Axis& axis);
+
+  Peers* peers_;
+  MakeBackend make_;
+  std::chrono::milliseconds timeout_;
+  std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  Axis world_;
+  Channel* control_;
+  std::map<int, Mesh> meshes_;           ///< by shard group size
+  std::map<int, Axis> sequence_groups_;  ///< by size
+  const Axis* sequence_group_ = nullptr;
+};
+
+/// Seconds that this thread has spent blocked in collectives.
+double waited_seconds();
+
+}  // namespace wmtp

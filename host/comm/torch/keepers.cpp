@@ -1,0 +1,74 @@
+#include "comm/torch/keepers.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "base/secret.hpp"
+#include "io/durable_file.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// The lowest rank of each host, in ascending order.
+std::vector<int> first_ranks(const std::vector<Place>& places) {
+  std::vector<int> first;
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    const auto is_here = [&](int other) { return places[size_t(other)].host == places[rank].host; };
+    if (std::none_of(first.begin(), first.end(), is_here)) first.push_back(int(rank));
+  }
+  return first;
+}
+
+/// A file in a folder; the destructor removes it.
+class Mark {
+ public:
+  explicit Mark(fs::path path) : path_(std::move(path)) {
+    make_folder_durably(path_.parent_path());
+    write_new_file(path_, "");
+  }
+  ~Mark() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  Mark(const Mark&) = delete;
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+Keepers::Keepers(std::vector<int> by_rank) : by_rank_(std::move(by_rank)) {
+  if (std::all_of(by_rank_.begin(), by_rank_.end(), [](int keeper) { return keeper == 0; })) by_rank_.clear();
+}
+
+Keepers::Keepers(Peers& peers, const fs::path& folder) {
+  const std::vector<int> first = first_ranks(peers.places());
+  if (first.size() == 1) return;
+  constexpr const char* what = "comparing the hosts' files";
+  // Not JSON: the bytes of a path need not be UTF-8.
+  const std::string asked = peers.broadcast(what, drawn_token() + fs::absolute(folder).string());
+  const size_t token_end = asked.find('/');
+  const auto mark_of = [&](int rank) {
+    return fs::path(asked.substr(token_end)) / (".rank-" + std::to_string(rank) + "-" + asked.substr(0, token_end));
+  };
+  std::optional<Mark> mark;
+  std::optional<Error> failure;
+  try {
+    if (std::count(first.begin(), first.end(), peers.rank()) > 0) mark.emplace(mark_of(peers.rank()));
+  } catch (const Error& error) {
+    failure = error;
+  }
+  peers.check_start({}, failure);  // afterwards all marks exist
+  const auto seen = std::find_if(first.begin(), first.end(), [&](int rank) { return is_there(mark_of(rank)); });
+  std::vector<int> by_rank;
+  for (const std::string& keeper : peers.gather(what, std::to_string(seen == first.end() ? peers.rank() : *seen)))
+    by_rank.push_back(std::stoi(keeper));
+  *this = Keepers(json::parse(peers.broadcast(what, json(by_rank).dump())).get<std::vector<int>>());
+}
+
+}  // namespace wmtp

@@ -1,0 +1,401 @@
+#include "comm/torch/peers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "comm/refusal.hpp"
+#include "comm/rendezvous.hpp"
+#include "comm/torch/job_store.hpp"
+#include "comm/torch/store_text.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+// Plus the launcher's patience, less than 5 s: the time in which all ranks of a hanging job end after the timeout.
+constexpr milliseconds time_to_report{2000};
+constexpr milliseconds time_after_a_loss{500};
+constexpr milliseconds poll_interval{50};
+constexpr milliseconds before_notice{5000};
+constexpr size_t most_shown = 16;  // characters of an input's content, which is a hash
+constexpr const char* missing_ranks = "missing: ";
+// Where NCCL reports another error, ranks differ in how far they are, and none of them is the cause.
+constexpr const char* timeout_of_nccl = "before timing out";
+
+std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
+
+std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
+
+std::string names_of(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+/// With the names of their hosts if the job has several: "ranks 2, 3 on b and rank 4 on c".
+std::string names_of(const std::vector<int>& ranks, const std::vector<Place>& places) {
+  if (std::all_of(places.begin(), places.end(), [&](const Place& one) { return one.host == places[0].host; }))
+    return names_of(ranks);
+  std::string text;
+  for (auto begin = ranks.begin(); begin != ranks.end();) {
+    const Place& place = places[size_t(*begin)];
+    const auto end =
+        std::find_if(begin, ranks.end(), [&](int rank) { return places[size_t(rank)].host != place.host; });
+    text += (text.empty() ? "" : " and ") + names_of({begin, end}) + " on " + place.host_name();
+    begin = end;
+  }
+  return text;
+}
+
+/// The first difference between two lists of names and values.
+std::string difference(const std::string& mine, const std::string& of_rank0) {
+  std::istringstream here(mine), there(of_rank0);
+  std::string line, other;
+  while (std::getline(here, line) && std::getline(there, other) && line == other) {
+  }
+  const size_t name = line.find('\t');
+  return line.substr(0, name) + " is '" + line.substr(name + 1) + "' here and '" + other.substr(other.find('\t') + 1) +
+         "' on rank 0; start all ranks with the same settings";
+}
+
+/// The error that names what ranks lack or have differently than rank 0; the ranks of a host share a line.
+std::optional<Error> refusal_of_inputs(const std::vector<std::string>& reports, const std::vector<Place>& places) {
+  std::map<std::string, json> of_rank0;
+  for (const json& input : json::parse(reports[0])) of_rank0[input["name"]] = input;
+  std::map<std::string, std::vector<int>> ranks;  // by line
+  std::vector<std::string> lines;
+  ExitStatus status = ExitStatus::usage;
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    for (const json& input : json::parse(reports[rank])) {
+      const std::string name = input["name"], lack = input["lack"], content = input["content"];
+      const std::string wanted = of_rank0.contains(name) ? of_rank0[name]["content"].get<std::string>() : "";
+      if (lack.empty() && (content == wanted || wanted.empty())) continue;
+      if (lines.empty()) status = ExitStatus(input["status"].get<int>());
+      const std::string what = lack.empty() ? "found " + content.substr(0, most_shown) + ", wanted " +
+                                                  wanted.substr(0, most_shown) + " as on rank 0"
+                                            : lack;
+      const std::string line = places[rank].host_name() + ": " + name + ": " + what;
+      if (ranks[line].empty()) lines.push_back(line);
+      ranks[line].push_back(int(rank));
+    }
+  }
+  if (lines.empty()) return {};
+  std::string text = "some hosts lack inputs of the experiment, or have versions that differ from those of rank 0";
+  for (const std::string& line : lines) text += "\n  " + names_of(ranks[line]) + " on " + line;
+  return Error(status, text + "\nstart all ranks from the same files");
+}
+
+}  // namespace
+
+Peers::Peers(const RankEnvironment& environment, milliseconds timeout)
+    : rank_(environment.rank), size_(environment.world_size), timeout_(timeout) {
+  if (size_ == 1) {
+    places_ = {Place{"", placement_.address}};
+    placement_ = placement_of(environment, places_);
+    return;
+  }
+  const auto end = Clock::now() + timeout;
+  const std::string own_address = open_store(environment, timeout);
+  places_ = meet(this_place(environment, own_address), end);
+  pulse_ = std::make_unique<Pulse>(store_, rank_, timeout_);
+  try {
+    placement_ = placement_of(environment, places_);
+    check_route(environment, places_);
+  } catch (const Error& error) {  // the other ranks wait for this one
+    post_fault(error);
+    throw;
+  }
+}
+
+Peers::Peers(int rank, int size) : rank_(rank), size_(size), timeout_(0), places_(size_t(size)) {}
+
+/// Returns the address from which this rank reached rank 0.
+std::string Peers::open_store(const RankEnvironment& environment, milliseconds timeout) {
+  const std::string here = "rank " + std::to_string(rank_);
+  try {
+    JobStore job = open_job_store(environment, timeout, [&](const std::string& cause) {
+      log_warning(here + " is waiting for the rendezvous at " + rendezvous_text(environment) + " (" + cause + ")");
+    });
+    server_ = std::move(job.server);
+    store_ = std::move(job.store);
+    return job.own_address;
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::peer) throw;
+    throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what());
+  }
+}
+
+/// Whether the key is set before `end`. Polls frequently at first.
+bool Peers::appears(const std::string& key, Clock::time_point end) const {
+  for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+std::vector<int> Peers::missing_until(Clock::time_point end) const {
+  std::vector<int> missing;
+  for (int rank = 1; rank < size_; ++rank)
+    if (!appears(place_key(rank), end)) missing.push_back(rank);
+  return missing;
+}
+
+/// The places of all ranks, or why the job cannot start. [rank 0]
+std::string Peers::gathered_places(const Place& mine, Clock::time_point end) const {
+  std::vector<int> missing = missing_until(std::min(end, Clock::now() + before_notice));
+  if (!missing.empty() && Clock::now() < end) {
+    log_warning("rank 0 is waiting for " + names_of(missing));
+    missing = missing_until(end);
+  }
+  std::string texts = mine.to_text();
+  for (int rank = 1; rank < size_; ++rank) {
+    if (!store_->check({place_key(rank)})) continue;
+    const std::string place = text_of(store_->get(place_key(rank)));
+    if (refusal_in(place)) return place;
+    (texts += '\n') += place;
+  }
+  return missing.empty() ? texts : missing_ranks + names_of(missing);
+}
+
+/// The places of all ranks, gathered and broadcast by rank 0, or why the job cannot start.
+std::string Peers::exchanged_places(const Place& mine, Clock::time_point end) {
+  if (rank_ == 0) {
+    const std::string texts = gathered_places(mine, end);
+    store_->set(places_key, bytes_of(texts));
+    return texts;
+  }
+  store_->set(place_key(rank_), bytes_of(mine.to_text()));
+  return appears(places_key, end + time_to_report) ? text_of(store_->get(places_key)) : missing_ranks + names_of({0});
+}
+
+/// Every rank's place, by rank.
+std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
+  std::string texts;
+  try {
+    texts = exchanged_places(mine, end);
+  } catch (const std::exception& error) {
+    throw explain("connecting to the other ranks", error.what());
+  }
+  const bool is_incomplete = texts.starts_with(missing_ranks);
+  const std::optional<Error> refusal = refusal_in(texts);
+  if (rank_ == 0 && (is_incomplete || refusal)) std::this_thread::sleep_for(time_after_a_loss);
+  if (refusal) throw *refusal;
+  if (is_incomplete)
+    throw Error(ExitStatus::peer, "rank " + std::to_string(rank_) + ": " + texts.substr(std::strlen(missing_ranks)) +
+                                      " did not connect to the rendezvous within parallel.timeout_seconds");
+  std::vector<Place> places;
+  std::istringstream lines(texts);
+  for (std::string line; std::getline(lines, line);) places.push_back(Place::from_text(line));
+  return places;
+}
+
+void Peers::check_start(const Settings& settings, const std::optional<Error>& refusal) {
+  if (!store_ && refusal) throw *refusal;
+  std::string mine;
+  for (const auto& [name, value] : settings) mine += name + "\t" + value + "\n";
+  const std::vector<std::string> all = gather("starting", refusal ? refusal_text(rank_, *refusal) : mine);
+  std::string verdict;
+  for (size_t rank = 0; rank < all.size() && verdict.empty(); ++rank) {
+    if (refusal_in(all[rank])) {
+      verdict = all[rank];
+    } else if (all[rank] != all[0] && !refusal_in(all[0])) {
+      verdict = refusal_text(int(rank), Error(ExitStatus::usage, difference(all[rank], all[0])));
+    }
+  }
+  verdict = broadcast("starting", verdict);
+  if (const auto error = refusal_in(verdict)) throw *error;
+}
+
+Peers::~Peers() = default;
+
+bool Peers::post_fault(const Error& error) noexcept {
+  if (!store_) return true;
+  bool first = !adopted_;
+  try {
+    store_->setTimeout(time_to_report);
+    // Before posting the fault itself: rank 0 closes the store once every rank has posted its fault.
+    first = store_->add("reported/" + std::string(error.what()), 1) == 1 && !adopted_;
+    store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
+    if (hang_up_) hang_up_();
+    if (rank_ != 0) return first;
+    const milliseconds patience = error.status() == ExitStatus::peer ? time_after_a_loss : time_to_report;
+    for (milliseconds waited{0}; waited < patience; waited += poll_interval) {
+      bool all = true;
+      for (int rank = 1; rank < size_; ++rank) all = all && has_left(rank);
+      if (all) break;
+      std::this_thread::sleep_for(poll_interval);
+    }
+  } catch (...) {  // the store is gone, so no rank can read the fault
+  }
+  return first;
+}
+
+Error Peers::explain(const std::string& what_broke, const std::string& detail) noexcept {
+  const std::string collectives = record_.text();  // before hang_up_ ends those in flight
+  const Error error = cause_of(what_broke, detail);
+  if (error.status() != ExitStatus::peer || !record_.write(rank_, collectives)) return error;
+  return Error(ExitStatus::peer, std::string(error.what()) +
+                                     "; the last collectives of every rank that could write them: " +
+                                     (record_.folder() / "flight-*.txt").string());
+}
+
+/// The ranks whose device has reached fewer collectives than those of others, and the first that it has not reached; ""
+/// if all have reached the same ones or no rank uses a device.
+std::string Peers::stopped_devices() const {
+  std::vector<int> ranks;
+  std::string first;
+  int64_t least = 0, most = 0;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!store_->check({progress_key(rank)})) return "";
+    const json progress = json::parse(text_of(store_->get(progress_key(rank))));
+    const int64_t reached = progress["reached"];
+    if (rank == 0) least = most = reached;
+    if (reached < least) ranks.clear();
+    least = std::min(least, reached);
+    most = std::max(most, reached);
+    if (reached > least) continue;
+    ranks.push_back(rank);
+    first = progress["next"];
+  }
+  if (least == most) return "";
+  return (ranks.size() == 1 ? "; the device of " : "; the devices of ") + names_of(ranks, places_) +
+         " stopped before " + first;
+}
+
+Error Peers::cause_of(const std::string& what_broke, const std::string& detail) noexcept {
+  if (std::thread::id first; !explainer_.compare_exchange_strong(first, std::this_thread::get_id()))
+    if (first != std::this_thread::get_id()) std::this_thread::sleep_for(2 * time_to_report);
+  const std::string here = "rank " + std::to_string(rank_) + ": " + what_broke + " failed";
+  const std::string why = detail.empty() ? here : here + " (" + first_line(detail) + ")";
+  std::vector<int> silent;
+  std::string before, stopped;
+  try {
+    store_->setTimeout(time_to_report);  // rank 0, which runs the server, may be the one that hangs
+    if (store_->add("broken", 1) == 1)
+      store_->set("broken/first", bytes_of(why));
+    else if (store_->check({"broken/first"}))
+      before = "; previously, " + text_of(store_->get("broken/first"));
+    if (const auto progress = record_.device_progress())
+      store_->set(progress_key(rank_), bytes_of(json{{"reached", progress->reached}, {"next", progress->next}}.dump()));
+    store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
+    if (hang_up_) hang_up_();
+    for (milliseconds waited{0}; waited < time_to_report; waited += poll_interval) {
+      silent.clear();
+      for (int rank = 0; rank < size_; ++rank) {
+        if (!store_->check({fault_key(rank)})) {
+          silent.push_back(rank);
+          continue;
+        }
+        const std::string fault = text_of(store_->get(fault_key(rank)));
+        const int status = std::stoi(fault);
+        if (status == int(ExitStatus::peer)) continue;
+        adopted_ = true;  // the rank that posted it prints it, even if the store is gone when this rank ends
+        return Error(ExitStatus(status), fault.substr(fault.find(' ') + 1));
+      }
+      if (silent.empty()) break;
+      std::this_thread::sleep_for(poll_interval);
+    }
+    if (silent.empty() && detail.find(timeout_of_nccl) != detail.npos) stopped = stopped_devices();
+  } catch (const std::exception&) {
+    lost_ = lost_rank0_ = true;
+    return Error(ExitStatus::peer, here + ": " + names_of({0}, places_) + ", which serves the rendezvous, is gone");
+  }
+  lost_ = true;
+  if (silent.empty()) return Error(ExitStatus::peer, why + stopped + before);
+  return Error(ExitStatus::peer, here + ": " + names_of(silent, places_) + " did not answer");
+}
+
+bool Peers::has_left(int rank) const {
+  return store_ && (store_->check({fault_key(rank)}) || store_->check({ended_key(rank)}));
+}
+
+bool Peers::has_set(const std::string& key, int from, bool until_loss) const {
+  Silence silence(*store_, from);
+  for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
+    // It may have set the key just before.
+    if (has_left(from) || silence.now() > timeout_) return store_->check({key});
+    if (until_loss && lost_) return false;
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+std::string Peers::get(const std::string& key, int from, const std::string& what) {
+  try {
+    if (!has_set(key, from)) throw explain(what, "");
+    return text_of(store_->get(key));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw explain(what, error.what());
+  }
+}
+
+void Peers::set(const std::string& key, const std::string& text, const std::string& what) {
+  try {
+    store_->set(key, bytes_of(text));
+  } catch (const std::exception& error) {
+    throw explain(what, error.what());
+  }
+}
+
+void Peers::part() {
+  if (!store_) return;
+  constexpr const char* what = "ending";
+  gather(what, "");
+  broadcast(what, "");
+  if (rank_ != 0) return;
+  std::vector<int> staying;
+  const auto end = Clock::now() + timeout_;
+  for (int rank = 1; rank < size_; ++rank)
+    if (!appears(ended_key(rank), end)) staying.push_back(rank);
+  if (!staying.empty())
+    throw Error(ExitStatus::peer,
+                std::string("rank 0: ") + what + " failed: " + names_of(staying, places_) + " did not answer");
+}
+
+std::string Peers::broadcast(const std::string& what, const std::string& text_of_rank0) {
+  if (!store_) return text_of_rank0;
+  const std::string key = "publish/" + std::to_string(exchanges_++);
+  if (rank_ != 0) return get(key, 0, what);
+  set(key, text_of_rank0, what);
+  return text_of_rank0;
+}
+
+std::vector<std::string> Peers::gather(const std::string& what, const std::string& mine) {
+  if (!store_) return {mine};
+  const std::string key = "collect/" + std::to_string(exchanges_++) + "/";
+  if (rank_ != 0) {
+    set(key + std::to_string(rank_), mine, what);
+    return {};
+  }
+  std::vector<std::string> texts{mine};
+  for (int rank = 1; rank < size_; ++rank) texts.push_back(get(key + std::to_string(rank), rank, what));
+  return texts;
+}
+
+void Peers::check_inputs(const std::vector<Input>& mine) {
+  json report = json::array();
+  for (const Input& input : mine) {
+    if (!store_ && input.lack) throw *input.lack;
+    const auto& lack = input.lack;
+    report.push_back({{"name", input.name}, {"content", input.content}, {"lack", lack ? lack->what() : ""}});
+    report.back()["status"] = int(lack ? lack->status() : ExitStatus::usage);
+  }
+  const std::vector<std::string> reports = gather("comparing the ranks' inputs", report.dump());
+  json verdict;
+  if (rank_ == 0)
+    if (const auto refusal = refusal_of_inputs(reports, places_)) verdict = {refusal->status(), refusal->what()};
+  verdict = json::parse(broadcast("comparing the ranks' inputs", verdict.dump()));
+  if (!verdict.is_null()) throw Error(verdict[0].get<ExitStatus>(), verdict[1].get<std::string>());
+}
+
+}  // namespace wmtp

@@ -1,0 +1,112 @@
+#include "data/records/chat_template.hpp"
+
+#include <optional>
+
+#include "base/embedded.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "data/text/json_lines.hpp"
+#include "process/python_child.hpp"
+#include "process/socket_child.hpp"
+#include "tokenizer/tokenizer_files.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int reply_limit_ms = 60'000;
+constexpr size_t longest_reply = 4 * max_line_bytes;
+constexpr const char* what_to_install =
+    "chat templates are rendered by jinja2: install it (pip install 'jinja2>=3.1.6') for the python3 in PATH, or put "
+    "another Python first in PATH; data.template = \"chatml\" needs neither";
+
+}  // namespace
+
+/// The program reads a whole line before it answers with one, so that neither waits forever.
+class ChatTemplate::Process {
+ public:
+  explicit Process(const fs::path& python)
+      : child_(python_child(python, embedded_programs().at("chats.py")), /*has_stdout=*/false) {}
+
+  /// nullopt if the program has ended, is silent, or does not stop writing.
+  std::optional<Json> ask(const nlohmann::ordered_json& question) {
+    if (!child_.send(question.dump(-1, ' ', false, Json::error_handler_t::replace))) return std::nullopt;
+    const auto reply = child_.receive(reply_limit_ms, longest_reply);
+    const Json answer = reply ? Json::parse(*reply, nullptr, false) : Json();
+    return answer.is_object() ? std::optional(answer) : std::nullopt;
+  }
+
+ private:
+  SocketChild child_;
+};
+
+ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
+  const auto found = read_chat_template(tokenizer);
+  if (!found)
+    throw Error(ExitStatus::data, tokenizer.parent_path().string() +
+                                      " contains no chat template, which records of messages need: wanted " +
+                                      chat_template_name + ", or chat_template in " + tokenizer_config_name +
+                                      "; add the one of the model, or set data.template = \"chatml\"");
+  file_ = found->file;
+  apart_ = found->apart;
+  const fs::path python = find_program("python3");
+  if (python.empty()) throw Error(ExitStatus::usage, std::string("found no python3 in PATH; ") + what_to_install);
+  process_ = std::make_unique<Process>(python);
+  const auto answer =
+      process_->ask({{"template", found->text}, {"with_tools", found->with_tools}, {"tokens", found->tokens}});
+  if (!answer) throw Error(ExitStatus::usage, python.string() + " cannot render chats; " + what_to_install);
+  if (answer->contains("missing"))
+    throw Error(ExitStatus::usage, answer->at("missing").get<std::string>() + "; " + what_to_install);
+  check_usable(*answer);
+}
+
+ChatTemplate::~ChatTemplate() = default;
+
+void ChatTemplate::check_usable(const Json& answer) const {
+  if (answer.contains("unusable"))
+    throw Error(ExitStatus::data,
+                file_.string() + ": the chat template cannot be used: " + answer.at("unusable").get<std::string>());
+}
+
+std::vector<std::string> ChatTemplate::render(const Record& record) {
+  if (!apart_.empty() && !record.tools.is_null())
+    throw LineMistake{{},
+                      "tools",
+                      "found tools, wanted none: their template " + apart_.string() + " is not read; name both in " +
+                          tokenizer_config_name +
+                          ": chat_template = a list of {\"name\", \"template\"}, default and "
+                          "tool_use, and remove " +
+                          chat_template_name};
+  const auto answer =
+      process_->ask({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
+  if (!answer)
+    throw Error(ExitStatus::data, file_.string() + ": the chat template could not render a chat within a minute and " +
+                                      human_bytes(int64_t{4} << 30) + " of memory");
+  check_usable(*answer);
+  if (answer->contains("refused"))
+    throw LineMistake{{}, "", "the chat template refuses the messages: " + answer->at("refused").get<std::string>()};
+  return answer->at("parts").get<std::vector<std::string>>();
+}
+
+std::vector<std::string> chatml_parts(const Record& record) {
+  std::vector<std::string> parts{""};
+  if (!record.tools.empty()) throw LineMistake{{}, "tools", "template \"chatml\" has no tools"};
+  for (size_t i = 0; i < record.messages.size(); ++i) {
+    const auto& message = record.messages[i];
+    if (message.size() != 2 || !message.contains("content"))
+      throw LineMistake{{},
+                        "message " + std::to_string(i + 1),
+                        "template \"chatml\" writes a role and a content, found more fields or no content"};
+    const std::string role = message.at("role").get<std::string>();
+    parts.back() += (i > 0 ? "\n<|im_start|>" : "<|im_start|>") + role + "\n";
+    const bool is_answer = role == "assistant" && i >= record.prompt_messages;
+    if (is_answer) parts.emplace_back();
+    parts.back() += message.at("content").get<std::string>() + "<|im_end|>";
+    if (is_answer) parts.emplace_back();
+  }
+  return parts;
+}
+
+}  // namespace wmtp

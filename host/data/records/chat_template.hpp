@@ -1,0 +1,37 @@
+// Renders chats with the chat template of a tokenizer, which is an untrusted program in Jinja: jinja2 itself runs it, in a
+// sandbox, in a Python process (programs/chats.py) that gets one chat after the other.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/records/record_file.hpp"
+
+namespace wmtp {
+
+class ChatTemplate {
+ public:
+  /// `tokenizer`: a tokenizer.json. Error(data) if there is no template in its folder, or the template is invalid;
+  /// Error(usage) if there is no python3 with jinja2.
+  explicit ChatTemplate(const std::filesystem::path& tokenizer);
+  ~ChatTemplate();
+
+  /// The text of a chat in parts, alternately a prompt (the first, which may be empty) and an answer. Throws a
+  /// LineMistake if the template refuses the chat; Error(data) if it hides where the answers are.
+  std::vector<std::string> render(const Record& record);
+
+ private:
+  class Process;
+  void check_usable(const nlohmann::json& answer) const;
+
+  std::filesystem::path file_, apart_;
+  std::unique_ptr<Process> process_;
+};
+
+/// The same in ChatML: <|im_start|>ROLE, newline, content, <|im_end|> for each message; newlines between them. An answer
+/// is a content with its <|im_end|>. Throws a LineMistake for a message that is more than a role and a content.
+std::vector<std::string> chatml_parts(const Record& record);
+
+}  // namespace wmtp

@@ -1,0 +1,111 @@
+#include "data/records/inspect.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+#include "data/records/record_file.hpp"
+#include "data/records/record_format.hpp"
+#include "data/text/json_lines.hpp"
+#include "data/text/text_check.hpp"
+#include "data/text/text_stream.hpp"
+#include "data/tokens/id_file.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t ids_at_a_time = 1 << 18;
+
+struct Answers {
+  int64_t right = 0, wrong = 0;
+};
+
+}  // namespace
+
+std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dtype) {
+  const IdLayout layout = id_layout(file, dtype);
+  const IdFile ids(file, layout, std::numeric_limits<int64_t>::max());
+  std::map<int64_t, int64_t> counts;
+  std::vector<int64_t> block;
+  for (int64_t first = 0; first < layout.count; first += int64_t(block.size())) {
+    block.resize(size_t(std::min(ids_at_a_time, layout.count - first)));
+    ids.read(first, int64_t(block.size()), block.data());
+    for (const int64_t id : block) ++counts[id];
+  }
+  std::vector<Finding> found{
+      {"dtype", layout.type}, {"tokens", layout.count}, {"different_ids", int64_t(counts.size())}};
+  if (counts.empty()) return found;
+  const auto [id, most] = *std::max_element(counts.begin(), counts.end(), [](const auto& one, const auto& other) {
+    return one.second < other.second;  // of several, the smallest id
+  });
+  found.insert(found.end(), {{"smallest_id", counts.begin()->first},
+                             {"largest_id", counts.rbegin()->first},
+                             {"most_frequent_id", id},
+                             {"its_share", double(most) / double(layout.count)}});
+  return found;
+}
+
+std::vector<Finding> inspect_records(const fs::path& file) {
+  RecordMistakes mistakes;
+  int64_t records = 0, longest = 0;
+  std::map<int64_t, Answers> problems;
+  for_each_record(file, {}, mistakes, [&](const Record& record) {
+    ++records;
+    int64_t bytes = 0;
+    for (const std::string& text : texts_of(record)) bytes += int64_t(text.size());
+    longest = std::max(longest, bytes);
+    Answers& answers = problems[record.identity];
+    if (record.correct) ++(*record.correct ? answers.right : answers.wrong);
+  });
+  mistakes.raise();
+  int64_t right = 0, wrong = 0, pairs = 0;
+  for (const auto& [problem, answers] : problems) {
+    right += answers.right;
+    wrong += answers.wrong;
+    pairs += std::min(answers.right, answers.wrong);
+  }
+  return {{"format", recognised_format(file)},
+          {"records", records},
+          {"problems", int64_t(problems.size())},
+          {"right", right},
+          {"wrong", wrong},
+          {"unmarked", records - right - wrong},
+          {"pairs", pairs},
+          {"longest_bytes", longest}};
+}
+
+std::vector<Finding> inspect_text(const fs::path& file) {
+  check_text_kind(file);
+  int64_t lines = 0, longest = 0, too_long = 0;
+  std::optional<std::string> fault;
+  for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
+    ++lines;
+    longest = std::max(longest, int64_t(bytes));
+    if (bytes > longest_jsonl_line) ++too_long;
+    if (const size_t valid = valid_utf8(line); valid < line.size() && !fault)
+      fault = "no: line " + std::to_string(number) + ", byte " + std::to_string(valid + 1);
+    return true;
+  });
+  if (too_long > 0 && !fault)
+    fault = "unknown: " + counted(too_long, "line") + (too_long == 1 ? " is" : " are") + " too long to check";
+  std::vector<Finding> found{{"bytes", int64_t(fs::file_size(file))},
+                             {"lines", lines},
+                             {"longest_line_bytes", longest},
+                             {"utf8", fault.value_or("yes")}};
+  TextStream text(file);
+  int64_t documents = 0;
+  while (text.is_json_lines() && text.next_text()) ++documents;
+  text.skip_to(std::numeric_limits<int64_t>::max());
+  if (text.is_json_lines()) found.emplace_back("documents", documents);
+  if (text.offset() != int64_t(fs::file_size(file))) found.emplace_back("text_bytes", text.offset());
+  return found;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,275 @@
+#include "data/records/record_format.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/shell_text.hpp"
+#include "base/text.hpp"
+#include "data/records/import_records.hpp"
+#include "data/records/record_file.hpp"
+#include "data/text/json_lines.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
+
+constexpr int objects_looked_at = 10, lines_looked_at = 100;
+constexpr const char* a_list = "a list of at least one message";
+
+struct Format {
+  std::string name;
+  std::vector<std::string> fields;  ///< that every line has
+};
+
+const std::vector<Format>& formats() {
+  static const std::vector<Format> all{{"instructions", {"instruction", "output"}},
+                                       {"messages", {"messages"}},
+                                       {"conversations", {"conversations"}},
+                                       {"completions", {"prompt", "completion"}},
+                                       {"preferences", {"chosen", "rejected"}}};
+  return all;
+}
+
+/// The names of all formats whose fields `has` accepts: every one, or any.
+template <class Has>
+std::vector<std::string> fitting(bool every, Has has) {
+  std::vector<std::string> names;
+  for (const Format& format : formats())
+    if (every ? std::all_of(format.fields.begin(), format.fields.end(), has)
+              : std::any_of(format.fields.begin(), format.fields.end(), has))
+      names.push_back(format.name);
+  return names;
+}
+
+std::string wanted_fields() {
+  std::string text;
+  for (const Format& format : formats()) text += (text.empty() ? "" : "; ") + join_names(format.fields);
+  return text;
+}
+
+/// ShareGPT's names of those who speak.
+std::string role_of(const std::string& from) {
+  static const std::map<std::string, std::string> roles{
+      {"human", "user"}, {"user", "user"}, {"gpt", "assistant"}, {"assistant", "assistant"}, {"system", "system"}};
+  const auto found = roles.find(from);
+  return found == roles.end() ? "" : found->second;
+}
+
+}  // namespace
+
+const std::vector<std::string>& record_formats() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Format& format : formats()) all.push_back(format.name);
+    return all;
+  }();
+  return names;
+}
+
+std::string recognised_format(const fs::path& file) {
+  std::vector<std::string> first;  // the fields of the first object
+  std::string published;           // its data set
+  bool is_close = false;
+  int objects = 0;
+  for (LineStream lines(file, max_line_bytes);
+       objects < objects_looked_at && lines.number() < lines_looked_at && lines.next();) {
+    const auto parsed = parse_object(lines.line(), [](const std::string&) { return true; });
+    const auto* object = std::get_if<Json>(&parsed);
+    if (!object) continue;
+    const auto has = [&](const std::string& field) { return field_of(*object, field) != nullptr; };
+    const std::vector<std::string> found = fitting(/*every=*/true, has);
+    if (found.size() == 1) return found[0];
+    if (found.size() > 1)
+      throw Error(ExitStatus::data, file.string() + ": its records can be read as " + join_names(found) +
+                                        "; choose one with data.format = \"" + found.back() + "\"");
+    is_close = is_close || has("instruction") || has("output");
+    if (objects++ > 0) continue;
+    for (const auto& [name, value] : object->items()) first.push_back(name);
+    published = import_source_of(*object);
+  }
+  if (objects == 0 || is_close) return "instructions";
+  const std::string conversion =
+      published.empty()
+          ? "rename them in another file (jq -c '{instruction: .question, output: .answer}' " +
+                shell_path(file.string()) + "), or set [data] kind = \"text\" for texts without answers"
+          : "convert them first: wmtp-host data prepare " + shell_path(file.string()) + " --from " + published +
+                " -o " + shell_path(fs::path(file).replace_extension(".records.jsonl").string());
+  throw Error(ExitStatus::data, file.string() + ": its first records have " +
+                                    (first.empty() ? "no fields" : "the fields " + join_names(first)) +
+                                    ", wanted those of one format: " + wanted_fields() + "; " + conversion);
+}
+
+void RecordFields::read(Record& record, const std::function<void()>& take) {
+  for (const char* name : {"history", "images", "videos", "audios", "chat_template_kwargs"}) refuse_unread(name);
+  if (format_ != "conversations") refuse_unread("system");
+  if (format_ == "preferences") return read_preference(record, take);
+  if (format_ == "instructions") {
+    refuse_unread("tools");
+    record.instruction = text("instruction", true);
+    record.input = text("input", false);
+    record.output = text("output", true);
+  } else if (format_ == "completions") {
+    read_completion(record);
+  } else {
+    read_chat(record, format_);
+  }
+  if (good_) take();
+}
+
+const RecordFields::Ordered* RecordFields::field(const std::string& name) const { return field_of(line_, name); }
+
+void RecordFields::refuse(const std::string& field, const Ordered* found, const std::string& wanted) {
+  refuse_(field, found, wanted);
+  good_ = false;
+}
+
+void RecordFields::refuse_unread(const std::string& name) {
+  const Ordered* value = field(name);
+  if (value && !value->empty() && *value != "")
+    refuse(name, value, "none: with data.format \"" + format_ + "\" it is not read, and the answer may depend on it");
+}
+
+std::string RecordFields::text(const std::string& name, bool required) {
+  const Ordered* value = field(name);
+  if (value && value->is_string()) return value->get<std::string>();
+  if (value || required) refuse(name, value, "a string");
+  return {};
+}
+
+RecordFields::Ordered RecordFields::messages(const std::string& name, const Ordered* found) {
+  Ordered list = Ordered::array();
+  if (!found || !found->is_array() || found->empty()) {
+    refuse(name, found, a_list);
+    return list;
+  }
+  for (size_t i = 0; i < found->size(); ++i) list.push_back(message(name + "[" + std::to_string(i) + "]", (*found)[i]));
+  return list;
+}
+
+/// A message with a role and a content, as templates read it, and its other fields.
+RecordFields::Ordered RecordFields::message(const std::string& place, const Ordered& given) {
+  const auto refused = [&](const std::string& name, const Ordered* found, const std::string& wanted) {
+    refuse(place + name, found, wanted);
+    return Ordered{{"role", ""}, {"content", ""}};
+  };
+  if (!given.is_object()) return refused("", &given, "a message");
+  const auto member = [&](const char* name) { return field_of(given, name); };
+  const auto wrong_weight = [&](const std::string& role) -> const char* {
+    for (const char* name : {"weight", "train", "loss"}) {
+      const Ordered* value = member(name);
+      const bool trains = value && (*value == 1 || *value == true), is_off = value && (*value == 0 || *value == false);
+      if (value && (role == "assistant" ? !trains : !is_off && *value != 1)) return name;
+    }
+    return nullptr;
+  };
+  const auto refused_weight = [&](const char* name) {
+    return refused(std::string(".") + name, member(name),
+                   "1 or none: every answer of the assistant is trained on, and nothing else");
+  };
+  if (format_ == "conversations" && !member("role")) {
+    const Ordered *from = member("from"), *value = member("value");
+    const std::string role = from && from->is_string() ? role_of(from->get<std::string>()) : "";
+    if (role.empty()) return refused(".from", from, "\"human\", \"gpt\" or \"system\"");
+    if (!value || !value->is_string()) return refused(".value", value, "a string");
+    if (const char* name = wrong_weight(role)) return refused_weight(name);
+    return {{"role", role}, {"content", *value}};
+  }
+  const Ordered *role = member("role"), *content = member("content");
+  if (!role || !role->is_string()) return refused(".role", role, "a string");
+  if (const char* name = wrong_weight(*role)) return refused_weight(name);
+  const bool may_be_missing = member("tool_calls");
+  if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
+  Ordered message =
+      Ordered::object();  // without fields that are null, as in transformers: templates would write "None"
+  for (const auto& [name, value] : given.items())
+    if (!value.is_null()) message[name] = value;
+  return message;
+}
+
+void RecordFields::read_chat(Record& record, const std::string& name) {
+  record.messages = messages(name, field(name));
+  const Ordered* system = field("system");
+  if (system && format_ == "conversations" && !text("system", true).empty())
+    record.messages.insert(record.messages.begin(), Ordered{{"role", "system"}, {"content", *system}});
+  read_tools(record);
+  has_answer(record, name);
+}
+
+void RecordFields::read_tools(Record& record) {
+  const Ordered* tools = field("tools");
+  if (tools && !tools->is_array()) refuse("tools", tools, "a list of descriptions of tools");
+  if (tools) record.tools = *tools;
+}
+
+void RecordFields::read_completion(Record& record) {
+  const Ordered *prompt = field("prompt"), *completion = field("completion");
+  if (const Ordered* label = field("label"); label && *label == false)  // as for KTO
+    refuse("label", label, "true or none: every completion is an answer to learn");
+  if (!prompt || !completion || !prompt->is_array() || !completion->is_array()) {
+    record.has_whole_prompt = true;
+    refuse_unread("tools");
+    record.instruction = text("prompt", true);
+    record.output = text("completion", true);
+    return;
+  }
+  record.messages = messages("prompt", prompt);
+  record.prompt_messages = record.messages.size();
+  for (const Ordered& one : messages("completion", completion)) record.messages.push_back(one);
+  read_tools(record);
+  has_answer(record, "completion");
+}
+
+/// The messages of an answer, after the prompt's unless they contain it.
+RecordFields::Ordered RecordFields::preferred(const std::string& name) {
+  const Ordered answer = messages(name, field(name));
+  const Ordered* prompt = field("prompt");
+  if (!good_ || answer[0]["role"] != "assistant") return answer;
+  Ordered list = prompt && prompt->is_string() ? Ordered::array({{{"role", "user"}, {"content", *prompt}}})
+                                               : messages("prompt", prompt);
+  for (const Ordered& one : answer) list.push_back(one);
+  return list;
+}
+
+void RecordFields::read_preference(Record& record, const std::function<void()>& take) {
+  const Ordered *chosen = field("chosen"), *rejected = field("rejected");
+  const bool is_text = (chosen && chosen->is_string()) || (rejected && rejected->is_string());
+  if (is_text) {
+    refuse_unread("tools");
+    record.has_whole_prompt = true;
+    record.instruction = text("prompt", true);
+    for (const char* name : {"chosen", "rejected"}) text(name, true);
+  }
+  const Ordered lists[2]{is_text ? Ordered() : preferred("chosen"), is_text ? Ordered() : preferred("rejected")};
+  if (!is_text) read_tools(record);
+  if (!good_) return;
+  if (!is_text) {
+    const auto [end, unused] = std::mismatch(lists[0].begin(), lists[0].end(), lists[1].begin(), lists[1].end());
+    record.prompt_messages = size_t(end - lists[0].begin());
+  }
+  for (const bool is_right : {true, false}) {
+    record.correct = is_right;
+    if (is_text)
+      record.output = (is_right ? chosen : rejected)->get<std::string>();
+    else
+      record.messages = lists[is_right ? 0 : 1];
+    if (is_text || has_answer(record, is_right ? "chosen" : "rejected")) take();
+  }
+}
+
+bool RecordFields::has_answer(const Record& record, const std::string& name) {
+  const auto begin = record.messages.begin() +
+                     std::min(std::ptrdiff_t(record.prompt_messages), std::ptrdiff_t(record.messages.size()));
+  const bool found =
+      std::any_of(begin, record.messages.end(), [](const Ordered& message) { return message["role"] == "assistant"; });
+  if (good_ && !found)
+    refuse(name, field(name),
+           "a message of the assistant" + std::string(format_ == "preferences" ? " that only this answer has" : ""));
+  return good_;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,158 @@
+#include "data/text/documents.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "data/text/text_stream.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t piece_bytes = 1 << 20;
+
+/// Splits a text that arrives in pieces at its separators, which may cross pieces. Without a separator the text is one
+/// document.
+class DocumentFinder {
+ public:
+  /// Adds the documents to `found`. `offset`: of the text in its file.
+  DocumentFinder(const std::string& separator, int64_t offset, std::vector<TextRange>& found)
+      : separator_(separator), offset_(offset), begin_(offset), found_(found) {}
+
+  void take(std::string_view piece) {
+    text_ += piece;
+    size_t next = 0;
+    for (size_t at; (at = next_separator(next)) != std::string::npos; next = at + separator_.size()) {
+      look_at(next, at);
+      end_document(at);
+      begin_ = offset_ + static_cast<int64_t>(at + separator_.size());
+    }
+    // The rest may be the start of a separator.
+    const size_t open_end = separator_.empty() ? 0 : separator_.size() - 1;
+    const size_t done = text_.size() - std::min(text_.size() - next, open_end);
+    look_at(next, done);
+    offset_ += static_cast<int64_t>(done);
+    text_.erase(0, done);
+  }
+
+  void finish() {
+    look_at(0, text_.size());
+    end_document(text_.size());
+  }
+
+ private:
+  size_t next_separator(size_t from) const {
+    return separator_.empty() ? std::string::npos : text_.find(separator_, from);
+  }
+  void look_at(size_t begin, size_t end) { blank_ = blank_ && text_.find_first_not_of(" \t\n\v\f\r", begin) >= end; }
+  void end_document(size_t at) {
+    if (!blank_) found_.push_back({begin_, offset_ + static_cast<int64_t>(at)});
+    blank_ = true;
+  }
+
+  const std::string& separator_;
+  std::string text_;   ///< the part of the text that is in memory
+  int64_t offset_;     ///< of text_
+  int64_t begin_;      ///< of the current document
+  bool blank_ = true;  ///< whether the current document is blank so far
+  std::vector<TextRange>& found_;
+};
+
+std::vector<TextRange> documents_of(const fs::path& file, const std::string& separator, bool as_bytes) {
+  TextStream in(file, as_bytes);
+  if (separator.empty() && !in.is_json_lines()) {
+    in.skip_to(std::numeric_limits<int64_t>::max());
+    return {{0, in.offset()}};
+  }
+  std::string piece(piece_bytes, '\0');
+  std::vector<TextRange> found;
+  while (in.next_text()) {
+    DocumentFinder finder(separator, in.offset(), found);
+    while (const size_t got = in.read(piece.data(), piece_bytes)) finder.take({piece.data(), got});
+    finder.finish();
+  }
+  return found;
+}
+
+/// Position after the last newline before the document's last `share`; nullopt if there is none.
+std::optional<int64_t> line_end_before(const fs::path& file, const TextRange& document, double share, bool as_bytes) {
+  const auto bytes = static_cast<double>(document.end - document.begin);
+  const int64_t end = document.begin + static_cast<int64_t>(std::floor(bytes * (1 - share)));
+  TextStream in(file, as_bytes);
+  in.skip_to(document.begin);
+  std::optional<int64_t> found;
+  std::string piece(piece_bytes, '\0');
+  while (in.offset() < end) {
+    const int64_t begin = in.offset();
+    const size_t got = in.read(piece.data(), static_cast<size_t>(std::min<int64_t>(end - begin, piece_bytes)));
+    if (got == 0) throw Error(ExitStatus::data, file.string() + " was truncated while it was read");
+    const size_t at = std::string_view(piece.data(), got).rfind('\n');
+    if (at != std::string_view::npos) found = begin + static_cast<int64_t>(at) + 1;
+  }
+  return found;
+}
+
+/// At least one of `count` documents, never all. The 1e-9 keeps 0.1 * 30 at 3 despite rounding.
+int64_t held_out_documents(int64_t count, double share) {
+  const auto wanted = static_cast<int64_t>(std::ceil(share * static_cast<double>(count) - 1e-9));
+  return std::clamp<int64_t>(wanted, 1, count - 1);
+}
+
+void split_one(const fs::path& file, const TextRange& document, const TextSplitting& how, std::vector<TextRange>& train,
+               std::vector<TextRange>& validation) {
+  const auto held_out = line_end_before(file, document, how.held_out, how.as_bytes);
+  const auto read = how.validation > 0 ? line_end_before(file, document, how.validation, how.as_bytes) : std::nullopt;
+  train = {{document.begin, held_out.value_or(read.value_or(document.end))}};
+  if (read) validation = {{*read, document.end}};
+}
+
+void split_file(const fs::path& file, const TextSplitting& how, SplitParts& parts) {
+  std::vector<TextRange> train = documents_of(file, how.separator, how.as_bytes), validation;
+  const auto count = static_cast<int64_t>(train.size());
+  if (how.held_out > 0 && count == 1) {
+    const TextRange document = train.front();
+    split_one(file, document, how, train, validation);
+  } else if (how.held_out > 0 && count > 1) {
+    if (how.validation > 0) validation.assign(train.end() - held_out_documents(count, how.validation), train.end());
+    train.resize(static_cast<size_t>(count - held_out_documents(count, how.held_out)));
+  }
+  if (!train.empty()) parts.train.push_back({file, std::move(train), how.as_bytes});
+  if (!validation.empty()) parts.validation.push_back({file, std::move(validation), how.as_bytes});
+}
+
+}  // namespace
+
+std::vector<TextPart> whole_files(const std::vector<fs::path>& files, bool as_bytes) {
+  return split_files(files, {"", 0, 0, as_bytes}).train;
+}
+
+int64_t bytes_of(const std::vector<TextPart>& parts) {
+  int64_t bytes = 0;
+  for (const TextPart& part : parts)
+    for (const TextRange& document : part.documents) bytes += document.end - document.begin;
+  return bytes;
+}
+
+std::string TextSplitting::identity() const {
+  const std::string bytes = as_bytes ? " bytes" : "";
+  if (takes_files_whole()) return bytes;
+  return bytes + printed(" held out %.17g validation %.17g separator ", held_out, validation) + separator;
+}
+
+TextSplitting splitting_of(const Experiment& experiment) {
+  return {experiment.data.separator, held_out_share(experiment), experiment.validation.share,
+          experiment.data.encoding == "bytes"};
+}
+
+SplitParts split_files(const std::vector<fs::path>& files, const TextSplitting& splitting) {
+  SplitParts parts;
+  for (const auto& file : files) split_file(file, splitting, parts);
+  return parts;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,81 @@
+#include "data/text/table_conversion.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/embedded.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/system_limits.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+#include "base/work_progress.hpp"
+#include "io/durable_file.hpp"
+#include "io/file_kind.hpp"
+#include "process/python_child.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t longest_message = 16 << 10;
+
+/// The inputs are arguments of their own, because the bytes of a path need not be UTF-8.
+std::vector<std::string> arguments_of(const TableConversion& conversion) {
+  for (const std::string& column : conversion.columns) check_is_utf8(column, "--columns");
+  check_is_utf8(conversion.split, "--split");
+  std::vector<std::string> arguments{
+      nlohmann::json{{"columns", conversion.columns}, {"split", conversion.split}}.dump()};
+  for (const fs::path& input : conversion.inputs) arguments.push_back(input.string());
+  return arguments;
+}
+
+/// What the program writes until it ends; of a longer text the beginning.
+std::string message_from(int pipe) {
+  std::string message;
+  std::array<char, 4096> piece;
+  for (ssize_t count; (count = retry_interrupted([&] { return read(pipe, piece.data(), piece.size()); })) > 0;)
+    message.append(piece.data(), std::min(size_t(count), longest_message - message.size()));
+  return message;
+}
+
+}  // namespace
+
+void convert_tables(const TableConversion& conversion) {
+  for (const fs::path& input : conversion.inputs)
+    if (!fs::is_directory(input)) check_file_kind(input, FileUse::table);
+  const fs::path python = find_program("python3");
+  if (python.empty())
+    throw Error(ExitStatus::usage, "found no python3 in PATH, which converts tables; install it, and pyarrow");
+  const std::vector<std::string> arguments = arguments_of(conversion);
+  FileDraft draft(conversion.jsonl);
+  const Descriptor jsonl(open(draft.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (jsonl.get() < 0) throw storage_error("create", draft.path(), errno);
+  const Descriptor none(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Pipe messages = Pipe::open();
+  ChildRequest request = python_child(python, embedded_programs().at("tables.py"), arguments);
+  request.descriptors = {none.get(), jsonl.get(), messages.write_end.get()};
+  WorkProgress progress("converting " + counted(int64_t(conversion.inputs.size()), "input"));
+  ChildProcess child(request);
+  messages.write_end.reset();
+  const std::string message = message_from(messages.read_end.get());
+  const int status = child.wait();
+  if (status != 0) {
+    const bool is_missing = WIFEXITED(status) && WEXITSTATUS(status) == int(ExitStatus::usage);
+    if (!is_missing && (!WIFEXITED(status) || WEXITSTATUS(status) != int(ExitStatus::data)))  // of Python or a library
+      throw Error(limits_at_end_of_program(status).empty() ? ExitStatus::data : ExitStatus::storage,
+                  "the conversion " + text_of_ending(status) + (message.empty() ? "" : ": " + last_line(message)));
+    throw Error(is_missing ? ExitStatus::usage : ExitStatus::data, last_line(message));
+  }
+  if (fsync(jsonl.get()) != 0) throw storage_error("write", draft.path(), errno);
+  draft.replace();
+}
+
+}  // namespace wmtp

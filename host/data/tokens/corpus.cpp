@@ -1,0 +1,208 @@
+// Order, split and hash of files do not depend on their location: sorting, selection and hashing use paths relative to
+// the common parent folder.
+#include "data/tokens/corpus.hpp"
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "base/work_progress.hpp"
+#include "data/text/documents.hpp"
+#include "data/text/text_check.hpp"
+#include "data/tokens/file_patterns.hpp"
+#include "data/tokens/id_layout.hpp"
+#include "experiment/canonical.hpp"
+#include "io/file_digests.hpp"
+#include "tokenizer/tokenizer_files.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr size_t one_file_in = 20;
+
+fs::path shared_folder(const std::vector<fs::path>& files) {
+  if (files.empty()) return {};
+  fs::path shared = files.front().parent_path();
+  for (const auto& file : files) {
+    const fs::path folder = file.parent_path();
+    const auto parts = std::mismatch(shared.begin(), shared.end(), folder.begin(), folder.end());
+    fs::path both;
+    for (auto part = shared.begin(); part != parts.first; ++part) both /= *part;
+    shared = both;
+  }
+  return shared;
+}
+
+/// Patterns are relative to the experiment's folder.
+std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<std::string>& patterns,
+                               const std::vector<std::string>& exclude = {}) {
+  const auto resolved = [&](std::vector<std::string> paths) {
+    for (std::string& path : paths) path = experiment.resolve(path).string();
+    return paths;
+  };
+  return list_files(resolved(patterns), resolved(exclude));
+}
+
+std::vector<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
+  const fs::path folder = shared_folder(files);
+  std::vector<std::pair<std::string, fs::path>> by_hash;
+  for (const auto& file : files) by_hash.emplace_back(sha256_of(file.lexically_relative(folder).string()), file);
+  std::sort(by_hash.begin(), by_hash.end());
+  by_hash.resize((files.size() + one_file_in - 1) / one_file_in);
+  std::vector<fs::path> chosen;
+  for (const auto& [hash, file] : by_hash) chosen.push_back(file);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+/// Hashes lists of files: names (relative to their common parent) and bytes. Each file is read at most once.
+class ContentHashes {
+ public:
+  explicit ContentHashes(const fs::path& cache)
+      : of_texts_(cache / "checked_texts.txt"), of_others_(cache / "hashes.txt") {}
+
+  /// `as_text`: checks that they are text files (data/text/text_check.hpp).
+  std::string of(const std::vector<fs::path>& files, bool as_text = false) {
+    read_unknown(files, as_text);
+    const fs::path folder = shared_folder(files);
+    Sha256 list;
+    for (const auto& file : files)
+      list.add(file.lexically_relative(folder).string()).add(std::string_view("\0", 1)).add(digests_.at(file));
+    return list.hex();
+  }
+
+  std::string of_file(const fs::path& file) {
+    read_unknown({file}, /*as_text=*/false);
+    return digests_.at(file);
+  }
+
+ private:
+  void read_unknown(const std::vector<fs::path>& files, bool as_text) {
+    FileDigests& remembered = as_text ? of_texts_ : of_others_;
+    std::vector<fs::path> unknown;
+    for (const auto& file : files) {
+      if (digests_.count(file)) continue;
+      if (const auto digest = remembered.known(file))
+        digests_[file] = *digest;
+      else
+        unknown.push_back(file);
+    }
+    WorkProgress progress("hashing the data", size_of(unknown), WorkProgress::Unit::bytes);
+    InvalidBytes invalid;
+    invalid.add_valid(size_of(files) - size_of(unknown));
+    for (const auto& file : unknown) {
+      // Only valid texts are remembered as such, so that the others are counted again.
+      const bool is_valid = !as_text || invalid.count(file) == 0;
+      digests_[file] = (is_valid ? remembered : of_others_).read(file, &progress);
+    }
+    if (as_text) invalid.refuse_too_many();
+  }
+
+  /// Unreadable files count as 0: reading them reports the error.
+  static int64_t size_of(const std::vector<fs::path>& files) {
+    int64_t bytes = 0;
+    std::error_code ignored;
+    for (const auto& file : files) bytes += std::max<int64_t>(0, int64_t(fs::file_size(file, ignored)));
+    return bytes;
+  }
+
+  FileDigests of_texts_;  ///< of valid texts
+  FileDigests of_others_;
+  std::map<fs::path, std::string> digests_;
+};
+
+}  // namespace
+
+TextSplit split_text(const Experiment& experiment) {
+  const auto files = files_of(experiment, experiment.data.files, experiment.data.exclude);
+  TextSplit split{files, {}};
+  if (experiment.validation.share > 0) {
+    split.validation = files;
+  } else if (!experiment.validation.files.empty() || experiment.validation.given) {
+    split.validation =
+        experiment.validation.files.empty() ? chosen_by_hash(files) : files_of(experiment, experiment.validation.files);
+    split.train = without(files, split.validation);
+  }
+  if (split.train.empty())
+    throw Error(ExitStatus::data, "no file is left to train on: data.files matches " + with_thousands(files.size()) +
+                                      " after data.exclude, and validation takes " +
+                                      with_thousands(split.validation.size()) +
+                                      "; add files to data.files, choose others in validation.files, or hold out the "
+                                      "end of each file with validation.share = 0.1");
+  return split;
+}
+
+std::vector<fs::path> tokenizer_files(const Experiment& experiment, const TextSplit& split) {
+  const auto& patterns = experiment.data.tokenizer.files;
+  return patterns.empty() ? split.train : files_of(experiment, patterns);
+}
+
+RecordFiles record_files(const Experiment& experiment) {
+  const DataConfig& data = experiment.data;
+  RecordFiles files{files_of(experiment, data.files, data.exclude), files_of(experiment, experiment.validation.files),
+                    files_of(experiment, data.hold_out)};
+  if (files.train.empty() && !data.arithmetic.given)
+    throw Error(ExitStatus::data, "no file is left to train on: data.exclude excludes every file of data.files");
+  return files;
+}
+
+TextContent text_content(const Experiment& experiment, const TextSplit& split, const fs::path& cache) {
+  ContentHashes hashes(cache);
+  TextContent result;
+  const TextSplitting splitting = splitting_of(experiment);
+  const bool as_text = !splitting.as_bytes;
+  if (experiment.data.tokenizer.kind == "bpe")
+    result.tokenizer = hashes.of(tokenizer_files(experiment, split), as_text);
+  if (experiment.data.tokenizer.kind == "bpe") {
+    const bool is_split = experiment.data.tokenizer.files.empty();
+    result.tokenizer +=
+        TextSplitting{is_split ? splitting.separator : "", is_split ? splitting.held_out : 0, 0, splitting.as_bytes}
+            .identity();
+  }
+  if (experiment.data.tokenizer.kind == "file")
+    result.tokenizer = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
+  result.train = hashes.of(split.train, as_text) + splitting.identity();
+  result.validation = hashes.of(split.validation, as_text);
+  return result;
+}
+
+RecordContent record_content(const Experiment& experiment, const RecordFiles& files, const fs::path& cache) {
+  ContentHashes hashes(cache);
+  const DataConfig& data = experiment.data;
+  const std::string train = hashes.of(files.train) + " " + table_text(experiment, "data.arithmetic");
+  RecordContent result;
+  if (data.tokenizer.kind == "bpe" && !data.tokenizer.files.empty())
+    result.tokenizer = hashes.of(files_of(experiment, data.tokenizer.files), /*as_text=*/true);
+  else if (data.tokenizer.kind == "file")
+    result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
+  else if (data.tokenizer.kind == "bpe")
+    result.tokenizer = sha256_of("records " + data.format + " " + data.prompt_template + " " + train);
+  result.records = sha256_of(train + " " + hashes.of(files.validation) + " " + hashes.of(files.hold_out));
+  return result;
+}
+
+std::string data_content_hash(const Experiment& experiment, const fs::path& cache) {
+  const DataConfig& data = experiment.data;
+  if (data.kind == "random") return sha256_of("random");
+  if (data.kind == "tokens") {
+    const fs::path file = experiment.resolve(data.file);
+    id_layout(file, data.dtype, experiment.model.vocab_size);
+    ContentHashes hashes(cache);
+    const std::string index = has_megatron_index(file) ? " " + hashes.of_file(megatron_index(file)) : "";
+    return sha256_of("tokens " + hashes.of_file(file) + index);
+  }
+  if (data.kind == "records") {
+    const RecordContent content = record_content(experiment, record_files(experiment), cache);
+    return sha256_of("records " + content.tokenizer + " " + content.records);
+  }
+  const TextContent content = text_content(experiment, split_text(experiment), cache);
+  return sha256_of("text " + content.tokenizer + " " + content.train + " " + content.validation);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,91 @@
+#include "data/tokens/token_windows.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "data/tokens/id_file.hpp"
+#include "data/tokens/step_count.hpp"
+
+namespace wmtp {
+
+namespace {
+
+class TokenFile : public TokenWindows {
+ public:
+  TokenFile(const std::filesystem::path& file, const std::string& dtype, int64_t sequence_length, int64_t vocab_size)
+      : ids_(file, id_layout(file, dtype, vocab_size), vocab_size,
+             "; set model.vocab_size to that of the tokenizer that wrote the file, and check data.dtype"),
+        sequence_length_(sequence_length) {
+    if (ids_.count() < sequence_length_)
+      throw Error(ExitStatus::data, file.string() + " has " + with_thousands(ids_.count()) +
+                                        " ids, fewer than one window of " + with_thousands(sequence_length_) +
+                                        "; provide more data or lower train.sequence_length");
+  }
+
+  int64_t count() const override { return ids_.count() / sequence_length_; }
+
+  void read(int64_t index, int64_t* ids) const override { ids_.read(index * sequence_length_, sequence_length_, ids); }
+
+ private:
+  IdFile ids_;
+  int64_t sequence_length_;
+};
+
+class RandomWindows : public TokenWindows {
+ public:
+  RandomWindows(int64_t seed, int64_t sequence_length, int64_t vocab_size)
+      : seed_(static_cast<uint64_t>(seed)), sequence_length_(sequence_length), vocab_size_(vocab_size) {}
+
+  int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+
+  void read(int64_t index, int64_t* ids) const override {
+    const uint64_t key = hash64(seed_, static_cast<uint64_t>(index));
+    for (int64_t i = 0; i < sequence_length_; ++i) {
+      // The upper 64 bits of the product: uniform up to one part in 2^64 / vocab_size.
+      const auto wide = static_cast<unsigned __int128>(hash64(key, static_cast<uint64_t>(i)));
+      ids[i] = static_cast<int64_t>(wide * static_cast<uint64_t>(vocab_size_) >> 64);
+    }
+  }
+
+ private:
+  uint64_t seed_;
+  int64_t sequence_length_, vocab_size_;
+};
+
+void check_enough_windows(const Experiment& experiment, int64_t num_windows, int64_t data_ranks) {
+  const TrainConfig& train = experiment.train;
+  const std::string found = experiment.data.file + " has " + counted(num_windows, "window") + " of " +
+                            with_thousands(train.sequence_length) + " ids";
+  check_fills_a_step(train, num_windows, data_ranks, found, "windows: more ids, or a shorter train.sequence_length");
+  if (train.epochs > 0) return;
+  const int64_t each = sequences_per_step(train, data_ranks);
+  if (train.steps <= num_windows / each) return;
+  const double wanted = static_cast<double>(train.steps) * static_cast<double>(each);
+  throw Error(ExitStatus::data,
+              found + ", but " + counted(train.steps, "step") + " of " + with_thousands(each) + " need " +
+                  with_thousands(wanted < 9e18 ? static_cast<int64_t>(wanted) : INT64_MAX) + "; lower train.steps to " +
+                  with_thousands(num_windows / each) + ", or set train.epochs to repeat the data");
+}
+
+}  // namespace
+
+std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
+                                              int64_t sequence_length, int64_t vocab_size) {
+  return std::make_unique<TokenFile>(file, dtype, sequence_length, vocab_size);
+}
+
+std::unique_ptr<TokenWindows> open_training_tokens(const Experiment& experiment, int64_t data_ranks) {
+  auto windows = open_token_file(experiment.resolve(experiment.data.file), experiment.data.dtype,
+                                 experiment.train.sequence_length, experiment.model.vocab_size);
+  check_enough_windows(experiment, windows->count(), data_ranks);
+  return windows;
+}
+
+std::unique_ptr<TokenWindows> random_windows(int64_t seed, int64_t sequence_length, int64_t vocab_size) {
+  return std::make_unique<RandomWindows>(seed, sequence_length, vocab_size);
+}
+
+}  // namespace wmtp

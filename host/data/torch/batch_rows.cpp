@@ -1,0 +1,55 @@
+#include "data/torch/batch_rows.hpp"
+
+#include <algorithm>
+
+namespace wmtp {
+
+using at::Tensor;
+
+BatchRows::BatchRows(const std::vector<int64_t>& positions, int64_t rank, int64_t world, int64_t S,
+                     const BatchRequest& request, bool separate)
+    : request_(request) {
+  const int64_t B = int64_t(positions.size()) / world;
+  micro_.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
+  micro_.windows.assign(size_t(B), -1);
+  micro_.bins.assign(size_t(B), -1);
+  micro_.counts.assign(size_t(request.heads), 0);
+  const Tensor unknown = at::full({B}, -1, at::kLong);
+  micro_.batch = {at::zeros({B, S}, at::kLong), at::zeros({B, S}, at::kByte), at::tensor(micro_.positions), unknown,
+                  unknown.clone()};
+  // A position of padding reads no key but its own.
+  if (separate) micro_.documents = at::arange(S, at::kInt).expand({B, S}).contiguous();
+}
+
+int64_t* BatchRows::ids(int64_t row) {
+  return micro_.batch.tokens.mutable_data_ptr<int64_t>() + row * micro_.batch.tokens.size(1);
+}
+
+uint8_t* BatchRows::kinds(int64_t row) {
+  return micro_.batch.kind.mutable_data_ptr<uint8_t>() + row * micro_.batch.kind.size(1);
+}
+
+/// Targets of head k are at position k of the document or later: their source is k positions earlier.
+void BatchRows::add_document(int64_t row, int64_t begin, int64_t length) {
+  if (micro_.documents.defined())
+    std::fill_n(micro_.documents.mutable_data_ptr<int32_t>() + row * micro_.documents.size(1) + begin, length,
+                int32_t(begin));
+  const uint8_t *const first = kinds(row) + begin, *const last = first + length;
+  micro_.tokens += length;
+  micro_.answers += std::count(first, last, answer_kind);
+  micro_.keys += length * (request_.window > 0 ? std::min(length, request_.window) : length);
+  for (int64_t k = 1; k <= std::min(request_.heads, length); ++k)
+    micro_.counts[size_t(k - 1)] += request_.prompts ? length - k : std::count(first + k, last, answer_kind);
+}
+
+MicroBatch BatchRows::finish() {
+  micro_.batch = on_device(micro_.batch, request_.device);
+  micro_.targets = request_.prompts ? micro_.batch.kind.gt(0) : micro_.batch.kind.eq(answer_kind);
+  if (micro_.documents.defined() && request_.device.is_cuda()) {
+    const Tensor staged = at::empty(micro_.documents.sizes(), at::TensorOptions(at::kInt).pinned_memory(true));
+    micro_.documents = staged.copy_(micro_.documents).to(request_.device, /*non_blocking=*/true);
+  }
+  return std::move(micro_);
+}
+
+}  // namespace wmtp

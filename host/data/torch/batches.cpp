@@ -1,0 +1,130 @@
+#include "data/torch/batches.hpp"
+
+#include <algorithm>
+
+#include "data/torch/batch_rows.hpp"
+#include "memory/meta_device.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+class WindowBatches final : public BatchSource {
+ public:
+  WindowBatches(const TokenWindows& windows, WindowOrder order, int64_t batch_size, int64_t sequence_length,
+                const BatchRequest& request, std::optional<int64_t> end_of_text)
+      : BatchSource(batch_size),
+        windows_(windows),
+        order_(order),
+        sequence_length_(sequence_length),
+        request_(request),
+        end_of_text_(end_of_text) {}
+
+  int64_t count() const override { return windows_.count(); }
+
+  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+    BatchRows rows(positions, rank, world, sequence_length_, request_, end_of_text_.has_value());
+    for (int64_t b = 0; b < rows.count(); ++b) {
+      const int64_t position = rows.micro().positions[size_t(b)];
+      if (position < 0) continue;
+      const int64_t window = rows.micro().windows[size_t(b)] = order_.window(position);
+      windows_.read(window, rows.ids(b));
+      add_documents(rows, b);
+    }
+    return rows.finish();
+  }
+
+ private:
+  void add_documents(BatchRows& rows, int64_t row) const {
+    const int64_t* const ids = rows.ids(row);
+    std::fill_n(rows.kinds(row), sequence_length_, answer_kind);
+    for (int64_t begin = 0; begin < sequence_length_;) {
+      int64_t end = sequence_length_;
+      if (end_of_text_) {
+        const int64_t* const last = std::find(ids + begin, ids + sequence_length_, *end_of_text_);
+        end = std::min(last - ids + 1, sequence_length_);
+      }
+      rows.add_document(row, begin, end - begin);
+      begin = end;
+    }
+  }
+
+  const TokenWindows& windows_;
+  WindowOrder order_;
+  int64_t sequence_length_;
+  BatchRequest request_;
+  std::optional<int64_t> end_of_text_;
+};
+
+}  // namespace
+
+MicroBatch BatchSource::training(int64_t first, int64_t rank, int64_t world) const {
+  std::vector<int64_t> positions;
+  for (int64_t r = 0; r < world; ++r)
+    for (int64_t b = 0; b < batch_size_; ++b) positions.push_back(position_of(first, r, batch_size_, b));
+  return fetch(positions, rank, world);
+}
+
+MicroBatch BatchSource::held_out(int64_t first, int64_t end, int64_t rank, int64_t world) const {
+  std::vector<int64_t> positions;
+  for (int64_t position = first; position < first + batch_size_ * world; ++position)
+    positions.push_back(position < end ? position : -1);
+  return fetch(positions, rank, world);
+}
+
+std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
+                                            int64_t sequence_length, const BatchRequest& request,
+                                            std::optional<int64_t> end_of_text) {
+  return std::make_unique<WindowBatches>(windows, order, batch_size, sequence_length, request, end_of_text);
+}
+
+namespace {
+
+int64_t elements_of_kinds(int64_t tokens) { return (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t)); }
+
+/// [B,S] bytes at the end of a batch in one tensor.
+Tensor kinds_in(const Tensor& all, int64_t B, int64_t S) {
+  const int64_t kinds = elements_of_kinds(B * S);
+  return all.narrow(0, all.size(0) - kinds, kinds).view(at::kByte).narrow(0, 0, B * S).view({B, S});
+}
+
+/// A batch of views: tokens, then the three numbers of each row, then the kinds as bytes.
+Batch batch_in(const Tensor& all, int64_t B, int64_t S) {
+  const auto of_rows = [&](int64_t i) { return all.narrow(0, B * S + i * B, B); };
+  return {all.narrow(0, 0, B * S).view({B, S}), kinds_in(all, B, S), of_rows(0), of_rows(1), of_rows(2)};
+}
+
+}  // namespace
+
+Batch empty_batch(int64_t B, int64_t S, const at::Device& device) {
+  const at::TensorOptions ids = at::TensorOptions(at::kLong).device(device);
+  if (is_cuda(device)) return batch_in(at::empty({B * S + 3 * B + elements_of_kinds(B * S)}, ids), B, S);
+  return {at::empty({B, S}, ids), at::empty({B, S}, ids.dtype(at::kByte)), at::empty({B}, ids), at::empty({B}, ids),
+          at::empty({B}, ids)};
+}
+
+Batch on_device(const Batch& batch, const at::Device& device) {
+  if (device.is_cpu()) return batch;
+  const int64_t B = batch.tokens.size(0), S = batch.tokens.size(1), numbers = B * S + 3 * B;
+  const Tensor staged =
+      at::empty({numbers + elements_of_kinds(B * S)}, at::TensorOptions(at::kLong).pinned_memory(true));
+  staged.narrow(0, 0, numbers).copy_(at::cat({batch.tokens.flatten(), batch.sequence, batch.correct, batch.partner}));
+  kinds_in(staged, B, S).copy_(batch.kind);
+  return batch_in(staged.to(device, /*non_blocking=*/true), B, S);
+}
+
+Tensor valid_sources(const Tensor& targets, int64_t head, const Tensor& documents) {
+  const int64_t S = targets.size(1);
+  Tensor valid = at::zeros_like(targets);
+  if (head >= S) return valid;
+  Tensor sources = valid.narrow(1, 0, S - head);
+  sources.copy_(targets.narrow(1, head, S - head));
+  if (documents.defined())
+    sources.logical_and_(documents.narrow(1, head, S - head) <= at::arange(S - head, documents.options()));
+  return valid;
+}
+
+Tensor MicroBatch::sources(int64_t head) const { return valid_sources(targets, head, documents); }
+
+}  // namespace wmtp

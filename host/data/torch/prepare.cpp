@@ -1,0 +1,190 @@
+#include "data/torch/prepare.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "base/work_progress.hpp"
+#include "data/records/record_plan.hpp"
+#include "data/text/documents.hpp"
+#include "data/tokens/corpus.hpp"
+#include "data/tokens/id_layout.hpp"
+#include "data/tokens/step_count.hpp"
+#include "data/tokens/token_windows.hpp"
+#include "data/torch/record_prepare.hpp"
+#include "data/torch/token_writer.hpp"
+#include "io/durable_file.hpp"
+#include "io/prepared_folder.hpp"
+#include "memory/caught_error.hpp"
+#include "tokenizer/tokenizer_files.hpp"
+#include "tokenizer/torch/tokenizers.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Log = std::function<void(const std::string&)>;
+
+constexpr int format_version = 2;
+constexpr size_t max_warnings = 5;
+
+/// Sources and cache paths, determined by the experiment and the files' contents.
+struct Plan {
+  TextSplit split;
+  fs::path folder;
+  fs::path tokenizer;  ///< empty for "byte"
+};
+
+Plan plan_of(const Experiment& experiment, const fs::path& cache) {
+  Plan plan;
+  plan.split = split_text(experiment);
+  const TextContent content = text_content(experiment, plan.split, cache);
+  const TokenizerConfig& tokenizer = experiment.data.tokenizer;
+  const std::string settings = "format " + std::to_string(format_version) + " " + tokenizer.kind + " " +
+                               std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
+  const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
+  if (tokenizer.kind == "bpe") plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
+  plan.folder = cache / short_hash(settings + " " + content.train + " " + content.validation);
+  return plan;
+}
+
+/// Encodes `parts` into `folder`/`name`.bin and returns their entry of prepared.json. `warn`: whether to log skipped
+/// files; if both parts come from the same files, only the training part does.
+Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool warn, const Tokenizer& tokenizer,
+                  const fs::path& folder, const Log& log) {
+  const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;
+  const int64_t bytes = bytes_of(parts);
+  std::vector<std::string> skipped;
+  TokenWriter writer(folder / (name + ".bin"), tokenizer);
+  log("encoding " + counted(static_cast<int64_t>(parts.size()), "file") + " for " + name + " (" + human_bytes(bytes) +
+      ")");
+  {
+    WorkProgress progress("encoding " + name, bytes, WorkProgress::Unit::bytes);
+    for (const TextPart& part : parts) {
+      const int64_t bad = needs_utf8 ? first_non_utf8(part.file, part.as_bytes) : -1;
+      if (bad < 0)
+        writer.add_documents(part, &progress);
+      else
+        skipped.push_back("skipped " + part.file.string() + ": not UTF-8 at byte " + with_thousands(bad));
+    }
+    writer.finish();
+  }
+  for (size_t i = 0; warn && i < std::min(skipped.size(), max_warnings); ++i) log("warning: " + skipped[i]);
+  if (warn && skipped.size() > max_warnings)
+    log("warning: skipped " + with_thousands(static_cast<int64_t>(skipped.size() - max_warnings)) +
+        " more files that are not UTF-8");
+  return {{"files", parts.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
+}
+
+void build(const Experiment& experiment, const Plan& plan, const Log& log) {
+  FolderDraft draft(plan.folder);
+  const TokenizerConfig& config = experiment.data.tokenizer;
+  const bool by_share = experiment.validation.share > 0, as_bytes = experiment.data.encoding == "bytes";
+  SplitParts parts = split_files(plan.split.train, splitting_of(experiment));
+  if (!by_share)
+    parts.validation = split_files(plan.split.validation, {experiment.data.separator, 0, 0, as_bytes}).train;
+  const auto tokenizer = prepare_tokenizer(
+      experiment, plan.tokenizer, draft.path(),
+      [&] {
+        return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split), as_bytes);
+      },
+      log);
+  Json prepared{{"format", format_version},
+                {"tokenizer", experiment.data.tokenizer.kind},
+                {"vocab_size", tokenizer->vocab_size()},
+                {"end_of_text", tokenizer->end_of_text()},
+                {"dtype", id_dtype(tokenizer->vocab_size())}};
+  prepared["train"] = encode_parts(parts.train, "train", true, *tokenizer, draft.path(), log);
+  if (by_share || !plan.split.validation.empty())
+    prepared["validation"] = encode_parts(parts.validation, "validation", !by_share, *tokenizer, draft.path(), log);
+  publish_prepared(draft, std::move(prepared));
+}
+
+/// Logs the result of validation.share, the only split that cannot be seen in lists of files.
+void log_shares(const Experiment& experiment, const Json& prepared, const Log& log) {
+  if (held_out_share(experiment) == 0) return;
+  const auto tokens = [&](const char* part) { return with_thousands(prepared[part]["tokens"].get<int64_t>()); };
+  const auto last = [](double share) { return printed("the last %g%% of each file", 100 * share); };
+  log(tokens("train") + " tokens to train on, " +
+      (experiment.validation.share > 0
+           ? tokens("validation") + " for validation (" + last(experiment.validation.share) + ")"
+           : last(held_out_share(experiment)) + " is held out"));
+}
+
+std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::path& folder, const Json& prepared,
+                                        const std::string& part) {
+  const int64_t tokens = prepared[part]["tokens"], length = experiment.train.sequence_length;
+  const bool by_share = part == "validation" && experiment.validation.share > 0;
+  if (by_share && prepared[part]["files"] == 0)
+    throw Error(ExitStatus::data,
+                printed("nothing is held out: no file has several documents or a newline before its last %g%%; set "
+                        "data.separator, or set validation.files instead of validation.share",
+                        100 * experiment.validation.share));
+  if (tokens < length)
+    throw Error(ExitStatus::data, "the " + part + " text has " + with_thousands(tokens) +
+                                      " tokens, fewer than one window of " + with_thousands(length) + "; " +
+                                      (by_share          ? "raise validation.share, add files to data.files,"
+                                       : part == "train" ? "add files to data.files"
+                                                         : "add files to validation.files") +
+                                      " or lower train.sequence_length");
+  return open_token_file(folder / (part + ".bin"), prepared["dtype"], length, experiment.model.vocab_size);
+}
+
+}  // namespace
+
+void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
+  if (experiment.data.kind == "records") return prepare_records(experiment, cache, log);
+  if (experiment.data.kind == "tokens")
+    id_layout(experiment.resolve(experiment.data.file), experiment.data.dtype, experiment.model.vocab_size);
+  if (experiment.data.kind != "text") return;
+  const Plan plan = plan_of(experiment, cache);
+  if (!read_prepared(plan.folder)) build(experiment, plan, log);
+  if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
+} catch (...) {
+  rethrow_from("while the data was prepared",
+               "split long documents and lines into shorter ones, or close other programs that use memory");
+}
+
+Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size) {
+  const DataConfig& data = experiment.data;
+  const TrainConfig& train = experiment.train;
+  const int64_t vocab_size = experiment.model.vocab_size;
+  Prepared result;
+  if (data.kind == "random") {
+    result.train = random_windows(experiment.seed, train.sequence_length, vocab_size);
+  } else if (data.kind == "tokens") {
+    result.train = open_training_tokens(experiment, world_size);
+    const fs::path file = experiment.resolve(data.file);
+    result.identity = file.string() + " (" + data.dtype + ") of " + std::to_string(fs::file_size(file)) + " bytes at " +
+                      std::to_string(fs::last_write_time(file).time_since_epoch().count());
+  } else {
+    const bool records = data.kind == "records";
+    result.folder = records ? records_folder(experiment, cache) : plan_of(experiment, cache).folder;
+    result.identity = result.folder.filename().string();
+    const auto prepared = read_prepared(result.folder);
+    if (!prepared)
+      throw Error(ExitStatus::data, "the " + data.kind + (records ? " are" : " is") +
+                                        " not prepared: " + result.folder.string() + " is missing or damaged");
+    result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));
+    if (records) {
+      result.records = std::make_unique<Records>(result.folder, (*prepared)["dtype"] == "uint32", vocab_size);
+      return result;
+    }
+    result.train = open_part(experiment, result.folder, *prepared, "train");
+    if (prepared->contains("validation"))
+      result.validation = open_part(experiment, result.folder, *prepared, "validation");
+    const int64_t sequences = result.train->count();
+    check_fills_a_step(train, sequences, world_size,
+                       "the training text has " + counted(sequences, "sequence") + " of " +
+                           with_thousands(train.sequence_length) + " tokens",
+                       "text");
+  }
+  return result;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,50 @@
+// Prepares text: tokenizer and token files, built once and cached by content hash. (Records: record_prepare.hpp.)
+//
+// `<database's folder>/cache/<hash>/` contains tokenizer.model (bpe), train.bin, validation.bin and prepared.json. The
+// hash covers the format's version, the tokenizer's settings and files, the names and contents of the training and
+// validation files, and how they are split into documents.
+//   1. the tokenizer is trained into cache/tokenizer-<hash>.model and renamed when complete; experiments with the same
+//      tokenizer settings share it, whatever their training data
+//   2. everything is written and synced in a draft of cache/<hash> (io/draft.hpp), prepared.json last
+//   3. that folder is renamed to cache/<hash>/; if another process was faster, its folder is kept and this one deleted
+// A crash leaves a draft that is never read. If file sizes differ from prepared.json, prepare_data rebuilds the
+// folder and open_prepared refuses it.
+//
+// Documents (data/text/documents.hpp) are concatenated, each followed by end_of_text. "byte" reads a file that is
+// not UTF-8 as bytes; "bpe" skips it with a warning. Part of the engine library because it needs SentencePiece.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "data/records/records.hpp"
+#include "data/tokens/token_windows.hpp"
+#include "experiment/experiment.hpp"
+#include "tokenizer/tokenizer.hpp"
+
+namespace wmtp {
+
+struct Prepared {
+  std::filesystem::path folder;  ///< empty for "tokens" and "random"
+  std::string identity;          ///< identifies the content of every window and record; empty if it cannot be cached
+  std::unique_ptr<Tokenizer> tokenizer;      ///< null for "tokens" and "random"
+  std::unique_ptr<TokenWindows> train;       ///< null for "records"
+  std::unique_ptr<TokenWindows> validation;  ///< null if there is none
+  std::unique_ptr<Records> records;          ///< for "records" only: training and held-out ones
+};
+
+/// Builds missing files. [rank 0; the others wait, then call open_prepared]
+/// `log` gets one line per long-running part ("training a tokenizer of 4,096 pieces on 1,020 files"), and one with the
+/// tokens of both parts if a share of each file is held out.
+void prepare_data(const Experiment& experiment, const std::filesystem::path& cache,
+                  const std::function<void(const std::string&)>& log);
+
+/// Opens the files built by prepare_data. [any rank] Error(data) if they are missing or damaged, have fewer ids than
+/// one window, or too few windows (gives both numbers): "text" must fill one step over `world_size` ranks and is then
+/// repeated, reshuffled in each epoch; "tokens" must fill the whole run unless `epochs` is set. The number of records
+/// is checked where they are drawn (data/torch/sources.hpp).
+Prepared open_prepared(const Experiment& experiment, const std::filesystem::path& cache, int64_t world_size);
+
+}  // namespace wmtp

@@ -1,0 +1,219 @@
+#include "data/torch/record_prepare.hpp"
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "base/work_progress.hpp"
+#include "data/arithmetic/arithmetic.hpp"
+#include "data/records/record_file.hpp"
+#include "data/records/record_plan.hpp"
+#include "data/records/records.hpp"
+#include "data/tokens/corpus.hpp"
+#include "data/torch/record_encoder.hpp"
+#include "data/torch/token_writer.hpp"
+#include "io/durable_file.hpp"
+#include "io/prepared_folder.hpp"
+#include "tokenizer/tokenizer_files.hpp"
+#include "tokenizer/torch/tokenizers.hpp"
+
+namespace wmtp {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Log = std::function<void(const std::string&)>;
+
+constexpr double tokenizer_text_bytes = 8 << 20;  // the limit of train_bpe
+
+void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Log& log) {
+  plan.files.train = {plan.arithmetic};
+  if (fs::exists(plan.arithmetic)) return;
+  log("making " + counted(experiment.data.arithmetic.problems, "problem") + " of arithmetic");
+  fs::create_directories(plan.arithmetic.parent_path());
+  write_arithmetic(experiment.data.arithmetic, plan.arithmetic);
+}
+
+/// Reads `files` and throws an error with all their mistakes.
+void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
+              const std::function<void(const Record&)>& take, const char* what) {
+  RecordMistakes mistakes;
+  WorkProgress progress(what, total_bytes(files), WorkProgress::Unit::bytes);
+  for (const auto& file : files)
+    if (!mistakes.full()) for_each_record(file, needs, mistakes, take, &progress);
+  mistakes.raise();
+}
+
+/// Writes the records' texts to one file; a random sample if there are more than train_bpe reads.
+fs::path write_texts(const Experiment& experiment, const RecordPlan& plan, const fs::path& folder) {
+  const double share = std::min(1.0, tokenizer_text_bytes / std::max(1.0, double(total_bytes(plan.files.train))));
+  const fs::path file = folder / "texts.txt";
+  DurableFile texts(file);
+  uint64_t number = 0;
+  const auto take = [&](const Record& record) {
+    if (static_cast<double>(hash64(0, number++) >> 11) * 0x1p-53 >= share) return;
+    const std::string& name = experiment.data.prompt_template;
+    const bool is_prompt = name == "plain" || name == "alpaca" || (name.empty() && !record.has_whole_prompt);
+    if (record.messages.is_null() && is_prompt)
+      texts.write(prompt_of(record, name.empty() ? "alpaca" : name) + record.output + "\n");
+    else
+      for (const std::string& text : texts_of(record)) texts.write(text + "\n");
+  };
+  read_all(plan.files.train, plan.needs, take, "reading the records");
+  texts.finish();
+  return file;
+}
+
+class Builder {
+ public:
+  Builder(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, const fs::path& folder)
+      : experiment_(experiment),
+        plan_(plan),
+        encoder_(experiment, tokenizer),
+        ids_(folder / Records::ids_name, tokenizer),
+        index_(folder / Records::index_name),
+        turns_(folder / Records::turns_name) {}
+
+  Json build() {
+    const auto hold = [&](const Record& record) { held_out_.insert(record.identity); };
+    read_all(plan_.files.hold_out, {.format = plan_.needs.format}, hold, "reading held-out records");
+    const auto validate = [&](const Record& record) {
+      hold(record);
+      add(record, true);
+    };
+    read_all(plan_.files.validation, plan_.needs, validate, "encoding validation");
+    const bool by_problem = validates_by_problem(experiment_);
+    const bool hold_out = by_problem || experiment_.data.hold_out_problems;
+    const auto train = [&](const Record& record) {
+      const bool one_in_twenty = hold_out && is_held_out(record);
+      if (held_out_.count(record.identity) || (one_in_twenty && !by_problem))
+        ++counts_.held_out;
+      else
+        add(record, one_in_twenty);
+    };
+    read_all(plan_.files.train, plan_.needs, train, "encoding train");
+    ids_.finish();
+    index_.finish();
+    turns_.finish();
+    return {{"train", counts_.train},         {"validation", counts_.validation}, {"too_long", counts_.too_long},
+            {"truncated", counts_.truncated}, {"held_out", counts_.held_out},     {"longest", counts_.longest},
+            {"tokens", ids_.num_ids()}};
+  }
+
+ private:
+  struct Counts {
+    int64_t train = 0, validation = 0, too_long = 0, truncated = 0, held_out = 0, longest = 0;
+  };
+
+  void add(const Record& record, bool validation) {
+    EncodedRecord encoded = encoder_.encode(record);
+    counts_.longest = std::max(counts_.longest, static_cast<int64_t>(encoded.ids.size()));
+    if (!shorten(encoded)) {
+      ++counts_.too_long;
+      return;
+    }
+    ++(validation ? counts_.validation : counts_.train);
+    RecordEntry entry;
+    entry.offset = ids_.num_ids();
+    entry.problem = record.problem;
+    entry.length = static_cast<int32_t>(encoded.ids.size());
+    entry.prompt = encoded.turns[0];
+    entry.difficulty = static_cast<int32_t>(record.difficulty.value_or(-1));
+    entry.correct = record.correct ? static_cast<int8_t>(*record.correct) : int8_t{-1};
+    entry.held_out = validation;
+    if (encoded.turns.size() > 1) {
+      entry.turns = num_turns_;
+      encoded.turns.push_back(entry.length);
+      const auto further = std::span(encoded.turns).subspan(1);
+      turns_.write({reinterpret_cast<const char*>(further.data()), further.size_bytes()});
+      num_turns_ += static_cast<int64_t>(further.size());
+    }
+    ids_.add(encoded.ids);
+    index_.write({reinterpret_cast<const char*>(&entry), sizeof entry});
+  }
+
+  /// Truncates a record that is too long; false if it is to be excluded.
+  bool shorten(EncodedRecord& encoded) {
+    const int64_t limit = experiment_.train.sequence_length;
+    if (static_cast<int64_t>(encoded.ids.size()) <= limit) return true;
+    if (experiment_.data.too_long == "exclude" || encoded.turns[0] >= limit) return false;
+    encoded.ids.resize(static_cast<size_t>(limit));
+    while (encoded.turns.back() >= limit) encoded.turns.pop_back();
+    ++counts_.truncated;
+    return true;
+  }
+
+  const Experiment& experiment_;
+  const RecordPlan& plan_;
+  RecordEncoder encoder_;
+  TokenWriter ids_;
+  DurableFile index_, turns_;
+  int64_t num_turns_ = 0;
+  std::set<int64_t> held_out_;
+  Counts counts_;
+};
+
+void build(const Experiment& experiment, const RecordPlan& plan, const Log& log) {
+  FolderDraft draft(plan.folder);
+  const TokenizerConfig& config = experiment.data.tokenizer;
+  fs::path texts;
+  const auto text = [&] {
+    if (!config.files.empty()) return whole_files(tokenizer_files(experiment, {}));
+    texts = write_texts(experiment, plan, draft.path());
+    return whole_files({texts});
+  };
+  const auto tokenizer = prepare_tokenizer(experiment, plan.tokenizer, draft.path(), text, log);
+  if (!texts.empty()) fs::remove(texts);
+  log("encoding the records of " + counted(static_cast<int64_t>(plan.files.train.size()), "file") + " (" +
+      human_bytes(total_bytes(plan.files.train)) + ")");
+  Json prepared = Builder(experiment, plan, *tokenizer, draft.path()).build();
+  prepared["format"] = records_format;
+  prepared["tokenizer"] = config.kind;
+  prepared["vocab_size"] = tokenizer->vocab_size();
+  prepared["dtype"] = id_dtype(tokenizer->vocab_size());
+  publish_prepared(draft, std::move(prepared));
+}
+
+void check_and_log_counts(const Experiment& experiment, const Json& prepared, const Log& log) {
+  const auto count = [&](const char* name) { return with_thousands(prepared[name].get<int64_t>()); };
+  const auto number = [&](const char* name) { return prepared[name].get<int64_t>(); };
+  const std::string length = std::to_string(experiment.train.sequence_length);
+  const std::string longest = "longest: " + counted(number("longest"), "token");
+  std::string counts = counted(number("train"), "record") + " to train on, " + count("validation") + " for validation";
+  if (number("truncated") > 0) counts += "; " + count("truncated") + " truncated to " + length + " (" + longest + ")";
+  if (number("too_long") > 0 || number("held_out") > 0)
+    counts += "; excluded: " + count("too_long") + " longer than train.sequence_length " + length + " (" + longest +
+              "), " + count("held_out") + " of held-out problems";
+  log(counts);
+  const int64_t all = number("train") + number("validation") + number("too_long");
+  if (number("too_long") * 10 > all)
+    log("warning: " + printed("%.0f%%", 100 * double(number("too_long")) / double(all)) +
+        " of the records are excluded because they are longer than train.sequence_length; raise it" +
+        (experiment.data.too_long == "exclude" ? ", or set data.too_long = \"truncate\"" : ""));
+  if (prepared["train"] == 0) throw Error(ExitStatus::data, "no records remain to train on: " + counts);
+  if (prepared["validation"] == 0 && experiment.validation.given)
+    throw Error(ExitStatus::data,
+                "no records remain for validation: " + counts +
+                    "; one problem in twenty is held out, by its task_id: set validation.files to JSONL files, or "
+                    "remove [validation]");
+}
+
+}  // namespace
+
+void prepare_records(const Experiment& experiment, const fs::path& cache, const Log& log) {
+  RecordPlan plan = record_plan(experiment, cache);
+  if (!read_prepared(plan.folder)) {
+    if (!plan.arithmetic.empty()) make_arithmetic(experiment, plan, log);
+    build(experiment, plan, log);
+  }
+  const auto prepared = read_prepared(plan.folder);
+  if (!prepared) throw Error(ExitStatus::data, plan.folder.string() + " was removed while the records were prepared");
+  check_and_log_counts(experiment, *prepared, log);
+}
+
+}  // namespace wmtp

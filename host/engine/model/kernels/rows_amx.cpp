@@ -1,3 +1,0 @@
-// The kernels for AVX-512 and AMX; host/CMakeLists.txt sets the compiler flags.
-#define WMTP_ISA amx
-#include "engine/model/kernels/attention_impl.hpp"

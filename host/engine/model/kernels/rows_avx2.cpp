@@ -1,3 +1,0 @@
-// The kernels for AVX2; host/CMakeLists.txt sets the compiler flags.
-#define WMTP_ISA avx2
-#include "engine/model/kernels/attention_impl.hpp"

@@ -1,3 +1,0 @@
-// The kernels for AVX-512; host/CMakeLists.txt sets the compiler flags.
-#define WMTP_ISA avx512
-#include "engine/model/kernels/attention_impl.hpp"

@@ -1,0 +1,97 @@
+#include "experiment/experiment.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/normal_path.hpp"
+#include "base/text.hpp"
+#include "experiment/plugin_description.hpp"
+
+namespace wmtp {
+
+std::filesystem::path Experiment::resolve(const std::string& path) const {
+  return absolute_path(file.parent_path() / path);
+}
+
+OptionValues given_options(const PluginChoice& choice) {
+  OptionValues given;
+  for (const std::string& name : choice.given) given[name] = choice.options.at(name);
+  return given;
+}
+
+void resolve_defaults(RopeScaling& scaling) {
+  if (scaling.rope_type != "yarn") return;
+  if (scaling.attention_factor == 0) scaling.attention_factor = 0.1 * std::log(scaling.factor) + 1;
+  if (scaling.beta_fast == 0) scaling.beta_fast = 32;
+  if (scaling.beta_slow == 0) scaling.beta_slow = 1;
+}
+
+std::string first_read(const PluginNeeds& needs, const std::string& model) {
+  for (const std::string& read : needs.reads)
+    if (read.starts_with(model + ".")) return read;
+  return "";
+}
+
+int64_t ranks_on_each(const Experiment& experiment, int64_t hosts) {
+  const int64_t processes = experiment.parallel.processes;
+  if (processes % hosts == 0) return processes / hosts;
+  throw Error(ExitStatus::usage, experiment.file.string() + ": " + counted(processes, "process", "es") +
+                                     " (parallel.processes) cannot be divided equally among " + std::to_string(hosts) +
+                                     " nodes; choose a multiple, for example --nproc " +
+                                     std::to_string((processes / hosts + 1) * hosts));
+}
+
+Experiment with_ranks_of_a_host(Experiment experiment, int64_t ranks) {
+  int64_t& size = experiment.parallel.shard_group_size;
+  if (size == ranks_of_a_host) size = ranks;
+  return experiment;
+}
+
+std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
+  const int64_t size = experiment.parallel.shard_group_size;
+  if (size == 0 || processes % size == 0) return "";
+  return "found shard_group_size " + std::to_string(size) + " for " + std::to_string(processes) +
+         " processes, wanted a divisor of the number of processes";
+}
+
+std::string misfit_of_sequence(const Experiment& experiment, int64_t processes) {
+  const int64_t sequence = experiment.parallel.sequence;
+  if (processes % sequence == 0) return "";
+  return "found sequence " + std::to_string(sequence) + " for " + std::to_string(processes) +
+         " processes, wanted a divisor of the number of processes";
+}
+
+std::string misfit_of_heads(const ModelConfig& shape, int64_t sequence) {
+  if (shape.kv_heads % sequence == 0) return "";
+  return "found sequence " + std::to_string(sequence) + " for " + std::to_string(shape.kv_heads) +
+         " kv_heads, wanted a divisor: each rank computes the attention of equally many heads";
+}
+
+void check_groups(const Experiment& experiment, int64_t processes) {
+  for (const std::string& misfit : {misfit_of_groups(experiment, processes), misfit_of_sequence(experiment, processes)})
+    if (!misfit.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
+}
+
+namespace {
+
+/// The name of an enum's value; `names` are in enum order.
+template <class Enum, size_t count>
+const char* name_of(Enum value, const char* const (&names)[count]) {
+  return names[static_cast<size_t>(value)];
+}
+
+}  // namespace
+
+const char* to_string(FutureHeads heads) { return name_of(heads, {"parallel", "chained"}); }
+
+const char* to_string(Strategy strategy) {
+  return name_of(strategy, {"no_shard", "shard_optimizer", "shard_grad_op", "full_shard", "hybrid_shard"});
+}
+
+const char* to_string(Precision precision) { return name_of(precision, {"fp32", "bf16", "fp16"}); }
+
+const char* to_string(Norm norm) { return name_of(norm, {"l2", "l1", "inf"}); }
+
+const char* to_string(OptionSpec::Type type) { return name_of(type, {"number", "integer", "flag", "text", "texts"}); }
+
+}  // namespace wmtp

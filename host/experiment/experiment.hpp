@@ -1,0 +1,345 @@
+// Experiment: the typed value that defines a run. Parsed once (experiment/load/load.hpp), printed and hashed
+// (canonical.hpp); nothing reads the TOML file after that. All defaults are in this file.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiment/toml/value_rule.hpp"
+
+namespace wmtp {
+
+using OptionValue = Value;                                ///< plugins declare no lists of numbers
+using OptionValues = std::map<std::string, OptionValue>;  ///< by name
+
+struct PluginChoice {
+  std::string plugin;
+  OptionValues options;              ///< all options of the plugin's schema, including defaults
+  std::set<std::string> given = {};  ///< names of the options set in the experiment
+  bool operator==(const PluginChoice&) const = default;
+};
+
+/// The options to create a plugin with: only those set in the experiment, because plugins distinguish an explicit value
+/// from a default.
+OptionValues given_options(const PluginChoice& choice);
+
+/// Scaling of the rotary position embedding, for sequences longer than in pretraining. Keys and formulas as in
+/// transformers (modeling_rope_utils.py).
+struct RopeScaling {
+  std::string rope_type;  ///< "linear", "llama3" or "yarn"; before defaults are resolved also "default": no scaling
+  double factor = 0;      ///< angles are divided by it
+  double low_freq_factor = 0;   ///< llama3: angles with fewer rotations in the original length are divided by `factor`
+  double high_freq_factor = 0;  ///< llama3: angles with more rotations are unchanged; interpolated in between
+  int64_t original_max_position_embeddings = 0;  ///< llama3, yarn: the original length in tokens
+  double attention_factor = 0;  ///< yarn: rotated queries and keys are multiplied by it; resolved: 0.1 ln(factor) + 1
+  double beta_fast = 0;         ///< yarn: angles with more rotations in the original length are unchanged; resolved: 32
+  double beta_slow = 0;  ///< yarn: angles with fewer are divided by `factor`, interpolated in between; resolved: 1
+  bool operator==(const RopeScaling&) const = default;
+};
+/// Fills the keys of yarn that are 0.
+void resolve_defaults(RopeScaling& scaling);
+
+enum class FutureHeads { parallel, chained };
+
+struct ModelConfig {
+  int64_t dim = 0;
+  int64_t layers = 0;  ///< trunk and heads together
+  int64_t heads = 0;
+  int64_t kv_heads = 0;    ///< resolved: = heads when not given
+  int64_t head_dim = 0;    ///< per attention head; resolved: 0 if dim / heads
+  int64_t ffn_dim = 0;     ///< resolved: Llama's rule when not given
+  int64_t vocab_size = 0;  ///< resolved: the tokenizer's if there is one
+  int64_t future_tokens = 4;
+  FutureHeads future_heads = FutureHeads::parallel;  ///< what heads 2, 3, ... read; not in tables of frozen models
+  int64_t max_sequence_length = 0;                   ///< resolved: = train.sequence_length when not given
+  double rope_theta = 10000.0;
+  std::optional<RopeScaling> rope_scaling;
+  double norm_eps = 1e-5;
+  int64_t sliding_window = 0;          ///< a token attends to this many tokens, itself included; 0: all before it
+  int64_t no_rope_layer_interval = 0;  ///< every n-th block has no rotary positions (has_rotation); 0: none
+  bool qkv_bias = false;               ///< projections to queries, keys and values have biases, as in Qwen2
+  bool o_bias = false;                 ///< the projection of attention's output has a bias
+  bool qk_norm = false;                ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
+  bool joint_qk_norm = false;          ///< RMS norms of all heads' queries together, and keys, as in OLMo2
+  bool post_norm = false;              ///< attention and feed-forward have their norms after instead of before them
+  bool tie_word_embeddings = false;    ///< the output layer uses the embedding's matrix: one parameter
+  std::string weights;                 ///< "", a safetensors file or directory, or "run:NAME"
+  std::string new_heads;   ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
+  std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
+  bool operator==(const ModelConfig&) const = default;
+};
+
+enum class Strategy { no_shard, shard_optimizer, shard_grad_op, full_shard, hybrid_shard };
+enum class Precision { fp32, bf16, fp16 };
+/// What is kept in host memory: nothing; master shards of trained parameters and the optimizer state; also frozen shards.
+enum class CpuOffload { none, trained, all };
+enum class Norm { l2, l1, inf };
+
+/// A frozen model: [reference], [value].
+struct FrozenConfig {
+  bool given = false;
+  std::string experiment;  ///< path (as written) of the stage that trains it
+  std::string weights;
+  std::optional<ModelConfig> model;  ///< [reference.model]; not given: same shape as the stage or the policy
+  std::optional<Strategy> strategy;
+  std::optional<Precision> precision;
+  bool cache = true;  ///< whether to store its outputs for later epochs and runs
+  bool operator==(const FrozenConfig&) const = default;
+};
+
+inline constexpr int64_t byte_vocab_size = 258;  ///< 256 bytes, begin of text, end of text
+
+struct TokenizerConfig {
+  bool given = false;
+  std::string kind = "byte";  ///< "byte" (256 bytes + begin, end), "bpe" (SentencePiece, trained when prepared), "file"
+  std::vector<std::string> files;  ///< bpe: patterns of the training text; empty: data.files
+  std::string file;                ///< file: a tokenizer.json or a SentencePiece model
+  int64_t vocab_size = 0;          ///< bpe: required; byte: 258; file: 0
+  bool operator==(const TokenizerConfig&) const = default;
+};
+
+/// [data.arithmetic]: generated records (data/arithmetic/arithmetic.hpp).
+struct ArithmeticConfig {
+  bool given = false;
+  int64_t problems = 20000;
+  int64_t seed = 0;
+  std::vector<std::string> operations{"negate", "add", "multiply", "compose"};
+  int64_t min_operations = 1, max_operations = 5;  ///< per problem
+  int64_t answers_right = 1;                       ///< per problem, 0 or 1
+  int64_t answers_wrong = 1;
+  bool steps = true;  ///< answers show the result of each operation
+  bool operator==(const ArithmeticConfig&) const = default;
+};
+
+/// Shares of records by metadata.difficulty; not given: every record is equally likely.
+struct DifficultyConfig {
+  bool given = false;
+  std::vector<std::string> bins;    ///< closed ranges, "6-10"; records outside all of them are skipped
+  std::vector<double> weights;      ///< shares of the bins at the start of the run; any positive sum
+  std::vector<double> end_weights;  ///< at the end, linear in between; resolved: = weights when not given
+  bool operator==(const DifficultyConfig&) const = default;
+};
+
+struct DataConfig {
+  std::string kind;                  ///< "text", "records", "tokens", "random"
+  std::vector<std::string> files;    ///< text, records: patterns; `*` within a name, `**` over folders
+  std::vector<std::string> exclude;  ///< text, records: patterns; stages of text add their parent's validation files
+  TokenizerConfig tokenizer;
+  ArithmeticConfig arithmetic;         ///< records: generated instead of read from files
+  std::string select = "all";          ///< records: "all" or "correct"
+  std::string format;                  ///< records: of data/records/record_format.hpp; "": recognised
+  std::string prompt_template;         ///< records: "alpaca", "plain", "none", "chat", "chatml"; "": by format
+  std::string too_long = "exclude";    ///< records longer than a sequence: "exclude" or "truncate"
+  int64_t max_pairs_per_problem = 50;  ///< records: 0: unlimited
+  /// records: upper bounds of an answer's length in tokens
+  std::vector<double> length_bins{100, 150, 200, 300, 500, 1000, 2000};
+  // Excluded from training; stages inherit all three from their parent.
+  std::vector<std::string> hold_out;  ///< records: problems of these files
+  bool hold_out_problems = false;     ///< records: 1 problem in 20
+  double hold_out_share = 0;          ///< text: last share of each file's documents
+  std::string encoding = "utf-8";     ///< text: "utf-8", or "bytes": each file is its bytes, whatever they are
+  std::string separator;              ///< text: separates the documents of a file; "": a file is one document
+  bool packing = false;  ///< text, records: no token sees or predicts one of another document of its sequence
+  DifficultyConfig difficulty;
+  std::string file;                ///< tokens: little-endian ids, raw or with a header
+  std::string dtype;               ///< tokens: of raw ids, "uint16" or "uint32"; "": of the header, or "uint16"
+  std::string order = "shuffled";  ///< "shuffled" or "sequential"
+  bool operator==(const DataConfig&) const = default;
+};
+
+struct TrainConfig {
+  int64_t steps = 0;  ///< 0: `epochs` is given
+  double epochs = 0;
+  int64_t batch_size = 0;  ///< sequences per micro-batch and rank
+  int64_t sequence_length = 0;
+  int64_t gradient_accumulation = 1;
+  double clip_norm = 1.0;            ///< 0: off
+  Norm norm = Norm::l2;              ///< norm of the gradient for clipping, the guard and the log
+  std::string normalize = "tokens";  ///< "tokens" or "weights"
+  std::vector<double> head_weights;  ///< factors on the heads' losses; empty: all 1
+  double ema = 0;                    ///< decay rate of the moving average of the trained parameters; 0: none
+  bool operator==(const TrainConfig&) const = default;
+};
+
+/// Settings of the parameters whose name matches.
+struct OptimizerGroup {
+  std::string match;                   ///< shell pattern of Meta's names: "layers.*norm.weight"
+  double lr_scale = 1;                 ///< factor on the learning rate
+  std::optional<double> weight_decay;  ///< not given: the optimizer's
+  bool operator==(const OptimizerGroup&) const = default;
+};
+
+struct OptimizerConfig {
+  std::string name = "adamw";  ///< "adamw", "muon" (matrices of blocks; AdamW for all others) or "sgd"
+  double lr = 3e-4;
+  double value_head_lr = 0;  ///< learning rate of value heads; resolved: = lr when not given
+  double beta1 = 0.9, beta2 = 0.95;
+  double eps = 1e-8;
+  double momentum = 0;  ///< muon, sgd; resolved: 0.95 or 0.9 when not given
+  double weight_decay = 0.1;
+  bool decay_norms = false;
+  std::vector<OptimizerGroup> groups;  ///< the first that matches applies
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+struct ScheduleConfig {
+  std::string name = "constant";  ///< "constant", "linear", "cosine" or "wsd"
+  int64_t warmup_steps = 0;
+  int64_t stable_steps = 0;      ///< wsd: steps at the peak rate between warm-up and decay
+  std::string decay = "linear";  ///< wsd: "linear" or "cosine"
+  double min_lr_ratio = 0.1;
+  bool operator==(const ScheduleConfig&) const = default;
+};
+
+/// As shard_group_size: the ranks of a host, until the hosts are known. Divides every number of ranks.
+inline constexpr int64_t ranks_of_a_host = -1;
+
+struct ParallelConfig {
+  int64_t processes = 1;
+  int64_t sequence = 1;  ///< consecutive ranks that divide the positions of each sequence among them
+  Strategy strategy = Strategy::full_shard;
+  int64_t shard_group_size = 0;  ///< hybrid_shard: consecutive ranks that share one copy of the model
+  Precision precision = Precision::fp32;
+  Precision reduce = Precision::fp32;   ///< number format of the gradient reduction: fp32 or bf16
+  bool replicate_frozen = false;        ///< every rank holds all frozen parameters
+  double activation_checkpointing = 0;  ///< share of the trained trunk blocks: "none" is 0, "full" is 1
+  bool activation_offload = false;      ///< inputs of recomputed blocks are kept in host memory, on the CPU in a file
+  std::string offload_path;             ///< CPU: folder of that file; "": TMPDIR or /tmp
+  CpuOffload cpu_offload = CpuOffload::none;  ///< CUDA only
+  std::string device = "auto";                ///< "auto", "cpu", "cuda"
+  bool deterministic = true;                  ///< kernels without atomic sums: bitwise reproducible runs
+  double peak_tflops = 0;                     ///< of a rank's device; 0: the vendor's figure, if known
+  bool oversubscribe = false;                 ///< allow more than 8 local ranks for each usable core
+  double timeout_seconds = 120;               ///< maximum wait for another rank, also at the rendezvous
+  bool operator==(const ParallelConfig&) const = default;
+};
+
+struct CheckpointConfig {
+  int64_t every_steps = 0;   ///< 0: no checkpoints by steps
+  double every_minutes = 0;  ///< since the last save, by rank 0's clock; 0: no time-based checkpoints
+  int64_t keep = 2;
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
+struct ValidationConfig {
+  int64_t every_steps = 0;         ///< 0: only at step 0 and at the end
+  int64_t batches = 8;             ///< micro-batches, in total over all ranks
+  std::vector<std::string> files;  ///< text, records: excluded from training, also in stages
+  double share = 0;                ///< text: last share of each file's documents; 0: not given
+  bool given = false;
+  bool operator==(const ValidationConfig&) const = default;
+};
+
+struct GuardConfig {
+  double loss_spike = 0;   ///< standard deviations above the mean of the last `window` losses; 0: off
+  double spike_floor = 1;  ///< minimum distance of a spike from the mean
+  int64_t window = 100;
+  double grad_norm = 0;  ///< limit before clipping; 0: off
+  int64_t max_in_a_row = 10;
+  bool operator==(const GuardConfig&) const = default;
+};
+
+struct LogConfig {
+  int64_t every_steps = 1;
+  int64_t samples = 1;                    ///< sequences logged token by token at each validation
+  std::vector<std::string> prompts;       ///< continued by the model at each validation
+  int64_t prompt_tokens = 64;             ///< at most, for each prompt
+  std::string database = "runs/wmtp.db";  ///< relative to the working directory
+  std::string tensorboard;                ///< folder of event files, relative to the working directory; "": none
+  int64_t profile_step = 0;               ///< the step whose profile is written to the run's folder; 0: none
+  bool operator==(const LogConfig&) const = default;
+};
+
+/// [adapter] train_last, train: which parameters of the model train; if none is given, the adapter decides.
+struct TrainedParts {
+  int64_t last_blocks = 0;         ///< of trunk and heads together, in the order of the forward pass
+  std::vector<std::string> names;  ///< shell patterns of Meta's names
+  bool given() const { return last_blocks > 0 || !names.empty(); }
+  bool operator==(const TrainedParts&) const = default;
+};
+
+struct Experiment {
+  std::string name;
+  int64_t seed = 0;
+  PluginChoice pipeline;
+  std::optional<PluginChoice> inner;  ///< [pipeline.inner]: the plugin that a wrapper modifies
+  PluginChoice adapter{"full", {}, {}};
+  TrainedParts trained_parts;
+  std::string adapter_weights;  ///< [adapter] weights: initial values of the adapter's parameters
+  ModelConfig model;
+  FrozenConfig reference;
+  FrozenConfig value;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  ParallelConfig parallel;
+  CheckpointConfig checkpoint;
+  ValidationConfig validation;
+  GuardConfig guard;
+  LogConfig log;
+
+  std::filesystem::path file;  ///< absolute; paths in the experiment are relative to its folder
+  std::string source;          ///< the text of the file
+  /// What stated a key's value: "base.toml:12", "command line" or "weights"; by path, "train.steps". Else: a default.
+  std::map<std::string, std::string> origins;
+  /// The experiments to run first, by the naming table: "model", "reference", "value".
+  std::map<std::string, std::shared_ptr<const Experiment>> stages;
+
+  /// The stage named by a table, or null.
+  const Experiment* stage(const std::string& table) const {
+    const auto found = stages.find(table);
+    return found == stages.end() ? nullptr : found->second.get();
+  }
+  /// Resolves a path of this experiment against its file's folder.
+  std::filesystem::path resolve(const std::string& path) const;
+};
+
+/// Whether token ids come from a tokenizer, explicit or default.
+inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" || data.kind == "records"; }
+/// The length of a batch of records is a multiple of this, unless train.sequence_length cuts it.
+inline constexpr int64_t positions_multiple = 16;
+/// Last share of each text file's documents that is excluded from training.
+inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
+/// Trunk blocks, without the heads.
+inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
+inline bool has_chained_heads(const ModelConfig& m) { return m.future_heads == FutureHeads::chained; }
+inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
+
+/// The tables of frozen models, given or not.
+inline std::array<std::pair<std::string, const FrozenConfig*>, 2> frozen_tables(const Experiment& e) {
+  return {{{"reference", &e.reference}, {"value", &e.value}}};
+}
+
+/// The number of ranks on each of `hosts`. Error(usage) if they cannot have equally many.
+int64_t ranks_on_each(const Experiment& experiment, int64_t hosts);
+/// The experiment with shard groups of that number of ranks if its groups are the ranks of a host.
+Experiment with_ranks_of_a_host(Experiment experiment, int64_t ranks);
+
+/// The number of groups of ranks that read different sequences.
+inline int64_t data_ranks(const ParallelConfig& parallel, int64_t ranks) { return ranks / parallel.sequence; }
+
+/// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
+std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
+/// Why they do not form whole groups of `sequence` ranks; "" when they do.
+std::string misfit_of_sequence(const Experiment& experiment, int64_t processes);
+/// Why `sequence` ranks cannot divide the attention heads of a model of this shape; "" when they can.
+std::string misfit_of_heads(const ModelConfig& shape, int64_t sequence);
+/// Error(usage) with the reason of misfit_of_groups or misfit_of_sequence, for the number of ranks given by a launcher.
+void check_groups(const Experiment& experiment, int64_t processes);
+
+const char* to_string(FutureHeads);
+const char* to_string(Strategy);
+const char* to_string(Precision);
+const char* to_string(Norm);
+
+}  // namespace wmtp

@@ -1,0 +1,116 @@
+#include "experiment/load/document.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/normal_path.hpp"
+#include "experiment/schema.hpp"
+#include "experiment/toml/toml_source.hpp"
+#include "experiment/toml/value_rule.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Makes the texts of a path's value absolute, or of lists of values in [sweep].
+void make_absolute(Node& value, PathKind kind, const fs::path& folder) {
+  const bool is_path = value.kind == Node::Kind::text && !value.text.empty();
+  if (is_path && !(kind == PathKind::weights && value.text.starts_with("run:")))
+    value.text = absolute_path(folder / value.text).string();
+  for (Node& item : value.items) make_absolute(item, kind, folder);
+}
+
+void make_paths_absolute(Node& table, const std::string& name, const fs::path& folder) {
+  for (Entry& entry : table.entries) {
+    const std::string path = path_of(name, entry.key);
+    const size_t dot = path.rfind('.');
+    const SchemaTable* const in = find_table(dot == std::string::npos ? "" : path.substr(0, dot));
+    const Key* const key = in ? find_key(*in, path.substr(dot + 1)) : nullptr;
+    // The keys of [sweep] and of each table in [[sweep.members]] are those of the experiment.
+    const bool restarts = path == "sweep";
+    if (entry.value.kind == Node::Kind::table) make_paths_absolute(entry.value, restarts ? "" : path, folder);
+    if (entry.key == "members")
+      for (Node& member : entry.value.items) make_paths_absolute(member, "", folder);
+    if (key && key->path_kind != PathKind::none) make_absolute(entry.value, key->path_kind, folder);
+  }
+}
+
+void inherit(Node& own, Node&& base) {
+  for (Entry& theirs : base.entries) {
+    Entry* const ours = own.find(theirs.key);
+    if (!ours)
+      own.entries.push_back(std::move(theirs));
+    else if (ours->value.kind == Node::Kind::table && theirs.value.kind == Node::Kind::table)
+      inherit(ours->value, std::move(theirs.value));
+  }
+}
+
+class Reader {
+ public:
+  Reader(SourceTexts& texts, Diagnostics& diagnostics) : texts_(texts), diagnostics_(diagnostics) {}
+
+  Document read(const fs::path& file) {
+    Document document;
+    const std::string& text = texts_.of(file);
+    document.source = diagnostics_.add_file(file.string(), text);
+    chain_.push_back(fs::weakly_canonical(fs::absolute(file)));
+    document.root = parse_source(document.source, text, diagnostics_);
+    if (!document.root) return document;
+    std::vector<Entry>& entries = document.root->entries;
+    const auto extends = std::find_if(entries.begin(), entries.end(), [](auto& one) { return one.key == "extends"; });
+    if (extends == entries.end()) return document;
+    const Node stated = extends->value;
+    entries.erase(extends);
+    std::optional<Node> base = base_of(file, stated);
+    if (!base) return {document.source, std::nullopt};
+    inherit(*document.root, std::move(*base));
+    return document;
+  }
+
+ private:
+  std::optional<Node> base_of(const fs::path& file, const Node& stated) {
+    ValueRule rule;
+    rule.may_be_empty = false;
+    const auto value = check_value(stated, rule, "extends", diagnostics_);
+    if (!value) return std::nullopt;
+    const fs::path base = normal_path(file.parent_path() / std::get<std::string>(*value));
+    const fs::path canonical = fs::weakly_canonical(fs::absolute(base));
+    if (const auto again = std::find(chain_.begin(), chain_.end(), canonical); again != chain_.end()) {
+      std::string names;
+      for (auto one = again; one != chain_.end(); ++one) names += one->filename().string() + " > ";
+      diagnostics_.add(stated.place, "the files extend each other in a cycle: " + names + canonical.filename().string(),
+                       "remove one of these references");
+      return std::nullopt;
+    }
+    std::optional<Node> root;
+    try {
+      root = read(base).root;
+    } catch (const Error& error) {
+      diagnostics_.add(stated.place, error.what());
+    }
+    if (root && base.parent_path() != normal_path(file).parent_path())
+      make_paths_absolute(*root, "", base.parent_path());
+    return root;
+  }
+
+  SourceTexts& texts_;
+  Diagnostics& diagnostics_;
+  std::vector<fs::path> chain_;
+};
+
+}  // namespace
+
+Document read_document(const fs::path& file, const std::vector<std::string>& overrides, SourceTexts& texts,
+                       Diagnostics& diagnostics) {
+  Document document = Reader(texts, diagnostics).read(file);
+  Node discarded;
+  for (const std::string& one : overrides) apply_override(document.root ? *document.root : discarded, one, diagnostics);
+  if (!document.root) return document;
+  if (const Entry* const late = document.root->find("extends"))
+    diagnostics.add(late->place, "\"extends\" can be set only in a file, before --set changes its values",
+                    "write a file that extends the other one");
+  return document;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,161 @@
+#include "experiment/load/load.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/normal_path.hpp"
+#include "experiment/load/document.hpp"
+#include "experiment/load/rules.hpp"
+#include "experiment/load/stage_rules.hpp"
+
+namespace wmtp {
+namespace {
+
+using Chain = std::vector<std::filesystem::path>;  ///< files from the first experiment to the current stage
+
+class Loader {
+ public:
+  Loader(const LoadRequest& request, SourceTexts& texts)
+      : describe_(request.describe_plugin),
+        check_(request.check_plugin),
+        shape_of_weights_(request.shape_of_weights),
+        texts_(texts) {}
+
+  struct Loaded {
+    Experiment experiment;
+    std::optional<PluginNeeds> needs;
+  };
+  /// The experiment is complete only if no error was added.
+  Loaded load(const LoadRequest& request, const Chain& chain) {
+    const auto [source, document] = read_document(request.file, request.overrides, texts_, diagnostics_);
+    if (!document) return {};
+
+    const size_t before = diagnostics_.count();
+    if (const Entry* sweep = document->find("sweep"); sweep && chain.size() > 1)
+      diagnostics_.add(sweep->place, "found [sweep] in a stage, which must be a single run",
+                       "write a stage file for each value; the [sweep] of the experiment can list these files");
+    Bound bound = bind(*document, source, diagnostics_);
+    Experiment& e = bound.experiment;
+    e.file = absolute_path(request.file);
+    e.source = texts_.of(request.file);
+    e.name += request.name_suffix;
+    for (const auto& [key, place] : bound.values) e.origins[key] = diagnostics_.origin_of(place);
+    const auto needs = bind_plugins(*document, describe_, check_, bound, diagnostics_);
+    take_shape_of_weights(bound);
+    resolve_defaults(bound);
+    check_rules(bound, needs, diagnostics_);
+    hold_out(e, request);
+    load_stages(bound, needs, request, chain, diagnostics_.count() == before);
+    return {e, needs};
+  }
+
+  Diagnostics& diagnostics() { return diagnostics_; }
+
+ private:
+  void take_shape_of_weights(Bound& bound) {
+    const ModelConfig& model = bound.experiment.model;
+    if (!bound.has("model.weights")) return;
+    std::optional<ModelConfig> shape;
+    const bool has_weights = !model.weights.empty() && model.experiment.empty();
+    try {
+      if (has_weights && shape_of_weights_) shape = shape_of_weights_(bound.experiment);
+    } catch (const Error&) {
+      // With a shape of its own the experiment is complete, and the checks of its inputs report the error.
+      if (!bound.has("model.dim") || !bound.has("model.layers") || !bound.has("model.heads")) {
+        diagnostics_.raise();
+        throw;
+      }
+    }
+    fill_shape(bound, shape, diagnostics_);
+  }
+
+  /// Text is held out by file or by the end of each file; records by problem, because other files may contain the same
+  /// problems.
+  static void hold_out(Experiment& e, const LoadRequest& request) {
+    if (!has_tokenizer(e.data)) return;
+    std::vector<std::string>& held_out = e.data.kind == "records" ? e.data.hold_out : e.data.exclude;
+    for (const std::string& pattern : request.held_out) {
+      const auto known = [&](const std::string& one) { return e.resolve(one) == pattern; };
+      if (std::none_of(held_out.begin(), held_out.end(), known)) held_out.push_back(pattern);
+    }
+    if (e.data.kind == "records" && request.hold_out_problems) e.data.hold_out_problems = true;
+    if (e.data.kind == "text") e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
+  }
+
+  /// Tables that name the same file share one stage.
+  void load_stages(Bound& bound, const std::optional<PluginNeeds>& needs, const LoadRequest& parent, const Chain& chain,
+                   bool is_parent_good) {
+    Experiment& e = bound.experiment;
+    std::map<std::filesystem::path, LoadedStage> loaded;
+    const std::pair<const char*, const std::string*> named[] = {
+        {"model", &e.model.experiment}, {"reference", &e.reference.experiment}, {"value", &e.value.experiment}};
+    for (const auto& [table, file] : named) {
+      if (file->empty()) continue;
+      const TomlPlace place = bound.place(table + std::string(".experiment"));
+      LoadRequest request;
+      request.file = parent.file.parent_path() / *file;
+      request.held_out = parent.held_out;
+      for (const auto* patterns : {&e.validation.files, &e.data.hold_out})
+        for (const std::string& pattern : *patterns) request.held_out.push_back(e.resolve(pattern).string());
+      const bool by_problem = e.data.kind == "records" && e.validation.given && e.validation.files.empty();
+      request.hold_out_problems = parent.hold_out_problems || e.data.hold_out_problems || by_problem;
+      request.hold_out_share = std::max(parent.hold_out_share, held_out_share(e));
+
+      const auto canonical = std::filesystem::weakly_canonical(std::filesystem::absolute(request.file));
+      auto stage = loaded.find(canonical);
+      if (stage == loaded.end()) stage = loaded.emplace(canonical, load_stage(request, chain, canonical, place)).first;
+      if (!stage->second.experiment) continue;
+      if (is_parent_good && stage->second.is_good)
+        check_stage(bound, {table, has_objective(e), needs && needs->scores}, stage->second, diagnostics_);
+      e.stages[table] = stage->second.experiment;
+    }
+  }
+
+  /// Has no experiment if the file is unreadable or part of a cycle.
+  LoadedStage load_stage(const LoadRequest& request, Chain chain, const std::filesystem::path& canonical,
+                         TomlPlace place) {
+    if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {
+      std::string names;
+      for (const auto& file : chain) names += file.filename().string() + " > ";
+      diagnostics_.add(place, "the stages form a cycle: " + names + canonical.filename().string(),
+                       "a stage is trained before the experiment that names it; remove one of these references");
+      return {};
+    }
+    chain.push_back(canonical);
+    try {
+      texts_.of(request.file);
+    } catch (const Error& error) {
+      diagnostics_.add(place, error.what());
+      return {};
+    }
+    const size_t before = diagnostics_.count();
+    Loaded stage = load(request, chain);
+    const bool is_good = diagnostics_.count() == before;
+    const bool trains_objective = is_good && has_objective(stage.experiment);
+    return {std::make_shared<const Experiment>(std::move(stage.experiment)), std::move(stage.needs), is_good,
+            trains_objective};
+  }
+
+  bool has_objective(const Experiment& e) const { return describe_("pipeline", e.pipeline.plugin).role == "objective"; }
+
+  const DescribePlugin& describe_;
+  const CheckPlugin& check_;
+  const ShapeOfWeights& shape_of_weights_;
+  SourceTexts& texts_;
+  Diagnostics diagnostics_;
+};
+
+}  // namespace
+
+Experiment load_experiment(const LoadRequest& request) {
+  SourceTexts own_texts;
+  SourceTexts& texts = request.texts ? *request.texts : own_texts;
+  Loader loader(request, texts);
+  const Chain chain{std::filesystem::weakly_canonical(std::filesystem::absolute(request.file))};
+  Experiment experiment = loader.load(request, chain).experiment;
+  loader.diagnostics().raise();
+  return experiment;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,180 @@
+// Checks plugin options by the schemas that the plugins declare, then by the plugins themselves.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "experiment/load/rules.hpp"
+#include "experiment/schema.hpp"
+#include "experiment/toml/toml_place.hpp"
+#include "experiment/toml/value_rule.hpp"
+
+namespace wmtp {
+namespace {
+
+ValueRule rule_of(const OptionSpec& option) {
+  // In the order of OptionSpec::Type.
+  constexpr ValueType types[] = {ValueType::number, ValueType::integer, ValueType::flag, ValueType::text,
+                                 ValueType::texts};
+  ValueRule rule;
+  rule.type = types[static_cast<size_t>(option.type)];
+  if (option.min) rule.min = *option.min;
+  if (option.max) rule.max = *option.max;
+  rule.choices = option.choices;
+  return rule;
+}
+
+void bind_option(const OptionSpec& option, const std::string& table, const Entry& entry, PluginChoice& choice,
+                 Bound& bound, Diagnostics& diagnostics) {
+  const auto value = check_value(entry.value, rule_of(option), "[" + table + "] " + option.name, diagnostics);
+  if (value) {
+    choice.options[option.name] = *value;
+    choice.given.insert(option.name);
+  } else {
+    bound.bad.insert(table + "." + option.name);
+  }
+}
+
+const Node* table_in(const Node& document, const std::string& path) {
+  const Node* node = &document;
+  for (size_t from = 0; node && from <= path.size();) {
+    const size_t dot = std::min(path.find('.', from), path.size());
+    const Entry* entry = node->find(path.substr(from, dot - from));
+    node = entry ? &entry->value : nullptr;
+    from = dot + 1;
+  }
+  return node;
+}
+
+class PluginBinder {
+ public:
+  PluginBinder(const Node& document, const DescribePlugin& describe, const CheckPlugin& check, Bound& bound,
+               Diagnostics& diagnostics)
+      : document_(document), describe_(describe), check_(check), bound_(bound), diagnostics_(diagnostics) {}
+
+  std::optional<PluginNeeds> pipeline() {
+    Experiment& e = bound_.experiment;
+    auto outer = bind("pipeline", "pipeline", e.pipeline);
+    if (!e.inner) {
+      if (!outer) return std::nullopt;
+      if (outer->description.role != "wrapper") return ask("pipeline", *outer, nullptr);
+      diagnostics_.add(bound_.place("pipeline.plugin"),
+                       quote(e.pipeline.plugin) + " is a wrapper, but there is no [pipeline.inner]",
+                       "add [pipeline.inner] with plugin = \"...\" and its options");
+      return std::nullopt;
+    }
+    auto inner = bind("pipeline.inner", "pipeline", *e.inner);
+    if (!is_wrapper_of_weighting(outer, inner) || !outer || !inner) return std::nullopt;
+    return ask("pipeline", *outer, &*inner);
+  }
+
+  void adapter() {
+    if (auto setting = bind("adapter", "adapter", bound_.experiment.adapter)) ask("adapter", *setting, nullptr);
+  }
+
+ private:
+  /// The plugin with its options; nullopt after an error in this table.
+  std::optional<PluginSetting> bind(const std::string& table, const std::string& kind, PluginChoice& choice) {
+    const std::string plugin_key = path_of(table, "plugin");
+    if (!bound_.good({table.c_str(), plugin_key.c_str()})) return std::nullopt;
+    PluginSetting setting;
+    try {
+      setting.description = describe_(kind, choice.plugin);
+    } catch (const Error& error) {
+      refuse_plugin(table, error);
+      return std::nullopt;
+    }
+    for (const OptionSpec& option : setting.description.options) choice.options[option.name] = option.default_value;
+    const size_t before = diagnostics_.count();
+    if (const Node* node = table_in(document_, table)) bind_entries(table, *node, setting.description, choice);
+    if (diagnostics_.count() != before) return std::nullopt;
+    setting.options = given_options(choice);
+    return setting;
+  }
+
+  void bind_entries(const std::string& table, const Node& node, const PluginDescription& description,
+                    PluginChoice& choice) {
+    std::vector<std::string> names;
+    for (const OptionSpec& option : description.options) names.push_back(option.name);
+    for (const Entry& entry : node.entries) {
+      if (find_key(*find_table(table), entry.key) || find_table(path_of(table, entry.key))) continue;
+      const auto option = std::find(names.begin(), names.end(), entry.key);
+      if (option != names.end()) {
+        const auto& spec = description.options[static_cast<size_t>(option - names.begin())];
+        bind_option(spec, table, entry, choice, bound_, diagnostics_);
+        continue;
+      }
+      const std::string nearest = nearest_name(entry.key, names);
+      std::string hint = names.empty() ? "it has no options" : "its options: " + join_names(names);
+      if (!nearest.empty()) hint = "did you mean " + quote(nearest) + "?";
+      diagnostics_.add(entry.place,
+                       "unknown option " + quote(entry.key) + " of " + description.kind + " " + quote(choice.plugin),
+                       hint);
+    }
+  }
+
+  bool is_wrapper_of_weighting(const std::optional<PluginSetting>& outer, const std::optional<PluginSetting>& inner) {
+    const size_t before = diagnostics_.count();
+    if (outer && outer->description.role != "wrapper") {
+      diagnostics_.add(bound_.keys.at("pipeline.inner"),
+                       "pipeline " + quote(outer->description.name) + " is not a wrapper, so it takes no inner plugin",
+                       "remove [pipeline.inner], or set a wrapper as [pipeline] plugin");
+    }
+    if (inner && inner->description.role != "weighting") {
+      diagnostics_.add(
+          bound_.place("pipeline.inner.plugin"),
+          "found the " + inner->description.role + " " + quote(inner->description.name) + ", wanted a weighting");
+    }
+    return diagnostics_.count() == before;
+  }
+
+  std::optional<PluginNeeds> ask(const std::string& table, const PluginSetting& plugin, const PluginSetting* inner) {
+    const bool is_described = !inner && plugin.description.needs && plugin.options.empty();
+    if (is_described || !check_) return plugin.description.needs;
+    try {
+      const PluginAnswer answer = check_(plugin, inner);
+      if (!answer.mistake) return answer.needs;
+      const bool of_inner = answer.mistake->of_inner && inner;
+      refuse_option(of_inner ? table + ".inner" : table, of_inner ? inner->options : plugin.options, *answer.mistake);
+    } catch (const Error& error) {
+      refuse_plugin(table, error);
+    }
+    return std::nullopt;
+  }
+
+  void refuse_plugin(const std::string& table, const Error& error) {
+    if (error.status() != ExitStatus::usage && error.status() != ExitStatus::plugin) throw;
+    const std::string key = path_of(table, "plugin");
+    diagnostics_.add(bound_.place(key), error.what(), "", error.status());
+    bound_.bad.insert(key);
+  }
+
+  void refuse_option(const std::string& table, const OptionValues& options, const OptionMistake& mistake) {
+    const std::string key = path_of(table, mistake.option);
+    TomlPlace place = bound_.place(key);
+    const auto value = options.find(mistake.option);
+    const auto* text = value == options.end() ? nullptr : std::get_if<std::string>(&value->second);
+    if (text && mistake.at >= 0 && bound_.has(key)) {
+      const size_t at = std::min(static_cast<size_t>(mistake.at), text->size());
+      place = place_in_text(diagnostics_.text_of(place.source), place, at);
+    }
+    diagnostics_.add(place, "[" + table + "] " + mistake.option + ": " + on_one_line(mistake.message));
+    bound_.bad.insert(key);
+  }
+
+  const Node& document_;
+  const DescribePlugin& describe_;
+  const CheckPlugin& check_;
+  Bound& bound_;
+  Diagnostics& diagnostics_;
+};
+
+}  // namespace
+
+std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
+                                        Bound& bound, Diagnostics& diagnostics) {
+  PluginBinder binder(document, describe, check, bound, diagnostics);
+  auto needs = binder.pipeline();
+  binder.adapter();
+  return needs;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,476 @@
+#include "experiment/load/rules.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "experiment/load/stage_rules.hpp"
+#include "experiment/model_shape.hpp"
+#include "experiment/schema.hpp"
+
+namespace wmtp {
+namespace {
+
+/// Llama's rule: 2/3 of 4 dim, rounded up to a multiple of 256.
+int64_t llama_ffn_dim(int64_t dim) { return (8 * dim / 3 + 255) / 256 * 256; }
+
+class Rules : RuleChecker {
+ public:
+  Rules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
+
+  void all(const PluginNeeds* needs) {
+    name();
+    model("model", e_.model);
+    future_heads();
+    first_weights();
+    for (const auto& [table, frozen] : frozen_tables(e_))
+      if (frozen->model) model(table + ".model", *frozen->model);
+    lengths();
+    steps();
+    head_weights(needs);
+    trained_parts();
+    optimizer();
+    schedule();
+    shard_groups();
+    sequence_groups();
+    reduction();
+    offload();
+    activation_offload();
+    determinism();
+    prompts(needs);
+    check_data_rules(bound_, diagnostics_);
+    for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
+    if (needs && needs->pairs) pairs();
+    if (needs && e_.data.packing && bound_.good({"data.packing"})) packing(*needs);
+  }
+
+ private:
+  void name() {
+    if (!bound_.good({"name"})) return;
+    const bool letters = std::all_of(e_.name.begin(), e_.name.end(), [](unsigned char byte) {
+      return std::isalnum(byte) || byte == '.' || byte == '_' || byte == '-';
+    });
+    if (letters && !e_.name.empty() && e_.name.size() <= 64 && std::isalnum(static_cast<unsigned char>(e_.name[0])))
+      return;
+    refuse("name",
+           "name: found " + quote(e_.name) +
+               ", wanted at most 64 letters, digits, '.', '_' or '-', the first a letter or digit",
+           "it is also the name of the run's folder");
+  }
+
+  void model(const std::string& table, const ModelConfig& m) {
+    constexpr const char* pairs_hint = "the rotary embedding rotates pairs of components";
+    const auto at = [&](const char* key) { return table + "." + key; };
+    const auto good = [&](std::initializer_list<const char*> keys) {
+      // A frozen model's shape copies values from [model], including erroneous ones.
+      return std::all_of(keys.begin(), keys.end(), [&](const char* key) {
+        return !bound_.bad.count(at(key)) && !bound_.bad.count(path_of("model", key));
+      });
+    };
+    if (m.head_dim > 0) {
+      if (good({"head_dim"}) && m.head_dim % 2 != 0)
+        refuse(at("head_dim"), "found head_dim " + number(m.head_dim) + ", wanted an even number", pairs_hint);
+    } else if (good({"dim", "heads"}) && m.dim % m.heads != 0) {
+      refuse(at("heads"), "found " + number(m.heads) + " heads for dim " + number(m.dim) + ", wanted a divisor of dim");
+    } else if (good({"dim", "heads"}) && m.dim / m.heads % 2 != 0) {
+      refuse(at("heads"), "dim / heads is " + number(m.dim / m.heads) + ", wanted an even number", pairs_hint);
+    }
+    if (good({"heads", "kv_heads"}) && m.heads % m.kv_heads != 0) {
+      refuse(at("kv_heads"),
+             "found " + number(m.kv_heads) + " kv_heads for " + number(m.heads) + " heads, wanted a divisor of heads");
+    }
+    if (m.qk_norm && m.joint_qk_norm && good({"qk_norm", "joint_qk_norm"}))
+      refuse(bound_.has(at("joint_qk_norm")) ? at("joint_qk_norm") : at("qk_norm"),
+             "[" + table + "] found qk_norm and joint_qk_norm, wanted one of them",
+             "a query is normalized in each head, or over all heads");
+    if (good({"layers", "future_tokens"}) && m.layers < m.future_tokens) {
+      refuse(at("layers"),
+             "found " + number(m.layers) + " layers for " + number(m.future_tokens) +
+                 " future_tokens, wanted at least one layer for each",
+             "layers is the number of blocks of trunk and heads together");
+    }
+    if (table != "model" && good({"vocab_size"}) && m.vocab_size != e_.model.vocab_size) {
+      refuse(at("vocab_size"), "[" + table + "] has " + number(m.vocab_size) + " tokens, [model] " +
+                                   number(e_.model.vocab_size) + ", wanted the same vocabulary");
+    }
+    rope_scaling(at("rope_scaling"), m);
+    // For a frozen model without its own length, the error about [model] is sufficient.
+    const bool own_length = table == "model" || bound_.has(at("max_sequence_length"));
+    if (own_length && good({"max_sequence_length"}) && bound_.good({"train.sequence_length"}) &&
+        e_.train.sequence_length > m.max_sequence_length) {
+      refuse("train.sequence_length", "found sequence_length " + number(e_.train.sequence_length) +
+                                          ", wanted at most [" + table +
+                                          "] max_sequence_length = " + number(m.max_sequence_length));
+    }
+  }
+
+  /// Each type requires its own keys and refuses all others.
+  void rope_scaling(const std::string& table, const ModelConfig& m) {
+    if (!bound_.has(table) || !bound_.good({table.c_str(), (table + ".rope_type").c_str()})) return;
+    const std::string type = m.rope_scaling ? m.rope_scaling->rope_type : "default";
+    struct RopeKey {
+      std::string name;
+      std::set<std::string> types;
+      bool is_required = true;
+    };
+    static const std::vector<RopeKey> all{{"factor", {"linear", "llama3", "yarn"}},
+                                          {"low_freq_factor", {"llama3"}},
+                                          {"high_freq_factor", {"llama3"}},
+                                          {"original_max_position_embeddings", {"llama3", "yarn"}},
+                                          {"attention_factor", {"yarn"}, false},
+                                          {"beta_fast", {"yarn"}, false},
+                                          {"beta_slow", {"yarn"}, false}};
+    std::vector<std::string> missing;
+    for (const auto& [name, types, is_required] : all) {
+      const std::string key = path_of(table, name);
+      if (types.contains(type) && is_required && !bound_.has(key)) missing.push_back(name);
+      if (!types.contains(type) && bound_.has(key))
+        refuse_key(key, "[" + table + "] " + name + " does not apply to rope_type " + quote(type), "remove it");
+    }
+    if (!missing.empty())
+      refuse(table + ".rope_type", "[" + table + "] rope_type " + quote(type) + " lacks " + join_names(missing));
+    if (!missing.empty() || type == "default") return;
+    const RopeScaling& scaling = *m.rope_scaling;
+    if (type == "llama3")
+      larger(table, "high_freq_factor", scaling.high_freq_factor, "low_freq_factor", scaling.low_freq_factor);
+    if (type == "yarn") larger(table, "beta_fast", scaling.beta_fast, "beta_slow", scaling.beta_slow);
+    if (type == "yarn" && m.rope_theta <= 1)
+      refuse(table + ".rope_type",
+             "[" + table + "] found rope_theta " + toml_text(m.rope_theta) + ", wanted more than 1 for rope_type yarn");
+  }
+
+  void larger(const std::string& table, const char* name, double value, const char* other, double bound) {
+    const std::string key = path_of(table, name), other_key = path_of(table, other);
+    if (bound_.good({key.c_str(), other_key.c_str()}) && value <= bound)
+      refuse(bound_.has(key) ? key : other_key, "[" + table + "] found " + name + " " + toml_text(value) +
+                                                    ", wanted more than " + other + " = " + toml_text(bound));
+  }
+
+  void future_heads() {
+    if (!bound_.good({"model.future_heads", "model.future_tokens"})) return;
+    if (has_chained_heads(e_.model) && e_.model.future_tokens == 1)
+      refuse_key("model.future_heads", "future_heads has no effect with future_tokens = 1",
+                 "remove it, or set future_tokens above 1");
+  }
+
+  void first_weights() {
+    if (bound_.good({"model", "model.experiment", "model.weights"}) && !e_.model.experiment.empty() &&
+        !e_.model.weights.empty()) {
+      refuse_key("model.weights", "found both experiment and weights, wanted one of them");
+    }
+    if (bound_.has("model.new_heads") && bound_.good({"model", "model.weights"}) && e_.model.weights.empty())
+      refuse_key("model.new_heads", "new_heads has no effect without weights",
+                 "remove it: without weights all heads are initialized at random");
+  }
+
+  void lengths() {
+    if (bound_.good({"train.sequence_length", "model.future_tokens"}) &&
+        e_.train.sequence_length <= e_.model.future_tokens) {
+      refuse("train.sequence_length", "found sequence_length " + number(e_.train.sequence_length) + " for " +
+                                          number(e_.model.future_tokens) + " future_tokens, wanted longer sequences");
+    }
+  }
+
+  void steps() {
+    if (!bound_.good({"train", "train.steps", "train.epochs"})) return;
+    const bool steps = bound_.has("train.steps"), epochs = bound_.has("train.epochs");
+    if (!steps && !epochs) refuse("train.", "[train] lacks steps or epochs, the length of the run");
+    if (steps && epochs) refuse_key("train.epochs", "found both steps and epochs, wanted one of them");
+    if (epochs && e_.data.kind == "random") {
+      refuse_key("train.epochs", "random data is unlimited, so it has no epochs", "set [train] steps instead");
+    }
+    if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
+    if (steps && bound_.good({"log", "log.profile_step"}) && e_.log.profile_step > e_.train.steps)
+      refuse("log.profile_step", "found profile_step " + number(e_.log.profile_step) +
+                                     ", wanted at most [train] steps = " + number(e_.train.steps));
+  }
+
+  void head_weights(const PluginNeeds* needs) {
+    const std::string key = "train.head_weights";
+    if (!bound_.has(key) || !bound_.good({key.c_str()})) return;
+    const std::vector<double>& weights = e_.train.head_weights;
+    if (needs && needs->when.empty()) {
+      refuse_key(key, "head_weights has no effect: " + title() + " trains no head that predicts tokens", "remove it");
+    } else if (bound_.good({"model.future_tokens"}) && int64_t(weights.size()) != e_.model.future_tokens) {
+      refuse(key, "found " + number(int64_t(weights.size())) + " head_weights for " + number(e_.model.future_tokens) +
+                      " future_tokens, wanted one for each");
+    } else if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
+      refuse(key, "head_weights are all 0, so no head would train", "set a weight above 0 for each head to train");
+    }
+  }
+
+  void prompts(const PluginNeeds* needs) {
+    const std::string key = "log.prompts";
+    if (!bound_.good({"log", key.c_str()})) return;
+    const std::vector<std::string>& prompts = e_.log.prompts;
+    if (prompts.empty()) return;
+    if (needs && needs->when.empty()) {
+      refuse_key(key, "prompts has no effect: " + title() + " trains no head that predicts tokens", "remove it");
+    } else if (bound_.good({"data", "data.kind"}) && !has_tokenizer(e_.data)) {
+      refuse_key(key, "prompts requires a tokenizer, which data of kind " + quote(e_.data.kind) + " lacks",
+                 "remove it");
+    } else if (std::find(prompts.begin(), prompts.end(), "") != prompts.end()) {
+      refuse(key, "found an empty prompt, wanted at least one character");
+    }
+  }
+
+  void schedule_within_steps() {
+    const ScheduleConfig& schedule = e_.schedule;
+    const std::string steps = "[train] steps = " + number(e_.train.steps);
+    if (schedule.warmup_steps >= e_.train.steps)
+      refuse("schedule.warmup_steps",
+             "found " + number(schedule.warmup_steps) + " warmup_steps, wanted less than " + steps);
+    else if (schedule.warmup_steps + schedule.stable_steps >= e_.train.steps)
+      refuse("schedule.stable_steps",
+             "found " + number(schedule.warmup_steps) + " warmup_steps and " + number(schedule.stable_steps) +
+                 " stable_steps, which leaves no steps for the decay; wanted a sum below " + steps);
+  }
+
+  void trained_parts() {
+    const std::string& adapter = e_.adapter.plugin;
+    for (const std::string key : {"adapter.train_last", "adapter.train"})
+      if (bound_.has(key) && bound_.good({"adapter.plugin"}) && adapter != "full" && adapter != "frozen")
+        refuse_key(key, key.substr(8) + " does not apply to the adapter " + quote(adapter),
+                   "remove it, or set plugin = \"full\"");
+    const int64_t last = e_.trained_parts.last_blocks;
+    if (bound_.good({"adapter.train_last", "model.layers"}) && e_.model.layers > 0 && last > e_.model.layers)
+      refuse("adapter.train_last",
+             "found train_last " + number(last) + ", wanted at most [model] layers = " + number(e_.model.layers));
+  }
+
+  void optimizer() {
+    if (!bound_.good({"optimizer", "optimizer.name"})) return;
+    const std::string& name = e_.optimizer.name;
+    const auto refuse_if = [&](bool lacks, const std::string& key) {
+      if (lacks && bound_.has("optimizer." + key))
+        refuse_key("optimizer." + key, key + " does not apply to the optimizer " + quote(name), "remove it");
+    };
+    refuse_if(name == "adamw", "momentum");
+    refuse_if(name == "sgd", "betas");
+    refuse_if(name == "sgd", "eps");
+  }
+
+  void schedule() {
+    if (!bound_.good({"schedule", "schedule.name", "schedule.stable_steps"})) return;
+    const bool wsd = e_.schedule.name == "wsd", stable = bound_.has("schedule.stable_steps");
+    if (wsd && !stable) refuse("schedule.name", "\"wsd\" lacks stable_steps, the number of steps before the decay");
+    if (!wsd && stable)
+      refuse_key("schedule.stable_steps",
+                 "stable_steps applies only to the schedule \"wsd\", found \"" + e_.schedule.name + "\"",
+                 "remove it, or set name = \"wsd\"");
+    if (!wsd && bound_.has("schedule.decay"))
+      refuse_key("schedule.decay", "decay applies only to the schedule \"wsd\", found \"" + e_.schedule.name + "\"",
+                 "remove it, or set name = \"wsd\"");
+  }
+
+  void shard_groups() {
+    const std::string key = "parallel.shard_group_size";
+    if (!bound_.good({"parallel", key.c_str(), "parallel.strategy", "reference.strategy", "value.strategy"})) return;
+    std::string hybrid = e_.parallel.strategy == Strategy::hybrid_shard ? "parallel" : "";
+    for (const auto& [table, frozen] : frozen_tables(e_))
+      if (frozen->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = table;
+    if (hybrid.empty()) {
+      if (bound_.has(key))
+        refuse_key(key, "shard_group_size applies only to the strategy \"hybrid_shard\", which no model here uses",
+                   "remove it, or set [parallel] strategy = \"hybrid_shard\"");
+      return;
+    }
+    if (!bound_.has(key)) {
+      refuse(
+          hybrid + ".strategy",
+          "\"hybrid_shard\" lacks [parallel] shard_group_size, the number of ranks that share one copy of the model");
+    } else if (bound_.has("parallel.processes") && bound_.good({"parallel.processes"}) &&
+               e_.parallel.processes % e_.parallel.shard_group_size != 0) {
+      refuse(key, misfit_of_groups(e_, e_.parallel.processes));  // if not given, a launcher sets them
+    }
+  }
+
+  void sequence_groups() {
+    const std::string key = "parallel.sequence";
+    const int64_t ranks = e_.parallel.sequence;
+    if (!bound_.good({"parallel", key.c_str()}) || ranks == 1) return;
+    const auto refuse_if = [&](const std::string& misfit) {
+      if (!misfit.empty()) refuse(key, misfit);
+    };
+    const auto found = [&](const std::string& what) { return "found sequence " + number(ranks) + " for " + what; };
+    if (bound_.has("parallel.processes") && bound_.good({"parallel.processes"}))
+      refuse_if(misfit_of_sequence(e_, e_.parallel.processes));  // if not given, a launcher sets them
+    if (bound_.good({"model", "model.heads", "model.kv_heads"})) refuse_if(misfit_of_heads(e_.model, ranks));
+    for (const auto& [table, frozen] : frozen_tables(e_)) {
+      const std::string heads = table + ".model.heads", kv_heads = table + ".model.kv_heads";
+      if (!frozen->model || !bound_.good({heads.c_str(), kv_heads.c_str()})) continue;
+      if (const std::string misfit = misfit_of_heads(*frozen->model, ranks); !misfit.empty())
+        refuse(key, misfit + " ([" + table + ".model])");
+    }
+    if (bound_.good({"train.sequence_length"})) {
+      const int64_t length = e_.train.sequence_length;
+      if (length % ranks != 0)
+        refuse(key, found("sequence_length " + number(length)) + ", wanted a divisor");
+      else if (bound_.good({"model.future_tokens"}) && length / ranks < e_.model.future_tokens)
+        refuse(key, found("sequence_length " + number(length)) + ", which leaves " + number(length / ranks) +
+                        " positions for each rank, wanted at least future_tokens = " + number(e_.model.future_tokens));
+    }
+    if (bound_.good({"data.kind"}) && e_.data.kind == "records" && positions_multiple % ranks != 0)
+      refuse(key, found("records") + ", wanted a divisor of " + number(positions_multiple) +
+                      ": the length of a batch of records is a multiple of that");
+  }
+
+  void reduction() {
+    if (!bound_.good({"parallel", "parallel.reduce", "parallel.precision"})) return;
+    if (e_.parallel.reduce == Precision::fp32 || e_.parallel.precision != Precision::fp32) return;
+    refuse("parallel.reduce",
+           "found reduce \"bf16\" for precision \"fp32\", wanted \"fp32\": bf16 would round the gradients to 8 bits",
+           "remove it, or set precision = \"bf16\"");
+  }
+
+  void offload() {
+    if (!bound_.good({"parallel", "parallel.cpu_offload", "parallel.device"})) return;
+    if (e_.parallel.cpu_offload != CpuOffload::none && e_.parallel.device == "cpu")
+      refuse("parallel.cpu_offload",
+             "found cpu_offload for device \"cpu\", wanted false: everything is in host memory anyway",
+             "remove it, or set device = \"cuda\"");
+  }
+
+  void activation_offload() {
+    const std::string key = "parallel.activation_offload", path = "parallel.offload_path";
+    if (!bound_.good({"parallel", key.c_str(), path.c_str(), "parallel.activation_checkpointing", "parallel.device"}))
+      return;
+    const ParallelConfig& parallel = e_.parallel;
+    if (parallel.activation_offload && parallel.activation_checkpointing == 0)
+      refuse(key,
+             "found activation_offload = true for activation_checkpointing \"none\", wanted false: only inputs of "
+             "recomputed blocks can be offloaded",
+             "remove it, or set activation_checkpointing = \"full\"");
+    if (!bound_.has(path)) return;
+    if (!parallel.activation_offload)
+      refuse_key(path, "offload_path applies only to activation_offload = true", "remove it");
+    else if (parallel.device == "cuda")
+      refuse_key(path, "offload_path applies only to the CPU: a CUDA device offloads to host memory", "remove it");
+  }
+
+  void determinism() {
+    if (!bound_.good({"parallel", "parallel.deterministic", "parallel.device"})) return;
+    if (!e_.parallel.deterministic && e_.parallel.device == "cpu")
+      refuse("parallel.deterministic",
+             "found deterministic = false for device \"cpu\", wanted true: the CPU's kernels are always deterministic",
+             "remove it, or set device = \"cuda\"");
+  }
+
+  /// A frozen model is given if and only if the pipeline reads it.
+  void frozen_model(const std::string& table, const PluginNeeds* needs) {
+    const std::string experiment = table + ".experiment", weights = table + ".weights", shape = table + ".model";
+    const std::string read = needs ? first_read(*needs, table) : "";
+    if (!bound_.has(table)) {
+      if (!read.empty()) {
+        refuse("pipeline.plugin", title() + " reads " + read + ", but there is no [" + table + "]",
+               "add [" + table + "] with experiment = \"" + (table == "value" ? "critic" : table) +
+                   ".toml\" or weights = \"run:NAME\"");
+      }
+      return;
+    }
+    if (!bound_.good({table.c_str()})) return;
+    const bool by_experiment = bound_.has(experiment), by_weights = bound_.has(weights);
+    if (!by_experiment && !by_weights) refuse(table + ".", "[" + table + "] lacks experiment or weights");
+    if (by_experiment && by_weights) refuse_key(weights, "found both experiment and weights, wanted one of them");
+    if (by_experiment && bound_.has(shape)) {
+      refuse_key(shape, "[" + shape + "] applies only to weights; an experiment defines its own shape",
+                 "remove the table");
+    }
+    if (needs && read.empty()) {
+      refuse_key(table,
+                 title() + " reads no " + (table == "value" ? "value model" : table) +
+                     (e_.pipeline.options.empty() ? "" : " with these options"),
+                 "remove [" + table + "]: it would have no effect");
+    }
+  }
+
+  void pairs() {
+    if (bound_.good({"data", "data.kind"}) && e_.data.kind != "records") {
+      refuse("data.kind", title() + " needs pairs of a correct and an incorrect answer: found data of kind " +
+                              quote(e_.data.kind) + ", wanted kind \"records\"");
+    }
+    if (bound_.good({"train", "train.batch_size"}) && e_.train.batch_size % 2 != 0) {
+      refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) +
+                                     ", wanted an even number, because " + title() + " needs pairs of answers");
+    }
+  }
+
+  /// A packed sequence has several answers, but one row of values and one answer to judge.
+  void packing(const PluginNeeds& needs) {
+    const bool needs_values = !needs.heads.empty() || !first_read(needs, "value").empty();
+    const std::string needed = needs.pairs ? "pairs of answers" : needs_values ? "values of whole sequences" : "";
+    if (!needed.empty())
+      refuse("data.packing", "found packing, which does not work with " + title() + ": it needs " + needed,
+             "remove the key");
+  }
+
+  std::string title() const {
+    return "pipeline " + quote(e_.pipeline.plugin) + (e_.inner ? " over " + quote(e_.inner->plugin) : "");
+  }
+};
+
+/// Copies values missing in a frozen model's table from [model].
+void complete_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
+  for (const ShapeOption& option : shape_options)
+    if (!bound.has(path_of(table, option.name)))
+      std::visit([&](auto member) { shape.*member = model.*member; }, option.member);
+  if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
+  if (shape.ffn_dim == 0) shape.ffn_dim = shape.dim == 0 ? model.ffn_dim : llama_ffn_dim(shape.dim);
+  for (int64_t ModelConfig::*member :
+       {&ModelConfig::dim, &ModelConfig::layers, &ModelConfig::heads, &ModelConfig::vocab_size,
+        &ModelConfig::future_tokens, &ModelConfig::max_sequence_length}) {
+    if (shape.*member == 0) shape.*member = model.*member;
+  }
+  if (shape.rope_theta == 0) shape.rope_theta = model.rope_theta;
+  if (shape.norm_eps == 0) shape.norm_eps = model.norm_eps;
+  if (!shape.rope_scaling) shape.rope_scaling = model.rope_scaling;
+}
+
+/// A shape with an explicit default has the same identity as one without.
+void drop_defaults(ModelConfig& model) {
+  if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
+  if (model.rope_scaling && model.rope_scaling->rope_type == "default") model.rope_scaling.reset();
+  if (model.rope_scaling) resolve_defaults(*model.rope_scaling);
+}
+
+}  // namespace
+
+void resolve_defaults(Bound& bound) {
+  Experiment& e = bound.experiment;
+  TokenizerConfig& tokenizer = e.data.tokenizer;
+  if (has_tokenizer(e.data) && bound.good({"data.tokenizer"})) tokenizer.given = true;
+  if (tokenizer.kind == "byte" && !bound.has("data.tokenizer.vocab_size")) tokenizer.vocab_size = byte_vocab_size;
+  if (e.data.difficulty.end_weights.empty()) e.data.difficulty.end_weights = e.data.difficulty.weights;
+  ModelConfig& m = e.model;
+  if (m.kv_heads == 0) m.kv_heads = m.heads;
+  if (m.ffn_dim == 0) m.ffn_dim = llama_ffn_dim(m.dim);
+  if (m.vocab_size == 0 && has_tokenizer(e.data)) m.vocab_size = tokenizer.vocab_size;
+  if (m.max_sequence_length == 0) m.max_sequence_length = e.train.sequence_length;
+  drop_defaults(m);
+  // A default derived from an erroneous key is erroneous too.
+  const auto follow = [&](const char* key, const char* from) {
+    if (!bound.has(key) && !bound.good({from})) bound.bad.insert(key);
+  };
+  follow("model.kv_heads", "model.heads");
+  follow("model.max_sequence_length", "train.sequence_length");
+  for (const char* from : {"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"}) {
+    follow("model.vocab_size", from);
+  }
+
+  if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
+  if (!bound.has("optimizer.momentum"))
+    e.optimizer.momentum = e.optimizer.name == "muon" ? 0.95 : e.optimizer.name == "sgd" ? 0.9 : 0;
+  for (const auto& [table, frozen] : {std::pair{"reference.model", &e.reference}, {"value.model", &e.value}}) {
+    if (!frozen->model) continue;
+    complete_shape(bound, table, *frozen->model, m);
+    drop_defaults(*frozen->model);
+  }
+}
+
+void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics) {
+  Rules(bound, diagnostics).all(needs ? &*needs : nullptr);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,100 @@
+#include "experiment/load/stage_rules.hpp"
+
+#include <algorithm>
+
+#include "experiment/load/rules.hpp"
+#include "experiment/model_shape.hpp"
+#include "experiment/schema.hpp"
+
+namespace wmtp {
+namespace {
+
+bool learns_scores(const PluginNeeds& needs) {
+  return std::any_of(needs.heads.begin(), needs.heads.end(),
+                     [](const std::string& head) { return head.ends_with(", score)"); });
+}
+
+/// The policy starts with the stage's tensors. The vocabulary is checked with the tokenizer.
+void check_same_shape(const TomlPlace& place, const ModelConfig& policy, const ModelConfig& stage,
+                      Diagnostics& diagnostics) {
+  const std::pair<const char*, int64_t ModelConfig::*> members[] = {
+      {"dim", &ModelConfig::dim},         {"layers", &ModelConfig::layers},
+      {"heads", &ModelConfig::heads},     {"kv_heads", &ModelConfig::kv_heads},
+      {"ffn_dim", &ModelConfig::ffn_dim}, {"future_tokens", &ModelConfig::future_tokens}};
+  std::string found, wanted;
+  const auto compare = [&](const std::string& name, const Value& there, const Value& here) {
+    if (there == here) return;
+    const std::string comma = found.empty() ? "" : ", ";
+    found += comma + name + " " + toml_text(there);
+    wanted += comma + toml_text(here);
+  };
+  for (const auto& [name, member] : members) compare(name, stage.*member, policy.*member);
+  const auto text_of = [](const ModelConfig& model) { return std::string(to_string(model.future_heads)); };
+  compare("future_heads", text_of(stage), text_of(policy));
+  for (const ShapeOption& option : shape_options)
+    std::visit([&](auto member) { compare(option.name, stage.*member, policy.*member); }, option.member);
+  if (found.empty()) return;
+  diagnostics.add(place, "the stage's model has a different shape: found " + found + ", wanted " + wanted +
+                             " as in this experiment");
+}
+
+}  // namespace
+
+void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& loaded, Diagnostics& diagnostics) {
+  const std::string& table = user.table;
+  const Experiment& e = bound.experiment;
+  const Experiment& stage = *loaded.experiment;
+  const TomlPlace place = bound.place(table + ".experiment");
+  if (has_tokenizer(e.data) && has_tokenizer(stage.data)) {
+    const TokenizerConfig &wanted = e.data.tokenizer, &found = stage.data.tokenizer;
+    if (!same_tokenizer(e, stage)) {
+      diagnostics.add(place,
+                      "the stage has a different tokenizer: found " + found.kind + " with " +
+                          std::to_string(found.vocab_size) + " tokens, wanted " + wanted.kind + " with " +
+                          std::to_string(wanted.vocab_size) +
+                          (wanted.kind == "bpe" ? ", trained on the same files" : ""),
+                      "set the same [data.tokenizer] in both (kind, files and vocab_size)");
+    }
+  } else if (e.model.vocab_size != stage.model.vocab_size) {
+    diagnostics.add(place, "the stage has a different vocabulary: found vocab_size " +
+                               std::to_string(stage.model.vocab_size) + ", wanted " +
+                               std::to_string(e.model.vocab_size) + " as in this experiment");
+  }
+  if (e.data.kind == "text" && stage.data.kind == "text" && held_out_share(e) > 0 &&
+      e.data.separator != stage.data.separator) {
+    diagnostics.add(place,
+                    "the stage has a different data.separator: found " + toml_text(stage.data.separator) + ", wanted " +
+                        toml_text(e.data.separator) +
+                        " as in this experiment, so that the stage does not train on the documents held out here",
+                    "set the same [data] separator in both");
+  }
+  if (stage.model.max_sequence_length < e.train.sequence_length) {
+    diagnostics.add(place,
+                    "the stage's model is too short: found sequence_length " + std::to_string(e.train.sequence_length) +
+                        ", wanted at most the stage's max_sequence_length " +
+                        std::to_string(stage.model.max_sequence_length),
+                    "set [model] max_sequence_length in the stage");
+  }
+  if (table == "model") check_same_shape(place, e.model, stage.model, diagnostics);
+  const bool predicts_tokens = table == "reference" || (table == "model" && !user.has_objective);
+  if (predicts_tokens && loaded.has_objective) {
+    diagnostics.add(place,
+                    "the stage has no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +
+                        ", which trains only value heads",
+                    "choose an experiment whose pipeline is a weighting; value models belong in [value]");
+  }
+  if (table == "value" && loaded.needs && loaded.needs->heads.empty()) {
+    diagnostics.add(place,
+                    "the stage trains no value head: found pipeline " + quote(stage.pipeline.plugin) +
+                        ", wanted one that trains a value head",
+                    "choose an experiment with pipeline \"critic\"");
+  }
+  if (table == "value" && loaded.needs && learns_scores(*loaded.needs) && !user.reads_scores)
+    diagnostics.add(
+        place,
+        "the stage's value head learns scores, which rank answers but do not estimate their outcome: found pipeline " +
+            quote(stage.pipeline.plugin) + ", wanted one that learns values",
+        scores_hint);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,32 @@
+// [sweep]: one file that describes several runs. Each key is a key of the experiment with a list of values; the members
+// are all combinations, the first key varying slowest. Each table in the list `members` sets several keys together; the
+// list is combined with the others like another key.
+//
+//   [sweep]                                    [[sweep.members]]
+//   seed = [1, 2, 3]                           model.dim = 128
+//   optimizer.lr = [1e-3, 3e-4]                optimizer.lr = 1e-3
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiment/load/source_texts.hpp"
+
+namespace wmtp {
+
+struct SweepMember {
+  std::vector<std::string> overrides;  ///< "optimizer.lr=0.001", like --set
+  std::string
+      suffix;  ///< of the run's name: "-lr-0.001"; without the seed, so that runs of one name differ in the seed
+};
+
+constexpr size_t most_sweep_members = 1000;
+
+/// Empty without [sweep], whether in the file or in `overrides` (--set sweep.seed=[1,2]). The values are checked later,
+/// when the members are loaded. Error(usage) with place and caret if a value is not a list, a list is empty, or there
+/// are more than most_sweep_members members.
+std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                                    SourceTexts& texts);
+
+}  // namespace wmtp

@@ -1,0 +1,459 @@
+// The schema's tables of the run: [train], [optimizer], [schedule], [parallel], [checkpoint], [guard], [log], [sweep].
+#include "experiment/schema.hpp"
+
+#include <algorithm>
+
+#include "experiment/schema_key.hpp"
+
+namespace wmtp {
+namespace {
+
+SchemaTable head_table() {
+  Key extends;
+  extends.name = "extends";
+  extends.help =
+      "experiment file whose keys this one inherits: tables are merged, any other value here replaces that of the "
+      "base; "
+      "paths in the base are relative to the base. A base may extend another file, and lack required keys";
+  extends.get = [](const Experiment&) { return std::nullopt; };  // the experiment is the merged one
+  extends.set = [](Experiment&, const Value&) {};
+  extends.is_path(PathKind::path).not_in_identity();
+  return {
+      "",
+      "Keys above all tables.",
+      {extends,
+       key("name", AT(name),
+           "name of the run and its folder: at most 64 letters, digits, `.`, `_` and `-`, the first a letter or digit")
+           .required()
+           .not_in_identity(),
+       key("seed", AT(seed), "seed of all random numbers of the run").at_least(0)}};
+}
+
+SchemaTable train_table() {
+  Key head_weights =
+      key("head_weights", AT(train.head_weights),
+          "factor on the loss of each head, one for each of `model.future_tokens`: the loss of a step is the sum of "
+          "the heads' losses times their factors, divided by the number of heads with targets; a head's own logged "
+          "loss has no "
+          "factor, and a head of weight 0 gets no gradient")
+          .range(0, 1e9)
+          .defaults_to("1 for each head");
+  head_weights.get = [](const Experiment& e) -> std::optional<Value> {
+    const std::vector<double>& weights = e.train.head_weights;
+    // Explicit defaults have the same identity as none.
+    if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1; })) return std::nullopt;
+    return Value(weights);
+  };
+  return {
+      "train",
+      "Length of the run and size of the batches. Requires exactly one of `steps` and `epochs`.",
+      {key("steps", AT(train.steps), "number of optimizer steps")
+           .range(1, 1e12)
+           .defaults_to("required without `epochs`")
+           .unset_when_empty(),
+       key("epochs", AT(train.epochs),
+           "number of passes over the training data, may be a fraction; not for `random` data")
+           .above(0)
+           .defaults_to("required without `steps`")
+           .unset_when_empty(),
+       key("batch_size", AT(train.batch_size), "number of sequences of a micro-batch on each rank")
+           .required()
+           .range(1, 1 << 20),
+       key("sequence_length", AT(train.sequence_length), "length of a sequence, in tokens")
+           .required()
+           .range(2, 1 << 20),
+       key("gradient_accumulation", AT(train.gradient_accumulation), "number of micro-batches of an optimizer step")
+           .range(1, 1 << 20),
+       key("clip_norm", AT(train.clip_norm),
+           "maximum norm of the gradient: a larger gradient is scaled down to it; 0: no clipping")
+           .at_least(0),
+       key("norm", AT(train.norm),
+           "norm of the gradient for clipping, the guard and the log: the root of the sum of squares, the sum of "
+           "magnitudes, or the largest magnitude"),
+       key("normalize", AT(train.normalize),
+           "divisor of a head's weighted loss: the number of its valid tokens in the step, or the sum of their weights "
+           "(with several micro-batches this takes another forward pass); the loss of a step is the mean over the "
+           "heads with targets")
+           .one_of({"tokens", "weights"}),
+       head_weights,
+       key("ema", AT(train.ema),
+           "decay rate, for example 0.999, of an exponential moving average of the trained parameters, which "
+           "begins with their initial values and takes part in each accepted step; at the end it is saved in "
+           "`model-ema/` beside `model/`; 0: none")
+           .range(0, 1)
+           .below(1)
+           .unset_when_empty()}};
+}
+
+Key optimizer_groups() {
+  Key key;
+  key.name = "groups";
+  key.help =
+      "settings of the parameters whose name matches a shell pattern, for example `layers.*norm.weight`: `lr_scale`, a "
+      "factor on the learning rate, and `weight_decay`, also where `decay_norms` excludes it. The first table that "
+      "matches "
+      "applies; names are those of Meta's files and of an adapter's parameters";
+  ValueRule match, number;
+  match.may_be_empty = false;
+  number.type = ValueType::number;
+  number.min = 0;
+  key.rule.type = ValueType::tables;
+  key.rule.fields = {{"match", match}, {"lr_scale", number}, {"weight_decay", number}};
+  key.get = [](const Experiment& e) -> std::optional<Value> {
+    if (e.optimizer.groups.empty()) return std::nullopt;
+    std::vector<Fields> tables;
+    for (const OptimizerGroup& group : e.optimizer.groups) {
+      Fields& fields = tables.emplace_back();
+      fields.texts["match"] = group.match;
+      fields.numbers["lr_scale"] = group.lr_scale;
+      if (group.weight_decay) fields.numbers["weight_decay"] = *group.weight_decay;
+    }
+    return Value(tables);
+  };
+  key.set = [](Experiment& e, const Value& value) {
+    e.optimizer.groups.clear();
+    for (const Fields& fields : std::get<std::vector<Fields>>(value)) {
+      OptimizerGroup& group = e.optimizer.groups.emplace_back();
+      group.match = fields.texts.at("match");
+      if (const auto found = fields.numbers.find("lr_scale"); found != fields.numbers.end())
+        group.lr_scale = found->second;
+      if (const auto found = fields.numbers.find("weight_decay"); found != fields.numbers.end())
+        group.weight_decay = found->second;
+    }
+  };
+  return key;
+}
+
+SchemaTable optimizer_table() {
+  Key betas = key("betas", AT(optimizer.eps), "decay rates of the first and the second moment").range(0, 1).below(1);
+  betas.rule.type = ValueType::numbers;
+  betas.rule.count = 2;
+  const auto has_moments = [](const Experiment& e) { return e.optimizer.name != "sgd"; };
+  betas.get = [has_moments](const Experiment& e) -> std::optional<Value> {
+    if (!has_moments(e)) return std::nullopt;
+    return Value(std::vector<double>{e.optimizer.beta1, e.optimizer.beta2});
+  };
+  betas.set = [](Experiment& e, const Value& value) {
+    const auto& both = std::get<std::vector<double>>(value);
+    e.optimizer.beta1 = both[0];
+    e.optimizer.beta2 = both[1];
+  };
+  Key eps = key("eps", AT(optimizer.eps), "added to the square root of the second moment").above(0);
+  eps.get = [has_moments](const Experiment& e) -> std::optional<Value> {
+    if (!has_moments(e)) return std::nullopt;
+    return Value(e.optimizer.eps);
+  };
+  Key momentum =
+      key("momentum", AT(optimizer.momentum), "only for `muon` and `sgd`: decay rate of the sum of gradients")
+          .range(0, 1)
+          .below(1)
+          .defaults_to("0.95 for `muon`, 0.9 for `sgd`");
+  momentum.get = [](const Experiment& e) -> std::optional<Value> {
+    if (e.optimizer.name == "adamw") return std::nullopt;
+    return Value(e.optimizer.momentum);
+  };
+  return {
+      "optimizer",
+      "How a step changes the parameters. The defaults of `lr`, `betas`, `weight_decay`, `train.clip_norm` and "
+      "`schedule.min_lr_ratio` are the "
+      "values of LLaMA 7B (arXiv 2302.13971).",
+      {key("name", AT(optimizer.name),
+           "`adamw`, whose weight decay is decoupled (0 makes it Adam); `muon`: orthogonalized momentum for the "
+           "matrices of blocks, with updates as large as AdamW's "
+           "(arXiv 2502.16982), so that `lr` and `weight_decay` apply to both, and AdamW for all other parameters; "
+           "refused if no such matrix is trained, as with the adapter `lora`; `sgd` with momentum")
+           .one_of({"adamw", "muon", "sgd"})
+           .also({{"adam", "adamw"}})
+           .planned({"adamw8bit", "adafactor", "lion", "shampoo", "soap"}),
+       key("lr", AT(optimizer.lr), "peak learning rate").above(0),
+       key("value_head_lr", AT(optimizer.value_head_lr), "peak learning rate of value heads")
+           .above(0)
+           .defaults_to("`lr`"),
+       betas, eps, momentum,
+       key("weight_decay", AT(optimizer.weight_decay),
+           "weight decay of all trained matrices, decoupled from the gradient, including embeddings and LoRA's A and B")
+           .at_least(0),
+       key("decay_norms", AT(optimizer.decay_norms), "whether weight decay also applies to norms and biases"),
+       optimizer_groups()}};
+}
+
+SchemaTable schedule_table() {
+  Key decay = key("decay", AT(schedule.decay), "only for `wsd`: shape of the decay, a line or half a cosine")
+                  .one_of({"linear", "cosine"});
+  decay.get = [](const Experiment& e) -> std::optional<Value> {
+    if (e.schedule.decay == ScheduleConfig().decay) return std::nullopt;
+    return Value(e.schedule.decay);
+  };
+  decay.defaults_to("`\"linear\"`");
+  return {
+      "schedule",
+      "The learning rate over the steps.",
+      {key("name", AT(schedule.name),
+           "shape after the warm-up: constant, a line or half a cosine down to the last step, or warmup-stable-decay "
+           "(`wsd`)")
+           .one_of({"constant", "linear", "cosine", "wsd"}),
+       key("warmup_steps", AT(schedule.warmup_steps), "number of steps of the linear warm-up; less than `train.steps`")
+           .range(0, 1e12),
+       key("stable_steps", AT(schedule.stable_steps),
+           "only for `wsd`: number of steps at the peak learning rate after the warm-up; it then decays until the last "
+           "step")
+           .range(1, 1e12)
+           .defaults_to("required by `wsd`")
+           .unset_when_empty(),
+       decay,
+       key("min_lr_ratio", AT(schedule.min_lr_ratio),
+           "final learning rate of `linear`, `cosine` and `wsd`, as a fraction of the peak learning rate")
+           .range(0, 1)}};
+}
+
+/// Written as false, true or "all".
+Key cpu_offload() {
+  Key key;
+  key.name = "cpu_offload";
+  key.help =
+      "whether the master shards of trained parameters and the optimizer state are kept in host memory, which saves "
+      "device memory; with `\"all\"` also the shards of frozen parameters, copied to the device for each use; "
+      "requires a CUDA `device`";
+  key.rule.type = ValueType::flag_or_text;
+  key.rule.choices = {"all"};
+  key.get = [](const Experiment& e) {
+    const CpuOffload offload = e.parallel.cpu_offload;
+    return offload == CpuOffload::all ? Value(std::string("all")) : Value(offload == CpuOffload::trained);
+  };
+  key.set = [](Experiment& e, const Value& value) {
+    const bool* const flag = std::get_if<bool>(&value);
+    e.parallel.cpu_offload = !flag ? CpuOffload::all : *flag ? CpuOffload::trained : CpuOffload::none;
+  };
+  return key;
+}
+
+SchemaTable parallel_table() {
+  Key checkpointing = key("activation_checkpointing", AT(parallel.activation_checkpointing),
+                          "trunk blocks whose activations are recomputed in the backward pass to save memory: none, "
+                          "all, or the given share of the trained blocks, beginning with the first")
+                          .one_of({"none", "full"})
+                          .range(0, 1);
+  checkpointing.rule.type = ValueType::text_or_number;
+  checkpointing.get = [](const Experiment& e) {
+    const double share = e.parallel.activation_checkpointing;
+    if (share == 0 || share == 1) return Value(std::string(share == 0 ? "none" : "full"));
+    return Value(share);
+  };
+  checkpointing.set = [](Experiment& e, const Value& value) {
+    const auto* name = std::get_if<std::string>(&value);
+    e.parallel.activation_checkpointing = name ? double(*name == "full") : std::get<double>(value);
+  };
+  Key groups =
+      key("shard_group_size", AT(parallel.shard_group_size),
+          "only for `hybrid_shard`: number of consecutive ranks that share one copy of the model; a divisor of "
+          "the number of ranks. `host`: the ranks of a host, equally many on each")
+          .one_of({"host"})
+          .range(1, 65536)
+          .defaults_to("required by `hybrid_shard`")
+          .not_in_identity();
+  groups.rule.type = ValueType::text_or_integer;
+  groups.get = [](const Experiment& e) -> std::optional<Value> {
+    const int64_t size = e.parallel.shard_group_size;
+    if (size == 0) return std::nullopt;
+    return size == ranks_of_a_host ? Value(std::string("host")) : Value(size);
+  };
+  groups.set = [](Experiment& e, const Value& value) {
+    const auto* size = std::get_if<int64_t>(&value);
+    e.parallel.shard_group_size = size ? *size : ranks_of_a_host;
+  };
+  return {
+      "parallel",
+      "Number of ranks, sharding, precision and device.",
+      {key("processes", AT(parallel.processes), "number of ranks").range(1, 65536).not_in_identity(),
+       key("strategy", AT(parallel.strategy),
+           "`full_shard`: parameters, gradients and optimizer state are sharded over all ranks; `shard_grad_op`: "
+           "the same, but gathered parameters are kept for the whole step; `shard_optimizer`: as "
+           "`shard_grad_op`, but each rank keeps its whole gradient and reduces it once per step; `no_shard`: "
+           "nothing is sharded; "
+           "`hybrid_shard`: as `full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
+           .not_in_identity(),
+       groups,
+       key("sequence", AT(parallel.sequence),
+           "number of consecutive ranks that read the same sequences and divide their positions, and in attention "
+           "their heads, among them; saves activations of long sequences. A divisor of the number of ranks, of "
+           "`kv_heads` and of `train.sequence_length`; `batch_size` counts per group of these ranks")
+           .range(1, 65536)
+           .not_in_identity(),
+       key("precision", AT(parallel.precision),
+           "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling "
+           "and is slow on CPUs"),
+       key("reduce", AT(parallel.reduce),
+           "number format in which gradients are reduced between ranks; `bf16` requires a `precision` other than "
+           "`fp32`")
+           .one_of({"fp32", "bf16"}),
+       key("replicate_frozen", AT(parallel.replicate_frozen),
+           "whether every rank holds all frozen parameters: uses more memory, saves gathering them")
+           .not_in_identity(),
+       checkpointing,
+       key("activation_offload", AT(parallel.activation_offload),
+           "whether the inputs of recomputed blocks wait for the backward pass in host memory, on the CPU in a "
+           "temporary file; requires `activation_checkpointing`")
+           .not_in_identity(),
+       key("offload_path", AT(parallel.offload_path),
+           "only for `activation_offload` on the CPU: folder of the temporary file; should not be in memory, as `/tmp` "
+           "is on some systems")
+           .is_path(PathKind::path)
+           .defaults_to("`TMPDIR` or `/tmp`")
+           .unset_when_empty()
+           .not_in_identity(),
+       cpu_offload().not_in_identity(),
+       key("device", AT(parallel.device),
+           "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
+           .one_of({"auto", "cpu", "cuda"})
+           .also({{"gpu", "cuda"}})
+           .not_in_identity(),
+       key("deterministic", AT(parallel.deterministic),
+           "whether a CUDA device uses only deterministic kernels; with `false`, a repeated or resumed run differs in "
+           "the last bits. The CPU always uses deterministic kernels")
+           .not_in_identity(),
+       key("peak_tflops", AT(parallel.peak_tflops),
+           "peak rate of one rank's device in this precision, in TFLOP/s, for `perf/mfu`; 0: the vendor's figure if "
+           "the device is known, else the measured rate of matrix multiplication")
+           .range(0, 1e6)
+           .not_in_identity(),
+       key("oversubscribe", AT(parallel.oversubscribe),
+           "whether `wmtp-host run` may start more than 8 ranks for each usable core")
+           .not_in_identity(),
+       key("timeout_seconds", AT(parallel.timeout_seconds),
+           "maximum wait for another rank, in seconds, also at the rendezvous")
+           .range(1, 86400)
+           .not_in_identity()}};
+}
+
+SchemaTable checkpoint_table() {
+  SchemaTable table{
+      "checkpoint",
+      "When the training state is saved, to resume from. The final state is always saved.",
+      {key("every_steps", AT(checkpoint.every_steps), "number of steps between checkpoints; 0: no checkpoints by steps")
+           .range(0, 1e12),
+       key("every_minutes", AT(checkpoint.every_minutes),
+           "minimum time between checkpoints, in minutes: the first step that ends after it saves one; 0: no "
+           "checkpoints "
+           "by time")
+           .range(0, 1e6),
+       key("keep", AT(checkpoint.keep), "number of newest checkpoints to keep").range(1, 1e6)}};
+  table.in_identity = false;
+  return table;
+}
+
+SchemaTable guard_table() {
+  return {"guard",
+          "Skips steps with unusual losses or gradients, so that they change no parameter. Steps that are not finite "
+          "are always skipped. The other limits are off by default, because the model does not learn from the data of "
+          "a skipped step.",
+          {key("loss_spike", AT(guard.loss_spike),
+               "maximum distance of a loss above the mean of the last `window` accepted losses, in standard "
+               "deviations, for example 6; 0: off")
+               .at_least(0),
+           key("spike_floor", AT(guard.spike_floor),
+               "with `loss_spike`: minimum distance above the mean, in units of the loss, for skipping a step, even if "
+               "the standard deviation is small")
+               .at_least(0),
+           key("window", AT(guard.window),
+               "with `loss_spike`: number of accepted losses that mean and standard deviation are computed from; no "
+               "step is skipped for its loss until this number is reached")
+               .range(1, 1e6),
+           key("grad_norm", AT(guard.grad_norm), "maximum norm of the gradient before clipping; 0: off").at_least(0),
+           key("max_in_a_row", AT(guard.max_in_a_row), "number of consecutive skipped steps after which the run ends")
+               .range(1, 1e9)}};
+}
+
+SchemaTable log_table() {
+  SchemaTable table{
+      "log",
+      "The run log, an SQLite database.",
+      {key("every_steps", AT(log.every_steps), "number of steps between logged steps; step 1 is always logged")
+           .range(1, 1e12),
+       key("samples", AT(log.samples),
+           "number of validation sequences whose losses and weights are logged token by token at each validation, at "
+           "most `train.batch_size`; 0: none")
+           .range(0, 1e6),
+       key("prompts", AT(log.prompts),
+           "texts that the model continues at each validation, in the order in which the page of the run shows them; "
+           "greedy, as `wmtp-host generate`. Rank 0 writes the model to the run's folder, reads it again into host "
+           "memory, in fp32, and deletes it")
+           .defaults_to("none")
+           .unset_when_empty(),
+       key("prompt_tokens", AT(log.prompt_tokens), "maximum number of tokens after each of `prompts`").range(1, 1e6),
+       key("database", AT(log.database), "file of the database, relative to the working directory").not_empty(),
+       key("tensorboard", AT(log.tensorboard),
+           "folder in which each run writes a subfolder of TensorBoard event files during training, relative to the "
+           "working directory; empty: none"),
+       key("profile_step", AT(log.profile_step),
+           "step of which every rank R writes a profile, `profile-000R.json` in the run's folder: a Chrome trace of "
+           "its operators, on a CUDA device also of kernels and copies; recording slows this step; at most "
+           "`train.steps`; 0: none")
+           .range(0, 1e12)}};
+  table.in_identity = false;
+  return table;
+}
+
+SchemaTable sweep_table() {
+  SchemaTable table{
+      "sweep",
+      "Makes the file describe several runs, the members of the sweep. Each key is a key of the experiment with a list "
+      "of values (`seed = [1, 2, 3]`, `optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, "
+      "the first key varying slowest. Each table of the list `[[sweep.members]]` sets several keys together; "
+      "`--set \"sweep.seed=[4, 5]\"` replaces a list. "
+      "`wmtp-host run` trains one member at a time, or K at a time with `--jobs K`, each on a share of the cores. It "
+      "first trains the stages that members need, each once, skips members with a finished run in the log, and prints "
+      "a table of all members at the end.",
+      {}};
+  table.read_elsewhere = true;  // experiment/load/sweep.hpp
+  table.in_identity = false;
+  return table;
+}
+
+}  // namespace
+
+Key& Key::unset_when_empty() {
+  get = [inner = get](const Experiment& e) -> std::optional<Value> {
+    const auto value = inner(e);
+    if (!value) return value;
+    const auto* integer = std::get_if<int64_t>(&*value);
+    const auto* number = std::get_if<double>(&*value);
+    const auto* text = std::get_if<std::string>(&*value);
+    const auto* texts = std::get_if<std::vector<std::string>>(&*value);
+    const auto* numbers = std::get_if<std::vector<double>>(&*value);
+    const bool empty = (integer && *integer == 0) || (number && *number == 0) || (text && text->empty()) ||
+                       (texts && texts->empty()) || (numbers && numbers->empty());
+    return empty ? std::nullopt : value;
+  };
+  return *this;
+}
+
+const std::vector<SchemaTable>& schema() {
+  static const std::vector<SchemaTable> tables = [] {
+    std::vector<SchemaTable> all{head_table()};
+    for (const std::vector<SchemaTable>& part :
+         {model_tables(),
+          data_tables(),
+          {train_table(), optimizer_table(), schedule_table(), parallel_table(), checkpoint_table(), validation_table(),
+           guard_table(), log_table(), sweep_table()}})
+      all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
+  return tables;
+}
+
+const SchemaTable* find_table(const std::string& name) {
+  const auto& tables = schema();
+  const auto found = std::find_if(tables.begin(), tables.end(), [&](const SchemaTable& t) { return t.name == name; });
+  return found == tables.end() ? nullptr : &*found;
+}
+
+const Key* find_key(const SchemaTable& table, const std::string& key) {
+  const auto found = std::find_if(table.keys.begin(), table.keys.end(), [&](const Key& k) { return k.name == key; });
+  return found == table.keys.end() ? nullptr : &*found;
+}
+
+std::string path_of(const std::string& table, const std::string& key) {
+  return table.empty() ? key : table + "." + key;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,112 @@
+// Declares keys of the schema: `key(name, AT(train.steps), help)`. The value has the type of the member of Experiment.
+// Also declares the parts of the schema, one per schema*.cpp.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "experiment/schema.hpp"
+
+#define AT(member) \
+  [](auto& e) -> auto& { return e.member; }
+#define IN(place, member) \
+  [place](auto& e) -> auto& { return place(e).member; }
+
+namespace wmtp {
+
+/// A table that is given if the file contains it, which sets `flag`. `kinds`: the kinds of data that allow it.
+template <class Flag>
+SchemaTable optional_table(SchemaTable table, Flag flag, std::vector<std::string> kinds = {}) {
+  table.is_given = flag;
+  table.mark_given = [flag](Experiment& e) { flag(e) = true; };
+  table.kinds = std::move(kinds);
+  return table;
+}
+
+std::vector<SchemaTable> model_tables();
+std::vector<SchemaTable> data_tables();
+SchemaTable validation_table();
+
+template <class Enum>
+inline const std::vector<Enum> all_of;
+template <>
+inline const std::vector<FutureHeads> all_of<FutureHeads>{FutureHeads::parallel, FutureHeads::chained};
+template <>
+inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strategy::shard_grad_op,
+                                                    Strategy::shard_optimizer, Strategy::no_shard,
+                                                    Strategy::hybrid_shard};
+template <>
+inline const std::vector<Precision> all_of<Precision>{Precision::fp32, Precision::bf16, Precision::fp16};
+template <>
+inline const std::vector<Norm> all_of<Norm>{Norm::l2, Norm::l1, Norm::inf};
+
+template <class T>
+struct OfOptional {
+  using Type = T;
+};
+template <class T>
+struct OfOptional<std::optional<T>> {
+  using Type = T;
+};
+template <class T>
+constexpr bool is_optional = !std::is_same_v<T, typename OfOptional<T>::Type>;
+
+template <class Member>
+ValueRule rule_of() {
+  using T = typename OfOptional<Member>::Type;
+  ValueRule rule;
+  if constexpr (std::is_same_v<T, bool>)
+    rule.type = ValueType::flag;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    rule.type = ValueType::integer;
+  else if constexpr (std::is_same_v<T, double>)
+    rule.type = ValueType::number;
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    rule.type = ValueType::texts;
+  else if constexpr (std::is_same_v<T, std::vector<double>>)
+    rule.type = ValueType::numbers;
+  else if constexpr (std::is_enum_v<T>)
+    for (const T value : all_of<T>) rule.choices.push_back(to_string(value));
+  if constexpr (std::is_same_v<T, Precision>)
+    rule.synonyms = {{"float32", "fp32"}, {"bfloat16", "bf16"}, {"float16", "fp16"}};
+  return rule;
+}
+
+template <class Member>
+std::optional<Value> to_value(const Member& member) {
+  if constexpr (is_optional<Member>)
+    return member ? to_value(*member) : std::nullopt;
+  else if constexpr (std::is_enum_v<Member>)
+    return Value(std::string(to_string(member)));
+  else
+    return Value(member);
+}
+
+template <class Member>
+void from_value(const Value& value, Member& member) {
+  using T = typename OfOptional<Member>::Type;
+  if constexpr (std::is_enum_v<T>) {
+    for (const T one : all_of<T>) {
+      if (std::get<std::string>(value) == to_string(one)) member = one;
+    }
+  } else {
+    member = std::get<T>(value);
+  }
+}
+
+template <class Place>
+Key key(std::string name, Place place, std::string help) {
+  using Member = std::remove_cvref_t<decltype(place(std::declval<Experiment&>()))>;
+  Key result;
+  result.name = std::move(name);
+  result.help = std::move(help);
+  result.rule = rule_of<Member>();
+  result.get = [place](const Experiment& e) { return to_value(place(e)); };
+  result.set = [place](Experiment& e, const Value& value) { from_value(value, place(e)); };
+  return result;
+}
+
+}  // namespace wmtp

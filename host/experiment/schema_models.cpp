@@ -1,0 +1,279 @@
+// The schema's tables of plugins and models: [pipeline], [adapter], [model], [reference], [value].
+#include "experiment/model_shape.hpp"
+#include "experiment/schema_key.hpp"
+
+namespace wmtp {
+namespace {
+
+/// The key of an architecture option. Printed only if it differs from its default: none, or in a frozen model's table
+/// the value of [model].
+template <class Model, class Member>
+Key shape_key(const ShapeOption& option, Model model, Member ModelConfig::*member, bool is_policy) {
+  Key result = key(
+      option.name, [ model, member ](auto& e) -> auto& { return model(e).*member; }, option.help);
+  result.get = [model, member, is_policy](const Experiment& e) {
+    const Member value = model(e).*member;
+    return value == (is_policy ? Member{} : e.model.*member) ? std::nullopt : to_value(value);
+  };
+  if constexpr (std::is_same_v<Member, int64_t>) result.range(double(option.least), double(option.most));
+  return result.defaults_to(option.default_text);
+}
+
+template <class Model>
+std::vector<Key> model_keys(Model model, bool is_policy) {
+  std::vector<Key> keys{
+      key("dim", IN(model, dim), "width of the residual stream").range(2, 65536),
+      key("layers", IN(model, layers), "number of blocks of trunk and heads together; each head has one block")
+          .range(1, 1024),
+      key("heads", IN(model, heads), "number of attention heads; a divisor of `dim` with `dim / heads` even")
+          .range(1, 1024),
+      key("kv_heads", IN(model, kv_heads), "number of heads of keys and values; a divisor of `heads`")
+          .range(1, 1024)
+          .defaults_to("`heads`"),
+      key("ffn_dim", IN(model, ffn_dim), "width of the feed-forward layers")
+          .range(1, 1 << 20)
+          .defaults_to("8/3 `dim`, rounded up to a multiple of 256, as in Llama"),
+      key("vocab_size", IN(model, vocab_size), "number of tokens")
+          .range(2, 1 << 24)
+          .defaults_to("the tokenizer's; required for `tokens`, `random` and a tokenizer of kind `file`, unless "
+                       "`weights` state it"),
+      key("future_tokens", IN(model, future_tokens),
+          "number of future tokens predicted at each position, one head for each")
+          .range(1, 64),
+      key("max_sequence_length", IN(model, max_sequence_length), "maximum length of a sequence, in tokens")
+          .range(2, 1 << 20)
+          .defaults_to("`train.sequence_length`, or that of `weights` if it is larger"),
+      key("rope_theta", IN(model, rope_theta), "base of the rotary position embedding").above(0),
+      key("norm_eps", IN(model, norm_eps), "epsilon of the RMSNorm layers").above(0)};
+  for (const ShapeOption& option : shape_options)
+    std::visit([&](auto member) { keys.push_back(shape_key(option, model, member, is_policy)); }, option.member);
+  for (Key& one : keys) {
+    if (!is_policy) one.default_text = "as in `[model]`";
+    if (is_policy && (one.name == "dim" || one.name == "layers" || one.name == "heads")) {
+      one.required_without = "model.weights";
+      one.default_text = "required without `weights` that state it";
+    }
+  }
+  if (!is_policy) {
+    keys[3].default_text += "; this table's `heads` if given";
+    keys[4].default_text += "; computed from this table's `dim` if given";
+  }
+  return keys;
+}
+
+/// `place` returns the std::optional.
+template <class Place>
+SchemaTable rope_table(const std::string& model, Place place, std::function<bool(const Experiment&)> has_model) {
+  const auto scaling = [place](auto& e) -> auto& { return *place(e); };
+  SchemaTable table{
+      model + ".rope_scaling",
+      std::string("Scales the rotary position embedding, for sequences longer than those of pretraining, as in Llama "
+                  "3.1. Keys and formulas are those of Hugging Face transformers. Default: ") +
+          (model == "model" ? "no scaling." : "as in `[model]`; `rope_type = \"default\"` means no scaling."),
+      {key("rope_type", IN(scaling, rope_type),
+           "`default`: no scaling; `linear`: all angles are scaled; `llama3`: low frequencies are scaled; `yarn`: low "
+           "frequencies are scaled, and queries and keys multiplied by a factor (Peng et al. 2023)")
+           .one_of({"default", "linear", "llama3", "yarn"})
+           .required(),
+       key("factor", IN(scaling, factor),
+           "divisor of the angles: of all of them (`linear`), or of those with a low frequency (`llama3`, `yarn`)")
+           .range(1, 1e6)
+           .defaults_to("required, except by `default`")
+           .unset_when_empty(),
+       key("low_freq_factor", IN(scaling, low_freq_factor),
+           "`llama3`: angles with fewer rotations within the original length are divided by `factor`")
+           .above(0)
+           .defaults_to("required by `llama3`")
+           .unset_when_empty(),
+       key("high_freq_factor", IN(scaling, high_freq_factor),
+           "`llama3`: angles with more rotations within the original length are not scaled; between the two factors "
+           "the scaling is interpolated")
+           .above(0)
+           .defaults_to("required by `llama3`")
+           .unset_when_empty(),
+       key("original_max_position_embeddings", IN(scaling, original_max_position_embeddings),
+           "`llama3`, `yarn`: the sequence length of pretraining, in tokens")
+           .range(2, 1 << 20)
+           .defaults_to("required by `llama3` and `yarn`")
+           .unset_when_empty(),
+       key("attention_factor", IN(scaling, attention_factor),
+           "`yarn`: factor on rotated queries and keys; attention scores are multiplied by its square")
+           .above(0)
+           .defaults_to("0.1 ln(`factor`) + 1")
+           .unset_when_empty(),
+       key("beta_fast", IN(scaling, beta_fast),
+           "`yarn`: angles with more rotations within the original length are not scaled")
+           .above(0)
+           .defaults_to("32")
+           .unset_when_empty(),
+       key("beta_slow", IN(scaling, beta_slow),
+           "`yarn`: angles with fewer rotations within the original length are divided by `factor`; between the two "
+           "the scaling is interpolated")
+           .above(0)
+           .defaults_to("1")
+           .unset_when_empty()}};
+  table.is_given = [place, has_model](const Experiment& e) { return has_model(e) && place(e).has_value(); };
+  table.mark_given = [place](Experiment& e) { place(e).emplace(); };
+  return table;
+}
+
+template <class Frozen>
+SchemaTable frozen_rope_table(const std::string& name, Frozen frozen) {
+  return rope_table(
+      name + ".model", [frozen](auto& e) -> auto& { return frozen(e).model->rope_scaling; },
+      [frozen](const Experiment& e) { return frozen(e).model.has_value(); });
+}
+
+SchemaTable plugin_table(const std::string& name, Key plugin,
+                         std::function<const PluginChoice&(const Experiment&)> choice) {
+  SchemaTable table{name,
+                    "All other keys are options of the plugin; `wmtp-host plugins inspect NAME` lists them.",
+                    {std::move(plugin.not_empty())}};
+  table.plugin = std::move(choice);
+  return table;
+}
+
+template <class Frozen>
+SchemaTable frozen_table(const std::string& name, const std::string& help, Frozen frozen) {
+  return optional_table(
+      {name,
+       help + ". Requires exactly one of `experiment` and `weights`.",
+       {key("experiment", IN(frozen, experiment),
+            "file of the experiment that trains the model; it runs first unless the log contains a finished run of it")
+            .not_empty()
+            .is_path(PathKind::path)
+            .unset_when_empty(),
+        key("weights", IN(frozen, weights),
+            "weights: a safetensors file or folder, or `run:NAME` for the newest finished run of that name")
+            .not_empty()
+            .is_path(PathKind::weights)
+            .unset_when_empty(),
+        key("strategy", IN(frozen, strategy), "sharding strategy of this model")
+            .defaults_to("`parallel.strategy`")
+            .not_in_identity(),
+        key("precision", IN(frozen, precision), "number format of this model's computation")
+            .defaults_to("`parallel.precision`"),
+        key("cache", IN(frozen, cache), "whether its outputs are stored in a file and reused by later epochs and runs")
+            .not_in_identity()}},
+      IN(frozen, given));
+}
+
+template <class Frozen>
+SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
+  const auto shape = [frozen](auto& e) -> auto& { return *frozen(e).model; };
+  SchemaTable table{name + ".model",
+                    "The shape of the model in `" + name +
+                        ".weights`, where it differs from `[model]`. Without this table it is "
+                        "that of the folder's `config.json` or `params.json`, if it has one.",
+                    model_keys(shape, false)};
+  table.is_given = [frozen](const Experiment& e) { return frozen(e).model.has_value(); };
+  // Values that remain zero are later copied from [model].
+  table.mark_given = [frozen](Experiment& e) {
+    ModelConfig& empty = frozen(e).model.emplace();
+    empty.future_tokens = 0;
+    empty.rope_theta = empty.norm_eps = 0;
+  };
+  return table;
+}
+
+SchemaTable pipeline_table() {
+  return plugin_table("pipeline",
+                      key("plugin", AT(pipeline.plugin), "name of the weighting, wrapper or objective").required(),
+                      AT(pipeline));
+}
+
+SchemaTable inner_table() {
+  const auto inner = [](auto& e) -> auto& { return *e.inner; };
+  SchemaTable table =
+      plugin_table("pipeline.inner", key("plugin", IN(inner, plugin), "name of the weighting").required(),
+                   [](const Experiment& e) -> const PluginChoice& { return *e.inner; });
+  table.help =
+      "The weighting that a wrapper modifies; required by wrappers, refused for other pipelines. " + table.help;
+  table.is_given = [](const Experiment& e) { return e.inner.has_value(); };
+  table.mark_given = [](Experiment& e) { e.inner.emplace(); };
+  return table;
+}
+
+SchemaTable adapter_table() {
+  SchemaTable table = plugin_table(
+      "adapter",
+      key("plugin", AT(adapter.plugin), "name of the adapter, which decides what is trained; `full`: all parameters"),
+      AT(adapter));
+  table.keys.push_back(
+      key("weights", AT(adapter_weights),
+          "initial values of the adapter's parameters: the folder `adapter` of a run, the folder of an imported "
+          "adapter, or `run:NAME`")
+          .not_empty()
+          .is_path(PathKind::weights)
+          .unset_when_empty());
+  table.keys.push_back(key("train_last", AT(trained_parts.last_blocks),
+                           "only for `full` and `frozen`: number of blocks that train, counted from the end of trunk "
+                           "and heads (`model.layers`); all other parameters of the model are frozen")
+                           .range(1, 4096)
+                           .defaults_to("the adapter decides")
+                           .unset_when_empty());
+  table.keys.push_back(
+      key("train", AT(trained_parts.names),
+          "only for `full` and `frozen`: shell patterns of the parameters that train, for example "
+          "`[\"norm.weight\", \"layers.*.attention.*\"]`, in addition to `train_last`; names are those of "
+          "Meta's files")
+          .not_empty()
+          .defaults_to("the adapter decides")
+          .unset_when_empty());
+  return table;
+}
+
+SchemaTable model_table() {
+  SchemaTable table{"model",
+                    "The policy: a Llama that predicts several future tokens. If `weights` is a folder with a "
+                    "`config.json` or `params.json`, every key of the shape that is not given is taken from it, and "
+                    "`layers` counts one block for each of `future_tokens`; without `future_tokens`, the model has the "
+                    "heads of the weights, or 4 if they have one and `new_heads` is given.",
+                    model_keys(AT(model), true)};
+  Key future_heads =
+      key("future_heads", AT(model.future_heads),
+          "input of heads 2, 3, ...: the trunk's output (`parallel`), or the output of the head before and the "
+          "embedding of the token that it predicts (`chained`), as in DeepSeek-V3, except that it is read before the "
+          "final "
+          "norm; requires `future_tokens` above 1")
+          .defaults_to("`\"parallel\"`");
+  future_heads.get = [](const Experiment& e) {
+    return has_chained_heads(e.model) ? to_value(e.model.future_heads) : std::nullopt;  // keeps earlier identities
+  };
+  table.keys.push_back(future_heads);
+  table.keys.push_back(key("weights", AT(model.weights),
+                           "initial weights: a safetensors file or folder with the tensor names of Meta or Hugging "
+                           "Face, or `run:NAME`; empty, without `experiment`: drawn from `seed`")
+                           .is_path(PathKind::weights));
+  table.keys.push_back(key("new_heads", AT(model.new_heads),
+                           "initial values of heads 2, 3, ... when `weights` lack them: copies of the last block, or "
+                           "drawn from `seed`; the adapter `heads` trains only them")
+                           .one_of({"copy", "new"})
+                           .defaults_to("weights without these heads are refused")
+                           .unset_when_empty());
+  table.keys.push_back(key("experiment", AT(model.experiment),
+                           "instead of `weights`: file of the experiment that trains the initial weights; it runs "
+                           "first unless the log contains a finished run of it")
+                           .not_empty()
+                           .is_path(PathKind::path)
+                           .unset_when_empty());
+  return table;
+}
+
+}  // namespace
+
+std::vector<SchemaTable> model_tables() {
+  return {pipeline_table(),
+          inner_table(),
+          adapter_table(),
+          model_table(),
+          rope_table("model", AT(model.rope_scaling), [](const Experiment&) { return true; }),
+          frozen_table("reference", "A frozen reference model, for pipelines that read its outputs", AT(reference)),
+          frozen_model_table("reference", AT(reference)),
+          frozen_rope_table("reference", AT(reference)),
+          frozen_table("value", "A frozen model with a value head, for pipelines that read its values", AT(value)),
+          frozen_model_table("value", AT(value)),
+          frozen_rope_table("value", AT(value))};
+}
+
+}  // namespace wmtp

@@ -1,0 +1,144 @@
+#include "export/tables.hpp"
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "export/logged_run.hpp"
+#include "log/records.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Rows {
+  const char *name, *sql;
+};
+
+constexpr std::array<Rows, 12> tables{{
+    {"params", "SELECT key, value_text, value_num FROM run_params WHERE run_id = ?1 ORDER BY key"},
+    {"plugins",
+     "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, "
+     "name"},
+    {"metrics", "SELECT step, name, value, kind, time_ns, segment FROM v_curves WHERE run_id = ?1 ORDER BY name, step"},
+    {"segments", "SELECT segment, before_step FROM v_lineage WHERE run_id = ?1 ORDER BY segment"},
+    {"rank_times", "SELECT rank, step, phase, seconds FROM rank_times WHERE run_id = ?1 ORDER BY rank, phase, step"},
+    {"memory", "SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid"},
+    {"checkpoints",
+     "SELECT step, path, bytes, state, time_ns FROM checkpoints WHERE run_id = ?1 ORDER BY step, "
+     "path"},
+    {"events",
+     "SELECT time_ns, rank, level, kind, step, message FROM events WHERE run_id = ?1 "
+     "ORDER BY time_ns, rowid"},
+    {"evaluations",
+     "SELECT e.id, e.time_ns, e.suite, e.suite_sha256, e.max_tokens, e.temperature, e.top_p, e.seed, a.task_id, "
+     "a.sample, a.verdict, a.seconds, a.told, a.answer FROM evaluations AS e JOIN evaluation_answers AS a "
+     "ON a.evaluation_id = e.id WHERE e.run_id = ?1 ORDER BY e.id, a.task_id, a.sample"},
+    {"text_losses",
+     "SELECT e.id, e.time_ns, e.texts, e.texts_sha256, s.stride, l.head, l.tokens, l.loss, b.bytes "
+     "FROM text_evaluations AS e JOIN text_losses AS l ON l.evaluation_id = e.id "
+     "LEFT JOIN text_strides AS s ON s.evaluation_id = e.id "
+     "LEFT JOIN text_bytes AS b ON b.evaluation_id = e.id AND b.head = l.head "
+     "WHERE e.run_id = ?1 ORDER BY e.id, l.head"},
+    {"samples",
+     "SELECT step, sequence, position, head, token_id, text, weight, loss, reference_loss FROM samples "
+     "WHERE run_id = ?1 ORDER BY step, sequence, position, head"},
+    {"generations", "SELECT step, number, prompt, text FROM generations WHERE run_id = ?1 ORDER BY step, number"},
+}};
+
+std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextOutput& out) {
+  std::vector<std::string> columns;
+  const char* before = "\n   ";
+  out(std::string(",\n  ") + text_of(rows.name) + ": [");
+  const auto take = [&](const Statement& statement) {
+    if (columns.empty()) columns = columns_of(statement);
+    Row row = row_of(statement);
+    Json object = Json::object();
+    for (size_t i = 0; i < row.size(); ++i) object[columns[i]] = std::move(row[i]);
+    out(before + text_of(object));
+    before = ",\n   ";
+  };
+  log.each_row(rows.sql, {run}, take, LogReader::unlimited);
+  out("]");
+}
+
+}  // namespace
+
+void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
+  out("run_id,run,step,name,value,kind,time_ns,segment\r\n");
+  for (const int64_t run : runs) {
+    const LoggedRunRows rows(log, run);
+    const std::string head = std::to_string(run) + "," + csv_field(rows.text("name")) + ",";
+    for (const std::string& name : rows.metric_names()) {
+      const std::string metric = "," + csv_field(name) + ",";
+      rows.each_point(name, [&](const LoggedPoint& point) {
+        const char* kind = kind_of(point.value);
+        out(head + std::to_string(point.step) + metric + (kind ? std::string(kind) : shortest_digits(point.value)) +
+            "," + (kind ? kind : "") + "," + std::to_string(point.time_ns) + "," + std::to_string(point.segment) +
+            "\r\n");
+      });
+    }
+  }
+}
+
+void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out) {
+  std::map<std::string, size_t> columns;
+  std::string head = "step,timestamp";
+  for (const std::string& name : LoggedRunRows(log, run).metric_names()) {
+    columns.emplace(name, columns.size());
+    head += "," + csv_field(name);
+  }
+  out(head + "\r\n");
+  std::vector<std::string> cells;
+  std::string begin;  // of the current row, "" before the first
+  const auto finish_row = [&] {
+    if (begin.empty()) return;
+    std::string row = begin;
+    for (const std::string& cell : cells) row += "," + cell;
+    out(row + "\r\n");
+  };
+  int64_t step = -1;
+  const auto take = [&](const Statement& row) {
+    if (row.integer(0) != step) {
+      finish_row();
+      cells.assign(columns.size(), "");
+      step = row.integer(0);
+    }
+    begin = std::to_string(step) + "," + row.text(4);
+    const double value = logged_number(row, 2, 3);
+    const char* kind = kind_of(value);
+    cells.at(columns.at(row.text(1))) = kind ? kind : shortest_digits(value);
+  };
+  log.each_row(
+      "SELECT step, name, value, kind, strftime('%Y-%m-%dT%H:%M:%fZ', min(time_ns) OVER (PARTITION BY step) / 1e9, "
+      "'unixepoch') FROM v_curves WHERE run_id = ?1 ORDER BY step, name",
+      {run}, take, LogReader::unlimited);
+  finish_row();
+}
+
+void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
+  const char* before = "[\n {";
+  for (const int64_t run : runs) {
+    const Table row = log.query(
+        "SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
+        "LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1",
+        {run});
+    out(before);
+    const char* between = "\n  ";
+    for (size_t i = 0; i < row.columns.size(); ++i) {
+      out(between + text_of(row.columns[i]) + ": " + text_of(row.rows.at(0)[i]));
+      between = ",\n  ";
+    }
+    for (const Rows& table : tables) write_rows(log, table, run, out);
+    out("}");
+    before = ",\n {";
+  }
+  out("\n]\n");
+}
+
+}  // namespace wmtp

@@ -1,0 +1,160 @@
+#include "export/tracker_bridge.hpp"
+
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+#include "base/embedded.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "export/logged_run.hpp"
+#include "log/records.hpp"
+#include "process/python_child.hpp"
+#include "process/socket_child.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::chrono::seconds interval{1};
+
+/// The Python process.
+class Bridge {
+ public:
+  explicit Bridge(const std::string& package)
+      : package_(package), child_(program(package), /*has_stdout=*/true) {}  // packages print what they like
+
+  void send(const Json& message) {
+    if (!child_.send(message.dump(-1, ' ', false, Json::error_handler_t::replace))) refuse(answer());
+  }
+
+  /// One line about a run, after everything of it was sent.
+  std::string result() {
+    const std::string line = answer();
+    const Json message = Json::parse(line, nullptr, false);
+    if (!message.is_object() || !message.contains("result")) refuse(line);
+    return message["result"].get<std::string>();
+  }
+
+ private:
+  static ChildRequest program(const std::string& package) {
+    const auto [python, name] = users_python();
+    if (python.empty())
+      throw Error(ExitStatus::usage, "found no " + name + ", which sends runs to " + package +
+                                         "; name a Python that has " + package + " in WMTP_PYTHON");
+    return python_child(python, embedded_programs().at("tracker_bridge.py"), {package});
+  }
+
+  /// The next line of the process; "" if it has ended.
+  std::string answer() {
+    constexpr size_t longest = 1 << 20;
+    return child_.receive(/*limit_ms=*/-1, longest).value_or("");
+  }
+
+  [[noreturn]] void refuse(const std::string& line) {
+    const Json message = Json::parse(line, nullptr, false);
+    throw Error(ExitStatus::usage, message.is_object() && message.contains("failed")
+                                       ? message["failed"].get<std::string>()
+                                       : "the Python process that sends runs to " + package_ + " has ended");
+  }
+
+  std::string package_;
+  SocketChild child_;
+};
+
+Json typed(const LoggedOption& option) {
+  if (!option.number) return option.text;
+  if (option.text == "true" || option.text == "false") return option.text == "true";
+  if (const auto whole = parsed_number(option.text)) return *whole;
+  return *option.number;
+}
+
+class FollowedRun {
+ public:
+  FollowedRun(const LogReader& log, int64_t run_id, Bridge& bridge) : log_(log), id_(run_id), bridge_(bridge) {}
+
+  /// Sends the run to its end.
+  void send() {
+    Json state = read_state();
+    bridge_.send({{"run", description(state)}});
+    while (true) {
+      const bool is_running = state["status"] == "running";
+      send_steps(is_running);
+      if (!is_running) return bridge_.send({{"end", true}});
+      std::this_thread::sleep_for(interval);
+      state = read_state();  // before the steps, so that none are missed once the run has ended
+      if (state["status"] != "running") bridge_.send(state);
+    }
+  }
+
+ private:
+  Json read_state() const {
+    const Table state = log_.query("SELECT status, exit_code FROM v_runs WHERE id = ?1", {id_});
+    return {{"status", state.rows.at(0)[0]}, {"exit_code", state.rows.at(0)[1]}};
+  }
+
+  Json description(const Json& state) const {
+    const LoggedRunRows rows(log_, id_);
+    const Table first = log_.query(
+        "SELECT id, started_at FROM runs WHERE id = (SELECT min(segment) FROM v_lineage WHERE run_id = ?1)", {id_});
+    Json about, config, tags = Json::array();
+    for (const char* column : {"id", "pipeline", "adapter", "config_hash", "git_commit", "version", "host", "device",
+                               "world_size", "strategy", "precision"})
+      about[column] = rows.column(column);
+    for (const LoggedOption& option : rows.options()) config[option.key] = typed(option);
+    std::istringstream words(rows.text("tags"));
+    for (std::string tag; words >> tag;) tags.push_back(tag);
+    Json run = {{"id", id_},
+                {"name", rows.text("name")},
+                {"about", about},
+                {"config", config},
+                {"tags", tags},
+                {"note", rows.text("note")},
+                {"key", tracked_run_id(log_.database(), first.rows.at(0)[0].get<int64_t>(),
+                                       first.rows.at(0)[1].get<std::string>())}};
+    run.update(state);
+    return run;
+  }
+
+  /// Sends the steps after the last sent one; of a running run, those before the newest.
+  void send_steps(bool is_running) {
+    Json step;
+    const auto finish = [&] {
+      if (step.is_null()) return;
+      bridge_.send(step);
+      sent_ = step["step"].get<int64_t>();
+    };
+    const auto take = [&](const Statement& row) {
+      if (step.is_null() || step["step"] != row.integer(0)) {
+        finish();
+        step = {{"step", row.integer(0)}, {"seconds", double(row.integer(4)) / 1e9}, {"values", Json::object()}};
+      }
+      const double value = logged_number(row, 2, 3);
+      const char* kind = kind_of(value);
+      step["values"][row.text(1)] = kind ? Json(kind) : Json(value);
+    };
+    log_.each_row(
+        "SELECT step, name, value, kind, time_ns FROM v_curves WHERE run_id = ?1 AND step > ?2 ORDER BY step, name",
+        {id_, sent_}, take, LogReader::unlimited);
+    if (!is_running) finish();
+  }
+
+  const LogReader& log_;
+  int64_t id_;
+  Bridge& bridge_;
+  int64_t sent_ = -1;
+};
+
+}  // namespace
+
+void send_to_tracker(const LogReader& log, const std::vector<int64_t>& runs, const std::string& package,
+                     const std::function<void(const std::string&)>& tell) {
+  Bridge bridge(package);
+  for (const int64_t run : runs) {
+    FollowedRun(log, run, bridge).send();
+    tell(bridge.result());
+  }
+}
+
+}  // namespace wmtp

@@ -1,0 +1,40 @@
+// Folders of Hugging Face models: Llama, Qwen2, Qwen3, Mistral. Writes config.json for trunk and head 1; reads it
+// unless it requires something that this program does not compute.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "experiment/experiment.hpp"
+#include "huggingface/params_file.hpp"
+
+namespace wmtp {
+
+inline constexpr const char* hf_config_name = "config.json";
+inline constexpr const char* hf_model_name = "model.safetensors";
+// Parts that a Hugging Face model cannot hold: heads 2, 3, … and value heads (model_export.hpp).
+inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
+inline constexpr const char* heads_identity_name = "mtp_heads.json";
+inline constexpr int heads_format_version = 1;
+
+/// Whether a folder contains config.json, and its tensors have the names of Hugging Face if it contains params.json, too
+/// (Mistral publishes both).
+bool is_hf_folder(const std::filesystem::path& folder);
+/// Whether a folder contains params.json (Meta's or our own), and is no folder of Hugging Face.
+bool is_params_folder(const std::filesystem::path& folder);
+/// The weights that transformers reads: model.safetensors, without it the folder of the files listed in the index.
+std::filesystem::path hf_files(const std::filesystem::path& folder);
+
+/// The shape, with future_tokens 1. Error(data) names every key that is out of range or requires an unsupported
+/// feature: another architecture, partial rotary positions, scaling other than "linear", "llama3" and "yarn", other
+/// biases, a sliding window in some blocks only, attention that is not causal, quantized weights.
+ModelConfig read_hf_config(const std::filesystem::path& folder);
+/// The shape with the heads of mtp_heads.json, if the folder has one; without tokenizer and ids.
+SavedShape read_hf_shape(const std::filesystem::path& folder);
+
+/// For transformers 4.31 and later (scaled positions: 4.43), with both old and new names of rope_theta, rope_scaling
+/// and torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".
+nlohmann::json hf_config_json(const ModelConfig& model, const std::string& dtype);
+
+}  // namespace wmtp

@@ -1,0 +1,210 @@
+#include "huggingface/initial_weights.hpp"
+
+#include <algorithm>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "checkpoint/safetensors/number_formats.hpp"
+#include "checkpoint/safetensors/tensor_check.hpp"
+#include "experiment/model_shape.hpp"
+#include "huggingface/hf_config.hpp"
+#include "huggingface/params_file.hpp"
+#include "huggingface/rope_json.hpp"
+#include "huggingface/tensor_stream.hpp"
+#include "model/model_tensors.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::string_view extra_heads = "extra_heads.";
+
+std::string blocks(int64_t count) { return counted(count, "block"); }
+
+/// What no tensor reveals, but gives the same tensors another meaning: with other numbers of heads the projections, and
+/// without token heads, in a model with a shorter trunk, the trunk's last block would pass for that of head 1.
+void check_stated_shape(const fs::path& folder, const ModelConfig& stated, const ModelConfig& model,
+                        int64_t token_heads) {
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(ExitStatus::data,
+                (folder / (is_hf_folder(folder) ? hf_config_name : params_file_name)).string() + ": " + reason);
+  };
+  if (stated.heads != model.heads || stated.kv_heads != model.kv_heads)
+    refuse(std::to_string(stated.heads) + " heads and " + std::to_string(stated.kv_heads) + " kv_heads, [model] has " +
+           std::to_string(model.heads) + " and " + std::to_string(model.kv_heads) + "; set them to the weights' own");
+  const int64_t trunk = num_trunk_blocks(stated);
+  if (token_heads == 0 && num_trunk_blocks(model) < trunk)
+    refuse("its trunk has " + blocks(trunk) + ", but layers = " + std::to_string(model.layers) +
+           " less future_tokens = " + std::to_string(model.future_tokens) + " leaves " +
+           blocks(num_trunk_blocks(model)) + "; set layers to " + std::to_string(trunk + model.future_tokens) +
+           ", or remove it");
+}
+
+bool is_of_first_head(const std::string& name, const ModelConfig& model) {
+  return name.starts_with(head_block_name(model, 1) + ".");
+}
+
+/// A reference uses one head, a value model none.
+bool is_of_unused_head(const std::string& name, const ModelConfig& model, int64_t token_heads) {
+  if (name.starts_with("value_heads.")) return true;
+  if (name.starts_with(extra_heads)) return token_heads <= 1;
+  return token_heads == 0 && (name == output_weight || is_of_first_head(name, model));
+}
+
+bool has_value_heads(const fs::path& folder) {
+  return is_params_folder(folder) && !read_params(folder, SafetensorsFolder(folder)).value_heads.empty();
+}
+
+std::string advice_for_missing(const std::string& name, const fs::path& weights, int64_t token_heads) {
+  if (is_of_chain(name))
+    return "; chained heads that the weights lack are made with [model] new_heads = \"copy\" or \"new\"; parallel "
+           "heads need [model] future_heads = \"parallel\"";
+  if (name.starts_with(extra_heads))
+    return "; heads that the weights lack are made with [model] new_heads = \"copy\" or \"new\"";
+  if (token_heads > 0 && has_value_heads(weights)) return "; a critic's model predicts no tokens: it goes into [value]";
+  return name == output_weight ? "; where embeddings are tied set [model] tie_word_embeddings = true" : "";
+}
+
+}  // namespace
+
+InitialWeights::InitialWeights(fs::path weights, const ModelConfig& model, int64_t token_heads)
+    : weights_(std::move(weights)), model_(model), token_heads_(token_heads) {
+  const bool hf_folder = is_hf_folder(weights_);
+  files_ = std::make_unique<SafetensorsFolder>(hf_folder ? hf_files(weights_) : weights_);
+  const std::optional<ModelConfig> stated = stated_shape(weights_);
+  states_shape_ = stated.has_value();
+  if (stated) check_stated_shape(weights_, *stated, model, token_heads);
+  const auto embedding = files_->find(hf_embedding_weight);
+  std::map<std::string, ModelTensor> known;
+  if (hf_folder || embedding)
+    for (ModelTensor& tensor : model_tensors(model))
+      if (!tensor.hf_name.empty()) known.emplace(tensor.hf_name, std::move(tensor));
+  for (const std::string& name : files_->names()) {
+    if (is_derived_buffer(name)) continue;
+    const TensorPlace place = *files_->find(name);
+    const auto found = known.find(name);
+    const bool is_tied_output = !known.empty() && name == hf_output_weight && found == known.end();
+    if (is_tied_output && embedding && equal_bytes(place, *embedding)) continue;
+    if (found != known.end())
+      tensors_[found->second.name] = {place, found->second.rotary_heads};
+    else
+      tensors_[is_tied_output ? output_weight : name] = {place, 0};
+  }
+  if (!hf_folder || !is_there(weights_ / heads_identity_name)) return;
+  heads_ = std::make_unique<SafetensorsFolder>(weights_ / heads_tensors_name);
+  for (const std::string& name : heads_->names()) tensors_[name] = {*heads_->find(name), 0};
+}
+
+std::optional<InitialWeights::Tensor> InitialWeights::lookup(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// False for the tensors of a parallel head in a model whose heads are chained.
+bool InitialWeights::fits_chain(const std::string& name) const {
+  if (!has_chained_heads(model_) || !name.starts_with(extra_heads)) return true;
+  const std::string head = name.substr(0, name.find('.', extra_heads.size()));
+  return tensors_.contains(head + ".eh_proj.weight");
+}
+
+std::optional<InitialWeights::Tensor> InitialWeights::find(const std::string& name, const std::vector<int64_t>& shape,
+                                                           bool may_initialize) const {
+  auto tensor = model_.new_heads.empty() || fits_chain(name) ? lookup(name) : std::nullopt;
+  if (!tensor && name.starts_with(extra_heads)) {
+    // The last block, which is copied, has no layers of a chain.
+    if (model_.new_heads == "new" || (model_.new_heads == "copy" && is_of_chain(name))) return std::nullopt;
+    if (model_.new_heads == "copy")
+      tensor = lookup(head_block_name(model_, 1) + name.substr(name.find('.', extra_heads.size())));
+  }
+  if (!tensor) {
+    if (may_initialize) return std::nullopt;
+    throw Error(ExitStatus::data, weights_.string() + ": tensor '" + name + "' is missing; the model needs " +
+                                      shape_text(shape) + advice_for_missing(name, weights_, token_heads_));
+  }
+  const TensorEntry& entry = *tensor->place.entry;
+  if (entry.shape != shape)
+    throw Error(ExitStatus::data, tensor->place.file->path().string() + ": tensor '" + entry.name + "' has shape " +
+                                      shape_text(entry.shape) + ", the model has " + shape_text(shape));
+  return tensor;
+}
+
+void InitialWeights::check_names(const std::set<std::string>& known) const {
+  // Without an output matrix there is no token head, and the last block is the trunk's.
+  const bool may_have_head = states_shape_ || model_.tie_word_embeddings || tensors_.contains(output_weight);
+  const auto is_unused = [&](const std::string& name) {
+    return is_of_unused_head(name, model_, token_heads_) && (may_have_head || !is_of_first_head(name, model_));
+  };
+  for (const auto& [name, tensor] : tensors_)
+    if (!known.contains(name) && !is_unused(name))
+      throw Error(ExitStatus::data, weights_.string() + ": tensor '" + name +
+                                        "' is not part of the model; check [model] " + keys_behind(name));
+}
+
+void InitialWeights::Tensor::read(int64_t begin, int64_t count, float* out) const {
+  const TensorEntry& entry = *place.entry;
+  if (!is_weight_dtype(entry.dtype))
+    throw Error(ExitStatus::data, place.file->path().string() + ": tensor " + printable(entry.name) + ": dtype " +
+                                      entry.dtype + "; weights are read as F32, BF16 or F16");
+  if (rotary_heads == 0) return place.read(begin, count, out);
+  const int64_t rows = entry.shape[0], columns = entry.shape.size() > 1 ? entry.shape[1] : 1;
+  const int64_t head_rows = rows / rotary_heads;
+  for (int64_t at = begin; at < begin + count;) {
+    const int64_t row = at / columns, column = at % columns;
+    const int64_t elements = std::min(columns - column, begin + count - at);
+    const int64_t from = row / head_rows * head_rows + halves_row(row % head_rows, head_rows);
+    place.read(from * columns + column, elements, out + (at - begin));
+    at += elements;
+  }
+}
+
+void check_initial_weights(const fs::path& weights, const ModelConfig& model, int64_t token_heads) {
+  const InitialWeights source(weights, model, token_heads);
+  std::set<std::string> known;
+  for (const ModelTensor& tensor : model_tensors(model)) {
+    if (is_of_unused_head(tensor.name, model, token_heads)) continue;
+    source.find(tensor.name, tensor.shape, /*may_initialize=*/false);
+    known.insert(tensor.name);
+  }
+  source.check_names(known);
+}
+
+std::optional<ModelConfig> stated_shape(const fs::path& folder) {
+  const bool is_stated = is_there(folder / hf_config_name) || is_there(folder / params_file_name);
+  return is_stated ? std::optional(model_config_of(folder, {})) : std::nullopt;
+}
+
+ModelConfig model_config_of(const fs::path& folder, const ModelConfig& like) {
+  ModelConfig config = like;
+  if (is_hf_folder(folder)) {
+    config = read_hf_shape(folder).model;
+  } else if (is_params_folder(folder)) {
+    const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
+    config = saved.model;
+    if (config.vocab_size == 0) config.vocab_size = like.vocab_size;
+    if (config.ffn_dim == 0) config.ffn_dim = like.ffn_dim;
+    if (!saved.has_max_sequence_length) config.max_sequence_length = like.max_sequence_length;
+  }
+  config.weights = like.weights;
+  config.experiment = like.experiment;
+  return config;
+}
+
+std::vector<std::string> math_differences(const fs::path& path, const ModelConfig& model) {
+  const ModelConfig found = model_config_of(path, model);
+  std::vector<std::string> differences;
+  const auto compare = [&](const char* key, const nlohmann::json& there, const nlohmann::json& here) {
+    if (there != here)
+      differences.push_back(std::string(key) + " is " + there.dump() + " there and " + here.dump() + " here");
+  };
+  const auto scaling = [](const ModelConfig& m) {
+    return m.rope_scaling ? rope_scaling_json(*m.rope_scaling) : nlohmann::json();
+  };
+  compare("rope_theta", found.rope_theta, model.rope_theta);
+  compare("rope_scaling", scaling(found), scaling(model));
+  compare("norm_eps", found.norm_eps, model.norm_eps);
+  for (const ShapeOption& option : shape_options)
+    std::visit([&](auto member) { compare(option.name, found.*member, model.*member); }, option.member);
+  return differences;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,66 @@
+// Initial weights for training, under Meta's names whatever names the files use: a run's model/, an imported model,
+// plain safetensors files, or a Hugging Face model as downloaded, whose query and key rows are reordered to Meta's
+// order while they are read. Loading and the checks before a run use the same rules.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "experiment/experiment.hpp"
+
+namespace wmtp {
+
+class InitialWeights {
+ public:
+  /// `weights`: a file or a folder. `model`: the shape of the model to fill; must outlive this. `token_heads`: all of
+  /// them, 1 for a reference, 0 for a value model. Error(data) if there is nothing to read, or if the config.json or
+  /// params.json of a folder requires unsupported features, other numbers of attention heads or a longer trunk.
+  InitialWeights(std::filesystem::path weights, const ModelConfig& model, int64_t token_heads);
+
+  struct Tensor {
+    TensorPlace place;
+    int64_t rotary_heads = 0;  ///< if positive, the rows are in halves order (RowOrder in tensor_stream.hpp)
+    /// Reads `count` elements of the flattened tensor from element `begin` on, in Meta's order. Error(data) if it does
+    /// not have a weight dtype.
+    void read(int64_t begin, int64_t count, float* out) const;
+  };
+  /// The source of a parameter. nullopt if the files lack it and it is to be initialized: with `may_initialize`, or as
+  /// part of a new head. Error(data) if it is missing otherwise or has another shape.
+  std::optional<Tensor> find(const std::string& name, const std::vector<int64_t>& shape, bool may_initialize) const;
+  /// Error(data) for a tensor not in `known`, unless it belongs to a head that the model does not use. Files that
+  /// have no output matrix and state no shape have no such head.
+  void check_names(const std::set<std::string>& known) const;
+
+ private:
+  std::optional<Tensor> lookup(const std::string& name) const;
+  bool fits_chain(const std::string& name) const;
+
+  std::filesystem::path weights_;
+  const ModelConfig& model_;
+  int64_t token_heads_;
+  bool states_shape_;  ///< whether the weights' folder does, which check_stated_shape compared
+  std::unique_ptr<SafetensorsFolder> files_, heads_;  ///< heads_: mtp_heads.safetensors of an exported model
+  std::map<std::string, Tensor> tensors_;             ///< by Meta's name if there is one, else by the file's
+};
+
+/// Error(data) if loading the weights would fail, judging by names and shapes only.
+void check_initial_weights(const std::filesystem::path& weights, const ModelConfig& model, int64_t token_heads);
+
+/// The model described by config.json or params.json in the weights' folder; `like` fills what they leave open.
+ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like);
+
+/// The shape in the folder's config.json or params.json; nullopt without one, as for a file.
+std::optional<ModelConfig> stated_shape(const std::filesystem::path& folder);
+
+/// Differences between the weights' config and `model` that no tensor reveals: positions and norms. "rope_theta is
+/// 500000.0 there and 10000.0 here"
+std::vector<std::string> math_differences(const std::filesystem::path& path, const ModelConfig& model);
+
+}  // namespace wmtp

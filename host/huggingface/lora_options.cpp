@@ -1,0 +1,164 @@
+// Formats: peft 0.21, LoraConfig and save_and_load.
+#include "huggingface/lora_options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "checkpoint/adapter_identity.hpp"
+#include "huggingface/external_json.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t max_rank = 65536;  // as in the plugin
+
+/// `name_of`: target or hf_target of LayerNames.
+const LayerNames* find_linear_layer(const std::string& target, std::string_view (LayerNames::*name_of)() const) {
+  const auto found =
+      std::ranges::find_if(linear_layers, [&](const LayerNames& layer) { return (layer.*name_of)() == target; });
+  return found == linear_layers.end() ? nullptr : &*found;
+}
+
+std::vector<LayerNames> read_targets(ExternalJson& keys, const char* key,
+                                     std::string_view (LayerNames::*name_of)() const) {
+  std::vector<LayerNames> targets;
+  for (const json& target : keys.value(key)) {
+    const std::string path = target.is_string() ? target.get<std::string>() : "";
+    const LayerNames* found = find_linear_layer(path.substr(path.rfind('.') + 1), name_of);
+    if (!found) {
+      keys.refuse(key, "names of linear layers of Llama's blocks");
+      return {};
+    }
+    targets.push_back(*found);
+  }
+  return targets;
+}
+
+/// 16 rather than 16.0, like PEFT.
+json plain_number(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? json(static_cast<int64_t>(value)) : json(value);
+}
+
+double read_dropout(ExternalJson& keys, const char* key) {
+  if (!keys.has(key)) return 0;
+  const json& value = keys.value(key);
+  if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 0.99) return value;
+  keys.refuse(key, "a number from 0 to 0.99");
+  return 0;
+}
+
+/// Keys of later PEFT versions that are off or empty have no effect either.
+bool is_off(const json& value) { return value.is_null() || value == false || value.empty() || value == ""; }
+
+}  // namespace
+
+OptionValues option_values(const LoraOptions& lora) {
+  std::vector<std::string> targets;
+  for (const LayerNames& layer : lora.targets) targets.emplace_back(layer.target());
+  return {{"rank", lora.rank},     {"alpha", lora.alpha}, {"dropout", lora.dropout},      {"targets", targets},
+          {"rslora", lora.rslora}, {"dora", lora.dora},   {"plus_ratio", lora.plus_ratio}};
+}
+
+SavedLora read_saved_lora(const std::filesystem::path& folder) {
+  ExternalJson keys(folder / adapter_identity_name);
+  SavedLora saved;
+  keys.integer("format_version", adapter_format_version, adapter_format_version);
+  if (!keys.has("plugin")) keys.refuse("plugin", "\"lora\"");
+  keys.only("plugin", {"lora"});
+  if (!keys.has("options") || !keys.value("options").is_object()) keys.refuse("options", "the plugin's options");
+  saved.base_fingerprint = keys.text("base_fingerprint", "the fingerprint of the model it was trained on");
+  saved.base_path = keys.text("base_path");
+  keys.finish("only adapters of the plugin lora are exported");
+  ExternalJson options(keys.value("options"), (folder / adapter_identity_name).string() + ": options");
+  LoraOptions& lora = saved.options;
+  lora.rank = options.integer("rank", 1, max_rank);
+  lora.alpha = options.has("alpha") && options.value("alpha") == 0.0 ? 0 : options.positive("alpha");
+  lora.dropout = read_dropout(options, "dropout");
+  lora.rslora = options.flag("rslora", false);
+  lora.dora = options.flag("dora", false);
+  lora.plus_ratio = options.positive("plus_ratio", 1.0);
+  if (options.has("targets") && options.value("targets").is_array())
+    lora.targets = read_targets(options, "targets", &LayerNames::target);
+  else
+    options.refuse("targets", "a list of linear layers");
+  const OptionValues known = option_values(lora);
+  for (const auto& [name, value] : options.all().items())
+    if (!known.contains(name)) options.refuse(name, "no such key: the option is unknown");
+  options.finish("read it with the program that wrote it");
+  return saved;
+}
+
+json peft_config_json(const LoraOptions& lora, const std::string& base) {
+  json targets = json::array();
+  for (const LayerNames& layer : lora.targets) targets.push_back(layer.hf_target());
+  return {{"base_model_name_or_path", base.empty() ? json() : json(base)},
+          {"bias", "none"},
+          {"fan_in_fan_out", false},
+          {"inference_mode", true},
+          {"init_lora_weights", true},
+          {"lora_alpha", plain_number(lora.alpha)},
+          {"lora_dropout", lora.dropout},
+          {"modules_to_save", nullptr},
+          {"peft_type", "LORA"},
+          {"r", lora.rank},
+          {"target_modules", std::move(targets)},
+          {"task_type", "CAUSAL_LM"},
+          {"use_dora", lora.dora},
+          {"use_rslora", lora.rslora}};
+}
+
+LoraOptions read_peft_config(const std::filesystem::path& folder) {
+  // Keys that are read below or do not affect the computation.
+  static const std::set<std::string> known{"auto_mapping",
+                                           "base_model_name_or_path",
+                                           "bias",
+                                           "inference_mode",
+                                           "init_lora_weights",
+                                           "layers_pattern",
+                                           "lora_alpha",
+                                           "lora_dropout",
+                                           "megatron_core",
+                                           "peft_type",
+                                           "peft_version",
+                                           "qalora_group_size",
+                                           "r",
+                                           "revision",
+                                           "runtime_config",
+                                           "target_modules",
+                                           "task_type",
+                                           "use_dora",
+                                           "use_rslora"};
+  ExternalJson keys(folder / peft_config_name);
+  if (!keys.has("peft_type")) keys.refuse("peft_type", "\"LORA\"");
+  keys.only("peft_type", {"LORA"});
+  keys.only("task_type", {"CAUSAL_LM"});
+  keys.only("bias", {"none"});
+  // Other methods change the base's weights before training.
+  keys.only("init_lora_weights", {true, false, "gaussian", "orthogonal"});
+  for (const auto& [key, value] : keys.all().items())
+    if (!known.contains(key) && !is_off(value)) keys.refuse(key, "no value: the plugin lora does not support it");
+  LoraOptions lora;
+  lora.rank = keys.integer("r", 1, max_rank);
+  lora.alpha = keys.positive("lora_alpha", 8.0);
+  lora.dropout = read_dropout(keys, "lora_dropout");
+  lora.rslora = keys.flag("use_rslora", false);
+  lora.dora = keys.flag("use_dora", false);
+  if (keys.has("target_modules") && keys.value("target_modules").is_array())
+    lora.targets = read_targets(keys, "target_modules", &LayerNames::hf_target);
+  keys.finish(
+      "only LoRA, rsLoRA and DoRA of one rank are imported; PEFT's merge_and_unload() makes a model of any adapter "
+      "and its base, which is imported without --base");
+  return lora;
+}
+
+std::vector<LoraPart> lora_parts(const LoraOptions& lora, const BlockLayer& layer) {
+  std::vector<LoraPart> parts{{"lora_A", "lora_A.weight", {lora.rank, layer.in}, {lora.rank, layer.in}, false},
+                              {"lora_B", "lora_B.weight", {layer.out, lora.rank}, {layer.out, lora.rank}, true}};
+  if (lora.dora) parts.push_back({"magnitude", "lora_magnitude_vector", {1, layer.out}, {layer.out}, true});
+  return parts;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,152 @@
+#include "huggingface/model_export.hpp"
+
+#include "base/embedded.hpp"
+#include "base/files.hpp"
+#include "checkpoint/safetensors/tensor_check.hpp"
+#include "huggingface/hf_config.hpp"
+#include "huggingface/params_file.hpp"
+#include "huggingface/tensor_stream.hpp"
+#include "io/durable_file.hpp"
+#include "io/input_file.hpp"
+#include "model/model_tensors.hpp"
+#include "tokenizer/tokenizer_export.hpp"
+#include "tokenizer/tokenizer_files.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr size_t main_file = 0, heads_file = 1;
+
+TensorMove::Target target_of(const ModelTensor& tensor, ModelFormat format) {
+  if (format == ModelFormat::meta) return {main_file, tensor.name};
+  return tensor.hf_name.empty() ? TensorMove::Target{heads_file, tensor.name}
+                                : TensorMove::Target{main_file, tensor.hf_name};
+}
+
+/// Every tensor of the model with its targets. Error(data) if one is missing, misshapen or unexpected.
+std::vector<TensorMove> plan_moves(const ModelExport& request, const SavedShape& saved,
+                                   const SafetensorsFolder& files) {
+  TensorCheck check(files);
+  std::vector<TensorMove> moves;
+  for (const ModelTensor& tensor : model_tensors(saved.model)) {
+    const auto place = check.take(tensor.name, tensor.shape);
+    if (!place) continue;
+    TensorMove move{*place, {target_of(tensor, request.format)}, tensor.shape, request.dtype};
+    if (request.format == ModelFormat::meta && saved.model.tie_word_embeddings && tensor.name == embedding_weight)
+      move.targets.push_back({main_file, output_weight});  // Meta's code does not tie embeddings
+    if (request.format == ModelFormat::hf && !tensor.hf_name.empty())
+      move.reorder(RowOrder::pairs_to_halves, tensor.rotary_heads, tensor.shape[0]);
+    moves.push_back(std::move(move));
+  }
+  const auto of_value_head = [](const std::string& name) { return name.starts_with("value_heads."); };
+  check.check_rest(of_value_head);
+  refuse_tensors(request.model.string(), check.mistakes(),
+                 "specify a complete model: a run's model folder, or an imported one");
+  for (const std::string& name : files.names())
+    if (of_value_head(name)) {
+      const TensorPlace place = *files.find(name);
+      moves.push_back(
+          {place, {{request.format == ModelFormat::hf ? heads_file : main_file, name}}, place.entry->shape});
+    }
+  return moves;
+}
+
+bool needs_heads_file(const SavedShape& saved) { return saved.model.future_tokens > 1 || !saved.value_heads.empty(); }
+
+std::vector<std::string> file_names(const ModelExport& request, const SavedShape& saved) {
+  if (request.format == ModelFormat::meta) return {"consolidated.00.safetensors"};
+  if (needs_heads_file(saved)) return {hf_model_name, heads_tensors_name};
+  return {hf_model_name};
+}
+
+void write_modeling(json& config, const fs::path& folder) {
+  const auto& [name, text] = *embedded_modeling().begin();
+  config["auto_map"] = {{"AutoModelForCausalLM", fs::path(name).stem().string() + ".MultiTokenForCausalLM"}};
+  const std::string placeholder = "BASE_CLASS";
+  std::string code = text;
+  code.replace(code.find(placeholder), placeholder.size(), config["architectures"][0].get<std::string>());
+  write_new_file(folder / name, code);
+}
+
+void write_descriptions(const ModelExport& request, const SavedShape& saved, const fs::path& folder) {
+  if (request.format == ModelFormat::meta) return write_new_file(folder / params_file_name, params_text(saved));
+  json config = hf_config_json(saved.model, request.dtype);
+  config["bos_token_id"] = saved.bos_token_id;
+  config["eos_token_id"] = saved.eos_token_id;
+  if (request.modeling) write_modeling(config, folder);
+  write_new_file(folder / hf_config_name, pretty_json(config));
+  if (!needs_heads_file(saved)) return;
+  json heads{{"format_version", heads_format_version},
+             {"n_future_tokens", saved.model.future_tokens},
+             {"value_heads", saved.value_heads}};
+  if (has_chained_heads(saved.model)) heads["future_heads"] = to_string(saved.model.future_heads);
+  write_new_file(folder / heads_identity_name, pretty_json(heads));
+}
+
+/// Whether there was a tokenizer to copy.
+bool copy_tokenizer(const fs::path& from, const fs::path& to) {
+  bool copied = false;
+  for (const char* name : {tokenizer_model_name, tokenizer_json_name, tokenizer_config_name})
+    if (copy_from_folder(from, name, to)) copied = copied || std::string_view(name) != tokenizer_config_name;
+  return copied;
+}
+
+void write_json_tokenizer(const fs::path& folder, const json& tokenizer, const char* begin, const char* end) {
+  write_new_file(folder / tokenizer_json_name, tokenizer.dump() + "\n");
+  write_new_file(folder / tokenizer_config_name, pretty_json(exported_tokenizer_config(begin, end)));
+}
+
+/// For this program's own tokenizers, writes a tokenizer_config.json (unlike Llama's, they prepend no BOS) and a
+/// tokenizer.json, because transformers would derive other ids from the SentencePiece model. Returns whether it did.
+bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
+  if (saved.tokenizer == "byte") {
+    write_json_tokenizer(folder, byte_tokenizer_json(), byte_begin_token, byte_end_token);
+    return true;
+  }
+  const bool is_own = saved.tokenizer == "bpe" && !is_there(folder / tokenizer_config_name);
+  if (!is_own || !is_there(folder / tokenizer_model_name)) return false;
+  const auto tokenizer = sentencepiece_tokenizer_json(folder / tokenizer_model_name);
+  if (tokenizer)
+    write_json_tokenizer(folder, *tokenizer, "<s>", "</s>");
+  else
+    write_new_file(folder / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/false));
+  return true;
+}
+
+}  // namespace
+
+void copy_chat_files(const fs::path& from, const fs::path& to) {
+  for (const char* name : {chat_template_name, generation_config_name})
+    if (!is_there(to / name)) copy_from_folder(from, name, to);
+}
+
+ExportedModel export_model(const ModelExport& request) {
+  const SafetensorsFolder files(request.model);
+  SavedShape saved = read_params(request.model, files);
+  if (!saved.value_heads.empty() && !predicts_tokens(saved, files))
+    throw Error(ExitStatus::data, request.model.string() +
+                                      ": it has value heads and predicts no tokens, which these formats do not "
+                                      "support; export the policy instead");
+  if (request.modeling && saved.model.future_tokens == 1)
+    throw Error(ExitStatus::usage, request.model.string() +
+                                       ": it has one head, which transformers computes itself; export it without "
+                                       "--modeling");
+  if (!saved.has_max_sequence_length) saved.model.max_sequence_length = default_sequence_length;
+  std::vector<TensorMove> moves = plan_moves(request, saved, files);
+  const SourceSums sums(request.model, "model");
+  OutputFolder product(request.target);
+  move_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
+  write_descriptions(request, saved, product.path());
+  bool has_tokenizer = copy_tokenizer(request.model, product.path());
+  if (request.format == ModelFormat::hf) {
+    has_tokenizer = write_own_tokenizer(saved, product.path()) || has_tokenizer;
+    copy_chat_files(request.model, product.path());
+  }
+  product.publish();
+  return {has_tokenizer, saved.model.future_tokens, saved.has_max_sequence_length};
+}
+
+}  // namespace wmtp

@@ -1,0 +1,145 @@
+#include "huggingface/params_file.hpp"
+
+#include <algorithm>
+
+#include "base/files.hpp"
+#include "experiment/model_shape.hpp"
+#include "huggingface/hf_config.hpp"
+#include "huggingface/rope_json.hpp"
+#include "model/model_limits.hpp"
+#include "model/model_tensors.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor) {
+  const auto place = files.find(tensor);
+  return place && !place->entry->shape.empty() ? place->entry->shape[0] : 0;
+}
+
+}  // namespace
+
+json read_value_heads(ExternalJson& keys) {
+  const auto has_text = [](const json& head, const char* key) { return head.contains(key) && head[key].is_string(); };
+  const auto is_head = [&](const json& head) {
+    return head.is_object() && has_text(head, "name") && has_text(head, "kind") &&
+           (head.size() == 2 || (head.size() == 3 && has_text(head, "meaning") &&
+                                 (head["meaning"] == "value" || head["meaning"] == "score")));
+  };
+  if (!keys.has("value_heads")) return json::array();
+  const json& heads = keys.value("value_heads");
+  if (heads.is_array() && std::all_of(heads.begin(), heads.end(), is_head)) return heads;
+  keys.refuse("value_heads",
+              "a list of {\"name\", \"kind\"} or {\"name\", \"kind\", \"meaning\": \"value\" or \"score\"}");
+  return json::array();
+}
+
+FutureHeads read_future_heads(ExternalJson& keys) {
+  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained})
+    if (!keys.has("future_heads") || keys.value("future_heads") == to_string(heads)) return heads;
+  keys.refuse("future_heads", "\"parallel\" or \"chained\"");
+  return FutureHeads::parallel;
+}
+
+json read_token_ids(ExternalJson& keys, const char* key) {
+  if (!keys.has(key)) return nullptr;
+  const json& ids = keys.value(key);
+  const auto is_id = [](const json& id) { return id.is_number_unsigned() && id.get<uint64_t>() < max_vocabulary; };
+  if (is_id(ids) || (ids.is_array() && !ids.empty() && std::all_of(ids.begin(), ids.end(), is_id))) return ids;
+  keys.refuse(key, "an id, or a list of ids");
+  return nullptr;
+}
+
+std::vector<int64_t> end_tokens(const std::filesystem::path& folder) {
+  std::vector<int64_t> ids;
+  for (const char* name : {params_file_name, hf_config_name, generation_config_name}) {
+    if (!is_there(folder / name)) continue;
+    ExternalJson keys(folder / name);
+    const json found = read_token_ids(keys, "eos_token_id");
+    keys.finish("compare it with tokenizer_config.json");
+    for (const json& id : found.is_array() ? found : found.is_null() ? json::array() : json::array({found}))
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+json token_ids_json(const std::vector<int64_t>& ids) {
+  return ids.empty() ? json() : ids.size() == 1 ? json(ids[0]) : json(ids);
+}
+
+SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files) {
+  ExternalJson keys(folder / params_file_name);
+  SavedShape saved;
+  ModelConfig& model = saved.model;
+  model.dim = keys.integer("dim", 2, max_dim);
+  model.layers = keys.integer("n_layers", 1, max_layers);
+  model.heads = keys.integer("n_heads", 1, max_heads);
+  model.kv_heads = keys.integer("n_kv_heads", 1, max_heads, model.heads);
+  model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens, 1);
+  model.future_heads = read_future_heads(keys);
+  model.rope_theta = read_rope_theta(keys, "rope_scaling", 10000.0);
+  model.norm_eps = keys.positive("norm_eps", 1e-5);
+  model.vocab_size = rows_of(files, embedding_weight);
+  model.ffn_dim = rows_of(files, "layers.0.feed_forward.w1.weight");  // 0 if there is no such tensor
+  for_each_shape_option(model, [&](const ShapeOption& option, auto& value) {
+    if constexpr (std::is_same_v<decltype(value), bool&>)
+      value = keys.flag(option.name, false);
+    else
+      value = keys.integer(option.name, option.least, option.most, 0);
+  });
+  saved.has_max_sequence_length = keys.has("max_seq_len");
+  model.max_sequence_length = keys.integer("max_seq_len", 2, max_positions, 0);
+  keys.only("tokenizer", {"byte", "bpe", "tokenizer_json"});
+  saved.bos_token_id = read_token_ids(keys, "bos_token_id");
+  saved.eos_token_id = read_token_ids(keys, "eos_token_id");
+  saved.tokenizer = keys.text("tokenizer");
+  model.rope_scaling = read_rope_scaling(keys, "rope_scaling");
+  if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
+  keys.only("moe", {});
+  keys.only("quantization_args", {});
+  saved.value_heads = read_value_heads(keys);
+  for (const std::string& mistake : head_mistakes(model)) keys.refuse("n_heads", mistake);
+  if (model.qk_norm && model.joint_qk_norm) keys.refuse("joint_qk_norm", "false where qk_norm is true");
+  if (model.layers < model.future_tokens)
+    keys.refuse("n_layers", "one for each of the " + std::to_string(model.future_tokens) + " future tokens");
+  keys.finish("only the shape of a plain Llama is supported");
+  return saved;
+}
+
+bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files) {
+  const std::string block = head_block_name(saved.model, 1), layer(block_layers(saved.model, block).front().name);
+  return files.find(block + "." + layer + ".weight").has_value();
+}
+
+std::string pretty_json(const json& document) { return document.dump(2) + "\n"; }
+
+std::string params_text(const SavedShape& saved) {
+  const ModelConfig& m = saved.model;
+  json params{{"dim", m.dim},
+              {"n_layers", m.layers},
+              {"n_heads", m.heads},
+              {"n_kv_heads", m.kv_heads},
+              {"n_future_tokens", m.future_tokens},
+              {"rope_theta", m.rope_theta},
+              {"norm_eps", m.norm_eps},
+              {"vocab_size", m.vocab_size},
+              {"ffn_dim", m.ffn_dim}};
+  if (has_chained_heads(m)) params["future_heads"] = to_string(m.future_heads);
+  if (m.rope_scaling) {
+    params["rope_scaling"] = rope_scaling_json(*m.rope_scaling);
+    params["use_scaled_rope"] = true;
+  }
+  for_each_shape_option(m, [&](const ShapeOption& option, const auto& value) {
+    if (value) params[option.name] = value;
+  });
+  if (m.max_sequence_length > 0) params["max_seq_len"] = m.max_sequence_length;
+  if (!saved.value_heads.empty()) params["value_heads"] = saved.value_heads;
+  if (!saved.tokenizer.empty()) params["tokenizer"] = saved.tokenizer;
+  if (!saved.bos_token_id.is_null()) params["bos_token_id"] = saved.bos_token_id;
+  if (!saved.eos_token_id.is_null()) params["eos_token_id"] = saved.eos_token_id;
+  return pretty_json(params);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,36 @@
+// Converts adapters of the plugin `lora` to PEFT folders and back, without loss.
+//
+// A PEFT folder (adapter_config.json, adapter_model.safetensors, with Hugging Face's names and row order) belongs to
+// the Hugging Face Llama that export_model creates from the base: trunk and head 1. Parts that PEFT cannot hold go into
+// separate files: the updates of heads 2, 3, … under our names (mtp_adapter.safetensors), and plus_ratio and the
+// fingerprint of the base (mtp_adapter.json). A crash leaves a draft.
+#pragma once
+
+#include <filesystem>
+
+#include "huggingface/lora_options.hpp"
+
+namespace wmtp {
+
+/// The absolute, normalized path without a trailing slash. Error(usage) if it is not UTF-8: no experiment can name it.
+std::string absolute_text(const std::filesystem::path& folder);
+
+struct AdapterExport {
+  std::filesystem::path adapter;  ///< a run's adapter/, or an imported one
+  std::filesystem::path shape;    ///< a model of the same shape as the base: the run's merged model, or the base itself
+  std::filesystem::path target;   ///< must not exist, or be empty
+  bool shape_is_base = false;     ///< whether its fingerprint must equal the adapter's
+};
+/// Error(data) if the adapter is damaged, belongs to another plugin, or does not fit the shape.
+LoraOptions export_adapter(const AdapterExport& request);
+
+struct AdapterImport {
+  std::filesystem::path source;  ///< with adapter_config.json
+  std::filesystem::path base;    ///< the imported model to adapt; the adapter records its fingerprint
+  std::filesystem::path target;  ///< must not exist, or be empty
+};
+/// Returns the [adapter] options needed to load it. Error(data) for features that `lora` does not support, for a base
+/// with heads 2, 3, … that the files do not contain, and for a base other than the one named in the files.
+LoraOptions import_adapter(const AdapterImport& request);
+
+}  // namespace wmtp

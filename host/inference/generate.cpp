@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/time_use.hpp"
+#include "base/work_progress.hpp"
+#include "inference/model_requests.hpp"
+#include "inference/text_model.hpp"
+#include "memory/caught_error.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr const char* lack_of_memory = "use a smaller model or fewer tokens, or close other programs that use memory";
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, what); }
+
+std::vector<int64_t> prompt_ids(const GenerateRequest& request, const TextModel& model) {
+  const std::vector<int64_t> ids = request.text ? model.ids_of(*request.text) : request.ids;
+  const ModelConfig& config = model.config();
+  if (ids.empty()) refuse("--ids is empty; a prompt needs at least one id");
+  for (const int64_t id : ids)
+    if (id < 0 || id >= config.vocab_size)
+      refuse("--ids: " + std::to_string(id) + " is not a valid id of this model, whose vocabulary has " +
+             with_thousands(config.vocab_size) + " ids (0 to " + std::to_string(config.vocab_size - 1) + ")");
+  if (!model.fits(int64_t(ids.size())))
+    refuse("the prompt has " + with_thousands(int64_t(ids.size())) + " tokens, but the model accepts at most " +
+           with_thousands(config.max_sequence_length) + " (model.max_sequence_length); shorten it");
+  return ids;
+}
+
+const char* text_of(Decoded::End end) {
+  switch (end) {
+    case Decoded::End::max_tokens:
+      return "max_tokens";
+    case Decoded::End::end_of_text:
+      return "end_of_text";
+    case Decoded::End::positions:
+      return "max_sequence_length";
+    case Decoded::End::stopped:
+      return "stopped";
+  }
+  return "";
+}
+
+/// The position of the first of `stops` in `text`, which had none before its last `tail` bytes; npos if there is none.
+size_t first_stop(const std::string& text, const std::vector<std::string>& stops, size_t tail) {
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops)
+    first = std::min(first, text.find(stop, text.size() - std::min(text.size(), tail + stop.size())));
+  return first;
+}
+
+/// The same text without drafts: decoded second, so that warm-up costs count against the drafts.
+PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std::vector<int64_t>& drafted) {
+  request.drafts = Drafts::none;
+  request.take = [](int64_t) { return true; };
+  const auto begun = std::chrono::steady_clock::now();
+  const Decoded plain = model.decode(request);
+  const double seconds = seconds_since(begun);
+  if (plain.ids != drafted) throw Error(ExitStatus::bug, "speculative and plain decoding gave different ids");
+  return {plain.forwards, seconds};
+}
+
+/// How many texts to decode together: more share the cost of reading each weight, and each caches its keys and values.
+int64_t texts_together(const ModelConfig& config, int64_t positions, int64_t answers) {
+  constexpr int64_t most = 64, cache_bytes = int64_t{1} << 30;
+  const int64_t blocks = config.layers - config.future_tokens + 1;
+  const int64_t bytes_of_text = 2 * blocks * config.kv_heads * head_dim(config) * positions * int64_t(sizeof(float));
+  return std::clamp<int64_t>(std::min(cache_bytes / bytes_of_text, answers), 1, most);
+}
+
+}  // namespace
+
+Generated generate(const GenerateRequest& request, const std::function<void(const std::string&)>& show) try {
+  TextModel model(request.model);
+  Generated result;
+  result.prompt = prompt_ids(request, model);
+  const bool drafts = request.temperature == 0 && !request.plain && model.config().future_tokens > 1;
+  if (request.compares && !drafts)
+    refuse("--compare requires drafts, but " + request.model.string() + " has one head and makes no drafts");
+  model.load(drafts, model.positions_for(int64_t(result.prompt.size()), request.max_tokens), /*texts=*/1,
+             request.bf16 ? at::kBFloat16 : at::kFloat);
+
+  DecodeRequest wanted;
+  wanted.prompt = result.prompt;
+  wanted.max_tokens = request.max_tokens;
+  wanted.sampling = {request.temperature, request.top_p, request.seed};
+  wanted.drafts = !drafts ? Drafts::none : request.compares ? Drafts::always : Drafts::while_they_pay;
+  wanted.ends = model.ends();
+  if (const Tokenizer* tokenizer = model.tokenizer()) {
+    result.text.emplace();
+    wanted.take = [&, tokenizer](int64_t id) {
+      const std::string part = tokenizer->decode({int32_t(id)});
+      *result.text += part;
+      show(part);
+      return true;
+    };
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  Decoded decoded = model.decode(wanted);
+  result.seconds = seconds_since(begun);
+  if (request.compares) result.plain = decode_plainly(model, wanted, decoded.ids);
+  result.ids = std::move(decoded.ids);
+  result.decoding = drafts ? "speculative" : request.temperature == 0 ? "plain" : "sampled";
+  result.heads = model.num_heads();
+  result.forwards = decoded.forwards;
+  result.drafted = decoded.drafted;
+  result.end = text_of(decoded.end);
+  return result;
+} catch (...) {
+  rethrow_from("while text was generated", lack_of_memory);
+}
+
+Answers write_answers(const AnswerRequest& request) try {
+  TextModel model(request.model);
+  std::vector<std::vector<int64_t>> prompts;
+  int64_t positions = 1, fitting = 0;
+  for (const std::string& prompt : request.prompts) {
+    prompts.push_back(model.ids_of(prompt));
+    const auto tokens = int64_t(prompts.back().size());
+    if (!model.fits(tokens)) continue;
+    ++fitting;
+    positions = std::max(positions, model.positions_for(tokens, request.max_tokens));
+  }
+  const int64_t together = texts_together(model.config(), positions, fitting * request.samples);
+  model.load(/*drafts=*/false, positions, together + 1);  // and one that holds the newest prompt
+  Answers answers(size_t(request.samples), std::vector<std::optional<std::string>>(prompts.size()));
+  std::vector<DecodeRequest> wanted;
+  for (size_t i = 0; i < prompts.size(); ++i)  // the samples of a prompt follow one another: it is read once
+    for (int64_t sample = 0; model.fits(int64_t(prompts[i].size())) && sample < request.samples; ++sample) {
+      std::string& text = answers[size_t(sample)][i].emplace();
+      DecodeRequest& one = wanted.emplace_back();
+      one.prompt = prompts[i];
+      one.max_tokens = request.max_tokens;
+      one.sampling = {request.temperature, request.top_p, request.seed, uint32_t(i), uint32_t(sample)};
+      one.ends = model.ends();
+      one.take = [&](int64_t id) {
+        const std::string part = model.tokenizer()->decode({int32_t(id)});
+        text += part;
+        const size_t stop = first_stop(text, request.stops, part.size());
+        if (stop != std::string::npos) text.resize(stop);
+        return stop == std::string::npos;
+      };
+    }
+  WorkProgress progress("answering", int64_t(wanted.size()));
+  model.decode_all(wanted, [&] { progress.done(1); });
+  return answers;
+} catch (...) {
+  rethrow_from("while prompts were answered", lack_of_memory);
+}
+
+}  // namespace wmtp

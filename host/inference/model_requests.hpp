@@ -1,0 +1,27 @@
+// Answers the requests of job/engine_requests.hpp about a finished model.
+#pragma once
+
+#include <functional>
+
+#include "job/engine_requests.hpp"
+
+namespace wmtp {
+
+/// Generates text; `show` receives it piece by piece. Error(usage) if the prompt does not suit the model, Error(data)
+/// if the model cannot be used.
+Generated generate(const GenerateRequest& request, const std::function<void(const std::string&)>& show);
+
+/// Answers many prompts. Error(data) if the model cannot be used or names no tokenizer.
+Answers write_answers(const AnswerRequest& request);
+
+/// Each head's losses on the texts, head 1 first. Error(usage) for a text that the tokenizer rejects, for texts without
+/// a token to predict and for a stride above the window's length; Error(data) if the model cannot be used or names no
+/// tokenizer.
+std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request);
+
+/// Merges an adapter into its base model: writes the request's target, a folder like a run's model/, with the base's
+/// tokenizer. Holds the whole model in fp32. Error(data) if either folder is damaged, or the adapter has another base,
+/// plugin or shape; Error(storage).
+void merge_adapter(const MergeRequest& request);
+
+}  // namespace wmtp

@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/work_progress.hpp"
+#include "data/text/text_check.hpp"
+#include "data/text/text_stream.hpp"
+#include "data/tokens/text_windows.hpp"
+#include "inference/model_requests.hpp"
+#include "inference/text_model.hpp"
+#include "memory/caught_error.hpp"
+#include "step/micro_step.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr int64_t longest_window = 1024;  // if the model has no max_sequence_length
+
+/// The texts of a file: one, or those of JSON lines.
+std::vector<std::string> texts_of(const std::filesystem::path& file) {
+  std::vector<std::string> texts;
+  std::string piece(1 << 20, '\0');
+  for (TextStream in(file); in.next_text();) {
+    std::string& text = texts.emplace_back();
+    while (const size_t got = in.read(piece.data(), piece.size())) text.append(piece, 0, got);
+    if (text.empty()) texts.pop_back();
+  }
+  return texts;
+}
+
+/// The ids of the texts in order, each ended by end_of_text, as in a token file for training.
+std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
+  std::vector<int64_t> ids;
+  check_text_files(texts);
+  for (const auto& file : texts)
+    for (const std::string& text : texts_of(file)) {
+      const std::vector<int64_t> text_ids = model.ids_of(text);
+      ids.insert(ids.end(), text_ids.begin(), text_ids.end());
+      if (ids.back() != model.tokenizer()->end_of_text()) ids.push_back(model.tokenizer()->end_of_text());
+    }
+  return ids;
+}
+
+/// The request's stride, by default the window's length.
+size_t stride_of(const PerplexityRequest& request, size_t longest) {
+  if (size_t(request.stride) > longest)
+    throw Error(ExitStatus::usage, "--stride " + std::to_string(request.stride) + " skips tokens between windows of " +
+                                       std::to_string(longest) + ", the model's sequence length; wanted at most that");
+  return request.stride > 0 ? size_t(request.stride) : longest;
+}
+
+/// One sequence whose new tokens, except its first token, are targets.
+MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& ids, int64_t heads) {
+  const auto S = int64_t(window.end - window.begin), first = int64_t(window.first_new - window.begin);
+  MicroBatch micro;
+  micro.batch.tokens =
+      at::tensor(std::vector<int64_t>(ids.begin() + int64_t(window.begin), ids.begin() + int64_t(window.end)))
+          .view({1, S});
+  micro.batch.kind = at::full({1, S}, 2, at::kByte);
+  micro.batch.sequence = at::zeros({1}, at::kLong);
+  micro.targets = (at::arange(S) >= first).view({1, S});
+  for (int64_t head = 1; head <= heads; ++head) micro.counts.push_back(S - std::max(head, first));
+  micro.positions = micro.windows = {0};
+  return micro;
+}
+
+/// Bytes of text in the last `tokens` ids before `end`.
+int64_t bytes_of(const std::vector<int64_t>& ids, size_t end, int64_t tokens, const Tokenizer& tokenizer) {
+  const auto last = ids.begin() + int64_t(end);
+  return int64_t(tokenizer.decode({last - tokens, last}).size());
+}
+
+}  // namespace
+
+std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) try {
+  TextModel model(request.model);
+  const int64_t longest = model.config().max_sequence_length;
+  const auto S = size_t(longest > 0 ? longest : longest_window);
+  const size_t stride = stride_of(request, S);
+  const std::vector<int64_t> ids = ids_of(request.texts, model);
+  model.load(/*drafts=*/true, int64_t(S));
+
+  ActivePipeline nothing;  // without a weighting
+  std::map<std::string, at::Tensor> states;
+  RankCollectives across(model.channels());
+  const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, across, states};
+  MicroStepConfig config;
+  config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size, /*on_cuda=*/false);
+  MicroStep micro_step(model.model(), nothing, model.channels(), config);
+
+  std::vector<HeadLoss> heads(size_t(model.num_heads()));
+  WorkProgress progress("reading tokens", int64_t(ids.size()));
+  for (const TextWindow& window : windows_of_text(ids.size(), S, stride, heads.size() + 1)) {
+    if (window.end - window.begin <= heads.size()) break;  // all of the text is too short for the last head
+    const MicroBatch micro = micro_batch_of(window, ids, model.num_heads());
+    const StepCounts counts;
+    StepTotals totals;
+    StepContext step(environment, {0, counts, totals}, micro);
+    const std::vector<Scores> scores = micro_step.evaluate(step);
+    for (size_t k = 0; k < heads.size(); ++k) {
+      heads[k].tokens += micro.counts[k];
+      heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();
+      heads[k].bytes += bytes_of(ids, window.end, micro.counts[k], *model.tokenizer());
+    }
+    progress.done(int64_t(window.end - window.first_new));
+  }
+  if (heads[0].tokens == 0)
+    throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) +
+                                       " tokens, wanted more than the model's " + std::to_string(heads.size()) +
+                                       " heads");
+  for (HeadLoss& head : heads) head.loss /= double(head.tokens);
+  return heads;
+} catch (...) {
+  rethrow_from("while the text was scored",
+               "use a smaller model or shorter texts, or close other programs that use memory");
+}
+
+}  // namespace wmtp

@@ -1,0 +1,105 @@
+#include "inference/text_model.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/torch/model_files.hpp"
+#include "checkpoint/verify.hpp"
+#include "huggingface/params_file.hpp"
+#include "tokenizer/torch/tokenizers.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, what); }
+
+ModelConfig checked_config(const fs::path& folder) {
+  if (fs::exists(folder / manifest_file_name)) verify_checkpoint(folder);
+  const SafetensorsFolder files(folder);
+  if (!predicts_tokens(read_params(folder, files), files))
+    throw Error(ExitStatus::data,
+                folder.string() + ": the model has no token heads" +
+                    (value_heads_of(folder).empty() ? "" : ": it is a critic's model, which predicts values") +
+                    "; wanted a model that was trained to predict tokens");
+  return model_config_of(folder, ModelConfig{});
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelConfig& config, std::string& kind) {
+  const ModelTokenizer named = tokenizer_of(folder);
+  kind = named.kind;
+  if (named.kind.empty()) return nullptr;
+  auto tokenizer = named.kind == "byte"  ? byte_tokenizer()
+                   : named.kind == "bpe" ? sentencepiece_tokenizer(named.file)
+                                         : json_tokenizer(named.file);
+  if (tokenizer->vocab_size() > config.vocab_size)
+    throw Error(ExitStatus::data, folder.string() + ": its tokenizer has " + with_thousands(tokenizer->vocab_size()) +
+                                      " ids, the model " + with_thousands(config.vocab_size));
+  return tokenizer;
+}
+
+}  // namespace
+
+TextModel::TextModel(fs::path folder)
+    : folder_(std::move(folder)),
+      config_(checked_config(folder_)),
+      tokenizer_(open_tokenizer_of(folder_, config_, tokenizer_kind_)),
+      ends_(end_tokens(folder_)) {
+  if (tokenizer_) ends_.push_back(tokenizer_->end_of_text());
+}
+
+std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
+  if (!tokenizer_)
+    throw Error(
+        ExitStatus::data,
+        folder_.string() + ": the model has no tokenizer, so text cannot be encoded; pass ids with --ids \"1 2 3\"");
+  if (text.empty()) refuse("the prompt is empty; wanted at least one character");
+  const size_t valid = valid_utf8(text);
+  if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
+    refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
+           ", but this model's tokenizer requires UTF-8");
+  const std::vector<int32_t> encoded = tokenizer_->encode(text), before = tokenizer_->missing_before(encoded);
+  std::vector<int64_t> ids(before.begin(), before.end());
+  ids.insert(ids.end(), encoded.begin(), encoded.end());
+  return ids;
+}
+
+bool TextModel::fits(int64_t tokens) const {
+  return config_.max_sequence_length == 0 || tokens <= config_.max_sequence_length;
+}
+
+int64_t TextModel::positions_for(int64_t prompt, int64_t max_tokens) const {
+  const int64_t most =
+      config_.max_sequence_length > 0 ? config_.max_sequence_length : std::numeric_limits<int64_t>::max();
+  return std::min(prompt + std::min(max_tokens, most) - 1, most);
+}
+
+void TextModel::load(bool drafts, int64_t positions, int64_t texts, at::ScalarType weights) {
+  ShardedModelRequest request;
+  request.layout.model = &config_;
+  request.layout.heads = drafts ? Heads::all : Heads::first;
+  request.options.strategy = Strategy::no_shard;
+  request.positions = positions;
+  model_ = std::make_unique<ShardedModel>(request, rank_.channels);
+  load_model(folder_, *model_);
+  cached_ = std::make_unique<CachedModel>(*model_, positions, texts, weights);
+  if (weights != at::kFloat) model_.reset();
+}
+
+Decoded TextModel::decode(const DecodeRequest& request) {
+  cached_->shorten(0);
+  return wmtp::decode(*cached_, request);
+}
+
+std::vector<Decoded> TextModel::decode_all(const std::vector<DecodeRequest>& requests,
+                                           const std::function<void()>& done) {
+  return wmtp::decode_all(*cached_, requests, done);
+}
+
+}  // namespace wmtp

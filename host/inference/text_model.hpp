@@ -1,0 +1,57 @@
+// TextModel: a finished model and its tokenizer, unsharded on the CPU, for generating and scoring text.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/torch/single_rank.hpp"
+#include "inference/decode.hpp"
+#include "shard/sharded_model.hpp"
+#include "tokenizer/tokenizer.hpp"
+
+namespace wmtp {
+
+class TextModel {
+ public:
+  /// Reads the shape and the tokenizer; load() reads the weights. Error(data) if the folder is damaged, has no token
+  /// heads, or names a tokenizer that does not fit.
+  explicit TextModel(std::filesystem::path folder);
+
+  const ModelConfig& config() const { return config_; }
+  /// Null if the model names none.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  /// The ids that end a text: the tokenizer's, and end_tokens() of the folder.
+  const std::vector<int64_t>& ends() const { return ends_; }
+  /// At least one id, with the ids that begin a text unless it begins with them. Error(usage) for a text that the
+  /// tokenizer rejects, Error(data) without a tokenizer.
+  std::vector<int64_t> ids_of(const std::string& text) const;
+  /// Whether a prompt of `tokens` fits the model. A model without max_sequence_length accepts any.
+  bool fits(int64_t tokens) const;
+  /// The number of positions needed for a prompt and `max_tokens` more, the last of which needs none.
+  int64_t positions_for(int64_t prompt, int64_t max_tokens) const;
+
+  /// Loads the weights: with `drafts` of all heads, else of head 1. `texts` and `weights`: see CachedModel.
+  void load(bool drafts, int64_t positions, int64_t texts = 1, at::ScalarType weights = at::kFloat);
+  int64_t num_heads() const { return cached_->num_heads(); }
+  ShardedModel& model() { return *model_; }  ///< [loaded in fp32]
+  Channels& channels() { return rank_.channels; }
+  /// Starts from an empty context. [loaded]
+  Decoded decode(const DecodeRequest& request);
+  /// See decode.hpp. [loaded without drafts]
+  std::vector<Decoded> decode_all(const std::vector<DecodeRequest>& requests, const std::function<void()>& done);
+
+ private:
+  std::filesystem::path folder_;
+  ModelConfig config_;
+  std::string tokenizer_kind_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<int64_t> ends_;
+  SingleRank rank_;
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<CachedModel> cached_;
+};
+
+}  // namespace wmtp

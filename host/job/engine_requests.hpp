@@ -1,0 +1,96 @@
+// Requests of `wmtp-host generate`, `eval`, `checkpoint merge` and `doctor` to the engine process, and its answers:
+// plain values, sent as CBOR because texts may contain any bytes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugins/description_json.hpp"
+
+namespace wmtp {
+
+struct GenerateRequest {
+  std::filesystem::path model;      ///< folder of a finished model, see find_model
+  std::optional<std::string> text;  ///< the prompt; else `ids`
+  std::vector<int64_t> ids;
+  int64_t max_tokens = 128;
+  double temperature = 0;  ///< 0: greedy
+  double top_p = 1;        ///< in (0,1]
+  uint64_t seed = 0;
+  bool plain = false;     ///< greedy without the other heads
+  bool compares = false;  ///< [drafts] decodes with drafts in every pass, then plainly
+  bool streams = false;   ///< the engine writes the text to stdout as it is generated
+  bool bf16 = false;      ///< rounds the weights to bf16
+};
+
+struct PlainDecoding {
+  int64_t forwards = 0;
+  double seconds = 0;
+};
+struct Generated {
+  std::vector<int64_t> prompt, ids;    ///< ids: generated, including the one that ended the text
+  std::optional<std::string> text;     ///< of `ids`; nullopt if the model names no tokenizer
+  std::string decoding;                ///< "speculative", "plain" or "sampled"
+  int64_t heads = 1;                   ///< number of heads used
+  int64_t forwards = 0;                ///< passes through the trunk, including the prompt's
+  int64_t drafted = 0;                 ///< of these, with drafts
+  double seconds = 0;                  ///< from the prompt's pass to the last token, without loading
+  std::string end;                     ///< "max_tokens", "end_of_text" or "max_sequence_length"
+  std::optional<PlainDecoding> plain;  ///< of the same ids, with `compares`
+};
+
+/// Answers to many prompts from one model, which is loaded once.
+struct AnswerRequest {
+  std::filesystem::path model;
+  std::vector<std::string> prompts;
+  int64_t samples = 1;  ///< per prompt, drawn independently
+  int64_t max_tokens = 512;
+  double temperature = 0;
+  double top_p = 1;
+  uint64_t seed = 0;
+  std::vector<std::string> stops;  ///< an answer ends before the first of them
+};
+/// [samples][prompts]; nullopt if the prompt is longer than the model's context.
+using Answers = std::vector<std::vector<std::optional<std::string>>>;
+
+/// Losses of a model's heads on texts, in windows of the model's sequence length.
+struct PerplexityRequest {
+  std::filesystem::path model;
+  std::vector<std::filesystem::path> texts;
+  int64_t stride = 0;  ///< tokens between the starts of adjacent windows; 0: the window's length
+};
+struct HeadLoss {
+  int64_t tokens = 0;  ///< number of predicted tokens
+  double loss = 0;     ///< mean cross entropy, nats
+  int64_t bytes = 0;   ///< bytes of text that these tokens encode; special tokens encode none
+};
+
+/// One line of `doctor --device cuda`.
+struct DeviceCheck {
+  std::string what;
+  bool good = true;
+  std::string text;
+};
+
+struct MergeRequest {
+  std::filesystem::path adapter;  ///< as written by a run or `checkpoint import`
+  std::filesystem::path base;     ///< with params.json
+  std::filesystem::path target;   ///< must not exist
+  PluginSetting plugin;           ///< the adapter plugin
+};
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateRequest, model, text, ids, max_tokens, temperature, top_p, seed, plain,
+                                   compares, streams, bf16)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainDecoding, forwards, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Generated, prompt, ids, text, decoding, heads, forwards, drafted, seconds, end,
+                                   plain)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerRequest, model, prompts, samples, max_tokens, temperature, top_p, seed, stops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerplexityRequest, model, texts, stride)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeadLoss, tokens, loss, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceCheck, what, good, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MergeRequest, adapter, base, target, plugin)
+
+}  // namespace wmtp

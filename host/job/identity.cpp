@@ -1,0 +1,140 @@
+#include "job/identity.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/sha256.hpp"
+#include "base/work_progress.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/verify.hpp"
+#include "data/tokens/corpus.hpp"
+#include "experiment/canonical.hpp"
+#include "io/file_digests.hpp"
+#include "log/log_option.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr std::string_view run_prefix = "run:";
+
+std::string file_hash(const std::filesystem::path& file, FileDigests& digests) {
+  check_is_file(file);
+  if (const auto known = digests.known(file)) return *known;
+  WorkProgress progress("reading " + file.filename().string(), int64_t(std::filesystem::file_size(file)),
+                        WorkProgress::Unit::bytes);
+  return digests.read(file, &progress);
+}
+
+std::string plugin_part(const Catalog& catalog, const std::string& kind, const std::string& name) {
+  const auto description = catalog.describe(kind, name);
+  return description.name + " " + description.version;
+}
+
+}  // namespace
+
+std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database) {
+  const bool is_folder = std::filesystem::is_directory(weights);
+  if (const auto manifest = weights / manifest_file_name; is_folder && std::filesystem::exists(manifest))
+    return sha256_of_file(manifest);
+  FileDigests digests(cache_folder_of(database) / "hashes.txt");
+  if (!is_folder) return file_hash(weights, digests);
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(weights)) {
+    const auto extension = entry.path().extension();
+    if (entry.is_regular_file() && (extension == ".safetensors" || extension == ".json")) files.push_back(entry.path());
+  }
+  if (files.empty()) {
+    throw Error(ExitStatus::data, weights.string() + " contains no weights: wanted *.safetensors in it");
+  }
+  std::sort(files.begin(), files.end());
+  Sha256 hash;
+  for (const auto& file : files) hash.add(file.filename().string() + " " + file_hash(file, digests) + "\n");
+  return hash.hex();
+}
+
+std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
+                                      const std::filesystem::path& database) {
+  if (weights.starts_with(run_prefix)) {
+    const std::string name = weights.substr(run_prefix.size());
+    const auto run = LogReader(database).newest_finished(name);
+    if (!run) {
+      throw Error(ExitStatus::data, experiment.file.string() + ": weights = \"" + weights + "\": " + database.string() +
+                                        " has no finished run named '" + name + "'; see `wmtp-host runs list" +
+                                        log_option(database) + "`, or name another log with --db");
+    }
+    if (const auto model = model_in(run->folder); std::filesystem::exists(model)) return model;
+    throw Error(ExitStatus::data, "run " + std::to_string(run->id) + " ('" + name + "') has no model in " +
+                                      run->folder.string() + "; run its experiment again");
+  }
+  const auto path = experiment.resolve(weights);
+  if (!std::filesystem::exists(path)) {
+    throw Error(ExitStatus::data, experiment.file.string() + ": weights = \"" + weights + "\": there is no " +
+                                      path.string() + "; wanted a safetensors file, a folder, or run:NAME");
+  }
+  return path;
+}
+
+std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database) {
+  const std::string& weights = experiment.adapter_weights;
+  const auto refusal = [&](const std::string& reason) {
+    return Error(ExitStatus::data, experiment.file.string() + ": [adapter] weights = \"" + weights + "\": " + reason);
+  };
+  if (const auto folder = experiment.resolve(weights);
+      !weights.starts_with(run_prefix) && !std::filesystem::is_directory(folder))
+    throw refusal(
+        (std::filesystem::exists(folder) ? folder.string() + " is not a folder" : "there is no " + folder.string()) +
+        "; wanted the adapter folder of a run, the folder of an imported adapter, or run:NAME");
+  const auto path = resolve_weights(weights, experiment, database);
+  if (!weights.starts_with(run_prefix)) return path;
+  if (const auto adapter = path.parent_path() / "adapter"; std::filesystem::exists(adapter)) return adapter;
+  throw refusal("that run left no " + (path.parent_path() / "adapter").string() +
+                "; name a run whose adapter leaves the model frozen, as lora does");
+}
+
+InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalog& catalog,
+                         const std::filesystem::path& database) {
+  InputHashes all;
+  const auto add_plugin = [&](const std::string& table, const std::string& kind, const std::string& name) {
+    all.emplace_back(table, [&catalog, kind, name] { return plugin_part(catalog, kind, name); });
+  };
+  all.emplace_back("data", [&e, &database] { return data_content_hash(e, cache_folder_of(database)); });
+  add_plugin("pipeline", "pipeline", e.pipeline.plugin);
+  if (e.inner) add_plugin("pipeline.inner", "pipeline", e.inner->plugin);
+  add_plugin("adapter", "adapter", e.adapter.plugin);
+  if (!e.adapter_weights.empty())
+    all.emplace_back("adapter.weights",
+                     [&e, &database] { return weights_content_hash(resolve_adapter(e, database), database); });
+  for (const auto& [input, weights] : {std::pair("model.weights", e.model.weights),
+                                       {"reference.weights", e.reference.weights},
+                                       {"value.weights", e.value.weights}})
+    if (!weights.empty())
+      all.emplace_back(input, [&e, &database, weights = weights] {
+        return weights_content_hash(resolve_weights(weights, e, database), database);
+      });
+  for (const auto& [table, stage] : e.stages)
+    all.emplace_back(table + ".experiment", [&stages, table = table] { return stages.at(table).config_hash; });
+  return all;
+}
+
+std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
+                            const std::filesystem::path& database) {
+  IdentityParts parts;
+  for (const auto& [input, hash] : input_hashes(experiment, stages, catalog, database)) parts[input] = hash();
+  return config_hash(experiment, parts);
+}
+
+std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database) {
+  for (const auto& run : LogReader(database).finished_with_hash(config_hash)) {
+    try {
+      verify_checkpoint(model_in(run.folder));
+      return run;
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;  // damaged or missing: an older one may be complete
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace wmtp

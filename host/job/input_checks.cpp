@@ -1,0 +1,77 @@
+#include "job/input_checks.hpp"
+
+#include "base/error.hpp"
+#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "data/tokens/token_windows.hpp"
+#include "experiment/load/stage_rules.hpp"
+#include "huggingface/hf_config.hpp"
+#include "huggingface/initial_weights.hpp"
+#include "huggingface/params_file.hpp"
+#include "job/identity.hpp"
+
+namespace wmtp {
+namespace {
+
+void check_frozen(const std::string& table, const FrozenConfig& config, const Experiment& experiment,
+                  const Catalog& catalog, const std::filesystem::path& database) {
+  if (const Experiment* stage = experiment.stage(table))
+    if (const std::string misfit = misfit_of_heads(stage->model, experiment.parallel.sequence); !misfit.empty())
+      throw Error(ExitStatus::usage,
+                  experiment.file.string() + ": [parallel] " + misfit + " (of " + stage->file.string() + ")");
+  if (config.weights.empty()) return;
+  const auto weights = resolve_weights(config.weights, experiment, database);
+  const ModelConfig shape = config.model ? *config.model : model_config_of(weights, experiment.model);
+  check_frozen_shape(table, weights, shape, experiment, table == "value" && pipeline_needs(experiment, catalog).scores);
+  check_initial_weights(weights, shape, table == "value" ? 0 : 1);
+}
+
+}  // namespace
+
+void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
+                  const std::filesystem::path& database) {
+  hashes.of(experiment);
+  if (experiment.data.kind == "tokens") open_training_tokens(experiment, data_ranks(experiment.parallel, processes));
+  if (const std::string& weights = experiment.model.weights; !weights.empty()) {
+    const bool objective = catalog.describe("pipeline", experiment.pipeline.plugin).role == "objective";
+    check_initial_weights(resolve_weights(weights, experiment, database), experiment.model,
+                          objective ? 0 : experiment.model.future_tokens);
+  }
+  check_frozen("reference", experiment.reference, experiment, catalog, database);
+  check_frozen("value", experiment.value, experiment, catalog, database);
+}
+
+void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
+                        const Experiment& experiment, bool reads_scores) {
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(ExitStatus::data, "[" + table + "] " + weights.string() + ": " + reason);
+  };
+  const int64_t vocab_size = experiment.model.vocab_size;
+  if (frozen.vocab_size != vocab_size)
+    refuse("its vocabulary has " + std::to_string(frozen.vocab_size) + " ids, the policy's " +
+           std::to_string(vocab_size) + "; both must share a tokenizer");
+  if (const std::string misfit = misfit_of_heads(frozen, experiment.parallel.sequence); !misfit.empty())
+    refuse("[parallel] " + misfit);
+  if (table != "value") return;
+  const nlohmann::json heads = is_params_folder(weights) ? read_params(weights, SafetensorsFolder(weights)).value_heads
+                                                         : nlohmann::json::array();
+  if (heads.size() != 1)
+    refuse("wanted a model with one value head, found " + std::to_string(heads.size()) +
+           "; train one with pipeline critic");
+  if (!reads_scores && heads[0].value("meaning", "value") == "score")
+    refuse(
+        std::string(
+            "its value head was trained on scores, which rank answers and are not expected outcomes, wanted values; ") +
+        scores_hint);
+}
+
+void check_frozen_parameters(const Experiment& experiment, bool freezes) {
+  const ParallelConfig& parallel = experiment.parallel;
+  if (parallel.replicate_frozen && !freezes)
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] replicate_frozen = true: adapter \"" +
+                                       experiment.adapter.plugin + "\" freezes no parameter; remove it");
+  if (parallel.cpu_offload == CpuOffload::all && !freezes && !experiment.reference.given && !experiment.value.given)
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [parallel] cpu_offload = \"all\": there are no frozen parameters; set true");
+}
+
+}  // namespace wmtp

@@ -1,0 +1,28 @@
+// Checks a run's data and weights for `plan`, and for `run` before it starts ranks, with the functions that the ranks
+// use, so messages and exit codes are the same. Reads the data once to hash them, and weights whose hash is not cached.
+// Does not find errors that only appear when data are prepared or during training.
+#pragma once
+
+#include <filesystem>
+
+#include "job/stages.hpp"
+#include "plugins/catalog.hpp"
+
+namespace wmtp {
+
+/// Error(data) if the experiment or one of its stages names a file that is missing or has the wrong content, or a run
+/// that is not in the log; for the experiment itself also if names or shapes of weights do not match, or a token file
+/// is too short for `processes`.
+void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
+                  const std::filesystem::path& database);
+
+/// Error(data) unless a frozen model has the policy's vocabulary, heads that parallel.sequence divides and, for `table`
+/// "value", one value head, trained on scores only if `reads_scores`.
+void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
+                        const Experiment& experiment, bool reads_scores);
+
+/// Error(usage) if the experiment replicates or offloads frozen parameters and there are none. `freezes`: whether the
+/// policy has frozen parameters, which only the adapter knows.
+void check_frozen_parameters(const Experiment& experiment, bool freezes);
+
+}  // namespace wmtp

@@ -1,0 +1,217 @@
+#include "job/stages.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/retention.hpp"
+#include "io/run_lock.hpp"
+#include "log/log_reader.hpp"
+#include "optimizer/schedule.hpp"
+
+namespace wmtp {
+namespace {
+
+struct Planner {
+  PlannedRun planned(const Experiment& experiment, const std::vector<std::string>& path) {
+    PlannedRun run;
+    run.path = path;
+    run.file = experiment.file.filename().string();
+    run.config_hash = hashes.of(experiment);
+    for (const auto& [table, stage] : experiment.stages) run.needs[table] = hashes.of(*stage);
+    run.begun = resume && has_unfinished_run(run.config_hash, hashes.database());
+    if (const auto finished = path.empty() ? std::nullopt : reusable_run(run.config_hash, hashes.database())) {
+      run.reused_run = finished->id;
+      run.model = model_in(finished->folder);
+    } else if (run.begun) {
+      run.from = resume_point(run.config_hash, hashes.database()).value_or(ResumePoint());
+    }
+    return run;
+  }
+
+  void add_stages(const Experiment& experiment, std::vector<std::string> path) {
+    path.emplace_back();
+    for (const auto& [table, stage] : experiment.stages) {
+      const std::string& hash = hashes.of(*stage);
+      const auto same = [&](const PlannedRun& run) { return run.config_hash == hash; };
+      if (std::any_of(runs.begin(), runs.end(), same)) continue;
+      path.back() = table;
+      PlannedRun run = planned(*stage, path);
+      std::vector<std::string> tables;
+      for (const auto& [name, other] : experiment.stages)
+        if (hashes.of(*other) == hash) tables.push_back(name);
+      run.tables = join_names(tables);
+      if (run.reused_run == 0) add_stages(*stage, path);
+      runs.push_back(std::move(run));
+    }
+  }
+
+  ExperimentHashes& hashes;
+  bool resume;
+  std::vector<PlannedRun> runs = {};
+};
+
+/// A killed process holds its lock until its memory is released.
+constexpr std::chrono::milliseconds time_to_die{2000}, between_looks{50};
+
+bool stays_held(const std::filesystem::path& run_folder) {
+  for (auto waited = between_looks; RunLock::is_held(run_folder); waited += between_looks) {
+    if (waited > time_to_die) return true;
+    std::this_thread::sleep_for(between_looks);
+  }
+  return false;
+}
+
+/// The newest run with an intact checkpoint; see resume_point.
+std::optional<ResumePoint> newest_checkpoint(const std::vector<LoggedRun>& runs) {
+  const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
+    log_warning("damaged checkpoint set aside: " + was.string() + ": " + reason);
+  };
+  for (const LoggedRun& run : runs) {
+    if (!std::filesystem::exists(run.folder)) continue;
+    if (stays_held(run.folder))
+      throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
+                                        " of this experiment is still running (" + run.folder.string() +
+                                        " is locked); stop it first");
+    remove_leftovers(run.folder);
+    if (const auto good = newest_good(run.folder, report)) return ResumePoint{run.id, good->folder, ""};
+  }
+  return std::nullopt;
+}
+
+/// Numbers of steps, the largest first, of the logged runs of this name with fewer steps.
+std::vector<int64_t> fewer_steps(const LogReader& log, const Experiment& experiment) {
+  std::vector<int64_t> steps;
+  log.each_row(
+      "SELECT DISTINCT CAST(p.value_num AS INTEGER) FROM runs AS r JOIN run_params AS p ON p.run_id = r.id "
+      "WHERE r.name = ?1 AND p.key = 'train.steps' AND p.value_num BETWEEN 1 AND ?2 ORDER BY 1 DESC",
+      {experiment.name, experiment.train.steps - 1}, [&](const Statement& row) { steps.push_back(row.integer(0)); });
+  return steps;
+}
+
+void log_extension(const Experiment& experiment, int64_t steps, const ResumePoint& from) {
+  const int64_t last = experiment.train.steps, at = step_of_name(from.folder.filename().string());
+  log_info("run " + std::to_string(from.run_id) + " of " + counted(steps, "step") + " is extended to " +
+           std::to_string(last));
+  const auto rate = [&](int64_t step, int64_t of) {
+    return printed("%.3g", learning_rate(experiment.schedule, experiment.optimizer.lr, step, of));
+  };
+  if (experiment.schedule.name != "constant")
+    log_warning("the " + experiment.schedule.name + " schedule now ends at step " + std::to_string(last) +
+                ": the learning rate was " + rate(at, steps) + " at step " + std::to_string(at) +
+                ", and the next step uses " + rate(at + 1, last) + "; a run of " + std::to_string(last) +
+                " steps from the start differs");
+}
+
+std::string continuation(const PlannedRun& run) {
+  return ": continues run " + std::to_string(run.from.run_id) + " at step " +
+         std::to_string(step_of_name(run.from.folder.filename().string()) + 1);
+}
+
+std::optional<ResumePoint> extended_run(const Experiment& experiment, ExperimentHashes& hashes) {
+  if (!std::filesystem::exists(hashes.database())) return std::nullopt;
+  const LogReader log(hashes.database());
+  for (const int64_t steps : fewer_steps(log, experiment)) {
+    const std::string& hash = hashes.of(hashes.with_steps(experiment, steps));
+    for (const auto& runs : {log.finished_with_hash(hash), log.unfinished_with_hash(hash)})
+      if (auto from = newest_checkpoint(runs)) {
+        log_extension(experiment, steps, *from);
+        from->config_hash = hash;
+        return from;
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Experiment& ExperimentHashes::with_steps(const Experiment& experiment, int64_t steps) {
+  other_steps_.push_back(experiment);
+  other_steps_.back().train.steps = steps;
+  return other_steps_.back();
+}
+
+const std::string& ExperimentHashes::of(const Experiment& experiment) {
+  const auto known = known_.find(&experiment);
+  if (known != known_.end()) return known->second;
+  Stages stages;
+  for (const auto& [table, stage] : experiment.stages) stages[table].config_hash = of(*stage);
+  return known_[&experiment] = experiment_hash(experiment, stages, catalog_, database_);
+}
+
+std::vector<PlannedRun> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
+  Planner planner{hashes, resume};
+  planner.add_stages(experiment, {});
+  return std::move(planner.runs);
+}
+
+std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
+  PlannedRun own = Planner{hashes, resume}.planned(experiment, {});
+  if (resume && own.from.run_id == 0) own.from = extended_run(experiment, hashes).value_or(ResumePoint());
+  std::vector<PlannedRun> runs = plan_stages(experiment, hashes, resume);
+  const bool resumes = own.from.run_id > 0 || std::any_of(runs.begin(), runs.end(), std::mem_fn(&PlannedRun::begun));
+  if (resume && !resumes)
+    throw Error(
+        ExitStatus::data,
+        "--resume: " + hashes.database().string() + " contains no unfinished run of this experiment (hash " +
+            own.config_hash.substr(0, 12) +
+            ") with an intact checkpoint, nor a run of its name with fewer steps; run it without --resume, or " +
+            "extend a finished run with --set train.steps=N");
+  if (resume && own.from.run_id == 0) log_info(own.file + " has no checkpoint of its own and starts at step 0");
+  runs.push_back(std::move(own));
+  return runs;
+}
+
+const Experiment& experiment_at(const Experiment& experiment, const std::vector<std::string>& path) {
+  const Experiment* at = &experiment;
+  for (const std::string& table : path) at = at->stages.at(table).get();
+  return *at;
+}
+
+void log_plan(const std::vector<PlannedRun>& runs) {
+  for (const PlannedRun& run : runs)
+    if (run.path.empty() && run.from.run_id > 0) log_info(run.file + continuation(run));
+  for (const PlannedRun& run : runs)
+    if (run.reused_run > 0)
+      log_info(run.tables + ": run " + std::to_string(run.reused_run) + " of " + run.file + " is reused");
+}
+
+std::string title_of(const PlannedRun& stage) { return stage.tables + ": " + stage.file; }
+
+void log_start(const PlannedRun& run) {
+  if (run.path.empty()) return;
+  if (run.from.run_id > 0) log_info(title_of(run) + continuation(run));
+  log_info(title_of(run) + (run.from.run_id > 0 ? " resumes from its last checkpoint first"
+                            : run.begun         ? " restarts first, because its unfinished run has no checkpoint"
+                                                : " runs first: no finished run in the log"));
+}
+
+ExitStatus run_in_order(const std::vector<PlannedRun>& runs, const StartRun& start) {
+  std::map<std::string, std::filesystem::path> models;  // by config hash
+  for (const PlannedRun& run : runs) {
+    RunResult result{ExitStatus::done, run.model};
+    if (run.reused_run == 0) {
+      Stages stages;
+      for (const auto& [table, hash] : run.needs) stages[table] = {hash, models.at(hash)};
+      result = start(run, stages);
+    }
+    if (result.status != ExitStatus::done) return result.status;
+    models[run.config_hash] = result.model;
+  }
+  return ExitStatus::done;
+}
+
+std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database) {
+  if (!std::filesystem::exists(database)) return std::nullopt;
+  return newest_checkpoint(LogReader(database).unfinished_with_hash(config_hash));
+}
+
+bool has_unfinished_run(const std::string& config_hash, const std::filesystem::path& database) {
+  return std::filesystem::exists(database) && !LogReader(database).unfinished_with_hash(config_hash).empty();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,51 @@
+#include "log/log_queue.hpp"
+
+#include <iterator>
+
+namespace wmtp {
+
+bool LogQueue::push(Record record) {
+  const int64_t rows = rows_of(record);
+  {
+    std::lock_guard lock(mutex_);
+    if (rows_ + rows > kMostRows) return false;
+    rows_ += rows;
+    records_.push_back(std::move(record));
+  }
+  changed_.notify_one();
+  return true;
+}
+
+void LogQueue::take(std::deque<Record>& into, std::chrono::milliseconds longest) {
+  std::deque<Record> taken;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, longest, [&] { return stopped_ || !records_.empty(); });
+    taken.swap(records_);
+  }
+  if (into.empty()) {
+    into.swap(taken);
+  } else {
+    std::move(taken.begin(), taken.end(), std::back_inserter(into));
+  }
+}
+
+void LogQueue::release(int64_t rows) {
+  std::lock_guard lock(mutex_);
+  rows_ -= rows;
+}
+
+bool LogQueue::stopped_within(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [&] { return stopped_; });
+}
+
+void LogQueue::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,39 @@
+// The bounded queue between the training thread and the log's writer. push waits at most for the writer to swap a
+// container: no file access and no SQLite call happens under the lock.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "log/records.hpp"
+
+namespace wmtp {
+
+class LogQueue {
+ public:
+  /// Limit on rows in the queue plus rows taken by the writer, about 100 bytes each.
+  static constexpr int64_t kMostRows = 400'000;
+
+  /// Returns false and drops the record if the queue is full.
+  bool push(Record record);
+
+  /// [writer] Appends all records to `into`; waits up to `longest` for a record or for stop.
+  void take(std::deque<Record>& into, std::chrono::milliseconds longest);
+  /// [writer] Frees the capacity of `rows` taken rows after they are written or given up.
+  void release(int64_t rows);
+  /// [writer] Waits up to `time` for stop; true if it was called.
+  bool stopped_within(std::chrono::milliseconds time);
+
+  void stop();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Record> records_;
+  int64_t rows_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace wmtp

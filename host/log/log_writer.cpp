@@ -1,0 +1,264 @@
+#include "log/log_writer.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <numeric>
+#include <unordered_map>
+
+#include "base/files.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "log/open_log.hpp"
+
+namespace wmtp {
+
+using namespace std::chrono_literals;
+
+/// Writes records as rows with prepared statements, inside the caller's transaction.
+class RowWriter {
+ public:
+  RowWriter(Database& database, int64_t run_id)
+      : run_id_(run_id),
+        add_name_(database, "INSERT OR IGNORE INTO metric_names (name) VALUES (?1)"),
+        find_name_(database, "SELECT id FROM metric_names WHERE name = ?1"),
+        // Of two values for the same step the later one is kept.
+        metric_(
+            database,
+            "INSERT INTO metric_values (run_id, name_id, step, value, kind, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+            "ON CONFLICT (run_id, name_id, step) DO UPDATE "
+            "SET value = excluded.value, kind = excluded.kind, time_ns = excluded.time_ns"),
+        memory_(database,
+                "INSERT INTO memory (run_id, rank, step, phase, category, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+        rank_time_(
+            database,
+            "INSERT OR REPLACE INTO rank_times (run_id, rank, step, phase, seconds) VALUES (?1, ?2, ?3, ?4, ?5)"),
+        sample_(database,
+                "INSERT INTO samples (run_id, step, sequence, position, head, token_id, text, weight, loss, "
+                "reference_loss) "
+                "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+        generation_(database,
+                    "INSERT INTO generations (run_id, step, number, prompt, text) VALUES (?1, ?2, ?3, ?4, ?5)"),
+        checkpoint_(
+            database,
+            "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+            "ON CONFLICT (run_id, path) DO UPDATE "
+            "SET step = excluded.step, bytes = excluded.bytes, state = excluded.state, time_ns = excluded.time_ns"),
+        event_(database,
+               "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "
+               "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
+        heartbeat_(database, "UPDATE runs SET heartbeat_at = ?2 WHERE id = ?1"),
+        incomplete_(database, "UPDATE runs SET log_incomplete = 1 WHERE id = ?1") {}
+
+  void write(const Record& record) {
+    std::visit([this](const auto& one) { write(one); }, record);
+  }
+  void heartbeat() { heartbeat_.run(run_id_, utc_now()); }
+  void mark_incomplete() { incomplete_.run(run_id_); }
+  /// After a rollback: names added by this transaction are not in the file.
+  void forget_names() { name_ids_.clear(); }
+
+ private:
+  void write(const MetricsRecord& record) {
+    for (const auto& [name, value] : record.values) {
+      const char* kind = kind_of(value);
+      metric_.run(run_id_, name_id(name), record.step, kind ? std::nullopt : std::optional(value),
+                  kind ? std::optional<std::string>(kind) : std::nullopt, record.time_ns);
+    }
+  }
+  void write(const MemoryRecords& record) {
+    for (const MemoryRecord& one : record.values)
+      memory_.run(run_id_, one.rank, one.step, one.phase, one.category, one.bytes);
+  }
+  void write(const RankTimes& record) {
+    for (const RankTime& one : record.values) rank_time_.run(run_id_, one.rank, one.step, one.phase, one.seconds);
+  }
+  void write(const SampleRecords& record) {
+    for (const SampleRecord& one : record.values)
+      sample_.run(run_id_, record.step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
+                  one.loss, one.reference_loss);
+  }
+  void write(const Generations& record) {
+    for (const Generation& one : record.values) generation_.run(run_id_, record.step, one.number, one.prompt, one.text);
+  }
+  void write(const CheckpointRecord& record) {
+    checkpoint_.run(run_id_, record.step, record.path, record.bytes, record.state, record.time_ns);
+  }
+  void write(const EventRecord& record) {
+    event_.run(run_id_, record.time_ns, record.rank, record.level, record.kind, record.step, record.message);
+  }
+
+  int64_t name_id(const std::string& name) {
+    const auto known = name_ids_.find(name);
+    if (known != name_ids_.end()) return known->second;
+    add_name_.run(name);
+    find_name_.bind(1, name);
+    find_name_.step();
+    const int64_t id = find_name_.integer(0);
+    find_name_.reset();
+    name_ids_.emplace(name, id);
+    return id;
+  }
+
+  int64_t run_id_;
+  std::unordered_map<std::string, int64_t> name_ids_;
+  Statement add_name_, find_name_, metric_, memory_, rank_time_, sample_, generation_, checkpoint_, event_, heartbeat_,
+      incomplete_;
+};
+
+namespace {
+
+constexpr auto kHeartbeat = 10s;
+constexpr auto kPace = 100ms;  // between transactions
+constexpr auto kFailingPatience = 5s;
+constexpr auto kLastPatience = 15s;  // for a lock, at the end
+constexpr auto kBusyTimeout = 1s;
+
+int64_t count_rows(const std::deque<Record>& records) {
+  return std::accumulate(records.begin(), records.end(), int64_t{0},
+                         [](int64_t sum, const Record& one) { return sum + rows_of(one); });
+}
+
+}  // namespace
+
+LogWriter::LogWriter(Database database, int64_t run_id, const std::string& run_key, std::unique_ptr<RecordSink> sink)
+    : run_id_(run_id),
+      database_(std::make_unique<Database>(std::move(database))),
+      spool_(database_->path(), run_id, run_key),
+      rows_(std::make_unique<RowWriter>(*database_, run_id)),
+      sink_(std::move(sink)),
+      next_heartbeat_(Clock::now() + kHeartbeat) {
+  database_->set_busy_timeout(kBusyTimeout);
+  // Other threads handle signals.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { work(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+LogWriter::~LogWriter() { stop(); }
+
+void LogWriter::push(Record record) {
+  const int64_t rows = rows_of(record);
+  if (!queue_.push(std::move(record))) dropped_ += rows;
+}
+
+void LogWriter::stop() {
+  if (!thread_.joinable()) return;
+  queue_.stop();
+  thread_.join();
+  if (dropped_ == 0) return;
+  const std::string cause = "the queue was full, dropping " + counted(int64_t(dropped_), "row");
+  give_up(cause);
+  spool_.write({EventRecord{now_ns(), 0, "error", "rows_lost", 0, cause}});
+}
+
+bool LogWriter::lacks_rows() const {
+  return dropped_ > 0 || !pending_.empty() || (incomplete_ && is_there(spool_.path()));
+}
+
+void LogWriter::give_up(const std::string& cause) {
+  if (!incomplete_.exchange(true)) {
+    log_warning("the run continues, but its log is incomplete: " + cause + "; the missing rows are in " +
+                spool_.path().string());
+  }
+}
+
+void LogWriter::work() {
+  bool stopping = false;
+  while (true) {
+    const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(next_heartbeat_ - Clock::now());
+    take(failing_ ? 1ms : std::max(idle, 1ms));
+    pending_rows_ = count_rows(pending_);
+    const bool due = Clock::now() >= next_heartbeat_;
+    if ((!pending_.empty() || due) && !try_commit() && should_spill(stopping)) spill();
+    if (stopping && (pending_.empty() || !only_locked_ || Clock::now() > deadline_)) return;
+    const bool stop_requested = queue_.stopped_within(failing_ ? 2 * kPace : kPace);
+    if (stop_requested && !stopping) {
+      stopping = true;
+      deadline_ = Clock::now() + kLastPatience;
+    }
+  }
+}
+
+void LogWriter::take(std::chrono::milliseconds longest) {
+  const auto known = static_cast<std::ptrdiff_t>(pending_.size());
+  queue_.take(pending_, longest);
+  if (!sink_) return;
+  try {
+    sink_->take(pending_.cbegin() + known, pending_.cend());
+  } catch (const std::exception& error) {
+    sink_.reset();
+    log_warning(std::string("the run and its log continue, but ") + error.what());
+    push(EventRecord{now_ns(), 0, "warning", "sink_failed", 0, error.what()});
+    queue_.take(pending_, 0ms);
+  }
+}
+
+bool LogWriter::try_commit() {
+  try {
+    leave_moved_file();
+    Transaction transaction(*database_);
+    for (const Record& record : pending_) rows_->write(record);
+    const bool beat = Clock::now() >= next_heartbeat_;
+    if (beat) rows_->heartbeat();
+    if (incomplete_) rows_->mark_incomplete();
+    transaction.commit();
+    queue_.release(pending_rows_);
+    pending_.clear();
+    if (beat) next_heartbeat_ = Clock::now() + kHeartbeat;
+    failing_ = spilled_ = false;
+    return true;
+  } catch (const std::exception& error) {
+    const auto* sqlite = dynamic_cast<const SqliteError*>(&error);
+    only_locked_ = sqlite && sqlite->busy();
+    last_failure_ = error.what();
+  }
+  rows_->forget_names();
+  if (!failing_) failing_since_ = Clock::now();
+  failing_ = true;
+  return false;
+}
+
+/// Copies the content through the open connection, which still reads the old file.
+void LogWriter::leave_moved_file() {
+  if (!database_->has_moved()) return;
+  const std::filesystem::path moved = std::filesystem::absolute(database_->path());
+  const std::filesystem::path kept =
+      moved.string() + ".run-" + std::to_string(run_id_) + "-" + std::to_string(getpid()) + ".db";
+  std::error_code ignored;
+  std::filesystem::create_directories(kept.parent_path(), ignored);
+  try {
+    Statement(*database_, "VACUUM INTO ?1").run(kept.string());
+    auto database = std::make_unique<Database>(open_log_for_writing(kept));
+    database->set_busy_timeout(kBusyTimeout);
+    sync_loosely(*database);
+    rows_ = std::make_unique<RowWriter>(*database, run_id_);
+    database_ = std::move(database);
+  } catch (...) {
+    std::filesystem::remove(kept, ignored);
+    throw;
+  }
+  const std::string message = "the run log " + moved.string() +
+                              " was deleted or replaced; its content and this run's new rows are in " + kept.string();
+  log_warning(message);
+  rows_->write(Record(EventRecord{now_ns(), 0, "warning", "log_moved", 0, message}));
+}
+
+bool LogWriter::should_spill(bool stopping) const {
+  if (pending_rows_ > LogQueue::kMostRows / 2) return true;
+  if (only_locked_) return stopping && Clock::now() > deadline_;
+  return spilled_ || stopping || Clock::now() - failing_since_ > kFailingPatience;
+}
+
+void LogWriter::spill() {
+  if (pending_.empty()) return;
+  give_up(last_failure_);
+  if (!spool_.write(pending_)) return;
+  spilled_ = true;
+  queue_.release(pending_rows_);
+  pending_.clear();
+}
+
+}  // namespace wmtp

@@ -1,0 +1,28 @@
+// Opens a run log for writing: waits for locks, and tests that writes succeed.
+//
+// 1. The folder is created. 2. The kind of the file is checked before anything in it is changed. 3. WAL is enabled and
+// tested by a write, because some file systems accept it and then fail the first write; in that case the file uses a
+// rollback journal, with a warning. 4. The schema is migrated. Waits for locks up to the given time; any other failure
+// is Error(storage) at once.
+#pragma once
+
+#include <chrono>
+
+#include "log/database.hpp"
+
+namespace wmtp {
+
+constexpr std::chrono::seconds kPatience{15};
+
+/// The connection uses synchronous = FULL.
+Database open_log_for_writing(const std::filesystem::path& path, std::chrono::milliseconds patience = kPatience);
+
+/// For the rows of steps: a power failure may lose the last ones, but does not damage the file.
+void sync_loosely(Database& database);
+/// For a run's start and end: a commit is on disk.
+void sync_fully(Database& database);
+
+/// `<the database's folder>/<id>-<name>`; characters of the name that are invalid in file names become '-'.
+std::filesystem::path run_folder_of(const std::filesystem::path& database, int64_t run_id, const std::string& name);
+
+}  // namespace wmtp

@@ -1,0 +1,92 @@
+// Records in the queue of the run log, one per call, with the call's time; and RecordSink, which also receives them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "log/database.hpp"
+#include "log/run_log.hpp"
+
+namespace wmtp {
+
+struct MetricsRecord {
+  int64_t step = 0, time_ns = 0;
+  std::vector<std::pair<std::string, double>> values;
+};
+
+struct MemoryRecords {
+  std::vector<MemoryRecord> values;
+};
+
+struct RankTimes {
+  std::vector<RankTime> values;
+};
+
+struct SampleRecords {
+  int64_t step = 0;
+  std::vector<SampleRecord> values;
+};
+
+struct Generations {
+  int64_t step = 0;
+  std::vector<Generation> values;
+};
+
+struct CheckpointRecord {
+  int64_t step = 0, time_ns = 0;
+  std::string path;
+  int64_t bytes = 0;
+  std::string state;
+};
+
+struct EventRecord {
+  int64_t time_ns = 0, rank = 0;
+  std::string level, kind;
+  int64_t step = 0;
+  std::string message;
+};
+
+using Record =
+    std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, Generations, CheckpointRecord, EventRecord>;
+
+/// Number of rows in the record.
+inline int64_t rows_of(const Record& record) {
+  if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return static_cast<int64_t>(metrics->values.size());
+  if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
+  if (const auto* times = std::get_if<RankTimes>(&record)) return static_cast<int64_t>(times->values.size());
+  if (const auto* samples = std::get_if<SampleRecords>(&record)) return static_cast<int64_t>(samples->values.size());
+  if (const auto* texts = std::get_if<Generations>(&record)) return static_cast<int64_t>(texts->values.size());
+  return 1;
+}
+
+/// "nan", "inf", "-inf", or nullptr for a finite number.
+inline const char* kind_of(double value) {
+  if (value != value) return "nan";
+  if (value - value == 0) return nullptr;
+  return value > 0 ? "inf" : "-inf";
+}
+
+/// The number in column `value`, or the one named by column `kind` (see kind_of).
+inline double logged_number(const Statement& row, int value, int kind) {
+  if (!row.null(value)) return row.real(value);
+  const double infinity = std::numeric_limits<double>::infinity();
+  return row.text(kind) == "inf"    ? infinity
+         : row.text(kind) == "-inf" ? -infinity
+                                    : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// Receives a run's records during training, in addition to the database.
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  /// The records since the previous call, each once, in order. An exception disables the sink with an event; the run
+  /// and its log continue. [the log's thread]
+  virtual void take(std::deque<Record>::const_iterator begin, std::deque<Record>::const_iterator end) = 0;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,70 @@
+#include "model/model_tensors.hpp"
+
+#include <functional>
+#include <numeric>
+
+namespace wmtp {
+namespace {
+
+using Kind = ModelTensor::Kind;
+
+void add_block(const std::string& block, int64_t head, const ModelConfig& model, std::vector<ModelTensor>& all) {
+  const bool in_hf = head <= 1;
+  for (const BlockLayer& layer : block_layers(model, block)) {
+    const auto add = [&](const char* suffix, std::vector<int64_t> shape, Kind kind) {
+      all.push_back({block + "." + std::string(layer.name) + suffix,
+                     in_hf ? "model." + block + "." + std::string(layer.hf_name) + suffix : "", std::move(shape), kind,
+                     head, layer.rotary_heads, layer.writes_residual()});
+    };
+    if (layer.is_linear())
+      add(".weight", {layer.out, layer.in}, Kind::linear);
+    else
+      add(".weight", {layer.out}, Kind::norm);
+    if (layer.has_bias) add(".bias", {layer.out}, Kind::bias);
+  }
+}
+
+}  // namespace
+
+std::string ModelTensor::unit() const {
+  const size_t end = name.find('.');
+  return name.substr(0, is_of_block(name) ? name.find('.', end + 1) : end);
+}
+
+std::vector<ModelTensor> model_tensors(const ModelConfig& model) {
+  const std::vector<int64_t> matrix{model.vocab_size, model.dim};
+  std::vector<ModelTensor> all{{embedding_weight, hf_embedding_weight, matrix, Kind::embedding}};
+  for (int64_t i = 0; i < num_trunk_blocks(model); ++i) add_block(trunk_block_name(i), 0, model, all);
+  for (int64_t k = 1; k <= model.future_tokens; ++k) add_block(head_block_name(model, k), k, model, all);
+  all.push_back({"norm.weight", "model.norm.weight", {model.dim}, Kind::norm});
+  if (!model.tie_word_embeddings) all.push_back({output_weight, hf_output_weight, matrix, Kind::embedding, 1});
+  return all;
+}
+
+int64_t num_parameters(const ModelConfig& model) {
+  int64_t count = 0;
+  for (const ModelTensor& tensor : model_tensors(model))
+    count += std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+  return count;
+}
+
+std::string trunk_block_name(int64_t block) { return "layers." + std::to_string(block); }
+
+std::string head_block_name(const ModelConfig& model, int64_t head) {
+  return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
+}
+
+bool is_of_block(std::string_view name) { return name.starts_with("layers.") || name.starts_with("extra_heads."); }
+
+std::vector<std::string> block_names(const ModelConfig& model) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < num_trunk_blocks(model); ++i) names.push_back(trunk_block_name(i));
+  for (int64_t k = 1; k <= model.future_tokens; ++k) names.push_back(head_block_name(model, k));
+  return names;
+}
+
+bool is_derived_buffer(const std::string& name) {
+  return name == "rope.freqs" || name.ends_with(".rotary_emb.inv_freq");
+}
+
+}  // namespace wmtp

@@ -1,0 +1,119 @@
+#include "model/torch/block.hpp"
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "model/torch/attention.hpp"
+#include "model/torch/dropout.hpp"
+#include "model/torch/ops.hpp"
+#include "model/torch/units.hpp"
+
+namespace wmtp {
+
+using at::Tensor;
+
+/// One call of a layer's adapter.
+class LayerCall final : public LinearCall {
+ public:
+  LayerCall(const LinearLayer& slot, const Pass& pass) : slot_(slot), pass_(pass) {}
+  bool training() const override { return pass_.training; }
+  Tensor base(const Tensor& x) override { return wmtp::linear(x, slot_.weight_); }
+  Tensor linear(const Tensor& x, const std::string& param) override { return wmtp::linear(x, handle(param)); }
+  Tensor scale(const Tensor& x, const std::string& param) override { return wmtp::scale(x, handle(param)); }
+  Tensor weight() override { return slot_.weight_.weight().detach(); }
+  Tensor value(const std::string& param) override { return handle(param).weight().detach(); }
+  Tensor dropout(const Tensor& x, double p) override {
+    if (!pass_.training || p <= 0) return x;
+    return x * dropout_factors(x, p,
+                               {name_key(slot_.slot_.name, uint64_t(pass_.seed)), pass_.step, pass_.sequence,
+                                pass_.first_position(x.size(1))});
+  }
+
+ private:
+  const WeightHandle& handle(const std::string& param) const {
+    for (const auto& [name, handle] : slot_.params_)
+      if (name == param) return handle;
+    throw Error(ExitStatus::plugin,
+                "adapter: layer " + slot_.slot_.name + " has no declared parameter '" + param + "'");
+  }
+  const LinearLayer& slot_;
+  const Pass& pass_;
+};
+
+LinearLayer::LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias)
+    : slot_(std::move(slot)), weight_(find(slot_.name + ".weight")) {
+  if (has_bias) bias_ = find(slot_.name + ".bias");
+  for (const Param& param : declared(adapter, slot_))
+    params_.emplace_back(param.name, find(slot_.name + "." + param.name));
+  if (!params_.empty()) adapter_ = dynamic_cast<const LinearAdapter*>(adapter);
+}
+
+Tensor LinearLayer::operator()(const Tensor& x, const Pass& pass) const {
+  LayerCall call(*this, pass);
+  const Tensor y = adapter_ ? adapter_->forward(slot_, x, call) : linear(x, weight_);
+  return bias_.store ? add_bias(y, bias_) : y;
+}
+
+/// The operations of a block's forward pass (model/block.hpp) on [B,S,features].
+class BlockMath {
+ public:
+  BlockMath(const Block& block, const Tensor& rotary, const Pass& pass) : block_(block), rotary_(rotary), pass_(pass) {}
+  Tensor norm(Layer layer, const Tensor& x) const {
+    const NormLayer& norm = block_.norms_.at(layer);
+    const bool is_whole = x.size(-1) == norm.width;
+    return rms_norm(is_whole ? x : x.unflatten(-1, {-1, norm.width}), norm.weight, block_.model_.norm_eps);
+  }
+  Tensor linear(Layer layer, const Tensor& x) const { return block_.linears_.at(layer)(x, pass_); }
+  Tensor rotate(const Tensor& x) const {
+    return wmtp::rotate(heads(x), rotary_.narrow(0, pass_.first_position(x.size(1)), x.size(1)));
+  }
+  Tensor unrotated(const Tensor& x) const { return heads(x); }
+  Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
+    const int64_t window = block_.model_.sliding_window;
+    return pass_.split ? split_attention(query, key, heads(value), window, pass_.documents, *pass_.split)
+                       : causal_attention(query, key, heads(value), window, pass_.documents);
+  }
+  Tensor swiglu(const Tensor& gate, const Tensor& up) const { return wmtp::swiglu(gate, up); }
+  Tensor add(const Tensor& x, const Tensor& y) const { return x + y; }
+  Tensor joined(const Tensor& x, const Tensor& y) const { return at::cat({x, y}, -1); }
+  const Tensor& wanted(const Tensor& x) const { return x; }
+
+ private:
+  /// [B,S,H,head_dim]
+  Tensor heads(const Tensor& x) const { return x.view({x.size(0), x.size(1), -1, head_dim(block_.model_)}); }
+  const Block& block_;
+  const Tensor& rotary_;
+  const Pass& pass_;
+};
+
+Block::Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter)
+    : model_(model), name_(name) {
+  for (const BlockLayer& layer : block_layers(model, name)) {
+    const std::string full_name = name + "." + std::string(layer.name);
+    if (layer.is_linear())
+      linears_.try_emplace(layer.layer, Linear{full_name, layer.in, layer.out}, find, adapter, layer.has_bias);
+    else
+      norms_.emplace(layer.layer, NormLayer{find(full_name + ".weight"), layer.out});
+  }
+}
+
+Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass, const Tensor& embedded) const {
+  const BlockMath math(*this, rotary, pass);
+  return block_forward(math, model_, name_, embedded.defined() ? chained_input(math, x, embedded) : x);
+}
+
+ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)
+    : head_(head) {
+  for (const Linear& slot : value_head_linears(model, head))
+    layers_.emplace_back(find(slot.name + ".weight"), find(slot.name + ".bias"));
+}
+
+Tensor ValueHeadModule::forward(const Tensor& x) const {
+  Tensor h = x;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (i > 0) h = at::gelu(h);
+    h = add_bias(linear(h, layers_[i].first), layers_[i].second);
+  }
+  return h.squeeze(-1);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,85 @@
+// The blocks (model/block.hpp) and value heads for training. Pure computation on weight handles, independent of
+// storage and ranks.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+#include <wmtp/adapter.hpp>
+#include <wmtp/pipeline.hpp>
+
+#include "model/block.hpp"
+#include "model/torch/split_attention.hpp"
+#include "model/torch/weight_store.hpp"
+
+namespace wmtp {
+
+using FindWeight = std::function<WeightHandle(const std::string& parameter)>;
+
+/// Parameters of a forward pass besides its input. They key random draws, so that recomputation draws the same numbers.
+struct Pass {
+  bool training = false;
+  int64_t seed = 0;
+  int64_t step = 0;
+  at::Tensor sequence;                   ///< [B] int64, global
+  at::Tensor documents;                  ///< [B,S], of all positions, as causal_attention reads it; undefined: none
+  const PositionSplit* split = nullptr;  ///< of the positions; null: this rank has all of them
+  /// The position in its sequence of the first of `count` on this rank.
+  int64_t first_position(int64_t count) const { return split ? split->rank() * count : 0; }
+};
+
+/// A linear layer, followed by its adapter and its bias, if any.
+class LinearLayer {
+ public:
+  LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
+  at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
+
+ private:
+  friend class LayerCall;
+  Linear slot_;
+  WeightHandle weight_;
+  WeightHandle bias_;                       ///< has no store if there is no bias
+  const LinearAdapter* adapter_ = nullptr;  ///< null if it declares nothing for this layer
+  std::vector<std::pair<std::string, WeightHandle>> params_;
+};
+
+/// RMS norm over groups of `width` features, with a shared weight [width].
+struct NormLayer {
+  WeightHandle weight;
+  int64_t width;
+};
+
+class Block {
+ public:
+  Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter);
+  /// x [B,S,D] -> [B,S,D]; `rotary` from rotary_table, for at least S positions. A chained head's block reads x, the
+  /// output of the head before, together with `embedded` [B,S,D]; for others that is undefined.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& rotary, const Pass& pass,
+                     const at::Tensor& embedded = {}) const;
+
+ private:
+  friend class BlockMath;
+  ModelConfig model_;
+  std::string name_;
+  std::map<Layer, NormLayer> norms_;
+  std::map<Layer, LinearLayer> linears_;
+};
+
+/// A value head: one number per position from the normed trunk output, in fp32. "linear" d -> 1; "mlp" d -> d/4 ->
+/// d/8 -> 1 with GELU between (as in weighted_mtp's value_head.py).
+class ValueHeadModule {
+ public:
+  ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find);
+  const std::string& name() const { return head_.name; }
+  const ValueHead& head() const { return head_; }
+  /// x [B,S,D] fp32 -> [B,S].
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  ValueHead head_;
+  std::vector<std::pair<WeightHandle, WeightHandle>> layers_;  ///< weight, bias
+};
+
+}  // namespace wmtp

@@ -1,0 +1,19 @@
+#include "model/torch/kernels/device_rows.hpp"
+
+#include "memory/meta_device.hpp"
+
+namespace wmtp::kernels {
+
+namespace {
+DeviceRows* installed = nullptr;
+}  // namespace
+
+void set_device_rows(DeviceRows* rows) { installed = rows; }
+
+DeviceRows* device_rows(const at::Tensor& x) {
+  if (!on_cuda(x) || !x.is_contiguous()) return nullptr;
+  const at::ScalarType dtype = x.scalar_type();
+  return dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf ? installed : nullptr;
+}
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,66 @@
+// The weighted linear cross entropy: hidden x output weight -> losses and gradients, in chunks of tokens, so that at
+// most chunk x vocabulary logits exist at a time.
+//
+// For a chunk of n tokens: logits [n,V] = hidden W^T; loss = logsumexp(logits) - logits[target]; the chunk's logits are
+// overwritten with their gradient, coefficient * (softmax - onehot), from which d hidden follows and which is
+// accumulated into d W. Tokens with coefficient zero are skipped.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <optional>
+
+#include "model/chunks.hpp"
+#include "model/torch/row_ops.hpp"
+#include "model/torch/weight_store.hpp"
+
+namespace wmtp {
+
+/// Kept by scores() for gradients() of the same tokens and weight: the log-sum-exps, and the logits if all tokens fit
+/// into one chunk. Avoids computing products and sums twice for a weighting that needs the losses first.
+class ScoredChunk {
+ private:
+  friend class LinearCrossEntropy;
+  at::Tensor log_sums_;  ///< [N] fp32
+  at::Tensor logits_;    ///< [N,V], or undefined
+};
+
+class LinearCrossEntropy {
+ public:
+  LinearCrossEntropy(WeightHandle output, int64_t chunk_tokens) : output_(output), chunk_(chunk_tokens) {}
+
+  /// Scores of hidden [N,D] at targets [N]; no gradient.
+  Scores scores(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request = {}) const;
+  /// The same, for later gradients() of some of these tokens. At most one ScoredChunk may exist at a time, so that only
+  /// one chunk of logits is held.
+  Scores scores(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk& kept) const;
+
+  /// Returns the coefficients [n] fp32 (weight over denominator) of tokens begin … begin+n-1, given their scores.
+  using Coefficients = std::function<at::Tensor(const Scores& chunk, int64_t begin)>;
+  struct Result {
+    Scores scores;
+    at::Tensor d_hidden;  ///< [N,D], of the sum over tokens of coefficient * loss
+  };
+  /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip their tokens.
+  Result one_pass(const at::Tensor& hidden, const at::Tensor& targets, const Coefficients& coefficients, bool sparse,
+                  ScoreRequest request = {}) const;
+
+  /// Gradients only, [N,D], of the tokens with nonzero coefficient [N], from the values kept by scores(), which are
+  /// consumed. `at_most`: number of these tokens for which products are computed; further ones are left out. Without it
+  /// the host waits for a CUDA device to count them.
+  at::Tensor gradients(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& coefficients,
+                       ScoredChunk kept = {}, std::optional<int64_t> at_most = {}) const;
+
+ private:
+  struct Chunk;
+  struct Chosen;
+  static Chosen nonzero(const at::Tensor& coefficients, std::optional<int64_t> at_most = {});
+  Scores score(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk* kept) const;
+  void differentiate(Chunk chunk, const Chosen& chosen, const at::Tensor& weight, at::Tensor d_hidden) const;
+
+  WeightHandle output_;
+  int64_t chunk_;
+};
+
+}  // namespace wmtp

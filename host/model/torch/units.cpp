@@ -1,0 +1,203 @@
+#include "model/torch/units.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr double base_deviation = 0.02;
+constexpr const char* names_are_like = "names are like tok_embeddings.weight and layers.0.attention.wq.weight";
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+/// The residual stream sums 2 * layers outputs of wo and w2; scaling them keeps its variance independent of depth.
+double deviation_of(const ModelTensor& tensor, const ModelConfig& model) {
+  return tensor.writes_residual ? base_deviation / std::sqrt(2.0 * double(model.layers)) : base_deviation;
+}
+
+Init init_of(const Param& param) {
+  if (param.init == Param::Init::uniform) return {Init::Kind::uniform, param.bound};
+  return {param.init == Param::Init::row_norms ? Init::Kind::row_norms : Init::Kind::zeros, 0};
+}
+
+class Builder {
+ public:
+  explicit Builder(const LayoutRequest& request) : request_(request), model_(*request.model) {}
+
+  std::vector<UnitSpec> build() {
+    for (const ModelTensor& tensor : model_tensors(model_))
+      if (tensor.head <= num_heads(model_, request_.heads)) add(tensor);
+    value_heads();
+    if (!adapter_.empty()) units_.push_back({"adapter", std::move(adapter_)});
+    if (!request_.adapter) return std::move(units_);
+    check_names();
+    apply_groups();
+    check_optimizer();
+    return std::move(units_);
+  }
+
+ private:
+  void add(const ModelTensor& tensor) {
+    using Kind = ModelTensor::Kind;
+    const std::string unit = tensor.unit();
+    if (units_.empty() || units_.back().name != unit) units_.push_back({unit, {}});
+    ParameterSpec spec;
+    spec.name = tensor.name;
+    spec.shape = tensor.shape;
+    spec.trains = trains(request_, tensor.name);
+    spec.decays = tensor.shape.size() == 2 || request_.optimizer.decay_norms;
+    spec.orthogonalizes = request_.optimizer.name == "muon" && tensor.kind == Kind::linear;
+    if (tensor.shape.size() == 2) spec.init = {Init::Kind::normal, deviation_of(tensor, model_)};
+    if (tensor.kind == Kind::norm) spec.init = {Init::Kind::ones};
+    units_.back().parameters.push_back(std::move(spec));
+    if (tensor.kind == Kind::linear)
+      declare({tensor.name.substr(0, tensor.name.rfind('.')), tensor.shape[1], tensor.shape[0]});
+  }
+
+  void check_names() const {
+    for (const std::string& pattern : request_.trained_parts.names) {
+      const auto is_named = [&](const ParameterSpec& spec) { return matches(pattern, spec.name); };
+      if (std::none_of(units_.begin(), units_.end(), [&](const UnitSpec& unit) {
+            return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_named);
+          }))
+        throw Error(ExitStatus::usage,
+                    "[adapter] train: " + printable(pattern) + " matches no parameter; " + names_are_like);
+    }
+  }
+
+  void apply_groups() {
+    const std::vector<OptimizerGroup>& groups = request_.optimizer.groups;
+    std::vector<bool> matched(groups.size(), false);
+    for (UnitSpec& unit : units_)
+      for (ParameterSpec& spec : unit.parameters) {
+        const auto group = std::find_if(groups.begin(), groups.end(), [&](const OptimizerGroup& one) {
+          return spec.trains && matches(one.match, spec.name);
+        });
+        if (group == groups.end()) continue;
+        matched[size_t(group - groups.begin())] = true;
+        spec.lr_scale *= group->lr_scale;
+        spec.weight_decay = group->weight_decay;
+      }
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (!matched[i])
+        throw Error(ExitStatus::usage, "[[optimizer.groups]] match = " + printable(groups[i].match) +
+                                           " matches no trained parameter, or only those of tables above it; " +
+                                           names_are_like);
+  }
+
+  /// Without a matrix of its own, Muon would be AdamW, and its momentum would have no effect.
+  void check_optimizer() const {
+    const auto is_updated = [](const ParameterSpec& spec) { return spec.trains && spec.orthogonalizes; };
+    if (request_.optimizer.name == "muon" && std::none_of(units_.begin(), units_.end(), [&](const UnitSpec& unit) {
+          return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_updated);
+        }))
+      throw Error(
+          ExitStatus::usage,
+          "[optimizer] name = \"muon\": the adapter trains no matrix of a block, and AdamW would update all that "
+          "it trains; set name = \"adamw\" without momentum, or train more of the model");
+  }
+
+  void declare(const Linear& slot) {
+    for (const Param& param : declared(request_.adapter, slot))
+      adapter_.push_back(
+          {slot.name + "." + param.name, param.shape, init_of(param), param.decays, true, param.lr_scale});
+  }
+
+  void value_heads() {
+    if (request_.value_heads.empty()) return;
+    std::vector<ParameterSpec> parameters;
+    for (const ValueHead& head : request_.value_heads) {
+      const std::vector<Linear> slots = value_head_linears(model_, head);
+      for (const Linear& slot : slots) {
+        // The last layer is zero, so that a head's initial values are zero; the others are like torch's Linear.
+        const Init init =
+            slot.name == slots.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
+        const bool trains = request_.adapter != nullptr;
+        const OptimizerConfig& optimizer = request_.optimizer;
+        const double lr_scale = optimizer.value_head_lr > 0 ? optimizer.value_head_lr / optimizer.lr : 1;
+        parameters.push_back({slot.name + ".weight", {slot.out, slot.in}, init, true, trains, lr_scale});
+        parameters.push_back({slot.name + ".bias", {1, slot.out}, init, false, trains, lr_scale});
+      }
+    }
+    units_.push_back({"value_heads", std::move(parameters), /*always_fp32=*/true});
+  }
+
+  const LayoutRequest& request_;
+  const ModelConfig& model_;
+  std::vector<UnitSpec> units_;
+  std::vector<ParameterSpec> adapter_;
+};
+
+}  // namespace
+
+int64_t ParameterSpec::count() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::vector<Param> declared(const Adapter* adapter, const Linear& layer) {
+  const auto* const adds = dynamic_cast<const LinearAdapter*>(adapter);
+  return adds ? adds->declare(layer) : std::vector<Param>();
+}
+
+std::string adapted_weight(const std::string& adapter_parameter) {
+  return adapter_parameter.substr(0, adapter_parameter.rfind('.')) + ".weight";
+}
+
+std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block) {
+  std::vector<Linear> linears;
+  for (const BlockLayer& layer : block_layers(model, block))
+    if (layer.is_linear()) linears.push_back({block + "." + std::string(layer.name), layer.in, layer.out});
+  return linears;
+}
+
+std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead& head) {
+  std::vector<int64_t> widths{model.dim};
+  if (head.kind == "mlp")
+    for (const int64_t part : {4, 8}) widths.push_back(std::max<int64_t>(1, model.dim / part));
+  else if (head.kind != "linear")
+    throw Error(ExitStatus::plugin,
+                "value head '" + head.name + "': kind '" + head.kind + "' is unknown; available are linear and mlp");
+  widths.push_back(1);
+  std::vector<Linear> slots;
+  for (size_t i = 0; i + 1 < widths.size(); ++i)
+    slots.push_back({"value_heads." + head.name + "." + std::to_string(i), widths[i], widths[i + 1]});
+  return slots;
+}
+
+int64_t num_heads(const ModelConfig& model, Heads heads) {
+  switch (heads) {
+    case Heads::all:
+      return model.future_tokens;
+    case Heads::first:
+      return 1;
+    case Heads::none:
+      return 0;
+  }
+  return 0;
+}
+
+bool trains(const LayoutRequest& request, const std::string& parameter) {
+  const TrainedParts& parts = request.trained_parts;
+  if (!request.adapter) return false;
+  if (!parts.given()) return request.adapter->trains(parameter);
+  std::vector<std::string> blocks = block_names(*request.model);
+  blocks.resize(size_t(num_trunk_blocks(*request.model) + num_heads(*request.model, request.heads)));
+  const auto last = blocks.end() - std::min(parts.last_blocks, int64_t(blocks.size()));
+  return std::any_of(last, blocks.end(),
+                     [&](const std::string& block) { return parameter.starts_with(block + "."); }) ||
+         std::any_of(parts.names.begin(), parts.names.end(),
+                     [&](const std::string& pattern) { return matches(pattern, parameter); });
+}
+
+std::vector<UnitSpec> model_units(const LayoutRequest& request) { return Builder(request).build(); }
+
+}  // namespace wmtp

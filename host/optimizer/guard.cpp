@@ -1,0 +1,61 @@
+#include "optimizer/guard.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+double mean_of(const std::deque<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
+}
+
+double deviation_of(const std::deque<double>& values, double mean) {
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / double(values.size()));
+}
+
+}  // namespace
+
+Guard::Verdict Guard::verdict(std::optional<double> loss, double gradient_norm) const {
+  if (!std::isfinite(loss.value_or(0)) || !std::isfinite(gradient_norm)) return {"not finite", ""};
+  if (config_.grad_norm > 0 && gradient_norm > config_.grad_norm)
+    return {printed("gradient norm %.4g exceeds guard.grad_norm = %.4g", gradient_norm, config_.grad_norm),
+            "guard.grad_norm"};
+  if (loss && config_.loss_spike > 0 && int64_t(window_.size()) == config_.window) {
+    const double mean = mean_of(window_), deviation = deviation_of(window_, mean);
+    if (*loss > mean + std::max(config_.loss_spike * deviation, config_.spike_floor))
+      return {printed("loss spike: %.4g exceeds the mean %.4g of %zu steps by more than guard.loss_spike = %.4g "
+                      "deviations of %.4g and guard.spike_floor = %.4g",
+                      *loss, mean, window_.size(), config_.loss_spike, deviation, config_.spike_floor),
+              "guard.loss_spike"};
+  }
+  return {};
+}
+
+std::string Guard::judge(std::optional<double> loss, double gradient_norm) {
+  Verdict verdict = this->verdict(loss, gradient_norm);
+  if (!verdict.reason.empty()) {
+    ++in_a_row_;
+    if (!verdict.key.empty() && std::exchange(is_first_, false))
+      verdict.reason += "; skipped steps do not train on their data (" + verdict.key + " = 0 disables this limit)";
+    return verdict.reason;
+  }
+  in_a_row_ = 0;
+  if (!loss) return "";
+  window_.push_back(*loss);
+  if (int64_t(window_.size()) > config_.window) window_.pop_front();
+  return "";
+}
+
+void Guard::restore(std::deque<double> window, int64_t in_a_row) {
+  window_ = std::move(window);
+  in_a_row_ = in_a_row;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,115 @@
+#include "plan/batch_fit.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace wmtp {
+namespace {
+
+bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.peak.total <= bytes; }
+
+/// The settings by which a question differs from the experiment, as keys of its file.
+std::vector<std::string> changes_between(const StepQuestion& experiment, const StepQuestion& other) {
+  std::vector<std::string> changes;
+  if (other.strategy != experiment.strategy)
+    changes.push_back(std::string("parallel.strategy = \"") + to_string(other.strategy) + "\"" +
+                      (other.strategy == Strategy::hybrid_shard ? " with shard_group_size = \"host\"" : ""));
+  if (other.activation_checkpointing != experiment.activation_checkpointing)
+    changes.emplace_back("parallel.activation_checkpointing = \"full\"");
+  if (other.activation_offload != experiment.activation_offload)
+    changes.emplace_back("parallel.activation_offload = true");
+  if (other.offload != experiment.offload)
+    changes.emplace_back(std::string("parallel.cpu_offload = ") +
+                         (other.offload == CpuOffload::all ? "\"all\"" : "true"));
+  return changes;
+}
+
+/// The question itself, and with each combination of the settings that save memory.
+std::vector<StepQuestion> saving_questions(const StepQuestion& question, bool has_frozen) {
+  std::vector<StepQuestion> all;
+  const auto add = [&](double checkpointing, bool offload_activations, CpuOffload offload) {
+    StepQuestion& one = all.emplace_back(question);
+    one.activation_checkpointing = std::max(question.activation_checkpointing, checkpointing);
+    one.activation_offload |= offload_activations;
+    one.offload = std::max(question.offload, offload);
+  };
+  for (const CpuOffload offload : {CpuOffload::none, CpuOffload::trained, CpuOffload::all}) {
+    if (offload != CpuOffload::none && !question.on_cuda) continue;
+    if (offload == CpuOffload::all && !has_frozen) continue;
+    add(0, false, offload);
+    add(1, false, offload);
+    add(1, true, offload);
+  }
+  return all;
+}
+
+}  // namespace
+
+PlannedBatch plan_batch(const PlanStep& plan_step, StepQuestion question, int64_t batch_size,
+                        int64_t gradient_accumulation) {
+  question.sequences = batch_size;
+  question.gradient_accumulation = gradient_accumulation;
+  const auto phases = plan_step(question).phases;
+  const auto& [phase, peak] = *highest(phases);
+  return {batch_size, gradient_accumulation, phase, peak};
+}
+
+std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQuestion& question, int64_t bytes) {
+  const auto planned = [&](int64_t size) {
+    return plan_batch(plan_step, question, size, question.gradient_accumulation);
+  };
+  PlannedBatch most = planned(1);
+  if (!fits(most, bytes)) return std::nullopt;
+  int64_t too_large = 2;  // memory grows with the batch: ids alone take 16 bytes per token
+  for (PlannedBatch batch = planned(too_large); fits(batch, bytes); batch = planned(too_large)) {
+    most = batch;
+    too_large *= 2;
+  }
+  while (too_large - most.batch_size > 1) {
+    const PlannedBatch batch = planned((most.batch_size + too_large) / 2);
+    if (fits(batch, bytes))
+      most = batch;
+    else
+      too_large = batch.batch_size;
+  }
+  return most;
+}
+
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepQuestion& question,
+                                                         int64_t bytes) {
+  const int64_t sequences = question.sequences * question.gradient_accumulation;
+  for (int64_t accumulation = 1; accumulation <= sequences; ++accumulation) {
+    if (sequences % accumulation != 0) continue;
+    const PlannedBatch batch = plan_batch(plan_step, question, sequences / accumulation, accumulation);
+    if (fits(batch, bytes)) return batch;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const ExperimentPlan& plan, int64_t bytes) {
+  const PlannedVariant& experiment = plan.variants.front();
+  const bool has_frozen = !plan.frozen.empty() || plan.trained < plan.parameters;
+  std::vector<std::string> texts;
+  size_t fewest = SIZE_MAX;
+  for (const PlannedVariant& variant : plan.variants) {
+    if (variant.adapter != experiment.adapter) continue;
+    for (const StepQuestion& question : saving_questions(variant.question, has_frozen)) {
+      const std::vector<std::string> changes = changes_between(experiment.question, question);
+      if (changes.empty() || changes.size() > fewest) continue;
+      const PlannedBatch batch = plan_batch(plan_step, question, 1, question.gradient_accumulation);
+      if (!fits(batch, bytes)) continue;
+      if (changes.size() < fewest) texts.clear();
+      fewest = changes.size();
+      const std::string text = join_names(changes) + " (" + human_bytes(batch.peak.total) + ")";
+      if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
+    }
+  }
+  return texts;
+}
+
+MemoryCategory largest_category(const MemoryMoment& moment) {
+  return MemoryCategory(std::ranges::max_element(moment.bytes) - moment.bytes.begin());
+}
+
+}  // namespace wmtp

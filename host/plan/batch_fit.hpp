@@ -1,0 +1,39 @@
+// The micro-batches that fit into a given memory. The search plans about as many steps as the batch size has binary
+// digits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/experiment_plan.hpp"
+
+namespace wmtp {
+
+/// A micro-batch of `batch_size` sequences per rank, and the peak of a step.
+struct PlannedBatch {
+  int64_t batch_size = 1, gradient_accumulation = 1;
+  std::string phase;  ///< with the peak
+  MemoryMoment peak;
+};
+
+PlannedBatch plan_batch(const PlanStep& plan_step, StepQuestion question, int64_t batch_size,
+                        int64_t gradient_accumulation);
+
+/// The largest micro-batch that fits into `bytes` per rank, at the question's gradient accumulation; nullopt if one
+/// sequence does not fit.
+std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQuestion& question, int64_t bytes);
+
+/// The same among the micro-batches that, with another accumulation, leave the tokens of a step as they are.
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepQuestion& question,
+                                                         int64_t bytes);
+
+/// The fewest changes of strategy, checkpointing and offloading with which one sequence fits into `bytes`, as texts
+/// with the resulting memory; empty if none do.
+std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const ExperimentPlan& plan, int64_t bytes);
+
+/// The category that takes the most bytes.
+MemoryCategory largest_category(const MemoryMoment& moment);
+
+}  // namespace wmtp

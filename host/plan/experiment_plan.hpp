@@ -1,0 +1,51 @@
+// The estimate of `plan`, without training: parameters, bytes per rank under every strategy, tokens, disk. No tensor has
+// values, so its time hardly depends on the model's size.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/step_planner.hpp"
+#include "plugins/catalog.hpp"
+
+namespace wmtp {
+
+/// The experiment under one strategy with one adapter.
+struct PlannedVariant {
+  std::string adapter;
+  Strategy strategy = Strategy::full_shard;
+  bool is_this_one = false;  ///< the experiment's own strategy and adapter
+  StepQuestion question;
+  PlannedStep step;  ///< of each rank
+};
+
+struct PlannedData {
+  int64_t tokens_a_step = 0;     ///< over all ranks and micro-batches, padding included
+  std::optional<int64_t> steps;  ///< nullopt if it depends on data that are not prepared yet
+  int64_t positions = 0;         ///< of the longest batch
+  bool longest_is_known = true;  ///< if not, `positions` is train.sequence_length; records may be shorter
+};
+
+struct ExperimentPlan {
+  int64_t parameters = 0, trained = 0;    ///< of the policy, including adapter and value heads
+  std::map<std::string, int64_t> frozen;  ///< parameters of the frozen models, by table
+  PlannedData data;
+  int64_t training_state_bytes = 0, model_bytes = 0;  ///< one checkpoint to resume from; the final model/
+  std::vector<PlannedVariant> variants;               ///< the experiment's own first
+};
+
+/// `cache`: folder of prepared data. `hosts`: of equally many ranks each; with several, hybrid_shard by host is among the
+/// variants. Error(plugin); Error(data) if files of records are missing; Error(usage) as of check_frozen_parameters.
+ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+                               const PlanStep& plan_step, int64_t hosts = 1);
+
+/// full_shard with 2, 4, ... ranks of a host that divide each sequence, and as many micro-batches as leave the tokens of a
+/// step as they are. Empty if the experiment divides sequences itself.
+std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
+                                            const PlanStep& plan_step);
+
+}  // namespace wmtp

@@ -1,0 +1,93 @@
+#include "plan/fit.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/machine.hpp"
+#include "base/text.hpp"
+#include "model/model_tensors.hpp"
+
+namespace wmtp {
+namespace {
+
+std::string mebibytes(int64_t bytes) { return with_thousands((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+std::string ranks_text(const RanksHere& ranks) {
+  return counted(ranks.ranks, "rank") + " of " + mebibytes(ranks.planned_bytes) + (ranks.ranks == 1 ? "" : " each");
+}
+
+/// The policy and the given frozen models. If a shape is known only from its weights, the policy's is used.
+std::vector<ModelConfig> models_of(const Experiment& experiment) {
+  std::vector<ModelConfig> models{experiment.model};
+  for (const auto& [table, frozen] : frozen_tables(experiment)) {
+    if (!frozen->given) continue;
+    const Experiment* const stage = experiment.stage(table);
+    models.push_back(frozen->model ? *frozen->model : stage ? stage->model : experiment.model);
+  }
+  return models;
+}
+
+/// Upper bound on the bytes per rank, far above any plan: 16 copies of the parameters in fp32, and for each token of
+/// the micro-batch 16 vectors of both widths in each block and 4 rows of logits.
+double at_most(const ModelConfig& model, const TrainConfig& train) {
+  const double tokens = double(train.batch_size) * double(train.sequence_length);
+  const double of_token = 16 * double(model.layers * (model.dim + model.ffn_dim)) + 4 * double(model.vocab_size);
+  return sizeof(float) * (16 * double(num_parameters(model)) + tokens * of_token);
+}
+
+}  // namespace
+
+Machine this_machine(const Experiment& experiment) {
+  Machine machine{usable_cores(), std::nullopt, 1};
+  const std::string& device = experiment.parallel.device;
+  const bool on_cpu = device == "cpu" || (device == "auto" && !std::filesystem::exists("/dev/nvidiactl"));
+  if (on_cpu) machine.available_bytes = available_memory();
+  return machine;
+}
+
+std::string misfit(const RanksHere& ranks, const Machine& machine) {
+  if (const auto available = machine.available_bytes; available && ranks.planned_bytes > *available / ranks.ranks)
+    return ranks_text(ranks) + " (tensors, planned; most in " + ranks.phase + ") take more memory than the " +
+           mebibytes(*available) +
+           " available here; lower train.batch_size, train.sequence_length or the model's size, raise "
+           "parallel.activation_checkpointing, shard more (parallel.strategy), or start fewer processes; `wmtp-host "
+           "plan` compares strategies";
+  if (!ranks.oversubscribe && ranks.ranks > most_ranks_a_core * machine.cores)
+    return ranks_text(ranks) + " (tensors, planned) for " + counted(machine.cores, "usable core") + ", at most " +
+           with_thousands(most_ranks_a_core * machine.cores) + " ranks are allowed; lower parallel.processes " +
+           "(--nproc), or set parallel.oversubscribe = true";
+  return "";
+}
+
+RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine) {
+  const auto peak = highest(plan.variants.front().step.phases);
+  return {experiment.parallel.processes / machine.hosts, peak->second.total, peak->first,
+          experiment.parallel.oversubscribe};
+}
+
+bool surely_fits(const Experiment& experiment, const Machine& machine) {
+  const int64_t ranks = experiment.parallel.processes / machine.hosts;
+  if (!experiment.parallel.oversubscribe && ranks > most_ranks_a_core * machine.cores) return false;
+  if (!machine.available_bytes) return true;
+  if (!experiment.adapter.options.empty()) return false;
+  double bytes = 0;
+  for (const ModelConfig& model : models_of(experiment)) bytes += at_most(model, experiment.train);
+  return bytes * double(ranks) < double(*machine.available_bytes);
+}
+
+void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+                int64_t hosts) {
+  Machine machine = this_machine(experiment);
+  machine.hosts = hosts;
+  const ParallelConfig& parallel = experiment.parallel;
+  const bool asks_for_frozen = parallel.replicate_frozen || parallel.cpu_offload == CpuOffload::all;
+  if (!asks_for_frozen && surely_fits(experiment, machine)) return;
+  StepPlanner planner(experiment, catalog);
+  const ExperimentPlan plan =
+      plan_experiment(experiment, catalog, cache, [&](const StepQuestion& question) { return planner.plan(question); });
+  const std::string why = misfit(ranks_here(experiment, plan, machine), machine);
+  if (!why.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": " + why);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,132 @@
+#include "plan/measured_rate.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <future>
+#include <vector>
+
+#include "base/error.hpp"
+#include "comm/network.hpp"
+#include "experiment/load/load.hpp"
+#include "io/scratch_folder.hpp"
+#include "job/job_request.hpp"
+#include "log/log_reader.hpp"
+#include "plan/experiment_plan.hpp"
+#include "report/runs.hpp"
+
+namespace wmtp {
+namespace {
+
+[[noreturn]] void refuse(const LoggedRun& run, const std::string& why) {
+  throw Error(ExitStatus::usage, "--like: run " + std::to_string(run.id) + " (" + run.name + ") " + why);
+}
+
+/// Median.
+double seconds_of_step(const LogReader& log, const LoggedRun& run) {
+  std::vector<double> seconds;
+  for (const Row& row :
+       log.query("SELECT value FROM metrics WHERE run_id = ?1 AND name = 'perf/step_seconds' ORDER BY step", {run.id})
+           .rows)
+    seconds.push_back(row[0]);
+  const auto all = int64_t(seconds.size());
+  if (all <= uncounted_steps)
+    refuse(run, "took " + std::to_string(all) + " steps, of which the first " + std::to_string(uncounted_steps) +
+                    " do not count, wanted at least " + std::to_string(uncounted_steps + 1));
+  std::sort(seconds.begin() + uncounted_steps, seconds.end());
+  const size_t lower = size_t(uncounted_steps + all - 1) / 2, upper = size_t(uncounted_steps + all) / 2;
+  return (seconds[lower] + seconds[upper]) / 2;
+}
+
+double operations_of_step(const std::string& experiment_toml, const Catalog& catalog,
+                          const std::filesystem::path& cache) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "experiment.toml";
+  std::ofstream(file) << experiment_toml;
+  const Experiment as_logged = load_experiment(load_request(catalog, file, {}));
+  const Experiment experiment = with_ranks_of_a_host(as_logged, as_logged.parallel.processes);
+  StepPlanner planner(experiment, catalog);
+  const PlanStep plan_step = [&](const StepQuestion& question) { return planner.plan(question); };
+  return plan_experiment(experiment, catalog, cache, plan_step).variants.front().step.work.operations;
+}
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+struct Connection {
+  Socket sender, receiver;
+};
+
+/// To this process.
+Connection loopback_connection() {
+  constexpr std::chrono::milliseconds limit{1000};
+  const Socket port = reserved_loopback_port(0);
+  if (listen(port.fd(), 1) != 0) throw std::runtime_error(std::strerror(errno));
+  std::string cause;
+  Connection connection;
+  connection.sender = connected_to("127.0.0.1", port.port(), limit, cause);
+  if (connection.sender.fd() < 0) throw std::runtime_error(cause);
+  pollfd arriving{port.fd(), POLLIN, 0};
+  poll(&arriving, 1, int(limit.count()));
+  connection.receiver = Socket(accept4(port.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (connection.receiver.fd() < 0) throw std::runtime_error(std::strerror(errno));
+  return connection;
+}
+
+/// Processor seconds per byte of one transfer.
+double transfer(const Connection& connection) {
+  constexpr size_t piece = 64 << 10;  // TCP wakes a receiver for about as much at a time
+  constexpr size_t all = 512 * piece;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const double before = processor_seconds();
+  auto sent = std::async(std::launch::async, [&] {
+    const std::string bytes(piece, 'x');
+    for (size_t sent = 0; sent < all; sent += piece) connection.sender.send_all(bytes, end);
+  });
+  std::string received;
+  for (size_t count = 0; count < all; count += received.size()) {
+    received.clear();
+    connection.receiver.receive(received, std::min(piece, all - count), end);
+  }
+  sent.get();
+  return (processor_seconds() - before) / double(all);
+}
+
+}  // namespace
+
+double measured_socket_seconds() {
+  try {
+    const Connection connection = loopback_connection();
+    std::array seconds{transfer(connection), transfer(connection), transfer(connection)};
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[1];
+  } catch (const std::exception& error) {
+    throw Error(ExitStatus::peer,
+                std::string("--network: cannot measure a connection on the loopback: ") + error.what());
+  }
+}
+
+MeasuredRate measured_rate(const std::filesystem::path& database, const std::string& run, Precision precision,
+                           const Catalog& catalog) {
+  const LogReader log(database);
+  const LoggedRun found = log.run(log.resolve_run(run));
+  const Row row = log.query("SELECT device, precision, world_size FROM runs WHERE id = ?1", {found.id}).rows.at(0);
+  if (found.status != "finished") refuse(found, "is " + found.status + ", wanted a finished one");
+  if (row[0] != "cpu")
+    refuse(found, "used " + row[0].get<std::string>() + ", wanted one on the CPU; for GPUs, use --on");
+  if (row[1] != to_string(precision))
+    refuse(found,
+           "trained in " + row[1].get<std::string>() + ", wanted " + to_string(precision) + " as in this experiment");
+  const double operations = operations_of_step(runnable_experiment(log, found.id), catalog, cache_folder_of(database));
+  return {found.id, found.name, row[2], operations / seconds_of_step(log, found)};
+}
+
+}  // namespace wmtp

@@ -1,0 +1,300 @@
+#include "plan/plan_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "report/table.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string state_of(const PlannedRun& stage) {
+  return stage.reused_run == 0 ? "would run first: no finished run in the log"
+                               : "run " + std::to_string(stage.reused_run) + " would be reused";
+}
+
+Json to_json(const MemoryMoment& moment) {
+  Json bytes;
+  for (int i = 0; i < num_memory_categories; ++i) bytes[to_string(MemoryCategory(i))] = moment.bytes[size_t(i)];
+  bytes["allocated"] = moment.total;
+  return bytes;
+}
+
+Json to_json(const PlannedBatch& batch) {
+  return {{"batch_size", batch.batch_size},
+          {"gradient_accumulation", batch.gradient_accumulation},
+          {"phase", batch.phase},
+          {"bytes", to_json(batch.peak)}};
+}
+
+Json to_json(const PlannedCluster& cluster) {
+  Json json{
+      {"hosts", cluster.hosts},
+      {"on", cluster.hardware ? Json(cluster.hardware->name) : Json()},
+      {"like", cluster.like ? Json({{"run", cluster.like->run}, {"operations", cluster.like->operations}}) : Json()},
+      {"socket_seconds", cluster.socket_seconds},
+      {"recommended", cluster.best ? Json(to_string(cluster.best->variant->strategy)) : Json()},
+      {"recommended_sequence", cluster.best ? Json(cluster.best->variant->question.sequence) : Json()},
+      {"strategies", Json::array()},
+      {"divided", Json::array()}};
+  const auto is_divided = [&](const StepCost& cost) {
+    return cost.variant->question.sequence != cluster.costs.front().variant->question.sequence;
+  };
+  for (const StepCost& cost : cluster.costs) {
+    Json one{{"strategy", to_string(cost.variant->strategy)},
+             {"bytes", cost.memory},
+             {"fits", cluster.memory ? Json(cost.fits) : Json()},
+             {"bus_bytes", cost.traffic.bus},
+             {"network_bytes", cost.traffic.network},
+             {"operations", cost.variant->step.work.operations},
+             {"sequence", cost.variant->question.sequence}};
+    if (cost.time)
+      one["time"] = {{"seconds", cost.time->seconds},
+                     {"computation", cost.time->computation},
+                     {"communication", cost.time->communication},
+                     {"mfu", cost.time->mfu > 0 ? Json(cost.time->mfu) : Json()}};
+    json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
+  }
+  return json;
+}
+
+struct Unit {
+  const char* name;
+  double bytes;
+};
+Unit unit_of(int64_t largest) { return largest < (int64_t{10} << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30}; }
+
+std::string layout_of(const PlannedVariant& variant) {
+  const int64_t ranks = variant.question.sequence;
+  return std::string(to_string(variant.strategy)) + (ranks > 1 ? ", sequence " + std::to_string(ranks) : "");
+}
+
+std::string strategy_of(const PlannedVariant& variant) {
+  return layout_of(variant) + (variant.is_this_one ? " *" : "");
+}
+
+double rounded(double value) { return std::round(value * 100) / 100; }
+
+void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants) {
+  MemoryMoment most;
+  for (const PlannedVariant& variant : variants) {
+    const MemoryMoment& peak = highest(variant.step.phases)->second;
+    for (size_t i = 0; i < peak.bytes.size(); ++i) most.bytes[i] = std::max(most.bytes[i], peak.bytes[i]);
+    most.total = std::max(most.total, peak.total);
+  }
+  const Unit unit = unit_of(most.total);
+  Table table{{"strategy", "adapter", "peak phase", unit.name}, {}, false};
+  for (int i = 0; i < num_memory_categories; ++i)
+    if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
+  const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
+  for (const PlannedVariant& variant : variants) {
+    const auto peak = highest(variant.step.phases);
+    std::vector<nlohmann::json> row{strategy_of(variant), variant.adapter, peak->first,
+                                    shown_bytes(peak->second.total)};
+    for (int i = 0; i < num_memory_categories; ++i)
+      if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
+    table.rows.push_back(std::move(row));
+  }
+  out << "\npeak tensor memory per rank, " << unit.name << " (* this experiment)\n";
+  print_table(out, table, TableFormat::text);
+  out << "\nCounted: tensors (weights, gradients, optimizer state, activations, logits, communication buffers).\n"
+         "Not counted: the process itself (libraries and their scratch memory, threads, connections), memory that the\n"
+         "allocator caches.\n";
+}
+
+void print_offloaded(std::ostream& out, const std::vector<PlannedVariant>& variants) {
+  const auto mebibytes = [](int64_t bytes) { return rounded(double(bytes) / (1 << 20)); };
+  Table table{{"strategy", "adapter", "host memory", "to device", "to host"}, {}, false};
+  for (const PlannedVariant& variant : variants) {
+    const Offloaded& bytes = variant.step.offloaded;
+    table.rows.push_back({strategy_of(variant), variant.adapter, mebibytes(bytes.host), mebibytes(bytes.to_device),
+                          mebibytes(bytes.to_host)});
+  }
+  out << "\noffloaded per rank to host memory (activations on the CPU: to a file), and transfers per step, MiB\n";
+  print_table(out, table, TableFormat::text);
+}
+
+void print_fit(std::ostream& out, const PlannedFit& fit) {
+  const Unit unit = unit_of(fit.largest.peak.total);
+  Table table{
+      {"micro-batch", "batch_size", "gradient_accumulation", unit.name, "peak phase", "largest part"}, {}, false};
+  const auto add = [&](const char* name, const PlannedBatch& batch) {
+    table.rows.push_back({name, batch.batch_size, batch.gradient_accumulation,
+                          rounded(double(batch.peak.total) / unit.bytes), batch.phase, largest_part(batch.peak)});
+  };
+  add("largest", fit.largest);
+  if (fit.same_tokens) add("same tokens per step", *fit.same_tokens);
+  out << "\nmicro-batches that fit into " << fit.memory << " per rank\n";
+  print_table(out, table, TableFormat::text);
+  if (!fit.same_tokens)
+    out << "None leaves the tokens of a step as they are: accumulation takes memory for ids, and at "
+           "first for gradients.\n";
+}
+
+std::string seconds_text(double seconds) { return printed("%.2f s", seconds); }
+
+void print_recommendation(std::ostream& out, const PlannedCluster& cluster) {
+  if (!cluster.best)
+    out << "Recommended: none, because no strategy fits; --fit names the batch or the changes that do.\n";
+  else
+    out << "Recommended: " << layout_of(*cluster.best->variant) << ", which of those that fit "
+        << (cluster.best->time ? "has the shortest step" : "sends the fewest bytes between hosts, then over the bus")
+        << ".\n";
+}
+
+void print_times(std::ostream& out, const Hardware& hardware, const StepCost& whole) {
+  if (!whole.time) {
+    out << "No times: " << hardware.name << " is not calibrated" << (hardware.products > 0 ? " in fp32.\n" : ".\n");
+    return;
+  }
+  const bool hides = whole.time->communication <= whole.time->computation;
+  out << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over "
+      << counted(whole.variant->question.ranks, "rank") << " computes for " << seconds_text(whole.time->computation)
+      << " and communicates for " << seconds_text(whole.time->communication) << (whole.fits ? "" : ", but does not fit")
+      << (hides ? "" : "; more tokens per rank and micro-batch hide more") << ".\nTimes: products at "
+      << rounded(100 * hardware.products) << "% of the peak, links of " << shown(hardware.bus / 1e9) << " (bus) and "
+      << shown(hardware.network / 1e9) << " GB/s (network) per rank; see docs/plan.md.\n";
+}
+
+void print_measured_rates(std::ostream& out, const PlannedCluster& cluster) {
+  const MeasuredRate& like = *cluster.like;
+  out << "Times: " << printed("%.1f", like.operations / 1e9) << " GFLOP/s per rank, as in run " << like.run << " ("
+      << like.name << ", " << counted(like.ranks, "rank") << ")";
+  if (cluster.gigabits > 0)
+    out << "; " << shown(cluster.gigabits) << " Gbit/s between hosts, which the ranks of a host share, and "
+        << printed("%.1f", 1e9 * cluster.socket_seconds) << " s of computing per GB";
+  out << "; see docs/plan.md.\n";
+}
+
+Table table_of(const PlannedCluster& cluster) {
+  const bool has_times = cluster.costs.front().time.has_value();
+  Table table{{"strategy", "GiB", "bus GB", "network GB"}, {}, false};
+  if (has_times) table.columns.emplace_back("step s");
+  if (has_times && cluster.hardware) table.columns.emplace_back("MFU %");
+  if (cluster.memory) table.columns.emplace_back("fits");
+  for (const StepCost& cost : cluster.costs) {
+    std::vector<nlohmann::json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
+                                    rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
+    if (has_times) row.emplace_back(rounded(cost.time->seconds));
+    if (has_times && cluster.hardware) row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
+    if (cluster.memory) row.emplace_back(cost.fits ? "yes" : "no");
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+void print_cluster(std::ostream& out, const PlannedCluster& cluster) {
+  const StepCost& whole = *std::ranges::find_if(
+      cluster.costs, [](const StepCost& cost) { return cost.variant->strategy == Strategy::full_shard; });
+  out << '\n'
+      << counted(cluster.hosts, "host") << " of " << counted(whole.variant->question.ranks / cluster.hosts, "rank")
+      << ": peak memory per rank, bytes that a rank receives per step (* this experiment)\n";
+  print_table(out, table_of(cluster), TableFormat::text);
+  if (!cluster.divided.empty())
+    out << "sequence N: N ranks divide each sequence, and N times the micro-batches leave the tokens of a step.\n";
+  if (cluster.memory) print_recommendation(out, cluster);
+  if (cluster.hardware) print_times(out, *cluster.hardware, whole);
+  if (cluster.like) print_measured_rates(out, cluster);
+}
+
+std::string checkpointing_text(double share) { return share == 0 ? "none" : share == 1 ? "full" : shown(share); }
+
+}  // namespace
+
+std::string largest_part(const MemoryMoment& moment) {
+  const MemoryCategory most = largest_category(moment);
+  return human_bytes(moment.bytes[size_t(most)]) + " " + to_string(most);
+}
+
+void print_json(std::ostream& out, const PlanReport& report) {
+  const ExperimentPlan& plan = report.plan;
+  Json json{{"name", report.experiment.name},
+            {"ranks", report.experiment.parallel.processes},
+            {"precision", to_string(report.experiment.parallel.precision)},
+            {"parameters", plan.parameters},
+            {"trained", plan.trained},
+            {"frozen", plan.frozen},
+            {"tokens_a_step", plan.data.tokens_a_step},
+            {"steps", plan.data.steps ? Json(*plan.data.steps) : Json()},
+            {"positions", plan.data.positions},
+            {"longest_is_known", plan.data.longest_is_known},
+            {"training_state_bytes", plan.training_state_bytes},
+            {"model_bytes", plan.model_bytes},
+            {"sweep_members", report.members},
+            {"misfit", report.misfit.empty() ? Json() : Json(report.misfit)},
+            {"fit", Json()},
+            {"cluster", report.cluster ? to_json(*report.cluster) : Json()},
+            {"stages", Json::array()},
+            {"memory", Json::array()}};
+  if (report.fit)
+    json["fit"] = {{"largest", to_json(report.fit->largest)},
+                   {"same_tokens", report.fit->same_tokens ? to_json(*report.fit->same_tokens) : Json()}};
+  for (const PlannedRun& stage : report.stages)
+    json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", state_of(stage)}});
+  for (const PlannedVariant& variant : plan.variants) {
+    const auto most = highest(variant.step.phases);
+    Json phases;
+    for (const auto& [phase, moment] : variant.step.phases) phases[phase] = to_json(moment);
+    json["memory"].push_back({{"adapter", variant.adapter},
+                              {"strategy", to_string(variant.strategy)},
+                              {"this_one", variant.is_this_one},
+                              {"phase", most->first},
+                              {"bytes", to_json(most->second)},
+                              {"offloaded",
+                               {{"host", variant.step.offloaded.host},
+                                {"to_device", variant.step.offloaded.to_device},
+                                {"to_host", variant.step.offloaded.to_host}}},
+                              {"phases", phases}});
+  }
+  out << json.dump(1) << '\n';
+}
+
+void print_text(std::ostream& out, const PlanReport& report) {
+  const Experiment& e = report.experiment;
+  const ExperimentPlan& plan = report.plan;
+  out << e.name << ": pipeline " << e.pipeline.plugin << ", adapter " << e.adapter.plugin << ", "
+      << counted(e.parallel.processes, "rank")
+      << (e.parallel.sequence > 1 ? " of which " + std::to_string(e.parallel.sequence) + " divide each sequence" : "")
+      << ", " << to_string(e.parallel.precision) << ", activation checkpointing "
+      << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
+  out << "  parameters  " << with_thousands(plan.parameters) << " (" << with_thousands(plan.trained) << " trained)\n";
+  for (const auto& [table, parameters] : plan.frozen)
+    out << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
+        << " parameters, frozen\n";
+  if (!e.train.head_weights.empty()) {
+    out << "  head losses weighted";
+    for (const double weight : e.train.head_weights) out << ' ' << shown(weight);
+    out << '\n';
+  }
+  out << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "
+      << counted(plan.data.tokens_a_step, "token");
+  if (e.data.kind == "records") out << ", padding included";
+  if (plan.data.steps) out << ": " << with_thousands(*plan.data.steps * plan.data.tokens_a_step);
+  out << '\n';
+  if (!plan.data.steps)
+    out << "              (" << e.train.epochs << " epochs; their length is unknown until `wmtp-host data prepare`)\n";
+  if (!plan.data.longest_is_known)
+    out << "  sequences   assumed to have train.sequence_length tokens; actual lengths are known after\n"
+           "              `wmtp-host data prepare`\n";
+  else if (plan.data.positions != e.train.sequence_length)
+    out << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
+  out << "  disk        " << human_bytes(plan.training_state_bytes) << " per checkpoint to resume from ("
+      << e.checkpoint.keep << " are kept), " << human_bytes(plan.model_bytes) << " for the final model\n";
+  for (const PlannedRun& stage : report.stages)
+    out << "  stage       " << title_of(stage) << " " << state_of(stage) << '\n';
+  if (!report.misfit.empty()) out << "  machine     does not fit: " << report.misfit << '\n';
+  if (report.members > 0)
+    out << "  sweep       " << counted(int64_t(report.members), "member") << "; the plan ignores the sweep's values\n";
+  if (report.cluster)
+    print_cluster(out, *report.cluster);
+  else
+    print_memory(out, plan.variants);
+  if (report.fit) print_fit(out, *report.fit);
+  if (e.parallel.cpu_offload != CpuOffload::none || e.parallel.activation_offload) print_offloaded(out, plan.variants);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,54 @@
+#include "plan/step_planner.hpp"
+
+#include <fstream>
+
+#include "base/error.hpp"
+#include "base/system_limits.hpp"
+#include "base/utf8.hpp"
+#include "experiment/canonical.hpp"
+#include "io/scratch_folder.hpp"
+#include "job/engine_process.hpp"
+#include "process/socket_child.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr int answer_limit_ms = 120'000;
+constexpr size_t longest_answer = 16 << 20;
+
+}  // namespace
+
+StepPlanner::StepPlanner(const Experiment& experiment, const Catalog& catalog)
+    : experiment_(experiment), catalog_(catalog) {}
+StepPlanner::~StepPlanner() = default;
+
+void StepPlanner::start() {
+  folder_ = std::make_unique<ScratchFolder>();
+  const std::filesystem::path file = folder_->path() / "experiment.toml";
+  std::ofstream(file) << repaired_utf8(to_toml(experiment_));  // paths of data, which a plan does not read
+  engine_ = start_step_planner(file, catalog_.folders());
+}
+
+PlannedStep StepPlanner::plan(const StepQuestion& question) {
+  const std::string text = nlohmann::json(question).dump();
+  if (const auto known = known_.find(text); known != known_.end()) return known->second;
+  if (!engine_) start();
+  const auto reply = engine_->send(text) ? engine_->receive(answer_limit_ms, longest_answer) : std::nullopt;
+  if (!reply) {
+    const std::string when = " while it planned a step of " + experiment_.file.string();
+    const auto ended = engine_->process().wait_status();
+    engine_->process().kill_group();
+    const int status = engine_->process().wait();
+    if (was_not_loaded(status))
+      throw with_limit_named(Error(status_of_failure(status),
+                                   "the engine was not loaded" + when + ", as if the linker cannot allocate memory"));
+    throw Error(status_of_failure(status),
+                "the engine " + (ended ? text_of_ending(status) : "gave no answer in time") + when);
+  }
+  const nlohmann::json answer = nlohmann::json::parse(*reply);
+  if (answer.contains("error"))
+    throw Error(answer.at("status").get<ExitStatus>(), answer.at("error").get<std::string>());
+  return known_[text] = answer.at("step").get<PlannedStep>();
+}
+
+}  // namespace wmtp

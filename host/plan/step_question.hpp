@@ -1,0 +1,88 @@
+// StepQuestion: the layout in which a step of an experiment is planned; PlannedStep: what a rank of it needs. The engine
+// answers by running the step on tensors without values (plan/torch/planned_step.hpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/json.hpp"
+#include "base/memory_category.hpp"
+#include "experiment/experiment.hpp"
+
+namespace wmtp {
+
+/// Bytes that a rank receives, which are as many as it sends.
+struct Traffic {
+  double bus = 0;      ///< from ranks of its host
+  double network = 0;  ///< from ranks of other hosts; per network card if each rank has one
+  Traffic& operator+=(const Traffic& other) {
+    bus += other.bus;
+    network += other.network;
+    return *this;
+  }
+};
+
+/// What one rank does in a second.
+struct Rates {
+  double operations = 0;
+  double bus = 0, network = 0;  ///< bytes received; 0: links that take no time
+  /// Computing time per byte of collectives between hosts, which also send bytes of `bus` through sockets.
+  double socket_seconds = 0;
+};
+
+struct StepQuestion {
+  bool trains_all = false;  ///< with the adapter "full" in place of the experiment's
+  Strategy strategy = Strategy::full_shard;
+  int64_t shard_group_size = 0;  ///< hybrid_shard
+  int64_t ranks = 1;
+  int64_t hosts = 1;      ///< each runs as many consecutive ranks
+  int64_t sequences = 1;  ///< per micro-batch and rank
+  int64_t positions = 0;  ///< per sequence
+  int64_t sequence = 1;   ///< ranks that divide the positions of the same sequences
+  int64_t gradient_accumulation = 1;
+  double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
+  bool activation_offload = false;
+  CpuOffload offload = CpuOffload::none;
+  bool on_cuda = false;
+  std::optional<Rates> rates;  ///< counts seconds of the step, too
+};
+
+/// The cost of offloaded master shards and activations on one rank, in bytes.
+struct Offloaded {
+  int64_t host = 0;                    ///< host memory, on the CPU of a file
+  int64_t to_device = 0, to_host = 0;  ///< transfers per step
+};
+
+/// The work of one rank in a step.
+struct Work {
+  double seconds = 0;     ///< 0 without rates
+  double operations = 0;  ///< floating-point operations of matrix products and attention
+  double extra = 0;       ///< what exceeds those that perf/mfu counts: repeated ones, and of frozen models
+  Traffic traffic;
+};
+
+struct PlannedStep {
+  std::map<std::string, MemoryMoment> phases;  ///< the peak of each
+  Offloaded offloaded;
+  Work work;
+};
+
+/// The phase with the highest peak. [at least one phase]
+inline std::map<std::string, MemoryMoment>::const_iterator highest(const std::map<std::string, MemoryMoment>& phases) {
+  return std::ranges::max_element(phases, {}, [](const auto& phase) { return phase.second.total; });
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, bus, network)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, socket_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepQuestion, trains_all, strategy, shard_group_size, ranks, hosts, sequences,
+                                   positions, sequence, gradient_accumulation, activation_checkpointing,
+                                   activation_offload, offload, on_cuda, rates)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Offloaded, host, to_device, to_host)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, operations, extra, traffic)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryMoment, bytes, total)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, phases, offloaded, work)
+
+}  // namespace wmtp

@@ -1,0 +1,228 @@
+#include "plan/torch/planned_step.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "memory/meta_device.hpp"
+#include "memory/phase.hpp"
+#include "plan/torch/planned_world.hpp"
+#include "train/utilization.hpp"
+
+namespace wmtp {
+namespace {
+
+/// `experiment`, when nothing of another step is counted any more.
+Experiment fresh(Experiment experiment) {
+  outside_bytes() = {};
+  return experiment;
+}
+
+std::vector<ValueHead> value_heads_of(const Experiment* stage, const OpenParts& open) {
+  std::vector<ValueHead> heads;
+  if (stage) heads = open(*stage).pipeline.needs.heads;
+  return heads.empty() ? std::vector<ValueHead>{{"value", "linear"}} : heads;
+}
+
+/// Batches as large as the longest ones of a run, of sequences whose tokens are all targets. `separate`: rows may hold several
+/// documents.
+class PlannedBatches final : public BatchSource {
+ public:
+  PlannedBatches(int64_t batch_size, int64_t positions, const BatchRequest& request, bool separate)
+      : BatchSource(batch_size), positions_(positions), request_(request), separate_(separate) {}
+
+  int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+
+  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+    const int64_t B = int64_t(positions.size()) / world, S = positions_;
+    MicroBatch micro;
+    micro.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
+    micro.windows = micro.positions;
+    micro.bins.assign(size_t(B), -1);
+    micro.batch = empty_batch(B, S, request_.device);
+    micro.targets = at::empty({B, S}, at::TensorOptions(at::kBool).device(request_.device));
+    if (separate_) micro.documents = at::empty({B, S}, at::TensorOptions(at::kInt).device(request_.device));
+    micro.tokens = micro.answers = B * S;
+    micro.keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
+    micro.pairs = request_.pairs ? B / 2 : 0;
+    for (int64_t k = 1; k <= request_.heads; ++k) micro.counts.push_back(B * std::max<int64_t>(S - k, 0));
+    return micro;
+  }
+
+ private:
+  int64_t positions_;
+  BatchRequest request_;
+  bool separate_;
+};
+
+/// The experiment's step on one rank, with a number of micro-batches.
+class Rehearsal {
+ public:
+  Rehearsal(const Experiment& experiment, const StepQuestion& question, const OpenParts& open, int rank)
+      : experiment_(fresh(in_layout(experiment, question))),
+        clock_(question.rates),
+        world_({question.ranks, question.hosts, question.on_cuda}, rank, clock_),
+        parts_(open(experiment_)) {
+    Channels& channels = world_.channels();
+    channels.share_sequences(int(experiment_.parallel.sequence));
+    model_ = std::make_unique<ShardedModel>(policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta),
+                                            channels);
+    batches_ = std::make_unique<PlannedBatches>(experiment_.train.batch_size, experiment_.train.sequence_length,
+                                                batch_request(experiment_, parts_.pipeline, at::kMeta),
+                                                experiment_.data.packing);
+    constexpr int64_t any_number_of_steps = 1000;
+    trainer_ = std::make_unique<Trainer>(experiment_, any_number_of_steps, *model_, parts_.pipeline, frozen(open),
+                                         TrainerData{batches_.get(), nullptr, 0}, channels);
+    if (experiment_.checkpoint.every_steps > 0 || experiment_.checkpoint.every_minutes > 0) copy_state();
+  }
+
+  PlannedStep second_step() {
+    count_operations_by([this](double operations) { clock_.compute(operations); });
+    trainer_->step();
+    reset_memory_peak();
+    clock_.restart();
+    outside_bytes().to_device = outside_bytes().to_host = 0;
+    trainer_->step();
+    PlannedStep step;
+    step.work = clock_.work();
+    count_operations_by(nullptr);
+    step.offloaded = {outside_bytes().held, outside_bytes().to_device, outside_bytes().to_host};
+    const TrainConfig& train = experiment_.train;
+    const int64_t sequences = train.batch_size * train.gradient_accumulation, window = experiment_.model.sliding_window,
+                  keys = window > 0 ? std::min(window, train.sequence_length) : train.sequence_length;
+    const double needed =
+        step_operations(*model_).of(sequences * train.sequence_length, sequences * train.sequence_length * keys) /
+        double(experiment_.parallel.sequence);
+    step.work.extra = step.work.operations - needed;
+    save();
+    step.phases = memory_usage().phases;
+    step.phases.erase("start");
+    return step;
+  }
+
+ private:
+  FrozenCaches frozen(const OpenParts& open) {
+    FrozenCaches opened;
+    for (const auto& [table, config] : frozen_tables(experiment_)) {
+      const std::set<std::string>& wanted = table == "value" ? parts_.pipeline.value : parts_.pipeline.reference;
+      if (wanted.empty()) continue;
+      const auto model = frozen_model(table, *config, open);
+      opened.training.push_back(std::make_unique<FrozenCache>(
+          table, wanted, [model] { return model; }, FrozenCache::Stores{}));
+    }
+    return opened;
+  }
+
+  std::shared_ptr<FrozenModel> frozen_model(const std::string& table, const FrozenConfig& config,
+                                            const OpenParts& open) {
+    const Experiment* const stage = experiment_.stage(table);
+    const ModelConfig& shape = *shapes_.emplace_back(std::make_unique<ModelConfig>(config.model ? *config.model
+                                                                                   : stage      ? stage->model
+                                                                                                : experiment_.model));
+    const std::vector<ValueHead> heads = table == "value" ? value_heads_of(stage, open) : std::vector<ValueHead>();
+    const ShardedModelRequest request = frozen_request(experiment_, config, shape, heads, at::kMeta);
+    return std::make_shared<FrozenModel>(std::make_unique<ShardedModel>(request, world_.channels()),
+                                         chunk_tokens(shape.vocab_size, is_cuda(at::kMeta)));
+  }
+
+  /// The copies from which checkpoints are written in the background.
+  void copy_state() {
+    const MemoryScope scope(MemoryCategory::checkpoint);
+    for (const ShardedOptimizer::State& state : trainer_->optimizer().states())
+      for (const auto& [prefix, flat] : state.flats())
+        copies_.push_back(state.group->is_in_host_memory()
+                              ? host_zeros(flat.numel(), flat.scalar_type(), state.group->device())
+                              : at::empty_like(flat));
+  }
+
+  /// Saving the final model gathers one group at a time, complete on each rank.
+  void save() {
+    const Phase phase("checkpoint");
+    for (const auto& unit : model_->units())
+      for (const auto& group : unit->groups()) group->gather_master();
+  }
+
+  Experiment experiment_;
+  StepClock clock_;
+  PlannedWorld world_;
+  StepParts parts_;
+  std::vector<std::unique_ptr<ModelConfig>> shapes_;
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<BatchSource> batches_;
+  std::unique_ptr<Trainer> trainer_;
+  std::vector<at::Tensor> copies_;
+};
+
+/// one + times * (two - one)
+template <class Number>
+Number extended(Number one, Number two, int64_t times) {
+  return one + Number(times) * (two - one);
+}
+
+/// A step of `micro_batches` from steps of two and of three, in which every further micro-batch adds the same.
+PlannedStep extrapolated(const PlannedStep& two, const PlannedStep& three, int64_t micro_batches) {
+  const int64_t times = micro_batches - 2;
+  PlannedStep step = three;
+  for (auto& [name, phase] : step.phases) {
+    const MemoryMoment& of_two = two.phases.at(name);
+    for (size_t i = 0; i < phase.bytes.size(); ++i) phase.bytes[i] = extended(of_two.bytes[i], phase.bytes[i], times);
+    phase.total = extended(of_two.total, phase.total, times);
+  }
+  const auto extend = [&](auto Work::*number) {
+    step.work.*number = extended(two.work.*number, three.work.*number, times);
+  };
+  extend(&Work::seconds);
+  extend(&Work::operations);
+  extend(&Work::extra);
+  step.work.traffic = {extended(two.work.traffic.bus, three.work.traffic.bus, times),
+                       extended(two.work.traffic.network, three.work.traffic.network, times)};
+  step.offloaded.to_device = extended(two.offloaded.to_device, three.offloaded.to_device, times);
+  step.offloaded.to_host = extended(two.offloaded.to_host, three.offloaded.to_host, times);
+  return step;
+}
+
+}  // namespace
+
+Experiment in_layout(Experiment experiment, const StepQuestion& question) {
+  ParallelConfig& parallel = experiment.parallel;
+  parallel.strategy = question.strategy;
+  parallel.shard_group_size = question.shard_group_size;
+  parallel.processes = question.ranks;
+  parallel.sequence = question.sequence;
+  parallel.activation_checkpointing = question.activation_checkpointing;
+  parallel.activation_offload = question.activation_offload;
+  parallel.cpu_offload = question.offload;
+  TrainConfig& train = experiment.train;
+  train.batch_size = question.sequences;
+  train.sequence_length = question.positions;
+  train.gradient_accumulation = question.gradient_accumulation;
+  if (question.trains_all) {
+    experiment.adapter = {"full", {}, {}};
+    experiment.trained_parts = {};
+  }
+  return experiment;
+}
+
+PlannedStep plan_step(const Experiment& experiment, const StepQuestion& question, const OpenParts& open, int rank) {
+  const auto planned = [&](int64_t micro_batches) {
+    StepQuestion of_fewer = question;
+    of_fewer.gradient_accumulation = micro_batches;
+    return Rehearsal(experiment, of_fewer, open, rank).second_step();
+  };
+  constexpr int64_t most_run = 3;
+  if (question.gradient_accumulation <= most_run) return planned(question.gradient_accumulation);
+  const PlannedStep two = planned(2);
+  return extrapolated(two, planned(3), question.gradient_accumulation);
+}
+
+PlannedStep plan_step_of_all_ranks(const Experiment& experiment, const StepQuestion& question, const OpenParts& open) {
+  PlannedStep step = plan_step(experiment, question, open);
+  if (question.sequence == 1 && experiment.optimizer.name != "muon") return step;
+  for (const auto& [name, phase] : plan_step(experiment, question, open, int(question.ranks) - 1).phases) {
+    MemoryMoment& most = step.phases[name];
+    if (phase.total > most.total) most = phase;
+  }
+  return step;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,82 @@
+#include "plan/torch/planned_world.hpp"
+
+#include <algorithm>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+namespace wmtp {
+namespace {
+
+int64_t ranks_on_host(const WorldShape& world, const Axis& axis) {
+  return std::clamp<int64_t>(world.ranks / world.hosts / axis.stride, 1, axis.size);
+}
+
+class PlannedWork final : public c10d::Work {
+ public:
+  PlannedWork(StepClock& clock, double ends_at) : clock_(clock), ends_at_(ends_at) {}
+  bool wait(std::chrono::milliseconds) override {
+    clock_.finish(ends_at_);
+    return true;
+  }
+
+ private:
+  StepClock& clock_;
+  double ends_at_;
+};
+
+/// Values that ranks compare or add are the same on all of them.
+class PlannedBackend final : public c10d::Backend {
+ public:
+  PlannedBackend(const WorldShape& world, const Axis& axis, StepClock& clock)
+      : Backend(axis.rank, axis.size), world_(world), axis_(axis), clock_(clock) {}
+  const std::string getBackendName() const override { return "planned"; }
+  void setTimeout(std::chrono::milliseconds) override {}
+  void abort() override {}
+
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
+                                                 const c10d::AllgatherOptions&) override {
+    if (!output.is_meta()) output.view({size_, -1}).copy_(input.view({1, -1}).expand({size_, -1}));
+    return begun(input, traffic_of_all_gather(world_, axis_, int64_t(input.nbytes())));
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor&, at::Tensor& input, std::vector<int64_t>&,
+                                               std::vector<int64_t>&, const c10d::AllToAllOptions&) override {
+    return begun(input, traffic_of_all_to_all(world_, axis_, int64_t(input.nbytes())));
+  }
+
+ private:
+  /// Numbers on the host, such as a step's totals, count as nothing.
+  c10::intrusive_ptr<c10d::Work> begun(const at::Tensor& input, const Traffic& traffic) {
+    return c10::make_intrusive<PlannedWork>(clock_, input.is_meta() ? clock_.start(traffic) : 0);
+  }
+
+  WorldShape world_;
+  Axis axis_;
+  StepClock& clock_;
+};
+
+MakeBackend planned(const WorldShape& world, StepClock& clock) {
+  return [world, &clock](const c10::intrusive_ptr<c10d::Store>&, const Axis& axis, std::chrono::milliseconds) {
+    return c10::make_intrusive<PlannedBackend>(world, axis, clock);
+  };
+}
+
+}  // namespace
+
+Traffic traffic_of_all_to_all(const WorldShape& world, const Axis& axis, int64_t bytes) {
+  const double part = double(bytes) / double(axis.size);
+  const int64_t on_host = ranks_on_host(world, axis);
+  return {part * double(on_host - 1), part * double(axis.size - on_host)};
+}
+
+Traffic traffic_of_all_gather(const WorldShape& world, const Axis& axis, int64_t bytes) {
+  const int64_t on_host = ranks_on_host(world, axis);
+  const int64_t entering = axis.size == on_host ? 0 : world.on_cuda ? axis.size - on_host : axis.size - 1;
+  const double network = double(bytes) * double(entering) / double(on_host);
+  return {double(bytes) * double(axis.size - 1) - network, network};
+}
+
+PlannedWorld::PlannedWorld(const WorldShape& shape, int rank, StepClock& clock)
+    : peers_(rank, int(shape.ranks)),
+      channels_(peers_, planned(shape, clock), planned(shape, clock), std::chrono::milliseconds(0)) {}
+
+}  // namespace wmtp

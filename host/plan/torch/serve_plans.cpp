@@ -1,0 +1,138 @@
+#include "plan/torch/serve_plans.hpp"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <optional>
+#include <string>
+
+#include "base/log.hpp"
+#include "experiment/load/load.hpp"
+#include "job/job_request.hpp"
+#include "memory/allocator.hpp"
+#include "memory/caught_error.hpp"
+#include "memory/meta_device.hpp"
+#include "plan/torch/meta_rows.hpp"
+#include "plan/torch/planned_step.hpp"
+#include "plugins/torch/loader.hpp"
+#include "process/socket_child.hpp"
+#include "train/session.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+/// Weighs every token alike.
+class EveryToken final : public Weighting {
+ public:
+  explicit EveryToken(Needs needs) : needs_(std::move(needs)) {}
+  Needs needs() const override { return needs_; }
+  Weights weigh(TokenStep& step) override { return ones(step); }
+  Weights weigh(HeadStep& step) override { return ones(step); }
+  Weights weigh(BatchStep& step) override { return ones(step); }
+  Tensor value_loss(ValueStep& step) override { return sum_of_values(needs_, step); }
+
+  static Tensor sum_of_values(const Needs& needs, ValueStep& step) {
+    Tensor sum;
+    for (const ValueHead& head : needs.heads) {
+      const Tensor of_head = step.leaf(ValueSignal::of_policy(head.name)).sum();
+      sum = sum.defined() ? sum + of_head : of_head;
+    }
+    return sum;
+  }
+
+ private:
+  static Weights ones(TokenStep& step) { return Weights::by_source(step.valid().to(at::kFloat)); }
+  Needs needs_;
+};
+
+class SumOfValues final : public Objective {
+ public:
+  explicit SumOfValues(Needs needs) : needs_(std::move(needs)) {}
+  Needs needs() const override { return needs_; }
+  Tensor loss(ValueStep& step) override { return EveryToken::sum_of_values(needs_, step); }
+
+ private:
+  Needs needs_;
+};
+
+/// A pipeline in place of one whose plugin reads values, which a planned step does not have: it is called at the same moments
+/// and gets the same signals, but what the plugin itself would allocate is not planned.
+ActivePipeline stand_in(const ActivePipeline& pipeline) {
+  ActivePipeline other;
+  other.name = pipeline.name;
+  other.needs = pipeline.needs;
+  other.reads_entropy = pipeline.reads_entropy;
+  other.reference = pipeline.reference;
+  other.value = pipeline.value;
+  if (pipeline.objective)
+    other.objective = std::make_unique<SumOfValues>(pipeline.needs);
+  else
+    other.weighting = std::make_unique<EveryToken>(pipeline.needs);
+  return other;
+}
+
+class Plans {
+ public:
+  Plans(std::filesystem::path file, const std::vector<std::filesystem::path>& plugin_folders)
+      : file_(std::move(file)), catalog_(plugin_folders) {}
+
+  json answer(const std::string& line) {
+    try {
+      const auto question = json::parse(line).get<StepQuestion>();
+      if (!experiment_) experiment_ = load_experiment(load_request(catalog_, file_, {}));
+      share_cores(int(question.ranks / question.hosts));
+      install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
+      return {{"step", planned(question)}};
+    } catch (...) {
+      const Error error = caught_error();
+      return {{"error", error.what()}, {"status", error.status()}};
+    }
+  }
+
+ private:
+  PlannedStep planned(const StepQuestion& question) {
+    const OpenParts open = [this](const Experiment& experiment) { return parts_of(experiment); };
+    try {
+      if (!reads_values_) return plan_step_of_all_ranks(*experiment_, question, open);
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::plugin) throw;
+      reads_values_ = true;
+      log_warning(
+          std::string("the plan leaves out what the pipeline itself allocates, because it reads values, which a "
+                      "plan does not have: ") +
+          error.what());
+    }
+    return plan_step_of_all_ranks(*experiment_, question, [&](const Experiment& experiment) {
+      StepParts parts = open(experiment);
+      return StepParts{stand_in(parts.pipeline), std::move(parts.adapter)};
+    });
+  }
+
+  StepParts parts_of(const Experiment& experiment) const {
+    std::optional<PluginSetting> inner;
+    if (experiment.inner) inner = setting_of(catalog_, "pipeline", *experiment.inner);
+    const PluginSetting adapter = setting_of(catalog_, "adapter", experiment.adapter);
+    return {open_pipeline(setting_of(catalog_, "pipeline", experiment.pipeline), inner ? &*inner : nullptr, experiment),
+            create_adapter(adapter.description, adapter.options)};
+  }
+
+  std::filesystem::path file_;
+  Catalog catalog_;
+  std::optional<Experiment> experiment_;
+  bool reads_values_ = false;  ///< the pipeline
+};
+
+}  // namespace
+
+void serve_plans(const std::filesystem::path& file, const std::vector<std::filesystem::path>& plugin_folders) {
+  install_allocator();
+  static MetaRows rows;
+  kernels::set_device_rows(&rows);
+  Plans plans(file, plugin_folders);
+  for (std::string line; std::getline(std::cin, line);)
+    if (!send_line(STDIN_FILENO, plans.answer(line).dump(-1, ' ', false, json::error_handler_t::replace))) return;
+}
+
+}  // namespace wmtp

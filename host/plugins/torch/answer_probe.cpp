@@ -1,0 +1,50 @@
+#include "plugins/torch/answer_probe.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+std::string refusal(ExitStatus status, const std::string& text) {
+  return nlohmann::json{{"refused", text}, {"status", static_cast<int>(status)}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+int answer_probe(const std::string& question, const std::function<std::string(const std::string&)>& ask) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  std::fflush(stdout);
+  std::FILE* const out = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "w");
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+
+  std::string answer;
+  ExitStatus status = ExitStatus::done;
+  try {
+    answer = ask(question);
+  } catch (const Error& error) {
+    status = error.status();
+    answer = refusal(status, error.what());
+  } catch (const std::exception& error) {
+    status = ExitStatus::plugin;
+    answer = refusal(status, question + ": " + error.what());
+  } catch (...) {
+    status = ExitStatus::plugin;
+    answer = refusal(status, question + ": its code threw an exception that is not derived from std::exception");
+  }
+  const bool written = out && std::fputs((answer + "\n").c_str(), out) >= 0 && std::fclose(out) == 0;
+  return written ? static_cast<int>(status) : static_cast<int>(ExitStatus::storage);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,192 @@
+#include "plugins/torch/check/small_training.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "data/torch/batch_rows.hpp"
+#include "plugins/torch/boundary.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr int64_t padding_interval = 7;  // without pairs, every 7th row is padding
+
+/// Batches of random records: prompts and answers of various lengths, in pairs of a right and a wrong answer, with some
+/// rows of padding. A row depends only on its position.
+class RandomRecords final : public BatchSource {
+ public:
+  /// `parts` must outlive this object.
+  RandomRecords(const SmallParts& parts, int64_t vocab_size, const BatchRequest& wanted)
+      : BatchSource(parts.batch_size), parts_(parts), vocab_size_(vocab_size), wanted_(wanted) {
+    wanted_.device = parts.device;
+  }
+
+  int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+
+  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+    std::vector<int64_t> drawn;
+    for (const int64_t position : positions) drawn.push_back(is_padding(position) ? -1 : position);
+    BatchRows rows(drawn, rank, world, parts_.sequence_length, wanted_, /*separate=*/false);
+    MicroBatch& micro = rows.micro();
+    micro.windows = micro.positions;
+    for (int64_t b = 0; b < rows.count(); ++b)
+      if (micro.positions[size_t(b)] >= 0) fill_row(micro.positions[size_t(b)], b, rows);
+    if (wanted_.pairs) micro.pairs = rows.count() / 2;
+    return rows.finish();
+  }
+
+ private:
+  static uint32_t draw(int64_t position, int64_t what) { return philox(1, uint64_t(position), uint64_t(what))[0]; }
+
+  bool is_padding(int64_t position) const {
+    return position < 0 || (!wanted_.pairs && position % padding_interval == padding_interval - 1);
+  }
+
+  void fill_row(int64_t position, int64_t b, BatchRows& rows) const {
+    const int64_t S = parts_.sequence_length;
+    // The two records of a pair have the same prompt and answers of different lengths.
+    const int64_t prompt = parts_.targets ? 1 + draw(position / 2, -1) % 4 : draw(position, -1) % 2 == 0 ? S : 1;
+    const int64_t answer = parts_.targets ? 1 + draw(position, -2) % (S - prompt) : 0;
+    for (int64_t s = 0; s < prompt + answer; ++s)
+      rows.ids(b)[s] = int64_t(draw(s < prompt ? position / 2 : position, s)) % vocab_size_;
+    std::fill_n(rows.kinds(b), prompt, prompt_kind);
+    std::fill_n(rows.kinds(b) + prompt, answer, answer_kind);
+    rows.add_document(b, /*begin=*/0, prompt + answer);
+    Batch& batch = rows.micro().batch;
+    batch.correct.mutable_data_ptr<int64_t>()[b] = 1 - position % 2;
+    if (wanted_.pairs) batch.partner.mutable_data_ptr<int64_t>()[b] = b ^ 1;
+  }
+
+  const SmallParts& parts_;
+  int64_t vocab_size_;
+  BatchRequest wanted_;
+};
+
+class EverythingTrains final : public Adapter {
+ public:
+  bool trains(const std::string&) const override { return true; }
+};
+
+Experiment small_experiment(const SmallParts& parts) {
+  Experiment e;
+  e.name = "trial";
+  e.seed = 7;
+  e.model.dim = 32;
+  e.model.layers = 3;  // one trunk block, two heads
+  e.model.heads = e.model.kv_heads = 2;
+  e.model.ffn_dim = 48;
+  e.model.vocab_size = 64;
+  e.model.future_tokens = 2;
+  e.data.kind = "records";
+  e.train.steps = 1000;
+  e.train.batch_size = parts.batch_size;
+  e.train.sequence_length = parts.sequence_length;
+  e.optimizer.lr = 1e-3;
+  e.log.samples = 0;
+  e.reference.given = e.value.given = true;  // both tables exist, for plugins that read them
+  return e;
+}
+
+/// Makes values differ between tokens; initially they are all zero.
+void draw_value_head(ShardedModel& model, double scale) {
+  model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+    if (!spec.name.starts_with("value_heads.")) return false;
+    for (int64_t i = 0; i < count; ++i) out[i] = float(scale * std::sin(double(begin + i + 1)));
+    return true;
+  });
+}
+
+/// Spreads the scores, so that tokens are predicted or missed with certainty.
+void sharpen(ShardedModel& model, double factor) {
+  if (factor == 1) return;
+  for (const auto& group : model.unit("output").groups()) {
+    group->master().mul_(factor);
+    group->master_changed();
+  }
+}
+
+std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const LayoutRequest& layout, int64_t seed,
+                                          const at::Device& device, Channels& channels) {
+  ShardedModelRequest request;
+  request.layout = layout;
+  request.layout.model = &experiment.model;
+  request.options.strategy = Strategy::no_shard;
+  request.options.device = device;
+  request.positions = experiment.train.sequence_length;
+  auto model = std::make_unique<ShardedModel>(request, channels);
+  model->initialize(seed);
+  return model;
+}
+
+}  // namespace
+
+SmallTraining::SmallTraining(SmallParts parts)
+    : parts_(std::move(parts)),
+      experiment_(small_experiment(parts_)),
+      pipeline_(make_pipeline(parts_.name, parts_.weighting ? parts_.weighting() : nullptr,
+                              parts_.objective ? parts_.objective() : nullptr, experiment_)) {
+  static const EverythingTrains everything;
+  LayoutRequest layout;
+  layout.heads = pipeline_.objective ? Heads::none : Heads::all;
+  layout.adapter = parts_.adapter ? parts_.adapter : &everything;
+  layout.value_heads = pipeline_.needs.heads;
+  model_ = small_model(experiment_, layout, experiment_.seed, parts_.device, rank_.channels);
+  draw_value_head(*model_, 0.1);
+  if (!pipeline_.objective) sharpen(*model_, parts_.sharpness);
+  BatchRequest wanted;
+  wanted.heads = model_->num_heads();
+  wanted.prompts = pipeline_.needs.prompts;
+  wanted.pairs = pipeline_.needs.pairs;
+  source_ = std::make_unique<RandomRecords>(parts_, experiment_.model.vocab_size, wanted);
+  trainer_ =
+      std::make_unique<Trainer>(experiment_, experiment_.train.steps, *model_, pipeline_, frozen_models(),
+                                TrainerData{source_.get(), source_.get(), 4 * parts_.batch_size}, rank_.channels);
+}
+
+SmallTraining::~SmallTraining() = default;
+
+FrozenCaches SmallTraining::frozen_models() {
+  FrozenCaches frozen;
+  if (!pipeline_.reference.empty())
+    frozen.training.push_back(std::make_unique<FrozenCache>(
+        "reference", pipeline_.reference, [this] { return frozen_model(false); }, FrozenCache::Stores{}));
+  if (!pipeline_.value.empty())
+    frozen.training.push_back(std::make_unique<FrozenCache>(
+        "value", pipeline_.value, [this] { return frozen_model(true); }, FrozenCache::Stores{}));
+  return frozen;
+}
+
+std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values) {
+  LayoutRequest layout;
+  layout.heads = values ? Heads::none : Heads::first;
+  if (values) layout.value_heads = {{"value", "linear"}};
+  auto model = small_model(experiment_, layout, experiment_.seed + 1, parts_.device, rank_.channels);
+  if (values) draw_value_head(*model, parts_.value_scale);
+  return std::make_shared<FrozenModel>(std::move(model),
+                                       chunk_tokens(experiment_.model.vocab_size, parts_.device.is_cuda()));
+}
+
+void SmallTraining::replace_plugin() {
+  if (parts_.objective)
+    pipeline_.objective = parts_.objective();
+  else
+    pipeline_.weighting = parts_.weighting();
+  guarded(parts_.name, "needs",
+          [&] { return pipeline_.objective ? pipeline_.objective->needs() : pipeline_.weighting->needs(); });
+}
+
+std::vector<double> SmallTraining::losses(int steps) {
+  std::vector<double> losses;
+  for (int i = 0; i < steps; ++i) {
+    const StepReport report = trainer_->step();
+    if (!report.skipped.empty())
+      throw Error(ExitStatus::plugin, "step " + std::to_string(report.step) + ": " + report.skipped);
+    losses.push_back(report.loss);
+  }
+  return losses;
+}
+
+}  // namespace wmtp

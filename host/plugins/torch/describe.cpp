@@ -1,0 +1,183 @@
+#include "plugins/torch/describe.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "base/error.hpp"
+#include "plugins/catalog.hpp"
+#include "plugins/description_json.hpp"
+#include "plugins/probe.hpp"
+#include "plugins/torch/boundary.hpp"
+#include "plugins/torch/loader.hpp"
+#include "plugins/torch/options_binder.hpp"
+#include "plugins/torch/signals.hpp"
+
+namespace wmtp {
+namespace {
+
+[[noreturn]] void refuse(const std::string& reason) { throw Error(ExitStatus::plugin, reason); }
+
+std::set<std::string> head_names(const Needs& needs) {
+  std::set<std::string> names;
+  for (const ValueHead& head : needs.heads) {
+    if (head.kind != "linear" && head.kind != "mlp")
+      refuse("its value head '" + head.name + "' has kind '" + head.kind + "'; available: linear, mlp");
+    if (head.meaning != "value" && head.meaning != "score")
+      refuse("its value head '" + head.name + "' has meaning '" + head.meaning + "'; available: value, score");
+    if (!is_plugin_name(head.name) || !names.insert(head.name).second) {
+      refuse("its value head '" + head.name + "' needs a unique name of lower case letters, digits and '_'");
+    }
+  }
+  return names;
+}
+
+PluginNeeds plain(const Needs& needs) {
+  PluginNeeds texts;
+  const std::set<std::string> heads = head_names(needs);
+  for (const Signal signal : needs.reads) {
+    texts.reads.push_back(to_text(signal));
+    if (needs.when == When::before && !is_of_reference(signal))
+      refuse("it reads " + to_text(signal) +
+             ", which is not available at When::before; choose When::token, head or all");
+  }
+  for (const ValueSignal& value : needs.values) {
+    texts.reads.push_back(to_text(value));
+    if (!value.is_frozen() && heads.count(value.head()) == 0)
+      refuse("it reads " + to_text(value) + ", a value head that it does not declare");
+    if (needs.when == When::token)
+      refuse("it reads " + to_text(value) + ", which a TokenStep does not have; choose When::before, head or all");
+  }
+  for (const ValueHead& head : needs.heads)
+    texts.heads.push_back(head.name + " (" + head.kind + (head.meaning == "score" ? ", score)" : ")"));
+  texts.pairs = needs.pairs;
+  texts.prompts = needs.prompts;
+  texts.scores = needs.scores;
+  return texts;
+}
+
+const char* to_text(When when) {
+  switch (when) {
+    case When::token:
+      return "token";
+    case When::before:
+      return "before";
+    case When::head:
+      return "head";
+    case When::all:
+      return "all";
+  }
+  return "";
+}
+
+template <class Pipeline>
+PluginNeeds needs_of(const std::string& name, const Pipeline& pipeline) {
+  const Needs needs = guarded(name, "needs", [&] { return pipeline.needs(); });
+  PluginNeeds texts = plain(needs);
+  if constexpr (std::is_base_of_v<Weighting, Pipeline>) texts.when = to_text(needs.when);
+  return texts;
+}
+
+/// The needs with the default options; nullopt if they are unknown.
+template <class Base>
+std::optional<PluginNeeds> default_needs(const std::string& name, const Base& plugin) {
+  if constexpr (std::is_same_v<Base, Adapter>) {
+    return PluginNeeds{};
+  } else if constexpr (std::is_same_v<Base, Wrapper>) {
+    return std::nullopt;
+  } else {
+    try {
+      return needs_of(name, plugin);
+    } catch (const OptionError&) {
+      return std::nullopt;
+    }
+  }
+}
+
+template <class Base>
+void describe_instance(const PluginEntry& entry, PluginDescription& description) {
+  const std::string name = entry.name;
+  const std::unique_ptr<Base> plugin = create_instance<Base>(entry);
+  OptionsRecorder recorder;
+  guarded(name, "options", [&] { plugin->options(recorder); });
+  description.options = recorder.specs();
+  description.needs = default_needs(name, *plugin);
+}
+
+PluginDescription describe(const PluginEntry& entry) {
+  PluginDescription description;
+  description.role = role_of(entry);
+  description.kind = entry.adapter ? "adapter" : "pipeline";
+  description.name = entry.name;
+  description.version = entry.version;
+  description.summary = entry.summary;
+  if (!is_plugin_name(description.name)) {
+    refuse("its name '" + description.name + "' must have at most 32 lower case letters, digits and '_'");
+  }
+  if (entry.wrapper)
+    describe_instance<Wrapper>(entry, description);
+  else if (entry.weighting)
+    describe_instance<Weighting>(entry, description);
+  else if (entry.objective)
+    describe_instance<Objective>(entry, description);
+  else
+    describe_instance<Adapter>(entry, description);
+  return description;
+}
+
+/// The needs of a plugin created with its options; throws OptionError if it refuses one.
+PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting* inner) {
+  const std::string& name = plugin.description.name;
+  if (plugin.description.kind == "adapter") {
+    create_adapter(plugin.description, plugin.options);
+    return {};
+  }
+  if (plugin.description.role == "objective")
+    return needs_of(name, *create_objective(plugin.description, plugin.options));
+  // The inner plugin's needs first, so that its refusals are not attributed to the outer one.
+  if (inner) needs_of(inner->description.name, *create_weighting(*inner, nullptr));
+  return needs_of(name, *create_weighting(plugin, inner));
+}
+
+/// The mistake that the user can fix: in one of the plugin's own options.
+OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, const PluginSetting* inner) {
+  const bool of_inner = inner && error.plugin() == inner->description.name;
+  const std::vector<OptionSpec> stated = describe(load_plugin((of_inner ? *inner : plugin).description)).options;
+  const auto is_meant = [&](const OptionSpec& option) { return option.name == error.option(); };
+  if (std::none_of(stated.begin(), stated.end(), is_meant)) throw error;
+  return {of_inner, error.option(), error.message(), error.at()};
+}
+
+}  // namespace
+
+std::string check_plugin_options(const std::string& request) {
+  const auto json = nlohmann::json::parse(request);
+  const PluginSetting plugin = json.at("plugin");
+  std::optional<PluginSetting> inner;
+  if (json.contains("inner")) inner = json["inner"].get<PluginSetting>();
+  const PluginSetting* const wrapped = inner ? &*inner : nullptr;
+  PluginAnswer answer;
+  try {
+    answer.needs = needs_with_options(plugin, wrapped);
+  } catch (const OptionError& error) {
+    answer.mistake = mistake_of(error, plugin, wrapped);
+  }
+  return nlohmann::json(answer).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string describe_plugin_file(const std::string& file) {
+  if (file == probe_built_in_file) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const PluginEntry* entry : detail::BuiltIn::all()) all.push_back(describe(*entry));
+    return all.dump();
+  }
+  const PluginEntry& entry = open_plugin(file);
+  try {
+    return nlohmann::json(describe(entry)).dump();
+  } catch (const Error& error) {
+    throw Error(error.status(), file + ": " + error.what());
+  }
+}
+
+}  // namespace wmtp

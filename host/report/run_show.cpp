@@ -1,0 +1,249 @@
+// `runs show`, declared in runs.hpp.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+#include "log/log_option.hpp"
+#include "report/curve.hpp"
+#include "report/rank_times.hpp"
+#include "report/runs.hpp"
+#include "report/summary.hpp"
+#include "report/terminal.hpp"
+
+namespace wmtp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kEventsShown = 20;
+
+/// Aggregates each segment by itself along the index. A total grows, so its extremes are its first and last values.
+const char* const kMetrics = R"sql(
+  WITH parts AS (
+    SELECT v.name_id, count(*) AS points, min(v.step) AS first_step, max(v.step) AS last_step, min(v.value) AS lowest,
+      max(v.value) AS highest, count(v.kind) AS not_finite
+    FROM v_lineage AS l CROSS JOIN metric_values AS v ON v.run_id = l.segment AND v.step < l.before_step
+    WHERE l.run_id = ?1 GROUP BY l.segment, v.name_id),
+  m AS (SELECT n.name, sum(points) AS points, min(first_step) AS first_step, max(last_step) AS last_step,
+    min(lowest) AS lowest, max(highest) AS highest, sum(not_finite) AS not_finite,
+    n.name GLOB 'time/*' OR n.name IN ('perf/run_tokens', 'perf/run_seconds') AS total
+    FROM parts JOIN metric_names AS n ON n.id = name_id GROUP BY n.name)
+  SELECT m.name, points, f.value AS first, c.value AS last, iif(total, f.value, lowest) AS lowest,
+    iif(total, c.value, highest) AS highest, last_step, not_finite
+  FROM m CROSS JOIN v_curves AS f ON f.run_id = ?1 AND f.name = m.name AND f.step = first_step
+  CROSS JOIN v_curves AS c ON c.run_id = ?1 AND c.name = m.name AND c.step = last_step
+  GROUP BY m.name ORDER BY m.name)sql";
+const char* const kSegments =
+    "SELECT l.segment AS run, s.status, "
+    "(SELECT min(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss') AS first_step, "
+    "(SELECT max(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss' AND step < l.before_step) "
+    "AS last_step, s.started_at, s.ended_at, s.world_size FROM v_lineage AS l JOIN runs AS s ON s.id = l.segment "
+    "WHERE l.run_id = ?1 ORDER BY l.segment";
+const char* const kPlugins =
+    "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name";
+const char* const kMemory =
+    "SELECT rank, category, bytes, phase, step FROM v_memory_peak WHERE run_id = ?1 "
+    "ORDER BY rank, bytes DESC";
+const char* const kCheckpoints =
+    "SELECT step, state, bytes, path FROM checkpoints "
+    "WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY run_id, step, path";
+const char* const kGenerations =
+    "SELECT g.step, g.prompt, g.text FROM v_lineage AS l JOIN generations AS g "
+    "ON g.run_id = l.segment AND g.step < l.before_step WHERE l.run_id = ?1 ORDER BY g.step, g.number";
+const char* const kEvaluations =
+    "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
+    "WHERE run_id = ?1 ORDER BY id";
+const char* const kTextLosses =
+    "SELECT id, texts, stride, head, tokens, loss, NULL AS perplexity, bytes, bits_per_byte, time FROM v_text_losses "
+    "WHERE run_id = ?1 ORDER BY id, head";
+const char* const kEvents =
+    "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
+    "message "
+    "FROM events WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY time_ns DESC";
+const char* const kParams = "SELECT key, value_text AS value FROM run_params WHERE run_id = ?1 ORDER BY key";
+
+Json objects_of(const Table& table) {
+  Json array = Json::array();
+  for (size_t row = 0; row < table.rows.size(); ++row) array.push_back(row_object(table, row));
+  return array;
+}
+
+Json run_object(const LogReader& log, int64_t id) {
+  const Table run = log.query(
+      "SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
+      "LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1",
+      {id});
+  if (run.rows.empty()) {
+    throw Error(ExitStatus::usage, "no run " + std::to_string(id) + " in " + log.database().string() +
+                                       "; see `wmtp-host runs list" + log_option(log.database()) + "`");
+  }
+  return row_object(run, 0);
+}
+
+/// Computes the perplexity here, because SQLite may have been built without exp().
+Table text_losses(const LogReader& log, int64_t id) {
+  Table table = log.query(kTextLosses, {id});
+  for (auto& row : table.rows)
+    if (row[5].is_number()) row[6] = std::exp(row[5].get<double>());
+  return table;
+}
+
+void print_json_run(std::ostream& out, const LogReader& log, Json run, int64_t id) {
+  Json params = Json::object();
+  for (const auto& row : log.query(kParams, {id}).rows) params[row[0].get<std::string>()] = row[1];
+  run["params"] = params;
+  run["plugins"] = objects_of(log.query(kPlugins, {id}));
+  run["segments"] = objects_of(log.query(kSegments, {id}));
+  run["metrics"] = objects_of(log.query(kMetrics, {id}));
+  run["rank_seconds"] = objects_of(times_of_ranks(log, id));
+  run["memory_peak"] = objects_of(log.query(kMemory, {id}));
+  run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}));
+  run["generations"] = objects_of(log.query(kGenerations, {id}));
+  run["evaluations"] = objects_of(log.query(kEvaluations, {id}));
+  run["text_losses"] = objects_of(text_losses(log, id));
+  run["events"] = objects_of(log.query(kEvents, {id}));
+  out << run.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+/// Means over at most 120 intervals of steps, so that a long run costs no more than a short one.
+Curve curve_of(const LogReader& log, int64_t id, const std::string& name) {
+  const Table table = log.query(
+      "WITH points AS (SELECT step, value FROM v_curves WHERE run_id = ?1 AND name = ?2 "
+      "AND value IS NOT NULL), span AS (SELECT min(step) AS low, max(step) - min(step) + 1 AS wide FROM points) "
+      "SELECT avg(step), avg(value) FROM points, span GROUP BY (step - low) * 120 / wide ORDER BY 1",
+      {id, name});
+  Curve curve{name, {}};
+  for (const auto& row : table.rows) curve.points.push_back({row[0].get<double>(), row[1].get<double>()});
+  return curve;
+}
+
+void require_metrics(const LogReader& log, int64_t id, const std::vector<std::string>& metrics) {
+  std::vector<std::string> names;
+  for (const Row& row : log.query("SELECT DISTINCT name FROM v_curves WHERE run_id = ?1", {id}).rows)
+    names.push_back(row[0]);
+  for (const std::string& metric : metrics) {
+    if (std::find(names.begin(), names.end(), metric) != names.end()) continue;
+    const std::string nearest = nearest_name(metric, names);
+    throw Error(ExitStatus::usage,
+                "run " + std::to_string(id) + " has no metric " + metric +
+                    (nearest.empty() ? "; its metrics: " + join_names(names) : "; did you mean '" + nearest + "'?"));
+  }
+}
+
+void print_curves(std::ostream& out, const LogReader& log, int64_t id, const std::vector<std::string>& metrics) {
+  const auto print = [&](const Curve& line, const Curve& marks) {
+    if (line.points.size() + marks.points.size() > 1) out << '\n';
+    print_curve(out, line, marks, shows_blocks(out));
+  };
+  if (metrics.empty()) print(curve_of(log, id, "train/loss"), curve_of(log, id, "valid/loss"));
+  for (const std::string& metric : metrics) print(curve_of(log, id, metric), {});
+}
+
+void print_section(std::ostream& out, const std::string& title, const Table& table) {
+  if (table.rows.empty()) return;
+  out << '\n' << title << '\n';
+  print_table(out, table, TableFormat::text);
+}
+
+void print_head(std::ostream& out, const Json& run) {
+  const auto text = [&run](const char* key) { return shown(run.at(key)); };
+  out << "run " << text("id") << "  " << text("name") << "  " << text("status");
+  if (!run.at("exit_code").is_null()) out << " (exit " << text("exit_code") << ")";
+  out << '\n'
+      << "  pipeline   " << text("pipeline") << ", adapter " << text("adapter") << '\n'
+      << "  started    " << text("started_at") << ", ended " << text("ended_at") << ", "
+      << human_seconds(run.at("seconds").is_number() ? run.at("seconds").get<double>() : 0) << '\n'
+      << "  layout     " << counted(run.at("world_size").get<int64_t>(), "rank") << ", " << text("strategy") << ", "
+      << text("precision") << ", " << text("device") << '\n';
+  if (run.at("tokens_per_second").is_number())
+    out << "  speed      " << speed_text(run.at("tokens_per_second"), run.at("mfu"), run.at("mfu_of")) << '\n';
+  out << "  seed       " << text("seed") << '\n'
+      << "  config     " << text("config_hash") << '\n'
+      << "  program    " << text("version");
+  if (run.at("git_commit") != "") out << ", commit " << text("git_commit");
+  if (run.at("host") != "") out << ", on " << text("host");
+  out << '\n';
+  if (!run.at("command").is_null()) out << "  command    " << one_line(run.at("command").get<std::string>()) << '\n';
+  if (!run.at("parent_run").is_null()) out << "  resumed    run " << text("parent_run") << '\n';
+  if (!run.at("resumed_by").is_null()) out << "  continued  by run " << text("resumed_by") << '\n';
+  if (!run.at("tags").is_null()) out << "  tags       " << one_line(run.at("tags").get<std::string>()) << '\n';
+  if (!run.at("note").is_null()) out << "  note       " << one_line(run.at("note").get<std::string>()) << '\n';
+  if (run.at("archived") != 0) out << "  archived   hidden from lists; `runs archive --undo` shows it again\n";
+  if (run.at("log_incomplete") != 0) {
+    out << "  log        incomplete: rows that could not be written to the database are next to it in *.run-"
+        << text("id") << ".spool\n";
+  }
+}
+
+void print_text_run(std::ostream& out, const LogReader& log, const Json& run, int64_t id,
+                    const std::vector<std::string>& metrics) {
+  print_head(out, run);
+  print_section(out, "options", log.query(kParams, {id}));
+  print_section(out, "plugins",
+                log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
+                          "FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name",
+                          {id}));
+  if (run.at("segments") != 1) print_section(out, "segments", log.query(kSegments, {id}));
+  print_section(out, "metrics", log.query(kMetrics, {id}));
+  print_curves(out, log, id, metrics);
+
+  Table times = times_of_ranks(log, id);
+  for (auto& row : times.rows)
+    for (size_t column = 1; column < row.size(); ++column) row[column] = human_seconds(row[column].get<double>());
+  const auto slowest = slowest_rank(log, id);
+  print_section(out, "time by rank" + (slowest ? ": " + text_of(*slowest) : ""), times);
+  int64_t rank = 0;
+  const Table tensors = peaks_by_phase(log, id, rank);
+  print_section(out, "tensors on rank " + std::to_string(rank) + ", peak per phase", tensors);
+  Table memory = log.query(kMemory, {id});
+  for (auto& row : memory.rows) row[2] = human_bytes(row[2].get<int64_t>());
+  print_section(out, "peak memory", memory);
+  Table checkpoints = log.query(kCheckpoints, {id});
+  for (auto& row : checkpoints.rows) row[2] = human_bytes(row[2].get<int64_t>());
+  print_section(out, "checkpoints", checkpoints);
+  Table texts = log.query(kGenerations, {id});
+  if (!texts.rows.empty())
+    std::erase_if(texts.rows, [last = texts.rows.back()[0]](const Row& row) { return row[0] != last; });
+  print_section(out, "samples of the last step", texts);
+  print_section(out, "evaluations", log.query(kEvaluations, {id}));
+  print_section(out, "losses on texts", text_losses(log, id));
+  Table events = log.query(kEvents, {id}, kEventsShown);
+  std::reverse(events.rows.begin(), events.rows.end());
+  print_section(out, events.capped ? "last events" : "events", {events.columns, events.rows, false});
+}
+
+}  // namespace
+
+void print_run(std::ostream& out, const LogReader& log, int64_t id, TableFormat format,
+               const std::vector<std::string>& metrics) {
+  if (format == TableFormat::csv) {
+    throw Error(ExitStatus::usage,
+                "a run has no CSV form; use --json, or `wmtp-host sql --csv \"SELECT * FROM v_metrics "
+                "WHERE run_id = " +
+                    std::to_string(id) + "\"`");
+  }
+  const Json run = run_object(log, id);
+  if (format == TableFormat::json) return print_json_run(out, log, run, id);
+  require_metrics(log, id, metrics);
+  print_text_run(out, log, run, id, metrics);
+}
+
+std::string runnable_experiment(const LogReader& log, int64_t run_id) {
+  const auto text =
+      log.query("SELECT resolved_toml FROM runs WHERE id = ?1", {run_id}).rows.at(0)[0].get<std::string>();
+  const size_t valid = valid_utf8(text);
+  if (valid == text.size()) return text;
+  const size_t begin = text.rfind('\n', valid) + 1;  // npos + 1: the first line
+  throw Error(ExitStatus::usage, printed("the experiment of run %lld: found byte 0x%02x, wanted UTF-8, in ",
+                                         static_cast<long long>(run_id), static_cast<unsigned char>(text[valid])) +
+                                     repaired_utf8(first_line(text.substr(begin))) +
+                                     "; rename the folder and run it again there");
+}
+
+void print_experiment(std::ostream& out, const LogReader& log, int64_t run_id) {
+  out << runnable_experiment(log, run_id);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,268 @@
+#include "shard/parameter_group.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "memory/allocator.hpp"
+#include "memory/meta_device.hpp"
+#include "model/alignment.hpp"
+#include "model/torch/matrix_product.hpp"
+#include "model/torch/row_ops.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+/// Parameters with equal settings are neighbours if sorted by this.
+auto settings_of(const ParameterSpec& spec) {
+  return std::tuple(!spec.orthogonalizes, !spec.decays, spec.lr_scale, spec.weight_decay);
+}
+
+}  // namespace
+
+ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
+                               Channels& channels)
+    : name_(std::move(name)),
+      options_(options),
+      mesh_(channels.mesh(int(ranks_in_row(options.strategy, options.shard_group_size, channels.size())))),
+      trains_(parameters.front().trains),
+      is_offloaded_(is_offloaded(options.offload, trains_)) {
+  std::stable_sort(parameters.begin(), parameters.end(),
+                   [](const ParameterSpec& a, const ParameterSpec& b) { return settings_of(a) < settings_of(b); });
+  for (ParameterSpec& spec : parameters) {
+    TORCH_CHECK(spec.trains == trains_, "group ", name_, " mixes trained and frozen parameters");
+    const int64_t count = spec.count();
+    parameters_.push_back({std::move(spec), total_, count});
+    total_ += round_up(count, alignment);
+  }
+  total_ = round_up(total_, alignment * channels.size());
+  shard_size_ = total_ / mesh_.shard.size;
+  shard_begin_ = shard_size_ * mesh_.shard.rank;
+  written_.assign(parameters_.size(), false);
+
+  const MemoryScope scope(MemoryCategory::parameters);
+  const at::ScalarType dtype = trains_ ? at::kFloat : options_.param_dtype;
+  if (!is_offloaded_) {
+    master_ = at::zeros({shard_size_}, at::TensorOptions(dtype).device(options_.device));
+    return;
+  }
+  master_ = host_zeros(shard_size_, dtype, options_.device);
+  if (options_.param_dtype != dtype) staged_ = host_zeros(shard_size_, options_.param_dtype, options_.device);
+}
+
+/// This rank's shard in the compute dtype on the device; the master itself if it already has that form.
+Tensor ParameterGroup::shard_on_device() {
+  const at::TensorOptions there = at::TensorOptions(options_.param_dtype).device(options_.device);
+  if (!is_offloaded_) return master_.to(there);
+  if (!staged_.defined()) return copied_to_device(master_, there);
+  if (!staged_is_current_) staged_.copy_(master_);
+  staged_is_current_ = true;
+  return copied_to_device(staged_, there);
+}
+
+void ParameterGroup::start_gather() {
+  if (weights_.defined() || gather_) return;
+  const MemoryScope scope(MemoryCategory::gathered);
+  Tensor shard = shard_on_device();
+  if (!shards()) {
+    weights_ = std::move(shard);
+    return;
+  }
+  gathering_ = at::empty({total_}, shard.options());
+  gather_ = mesh_.shard.gather->all_gather(gathering_, std::move(shard), "gathering " + name_);
+}
+
+void ParameterGroup::ready() {
+  if (weights_.defined()) return;
+  start_gather();
+  if (!gather_) return;
+  gather_.wait();
+  weights_ = std::move(gathering_);
+}
+
+void ParameterGroup::release() {
+  const bool is_streamed = is_offloaded_ && !trains_;
+  if (is_streamed || (shards() && !keeps_gathered(options_.strategy))) weights_.reset();
+}
+
+void ParameterGroup::master_changed() {
+  TORCH_CHECK(!gather_, "group ", name_, ": its master changed during a gather");
+  weights_.reset();
+  staged_is_current_ = false;
+}
+
+Tensor ParameterGroup::weight(int index) {
+  TORCH_CHECK(weights_.defined(), "group ", name_, " is used before it is gathered");
+  const Placed& placed = parameters_[size_t(index)];
+  return weights_.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+}
+
+Tensor& ParameterGroup::gradient_buffer() {
+  if (!whole_gradient_.defined()) {
+    const MemoryScope scope(MemoryCategory::gradients);
+    whole_gradient_ = at::empty({total_}, at::TensorOptions(at::kFloat).device(options_.device));
+    std::fill(written_.begin(), written_.end(), false);
+  }
+  return whole_gradient_;
+}
+
+Tensor ParameterGroup::gradient_of(int index, bool& first) {
+  const Placed& placed = parameters_[size_t(index)];
+  Tensor view = gradient_buffer().narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+  first = !written_[size_t(index)];
+  written_[size_t(index)] = true;
+  return view;
+}
+
+void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& right) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  if (sums_in_fp32(left))
+    product_into(gradient, left.t(), right, !first);
+  else
+    accumulate(gradient, product(left.t(), right), first);
+}
+
+void ParameterGroup::add_gradient(int index, const Tensor& value) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  accumulate(gradient, value, first);
+}
+
+void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& values) {
+  bool first = false;
+  Tensor gradient = gradient_of(index, first);
+  if (first) gradient.zero_();
+  gradient.index_add_(0, rows, values.to(at::kFloat));
+}
+
+/// Zeroes parameters without a gradient, and the padding.
+void ParameterGroup::zero_unwritten() {
+  gradient_buffer();  // a rank without any gradient also takes part in the reduce
+  int64_t end = 0;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Placed& placed = parameters_[i];
+    whole_gradient_.narrow(0, end, placed.offset - end).zero_();
+    if (!written_[i]) whole_gradient_.narrow(0, placed.offset, placed.count).zero_();
+    end = placed.offset + placed.count;
+  }
+  whole_gradient_.narrow(0, end, total_ - end).zero_();
+}
+
+void ParameterGroup::start_reduce(bool last) {
+  TORCH_CHECK(!reduce_ && !replicate_reduce_ && !sharing_, "group ", name_, ": a reduce is in flight");
+  if (!trains_) return;
+  if (reduces_once_per_step() && !is_alone() && !last) return;
+  last_ = last;
+  zero_unwritten();
+  if (is_alone()) return;
+  const MemoryScope scope(MemoryCategory::communication);
+  const Tensor mine = whole_gradient_.to(options_.reduce_dtype);  // not a copy if sent in fp32
+  arriving_ = at::empty_like(mine);
+  const Axis& axis = shards() ? mesh_.shard : mesh_.replicate;
+  reduce_ = axis.reduce->all_to_all(arriving_, mine, "reducing the gradient of " + name_);
+  if (shards()) whole_gradient_.reset();
+}
+
+void ParameterGroup::finish_reduce() {
+  if (is_alone() && whole_gradient_.defined()) add_to_gradient(std::move(whole_gradient_));
+  if (!reduce_) return;
+  reduce_.wait();
+  if (shards()) {
+    add_sum_of(arriving_.view({mesh_.shard.size, -1}));
+  } else {
+    gradient_ = std::move(whole_gradient_);
+    start_sharing_sums(arriving_);
+  }
+  arriving_.reset();
+  if (shards() && last_) start_replicate_reduce();
+}
+
+void ParameterGroup::start_replicate_reduce() {
+  if (mesh_.replicate.size == 1) return;
+  const MemoryScope scope(MemoryCategory::communication);
+  const Tensor mine = gradient_.to(options_.reduce_dtype);
+  arriving_from_replicas_ = at::empty_like(mine);
+  replicate_reduce_ =
+      mesh_.replicate.reduce->all_to_all(arriving_from_replicas_, mine, "summing the gradient of " + name_);
+}
+
+void ParameterGroup::finish_replicate_reduce() {
+  if (!shards()) finish_sharing_sums();  // started by finish_reduce
+  if (!replicate_reduce_) return;
+  replicate_reduce_.wait();
+  start_sharing_sums(arriving_from_replicas_);
+  arriving_from_replicas_.reset();
+}
+
+/// Sums this rank's part of the replicate group's gradients, and gathers the sums of its ranks into the gradient.
+void ParameterGroup::start_sharing_sums(const Tensor& arrived) {
+  const MemoryScope scope(MemoryCategory::communication);
+  const Axis& axis = mesh_.replicate;
+  const int64_t part = gradient_.numel() / axis.size;
+  const bool is_in_place = options_.reduce_dtype == at::kFloat;
+  Tensor sum = is_in_place ? gradient_.narrow(0, axis.rank * part, part) : at::empty({part}, gradient_.options());
+  sum_of_parts(arrived.view({axis.size, part}), sum);
+  sums_ = is_in_place ? gradient_ : at::empty(gradient_.sizes(), arrived.options());
+  sharing_ = axis.reduce->all_gather(sums_, sum.to(options_.reduce_dtype), "summing the gradient of " + name_);
+}
+
+void ParameterGroup::finish_sharing_sums() {
+  if (!sharing_) return;
+  sharing_.wait();
+  if (!sums_.is_same(gradient_)) gradient_.copy_(sums_);
+  sums_.reset();
+}
+
+void ParameterGroup::add_sum_of(const Tensor& parts) {
+  const MemoryScope scope(MemoryCategory::gradients);
+  const auto empty = [&] { return at::empty({parts.size(1)}, parts.options().dtype(at::kFloat)); };
+  if (!gradient_.defined()) {
+    gradient_ = empty();
+    return sum_of_parts(parts, gradient_);
+  }
+  Tensor sum = parts.scalar_type() == at::kFloat ? parts[0] : empty();
+  sum_of_parts(parts, sum);
+  gradient_.add_(sum);
+}
+
+void ParameterGroup::add_to_gradient(Tensor sum) {
+  if (gradient_.defined())
+    gradient_.add_(sum);
+  else
+    gradient_ = std::move(sum);
+}
+
+void ParameterGroup::drop_gradient() {
+  gradient_.reset();
+  whole_gradient_.reset();
+}
+
+std::vector<Segment> ParameterGroup::segments() const {
+  std::vector<Segment> segments;
+  for (size_t i = 0; i < parameters_.size(); ++i) {  // padding counts as part of the preceding parameter
+    const int64_t next = i + 1 < parameters_.size() ? parameters_[i + 1].offset : total_;
+    const int64_t begin = std::max(parameters_[i].offset - shard_begin_, int64_t{0});
+    const int64_t end = std::min(next - shard_begin_, shard_size_);
+    if (begin >= end) continue;
+    const ParameterSpec& spec = parameters_[i].spec;
+    if (!segments.empty() && settings_of(parameters_[i - 1].spec) == settings_of(spec))
+      segments.back().end = end;
+    else
+      segments.push_back({begin, end, spec.orthogonalizes, spec.decays, spec.lr_scale, spec.weight_decay});
+  }
+  return segments;
+}
+
+Tensor ParameterGroup::gather_master() { return shards() ? gather_shards(master_) : master_; }
+
+Tensor ParameterGroup::gather_shards(const Tensor& values) {
+  Tensor sent = values.to(options_.device);
+  if (!shards()) return sent;
+  Tensor whole = at::empty({total_}, sent.options());
+  mesh_.shard.gather->all_gather(whole, sent, "gathering " + name_).wait();
+  return whole;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,181 @@
+// ParameterGroup: flat storage of parameters that are gathered, reduced and updated together.
+//
+// Layout: parameters that Muon updates first, then those with weight decay, then the others, each sorted by their other
+// settings, so that parameters with equal settings are adjacent; each is aligned to 64 elements, and the total is padded
+// to a multiple of 64 * ranks. The master shard (fp32 if it trains, else the compute dtype) is a contiguous part of it.
+//
+//   strategy        master shard   gathered weights              gradient
+//   no_shard        all            the master (or a cast copy)   summed over ranks in the whole buffer
+//   shard_optimizer 1/W            kept for the whole step       kept whole, reduced to this rank's shard once per step
+//   shard_grad_op   1/W            kept for the whole step       reduced to this rank's shard
+//   full_shard      1/W            from ready() to release()     reduced to this rank's shard
+//   hybrid_shard    1/G            as full_shard, shard group    reduced in the shard group, and once per step over
+//                                                                the replicate group
+//
+// With offloading, master shards and optimizer state are in host memory. Each gather transfers a copy in the compute
+// dtype through pinned memory to the device; a step's gradient is copied to the host. Offloaded frozen weights are freed
+// after each use, whatever the strategy.
+//
+// A shard group is G consecutive ranks, a replicate group the W/G ranks that hold the same shard
+// (comm/torch/channels.hpp). With full sharding all ranks form one shard group; without sharding, one replicate group.
+//
+// Reduce: all-to-all, then an fp32 sum in rank order, so the result is bitwise the same on all ranks, independent of
+// timing. Gradients are SUMMED over ranks; the loss is already divided by a global count. With reduce_dtype bf16 every
+// rank's part is rounded once, and a sum over a replicate group once more. [all ranks, the same calls in the same
+// order: start_gather, start_reduce and the finish_ functions are collective]
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/torch/channels.hpp"
+#include "experiment/experiment.hpp"
+#include "model/torch/units.hpp"
+#include "model/torch/weight_store.hpp"
+
+namespace wmtp {
+
+struct GroupOptions {
+  Strategy strategy = Strategy::full_shard;
+  at::ScalarType param_dtype = at::kFloat;  ///< dtype of gathered weights and of computation
+  at::Device device = at::kCPU;
+  int shard_group_size = 0;                  ///< hybrid_shard: ranks per shard group
+  at::ScalarType reduce_dtype = at::kFloat;  ///< dtype of gradients in communication
+  bool replicate_frozen = false;             ///< ShardUnit: frozen groups are not sharded, for any strategy
+  CpuOffload offload = CpuOffload::none;     ///< which master shards are in host memory
+};
+
+/// A parameter's position in its group's flat storage, in elements.
+struct Placed {
+  ParameterSpec spec;
+  int64_t offset = 0;
+  int64_t count = 0;
+};
+
+/// A range of a shard with uniform optimizer settings.
+struct Segment {
+  int64_t begin = 0, end = 0;
+  bool orthogonalizes = false, decays = false;
+  double lr_scale = 1;
+  std::optional<double> weight_decay = {};
+};
+
+/// Of a ParameterSpec or a Segment.
+template <class Settings>
+double weight_decay_of(const Settings& settings, const OptimizerConfig& config) {
+  return settings.weight_decay.value_or(settings.decays ? config.weight_decay : 0.0);
+}
+
+class ParameterGroup final : public WeightStore {
+ public:
+  /// `parameters` must all train or all be frozen.
+  ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
+                 Channels& channels);
+
+  const std::string& name() const { return name_; }
+  const std::vector<Placed>& parameters() const { return parameters_; }
+  bool trains() const { return trains_; }
+  const at::Device& device() const { return options_.device; }
+  bool is_in_host_memory() const { return is_offloaded_; }  ///< the master
+
+  // Gathered weights.
+  void start_gather();  ///< no effect if gathered or in flight
+  void ready();         ///< starts a gather if none is in flight; waits for it
+  void release();       ///< frees the gathered weights, unless the strategy keeps them until the master changes
+  bool gathered() const { return weights_.defined(); }
+
+  // WeightStore
+  at::Tensor weight(int index) override;
+  bool trains(int) const override { return trains_; }
+  void add_product(int index, const at::Tensor& left, const at::Tensor& right) override;
+  void add_gradient(int index, const at::Tensor& value) override;
+  void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) override;
+
+  // Gradients of a micro-batch; zero if nothing was written; no effect in a frozen group. `last`: the step's last
+  // micro-batch, the only one in which no_shard and shard_optimizer reduce, and hybrid_shard reduces over replicate
+  // groups. A reduction exchanges the parts of a shard group, then those of a replicate group, then its sums; each finish_
+  // function waits for one of these collectives and starts the next, if there is one. After all three, the gradient is
+  // complete.
+  void start_reduce(bool last);
+  void finish_reduce();
+  void finish_replicate_reduce();
+  void finish_sharing_sums();
+  /// This rank's part of the summed gradient: fp32, the size of the master shard, on the device. Undefined before the
+  /// first reduce.
+  const at::Tensor& gradient() const { return gradient_; }
+  void drop_gradient();
+
+  // This rank's shard of the flat storage.
+  int64_t shard_begin() const { return shard_begin_; }
+  int64_t shard_size() const { return shard_size_; }
+  at::Tensor& master() { return master_; }
+  /// This rank's shard, split by optimizer settings, in order.
+  std::vector<Segment> segments() const;
+  /// Whether this rank has the first of the equal shards of its replicate group. Only this one counts in sums over all
+  /// ranks and is saved.
+  bool is_first_replica() const { return mesh_.replicate.rank == 0; }
+  const Mesh& mesh() const { return mesh_; }
+  /// Must be called after the master changed: gathered copies are stale.
+  void master_changed();
+
+  /// Calls visit(placed, begin, part) for each parameter in this rank's shard: `part` is the view of `flat`, laid out
+  /// like the master shard or the end of it, that holds elements [begin, begin + part.numel()) of the parameter.
+  template <class Visit>
+  void for_each_part(const at::Tensor& flat, Visit visit) const {
+    const int64_t flat_end = shard_begin_ + shard_size_, flat_begin = flat_end - flat.numel();
+    for (const Placed& placed : parameters_) {
+      const int64_t begin = std::max(placed.offset, flat_begin);
+      const int64_t end = std::min(placed.offset + placed.count, flat_end);
+      if (begin < end) visit(placed, begin - placed.offset, flat.narrow(0, begin - flat_begin, end - begin));
+    }
+  }
+
+  /// The whole flat master on every rank, in its dtype; on the device if sharded. For whole-model checkpoints and
+  /// tests. [all ranks, collective]
+  at::Tensor gather_master();
+  /// The whole flat storage of values laid out like the master shard, on the device. [all ranks, collective]
+  at::Tensor gather_shards(const at::Tensor& values);
+
+ private:
+  at::Tensor& gradient_buffer();
+  at::Tensor gradient_of(int index, bool& first);
+  void zero_unwritten();
+  void add_to_gradient(at::Tensor sum);
+  void start_replicate_reduce();
+  void start_sharing_sums(const at::Tensor& arrived);
+  void add_sum_of(const at::Tensor& parts);
+  at::Tensor shard_on_device();
+  bool shards() const { return mesh_.shard.size > 1; }
+  bool reduces_once_per_step() const { return !shards() || options_.strategy == Strategy::shard_optimizer; }
+  bool is_alone() const { return mesh_.shard.size == 1 && mesh_.replicate.size == 1; }
+
+  std::string name_;
+  std::vector<Placed> parameters_;
+  GroupOptions options_;
+  const Mesh& mesh_;
+  bool trains_ = false, is_offloaded_ = false;
+  int64_t total_ = 0, shard_begin_ = 0, shard_size_ = 0;
+
+  at::Tensor master_;
+  at::Tensor staged_;               ///< with offloading: the master in the compute dtype, in host memory
+  bool staged_is_current_ = false;  ///< staged_ equals the master
+  at::Tensor weights_;              ///< flat, compute dtype; an alias of the master where possible
+  at::Tensor gathering_;            ///< output of the current gather
+  Pending gather_;
+  at::Tensor whole_gradient_;  ///< flat fp32, of this rank's micro-batch, or of its step so far
+  std::vector<bool> written_;  ///< per parameter: whether its part of whole_gradient_ has been written
+  at::Tensor arriving_;        ///< every rank's part, in the current reduce
+  Pending reduce_;
+  bool last_ = false;  ///< the current reduce is the step's last
+  at::Tensor gradient_;
+  at::Tensor arriving_from_replicas_;
+  Pending replicate_reduce_;
+  at::Tensor
+      sums_;  ///< of all ranks of the replicate group, in the dtype of the reduction; the gradient where possible
+  Pending sharing_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,40 @@
+// SequenceSplit: which positions of its sequences a rank computes, and the exchanges of its sequence group
+// (comm/torch/channels.hpp). Rank q of Q has positions [q S/Q, (q+1) S/Q). With one rank per group nothing is cut, copied
+// or sent.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "comm/torch/channels.hpp"
+#include "model/torch/split_attention.hpp"
+
+namespace wmtp {
+
+/// A range of positions.
+struct Positions {
+  int64_t first = 0, count = 0;
+};
+
+class SequenceSplit final : public PositionSplit {
+ public:
+  explicit SequenceSplit(const Axis& group) : group_(group) {}
+
+  int64_t ranks() const override { return group_.size; }
+  int64_t rank() const override { return group_.rank; }
+  at::Tensor all_to_all(const at::Tensor& parts) const override;
+
+  bool is_whole() const { return group_.size == 1; }
+  /// This rank's part of S positions. Q must divide S.
+  Positions here(int64_t S) const;
+  /// Of these, the ones below `end`.
+  Positions here_below(int64_t end, int64_t S) const;
+  /// [B,S,...] -> [B,S/Q,...], a view.
+  at::Tensor part(const at::Tensor& whole) const;
+  /// [B,S/Q,...] -> [B,S,...], from all ranks of the group. [sequence group, collective]
+  at::Tensor whole(const at::Tensor& part) const;
+
+ private:
+  Axis group_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,225 @@
+#include "shard/sharded_model.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/weight_fingerprint.hpp"
+#include "base/work_progress.hpp"
+#include "model/torch/ops.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr int64_t elements_of_task = 1 << 16;
+
+/// Elements [begin, begin+count) of a parameter's initial value.
+void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count, float* out) {
+  const Init& init = spec.init;
+  if (init.kind == Init::Kind::ones || init.kind == Init::Kind::zeros) {
+    std::fill(out, out + count, init.kind == Init::Kind::ones ? 1.0f : 0.0f);
+    return;
+  }
+  const uint64_t key = name_key(spec.name, uint64_t(seed));
+  for (int64_t block = begin / 4; block * 4 < begin + count; ++block) {
+    const PhiloxBlock bits = philox(key, 0, uint64_t(block));
+    float value[4];
+    for (int pair = 0; pair < 4; pair += 2) {
+      if (init.kind == Init::Kind::uniform) {
+        for (int i = pair; i < pair + 2; ++i) value[i] = float((2.0 * unit_float(bits[i]) - 1.0) * init.scale);
+        continue;
+      }
+      const float radius =
+          float(init.scale) * std::sqrt(-2.0f * std::log(1.0f - unit_float(bits[pair])));  // Box-Muller
+      const float angle = 6.28318530717958648f * unit_float(bits[pair + 1]);
+      value[pair] = radius * std::cos(angle);
+      value[pair + 1] = radius * std::sin(angle);
+    }
+    for (int64_t i = std::max(begin, block * 4); i < std::min(begin + count, block * 4 + 4); ++i)
+      out[i - begin] = value[i - block * 4];
+  }
+}
+
+/// The fingerprint of elements [begin, begin + values.size()) of a flattened parameter, using all threads of this rank.
+uint64_t parallel_fingerprint(const std::string& name, int64_t begin, const std::vector<float>& values) {
+  std::atomic<uint64_t> sum{0};
+  at::parallel_for(0, int64_t(values.size()), elements_of_task, [&](int64_t first, int64_t last) {
+    sum += fingerprint(name, begin + first, values.data() + first, last - first);
+  });
+  return sum;
+}
+
+}  // namespace
+
+ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels) : name_(spec.name) {
+  GroupOptions group_options = options;
+  if (spec.always_fp32) group_options.param_dtype = group_options.reduce_dtype = at::kFloat;
+  std::vector<ParameterSpec> trained, frozen;
+  for (const ParameterSpec& parameter : spec.parameters) (parameter.trains ? trained : frozen).push_back(parameter);
+  if (!trained.empty())
+    groups_.push_back(std::make_unique<ParameterGroup>(name_, std::move(trained), group_options, channels));
+  if (frozen.empty()) return;
+  if (options.replicate_frozen) group_options.strategy = Strategy::no_shard;
+  groups_.push_back(std::make_unique<ParameterGroup>(name_ + " (frozen)", std::move(frozen), group_options, channels));
+}
+
+bool ShardUnit::holds(const std::string& parameter) const {
+  for (const auto& group : groups_)
+    for (const Placed& placed : group->parameters())
+      if (placed.spec.name == parameter) return true;
+  return false;
+}
+template <class... Args>
+void ShardUnit::each(void (ParameterGroup::*call)(Args...), Args... args) {
+  for (const auto& group : groups_) (group.get()->*call)(args...);
+}
+void ShardUnit::start_gather() { each(&ParameterGroup::start_gather); }
+void ShardUnit::ready() { each(&ParameterGroup::ready); }
+void ShardUnit::release() { each(&ParameterGroup::release); }
+void ShardUnit::start_reduce(bool last) { each(&ParameterGroup::start_reduce, last); }
+void ShardUnit::finish_reduce() { each(&ParameterGroup::finish_reduce); }
+void ShardUnit::finish_replicate_reduce() { each(&ParameterGroup::finish_replicate_reduce); }
+void ShardUnit::finish_sharing_sums() { each(&ParameterGroup::finish_sharing_sums); }
+
+ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
+    : channels_(channels),
+      split_(channels.sequence_group()),
+      config_(*request.layout.model),
+      compute_(at::TensorOptions(request.options.param_dtype).device(request.options.device)) {
+  for (const UnitSpec& spec : model_units(request.layout)) {
+    units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
+    if (spec.name == "adapter") adapter_ = units_.back().get();
+    for (const auto& group : units_.back()->groups())
+      for (size_t i = 0; i < group->parameters().size(); ++i)
+        handles_[group->parameters()[i].spec.name] = {group.get(), int(i)};
+  }
+  if (request.layout.heads != Heads::none && config_.tie_word_embeddings)
+    handles_["output.weight"] = handles_.at("tok_embeddings.weight");
+  const FindWeight find = [this](const std::string& name) { return weight(name); };
+  for (int64_t i = 0; i < wmtp::num_trunk_blocks(config_); ++i)
+    trunk_.emplace_back(config_, trunk_block_name(i), find, request.layout.adapter);
+  for (int64_t k = 1; k <= wmtp::num_heads(config_, request.layout.heads); ++k)
+    heads_.emplace_back(config_, head_block_name(config_, k), find, request.layout.adapter);
+  for (const ValueHead& head : request.layout.value_heads) value_heads_.emplace_back(config_, head, find);
+  rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device,
+                         config_.rope_scaling);
+}
+
+ShardUnit& ShardedModel::unit(const std::string& name) const {
+  const bool is_tied = name == "output" && config_.tie_word_embeddings;
+  for (const auto& unit : units_)
+    if (unit->name() == (is_tied ? "tok_embeddings" : name)) return *unit;
+  throw Error(ExitStatus::bug, "model has no unit '" + name + "'");
+}
+
+WeightHandle ShardedModel::weight(const std::string& parameter) const {
+  const auto found = handles_.find(parameter);
+  if (found == handles_.end()) throw Error(ExitStatus::bug, "model has no parameter '" + parameter + "'");
+  return found->second;
+}
+
+at::Tensor ShardedModel::embedded(const at::Tensor& tokens) const {
+  const at::Tensor rows = weight("tok_embeddings.weight").weight().index_select(0, tokens.flatten());
+  return rows.view({tokens.size(0), tokens.size(1), -1});
+}
+
+at::Tensor ShardedModel::normed(const at::Tensor& hidden) const {
+  return rms_norm(hidden, weight("norm.weight"), config_.norm_eps);
+}
+
+void ShardedModel::initialize(int64_t seed) {
+  const auto first_value = [seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+    if (spec.init.kind == Init::Kind::row_norms) return false;
+    at::parallel_for(0, count, elements_of_task, [&](int64_t from, int64_t to) {
+      draw(spec, seed, begin + from, to - from, out + from);  // counter-based, so the split into parts does not matter
+    });
+    return true;
+  };
+  fill(first_value, "initializing weights");
+}
+
+void ShardedModel::fill(const ReadPart& read, const std::string& what) {
+  int64_t bytes = 0;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups()) bytes += int64_t(group->master().nbytes());
+  WorkProgress progress(what, bytes, WorkProgress::Unit::bytes);
+  std::vector<float> values;
+  std::set<std::string> norms;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups()) {
+      const bool in_base = adapter_ && unit.get() != adapter_ && unit->name() != "value_heads";
+      group->for_each_part(group->master(), [&](const Placed& placed, int64_t begin, at::Tensor part) {
+        values.resize(size_t(part.numel()));
+        if (read(placed.spec, begin, part.numel(), values.data())) {
+          part.copy_(at::from_blob(values.data(), {part.numel()}, at::kFloat));
+          if (in_base) fingerprints_[placed.spec.name] = parallel_fingerprint(placed.spec.name, begin, values);
+        } else if (placed.spec.init.kind == Init::Kind::row_norms) {
+          norms.insert(placed.spec.name);
+        }
+        progress.done(int64_t(part.nbytes()));
+      });
+      group->master_changed();
+    }
+  fill_row_norms(norms);
+}
+
+void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
+  if (!adapter_) return;
+  ParameterGroup& parameters = *adapter_->groups().front();
+  std::map<std::string, at::Tensor> norms;
+  for (const auto& unit : units_) {  // every rank gathers every such unit, even if it has no part of the norms
+    std::vector<std::string> wanted;
+    for (const Placed& placed : parameters.parameters())
+      if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(adapted_weight(placed.spec.name)))
+        wanted.push_back(placed.spec.name);
+    if (wanted.empty()) continue;
+    const Gathered weights(*unit);
+    for (const std::string& name : wanted)
+      if (names.count(name))
+        norms[name] =
+            at::linalg_vector_norm(weight(adapted_weight(name)).weight().to(at::kFloat), 2, at::IntArrayRef{1});
+  }
+  parameters.for_each_part(parameters.master(), [&](const Placed& placed, int64_t begin, at::Tensor part) {
+    const auto found = norms.find(placed.spec.name);
+    if (found != norms.end()) part.copy_(found->second.narrow(0, begin, part.numel()));
+  });
+  parameters.master_changed();
+}
+
+uint64_t ShardedModel::base_fingerprint() const {
+  uint64_t mine = 0;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups())
+      if (group->is_first_replica())  // each shard once
+        for (const Placed& placed : group->parameters())
+          if (const auto found = fingerprints_.find(placed.spec.name); found != fingerprints_.end())
+            mine += found->second;
+  const at::Tensor all =
+      channels_.all(at::scalar_tensor(int64_t(mine), at::kLong), "comparing the base model's fingerprint").contiguous();
+  uint64_t sum = 0;
+  for (int64_t rank = 0; rank < all.numel(); ++rank) sum += uint64_t(all.const_data_ptr<int64_t>()[rank]);
+  return sum;
+}
+
+std::vector<ParameterGroup*> ShardedModel::trained_groups() const {
+  std::vector<ParameterGroup*> groups;
+  for (const auto& unit : units_)
+    for (const auto& group : unit->groups())
+      if (group->trains()) groups.push_back(group.get());
+  return groups;
+}
+
+BackwardExtent ShardedModel::backward_extent() const {
+  const auto trains = [groups = trained_groups()](const std::string& unit) {
+    for (const ParameterGroup* group : groups)
+      for (const Placed& placed : group->parameters())
+        if (placed.spec.name.starts_with(unit + ".")) return true;
+    return false;
+  };
+  return {config_, num_heads(), trains};
+}
+
+}  // namespace wmtp

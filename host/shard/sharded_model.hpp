@@ -1,0 +1,126 @@
+// ShardedModel: a multi-token-prediction Llama whose parameters are stored in sharded groups. Created empty, then
+// filled from the seed or from files; each rank fills its own part, so no rank ever holds the whole model.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/backward_extent.hpp"
+#include "model/torch/block.hpp"
+#include "model/torch/units.hpp"
+#include "shard/parameter_group.hpp"
+#include "shard/sequence_split.hpp"
+
+namespace wmtp {
+
+/// The groups of one unit: one of trained and one of frozen parameters. Each call applies to all groups in order.
+class ShardUnit {
+ public:
+  ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels);
+  const std::string& name() const { return name_; }
+  const std::vector<std::unique_ptr<ParameterGroup>>& groups() const { return groups_; }
+  bool holds(const std::string& parameter) const;
+  void start_gather();
+  void ready();
+  void release();
+  void start_reduce(bool last);
+  void finish_reduce();
+  void finish_replicate_reduce();
+  void finish_sharing_sums();
+
+ private:
+  template <class... Args>
+  void each(void (ParameterGroup::*call)(Args...), Args... args);
+
+  std::string name_;
+  std::vector<std::unique_ptr<ParameterGroup>> groups_;
+};
+
+struct ShardedModelRequest {
+  LayoutRequest layout;
+  GroupOptions options;
+  int64_t positions = 0;  ///< longest sequence
+};
+
+class ShardedModel {
+ public:
+  ShardedModel(const ShardedModelRequest& request, Channels& channels);
+
+  const ModelConfig& config() const { return config_; }
+  /// The compute dtype and device.
+  const at::TensorOptions& compute() const { return compute_; }
+  const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
+  /// With tied embeddings "output" is the unit tok_embeddings, and "output.weight" the parameter tok_embeddings.weight:
+  /// gathered for each use, reduced once per micro-batch, after its last use.
+  ShardUnit& unit(const std::string& name) const;
+  /// The parameters declared by the adapter; null if none.
+  ShardUnit* adapter_unit() const { return adapter_; }
+  WeightHandle weight(const std::string& parameter) const;
+  const Block& trunk_block(int64_t i) const { return trunk_[size_t(i)]; }
+  const Block& head_block(int64_t head) const { return heads_[size_t(head - 1)]; }  ///< 1-based
+  int64_t num_trunk_blocks() const { return int64_t(trunk_.size()); }
+  int64_t num_heads() const { return int64_t(heads_.size()); }
+  const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
+  const at::Tensor& rotary() const { return rotary_; }
+  /// The positions that this rank computes: blocks read and return [B,S/Q,D] for sequences of S.
+  const SequenceSplit& split() const { return split_; }
+  Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence, const at::Tensor& documents) const {
+    return {training, seed, step, sequence, documents, split_.is_whole() ? nullptr : &split_};
+  }
+  /// [B,n] -> [B,n,D]. The embedding must be gathered.
+  at::Tensor embedded(const at::Tensor& tokens) const;
+  /// Applies the final norm, which must be gathered.
+  at::Tensor normed(const at::Tensor& hidden) const;
+
+  /// Initializes every parameter as a function of (seed, name, element). [all ranks, collective]
+  void initialize(int64_t seed);
+  /// Fills this rank's parts: read(spec, begin, count, out) writes `count` fp32 values of the flattened parameter from
+  /// element `begin`, or returns false to keep the current values. Row norms that are not read are computed from the
+  /// weights afterwards. `what` labels the progress line. [all ranks; collective if the adapter declares row norms]
+  using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
+  void fill(const ReadPart& read, const std::string& what = "loading the model");
+
+  /// Fingerprint of an adapter's base model: the sum, mod 2^64, over all elements of all parameters except the
+  /// adapter's and the value heads', of a hash of (name, element, bits of the fp32 value last filled in). It is
+  /// independent of layout and compute dtype. 0 if the adapter declared no parameter. [all ranks, collective]
+  uint64_t base_fingerprint() const;
+
+  std::vector<ParameterGroup*> trained_groups() const;
+  BackwardExtent backward_extent() const;
+
+ private:
+  /// Sets the row norms `names`, in this rank's shard, to the norms of the corresponding weights.
+  void fill_row_norms(const std::set<std::string>& names);
+
+  Channels& channels_;
+  SequenceSplit split_;
+  ModelConfig config_;
+  at::TensorOptions compute_;
+  std::vector<std::unique_ptr<ShardUnit>> units_;
+  std::map<std::string, WeightHandle> handles_;
+  ShardUnit* adapter_ = nullptr;
+  std::map<std::string, uint64_t> fingerprints_;  ///< of this rank's parts of the base model, by parameter
+  std::vector<Block> trunk_, heads_;
+  std::vector<ValueHeadModule> value_heads_;
+  at::Tensor rotary_;
+};
+
+/// Keeps a unit's weights gathered during its lifetime; starts the gather of the next unit.
+class Gathered {
+ public:
+  explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {
+    unit_.ready();
+    if (next) next->start_gather();
+  }
+  ~Gathered() { unit_.release(); }
+  Gathered(const Gathered&) = delete;
+
+ private:
+  ShardUnit& unit_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,70 @@
+#include "step/active_pipeline.hpp"
+
+#include "base/error.hpp"
+#include "plugins/torch/boundary.hpp"
+#include "plugins/torch/loader.hpp"
+#include "plugins/torch/signals.hpp"
+
+namespace wmtp {
+namespace {
+
+[[noreturn]] void refuse(const std::string& plugin, const std::string& reason) {
+  throw Error(ExitStatus::plugin, "pipeline '" + plugin + "': " + reason);
+}
+
+void take_signal(ActivePipeline& pipeline, Signal signal, const Experiment& experiment) {
+  const std::string name = to_text(signal);
+  if (pipeline.objective)
+    refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
+  if (is_of_reference(signal)) {
+    if (!experiment.reference.given)
+      refuse(pipeline.name, "it reads " + name + "; set [reference] experiment or weights");
+    pipeline.reference.insert(signal == Signal::reference_loss ? "loss" : "entropy");
+    return;
+  }
+  if (pipeline.needs.when == When::before)
+    refuse(pipeline.name, "it reads " + name + ", which is not available at When::before");
+  pipeline.reads_entropy |= signal == Signal::policy_entropy;
+}
+
+void take_value(ActivePipeline& pipeline, const ValueSignal& value, const Experiment& experiment) {
+  const std::string name = to_text(value);
+  if (value.is_frozen()) {
+    if (pipeline.objective)
+      refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
+    if (!experiment.value.given) refuse(pipeline.name, "it reads " + name + "; set [value] experiment or weights");
+    pipeline.value.insert("value");
+    return;
+  }
+  if (pipeline.needs.when == When::token)
+    refuse(pipeline.name, "it reads " + name + ", which a TokenStep does not have; choose a later When");
+  for (const ValueHead& head : pipeline.needs.heads)
+    if (head.name == value.head()) return;
+  refuse(pipeline.name, "it reads " + name + ", a value head that it does not declare");
+}
+
+}  // namespace
+
+ActivePipeline make_pipeline(const std::string& name, std::unique_ptr<Weighting> weighting,
+                             std::unique_ptr<Objective> objective, const Experiment& experiment) {
+  ActivePipeline pipeline;
+  pipeline.name = name;
+  pipeline.weighting = std::move(weighting);
+  pipeline.objective = std::move(objective);
+  pipeline.needs = guarded(
+      name, "needs", [&] { return pipeline.objective ? pipeline.objective->needs() : pipeline.weighting->needs(); });
+  if (pipeline.objective && pipeline.needs.heads.empty())
+    refuse(name, "the objective declares no value head, so there is nothing to train");
+  for (const Signal signal : pipeline.needs.reads) take_signal(pipeline, signal, experiment);
+  for (const ValueSignal& value : pipeline.needs.values) take_value(pipeline, value, experiment);
+  return pipeline;
+}
+
+ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment) {
+  const PluginDescription& description = plugin.description;
+  if (description.role == "objective")
+    return make_pipeline(description.name, nullptr, create_objective(description, plugin.options), experiment);
+  return make_pipeline(description.name, create_weighting(plugin, inner), nullptr, experiment);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,65 @@
+// FrozenModel: the reference or the value model, which computes signals for every token and is never trained.
+// FrozenCache: the signals that a pipeline reads from one frozen model, by window. They never change, so they are
+// cached on disk (step/signal_store.hpp): a second epoch, or another run with the same model and data,
+// computes none, and the model is loaded only if a window is missing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "data/torch/batches.hpp"
+#include "model/torch/linear_cross_entropy.hpp"
+#include "shard/sharded_model.hpp"
+#include "step/signal_store.hpp"
+
+namespace wmtp {
+
+/// Sharded with its own strategy, in its own precision; holds only the next-token head or the value heads.
+class FrozenModel {
+ public:
+  /// `model` has Heads::first, or Heads::none and one value head.
+  FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_tokens);
+  /// [B,S] fp32 by name: "loss" and "entropy" of the next token at each source position (0 at the last), "value" after
+  /// each position. Padding is predicted like any token: the caller must mask it. [all ranks, collective]
+  std::map<std::string, at::Tensor> signals(const MicroBatch& micro, const std::set<std::string>& wanted);
+
+ private:
+  at::Tensor trunk(const Pass& pass, const at::Tensor& tokens);
+  at::Tensor values(const at::Tensor& normed);
+  std::map<std::string, at::Tensor> predictions(const at::Tensor& normed, const at::Tensor& tokens, bool entropies);
+
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<LinearCrossEntropy> loss_;  ///< null if there is no next-token head
+};
+
+class FrozenCache {
+ public:
+  using Build = std::function<std::shared_ptr<FrozenModel>()>;
+  using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
+
+  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each, or none to disable
+  /// caching. `build` is called at most once, on all ranks together; several caches may share its model.
+  FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores);
+
+  /// "reference.loss" and so on, [B,S] each.
+  using Signals = std::map<std::string, at::Tensor>;
+  /// The cached signals; nullopt if a window of this rank is missing. [each rank, no communication]
+  std::optional<Signals> kept(const MicroBatch& micro) const;
+  /// Runs the model and caches its signals. Needed if any rank lacks some. [all ranks, collective]
+  Signals computed(const MicroBatch& micro);
+
+ private:
+  std::optional<at::Tensor> read(const SignalStore& store, const MicroBatch& micro) const;
+  void keep(SignalStore& store, const MicroBatch& micro, const at::Tensor& signal) const;
+  std::string model_;
+  std::set<std::string> wanted_;
+  Build build_;
+  Stores stores_;
+  std::shared_ptr<FrozenModel> frozen_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,333 @@
+#include "step/micro_step.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "memory/phase.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_output) {
+  return torch::autograd::grad({output}, {input}, {d_output})[0];
+}
+
+Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
+
+}  // namespace
+
+MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const MicroStepConfig& config)
+    : model_(model),
+      pipeline_(pipeline),
+      config_(config),
+      value_loss_(model, pipeline),
+      backward_(model.backward_extent()) {
+  if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
+  is_chained_ = has_chained_heads(model.config()) && model.num_heads() > 1;
+  // The last blocks keep their graphs, because backward frees those first.
+  const int64_t lowest_block = backward_.lowest_block(), trained_blocks = model_.num_trunk_blocks() - lowest_block;
+  lowest_kept_ = lowest_block + std::llround(config_.activation_checkpointing * double(trained_blocks));
+  if (config_.activation_offload && lowest_kept_ == lowest_block)
+    throw Error(ExitStatus::usage,
+                "[parallel] activation_offload = true, but activation_checkpointing recomputes none of the " +
+                    counted(trained_blocks, "trained trunk block") +
+                    ", whose inputs it would offload; remove it, or set activation_checkpointing = \"full\"");
+  if (config_.activation_offload) offloaded_ = make_offloaded_stack(model_.compute().device(), config_.offload_path);
+}
+
+ShardUnit* MicroStep::unit_after_trunk_block(int64_t block) const {
+  return &model_.unit(block + 1 < model_.num_trunk_blocks() ? trunk_block_name(block + 1) : "norm");
+}
+
+void MicroStep::scale_gradients(double factor) {
+  if (token_loss_) token_loss_->scale_gradients(factor);
+  value_loss_.scale_gradients(factor);
+}
+
+void MicroStep::run(StepContext& step, bool last) {
+  const MemoryScope scope(MemoryCategory::activations);
+  const Pass pass = model_.pass(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents);
+  std::vector<Kept> kept;
+  std::optional<Phase> phase(std::in_place, "forward");
+  const HeadInputs inputs = forward_trunk(step.batch(), pass, &kept);
+  HeadInputs d_inputs{at::zeros_like(inputs.trunk), {}, {}};
+  if (is_chained_ && backward_.trains_embedding()) {
+    d_inputs.embedded = at::zeros_like(inputs.embedded);
+    d_inputs.next = at::zeros_like(inputs.next);
+  }
+  {
+    const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
+    phase.reset();
+    if (!model_.value_heads().empty()) {
+      const Phase value_heads("value_heads");
+      value_loss_.differentiate(step, inputs.trunk, d_inputs.trunk);
+      reductions_.start(model_.unit("value_heads"), last);
+    }
+    if (token_loss_) run_heads(step, inputs, d_inputs, pass, last);
+  }
+  phase.emplace("backward");
+  reductions_.start(model_.unit("norm"), last);
+  backward_trunk(step.batch(), std::move(kept), std::move(d_inputs), pass, last);
+  if (ShardUnit* adapter = model_.adapter_unit()) {
+    reductions_.start(*adapter, last);
+    adapter->release();
+  }
+  reductions_.finish();
+}
+
+MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // gathered once, because every block uses it
+  Tensor h, next;
+  {
+    const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
+    h = model_.embedded(model_.split().part(batch.tokens));
+    if (is_chained_) next = model_.embedded(next_tokens(batch));
+  }
+  const Tensor embedded = is_chained_ ? h : Tensor();
+  for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
+    const Gathered block(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
+    const bool keeps_graph = kept && i >= lowest_kept_;
+    const bool offloads = kept && offloaded_ && i >= backward_.lowest_block() && !keeps_graph;
+    if (offloads) offloaded_->push(h);
+    const Tensor input = keeps_graph ? as_leaf(h) : h;
+    const at::AutoGradMode grad(keeps_graph);
+    const Tensor output = model_.trunk_block(i).forward(input, model_.rotary(), pass);
+    if (kept && i >= backward_.lowest_block())
+      kept->push_back({offloads ? Tensor() : input, keeps_graph ? output : Tensor()});
+    h = output.detach();
+  }
+  if (kept && offloaded_) offloaded_->settle();
+  return {h, embedded, next};
+}
+
+/// The H - 1 tokens after this rank's positions; after the end of a sequence its first ones, which only positions without
+/// a target read.
+Tensor MicroStep::next_tokens(const Batch& batch) const {
+  const Positions here = model_.split().here(batch.tokens.size(1));
+  return at::roll(batch.tokens, -(here.first + here.count), 1).narrow(1, 0, model_.num_heads() - 1);
+}
+
+Tensor MicroStep::embedded_for(int64_t head, const HeadInputs& inputs) {
+  if (head == 1 || !inputs.embedded.defined()) return {};
+  const int64_t own = inputs.embedded.size(1) - (head - 1);
+  return at::cat({inputs.embedded.narrow(1, head - 1, own), inputs.next.narrow(1, 0, head - 1)}, 1);
+}
+
+void MicroStep::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInputs& d_inputs) {
+  const int64_t own = d_embedded.size(1) - (head - 1);
+  d_inputs.embedded.narrow(1, head - 1, own).add_(d_embedded.narrow(1, 0, own));
+  d_inputs.next.narrow(1, 0, head - 1).add_(d_embedded.narrow(1, own, head - 1));
+}
+
+void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadInputs d_inputs, const Pass& pass,
+                               bool last) {
+  Tensor d_output = std::move(d_inputs.trunk);
+  for (int64_t i = model_.num_trunk_blocks() - 1; i >= backward_.lowest_block(); --i) {
+    ShardUnit& unit = model_.unit(trunk_block_name(i));
+    {
+      const Gathered block(unit, i > backward_.lowest_block() ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
+      Kept of_block = std::move(kept.back());
+      kept.pop_back();
+      if (!of_block.input.defined()) of_block.input = offloaded_->pop();
+      if (!kept.empty() && !kept.back().input.defined()) offloaded_->prefetch();
+      if (!of_block.output.defined()) {
+        const at::AutoGradMode grad(true);
+        of_block.input = as_leaf(of_block.input);
+        of_block.output = model_.trunk_block(i).forward(of_block.input, model_.rotary(), pass);
+      }
+      d_output = differentiate(of_block.output, of_block.input, d_output);
+    }
+    reductions_.start(unit, last);
+  }
+  if (!backward_.trains_embedding()) return;
+  if (is_chained_) d_output.add_(d_inputs.embedded);
+  const WeightHandle embedding = model_.weight("tok_embeddings.weight");
+  const auto add = [&](const Tensor& tokens, const Tensor& d_embedded) {
+    embedding.store->add_rows(embedding.index, tokens.flatten(), d_embedded.flatten(0, 1));
+  };
+  add(model_.split().part(batch.tokens), d_output);
+  if (is_chained_ && !model_.split().is_whole()) add(next_tokens(batch), d_inputs.next);  // whole: zero
+  reductions_.start(model_.unit("tok_embeddings"), last);
+}
+
+void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                          bool last) {
+  const Phase weights("weights");
+  token_loss_->weigh_before_the_heads(step);
+  const Gathered output(model_.unit("output"), unit_of_head(1));
+  token_loss_->weigh_all(step, heads_in_order(inputs, pass));
+  if (is_chained_)
+    run_chained(step, inputs, d_inputs, pass, last);
+  else
+    run_parallel(step, inputs, d_inputs, pass, last);
+  if (!model_.config().tie_word_embeddings)  // tied: with the embedding
+    reductions_.start(model_.unit("output"), last);
+}
+
+void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                             bool last) {
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
+    const Phase phase("head_" + std::to_string(k));
+    {
+      const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
+      const bool is_reached = backward_.reaches_head(k);
+      const Tensor input = is_reached ? as_leaf(inputs.trunk) : inputs.trunk;
+      Tensor hidden;
+      {
+        const at::AutoGradMode grad(is_reached);
+        hidden = model_.normed(run_head(k, input, {}, pass));
+      }
+      if (is_reached)
+        d_inputs.trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
+      else
+        token_loss_->add_loss(step, k, hidden);
+    }
+    reductions_.start(*unit_of_head(k), last);
+  }
+}
+
+/// The losses are computed in the order of the heads, which weightings with a state depend on.
+void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                            bool last) {
+  std::vector<Tensor> read{inputs.trunk};  // by each head
+  std::vector<Tensor> d_hidden;  // by the heads' own losses; the last head's follows when it is differentiated
+  const int64_t first = backward_.first_head();
+  for (int64_t k = 1; k < std::max(model_.num_heads(), first); ++k) {
+    const Phase phase("head_" + std::to_string(k));
+    const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
+    read.push_back(run_head(k, read.back(), embedded_for(k, inputs), pass));
+    const Tensor hidden = model_.normed(read.back());
+    if (backward_.reaches_head(k))
+      d_hidden.push_back(token_loss_->gradient(step, k, hidden));
+    else
+      token_loss_->add_loss(step, k, hidden);
+  }
+  Tensor d_output;  // by the next head
+  for (int64_t k = model_.num_heads(); k >= first; --k) {
+    const Phase phase("head_" + std::to_string(k));
+    {
+      const Gathered block(*unit_of_head(k), unit_of_head(k - 1));
+      const Tensor input = as_leaf(read.back());
+      read.pop_back();
+      Tensor embedded = embedded_for(k, inputs);
+      const bool embeds = embedded.defined();
+      if (embeds) embedded.requires_grad_(true);  // for enorm even if the embedding is frozen
+      Tensor output, hidden;
+      {
+        const at::AutoGradMode grad(true);
+        output = run_head(k, input, embedded, pass);
+        hidden = model_.normed(output);
+      }
+      if (k == model_.num_heads()) d_hidden.push_back(token_loss_->gradient(step, k, hidden.detach()));
+      std::vector<Tensor> outputs{hidden}, d_outputs{std::move(d_hidden.back())}, inputs_of_head{input};
+      d_hidden.pop_back();
+      if (d_output.defined()) {
+        outputs.push_back(std::move(output));
+        d_outputs.push_back(std::move(d_output));
+      }
+      if (embeds) inputs_of_head.push_back(embedded);
+      const auto gradients = torch::autograd::grad(outputs, inputs_of_head, d_outputs);
+      d_output = gradients[0];
+      if (embeds && backward_.trains_embedding()) add_to_embedded(k, gradients[1], d_inputs);
+    }
+    reductions_.start(*unit_of_head(k), last);
+  }
+  if (first == 1) d_inputs.trunk.add_(d_output);
+}
+
+/// A head's output, of which its block reads `input`.
+Tensor MicroStep::run_head(int64_t head, const Tensor& input, const Tensor& embedded, const Pass& pass) const {
+  return model_.head_block(head).forward(input, model_.rotary(), pass, embedded);
+}
+
+/// Returns the normed hidden states of a head, without gradients. Call it for each head, in order.
+std::function<Tensor(int64_t)> MicroStep::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
+  return [this, inputs, pass, read = inputs.trunk](int64_t head) mutable {
+    const Gathered block(*unit_of_head(head));
+    const Tensor output = run_head(head, read, embedded_for(head, inputs), pass);
+    if (is_chained_) read = output;
+    return model_.normed(output);
+  };
+}
+
+/// Null for a head that the model does not have.
+ShardUnit* MicroStep::unit_of_head(int64_t head) const {
+  const bool has_head = head >= 1 && head <= model_.num_heads();
+  return has_head ? &model_.unit(head_block_name(model_.config(), head)) : nullptr;
+}
+
+/// Calls evaluate(inputs of the heads) with the final norm gathered, after a forward pass that keeps nothing.
+template <class Evaluate>
+void MicroStep::without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate) {
+  const MemoryScope scope(MemoryCategory::activations);
+  const at::AutoGradMode grad(false);
+  const HeadInputs inputs = forward_trunk(micro.batch, pass, nullptr);
+  {
+    const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
+    evaluate(inputs);
+  }
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
+}
+
+std::vector<Scores> MicroStep::evaluate(StepContext& step) {
+  std::vector<Scores> scores;
+  const MicroBatch& micro = step.micro_batch();
+  const Pass pass = model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  without_gradient(micro, pass, [&](const HeadInputs& inputs) {
+    if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk);
+    if (!token_loss_) return;
+    const Gathered output(model_.unit("output"));
+    const auto hidden_of = heads_in_order(inputs, pass);
+    for (int64_t k = 1; k <= model_.num_heads(); ++k)
+      scores.push_back(token_loss_->scores(step, k, hidden_of(k), {.hits = k == 1}));
+  });
+  return scores;
+}
+
+/// Calls take(head, its hidden states) for each head, in order, with the pipeline's weights of the moments before.
+template <class Take>
+void MicroStep::weigh_heads(StepContext& step, const Pass& pass, Take take) {
+  without_gradient(step.micro_batch(), pass, [&](const HeadInputs& inputs) {
+    if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk);
+    const Gathered output(model_.unit("output"));
+    token_loss_->weigh_before_the_heads(step);
+    token_loss_->weigh_all(step, heads_in_order(inputs, pass));
+    const auto hidden_of = heads_in_order(inputs, pass);
+    for (int64_t k = 1; k <= model_.num_heads(); ++k) take(k, hidden_of(k));
+  });
+  token_loss_->forget_weights();
+}
+
+std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
+  std::vector<WeighedLosses> heads;
+  const MicroBatch& micro = step.micro_batch();
+  weigh_heads(step, model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents),
+              [&](int64_t k, const Tensor& hidden) { heads.push_back(token_loss_->weighed(step, k, hidden)); });
+  return heads;
+}
+
+Tensor MicroStep::weight_sums(StepContext& step) {
+  std::vector<Tensor> sums;
+  const MicroBatch& micro = step.micro_batch();
+  if (pipeline_.needs.when == When::before && model_.value_heads().empty()) {
+    const Tensor& tokens = micro.batch.tokens;
+    const Tensor unread =
+        at::empty({tokens.size(0), model_.split().here(tokens.size(1)).count, 0}, tokens.options().dtype(at::kFloat));
+    token_loss_->weigh_before_the_heads(step);
+    for (int64_t k = 1; k <= model_.num_heads(); ++k) sums.push_back(token_loss_->weight_sum(step, k, unread));
+    token_loss_->forget_weights();
+  } else {
+    weigh_heads(step, model_.pass(true, config_.seed, step.number(), micro.batch.sequence, micro.documents),
+                [&](int64_t k, const Tensor& hidden) { sums.push_back(token_loss_->weight_sum(step, k, hidden)); });
+  }
+  return at::stack(sums);
+}
+
+}  // namespace wmtp

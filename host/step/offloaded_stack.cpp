@@ -1,0 +1,192 @@
+#include "step/offloaded_stack.hpp"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <future>
+#include <vector>
+
+#include "base/files.hpp"
+#include "io/input_file.hpp"
+#include "io/scratch_folder.hpp"
+#include "memory/meta_device.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+/// A file that only this process can reach.
+Descriptor nameless_file(const std::filesystem::path& folder) {
+  std::string path = (folder / "wmtp-activations-XXXXXX").string();
+  Descriptor file(mkostemp(path.data(), O_CLOEXEC));
+  if (file.get() < 0) throw storage_error("create a file for activations in", folder, errno);
+  unlink(path.c_str());
+  return file;
+}
+
+class StackOnDisk final : public OffloadedStack {
+ public:
+  explicit StackOnDisk(std::filesystem::path folder) : folder_(std::move(folder)), file_(nameless_file(folder_)) {}
+
+  void push(Tensor values) override {
+    settle();
+    leaving_ = values.contiguous();
+    entries_.push_back({end_, leaving_.sizes().vec(), leaving_.options()});
+    move([this, at = end_] { return write(at); });
+    end_ += int64_t(leaving_.nbytes());
+  }
+
+  void settle() override {
+    if (moving_.valid()) moving_.get();
+    leaving_.reset();
+  }
+
+  void prefetch() override {
+    settle();
+    const Entry& last = entries_.back();
+    arriving_ = at::empty(last.shape, last.options);
+    move([this, at = last.begin] { return read(at); });
+  }
+
+  Tensor pop() override {
+    if (!arriving_.defined()) prefetch();
+    settle();
+    end_ = entries_.back().begin;
+    entries_.pop_back();
+    return std::move(arriving_);
+  }
+
+ private:
+  struct Entry {
+    int64_t begin;
+    std::vector<int64_t> shape;
+    at::TensorOptions options;
+  };
+
+  template <class Copy>
+  void move(Copy copy) {
+    moving_ = std::async(std::launch::async, std::move(copy));
+  }
+
+  void write(int64_t at) const {
+    const char* bytes = static_cast<const char*>(leaving_.const_data_ptr());
+    for (size_t done = 0; done < leaving_.nbytes();) {
+      const ssize_t count = retry_interrupted(
+          [&] { return pwrite(file_.get(), bytes + done, leaving_.nbytes() - done, at + int64_t(done)); });
+      if (count < 0) throw storage_error("write activations to a file in", folder_, errno);
+      done += size_t(count);
+    }
+  }
+
+  void read(int64_t at) const {
+    if (!read_at(file_.get(), folder_, at, arriving_.data_ptr(), arriving_.nbytes()))
+      throw storage_error("read activations from a file in", folder_, EIO);
+  }
+
+  const std::filesystem::path folder_;
+  Descriptor file_;
+  std::vector<Entry> entries_;
+  int64_t end_ = 0;
+  Tensor leaving_, arriving_;
+  std::future<void> moving_;  ///< the copy under way; last, because its destructor waits
+};
+
+/// All copies run in order on one stream of their own. The training stream waits for them, the host never.
+class StackInHostMemory final : public OffloadedStack {
+ public:
+  explicit StackInHostMemory(const at::Device& device)
+      : device_(device), copies_(guard_.getStreamFromGlobalPool(device)) {}
+
+  void push(Tensor values) override {
+    settle();
+    if (depth_ == kept_.size()) kept_.emplace_back();
+    Tensor& host = kept_[depth_++];
+    if (!host.defined() || host.sizes() != values.sizes() || host.scalar_type() != values.scalar_type())
+      host = at::empty(values.sizes(), values.options().device(at::kCPU).pinned_memory(true));
+    copy(host, values);
+    leaving_ = std::move(values);
+  }
+
+  void settle() override {
+    if (!leaving_.defined()) return;
+    copied_.block(guard_.getStream(device_));
+    leaving_.reset();
+  }
+
+  void prefetch() override {
+    settle();
+    arriving_ = at::empty(kept_[depth_ - 1].sizes(), kept_[depth_ - 1].options().device(device_).pinned_memory(false));
+    copy(arriving_, kept_[depth_ - 1]);
+  }
+
+  Tensor pop() override {
+    if (!arriving_.defined()) prefetch();
+    copied_.block(guard_.getStream(device_));
+    --depth_;
+    return std::move(arriving_);
+  }
+
+ private:
+  /// After everything that training has launched so far: it may still write `from`, or use the memory that is now `to`.
+  void copy(Tensor& to, const Tensor& from) {
+    launched_.record(guard_.getStream(device_));
+    launched_.block(copies_);
+    const c10::StreamGuard here(copies_);
+    to.copy_(from, /*non_blocking=*/true);
+    copied_.record(copies_);
+  }
+
+  c10::impl::VirtualGuardImpl guard_{c10::DeviceType::CUDA};
+  at::Device device_;
+  c10::Stream copies_;
+  c10::Event launched_{c10::DeviceType::CUDA}, copied_{c10::DeviceType::CUDA};
+  std::vector<Tensor> kept_;
+  size_t depth_ = 0;
+  Tensor leaving_, arriving_;
+};
+
+/// Of tensors without values.
+class StackOfMeta final : public OffloadedStack {
+ public:
+  void push(Tensor values) override {
+    leaving_ = std::move(values);
+    sizes_.push_back(leaving_.sizes().vec());
+    if (sizes_.size() > most_) outside_bytes().held += int64_t(leaving_.nbytes());
+    most_ = std::max(most_, sizes_.size());
+    outside_bytes().to_host += int64_t(leaving_.nbytes());
+    options_ = leaving_.options();
+  }
+  void settle() override { leaving_.reset(); }
+  void prefetch() override {
+    settle();
+    arriving_ = at::empty(sizes_.back(), options_);
+    outside_bytes().to_device += int64_t(arriving_.nbytes());
+  }
+  Tensor pop() override {
+    if (!arriving_.defined()) prefetch();
+    sizes_.pop_back();
+    return std::move(arriving_);
+  }
+
+ private:
+  std::vector<std::vector<int64_t>> sizes_;
+  size_t most_ = 0;
+  at::TensorOptions options_;
+  Tensor leaving_, arriving_;
+};
+
+}  // namespace
+
+std::unique_ptr<OffloadedStack> make_offloaded_stack(const at::Device& device, const std::filesystem::path& folder) {
+  if (device.is_meta()) return std::make_unique<StackOfMeta>();
+  if (device.is_cpu()) return std::make_unique<StackOnDisk>(folder.empty() ? temporary_folder() : folder);
+  return std::make_unique<StackInHostMemory>(device);
+}
+
+}  // namespace wmtp

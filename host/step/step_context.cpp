@@ -1,0 +1,163 @@
+#include "step/step_context.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/crc32c.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "plugins/torch/signals.hpp"
+
+namespace wmtp {
+
+namespace {
+/// A frozen model predicts the next token: its signal for the target of head k at source s is at source s+k-1.
+Tensor for_head(const Tensor& next_token, int64_t head) {
+  const int64_t S = next_token.size(1);
+  Tensor aligned = at::zeros_like(next_token);
+  if (head < S) aligned.narrow(1, 0, S - head).copy_(next_token.narrow(1, head - 1, S - head));
+  return aligned;
+}
+
+uint32_t sum_of(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return 0;
+  const at::Tensor dense = tensor.detach().contiguous();
+  return crc32c(dense.const_data_ptr(), size_t(dense.nbytes()));
+}
+}  // namespace
+
+void GivenTensors::add(const std::string& name, const at::Tensor& tensor) {
+  if (tensor.defined()) given_.push_back({name, tensor, int64_t(tensor._version()), sum_of(tensor)});
+}
+
+std::string GivenTensors::changed() const {
+  for (const Given& one : given_)
+    if (int64_t(one.tensor._version()) != one.writes || sum_of(one.tensor) != one.sum) return one.name;
+  return "";
+}
+
+Tensor StepContext::at_this_moment(const Tensor& next_token) const {
+  if (moment_.when == When::head) return for_head(next_token, moment_.head) * moment_.valid;
+  if (moment_.when == When::token) {
+    const int64_t first = std::min(moment_.sources.first + moment_.head - 1, next_token.size(1));
+    Tensor rows = next_token.narrow(1, first, moment_.sources.count).reshape({-1});
+    if (moment_.rows.defined()) rows = rows.index_select(0, moment_.rows);
+    return rows.narrow(0, moment_.chunk_begin, moment_.valid.size(0)) * moment_.valid;
+  }
+  std::vector<Tensor> heads;
+  for (int64_t head = 1; head <= environment_.heads; ++head) heads.push_back(for_head(next_token, head));
+  return at::stack(heads, -1) * moment_.valid;
+}
+
+Tensor StepContext::signal(Signal signal) const {
+  if (signal == Signal::policy_loss && moment_.policy_loss.defined()) return moment_.policy_loss;
+  if (signal == Signal::policy_entropy && moment_.policy_entropy.defined()) return moment_.policy_entropy;
+  const std::string name = to_text(signal);
+  if (const auto frozen = frozen_.find(name); frozen != frozen_.end()) return at_this_moment(frozen->second);
+  throw Error(ExitStatus::plugin, "plugin reads " + name +
+                                      ", which is not available here; declare it in needs() and choose the right When");
+}
+
+Tensor StepContext::value(const ValueSignal& value) const {
+  if (!value.is_frozen()) return leaf(value).detach();
+  if (const auto frozen = frozen_.find(to_text(value)); frozen != frozen_.end()) return frozen->second;
+  throw Error(ExitStatus::plugin, "plugin reads " + to_text(value) + ", which it does not declare in needs()");
+}
+
+Tensor StepContext::leaf(const ValueSignal& value) const {
+  if (const auto leaf = leaves_.find(value.head()); leaf != leaves_.end()) return leaf->second;
+  throw Error(ExitStatus::plugin,
+              "plugin reads " + to_text(value) + ", which is not a policy value head declared in needs()");
+}
+
+Tensor StepContext::counts() const {
+  return at::tensor(std::vector<double>(scope_.counts.targets.begin(), scope_.counts.targets.end()), at::kDouble);
+}
+
+Tensor StepContext::uniform(int64_t stream) const {
+  Tensor numbers = at::empty(moment_.valid.sizes(), at::kFloat);
+  float* out = numbers.mutable_data_ptr<float>();
+  const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
+  const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(environment_.seed));
+  for (int64_t b = 0; b < B; ++b) {
+    const uint64_t draw = uint64_t(scope_.number) << 40 ^ uint64_t(micro_.positions[size_t(b)]);
+    for (int64_t s = 0; s < S; ++s)
+      for (int64_t h = 0; h < H; ++h) {
+        const int64_t head = H == 1 && moment_.head ? moment_.head - 1 : h;
+        *out++ = unit_float(philox(key, draw, uint64_t(s * environment_.heads + head))[0]);
+      }
+  }
+  return numbers.to(moment_.valid.device());
+}
+
+Tensor& StepContext::state(const std::string& name, const Tensor& first) const {
+  Tensor& kept = environment_.states.try_emplace(name, first.detach().clone()).first->second;
+  if (kept.device() != first.device()) kept = kept.to(first.device());  // it was loaded from a checkpoint
+  return kept;
+}
+
+void StepContext::enter(WeighContext moment) {
+  moment_ = std::move(moment);
+  given_.clear();
+  given_.add("valid()", moment_.valid);
+  given_.add("policy_loss", moment_.policy_loss);
+  given_.add("policy_entropy", moment_.policy_entropy);
+  if (moment_.when == When::token) return;  // a TokenStep has copies of the rest
+  const Batch& batch = micro_.batch;
+  given_.add("batch().tokens", batch.tokens);
+  given_.add("batch().kind", batch.kind);
+  given_.add("batch().sequence", batch.sequence);
+  given_.add("batch().correct", batch.correct);
+  given_.add("batch().partner", batch.partner);
+  for (const auto& [name, tensor] : frozen_) given_.add(name, tensor);
+  for (const auto& [name, tensor] : leaves_) given_.add("value head " + name, tensor);
+}
+
+void StepContext::leave() const {
+  if (const std::string changed = given_.changed(); !changed.empty())
+    throw Error(ExitStatus::plugin,
+                "it wrote into " + changed + ", which the host goes on using; change a clone() of it");
+  for (const auto& [name, kept] : environment_.states) check_holds_values(kept, "state " + printable(name));
+}
+
+void StepContext::check_holds_values(const Tensor& tensor, const std::string& what) const {
+  const auto refuse = [&](const std::string& found) {
+    throw Error(ExitStatus::plugin, what + " is " + found + "; wanted a dense tensor on the CPU or on " +
+                                        micro_.batch.tokens.device().str() + ", the batch's device");
+  };
+  if (!tensor.defined()) refuse("undefined");
+  if (!tensor.is_cpu() && tensor.device() != micro_.batch.tokens.device()) refuse("on " + tensor.device().str());
+  if (tensor.layout() != at::kStrided) refuse("sparse");
+}
+
+namespace {
+/// Safe in file names, pages and other programs: parts between '/', none of them empty, "." or "..".
+bool is_metric_name(const std::string& name) {
+  static const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  if (name.size() > 120) return false;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('/', at), name.size());
+    const std::string part = name.substr(at, end - at);
+    if (part.empty() || part == "." || part == ".." || part.find_first_not_of(allowed) != std::string::npos)
+      return false;
+    at = end + 1;
+  }
+  return true;
+}
+}  // namespace
+
+void StepContext::metric(const std::string& name, const Tensor& sum, const Tensor& count) const {
+  if (!is_metric_name(name))  // not an Error: the boundary adds the plugin's name
+    throw std::invalid_argument("a metric cannot be named " + printable(name) +
+                                "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");
+  check_holds_values(sum, "the sum of metric " + name);
+  check_holds_values(count, "the count of metric " + name);
+  // Only TokenSteps see a part of the positions: all others are the same on every rank of a sequence group.
+  if (moment_.when == When::token)
+    scope_.totals.add_plugin_metric(name, sum, count);
+  else
+    scope_.totals.add_plugin_metric_once(name, sum, count);
+}
+
+}  // namespace wmtp

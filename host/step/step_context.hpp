@@ -1,0 +1,129 @@
+// StepContext: the state of one micro-batch on its way through the model: its data, the signals of frozen models, and
+// the pipeline's results. One object per micro-batch, passed to every function that works on it, so that several can be
+// in flight. The steps that a plugin receives are views of it (step_views.hpp).
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+#include <wmtp/pipeline.hpp>
+
+#include "shard/sequence_split.hpp"
+#include "step/rank_collectives.hpp"
+#include "step/step_totals.hpp"
+
+namespace wmtp {
+
+/// The data available in one call of the pipeline.
+struct WeighContext {
+  When when = When::before;
+  int64_t head = 0;           ///< 1-based, at token and head
+  at::Tensor valid;           ///< [n] at token, [B,S] at head, [B,S,H] otherwise
+  at::Tensor policy_loss;     ///< like valid, 0 where not valid; undefined before the heads
+  at::Tensor policy_entropy;  ///< like the loss; undefined if not read
+  int64_t chunk_begin = 0;    ///< token: first row of the chunk
+  at::Tensor rows;            ///< token: indices of the rows in the flattened [B, sources.count]; undefined: all
+  Positions sources;          ///< token: this rank's positions with a target
+};
+
+/// Common to all micro-batches of a run.
+struct StepEnvironment {
+  int64_t heads = 1;
+  int64_t vocab_size = 0;
+  int64_t seed = 0;
+  Collectives& collectives;
+  std::map<std::string, at::Tensor>& states;  ///< the plugin's named state
+};
+
+/// Common to the micro-batches of one optimizer step, or of one validation.
+struct StepScope {
+  int64_t number = 0;  ///< optimizer step, from 1
+  const StepCounts& counts;
+  StepTotals& totals;
+  bool counts_selections = false;  ///< whether the host waits for a device to count the tokens with a weight
+  at::Tensor weight_sums = {};     ///< [H] over all ranks and micro-batches; undefined: there is one micro-batch
+};
+
+/// Tensors that a plugin may read and the host goes on using: whether the plugin has written into one. On the CPU the
+/// values are compared by checksum, which also finds writes through a pointer; elsewhere only by LibTorch's count of
+/// writes, without waiting for the device.
+class GivenTensors {
+ public:
+  /// An undefined tensor is left out.
+  void add(const std::string& name, const at::Tensor& tensor);
+  void clear() { given_.clear(); }
+  /// The name of a tensor that has changed since it was added; "" if none has.
+  std::string changed() const;
+
+ private:
+  struct Given {
+    std::string name;
+    at::Tensor tensor;
+    int64_t writes;
+    uint32_t sum;
+  };
+  std::vector<Given> given_;
+};
+
+class StepContext {
+ public:
+  /// `frozen`: [B,S] by name: "reference.loss" and "reference.entropy" of the next token, "value.value". Everything
+  /// passed by reference must outlive this object.
+  StepContext(const StepEnvironment& environment, const StepScope& scope, const MicroBatch& micro,
+              std::map<std::string, at::Tensor> frozen = {})
+      : environment_(environment), scope_(scope), micro_(micro), frozen_(std::move(frozen)) {}
+
+  const MicroBatch& micro_batch() const { return micro_; }
+  const StepCounts& step_counts() const { return scope_.counts; }
+  StepTotals& totals() const { return scope_.totals; }
+  bool counts_selections() const { return scope_.counts_selections; }
+  const at::Tensor& weight_sums() const { return scope_.weight_sums; }
+  /// The policy's value heads for this micro-batch: name -> [B,S] leaf.
+  void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
+  /// The weighting's result for all heads, at When::before and When::all.
+  void set_weights(Weights weights) { weights_ = std::move(weights); }
+  const Weights& weights() const { return weights_; }
+  /// Call before each call of the pipeline.
+  void enter(WeighContext moment);
+  /// Call after each call of the pipeline, which may assign anything to its state: Error(plugin) for a tensor whose
+  /// values cannot be saved, and for one of the host's that it has written into.
+  void leave() const;
+
+  // Implement the plugin's steps; see wmtp/step.hpp.
+  const Batch& batch() const { return micro_.batch; }
+  Collectives& collectives() const { return environment_.collectives; }
+  int64_t number() const { return scope_.number; }
+  int64_t head() const { return moment_.head; }
+  int64_t heads() const { return environment_.heads; }
+  int64_t vocab_size() const { return environment_.vocab_size; }
+  When when() const { return moment_.when; }
+  const Tensor& valid() const { return moment_.valid; }
+  Tensor counts() const;
+  Tensor answers() const { return at::scalar_tensor(double(scope_.counts.answers), at::kDouble); }
+  Tensor pairs() const { return at::scalar_tensor(double(scope_.counts.pairs), at::kDouble); }
+  /// Error(plugin) unless the plugin has declared it for this moment.
+  Tensor signal(Signal signal) const;
+  Tensor value(const ValueSignal& value) const;
+  Tensor leaf(const ValueSignal& value) const;
+  Tensor uniform(int64_t stream) const;
+  Tensor& state(const std::string& name, const Tensor& first) const;
+  void metric(const std::string& name, const Tensor& sum, const Tensor& count) const;
+
+ private:
+  /// Error(plugin) unless the tensor is dense and on the CPU or the batch's device.
+  void check_holds_values(const Tensor& tensor, const std::string& what) const;
+  /// A signal of the next token, moved to where head k predicts that token; 0 where not valid, shaped like valid().
+  Tensor at_this_moment(const Tensor& next_token) const;
+
+  const StepEnvironment& environment_;
+  const StepScope scope_;
+  const MicroBatch& micro_;
+  const std::map<std::string, at::Tensor> frozen_;
+  std::map<std::string, at::Tensor> leaves_;
+  Weights weights_;
+  WeighContext moment_;
+  GivenTensors given_;
+};
+
+}  // namespace wmtp

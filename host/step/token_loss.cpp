@@ -1,0 +1,266 @@
+#include "step/token_loss.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/round_up.hpp"
+#include "memory/meta_device.hpp"
+#include "step/step_views.hpp"
+
+namespace wmtp {
+
+using at::Tensor;
+
+TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const TokenLossConfig& config)
+    : model_(model),
+      pipeline_(pipeline),
+      channels_(channels),
+      config_(config),
+      loss_(model.weight("output.weight"), config.chunk_tokens) {}
+
+void TokenLoss::weigh_before_the_heads(StepContext& step) {
+  if (pipeline_.needs.when == When::before)
+    step.set_weights(weigh(step, {When::before, 0, valid_of_all_heads(step), {}, {}, 0, {}, {}}));
+}
+
+void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)>& hidden_of) {
+  if (pipeline_.needs.when != When::all) return;
+  std::vector<Tensor> losses, entropies;
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
+    const Scores of_head = scores(step, k, hidden_of(k), request());
+    losses.push_back(of_head.losses);
+    if (of_head.entropies.defined()) entropies.push_back(of_head.entropies);
+  }
+  const Tensor entropy = entropies.empty() ? Tensor() : at::stack(entropies, -1);
+  step.set_weights(weigh(step, {When::all, 0, valid_of_all_heads(step), at::stack(losses, -1), entropy, 0, {}, {}}));
+}
+
+Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
+  const Rows rows = rows_of_head(step, head, hidden);
+  Scores scores = loss_.scores(rows.hidden, rows.targets, request);
+  for (Tensor* one : {&scores.losses, &scores.entropies, &scores.hits})
+    if (one->defined()) *one = by_source(*one, rows);
+  return scores;
+}
+
+Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden) {
+  const Rows rows = rows_of_head(step, head, hidden);
+  const When when = pipeline_.needs.when;
+  const bool losses_first = when == When::head || (when == When::token && config_.normalize_by_weights);
+  const Gradient gradient = losses_first          ? after_a_pass_for_losses(rows)
+                            : when == When::token ? inside_the_pass(rows)
+                                                  : with_known_weights(rows);
+  add_to_totals(rows, gradient.losses, gradient.weighted);
+  const int64_t B = hidden.size(0), D = hidden.size(2), count = rows.sources.count;
+  Tensor d_hidden = at::empty_like(hidden);
+  d_hidden.narrow(1, count, hidden.size(1) - count).zero_();
+  Tensor d_rows = gradient.d_hidden;
+  if (rows.index.defined()) d_rows = at::zeros({B * count, D}, d_rows.options()).index_copy_(0, rows.index, d_rows);
+  d_hidden.narrow(1, 0, count).copy_(d_rows.view({B, count, D}));
+  return d_hidden;
+}
+
+void TokenLoss::add_loss(StepContext& step, int64_t head, const Tensor& hidden) {
+  if (model_.weight("output.weight").trains()) {
+    gradient(step, head, hidden);
+    return;
+  }
+  const Rows rows = rows_of_head(step, head, hidden);
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
+  add_to_totals(rows, scores.losses, coefficients(rows, weigh_rows(rows, scores)) * scores.losses);
+}
+
+void TokenLoss::add_to_totals(const Rows& rows, const Tensor& losses, const Tensor& weighted) {
+  rows.step.totals().add("loss", weighted.sum(at::kDouble));
+  rows.step.totals().add("ce/" + std::to_string(rows.head), losses.sum(at::kDouble));
+}
+
+WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& hidden) {
+  const Rows rows = rows_of_head(step, head, hidden);
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
+  const Tensor weights = weigh_rows(rows, scores);
+  return {by_source(scores.losses, rows), by_source(weights, rows)};
+}
+
+Tensor TokenLoss::weight_sum(StepContext& step, int64_t head, const Tensor& hidden) {
+  const Rows rows = rows_of_head(step, head, hidden);
+  const bool are_known = pipeline_.needs.when == When::before || pipeline_.needs.when == When::all;
+  const Scores scores = are_known ? Scores() : loss_.scores(rows.hidden, rows.targets, request());
+  return weigh_rows(rows, scores).sum(at::kDouble);
+}
+
+/// Weights [N] of a head's rows. `scores` are read only if the weighting has not been called yet.
+Tensor TokenLoss::weigh_rows(const Rows& rows, const Scores& scores) {
+  const When when = pipeline_.needs.when;
+  const bool are_known = when == When::before || when == When::all;
+  return weights_of(rows, are_known ? rows.step.weights() : weigh(rows.step, moment_after(scores, rows)));
+}
+
+WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) const {
+  WeighContext moment{pipeline_.needs.when, rows.head, {},         scores.losses,
+                      scores.entropies,     0,         rows.index, rows.sources};
+  if (moment.when == When::head) {
+    moment.valid = rows.step.micro_batch().sources(rows.head);
+    moment.policy_loss = by_source(scores.losses, rows);
+    if (scores.entropies.defined()) moment.policy_entropy = by_source(scores.entropies, rows);
+  } else {
+    moment.valid = at::ones_like(rows.targets, at::kBool);
+  }
+  return moment;
+}
+
+TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
+  ScoredChunk kept;
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept);
+  const Weights weights = weigh(rows.step, moment_after(scores, rows));
+  const Tensor scale = coefficients(rows, weights_of(rows, weights));
+  const std::optional<int64_t> at_most = bound_on_selected(rows, weights);
+  if (at_most) rows.step.totals().add("selection/missed", (scale.count_nonzero() - *at_most).clamp_min(0));
+  return {scores.losses, scale * scores.losses,
+          loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept), at_most)};
+}
+
+/// Where the weighting's share bounds the number of this rank's rows with a weight, so that the host need not wait for
+/// a CUDA device to count them. Includes some rows more, because scores that differ by rounding are kept together
+/// (wmtp::reaches); if even these do not suffice, the trainer runs the step again.
+std::optional<int64_t> TokenLoss::bound_on_selected(const Rows& rows, const Weights& weights) const {
+  if (weights.share == 1) return {};
+  const int64_t count = rows.hidden.size(0), selected = int64_t(std::ceil(weights.share * double(count)));
+  if (rows.hidden.is_meta() && on_cpu(rows.hidden)) return selected;  // there are no values to count
+  const bool has_all_rows = channels_.data_size() == 1 && model_.split().is_whole();
+  if (!on_cuda(rows.hidden) || !has_all_rows || rows.step.counts_selections()) return {};
+  return std::min(count, round_up(selected + count / 256 + 1, int64_t{16}));
+}
+
+/// A rank without valid tokens also calls the weighting, with no tokens: every rank must report the same metrics.
+TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
+  std::vector<Tensor> parts;
+  const auto coefficients_of = [&](const Scores& chunk, int64_t begin) {
+    const Tensor valid = at::ones_like(chunk.losses, at::kBool);
+    const Weights weights = weigh(
+        rows.step, {When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index, rows.sources});
+    parts.push_back(coefficients(
+        rows, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
+    return parts.back() * factor_;
+  };
+  const auto result = loss_.one_pass(rows.hidden, rows.targets, coefficients_of, /*sparse=*/false, request());
+  if (parts.empty()) coefficients_of(result.scores, 0);
+  if (rows.hidden.is_meta()) parts = {at::empty_like(result.scores.losses)};  // not every chunk was run
+  return {result.scores.losses, at::cat(parts) * result.scores.losses, result.d_hidden};
+}
+
+TokenLoss::Gradient TokenLoss::with_known_weights(const Rows& rows) {
+  const Weights& weights = rows.step.weights();
+  const Tensor scale = coefficients(rows, weights_of(rows, weights)), scaled = scale * factor_;
+  const auto result =
+      loss_.one_pass(rows.hidden, rows.targets,
+                     [&](const Scores& chunk, int64_t begin) { return scaled.narrow(0, begin, chunk.losses.size(0)); },
+                     /*sparse=*/weights.meaning != Weights::Meaning::uniform, {});
+  return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
+}
+
+TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const Tensor& hidden) const {
+  const MicroBatch& micro = step.micro_batch();
+  const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1);
+  const Positions sources = model_.split().here_below(S - head, S);
+  const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
+    return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
+  };
+  Rows rows{
+      step, head, sources, {}, rows_from(hidden, 0), rows_from(micro.batch.tokens, std::min(sources.first + head, S))};
+  const int64_t count = micro.counts[size_t(head - 1)];
+  if (count == B * (S - head)) return rows;
+  const Tensor valid = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1});
+  const bool is_counted = !valid.is_cpu() && model_.split().is_whole();  // then the host need not wait for the number
+  rows.index = (is_counted ? at::nonzero_static(valid, count) : valid.nonzero()).squeeze(1);
+  rows.hidden = rows.hidden.index_select(0, rows.index);
+  rows.targets = rows.targets.index_select(0, rows.index);
+  return rows;
+}
+
+/// Values [N] per row as [B,S] by source, 0 elsewhere. [sequence group, collective]
+Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) const {
+  const Tensor& tokens = rows.step.batch().tokens;
+  const int64_t B = tokens.size(0), count = rows.sources.count;
+  Tensor places = values;
+  if (rows.index.defined()) places = at::zeros({B * count}, values.options()).index_copy_(0, rows.index, values);
+  Tensor here = at::zeros({B, model_.split().here(tokens.size(1)).count}, values.options());
+  here.narrow(1, 0, count).copy_(places.view({B, count}));
+  return model_.split().whole(here);
+}
+
+Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
+  std::vector<Tensor> heads;
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(step.micro_batch().sources(k));
+  return at::stack(heads, -1);
+}
+
+/// train.normalize: both divisors are of the whole step, over all ranks and micro-batches: "tokens" divides by the head's
+/// valid tokens, "weights" by the sum of their weights; both also by the number of heads with targets in the step over
+/// the head's weight, which is infinite for weight 0.
+Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
+  StepTotals& totals = rows.step.totals();
+  totals.add("weight/sum", weights.sum(at::kDouble));
+  totals.add("weight/square", weights.to(at::kDouble).square().sum());
+  const size_t head = size_t(rows.head - 1);
+  const double heads = double(rows.step.step_counts().heads_with_targets()) /
+                       (config_.head_weights.empty() ? 1 : config_.head_weights[head]);
+  if (!config_.normalize_by_weights) {
+    const int64_t count = rows.step.step_counts().targets[head];
+    return count == 0 ? at::zeros_like(weights) : weights / (double(count) * heads);
+  }
+  const Tensor& of_step = rows.step.weight_sums();
+  const Tensor sum = of_step.defined() ? of_step.select(0, rows.head - 1)
+                                       : channels_.sum(weights.sum(at::kDouble), "summing the weights");
+  return at::where(sum > 0, weights / (sum * heads), 0.0).to(at::kFloat);
+}
+
+Weights TokenLoss::weigh(StepContext& step, WeighContext moment) {
+  WeightsCall call{pipeline_.name,
+                   step.number(),
+                   moment.head,
+                   step.batch().tokens.sizes().vec(),
+                   moment.valid.sizes().vec(),
+                   pipeline_.needs.signed_weights,
+                   moment.valid.device()};
+  if (moment.when == When::token) call.by_target.clear();
+  step.enter(std::move(moment));
+  const at::AutoGradMode grad(false);
+  Weights weights = guarded(pipeline_.name, "weigh", [&] {
+    Weights returned = wmtp::weigh(*pipeline_.weighting, step);
+    step.leave();
+    return returned;
+  });
+  check_weights_form(call, weights);
+  if (weights.meaning == Weights::Meaning::uniform) return weights;
+  weights.values = weights.values.detach();
+  const Tensor faults = weight_faults(call, weights);
+  step.totals().add("fault/not_finite", faults[0]);
+  step.totals().add("fault/negative", faults[1]);
+  judged_.emplace_back(std::move(call), weights);
+  return weights;
+}
+
+void TokenLoss::refuse_faulty_weights() const {
+  for (const auto& [call, weights] : judged_) {
+    const Tensor faults = weight_faults(call, weights);
+    if (faults.sum().item<float>() > 0) refuse_weights(call, weights);
+  }
+}
+
+/// Weights [N] of a head's rows, converted according to their meaning.
+Tensor TokenLoss::weights_of(const Rows& rows, const Weights& weights) {
+  const Tensor& values = weights.values;
+  if (weights.meaning == Weights::Meaning::uniform)
+    return at::ones(rows.targets.sizes(), at::TensorOptions(at::kFloat).device(rows.targets.device()));
+  if (values.dim() == 1) return values;  // already per row
+  const bool by_target = weights.meaning == Weights::Meaning::by_target;
+  const Tensor of_head = values.dim() == 3 ? values.select(2, rows.head - 1) : values;
+  const int64_t first = std::min(rows.sources.first + (by_target ? rows.head : 0), of_head.size(1));
+  const Tensor places = of_head.narrow(1, first, rows.sources.count).reshape({-1});
+  return rows.index.defined() ? places.index_select(0, rows.index) : places;
+}
+
+}  // namespace wmtp

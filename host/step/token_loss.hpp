@@ -1,0 +1,96 @@
+// TokenLoss: the weighted token loss of one head, from the normed hidden states to their gradient. Calls the weighting
+// as soon as its inputs exist, turns weights into coefficients, and sums the logged values.
+//
+// A weighting called before the heads or inside the loss costs one pass over the output layer; one that needs a head's
+// losses first costs an additional pass for the losses, and then gradients only for tokens with nonzero weight.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "model/torch/linear_cross_entropy.hpp"
+#include "plugins/torch/boundary.hpp"
+#include "shard/sharded_model.hpp"
+#include "step/active_pipeline.hpp"
+#include "step/step_context.hpp"
+
+namespace wmtp {
+
+struct TokenLossConfig {
+  bool normalize_by_weights = false;  ///< train.normalize
+  int64_t chunk_tokens = 1024;
+  std::vector<double> head_weights = {};  ///< train.head_weights
+};
+
+/// [B,S] by source, 0 where there is no target.
+struct WeighedLosses {
+  at::Tensor losses, weights;
+};
+
+class TokenLoss {
+ public:
+  /// `model` must have token heads. All arguments must outlive this object.
+  TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const TokenLossConfig& config);
+
+  /// Factor on all later gradients; losses are unaffected.
+  void scale_gradients(double factor) { factor_ = factor; }
+
+  /// When::before: calls the weighting once.
+  void weigh_before_the_heads(StepContext& step);
+  /// When::all: calls the weighting once, with all heads' losses. `hidden_of` returns a head's hidden states [B,L,D].
+  void weigh_all(StepContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
+  /// hidden [B,L,D], normed, of this rank's L positions -> its gradient. The output layer must be gathered.
+  at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
+  /// As gradient(), for a head whose hidden states need none: the output layer's gradient, if it trains, and the totals.
+  void add_loss(StepContext& step, int64_t head, const at::Tensor& hidden);
+  /// A head's losses and their weights, without gradients. The output layer must be gathered.
+  WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
+  /// The sum of a head's weights over this rank's targets. `hidden` is not read at When::before, where its width may be 0.
+  at::Tensor weight_sum(StepContext& step, int64_t head, const at::Tensor& hidden);
+  /// A head's scores of its targets, without gradients, 0 without a target: [B,S] each.
+  Scores scores(StepContext& step, int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
+
+  /// Error(plugin) with the position of the step's faulty weights. [after the totals showed a fault]
+  void refuse_faulty_weights() const;
+  void forget_weights() { judged_.clear(); }
+
+ private:
+  /// One head's valid sources in a micro-batch, among this rank's positions; prompts and padding are excluded before the
+  /// output layer.
+  struct Rows {
+    StepContext& step;
+    int64_t head;
+    Positions sources;           ///< those that have a target position
+    at::Tensor index;            ///< [N] into the B * sources.count of them; undefined: all
+    at::Tensor hidden, targets;  ///< [N,D], [N]
+  };
+  struct Gradient {
+    at::Tensor losses, weighted, d_hidden;  ///< [N], [N], [N,D]
+  };
+
+  Rows rows_of_head(StepContext& step, int64_t head, const at::Tensor& hidden) const;
+  static void add_to_totals(const Rows& rows, const at::Tensor& losses, const at::Tensor& weighted);
+  at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
+  at::Tensor valid_of_all_heads(const StepContext& step) const;
+  ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
+  WeighContext moment_after(const Scores& scores, const Rows& rows) const;
+  Gradient after_a_pass_for_losses(const Rows& rows);
+  Gradient inside_the_pass(const Rows& rows);
+  Gradient with_known_weights(const Rows& rows);
+  Weights weigh(StepContext& step, WeighContext moment);
+  at::Tensor weigh_rows(const Rows& rows, const Scores& scores);
+  static at::Tensor weights_of(const Rows& rows, const Weights& weights);
+  at::Tensor coefficients(const Rows& rows, const at::Tensor& weights);
+  std::optional<int64_t> bound_on_selected(const Rows& rows, const Weights& weights) const;
+
+  ShardedModel& model_;
+  ActivePipeline& pipeline_;
+  Channels& channels_;
+  TokenLossConfig config_;
+  LinearCrossEntropy loss_;
+  double factor_ = 1;
+  std::vector<std::pair<WeightsCall, Weights>> judged_;  ///< for the whole step
+};
+
+}  // namespace wmtp

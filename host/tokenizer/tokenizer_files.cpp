@@ -1,0 +1,175 @@
+#include "tokenizer/tokenizer_files.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/log.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "io/durable_file.hpp"
+#include "io/input_file.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Json = nlohmann::json;
+
+fs::path config_path(const fs::path& file) { return file.parent_path() / tokenizer_config_name; }
+
+bool has_config(const fs::path& file) { return is_there(config_path(file)); }
+
+Json read_config(const fs::path& file) {
+  check_is_of_its_folder(config_path(file));
+  const std::string where = config_path(file).string();
+  Json config = parse_strict_json(read_small_file(where, max_tokenizer_bytes), where);
+  if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
+  return config;
+}
+
+/// The text of a token, which is written as a string or as an object; "" if it is not named.
+std::string token_of(const Json& config, const std::string& key) {
+  Json value = config.value(key, Json());
+  if (value.is_object()) value = value.value("content", Json());
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+/// Sets the templates in tokenizer_config.json.
+void read_templates(const Json& config, const std::string& where, ChatTemplateFile& read) {
+  const Json found = config.value("chat_template", Json());
+  if (found.is_null()) return;
+  if (found.is_string()) read.text = found.get<std::string>();
+  for (const Json& one : found.is_array() ? found : Json::array()) {
+    const Json name = one.is_object() ? one.value("name", Json()) : Json(), text = token_of(one, "template");
+    if (name == "default") read.text = text;
+    if (name == "tool_use") read.with_tools = text;
+  }
+  if (read.text.empty() && !found.is_string())
+    throw Error(ExitStatus::data, where + ": chat_template: wanted a string, or a list with one named \"default\"");
+}
+
+/// Where transformers writes a second template beside chat_template.jinja.
+fs::path template_apart(const fs::path& file) {
+  const fs::path apart = file.parent_path() / "additional_chat_templates" / "tool_use.jinja";
+  return is_there(file.parent_path() / chat_template_name) && is_there(apart) ? apart : fs::path();
+}
+
+/// The tokens that transformers would add to a tokenizer.json.
+void read_tokens(const Json& config, const std::string& where, TokenizerConfigFile& file) {
+  Json decoder = config.value("added_tokens_decoder", Json());
+  if (!decoder.is_object()) decoder = Json::object();
+  for (const auto& [id, token] : decoder.items()) {
+    const auto number = parsed_number<int64_t>(id);
+    if (!number || token_of(decoder, id).empty())
+      throw Error(ExitStatus::data, where + ": added_tokens_decoder: wanted ids, each with a token that has a content");
+    const auto is = [&](const char* key, bool fallback) {
+      const Json value = token.is_object() ? token.value(key, Json()) : Json();
+      return value.is_boolean() ? value.get<bool>() : fallback;
+    };
+    file.added.push_back({*number, token_of(decoder, id), is("normalized", !is("special", false)), is("lstrip", false),
+                          is("rstrip", false), is("single_word", false)});
+  }
+  const auto add = [&](const Json& list, const auto& key) {
+    if (const std::string token = token_of(list, key); !token.empty()) file.named.push_back(token);
+  };
+  for (const auto& [key, value] : config.items()) {
+    if (key.ends_with("_token")) add(config, key);
+    if (key != "additional_special_tokens" && key != "extra_special_tokens" && key != "model_specific_special_tokens")
+      continue;
+    for (const Json& one : value.is_structured() ? value : Json::array()) add(Json{{key, one}}, key);
+  }
+}
+
+void copy_one(const fs::path& from, const fs::path& to) {
+  write_new_file(to, read_small_file(from, max_tokenizer_bytes));
+}
+
+}  // namespace
+
+bool is_tokenizer_json(const fs::path& file) { return file.extension() == ".json"; }
+
+fs::path tokenizer_file_in(const fs::path& folder) {
+  return folder / (is_there(folder / tokenizer_json_name) ? tokenizer_json_name : tokenizer_model_name);
+}
+
+std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
+  if (!has_config(file)) return std::nullopt;
+  const std::string where = config_path(file).string();
+  const Json config = read_config(file);
+  const auto flag = [&](const char* key, bool fallback) {
+    const Json value = config.value(key, Json());
+    if (value.is_null()) return fallback;
+    if (!value.is_boolean())
+      throw Error(ExitStatus::data, where + ": " + key + " is " + value.dump() + ", wanted true or false");
+    return value.get<bool>();
+  };
+  if (!is_tokenizer_json(file) && flag("add_eos_token", false))
+    throw Error(ExitStatus::data,
+                where + ": add_eos_token is true, wanted false: a prompt would end with the token that ends a text");
+  // As in transformers: other classes leave the spaces to tokenizer.json.
+  const Json name = config.value("tokenizer_class", Json());
+  const bool is_llama = name.is_string() && name.get<std::string>().find("LlamaTokenizer") != std::string::npos;
+  const bool is_gpt2 = name.is_string() && name.get<std::string>().starts_with("GPT2Tokenizer");
+  TokenizerConfigFile read{token_of(config, "bos_token"), token_of(config, "eos_token"), flag("add_bos_token", true),
+                           flag("split_special_tokens", false), !is_llama || flag("add_prefix_space", true)};
+  if (is_gpt2) read.byte_level_prefix = flag("add_prefix_space", false);
+  read_tokens(config, where, read);
+  return read;
+}
+
+std::optional<ChatTemplateFile> read_chat_template(const fs::path& file) {
+  const Json config = has_config(file) ? read_config(file) : Json::object();
+  const fs::path own = file.parent_path() / chat_template_name;
+  if (is_there(own)) check_is_of_its_folder(own);
+  ChatTemplateFile found{"", "", template_apart(file), {}, is_there(own) ? own : config_path(file)};
+  if (is_there(own))
+    found.text = read_small_file(own, max_tokenizer_bytes);
+  else
+    read_templates(config, config_path(file).string(), found);
+  if (found.text.empty()) return std::nullopt;
+  for (const auto& [key, value] : config.items())
+    if (const std::string token = token_of(config, key); key.ends_with("_token") && !token.empty())
+      found.tokens[key] = token;
+  return found;
+}
+
+std::string llama_tokenizer_config(bool begins_texts) {
+  return nlohmann::json{{"add_bos_token", begins_texts},
+                        {"add_prefix_space", begins_texts},
+                        {"bos_token", "<s>"},
+                        {"eos_token", "</s>"},
+                        {"legacy", false},
+                        {"tokenizer_class", "LlamaTokenizer"},
+                        {"unk_token", "<unk>"}}
+             .dump(2) +
+         "\n";
+}
+
+bool copy_from_folder(const fs::path& from, const char* name, const fs::path& to) {
+  if (!is_there(from / name)) return false;
+  check_is_of_its_folder(from / name);
+  copy_one(from / name, to / name);
+  return true;
+}
+
+void copy_tokenizer_files(const fs::path& file, const fs::path& folder) {
+  if (const fs::path apart = template_apart(file); !apart.empty())
+    log_warning(apart.string() + " is not copied into " + folder.string() +
+                ", whose chat template will be that of chats without tools");
+  copy_one(file, folder / (is_tokenizer_json(file) ? tokenizer_json_name : tokenizer_model_name));
+  for (const char* name : {tokenizer_config_name, chat_template_name})
+    copy_from_folder(file.parent_path(), name, folder);
+}
+
+std::string tokenizer_hash(const fs::path& file) {
+  std::string hash = sha256_of_file(file);
+  for (const char* name : {tokenizer_config_name, chat_template_name})
+    if (is_there(file.parent_path() / name)) hash += " " + sha256_of_file(file.parent_path() / name);
+  return hash;
+}
+
+}  // namespace wmtp

@@ -1,0 +1,401 @@
+#include "train/assembly.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/log.hpp"
+#include "base/normal_path.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "checkpoint/torch/adapter_files.hpp"
+#include "checkpoint/torch/model_files.hpp"
+#include "checkpoint/verify.hpp"
+#include "data/tokens/step_count.hpp"
+#include "data/torch/sources.hpp"
+#include "experiment/canonical.hpp"
+#include "experiment/model_shape.hpp"
+#include "huggingface/initial_weights.hpp"
+#include "huggingface/params_file.hpp"
+#include "io/input_file.hpp"
+#include "job/identity.hpp"
+#include "job/input_checks.hpp"
+#include "memory/caught_error.hpp"
+#include "plugins/torch/loader.hpp"
+#include "tokenizer/tokenizer_files.hpp"
+
+namespace wmtp {
+namespace {
+
+/// The files of a folder, with checksums.
+std::vector<Peers::Input> contents_of(const std::filesystem::path& folder) {
+  std::vector<Peers::Input> files;
+  for (const std::filesystem::path& path : paths_in(folder)) {
+    const InputFile file(path);
+    files.push_back({path.string(), printed("%08x", crc32c_of_range(file, 0, file.size())), {}});
+  }
+  return files;
+}
+
+/// The ids that end a text of the initial weights in `folder`, if they have the tokenizer of the prepared data.
+std::vector<int64_t> ends_with_tokenizer(const std::filesystem::path& folder, const Prepared& data, bool is_byte) {
+  if (!data.tokenizer || !std::filesystem::is_directory(folder)) return {};
+  if (is_byte && tokenizer_of(folder).kind == "byte") return end_tokens(folder);
+  const auto theirs = tokenizer_file_in(folder), ours = tokenizer_file_in(data.folder);
+  const bool are_there = is_there(theirs) && is_there(ours);
+  return are_there && sha256_of_file(theirs) == sha256_of_file(ours) ? end_tokens(folder) : std::vector<int64_t>();
+}
+
+/// Every keeper prepares the data. Their files are compared, because hosts that train a tokenizer on the same text
+/// could get different ones.
+Prepared open_data(Session& session, const Experiment& experiment, const std::function<void(const std::string&)>& log) {
+  Peers& peers = session.peers();
+  if (session.is_keeper()) prepare_data(experiment, session.cache_folder(), log);
+  if (!session.keepers().all_share()) peers.gather("preparing the data", "prepared");
+  peers.broadcast("preparing the data", "prepared");
+  Prepared prepared = open_prepared(experiment, session.cache_folder(), session.data_ranks());
+  if (!session.keepers().all_share())
+    peers.check_inputs(session.is_keeper() && !prepared.folder.empty() ? contents_of(prepared.folder)
+                                                                       : std::vector<Peers::Input>{});
+  return prepared;
+}
+
+ActivePipeline pipeline_of(const Identity& identity, const Experiment& experiment) {
+  std::optional<PluginSetting> inner;
+  if (identity.inner) inner = PluginSetting{*identity.inner, given_options(*experiment.inner)};
+  return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
+}
+
+/// If the data determine the number of steps, what depends on it can be checked only here.
+void refuse_misfit_of_steps(const Experiment& experiment, int64_t steps) {
+  if (experiment.log.profile_step > steps)
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [log] profile_step = " + std::to_string(experiment.log.profile_step) +
+                                       " is after the last step of a run of " + std::to_string(steps) + "; lower it");
+  const ScheduleConfig& schedule = experiment.schedule;
+  if (schedule.name == "wsd" && schedule.warmup_steps + schedule.stable_steps >= steps)
+    throw Error(ExitStatus::usage,
+                experiment.file.string() + ": [schedule] warmup_steps = " + std::to_string(schedule.warmup_steps) +
+                    " and stable_steps = " + std::to_string(schedule.stable_steps) +
+                    " leave no steps for the decay in a run of " + std::to_string(steps) + "; lower them");
+}
+
+/// Everything in a shape that affects the model's outputs; the same tensors also fit another head count.
+std::string text_of(const ModelConfig& shape) {
+  std::string text =
+      printed("%lld x %lld, %lld and %lld heads, %lld wide, rope_theta %.17g, norm_eps %.17g",
+              static_cast<long long>(shape.layers - shape.future_tokens), static_cast<long long>(shape.dim),
+              static_cast<long long>(shape.heads), static_cast<long long>(shape.kv_heads),
+              static_cast<long long>(shape.ffn_dim), shape.rope_theta, shape.norm_eps);
+  if (const auto& rope = shape.rope_scaling)
+    text += printed(", rope_scaling %s %.17g %.17g %.17g %lld", rope->rope_type.c_str(), rope->factor,
+                    rope->low_freq_factor, rope->high_freq_factor,
+                    static_cast<long long>(rope->original_max_position_embeddings)) +
+            (rope->rope_type == "yarn"
+                 ? printed(" %.17g %.17g %.17g", rope->attention_factor, rope->beta_fast, rope->beta_slow)
+                 : "");
+  for_each_shape_option(shape, [&](const ShapeOption& option, auto value) {
+    if (value) text += std::string(", ") + option.name + " " + std::to_string(value);
+  });
+  return text;
+}
+
+struct FrozenTable {
+  std::string name;  ///< "reference" or "value"
+  const FrozenConfig& config;
+  const std::set<std::string>& wanted;
+  bool reads_scores;
+};
+
+/// The frozen model of one table.
+class FrozenSource {
+ public:
+  FrozenSource(Session& session, const Experiment& experiment, const Stages& stages, const FrozenTable& table)
+      : session_(session),
+        experiment_(experiment),
+        table_(table),
+        weights_(initial_weights(session, experiment, stages, table.name, table.config.weights)),
+        shape_(shape()) {
+    check_frozen_shape(table.name, weights_, shape_, experiment, table.reads_scores);
+    if (table.config.model && session.is_rank0())
+      for (const std::string& difference : math_differences(weights_, shape_))
+        log_warning("[" + table.name + "] weights " + weights_.string() + ": " + difference);
+    if (!reads_values()) return;
+    heads_ = value_heads_of(weights_);
+    if (heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
+      log_warning("[value] " + weights_.string() + ": its " + params_file_name +
+                  " does not state whether its head learned values or scores; assuming values");
+  }
+
+  /// Loads the model on the first call. [all ranks, collective]
+  std::shared_ptr<FrozenModel> model() {
+    if (!model_) model_ = build();
+    return model_;
+  }
+
+  /// The keys contain everything that the signals depend on: weights, shape, data and part, length, precision, device.
+  FrozenCache::Stores stores(const Prepared& data, const std::string& part) const {
+    FrozenCache::Stores stores;
+    if (!table_.config.cache || data.identity.empty()) return stores;
+    const std::string model = weights_content_hash(weights_, session_.job().database);
+    for (const std::string& signal : table_.wanted) {
+      const std::string key = signal + " of model " + model + " (" + text_of(shape_) + "), data " + data.identity +
+                              part + ", windows of " + std::to_string(experiment_.train.sequence_length) + ", " +
+                              to_string(precision()) + " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
+      stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
+                                                     experiment_.train.sequence_length, log_warning);
+    }
+    return stores;
+  }
+
+ private:
+  std::unique_ptr<FrozenModel> build() const {
+    auto model = std::make_unique<ShardedModel>(
+        frozen_request(experiment_, table_.config, shape_, heads_, session_.device()), session_.channels());
+    load_model(weights_, *model);
+    return std::make_unique<FrozenModel>(std::move(model),
+                                         chunk_tokens(shape_.vocab_size, session_.device().is_cuda()));
+  }
+  bool reads_values() const { return table_.wanted.count("value") > 0; }
+  Precision precision() const { return table_.config.precision.value_or(experiment_.parallel.precision); }
+  ModelConfig shape() const {
+    if (table_.config.model) return *table_.config.model;
+    const Experiment* stage = experiment_.stage(table_.name);
+    return stage ? stage->model : model_config_of(weights_, experiment_.model);
+  }
+
+  Session& session_;
+  const Experiment& experiment_;
+  FrozenTable table_;
+  std::filesystem::path weights_;
+  ModelConfig shape_;
+  std::vector<ValueHead> heads_;
+  std::shared_ptr<FrozenModel> model_;
+};
+
+/// The frozen models that the pipeline reads, from the stages that trained them or from files; their weights are loaded
+/// when the first window needs them. [all ranks] Error(data) if one is missing, has another vocabulary or lacks the
+/// required head.
+FrozenCaches open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
+                         const ActivePipeline& pipeline, const Prepared& data) {
+  FrozenCaches opened;
+  for (const FrozenTable& table : {FrozenTable{"reference", experiment.reference, pipeline.reference, false},
+                                   FrozenTable{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
+    if (table.wanted.empty()) continue;
+    const auto frozen = std::make_shared<FrozenSource>(session, experiment, stages, table);
+    const auto cache = [&](const std::string& part) {
+      return std::make_unique<FrozenCache>(
+          table.name, table.wanted, [frozen] { return frozen->model(); }, frozen->stores(data, part));
+    };
+    // What packing changes is not part of the data's identity. Records are packed for training only.
+    const DataConfig& config = experiment.data;
+    const std::string separate = config.packing && config.kind == "text" ? " separate documents" : "";
+    const std::string packs =
+        config.packing && config.kind == "records" ? " packs of " + config.select + " records" : "";
+    opened.training.push_back(cache(separate + packs));
+    opened.validation.push_back(cache(" held out" + separate));
+  }
+  return opened;
+}
+
+bool freezes(const ShardedModel& model) {
+  const auto is_frozen = [](const auto& group) { return !group->trains(); };
+  return std::any_of(model.units().begin(), model.units().end(), [&](const auto& unit) {
+    return std::any_of(unit->groups().begin(), unit->groups().end(), is_frozen);
+  });
+}
+
+at::ScalarType type_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return at::kFloat;
+    case Precision::bf16:
+      return at::kBFloat16;
+    case Precision::fp16:
+      return at::kHalf;
+  }
+  return at::kFloat;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins() const {
+  std::vector<std::pair<std::string, const PluginDescription*>> all{{"pipeline", &pipeline}};
+  if (inner) all.emplace_back("inner", &*inner);
+  all.emplace_back("adapter", &adapter);
+  return all;
+}
+
+Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages) {
+  Identity identity;
+  const std::map<std::string, std::pair<const PluginChoice*, PluginDescription*>> plugins{
+      {"pipeline", {&experiment.pipeline, &identity.pipeline}},
+      {"pipeline.inner",
+       {experiment.inner ? &*experiment.inner : nullptr, experiment.inner ? &identity.inner.emplace() : nullptr}},
+      {"adapter", {&experiment.adapter, &identity.adapter}}};
+  IdentityParts parts;
+  std::vector<Peers::Input> inputs{{"experiment", config_hash(experiment, {}), {}}};
+  for (const auto& [name, hash] : input_hashes(experiment, stages, session.catalog(), session.job().database)) {
+    Peers::Input& input = inputs.emplace_back(Peers::Input{name, "", {}});
+    try {
+      parts[name] = input.content = hash();
+      const auto plugin = plugins.find(name);
+      if (plugin == plugins.end()) continue;
+      const auto& [choice, description] = plugin->second;
+      *description = session.catalog().describe(name == "adapter" ? "adapter" : "pipeline", choice->plugin);
+      input.content = description->sha256;
+    } catch (const Error& error) {
+      input.lack = error;
+    }
+  }
+  session.peers().check_inputs(inputs);
+  identity.config_hash = config_hash(experiment, parts);
+  return identity;
+}
+
+Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
+                   const std::function<void(const std::string&)>& log)
+    : session_(session),
+      experiment_(experiment),
+      pipeline_(pipeline_of(identity, experiment)),
+      adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
+      data_(open_data(session, experiment, log)),
+      model_(build_policy(session, experiment, stages)) {
+  ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == "byte");
+  const BatchRequest request = batch_request(experiment, pipeline_, session.device());
+  const int64_t data_ranks = session.data_ranks();
+  training_source_ = training_batches(experiment, data_, request, data_ranks);
+  validation_source_ = validation_batches(experiment, data_, request);
+  const TrainConfig& train = experiment.train;
+  TrainerData data{training_source_.get(), validation_source_.get(), 0};
+  if (validation_source_)
+    data.validation_sequences =
+        std::min(validation_source_->count(), experiment.validation.batches * sequences_per_step(train, data_ranks));
+  const int64_t steps = num_steps(train, training_source_->count(), data_ranks);
+  refuse_misfit_of_steps(experiment, steps);
+  trainer_ =
+      std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
+                                open_frozen(session, experiment, stages, pipeline_, data_), data, session.channels());
+}
+
+ModelTokenizer Assembly::tokenizer() const {
+  if (!has_tokenizer(experiment_.data)) return {};
+  const bool is_json = std::filesystem::exists(data_.folder / tokenizer_json_name);
+  const std::string& kind = experiment_.data.tokenizer.kind;
+  std::vector<int64_t> ends{data_.tokenizer->end_of_text()};
+  std::ranges::copy_if(ends_, std::back_inserter(ends), [&](int64_t id) { return id != ends[0]; });
+  return {is_json          ? "tokenizer_json"
+          : kind == "file" ? "bpe"
+                           : kind,
+          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends)};
+}
+
+void Assembly::go_on_with_other_ranks(int64_t saved_by) {
+  const TrainerState& state = trainer_->state();
+  if (experiment_.data.difficulty.given)
+    throw Error(ExitStatus::data,
+                "--resume: the checkpoint was saved after " + counted(state.drawn, "sequence") + " in " +
+                    counted(state.step, "step") + ", this run reads " +
+                    std::to_string(sequences_per_step(experiment_.train, session_.data_ranks())) +
+                    " in each, and with [data.difficulty] the order of the records depends on that number; resume with "
+                    "--nproc " +
+                    std::to_string(saved_by) + " and the parallel.sequence of that run");
+  if (session_.rank() == 0)
+    log_warning("--resume: each step now reads " +
+                counted(sequences_per_step(experiment_.train, session_.data_ranks()), "sequence") + ", " +
+                with_thousands(sequences_per_step(experiment_.train, saved_by)) +
+                " before the checkpoint, because the number of ranks has changed; --nproc " + std::to_string(saved_by) +
+                " keeps the run as it was");
+  trainer_->set_num_steps(
+      num_steps(experiment_.train, training_source_->count(), session_.data_ranks(), {state.step, state.drawn}));
+}
+
+std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,
+                                                     const Stages& stages) try {
+  if (experiment.parallel.cpu_offload != CpuOffload::none && session.device().is_cpu())
+    throw Error(ExitStatus::usage,
+                experiment.file.string() +
+                    ": [parallel] found cpu_offload on the CPU, wanted false: everything is in host memory anyway; "
+                    "remove it, or run where there is a CUDA device");
+  if (!experiment.parallel.offload_path.empty() && !session.device().is_cpu())
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [parallel] found offload_path on a CUDA device, which offloads to host "
+                                       "memory; remove it");
+  auto model = std::make_unique<ShardedModel>(policy_request(experiment, pipeline_, *adapter_, session.device()),
+                                              session.channels());
+  check_frozen_parameters(experiment, freezes(*model));
+  model->initialize(experiment.seed);
+  const ModelConfig& config = experiment.model;
+  if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
+    load_model(weights, *model);
+    started_from_ = absolute_path(weights);
+    if (session.is_rank0())
+      for (const std::string& difference : math_differences(weights, config))
+        log_warning("[model] weights " + weights.string() + ": " + difference);
+  }
+  if (!experiment.adapter_weights.empty())
+    load_adapter(resolve_adapter(experiment, session.job().database),
+                 {experiment.adapter.plugin, "", experiment.adapter.options}, *model);
+  return model;
+} catch (...) {
+  rethrow_from("while the model was made",
+               "use a smaller model, shard it over more ranks, or close other programs that use memory");
+}
+
+GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
+  return {parallel.strategy,
+          type_of(parallel.precision),
+          device,
+          int(parallel.shard_group_size),
+          type_of(parallel.reduce),
+          parallel.replicate_frozen,
+          parallel.cpu_offload};
+}
+
+ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
+                                   const at::Device& device) {
+  ShardedModelRequest request;
+  request.layout.model = &experiment.model;
+  request.layout.heads = pipeline.objective ? Heads::none : Heads::all;
+  request.layout.adapter = &adapter;
+  request.layout.value_heads = pipeline.needs.heads;
+  request.layout.optimizer = experiment.optimizer;
+  request.layout.trained_parts = experiment.trained_parts;
+  request.options = group_options(experiment.parallel, device);
+  request.positions = experiment.train.sequence_length;
+  return request;
+}
+
+ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenConfig& table, const ModelConfig& shape,
+                                   const std::vector<ValueHead>& value_heads, const at::Device& device) {
+  ParallelConfig parallel = experiment.parallel;
+  parallel.strategy = table.strategy.value_or(parallel.strategy);
+  parallel.precision = table.precision.value_or(parallel.precision);
+  parallel.replicate_frozen = false;  // only the policy's frozen parameters
+  ShardedModelRequest request;
+  request.layout.model = &shape;
+  request.layout.heads = value_heads.empty() ? Heads::first : Heads::none;
+  request.layout.value_heads = value_heads;
+  request.options = group_options(parallel, device);
+  request.positions = experiment.train.sequence_length;
+  return request;
+}
+
+BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const at::Device& device) {
+  BatchRequest request;
+  request.heads = num_heads(experiment.model, pipeline.objective ? Heads::none : Heads::all);
+  request.prompts = pipeline.needs.prompts;
+  request.pairs = pipeline.needs.pairs;
+  request.device = device;
+  request.parts = experiment.parallel.sequence;
+  request.window = experiment.model.sliding_window;
+  return request;
+}
+
+std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
+                                      const std::string& table, const std::string& weights) {
+  if (const auto stage = stages.find(table); stage != stages.end()) return stage->second.model;
+  return weights.empty() ? std::filesystem::path() : resolve_weights(weights, experiment, session.job().database);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,83 @@
+// Assembly: everything that training needs, built from the experiment and equal on all ranks. Afterwards plugins, data
+// and the model's shape must not change.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/torch/model_files.hpp"
+#include "data/torch/prepare.hpp"
+#include "shard/parameter_group.hpp"
+#include "train/session.hpp"
+#include "train/trainer.hpp"
+
+namespace wmtp {
+
+/// The identity of a run, compared between ranks before anything else.
+struct Identity {
+  std::string config_hash;
+  PluginDescription pipeline, adapter;
+  std::optional<PluginDescription> inner;  ///< of [pipeline.inner]
+
+  /// Every plugin with its table in the experiment: "pipeline", "inner", "adapter".
+  std::vector<std::pair<std::string, const PluginDescription*>> plugins() const;
+};
+/// [all ranks, collective] The error of Peers::check_inputs if ranks lack inputs or have different ones.
+Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages);
+
+/// Neither copyable nor movable: its parts refer to each other.
+class Assembly {
+ public:
+  /// [all ranks, collective] `stages`: the finished model of every stage of the experiment. `log` receives a line for
+  /// each long-running part, on rank 0.
+  Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
+           const std::function<void(const std::string&)>& log);
+  Assembly(const Assembly&) = delete;
+
+  /// Updates the number of steps after the trainer's state was loaded from a checkpoint of `saved_by` ranks: the
+  /// current ranks draw the remaining data. Error(data) if the order of the data depends on the number of ranks.
+  void go_on_with_other_ranks(int64_t saved_by);
+
+  Trainer& trainer() { return *trainer_; }
+  ShardedModel& model() { return *model_; }
+  const Adapter& adapter() const { return *adapter_; }
+  ModelTokenizer tokenizer() const;  ///< of the run's data
+  /// The same tokenizer, opened; null if the data have none.
+  const Tokenizer* opened_tokenizer() const { return data_.tokenizer.get(); }
+  /// The policy's initial weights; empty if it was initialized from the seed.
+  const std::filesystem::path& started_from() const { return started_from_; }
+
+ private:
+  const Session& session_;
+  const Experiment& experiment_;
+  std::filesystem::path started_from_;
+  std::vector<int64_t> ends_;  ///< ids that end a text of the initial weights, if they have the data's tokenizer
+  std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment, const Stages& stages);
+
+  ActivePipeline pipeline_;
+  std::unique_ptr<Adapter> adapter_;
+  Prepared data_;
+  std::unique_ptr<ShardedModel> model_;
+  std::unique_ptr<BatchSource> training_source_, validation_source_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
+/// The policy and its batches as the experiment states them, for training on `device`. `adapter` outlives the result.
+ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
+                                   const at::Device& device);
+/// A frozen model of this shape with the settings of its table: with its value heads, or the next-token head if there are
+/// none. `shape` outlives the result.
+ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenConfig& table, const ModelConfig& shape,
+                                   const std::vector<ValueHead>& value_heads, const at::Device& device);
+BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const at::Device& device);
+
+/// The model of the table's stage, or else its `weights` resolved to a folder or file; empty if neither. Error(data).
+std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
+                                      const std::string& table, const std::string& weights);
+
+}  // namespace wmtp

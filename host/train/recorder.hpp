@@ -1,0 +1,71 @@
+// Recorder: reports a run to the log and the screen. Every rank has one, so that the code is the same on all ranks;
+// only rank 0's has an effect.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "checkpoint/torch/state_saver.hpp"
+#include "io/run_lock.hpp"
+#include "log/run_log.hpp"
+#include "tokenizer/tokenizer.hpp"
+#include "train/assembly.hpp"
+#include "train/session.hpp"
+
+namespace wmtp {
+
+class Recorder {
+ public:
+  /// [all ranks, collective] Rank 0 opens the log: Error(storage) if it cannot be used.
+  Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run);
+  ~Recorder();
+
+  /// The run's folder, on every rank.
+  const std::filesystem::path& run_folder() const { return run_folder_; }
+  void start_training(int64_t first_step, int64_t num_steps);
+  /// Prints a line about the run.
+  void info(const std::string& text);
+
+  void step(const StepReport& report);
+  void validation(int64_t step, const std::map<std::string, double>& metrics, double seconds);
+  /// Whether a validation at this step is in the log of the run or of those that it resumed. [all ranks, collective]
+  bool validated(int64_t step) const;
+  /// Records the outcome of a save.
+  void saved(const SaveOutcome& outcome);
+  void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
+  /// `tokenizer`: of the run's data; if null, ids are shown as numbers.
+  void samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer);
+  void generations(int64_t step, std::vector<Generation> texts);
+  /// Memory and time of every rank since the run began. Memory: each phase's moment with the most live bytes, unless
+  /// already logged; the peak of each category separately; resident memory; current live bytes. Time: time/PHASE, mean
+  /// over ranks, and the seconds of each rank. [all ranks, collective]
+  void resources(int64_t step);
+  /// Completes the run's row and prints the summary.
+  void end(ExitStatus status);
+
+ private:
+  class Progress;
+  void make_folder_of_keeper();
+  std::string summary_without_log(ExitStatus status) const;
+  bool row_is_gone() const;
+
+  Session& session_;
+  const Experiment& experiment_;
+  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<RunLock> lock_;
+  std::unique_ptr<Progress> progress_;
+  std::filesystem::path run_folder_;
+  /// What the log has, or would have, of a loss.
+  struct Loss {
+    bool is_there = false;
+    int64_t first_step = 0, last_step = 0;
+    double first = 0, last = 0;
+    void add(int64_t step, double value);
+  };
+  Loss training_, validation_;
+  std::map<std::pair<int, std::string>, int64_t> logged_;  ///< peak of live bytes, by rank and phase
+};
+
+}  // namespace wmtp

@@ -1,0 +1,351 @@
+#include "train/run_experiment.hpp"
+
+#include <chrono>
+#include <optional>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "base/work_progress.hpp"
+#include "checkpoint/torch/adapter_files.hpp"
+#include "checkpoint/torch/folder_copies.hpp"
+#include "checkpoint/torch/model_files.hpp"
+#include "checkpoint/torch/shared_failure.hpp"
+#include "checkpoint/torch/state_saver.hpp"
+#include "checkpoint/torch/training_state.hpp"
+#include "data/tokens/step_count.hpp"
+#include "inference/model_requests.hpp"
+#include "job/stages.hpp"
+#include "memory/caught_error.hpp"
+#include "memory/phase.hpp"
+#include "model/torch/product_path.hpp"
+#include "train/assembly.hpp"
+#include "train/equal_states.hpp"
+#include "train/recorder.hpp"
+#include "train/spin_throttle.hpp"
+#include "train/step_profile.hpp"
+#include "train/stop_signal.hpp"
+
+namespace wmtp {
+namespace {
+
+using nlohmann::json;
+
+/// The actions of a run. The destructor finishes and logs a save in flight, however the run ends.
+class TrainingRun {
+ public:
+  TrainingRun(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly,
+              Recorder& recorder)
+      : session_(session),
+        experiment_(experiment),
+        identity_(identity),
+        assembly_(assembly),
+        recorder_(recorder),
+        saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep,
+               session.keepers()) {
+    if (assembly.model().adapter_unit())
+      trainer().state().base_fingerprint = fingerprint_text(assembly.model().base_fingerprint());
+    trainer().on_save({[this] { return save_is_due(); }, [this] { saver_.settle(); }});
+  }
+  ~TrainingRun() {
+    trainer().on_save({});
+    finish_save();
+  }
+  TrainingRun(const TrainingRun&) = delete;
+
+  void load(const ResumePoint& from) {
+    const std::filesystem::path& folder = from.folder;
+    const std::string& wanted = from.config_hash.empty() ? identity_.config_hash : from.config_hash;
+    const WorkProgress progress("reading the checkpoint");
+    complete_on_every_host(session_.channels(), session_.keepers(), folder);
+    TrainerState& state = trainer().state();
+    const auto [manifest, saved] = load_training_state(folder, trainer().optimizer(), state.pipeline);
+    if (manifest.config_hash != wanted)
+      throw Error(ExitStatus::data, folder.string() + ": it belongs to another experiment: found hash " +
+                                        manifest.config_hash + ", wanted " + wanted);
+    state.restore(manifest, saved, sequences_per_step(experiment_.train, manifest.world_size), folder.string());
+    if (state.drawn != state.step * sequences_per_step(experiment_.train, session_.data_ranks()))
+      assembly_.go_on_with_other_ranks(manifest.world_size);
+    if (state.step > trainer().num_steps())
+      throw Error(ExitStatus::data, folder.string() + ": it was saved at step " + std::to_string(state.step) +
+                                        ", but the run ends after " + counted(trainer().num_steps(), "step"));
+    check_states();
+  }
+
+  void start_training() {
+    recorder_.start_training(trainer().state().step + 1, trainer().num_steps());
+    last_save_ = std::chrono::steady_clock::now();
+  }
+
+  /// Whether the model as it is now is to be validated first: at step 0, or where a signal stopped the resumed run after a
+  /// step that was due for it. [all ranks, collective]
+  bool begins_with_validation() {
+    return trainer().state().step == 0 || (validation_is_due() && !recorder_.validated(trainer().state().step));
+  }
+
+  void validate() {
+    const int64_t step = trainer().state().step;
+    const auto begun = std::chrono::steady_clock::now();
+    const auto metrics = trainer().validate();
+    std::vector<Generation> texts = continue_prompts();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
+    recorder_.validation(step, metrics, passed.count());
+    recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
+    recorder_.generations(step, std::move(texts));
+    if (step > 0 && step != trainer().num_steps()) recorder_.resources(step);  // also written at the end
+  }
+
+  /// Failing to write a checkpoint does not end the run, unless it is the last one.
+  void save(bool last) {
+    const Phase phase("checkpoint");
+    std::optional<WorkProgress> progress;
+    if (last) progress.emplace("writing the last checkpoint");
+    refuse_lost(finish_save());
+    const int64_t step = trainer().state().step;
+    if (saved_at_ == step) return;
+    check_states();
+    saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::concurrent);
+    last_save_ = std::chrono::steady_clock::now();
+    if (!last) return;
+    const SaveOutcome outcome = *saver_.finish();
+    refuse_lost(outcome);
+    if (!outcome.failure.empty()) throw Error(ExitStatus::storage, outcome.failure);
+    recorder_.saved(outcome);
+  }
+
+  void publish_model() {
+    const Phase phase("checkpoint");
+    const int64_t step = trainer().state().step;
+    if (only_adapter_trains(assembly_.model()))
+      save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
+                   {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options,
+                    assembly_.started_from().string()},
+                   assembly_.model(), session_.channels());
+    save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
+               assembly_.tokenizer(), session_.channels());
+    if (experiment_.train.ema == 0) return;
+    trainer().optimizer().exchange_averages();
+    save_model(recorder_.run_folder() / "model-ema", step, identity_.config_hash, assembly_.model(),
+               &assembly_.adapter(), assembly_.tokenizer(), session_.channels());
+    trainer().optimizer().exchange_averages();
+  }
+
+  /// Trains one step, and profiles that of log.profile_step. A profile that cannot be written does not end the run.
+  StepReport step() {
+    if (trainer().state().step + 1 != experiment_.log.profile_step) return trainer().step();
+    StepProfile profile(session_.device());
+    StepReport report = trainer().step();
+    try {
+      profile.save(recorder_.run_folder() / printed("profile-%04d.json", session_.rank()));
+    } catch (const Error& error) {
+      recorder_.event("warning", "profile", report.step, std::string("profile not written: ") + error.what());
+    }
+    return report;
+  }
+
+  /// The exit status that ends training, or nullopt.
+  std::optional<ExitStatus> after_step(const StepReport& report) {
+    recorder_.step(report);
+    record(saver_.take());
+    if (report.memory_grew) recorder_.resources(report.step);
+    if (report.overflowed) {
+      recorder_.event("info", "overflow", report.step,
+                      "step " + std::to_string(report.step) + " skipped: " + report.skipped);
+    } else if (!report.skipped.empty()) {
+      recorder_.event("warning", "skipped", report.step,
+                      "step " + std::to_string(report.step) + " skipped: " + report.skipped + "; sequences " +
+                          json(report.sequences).dump());
+      if (trainer().state().guard.gave_up()) return give_up(report.step);
+    }
+    if (report.stop) {
+      save(/*last=*/true);
+      recorder_.event("info", "stopped", report.step, "stopped by a signal; resume with --resume");
+      return ExitStatus::interrupted;
+    }
+    if (validation_is_due()) validate();
+    if (step_is_multiple_of(experiment_.checkpoint.every_steps) || report.save) save(/*last=*/false);
+    return std::nullopt;
+  }
+
+  ExitStatus give_up(int64_t step) {
+    recorder_.event("error", "gave_up", step,
+                    "skipped " + counted(trainer().state().guard.in_a_row(), "consecutive step") +
+                        " (guard.max_in_a_row); the last checkpoint is kept: lower optimizer.lr, or inspect the data");
+    return ExitStatus::guard;
+  }
+
+ private:
+  Trainer& trainer() { return assembly_.trainer(); }
+
+  bool step_is_multiple_of(int64_t steps) { return steps > 0 && trainer().state().step % steps == 0; }
+  /// The model is always validated after the last step.
+  bool validation_is_due() {
+    return step_is_multiple_of(experiment_.validation.every_steps) && trainer().state().step != trainer().num_steps();
+  }
+
+  void check_states() {
+    check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.channels());
+  }
+
+  /// What `generate` would write after log.prompts with the model as it is now. Rank 0 reads a copy of the model from the
+  /// run's folder while the others wait. A copy that cannot be written costs the texts, not the run.
+  std::vector<Generation> continue_prompts() {
+    const std::vector<std::string>& prompts = experiment_.log.prompts;
+    if (prompts.empty()) return {};
+    const Phase phase("generation");
+    const int64_t step = trainer().state().step;
+    const std::filesystem::path copy = recorder_.run_folder() / "model-for-prompts";
+    std::vector<Generation> texts;
+    try {
+      save_model(copy, step, identity_.config_hash, assembly_.model(), &assembly_.adapter(), assembly_.tokenizer(),
+                 session_.channels());
+      SharedFailure failure;
+      if (session_.is_rank0()) {
+        failure.attempt([&] { texts = continued(prompts, copy); });
+        std::error_code ignored;
+        std::filesystem::remove_all(copy, ignored);
+      }
+      failure.share("continuing log.prompts", session_.peers());
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::storage) throw;
+      recorder_.event("warning", "prompts", step, std::string("log.prompts not continued: ") + error.what());
+    }
+    return texts;
+  }
+
+  std::vector<Generation> continued(const std::vector<std::string>& prompts, const std::filesystem::path& model) const {
+    AnswerRequest request;
+    request.model = model;
+    request.prompts = prompts;
+    request.max_tokens = experiment_.log.prompt_tokens;
+    const Answers answers = write_answers(request);
+    std::vector<Generation> texts;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      if (!answers[0][i])
+        throw Error(ExitStatus::usage, experiment_.file.string() + ": [log] prompts: prompt " + std::to_string(i + 1) +
+                                           " has more tokens than [model] max_sequence_length = " +
+                                           std::to_string(experiment_.model.max_sequence_length) + "; shorten it");
+      texts.push_back({int64_t(i) + 1, prompts[i], *answers[0][i]});
+    }
+    return texts;
+  }
+
+  SaveRequest save_request() {
+    const TrainerState& state = trainer().state();
+    SaveRequest request{state.step, identity_.config_hash, {}, state.saved(), &state.pipeline};
+    for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
+    return request;
+  }
+
+  /// Rank 0's clock decides for all ranks.
+  bool save_is_due() const {
+    const double every = experiment_.checkpoint.every_minutes;
+    return every > 0 && session_.is_rank0() &&
+           std::chrono::steady_clock::now() - last_save_ >= std::chrono::duration<double, std::ratio<60>>(every);
+  }
+
+  std::optional<SaveOutcome> finish_save() {
+    std::optional<SaveOutcome> outcome = saver_.finish();
+    record(outcome);
+    return outcome;
+  }
+
+  void refuse_lost(const std::optional<SaveOutcome>& outcome) {
+    if (outcome && outcome->rank_lost) throw session_.peers().explain("writing a checkpoint", outcome->failure);
+  }
+
+  void record(const std::optional<SaveOutcome>& outcome) {
+    if (!outcome || outcome->rank_lost) return;  // the next save or collective will report a lost rank
+    if (outcome->failure.empty()) saved_at_ = outcome->step;
+    recorder_.saved(*outcome);
+  }
+
+  Session& session_;
+  const Experiment& experiment_;
+  const Identity& identity_;
+  Assembly& assembly_;
+  Recorder& recorder_;
+  StateSaver saver_;
+  SpinThrottle throttle_;
+  int64_t saved_at_ = -1;
+  std::chrono::steady_clock::time_point last_save_;
+};
+
+ExitStatus train(TrainingRun& run, Assembly& assembly) {
+  Trainer& trainer = assembly.trainer();
+  run.start_training();
+  if (run.begins_with_validation()) run.validate();
+  while (trainer.state().step < trainer.num_steps())
+    if (const auto end = run.after_step(run.step())) return *end;
+  run.validate();
+  run.save(/*last=*/true);
+  run.publish_model();
+  return ExitStatus::done;
+}
+
+void warn_of_widened_products(const ShardedModel& model, Recorder& recorder) {
+  const std::string text = about_widened_products(c10::typeMetaToScalarType(model.compute().dtype()));
+  if (!text.empty()) recorder.event("warning", "precision", 0, text);
+}
+
+/// The experiment with the size of its shard groups.
+Experiment with_known_groups(const Session& session, const Experiment& as_read) {
+  check_groups(as_read, session.size());
+  if (as_read.parallel.shard_group_size != ranks_of_a_host) return as_read;
+  const std::string wanted_by = as_read.file.string() + ": [parallel] shard_group_size = \"host\"";
+  return with_ranks_of_a_host(as_read, ranks_of_each_host(session.peers().places(), wanted_by));
+}
+
+RunResult run_one(Session& session, const Experiment& as_read, const Stages& stages, const ResumePoint& from) {
+  const Experiment experiment = with_known_groups(session, as_read);
+  name_progress(experiment.name);
+  session.channels().set_timeout(timeout_of(experiment));
+  session.channels().share_sequences(int(experiment.parallel.sequence));
+  if (!session.keepers().all_share())
+    for (const auto& [table, stage] : stages)
+      complete_on_every_host(session.channels(), session.keepers(), stage.model);
+  const Identity identity = agree_on_identity(session, experiment, stages);
+  Recorder recorder(session, experiment, identity, from.run_id);
+  ExitStatus status = ExitStatus::bug;
+  try {
+    std::optional<Phase> phase(std::in_place, "start");
+    Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.info(text); });
+    TrainingRun run(session, experiment, identity, assembly, recorder);
+    if (from.run_id > 0) run.load(from);
+    if (session.device().is_cpu()) warn_of_widened_products(assembly.model(), recorder);
+    phase.reset();
+    status = train(run, assembly);
+    recorder.resources(assembly.trainer().state().step);
+  } catch (...) {
+    const Error error = caught_error();
+    recorder.event("error", "failed", 0, error.what());
+    recorder.end(error.status());
+    throw error;
+  }
+  recorder.end(status);
+  return {status, model_in(recorder.run_folder())};
+}
+
+/// Rank 0 plans for all ranks from the log.
+std::vector<PlannedRun> agree_on_plan(Session& session, const Experiment& experiment) {
+  json plan;
+  if (session.is_rank0()) {
+    ExperimentHashes hashes(session.catalog(), session.job().database);
+    const std::vector<PlannedRun> runs = plan_run(experiment, hashes, session.job().resume);
+    log_plan(runs);
+    plan = runs;
+  }
+  return json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));
+}
+
+}  // namespace
+
+ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
+  const Job& job = session.job();
+  if (session.own_launcher()) return run_one(session, experiment, job.stages, job.from).status;
+  return run_in_order(agree_on_plan(session, experiment), [&](const PlannedRun& run, const Stages& stages) {
+    if (session.is_rank0()) log_start(run);
+    return run_one(session, experiment_at(experiment, run.path), stages, run.from);
+  });
+}
+
+}  // namespace wmtp

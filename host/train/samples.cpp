@@ -1,0 +1,64 @@
+#include "train/samples.hpp"
+
+#include <algorithm>
+
+namespace wmtp {
+
+using at::Tensor;
+
+/// All ranks run a frozen model if any rank lacks its cached signals.
+FrozenCache::Signals Samples::signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const {
+  FrozenCache::Signals signals;
+  for (size_t i = 0; i < frozen_.size(); ++i)
+    signals.merge(lacks[i] > 0 ? frozen_[i]->computed(micro) : *frozen_[i]->kept(micro));
+  return signals;
+}
+
+std::vector<TokenSample> Samples::take(int64_t number) {
+  const MicroBatch micro =
+      request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_size());
+  std::vector<double> lacks;
+  for (const auto& frozen : frozen_) lacks.push_back(frozen->kept(micro) ? 0 : 1);
+  const StepCounts counts = count_over_ranks({micro}, channels_, "counting sampled tokens", &lacks);
+  const FrozenCache::Signals signals = signals_of(micro, lacks);
+  const auto reference = signals.find("reference.loss");
+  const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
+
+  std::map<std::string, Tensor> before;
+  for (const auto& [name, state] : environment_.states) before[name] = state.clone();
+  StepTotals dropped;
+  StepContext step(environment_, {number, counts, dropped}, micro, signals);
+  const std::vector<WeighedLosses> heads = micro_step_.weigh(step);
+  environment_.states = std::move(before);
+  return channels_.rank() == 0 ? rows(micro, heads, reference_loss) : std::vector<TokenSample>{};
+}
+
+std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
+                                       const Tensor& reference_loss) const {
+  const Tensor tokens = micro.batch.tokens.cpu(), kinds = micro.batch.kind.cpu();
+  std::vector<WeighedLosses> here;
+  std::vector<Tensor> sources;
+  for (const WeighedLosses& head : heads) {
+    here.push_back({head.losses.cpu(), head.weights.cpu()});
+    sources.push_back(micro.sources(int64_t(here.size())).cpu());
+  }
+  std::vector<TokenSample> rows;
+  for (int64_t b = 0; b < std::min(request_.sequences, tokens.size(0)); ++b) {
+    if (micro.positions[size_t(b)] < 0) continue;
+    for (int64_t position = 0; position < tokens.size(1); ++position) {
+      if (kinds[b][position].item<int>() == 0) continue;
+      for (int64_t k = 1; k <= int64_t(here.size()); ++k) {
+        TokenSample row{micro.positions[size_t(b)], position, k, tokens[b][position].item<int64_t>(), {}, {}, {}};
+        if (const int64_t source = position - k; source >= 0 && sources[size_t(k - 1)][b][source].item<bool>()) {
+          row.loss = here[size_t(k - 1)].losses[b][source].item<double>();
+          row.weight = here[size_t(k - 1)].weights[b][source].item<double>();
+          if (reference_loss.defined()) row.reference_loss = reference_loss[b][position - 1].item<double>();
+        }
+        rows.push_back(row);
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace wmtp

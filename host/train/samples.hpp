@@ -1,0 +1,62 @@
+// Samples: loss, weight and, if the pipeline reads it, reference loss of every token of the first sequences of the
+// validation data; always the same sequences, so that they can be followed from step to step.
+//
+// The weights are those of a training micro-batch that consists of the first validation sequences (one micro-batch over
+// all ranks); thresholds over ranks are computed from these. Changes to the pipeline's state are undone and its metrics
+// dropped.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "step/frozen_cache.hpp"
+#include "step/micro_step.hpp"
+
+namespace wmtp {
+
+/// The prediction of the token at `position` of a sequence by head `head` (1: next token).
+struct TokenSample {
+  int64_t sequence = 0;  ///< index in the validation data
+  int64_t position = 0;
+  int64_t head = 1;
+  int64_t token = 0;
+  std::optional<double> weight, loss;    ///< nullopt if the head has no such target
+  std::optional<double> reference_loss;  ///< nullopt also if the pipeline reads no reference
+};
+
+struct SampleRequest {
+  const BatchSource* source = nullptr;  ///< validation data
+  int64_t sequences = 0;                ///< number to sample, at most one rank's micro-batch
+  int64_t available = 0;                ///< validation sequences
+};
+
+class Samples {
+ public:
+  /// `frozen`: signals of the models that the pipeline reads, for this data.
+  Samples(const SampleRequest& request, std::vector<std::unique_ptr<FrozenCache>> frozen, MicroStep& micro_step,
+          const StepEnvironment& environment, Channels& channels)
+      : request_(request),
+        frozen_(std::move(frozen)),
+        micro_step_(micro_step),
+        environment_(environment),
+        channels_(channels) {}
+
+  /// By sequence, position and head, without padding; empty except on rank 0. [all ranks, collective]
+  std::vector<TokenSample> take(int64_t number);
+
+ private:
+  FrozenCache::Signals signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const;
+  std::vector<TokenSample> rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
+                                const at::Tensor& reference_loss) const;
+
+  SampleRequest request_;
+  std::vector<std::unique_ptr<FrozenCache>> frozen_;
+  MicroStep& micro_step_;
+  const StepEnvironment& environment_;
+  Channels& channels_;
+};
+
+}  // namespace wmtp

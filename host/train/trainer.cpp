@@ -1,0 +1,324 @@
+#include "train/trainer.hpp"
+
+#include <chrono>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "data/tokens/step_count.hpp"
+#include "memory/phase.hpp"
+#include "optimizer/schedule.hpp"
+#include "train/stop_signal.hpp"
+
+namespace wmtp {
+namespace {
+
+MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Device& device) {
+  MicroStepConfig config;
+  config.activation_checkpointing = e.parallel.activation_checkpointing;
+  config.activation_offload = e.parallel.activation_offload;
+  if (!e.parallel.offload_path.empty()) config.offload_path = e.resolve(e.parallel.offload_path);
+  config.seed = e.seed;
+  config.token_loss.normalize_by_weights = e.train.normalize == "weights";
+  config.token_loss.head_weights = e.train.head_weights;
+  config.token_loss.chunk_tokens =
+      chunk_tokens(e.model.vocab_size, device.is_cuda(), /*losses_first=*/when == When::head);
+  return config;
+}
+
+std::map<std::string, at::Tensor> copied(const std::map<std::string, at::Tensor>& states) {
+  std::map<std::string, at::Tensor> copies;
+  for (const auto& [name, state] : states) copies[name] = state.clone();
+  return copies;
+}
+
+double seconds_of(const std::function<void()>& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return seconds_since(start);
+}
+
+}  // namespace
+
+Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, ActivePipeline& pipeline,
+                 FrozenCaches frozen, const TrainerData& data, Channels& channels)
+    : experiment_(experiment),
+      num_steps_(num_steps),
+      model_(model),
+      pipeline_(pipeline),
+      frozen_(std::move(frozen.training)),
+      training_(*data.training),
+      channels_(channels),
+      state_{0, 0, 0, Guard(experiment.guard)},
+      optimizer_(experiment.optimizer, model.trained_groups(), experiment.train.ema),
+      across_(channels),
+      environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, across_, state_.pipeline},
+      micro_step_(model, pipeline, channels,
+                  micro_step_config(experiment, pipeline.needs.when, model.compute().device())),
+      operations_(step_operations(model)),
+      utilization_(channels.size(),
+                   [this] {
+                     const Phase phase("start");
+                     const TrainConfig& train = experiment_.train;
+                     return multiplication_rate(
+                         model_, train.batch_size * train.sequence_length / experiment_.parallel.sequence);
+                   }),
+      peak_rate_(peak_rate(experiment.parallel, model.compute().device())) {
+  if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
+  if (optimizer_.states().empty())
+    throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
+  if (data.validation)
+    validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
+                                          experiment.train.sequence_length, experiment.data.kind == "records"},
+                        micro_step_, environment_, pipeline, channels);
+  if (data.validation && pipeline.weighting && experiment.log.samples > 0)
+    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
+                     std::move(frozen.validation), micro_step_, environment_, channels);
+}
+
+std::vector<MicroBatch> Trainer::fetch() const {
+  std::vector<MicroBatch> micros;
+  const int64_t accumulation = experiment_.train.gradient_accumulation;
+  for (int64_t a = 0; a < accumulation; ++a)
+    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.data_size(),
+                                        channels_.data_rank(), channels_.data_size()));
+  return micros;
+}
+
+/// Zero for every name that a step may add to, because all ranks must exchange the same names.
+StepTotals Trainer::empty_totals() const {
+  StepTotals totals(channels_.sequence_group().rank == 0);
+  for (const char* name :
+       {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative", "selection/missed"})
+    totals.add(name, 0.0);
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
+  return totals;
+}
+
+StepReport Trainer::step() {
+  const auto start = std::chrono::steady_clock::now();
+  const double waited = waited_seconds();
+  const int64_t number = state_.step + 1;
+  channels_.peers().record().set_step(number);
+  std::optional<TimeScope> time(std::in_place, "data");
+  const std::vector<MicroBatch> micros = fetch();
+  KeptSignals kept = kept_signals(micros);
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &kept.lacks);
+  time.reset();
+
+  const double scale = loss_scale();
+  micro_step_.scale_gradients(scale);
+  const at::Tensor sums = weight_sums(micros, counts, kept);
+  const StepTotals totals = accumulate(micros, counts, kept, sums, waited);
+  refuse_faults(totals);
+  micro_step_.forget_weights();
+
+  StepReport report;
+  report.step = number;
+  report.loss = totals.sum("loss");
+  // What an objective or a value head is trained on, only the plugin knows.
+  report.measured_loss = counts.heads_with_targets() > 0 || pipeline_.objective || !pipeline_.needs.heads.empty();
+  report.stop = totals.sum("stop") > 0;
+  report.save = totals.sum("save") > 0;
+  report.memory_grew = totals.sum("memory/grew") > 0;
+  const double norm = norm_of_gradients(totals) / scale;
+  judge(norm, report);
+  const double stalled = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
+  const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
+  update(report, lr, norm, scale);
+  state_.step = number;
+  state_.drawn += sequences_per_step(experiment_.train, channels_.data_size());
+  state_.tokens += counts.tokens;
+
+  const double seconds = seconds_since(start) - stalled;
+  report_metrics(totals, counts, norm, report);
+  report.metrics["train/lr"] = lr;
+  if (state_.loss_scale) report.metrics["train/loss_scale"] = scale;
+  report.metrics["train/tokens"] = double(state_.tokens);
+  report.metrics["perf/step_seconds"] = seconds;
+  report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
+  if (experiment_.data.kind == "records") {
+    report.metrics["perf/padding"] = 1 - double(counts.tokens) / double(counts.positions);
+    report.metrics["perf/targets_per_second"] = double(counts.targets.empty() ? 0 : counts.targets[0]) / seconds;
+  }
+  report.metrics["perf/run_tokens"] = double(tokens_trained_ += counts.tokens);
+  report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
+  // All ranks reach this right after the exchange, so they measure at the same time.
+  if (totals.sum("multiplication_rate/doubted") > 0) utilization_.measure();
+  const double operations = operations_.of(counts.tokens, counts.keys);
+  const double share = utilization_.share(operations, seconds);
+  report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_of(peak_rate_, operations, seconds) : share;
+  if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;
+  report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
+  for (int rank = 0; channels_.size() > 1 && rank < channels_.size(); ++rank)
+    report.metrics["perf/waited_rank_" + std::to_string(rank)] = totals.of_rank("waited", rank);
+  if (experiment_.train.clip_norm > 0 && report.measured_loss)
+    report.metrics["train/clip_ratio"] = norm / experiment_.train.clip_norm;
+  for (const MicroBatch& micro : micros)
+    report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
+  return report;
+}
+
+Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros) const {
+  KeptSignals kept;
+  for (const MicroBatch& micro : micros)
+    for (const auto& frozen : frozen_) {
+      kept.signals.push_back(frozen->kept(micro));
+      kept.lacks.push_back(kept.signals.back() ? 0 : 1);
+    }
+  return kept;
+}
+
+/// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches, which no
+/// gradient can be computed without. If there are several micro-batches, all of them are weighed in advance, and the
+/// pipeline's state is restored. Undefined if the divisors are others, or the only micro-batch finds them itself.
+at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts,
+                                const KeptSignals& kept) {
+  if (experiment_.train.normalize != "weights" || micros.size() == 1 || !pipeline_.weighting) return {};
+  const Phase phase("weights");
+  const std::map<std::string, at::Tensor> states = copied(state_.pipeline);
+  StepTotals dropped = empty_totals();
+  at::Tensor sums;
+  for (size_t i = 0; i < micros.size(); ++i) {
+    StepContext step(environment_, {state_.step + 1, counts, dropped}, micros[i], signals_of(micros, i, kept));
+    const at::Tensor of_micro = micro_step_.weight_sums(step);
+    sums = sums.defined() ? sums + of_micro : of_micro;
+  }
+  state_.pipeline = states;
+  return channels_.sum(sums, "summing the weights");
+}
+
+/// What the frozen models say about the micro-batch with this index.
+FrozenCache::Signals Trainer::signals_of(const std::vector<MicroBatch>& micros, size_t i, const KeptSignals& kept) {
+  FrozenCache::Signals signals;
+  for (size_t f = 0; f < frozen_.size(); ++f) {
+    const size_t place = i * frozen_.size() + f;
+    const Phase phase("frozen_models");
+    signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : FrozenCache::Signals(*kept.signals[place]));
+  }
+  return signals;
+}
+
+/// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more tokens
+/// than it had stated.
+StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
+                               const at::Tensor& weight_sums, double waited_at_start) {
+  const bool may_repeat = model_.compute().device().is_cuda();
+  const std::map<std::string, at::Tensor> states =
+      may_repeat ? copied(state_.pipeline) : std::map<std::string, at::Tensor>();
+  double grew = 0;
+  for (bool counts_selections = false;; counts_selections = true) {
+    StepTotals totals = empty_totals();
+    totals.add("memory/grew", grew);
+    run_micro_batches(micros, kept, {state_.step + 1, counts, totals, counts_selections, weight_sums});
+    exchange(totals, waited_at_start);
+    if (totals.sum("selection/missed") == 0) return totals;
+    grew = totals.sum("memory/grew");
+    optimizer_.drop_gradients();
+    micro_step_.forget_weights();
+    state_.pipeline = states;
+  }
+}
+
+void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const KeptSignals& kept,
+                                const StepScope& scope) {
+  for (size_t i = 0; i < micros.size(); ++i) {
+    StepContext step(environment_, scope, micros[i], signals_of(micros, i, kept));
+    micro_step_.run(step, i + 1 == micros.size());
+  }
+}
+
+/// The single exchange of sums and requests in a step.
+void Trainer::exchange(StepTotals& totals, double waited_at_start) {
+  const Phase phase("optimizer");
+  totals.add("norm/part", optimizer_.part_of_norm(experiment_.train.norm));
+  totals.add("stop", stop_requested() ? 1.0 : 0.0);
+  totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
+  totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
+  totals.add("multiplication_rate/doubted", peak_rate_ == 0 && utilization_.doubted() ? 1.0 : 0.0);
+  const double waited = waited_seconds();
+  totals.add("waited", waited - waited_at_start + waited_after_);
+  totals.exchange(channels_);
+  waited_after_ = waited_seconds() - waited;
+}
+
+double Trainer::norm_of_gradients(const StepTotals& totals) const {
+  std::vector<double> parts;
+  for (int rank = 0; rank < channels_.size(); ++rank) parts.push_back(totals.of_rank("norm/part", rank));
+  return norm_of_parts(experiment_.train.norm, parts);
+}
+
+/// Clips like torch's clip_grad_norm_ and updates the parameters, or drops the gradients of a skipped step.
+void Trainer::update(const StepReport& report, double lr, double norm, double scale) {
+  if (!report.skipped.empty()) return optimizer_.drop_gradients();
+  const Phase phase("optimizer");
+  const double clip = experiment_.train.clip_norm;
+  const double clipped = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+  optimizer_.step(lr, clipped / scale);
+}
+
+/// A non-finite loss goes to the guard: the loss is not scaled, so the scale cannot be the cause.
+void Trainer::judge(double norm, StepReport& report) {
+  if (state_.loss_scale && std::isfinite(report.loss)) {
+    const double scale = state_.loss_scale->value();
+    const bool overflowed = !std::isfinite(norm);
+    state_.loss_scale->update(overflowed);
+    report.overflowed = overflowed && scale > LossScale::minimum;
+    if (report.overflowed)
+      report.skipped = printed("its gradients overflowed fp16 at loss scale %.0f; the next step uses %.0f", scale,
+                               state_.loss_scale->value());
+  }
+  if (!report.overflowed)
+    report.skipped = state_.guard.judge(report.measured_loss ? std::optional(report.loss) : std::nullopt, norm);
+}
+
+void Trainer::refuse_faults(const StepTotals& totals) {
+  for (int rank = 0; rank < channels_.size(); ++rank) {
+    const double not_finite = totals.of_rank("fault/not_finite", rank),
+                 negative = totals.of_rank("fault/negative", rank);
+    if (not_finite + negative == 0) continue;
+    if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
+    // The faulty weights are on another rank: rethrow that rank's error on every rank.
+    throw channels_.peers().explain("checking the weights of pipeline '" + pipeline_.name + "'",
+                                    "rank " + std::to_string(rank) + " returned invalid weights");
+  }
+}
+
+void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts, double norm,
+                             StepReport& report) const {
+  auto& metrics = report.metrics;
+  if (report.measured_loss) metrics["train/loss"] = report.loss;
+  metrics["train/grad_norm"] = norm;
+  metrics["guard/skipped"] = report.skipped.empty() || report.overflowed ? 0 : 1;
+  metrics.merge(totals.plugin_metrics());
+  if (pipeline_.objective) return;
+  double ce = 0, targets = 0;
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
+    const double count = double(counts.targets[size_t(k - 1)]);
+    if (count == 0) continue;
+    const double of_head = totals.sum("ce/" + std::to_string(k)) / count;
+    metrics["train/ce_head_" + std::to_string(k)] = of_head;
+    ce += of_head / double(counts.heads_with_targets());
+    targets += count;
+  }
+  if (targets == 0) return;
+  metrics["train/ce"] = ce;
+  const double mean = totals.sum("weight/sum") / targets, square = totals.sum("weight/square") / targets;
+  metrics["weights/mean"] = mean;
+  metrics["weights/std"] = std::sqrt(std::max(0.0, square - mean * mean));
+  metrics["weights/ess"] = square == 0 ? 0.0 : mean * mean / square;
+}
+
+std::vector<TokenSample> Trainer::sample() {
+  if (!samples_) return {};
+  const Phase phase("validation");
+  return samples_->take(state_.step);
+}
+
+std::map<std::string, double> Trainer::validate() {
+  if (!validation_) return {};
+  const Phase phase("validation");
+  return validation_->run(state_.step);
+}
+
+}  // namespace wmtp

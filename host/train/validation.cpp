@@ -1,0 +1,137 @@
+#include "train/validation.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/work_progress.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+constexpr const char* first_losses = "validation/first_losses";
+constexpr double unchanged_within = 0.2;                    // nats
+constexpr int64_t most_tokens_compared = int64_t{1} << 22;  // 16 MB, in every checkpoint
+
+}  // namespace
+
+std::vector<MicroBatch> Validation::fetch() const {
+  const int64_t per_round = request_.batch_size * channels_.data_size();
+  std::vector<MicroBatch> micros;
+  for (int64_t first = 0; first < request_.sequences; first += per_round)
+    micros.push_back(
+        request_.source->held_out(first, request_.sequences, channels_.data_rank(), channels_.data_size()));
+  return micros;
+}
+
+std::map<std::string, double> Validation::run(int64_t number) {
+  const std::vector<MicroBatch> micros = fetch();
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the validation's tokens");
+  const int64_t compared = std::min(request_.sequences, most_tokens_compared / request_.sequence_length);
+  Tensor losses = at::zeros({compared, request_.sequence_length}, at::kDouble);
+  const bool is_first = channels_.sequence_group().rank == 0;
+  StepTotals totals(is_first);
+  std::map<std::string, Tensor> before;
+  for (const auto& [name, state] : environment_.states) before[name] = pipeline_.objective ? state.clone() : state;
+  WorkProgress progress("validating", int64_t(micros.size()));
+  for (const MicroBatch& micro : micros) {
+    progress.done(1);
+    StepContext step(environment_, {number, counts, totals}, micro);
+    const std::vector<Scores> scores = micro_step_.evaluate(step);
+    for (size_t k = 0; k < scores.size(); ++k)
+      totals.add_once("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
+    if (scores.empty()) continue;
+    add_losses_of_bins(micro, scores[0].losses, totals);
+    if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
+    if (is_first) place_losses(micro, scores[0].losses, losses);
+  }
+  environment_.states = std::move(before);
+  totals.exchange(channels_);
+  if (pipeline_.objective) return objective_metrics(totals);
+  auto metrics = token_metrics(totals, counts);
+  metrics.merge(token_classes(losses));
+  return metrics;
+}
+
+void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losses, StepTotals& totals) const {
+  const std::vector<std::string> names = request_.source->bins();
+  if (names.empty()) return;
+  const Tensor bins = at::tensor(micro.bins).to(losses.device());
+  const Tensor of_row = losses.sum(1, /*keepdim=*/false, at::kDouble);
+  const Tensor targets = micro.sources(1).sum(1);
+  for (size_t i = 0; i < names.size(); ++i) {
+    totals.add_once("bin_loss/" + names[i], (of_row * bins.eq(int64_t(i))).sum());
+    totals.add_once("bin_targets/" + names[i], (targets * bins.eq(int64_t(i))).sum());
+  }
+}
+
+/// A sequence matches if every token of its answer, except one without a predecessor, is a hit.
+void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, StepTotals& totals) const {
+  const Tensor answers = valid_sources(micro.batch.kind.eq(answer_kind), 1), targets = answers.sum(1);
+  const Tensor asked = targets.gt(0).logical_and(micro.batch.correct.ne(0));
+  const Tensor matched = asked.logical_and((hits * answers).sum(1).eq(targets));
+  const Tensor bins = at::tensor(micro.bins).to(asked.device());
+  const auto add = [&](const std::string& name, const Tensor& among) {
+    totals.add_once("matched" + name, matched.logical_and(among).sum());
+    totals.add_once("asked" + name, asked.logical_and(among).sum());
+  };
+  add("", at::ones_like(asked));
+  const std::vector<std::string> names = request_.source->bins();
+  for (size_t i = 0; i < names.size(); ++i) add("/" + names[i], bins.eq(int64_t(i)));
+}
+
+/// Rows of `all` by position: NaN without a target, zero if another rank has the sequence.
+void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
+  const Tensor rows = at::where(micro.sources(1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
+  for (int64_t b = 0; b < rows.size(0); ++b) {
+    const int64_t position = micro.positions[size_t(b)];
+    if (position < 0 || position >= all.size(0)) continue;
+    all[position].fill_(std::numeric_limits<double>::quiet_NaN()).narrow(0, 0, rows.size(1)).copy_(rows[b]);
+  }
+}
+
+std::map<std::string, double> Validation::objective_metrics(const StepTotals& totals) const {
+  std::map<std::string, double> metrics{{"valid/loss", totals.sum("loss")}};
+  for (const auto& [name, value] : totals.plugin_metrics()) metrics["valid/" + name] = value;
+  return metrics;
+}
+
+std::map<std::string, double> Validation::token_metrics(const StepTotals& totals, const StepCounts& counts) const {
+  std::map<std::string, double> metrics;
+  double sum = 0;
+  for (size_t k = 0; k < counts.targets.size(); ++k) {
+    if (counts.targets[k] == 0) continue;
+    const std::string head = std::to_string(k + 1);
+    sum += metrics["valid/ce_head_" + head] = totals.sum("valid/" + head) / double(counts.targets[k]);
+  }
+  metrics["valid/loss"] = sum / double(counts.heads_with_targets());  // NaN if there is no target
+  for (const std::string& bin : request_.source->bins())
+    if (const double targets = totals.sum("bin_targets/" + bin); targets > 0)
+      metrics["valid/ce_head_1/" + bin] = totals.sum("bin_loss/" + bin) / targets;
+  for (const std::string& name : totals.names_with("asked"))
+    if (totals.sum("asked" + name) > 0)
+      metrics["valid/exact_match" + name] = totals.sum("matched" + name) / totals.sum("asked" + name);
+  return metrics;
+}
+
+std::map<std::string, double> Validation::token_classes(const Tensor& mine) const {
+  const Tensor whole = channels_.sum(mine, "comparing validation tokens");
+  const auto [place, is_first] = environment_.states.try_emplace(first_losses, whole.to(at::kFloat));
+  if (is_first) return {};
+  // Another number of ranks may have used more or fewer sequences, but from the same start.
+  const int64_t both = std::min(whole.size(0), place->second.size(0));
+  const Tensor now = whole.narrow(0, 0, both), then = place->second.narrow(0, 0, both);
+  const Tensor valid = now.isnan().logical_not(), change = now - then.to(at::kDouble);
+  const Tensor up = change.gt(unchanged_within), down = change.lt(-unchanged_within);
+  const Tensor same = up.logical_or(down).logical_not(), high = now.gt(now.nanmean());
+  const double tokens = valid.sum().item<double>();
+  if (tokens == 0) return {};
+  const auto share = [&](const Tensor& which) { return which.logical_and(valid).sum().item<double>() / tokens; };
+  return {{"valid/tokens_lh", share(up)},
+          {"valid/tokens_hl", share(down)},
+          {"valid/tokens_hh", share(same.logical_and(high))},
+          {"valid/tokens_ll", share(same.logical_and(high.logical_not()))}};
+}
+
+}  // namespace wmtp

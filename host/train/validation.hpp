@@ -1,0 +1,60 @@
+// Validation: the unweighted loss on held-out data, and related metrics.
+//
+//   valid/loss, valid/ce_head_k       mean loss of the valid targets, and its mean over the heads that have any (NaN if
+//                                     none has); for an objective its own loss, and its metrics as valid/NAME
+//   valid/ce_head_1/BIN               records with difficulties: the next-token head's loss in one bin
+//   valid/exact_match[/BIN]           records: share of the right answers whose every token is the next-token head's
+//                                     most likely one, given the tokens before it, as greedy decoding would produce
+//   valid/tokens_hh, _lh, _hl, _ll    shares of tokens by the change of the next-token head's loss from the first
+//                                     validation to this one: up by over 0.2 (lh), down by over 0.2 (hl), else above
+//                                     (hh) or not above (ll) this validation's mean; after "Rho-1", arXiv 2404.07965,
+//                                     section 2.1
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "data/torch/batches.hpp"
+#include "step/micro_step.hpp"
+
+namespace wmtp {
+
+struct ValidationRequest {
+  const BatchSource* source = nullptr;
+  int64_t sequences = 0;   ///< number used, from the start of the source
+  int64_t batch_size = 0;  ///< per rank
+  int64_t sequence_length = 0;
+  bool exact_match = false;
+};
+
+class Validation {
+ public:
+  Validation(const ValidationRequest& request, MicroStep& micro_step, const StepEnvironment& environment,
+             ActivePipeline& pipeline, Channels& channels)
+      : request_(request),
+        micro_step_(micro_step),
+        environment_(environment),
+        pipeline_(pipeline),
+        channels_(channels) {}
+
+  /// Call after optimizer step `number`. Stores the first validation's losses in the run's named tensors; the
+  /// pipeline's changes to them are undone. [all ranks, collective]
+  std::map<std::string, double> run(int64_t number);
+
+ private:
+  std::vector<MicroBatch> fetch() const;
+  void add_losses_of_bins(const MicroBatch& micro, const at::Tensor& losses, StepTotals& totals) const;
+  void add_exact_matches(const MicroBatch& micro, const at::Tensor& hits, StepTotals& totals) const;
+  void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
+  std::map<std::string, double> objective_metrics(const StepTotals& totals) const;
+  std::map<std::string, double> token_metrics(const StepTotals& totals, const StepCounts& counts) const;
+  std::map<std::string, double> token_classes(const at::Tensor& mine) const;
+
+  ValidationRequest request_;
+  MicroStep& micro_step_;
+  const StepEnvironment& environment_;
+  ActivePipeline& pipeline_;
+  Channels& channels_;
+};
+
+}  // namespace wmtp

@@ -1,0 +1,541 @@
+#include "ui/page_data.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "log/spool.hpp"
+#include "report/compare.hpp"
+#include "report/rank_times.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr const char* all_params = R"sql(
+  SELECT key, value_text FROM run_params WHERE run_id = ?1 ORDER BY key)sql";
+
+constexpr const char* memory_rows = R"sql(
+  SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid LIMIT 200000)sql";
+
+constexpr const char* newest_events = R"sql(
+  SELECT run, segment, time, rank, level, kind, step, message, seconds FROM (
+    SELECT e.rowid AS row, ?1 AS run, l.segment, e.time_ns / 1e9 AS time, e.rank, e.level, e.kind, e.step, e.message,
+      e.time_ns / 1e9 - CAST(strftime('%s', r.started_at) AS INTEGER) AS seconds
+    FROM v_lineage AS l JOIN events AS e ON e.run_id = l.segment JOIN runs AS r ON r.id = e.run_id
+    WHERE l.run_id = ?1 AND e.rowid > ?2 ORDER BY e.rowid DESC LIMIT 2000)
+  ORDER BY row)sql";
+
+constexpr const char* one_run = R"sql(
+  SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id
+  LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1)sql";
+
+constexpr const char* segments_of_run = R"sql(
+  SELECT l.segment AS run, s.status, s.started_at, s.ended_at, s.world_size,
+    (SELECT min(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss') AS first_step,
+    (SELECT max(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss' AND step < l.before_step)
+      AS last_step
+  FROM v_lineage AS l JOIN runs AS s ON s.id = l.segment WHERE l.run_id = ?1 ORDER BY l.segment)sql";
+
+constexpr const char* checkpoints_of_run = R"sql(
+  SELECT run_id AS run, step, state, bytes, path FROM checkpoints
+  WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY run_id, step, path LIMIT 1000)sql";
+
+constexpr const char* generations_of_run = R"sql(
+  SELECT g.step, g.prompt, substr(g.text, 1, 4000) AS text
+  FROM v_lineage AS l JOIN generations AS g ON g.run_id = l.segment AND g.step < l.before_step
+  WHERE l.run_id = ?1 ORDER BY g.step DESC, g.number LIMIT 1000)sql";
+
+constexpr const char* evaluations_of_run = R"sql(
+  SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations
+  WHERE run_id = ?1 ORDER BY id)sql";
+
+constexpr const char* answers_of_run = R"sql(
+  SELECT a.evaluation_id AS evaluation, a.task_id AS task, a.sample, a.verdict, a.seconds,
+    substr(a.answer, 1, 4000) AS answer, substr(a.told, 1, 1000) AS told
+  FROM evaluations AS e JOIN evaluation_answers AS a ON a.evaluation_id = e.id
+  WHERE e.run_id = ?1 ORDER BY e.id, a.task_id, a.sample LIMIT 1000)sql";
+
+constexpr const char* texts_of_run = R"sql(
+  SELECT texts, stride, head, tokens, loss, bits_per_byte, time FROM v_text_losses WHERE run_id = ?1
+  ORDER BY id, head LIMIT 1000)sql";
+
+constexpr const char* token_rows = R"sql(
+  SELECT position, head, token_id, text, weight, loss, reference_loss
+  FROM v_lineage AS l JOIN samples AS s ON s.run_id = l.segment AND s.step < l.before_step
+  WHERE l.run_id = ?1 AND s.step = ?2 AND s.sequence = ?3 ORDER BY head, position)sql";
+
+constexpr size_t most_new_points = 5'000;  ///< per curve and refresh; above this the page reloads all curves
+constexpr size_t most_new_runs = 1'000;    ///< of a refresh; above this the page reloads all runs
+
+constexpr const char* deleted_runs = R"sql(
+  SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0) - (SELECT count(*) FROM runs))sql";
+
+/// Detects rows of v_runs that must be read again, without the view's slow parts.
+constexpr const char* run_states = R"sql(
+  SELECT id, status || '|' || coalesce(ended_at, '') || '|' || heartbeat_at || '|' || log_incomplete || '|' ||
+    (status = 'running' AND heartbeat_at < strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-60 seconds')) || '|' || name ||
+    '|' || coalesce((SELECT max(id) FROM runs AS c WHERE c.parent_run = runs.id), '') ||
+    '|' || coalesce((SELECT note FROM run_notes WHERE run_id = runs.id), '') ||
+    '|' || coalesce((SELECT group_concat(tag) FROM run_tags WHERE run_id = runs.id), '') ||
+    '|' || (SELECT count(*) FROM archived_runs WHERE run_id = runs.id)
+  FROM runs)sql";
+
+constexpr const char* newest_event = "SELECT coalesce(max(rowid), 0) FROM events";
+
+/// Nine significant digits, the precision of fp32; "nan", "inf" or "-inf" if not finite.
+PageJson number_json(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char digits[32];
+  std::snprintf(digits, sizeof(digits), "%.9g", value);
+  return std::strtod(digits, nullptr);
+}
+
+SharedText shared(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+
+/// Writes a JSON object from the texts of its members, which takes a fraction of the memory of a PageJson.
+class ObjectText {
+ public:
+  void add(const std::string& quoted_key, std::string_view value) {
+    ((text_ += text_.empty() ? '{' : ',') += quoted_key) += ':';
+    text_ += value;
+  }
+  std::string end() { return text_.empty() ? "{}" : std::move(text_) + "}"; }
+
+ private:
+  std::string text_;
+};
+
+std::string quoted(int64_t run) { return '"' + std::to_string(run) + '"'; }
+
+PageJson cell_json(const nlohmann::json& cell) {
+  return cell.is_number_float() ? number_json(cell.get<double>()) : PageJson(cell);
+}
+
+std::string file_identity(const std::filesystem::path& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return "";
+  return std::to_string(found.st_dev) + ":" + std::to_string(found.st_ino);
+}
+
+int64_t only_number(const LogReader& log, const char* sql) {
+  int64_t number = 0;
+  log.each_row(sql, {}, [&](const Statement& row) { number = row.integer(0); });
+  return number;
+}
+
+/// The tokens trained at a step, between the logged ones on a line through 0; NaN if none are logged.
+double tokens_at(const MetricSeries& tokens, double step) {
+  if (tokens.step.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto place = size_t(std::lower_bound(tokens.step.begin(), tokens.step.end(), step) - tokens.step.begin());
+  const size_t after = std::min(place, tokens.step.size() - 1);
+  const double from = after == 0 ? 0 : tokens.step[after - 1], before = after == 0 ? 0 : tokens.value[after - 1];
+  const double share = tokens.step[after] > from ? (step - from) / (tokens.step[after] - from) : 1;
+  return before + share * (tokens.value[after] - before);
+}
+
+/// A curve with the x of its points.
+class DrawnSeries {
+ public:
+  DrawnSeries(SeriesStore& store, int64_t run, const std::string& name, Axis axis)
+      : series(store.series(run, name)), axis_(axis), tokens_(store.series(run, "train/tokens")) {
+    if (axis != Axis::tokens) return;
+    for (const double step : series.step) trained_.push_back(tokens_at(tokens_, step));
+  }
+
+  const MetricSeries& series;
+  double tokens(size_t point) const { return tokens_at(tokens_, series.step[point]); }
+  const std::vector<double>& x() const {
+    return axis_ == Axis::step ? series.step : axis_ == Axis::time ? series.seconds : trained_;
+  }
+
+ private:
+  Axis axis_;
+  const MetricSeries& tokens_;
+  std::vector<double> trained_;  ///< of each point, if it is the axis: a refresh looks at few points of long curves
+};
+
+PageJson points_json(const DrawnSeries& drawn, const std::vector<double>& values, const std::vector<size_t>& which) {
+  PageJson step = PageJson::array(), seconds = PageJson::array(), tokens = PageJson::array(), value = PageJson::array();
+  for (const size_t i : which) {
+    step.push_back(static_cast<int64_t>(drawn.series.step[i]));
+    seconds.push_back(std::round(drawn.series.seconds[i] * 1000) / 1000);
+    const double trained = drawn.tokens(i);
+    tokens.push_back(std::isfinite(trained) ? PageJson(std::round(trained)) : PageJson());
+    value.push_back(number_json(values[i]));
+  }
+  return {{"step", step}, {"seconds", seconds}, {"tokens", tokens}, {"value", value}};
+}
+
+/// Appends without a search for the key, which a PageJson does from its beginning.
+void append(PageJson& object, const std::string& new_key, PageJson value) {
+  object.get_ref<PageJson::object_t&>().emplace_back(new_key, std::move(value));
+}
+
+PageJson object_of(const std::vector<std::string>& columns, const Row& cells) {
+  PageJson object = PageJson::object();
+  for (size_t i = 0; i < cells.size(); ++i) append(object, columns[i], cell_json(cells[i]));
+  return object;
+}
+
+PageJson objects_of(const Table& table) {
+  PageJson rows = PageJson::array();
+  for (const Row& cells : table.rows) rows.push_back(object_of(table.columns, cells));
+  return rows;
+}
+
+/// The keys with several values, or that only some runs have, with the value of each run. In one pass, because SQLite
+/// would sort all parameters of all runs.
+void add_differing_values(const LogReader& log, size_t runs, ObjectText& differing) {
+  struct Key {
+    std::string text, value;  ///< of the first run: as logged, as JSON
+    std::vector<int64_t> equal;
+    std::vector<std::pair<int64_t, std::string>> others;
+  };
+  std::map<std::string, Key> keys;
+  log.each_row("SELECT key, run_id, value_text, value_num FROM run_params", {}, [&](const Statement& row) {
+    const auto value = [&] { return dumped(row.null(3) ? PageJson(row.text(2)) : number_json(row.real(3))); };
+    const auto [place, is_new] = keys.try_emplace(row.text(0));
+    Key& key = place->second;
+    if (is_new) key.text = row.text(2), key.value = value();
+    if (row.text(2) == key.text)
+      key.equal.push_back(row.integer(1));
+    else
+      key.others.emplace_back(row.integer(1), value());
+  });
+  for (const auto& [name, key] : keys) {
+    if (key.others.empty() && key.equal.size() == runs) continue;
+    ObjectText values;
+    for (const int64_t run : key.equal) values.add(quoted(run), key.value);
+    for (const auto& [run, value] : key.others) values.add(quoted(run), value);
+    differing.add(dumped(name), values.end());
+  }
+}
+
+Window window_of(SeriesStore& store, const CurvesRequest& request) {
+  Window window{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), request.cells};
+  for (const int64_t run : request.runs) {
+    for (const std::string& name : request.names) {
+      const DrawnSeries drawn(store, run, name, request.axis);
+      const auto& x = drawn.x();
+      if (x.empty() || std::isnan(x.front())) continue;
+      window.from = std::min(window.from, x.front());
+      window.to = std::max(window.to, x.back());
+    }
+  }
+  window.from = request.from.value_or(window.from);
+  window.to = request.to.value_or(window.to);
+  return window;
+}
+
+PageJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, const Window& window) {
+  const MetricSeries& series = drawn.series;
+  const auto& x = drawn.x();
+  PageJson curve{{"points", series.step.size()},
+                 {"raw", points_json(drawn, series.value, thinned(x, series.value, window))},
+                 {"not_finite", points_json(drawn, series.value, not_finite(x, series.value, window))}};
+  if (request.smoothing > 0) {
+    const std::vector<double> means = smoothed(series.step, series.value, request.smoothing);
+    curve["smooth"] = points_json(drawn, means, thinned(x, means, window));
+  }
+  if (!series.starts.empty()) {
+    PageJson& segments = curve["segments"] = PageJson::array();
+    for (const SegmentStart& start : series.starts)
+      segments.push_back({{"run", start.run}, {"step", start.step}, {"seconds", start.seconds}});
+  }
+  return curve;
+}
+
+/// Points after the cursor, or nullopt if there are too many.
+std::optional<PageJson> new_points(const DrawnSeries& drawn, double smoothing, int64_t cursor) {
+  const MetricSeries& series = drawn.series;
+  std::vector<size_t> which;
+  for (size_t i = 0; i < series.rowid.size(); ++i)
+    if (series.rowid[i] > cursor) which.push_back(i);
+  if (which.size() > most_new_points) return std::nullopt;
+  PageJson points = points_json(drawn, series.value, which);
+  if (smoothing > 0)
+    points["smooth"] = points_json(drawn, smoothed(series.step, series.value, smoothing), which)["value"];
+  return points;
+}
+
+/// The name that an experiment's text gives, without the values of a sweep: of the first line `name = "…"`. A regular
+/// expression would take most of the time of an answer.
+std::string name_in(std::string_view toml) {
+  const auto skip_space = [](std::string_view& text) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  };
+  while (!toml.empty()) {
+    const size_t end = std::min(toml.find('\n'), toml.size() - 1);
+    std::string_view line = toml.substr(0, end + 1);
+    toml.remove_prefix(end + 1);
+    skip_space(line);
+    if (!line.starts_with("name")) continue;
+    line.remove_prefix(4);
+    skip_space(line);
+    if (!line.starts_with('=')) continue;
+    line.remove_prefix(1);
+    skip_space(line);
+    const size_t close = line.starts_with('"') || line.starts_with('\'') ? line.find(line[0], 1) : line.npos;
+    if (close != line.npos) return std::string(line.substr(1, close - 1));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string dumped(const PageJson& value) { return value.dump(-1, ' ', false, PageJson::error_handler_t::replace); }
+
+PageData::PageData(std::filesystem::path database) : path_(std::move(database)) { read_runs(); }
+
+std::unique_lock<std::mutex> PageData::locked() {
+  std::unique_lock lock(mutex_);
+  open_if_changed();
+  return lock;
+}
+
+/// An empty log is reopened each time: the file may have been missing or empty.
+void PageData::open_if_changed() {
+  const std::string file = file_identity(path_);
+  if (log_ && file == file_ && !known_.empty()) return;
+  if (log_ && file == file_ && only_number(*log_, "SELECT count(*) FROM runs") > 0) return;
+  series_.reset();
+  log_ = std::make_unique<LogReader>(path_, std::chrono::seconds(10));
+  series_ = std::make_unique<SeriesStore>(*log_);
+  known_.clear();
+  if (file != file_ || opened_ == 0) opened_ = now_ns();
+  file_ = file;
+}
+
+void PageData::read_runs() {
+  load_spools(path_);
+  open_if_changed();
+  const std::string epoch = std::to_string(opened_) + "-" + std::to_string(only_number(*log_, deleted_runs));
+  if (!epoch_.starts_with(epoch + "-")) {
+    series_ = std::make_unique<SeriesStore>(*log_);
+    known_.clear();
+  }
+  const std::set<int64_t> with_new_metrics = series_->sync();
+  epoch_ = epoch + "-" + std::to_string(series_->shortened());
+  bool all = known_.empty();
+  std::string condition;
+  size_t changed = 0;
+  log_->each_row(run_states, {}, [&](const Statement& row) {
+    const int64_t run = row.integer(0);
+    std::string state = row.text(1);
+    KnownRun& known = known_[run];
+    if (!all && known.state == state && !with_new_metrics.contains(run)) return;
+    known.state = std::move(state);
+    condition += (condition.empty() ? "" : ", ") + std::to_string(run);
+    ++changed;
+  });
+  if (condition.empty()) return;
+  all = all || changed > most_new_runs;
+  ++version_;
+  std::vector<std::string> columns;
+  log_->each_row("SELECT * FROM v_runs" + (all ? "" : " WHERE id IN (" + condition + ")"), {},
+                 [&](const Statement& at) {
+                   if (columns.empty()) columns = columns_of(at);
+                   const PageJson row = object_of(columns, row_of(at));
+                   std::string text = dumped(row);
+                   KnownRun& known = known_[row["id"].get<int64_t>()];
+                   if (known.row && *known.row == text) return;
+                   known.row = shared(std::move(text));
+                   known.version = version_;
+                 });
+}
+
+PageJson PageData::cursors() const {
+  return {{"epoch", epoch_},
+          {"version", version_},
+          {"cursor", series_->cursor()},
+          {"event_cursor", only_number(*log_, newest_event)}};
+}
+
+PageJson PageData::metric_names() const {
+  PageJson names = PageJson::array();
+  log_->each_row("SELECT name FROM metric_names ORDER BY name", {},
+                 [&](const Statement& row) { names.push_back(row.text(0)); });
+  return names;
+}
+
+PageJson PageData::log_and_cursors() const {
+  PageJson answer = cursors();
+  answer["database"] = path_.string();
+  answer["names"] = metric_names();
+  return answer;
+}
+
+std::vector<SharedText> PageData::runs_text() {
+  static const SharedText comma = shared(","), end = shared("]}");
+  const std::lock_guard lock(mutex_);
+  read_runs();
+  std::string begin = dumped(log_and_cursors());
+  begin.replace(begin.size() - 1, 1, ",\"runs\":[");
+  std::vector<SharedText> parts{shared(std::move(begin))};
+  for (auto run = known_.rbegin(); run != known_.rend(); ++run) {
+    if (!run->second.row) continue;
+    if (parts.size() > 1) parts.push_back(comma);
+    parts.push_back(run->second.row);
+  }
+  parts.push_back(end);
+  return parts;
+}
+
+PageJson PageData::runs(const std::vector<int64_t>& only) {
+  const std::lock_guard lock(mutex_);
+  read_runs();
+  PageJson answer = log_and_cursors();
+  answer["runs"] = PageJson::array();
+  for (auto run = known_.rbegin(); run != known_.rend(); ++run)
+    if (run->second.row && std::find(only.begin(), only.end(), run->first) != only.end())
+      answer["runs"].push_back(PageJson::parse(*run->second.row));
+  return answer;
+}
+
+PageJson PageData::curves(const CurvesRequest& request) {
+  const std::lock_guard lock(mutex_);
+  read_runs();
+  const Window window = window_of(*series_, request);
+  PageJson answer = cursors();
+  answer["curves"] = PageJson::array();
+  for (const int64_t run : request.runs) {
+    for (const std::string& name : request.names) {
+      const DrawnSeries drawn(*series_, run, name, request.axis);
+      if (drawn.series.step.empty() || std::isnan(drawn.x().front())) continue;
+      PageJson curve{{"run", run}, {"name", name}};
+      curve.update(curve_json(drawn, request, window));
+      answer["curves"].push_back(std::move(curve));
+    }
+  }
+  return answer;
+}
+
+PageJson PageData::refresh(const RefreshRequest& request) {
+  const std::lock_guard lock(mutex_);
+  read_runs();
+  if (request.epoch != epoch_ || request.version > version_) return {{"reset", true}};
+  PageJson answer = cursors();
+  answer["names"] = metric_names();
+  answer["runs"] = PageJson::array();
+  for (auto run = known_.rbegin(); run != known_.rend(); ++run) {
+    if (!run->second.row || run->second.version <= request.version) continue;
+    if (answer["runs"].size() == most_new_runs) return {{"reset", true}};
+    answer["runs"].push_back(PageJson::parse(*run->second.row));
+  }
+  answer["new"] = PageJson::array();
+  for (const int64_t run : request.shown.runs) {
+    for (const std::string& name : request.shown.names) {
+      const DrawnSeries drawn(*series_, run, name, Axis::step);
+      if (drawn.series.newest <= request.cursor) continue;
+      std::optional<PageJson> points = new_points(drawn, request.shown.smoothing, request.cursor);
+      if (!points) return {{"reset", true}};
+      PageJson curve{{"run", run}, {"name", name}};
+      curve.update(*points);
+      answer["new"].push_back(std::move(curve));
+    }
+  }
+  answer["events"] = events_after(request.event_cursor, request.shown.runs);
+  return answer;
+}
+
+SharedText PageData::configs() {
+  const std::lock_guard lock(mutex_);
+  read_runs();
+  const int64_t newest = known_.empty() ? 0 : known_.rbegin()->first;
+  if (configs_of_ == std::pair(epoch_, newest)) return configs_;
+  ObjectText keys, sweeps;
+  add_differing_values(*log_, known_.size(), keys);
+  // Members of a sweep have the text of their experiment in common.
+  log_->each_row("SELECT id, name, substr(experiment_toml, 1, 4096) FROM runs", {}, [&](const Statement& row) {
+    const std::string base = name_in(row.text(2));
+    sweeps.add(quoted(row.integer(0)), dumped(base.empty() ? row.text(1) : base));
+  });
+  keys.add("\"sweep\"", sweeps.end());
+  configs_of_ = {epoch_, newest};
+  return configs_ = shared("{\"keys\":" + keys.end() + "}");
+}
+
+PageJson PageData::run(int64_t run) {
+  const auto lock = locked();
+  PageJson rows = objects_of(log_->query(one_run, {run}));
+  if (rows.empty()) throw Error(ExitStatus::usage, "no run " + std::to_string(run) + " in the log");
+  PageJson answer = std::move(rows[0]);
+  answer["params"] = PageJson::object();
+  log_->each_row(all_params, {run}, [&](const Statement& row) { answer["params"][row.text(0)] = row.text(1); });
+  answer["segment_rows"] = objects_of(log_->query(segments_of_run, {run}));
+  answer["checkpoints"] = objects_of(log_->query(checkpoints_of_run, {run}));
+  answer["generations"] = objects_of(log_->query(generations_of_run, {run}));
+  answer["evaluations"] = objects_of(log_->query(evaluations_of_run, {run}));
+  answer["answers"] = objects_of(log_->query(answers_of_run, {run}));
+  answer["text_losses"] = objects_of(log_->query(texts_of_run, {run}));
+  answer["rank_times"] = objects_of(times_of_ranks(*log_, run));
+  const auto slowest = slowest_rank(*log_, run);
+  answer["slowest"] = slowest ? PageJson(text_of(*slowest)) : PageJson();
+  return answer;
+}
+
+PageJson PageData::params(const std::vector<int64_t>& runs) {
+  const auto lock = locked();
+  const Table table = runs.size() == 1 ? log_->query(all_params, {runs[0]}) : differing_params(*log_, runs);
+  PageJson rows = PageJson::array();
+  for (const auto& row : table.rows)
+    rows.push_back({{"key", row[0]}, {"values", std::vector<nlohmann::json>(row.begin() + 1, row.end())}});
+  return {{"runs", runs}, {"rows", rows}};
+}
+
+PageJson PageData::memory(int64_t run) {
+  const auto lock = locked();
+  const Table table = log_->query(memory_rows, {run});
+  return {{"run", run}, {"columns", table.columns}, {"rows", table.rows}};
+}
+
+PageJson PageData::events_after(int64_t row, const std::vector<int64_t>& runs) const {
+  PageJson events = PageJson::array();
+  if (only_number(*log_, newest_event) <= row) return events;
+  for (const int64_t run : runs) {
+    const Table table = log_->query(newest_events, {run, row});
+    for (const Row& cells : table.rows) {
+      PageJson& event = events.emplace_back();
+      for (size_t i = 0; i < cells.size(); ++i) event[table.columns[i]] = cells[i];
+    }
+  }
+  return events;
+}
+
+PageJson PageData::events(const std::vector<int64_t>& runs) {
+  const auto lock = locked();
+  return events_after(0, runs);
+}
+
+PageJson PageData::sampled(int64_t run) {
+  const auto lock = locked();
+  PageJson sampled{{"run", run}};
+  for (const std::string column : {"step", "sequence", "head"}) {
+    PageJson& values = sampled[column + "s"] = PageJson::array();
+    log_->each_row("SELECT DISTINCT s." + column +
+                       " FROM v_lineage AS l JOIN samples AS s ON s.run_id = l.segment AND s.step < l.before_step "
+                       "WHERE l.run_id = ?1 ORDER BY 1",
+                   {run}, [&](const Statement& row) { values.push_back(row.integer(0)); });
+  }
+  return sampled;
+}
+
+PageJson PageData::tokens(int64_t run, int64_t step, int64_t sequence) {
+  const auto lock = locked();
+  const Table table = log_->query(token_rows, {run, step, sequence});
+  PageJson columns;
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    PageJson& values = columns[table.columns[i]] = PageJson::array();
+    for (const Row& cells : table.rows) values.push_back(cell_json(cells[i]));
+  }
+  return {{"run", run}, {"step", step}, {"sequence", sequence}, {"columns", columns}};
+}
+
+}  // namespace wmtp

@@ -1,0 +1,58 @@
+#include "checkpoint/safetensors/safetensors_folder.hpp"
+
+#include "support/test_folder.hpp"
+
+namespace wmtp::test {
+
+void write_one(const fs::path& path, const std::string& tensor, uint8_t value) {
+  SafetensorsWriter writer(path, {{tensor, "U8", {1}}}, {});
+  writer.write(tensor, 0, &value, 1);
+  writer.finish();
+}
+
+TEST(SafetensorsFolder, OpensAFileAFolderAndAnIndexedFolder) {
+  TestFolder folder;
+  write_one(folder / "model-00001-of-00002.safetensors", "a", 1);
+  write_one(folder / "model-00002-of-00002.safetensors", "b", 2);
+  EXPECT_EQ(SafetensorsFolder(folder / "model-00001-of-00002.safetensors").names(), std::vector<std::string>{"a"});
+  EXPECT_EQ(SafetensorsFolder(folder.path()).names(), (std::vector<std::string>{"a", "b"}));
+
+  write_one(folder / "consolidated.safetensors", "a", 3);
+  const std::string text = refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); });
+  EXPECT_SAYS(text, "is in both");
+  put(folder / "model.safetensors.index.json",
+      R"({"metadata":{"total_size":2},"weight_map":{"a":"model-00001-of-00002.safetensors",)"
+      R"("b":"model-00002-of-00002.safetensors"}})");
+  const SafetensorsFolder indexed(folder.path());
+  EXPECT_EQ(read_all<uint8_t>(*indexed.find("a")->file, "a"), std::vector<uint8_t>{1});
+  EXPECT_EQ(read_all<uint8_t>(*indexed.find("b")->file, "b"), std::vector<uint8_t>{2});
+  EXPECT_EQ(indexed.find("b")->file->path().filename(), "model-00002-of-00002.safetensors");
+  EXPECT_FALSE(indexed.find("c").has_value());
+}
+
+TEST(SafetensorsFolder, RefusesAnIndexThatContradictsItsFiles) {
+  TestFolder folder;
+  write_one(folder / "one.safetensors", "a", 1);
+  const auto refused = [&](const std::string& index) {
+    put(folder / "model.safetensors.index.json", index);
+    return refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); });
+  };
+  EXPECT_SAYS(refused("[]"), "weight_map is missing");
+  EXPECT_SAYS(refused(R"({"weight_map":[]})"), "weight_map is missing");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":"../one.safetensors"}})"), "the name of a file in the folder of the index");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":7}})"), "the name of a file in the folder of the index");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":"two.safetensors"}})"), "does not exist");
+  EXPECT_SAYS(refused(R"({"weight_map":{"b":"one.safetensors"}})"), "which the index names for it");
+  EXPECT_SAYS(refused(R"({"weight_map":{"a":"one.safetensors","a":"one.safetensors"}})"), "occurs twice in one object");
+  EXPECT_SAYS(refused(R"({"weight_map":1e999})"), "out of range");
+  EXPECT_SAYS(refused(std::string(100'000, '[')), "nested more than 32 levels deep");
+}
+
+TEST(SafetensorsFolder, ExplainsAFolderOfPicklesAndAnEmptyFolder) {
+  TestFolder folder;
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); }), "contains no *.safetensors");
+  put(folder / "pytorch_model.bin", "PK\x03\x04" + std::string(100, '\0'));
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFolder all(folder.path()); }), "save_file(");
+}
+
+}  // namespace wmtp::test

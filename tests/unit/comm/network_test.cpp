@@ -1,0 +1,145 @@
+#include "comm/network.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+using std::chrono::milliseconds;
+
+const auto no_notice = [](const std::string&) {};
+
+/// The address from which host:port is reached.
+std::string own_address_towards(const std::string& host, int port, milliseconds timeout) {
+  const auto attempt = [&](milliseconds limit, std::string& cause) { return connected_to(host, port, limit, cause); };
+  return connected_in_time(host + ":" + std::to_string(port), attempt, timeout, no_notice).own_address();
+}
+
+/// A loopback port with a listener during its lifetime.
+class Listener {
+ public:
+  Listener() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(fd_, 4), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port = ntohs(address.sin_port);
+  }
+  ~Listener() { close(fd_); }
+  int port = 0;
+
+ private:
+  int fd_;
+};
+
+TEST(Network, SaysFromWhichAddressAConnectionLeft) {
+  const Listener listener;
+  EXPECT_EQ(own_address_towards("127.0.0.1", listener.port, milliseconds{2000}), "127.0.0.1");
+  EXPECT_EQ(own_address_towards("localhost", listener.port, milliseconds{2000}), "127.0.0.1");
+}
+
+TEST(Network, AHostThatRefusesAConnectionIsReached) {
+  const int closed = [] { return Listener().port; }();
+  std::string cause;
+  EXPECT_TRUE(can_reach("127.0.0.1", "127.0.0.1", closed, cause)) << cause;
+  EXPECT_TRUE(can_reach("127.0.0.1", "127.0.0.1", Listener().port, cause)) << cause;
+  EXPECT_FALSE(can_reach("127.0.0.1", "192.0.2.1", closed, cause)) << "no other host is reached from the loopback";
+  EXPECT_FALSE(cause.empty());
+}
+
+TEST(Network, ListsTheInterfacesOfThisHostOnce) {
+  const std::vector<Interface> all = interfaces_of_this_host();
+  const auto is_loopback_interface = [](const Interface& one) { return one.name == "lo"; };
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), is_loopback_interface), 1);
+  const auto lo = std::find_if(all.begin(), all.end(), is_loopback_interface);
+  EXPECT_EQ(lo->address, "127.0.0.1");
+  EXPECT_TRUE(lo->is_up);
+}
+
+TEST(Network, NamesTheAddressThatCannotBeReachedAndKeepsToItsTime) {
+  const int closed = [] { return Listener().port; }();
+  const auto begun = std::chrono::steady_clock::now();
+  try {
+    own_address_towards("127.0.0.1", closed, milliseconds{300});
+    ADD_FAILURE() << "connected to a closed port";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::peer);
+    const std::string shown = error.what();
+    EXPECT_NE(shown.find("127.0.0.1:" + std::to_string(closed)), std::string::npos) << shown;
+    EXPECT_NE(shown.find("refused"), std::string::npos) << shown;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds{3000});
+}
+
+TEST(Network, NamesAHostThatCannotBeResolved) {
+  try {
+    own_address_towards("no-such-host.invalid", 4000, milliseconds{1});
+    ADD_FAILURE() << "connected to nobody";
+  } catch (const Error& error) {
+    const std::string shown = error.what();
+    EXPECT_NE(shown.find("no-such-host.invalid:4000"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("resolved"), std::string::npos) << shown;
+  }
+}
+
+TEST(Network, ListensAtOneAddressOnly) {
+  const Socket listener = listener_at("127.0.0.1", 0);
+  std::string cause;
+  EXPECT_GE(connected_to("127.0.0.1", listener.port(), milliseconds{1000}, cause).fd(), 0) << cause;
+  EXPECT_LT(connected_to("127.0.0.2", listener.port(), milliseconds{1000}, cause).fd(), 0);
+  EXPECT_NE(cause.find("refused"), std::string::npos) << cause;
+}
+
+TEST(Network, ListensEverywhereUnderANameThatMeansTheLoopback) {
+  const Socket listener = listener_as("localhost", 0);
+  std::string cause;
+  EXPECT_GE(connected_to("127.0.0.2", listener.port(), milliseconds{1000}, cause).fd(), 0) << cause;
+}
+
+TEST(Network, RefusesAPortInUseAndAnAddressOfAnotherHost) {
+  const Listener taken;
+  for (const auto& listen : {listener_at, listener_as}) {
+    try {
+      listen("127.0.0.1", taken.port);
+      ADD_FAILURE() << "two listen on one port";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::usage);
+      EXPECT_NE(std::string(error.what()).find(std::to_string(taken.port) + " is in use"), std::string::npos);
+    }
+  }
+  try {
+    listener_at("192.0.2.1", 0);
+    ADD_FAILURE() << "no host has that address";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::peer);
+    EXPECT_NE(std::string(error.what()).find("192.0.2.1"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Network, FindsItsAddressOnTheWayToAnother) {
+  EXPECT_EQ(own_address_on_route_to("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(own_address_on_route_to("no address"), "");
+}
+
+TEST(Network, KnowsTheLoopback) {
+  for (const char* address : {"127.0.0.1", "127.0.1.1", "::1"}) EXPECT_TRUE(is_loopback(address)) << address;
+  for (const char* address : {"10.0.0.1", "128.0.0.1", "fe80::1%eth0", "::2"}) EXPECT_FALSE(is_loopback(address));
+}
+
+TEST(Network, AHostIsTheSameTwice) {
+  EXPECT_EQ(identity_of_this_host(), identity_of_this_host());
+  EXPECT_GT(identity_of_this_host().size(), 30u) << "a boot id and a name";
+}
+
+}  // namespace
+}  // namespace wmtp

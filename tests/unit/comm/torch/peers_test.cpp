@@ -1,0 +1,77 @@
+// How ranks of a job learn that another one is gone. Two ranks are threads here.
+#include "comm/torch/peers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "support/rank_of.hpp"
+#include "support/ranks.hpp"
+
+namespace wmtp::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Peers, NameALostRankInsteadOfWaitingForItsText) {
+  const int port = free_port();
+  auto other = std::async(std::launch::async, [&] {
+    Peers peers(rank_of(1, port), 5s);
+    peers.gather("the first", "of rank 1");
+  });
+  Peers peers(rank_of(0, port), 5s);
+  other.get();
+  EXPECT_EQ(peers.gather("the first", "of rank 0"), (std::vector<std::string>{"of rank 0", "of rank 1"}))
+      << "a text set before it left is received";
+  try {
+    peers.gather("the second", "of rank 0");
+    ADD_FAILURE() << "a text was received";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::peer);
+    EXPECT_STREQ(error.what(), "rank 0: the second failed: rank 1 did not answer");
+  }
+}
+
+TEST(Peers, NameRankZeroWhenTheStoreIsGone) {
+  const int port = free_port();
+  std::promise<void> met;
+  auto rank0 = std::async(std::launch::async, [&] {
+    Peers peers(rank_of(0, port), 5s);
+    met.get_future().wait();
+  });
+  Peers peers(rank_of(1, port), 5s);
+  met.set_value();
+  rank0.get();
+  try {
+    peers.gather("the end", "of rank 1");
+    ADD_FAILURE() << "the store accepted it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::peer);
+    EXPECT_STREQ(error.what(), "rank 1: the end failed: rank 0, which serves the rendezvous, is gone");
+  }
+}
+
+TEST(Peers, NameEveryInputThatARankLacksOrHasDifferentlyOnEveryRank) {
+  const Error absent(ExitStatus::data, "there is no x.bin");
+  const std::vector<std::vector<Peers::Input>> inputs{
+      {{"experiment", "1111", {}}, {"data", "2222", {}}, {"pipeline", "3333", {}}},
+      {{"experiment", "1111", {}}, {"data", "", absent}, {"pipeline", "4444", {}}},
+      {{"experiment", "1111", {}}, {"data", "", absent}, {"pipeline", "3333", {}}, {"adapter", "5555", {}}}};
+  on_ranks(3, [&](Channels& channels) {
+    channels.peers().check_inputs(inputs[0]);
+    try {
+      channels.peers().check_inputs(inputs[size_t(channels.rank())]);
+      ADD_FAILURE() << "different inputs were accepted";
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_EQ(error.status(), ExitStatus::data);
+      EXPECT_NE(text.find("\n  ranks 1, 2 on "), std::string::npos) << text;
+      EXPECT_NE(text.find(": data: there is no x.bin\n"), std::string::npos) << text;
+      EXPECT_NE(text.find(": pipeline: found 4444, wanted 3333 as on rank 0\n"), std::string::npos) << text;
+      EXPECT_EQ(text.find("experiment: found"), std::string::npos) << text;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace wmtp::test

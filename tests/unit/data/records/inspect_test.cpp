@@ -1,0 +1,112 @@
+// Statistics of token files, records and text.
+#include "data/records/inspect.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include "base/error.hpp"
+#include "support/packed.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+class InspectTest : public testing::Test {
+ protected:
+  InspectTest() {
+    std::string pattern = (fs::temp_directory_path() / "wmtp-inspect-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~InspectTest() override { fs::remove_all(folder_); }
+
+  fs::path file(const std::string& content) const {
+    std::ofstream(folder_ / "file", std::ios::binary) << content;
+    return folder_ / "file";
+  }
+  static std::map<std::string, Finding::second_type> by_name(const std::vector<Finding>& found) {
+    return {found.begin(), found.end()};
+  }
+  static void refuse(const std::function<void()>& call, const std::string& words) {
+    try {
+      call();
+      FAIL() << "not refused: " << words;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::data);
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(InspectTest, OfTokensReportsCountRangeAndTheMostFrequent) {
+  const auto found = by_name(inspect_tokens(file(std::string("\x05\x00\x02\x01\x05\x00\x03\x00", 8)), "uint16"));
+  EXPECT_EQ(found.at("tokens"), Finding::second_type(int64_t{4}));
+  EXPECT_EQ(found.at("different_ids"), Finding::second_type(int64_t{3}));
+  EXPECT_EQ(found.at("smallest_id"), Finding::second_type(int64_t{3}));
+  EXPECT_EQ(found.at("largest_id"), Finding::second_type(int64_t{0x102}));
+  EXPECT_EQ(found.at("most_frequent_id"), Finding::second_type(int64_t{5}));
+  EXPECT_EQ(found.at("its_share"), Finding::second_type(0.5));
+}
+
+TEST_F(InspectTest, OfTokensReadsWiderIdsAndRefusesAPartialId) {
+  const fs::path six = file(std::string("\x01\x00\x00\x00\x02\x00", 6));
+  EXPECT_EQ(by_name(inspect_tokens(six, "uint16")).at("tokens"), Finding::second_type(int64_t{3}));
+  refuse([&] { inspect_tokens(six, "uint32"); }, "6 bytes, not a multiple of the 4-byte uint32 id");
+  EXPECT_EQ(by_name(inspect_tokens(file(std::string("\x01\x00\x02\x00", 4)), "uint32")).at("largest_id"),
+            Finding::second_type(int64_t{0x20001}));
+  refuse([&] { inspect_tokens(file(""), "uint16"); }, "is empty");
+}
+
+TEST_F(InspectTest, OfRecordsCountsAnswersAndPairs) {
+  const auto found =
+      by_name(inspect_records(file(R"({"instruction":"a","output":"1","task_id":"x","is_correct":true})"
+                                   "\n"
+                                   R"({"instruction":"a","output":"2","task_id":"x","is_correct":false})"
+                                   "\n"
+                                   R"({"instruction":"a","output":"33","task_id":"x","is_correct":false})"
+                                   "\n"
+                                   R"({"instruction":"b","output":"4"})"
+                                   "\n")));
+  EXPECT_EQ(found.at("records"), Finding::second_type(int64_t{4}));
+  EXPECT_EQ(found.at("problems"), Finding::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("right"), Finding::second_type(int64_t{1}));
+  EXPECT_EQ(found.at("wrong"), Finding::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("unmarked"), Finding::second_type(int64_t{1}));
+  EXPECT_EQ(found.at("pairs"), Finding::second_type(int64_t{1}));
+  EXPECT_EQ(found.at("longest_bytes"), Finding::second_type(int64_t{3}));
+}
+
+TEST_F(InspectTest, OfRecordsListsEveryMistakeWithItsLine) {
+  refuse([&] { inspect_records(file("{\"instruction\":\"a\",\"output\":\"1\"}\nnonsense\n{\"output\":\"2\"}\n")); },
+         ":2:");
+}
+
+TEST_F(InspectTest, OfTextReportsLinesAndTheFirstByteThatIsNotUtf8) {
+  auto found = by_name(inspect_text(file("one\nzwei\xc3\xa9\n")));
+  EXPECT_EQ(found.at("lines"), Finding::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("longest_line_bytes"), Finding::second_type(int64_t{6}));
+  EXPECT_EQ(found.at("utf8"), Finding::second_type(std::string("yes")));
+  found = by_name(inspect_text(file("one\ntw\xff\n")));
+  EXPECT_EQ(found.at("utf8"), Finding::second_type(std::string("no: line 2, byte 3")));
+}
+
+TEST_F(InspectTest, OfPackedJsonLinesCountsDocumentsAndTheSizeOfTheirText) {
+  const auto found = by_name(inspect_text(file(gzip("{\"text\": \"one\"}\n\n{\"text\": \"three\"}\n"))));
+  EXPECT_EQ(found.at("lines"), Finding::second_type(int64_t{3}));
+  EXPECT_EQ(found.at("documents"), Finding::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("text_bytes"), Finding::second_type(int64_t{8}));
+}
+
+TEST_F(InspectTest, RefusesAMissingFile) {
+  refuse([&] { inspect_text(folder_ / "absent"); }, "absent does not exist");
+  refuse([&] { inspect_tokens(folder_ / "absent", "uint16"); }, "absent does not exist");
+}
+
+}  // namespace
+}  // namespace wmtp

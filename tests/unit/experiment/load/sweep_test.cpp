@@ -1,0 +1,90 @@
+#include "experiment/load/sweep.hpp"
+
+#include "support/experiment_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+class Sweep : public ExperimentFolder {
+ protected:
+  std::vector<SweepMember> members(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
+    std::ofstream(folder_ / "sweep.toml") << (sweep[0] == '[' ? small + sweep : sweep + small);
+    SourceTexts texts;
+    return read_sweep(folder_ / "sweep.toml", overrides, texts);
+  }
+  std::string message(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
+    try {
+      members(sweep, overrides);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::usage);
+      return error.what();
+    }
+    return "accepted";
+  }
+};
+
+using Overrides = std::vector<std::string>;
+
+TEST_F(Sweep, HasAllCombinationsWithTheFirstKeySlowest) {
+  const auto found = members("[sweep]\noptimizer.lr = [0.001, 3e-4]\nseed = [1, 2]\n");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0].overrides, (Overrides{"optimizer.lr=0.001", "seed=1"}));
+  EXPECT_EQ(found[1].overrides, (Overrides{"optimizer.lr=0.001", "seed=2"}));
+  EXPECT_EQ(found[2].overrides[0], "optimizer.lr=0.0003");
+  EXPECT_EQ(found[0].suffix, "-lr-0.001");
+  EXPECT_EQ(found[0].suffix, found[1].suffix) << "no name contains the seed";
+}
+
+TEST_F(Sweep, AcceptsValuesOfEveryKind) {
+  const auto found = members(
+      "[sweep]\n\"model.heads\" = [2]\npipeline = {plugin = [\"baseline\"]}\noptimizer.betas = [[0.9, 0.95]]\n"
+      "optimizer.decay_norms = [true]\n");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].overrides, (Overrides{"model.heads=2", "pipeline.plugin=\"baseline\"",
+                                           "optimizer.betas=[0.9, 0.95]", "optimizer.decay_norms=true"}));
+  const Experiment e = load(small, found[0].overrides);
+  EXPECT_EQ(e.model.heads, 2);
+  EXPECT_EQ(e.optimizer.beta2, 0.95);
+}
+
+TEST_F(Sweep, CombinesTablesOfKeysThatAreSetTogether) {
+  const auto found = members(
+      "[sweep]\nseed = [1, 2]\n[[sweep.members]]\nmodel.dim = 32\noptimizer.lr = 1.0\n[[sweep.members]]\nmodel.dim = "
+      "64\n");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[2].overrides, (Overrides{"seed=2", "model.dim=32", "optimizer.lr=1.0"}));
+  EXPECT_EQ(found[3].overrides, (Overrides{"seed=2", "model.dim=64"}));
+}
+
+TEST_F(Sweep, IsEmptyWithoutTheTable) { EXPECT_TRUE(members("").empty()); }
+
+TEST_F(Sweep, TakesListsFromOverrides) {
+  const auto replaced = members("[sweep]\noptimizer.lr = [0.001, 3e-4]\nseed = [1, 2]\n", {"sweep.seed=[7]", "seed=3"});
+  ASSERT_EQ(replaced.size(), 2u);
+  EXPECT_EQ(replaced[1].overrides, (Overrides{"optimizer.lr=0.0003", "seed=7"}));
+  const auto added = members("", {"sweep.optimizer.lr=[0.5]", "sweep.seed=[1, 2]"});
+  ASSERT_EQ(added.size(), 2u);
+  EXPECT_EQ(added[1].overrides, (Overrides{"optimizer.lr=0.5", "seed=2"}));
+  expect_in_order(message("", {"sweep.seed=3"}), {"--set", "[sweep] seed: wanted a non-empty list"});
+}
+
+TEST_F(Sweep, ReportsAllErrorsAtTheirPlaces) {
+  expect_in_order(
+      message("[sweep]\nseed = 3\noptimizer.lr = []\nmodel = {dim = [{}]}\n"),
+      {"sweep.toml:16:1: [sweep] seed: wanted a non-empty list", "sweep.toml:17:", "optimizer.lr", "found a table"});
+  expect_in_order(message("[[sweep.members]]\n"), {"wanted a table with at least one key"});
+  std::string many = "[sweep]\n";
+  for (const char* key : {"a", "b", "c"}) many += std::string(key) + " = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]\n";
+  expect_in_order(message(many), {"more than 1,000 members"});
+  expect_in_order(message("sweep = 3\n"), {"\"sweep\""});
+}
+
+TEST_F(Sweep, IsIgnoredByTheExperimentAndRefusedInAStage) {
+  EXPECT_EQ(load(small + "[sweep]\nno.such = [1]\n").seed, 0);
+  std::ofstream(folder_ / "stage.toml") << small << "[sweep]\nseed = [1]\n";
+  expect_in_order(refused(small + "[reference]\nexperiment = \"stage.toml\"\n"),
+                  {"stage.toml:", "found [sweep] in a stage"});
+}
+
+}  // namespace
+}  // namespace wmtp

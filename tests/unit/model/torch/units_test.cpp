@@ -1,0 +1,317 @@
+#include "model/torch/units.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/error.hpp"
+
+namespace wmtp {
+namespace {
+
+class Everything : public Adapter {
+ public:
+  bool trains(const std::string&) const override { return true; }
+};
+
+class BesideQueries : public LinearAdapter {
+ public:
+  bool trains(const std::string&) const override { return false; }
+  std::vector<Param> declare(const Linear& slot) const override {
+    if (!slot.name.ends_with("wq")) return {};
+    return {{"lora_A", {2, slot.in}, Param::Init::uniform, 0.5}, {"lora_B", {slot.out, 2}}};
+  }
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
+};
+
+ModelConfig small() {
+  ModelConfig model;
+  model.dim = 8;
+  model.layers = 4;
+  model.heads = 4;
+  model.kv_heads = 2;
+  model.ffn_dim = 12;
+  model.vocab_size = 17;
+  model.future_tokens = 3;
+  return model;
+}
+
+LayoutRequest request_for(const ModelConfig& model, const Adapter* adapter = nullptr) {
+  LayoutRequest request;
+  request.model = &model;
+  request.adapter = adapter;
+  return request;
+}
+
+std::map<std::string, ParameterSpec> parameters_of(const LayoutRequest& request) {
+  std::map<std::string, ParameterSpec> parameters;
+  for (const UnitSpec& unit : model_units(request))
+    for (const ParameterSpec& parameter : unit.parameters)
+      EXPECT_TRUE(parameters.emplace(parameter.name, parameter).second) << parameter.name << " occurs twice";
+  return parameters;
+}
+
+TEST(Layout, TheSevenBillionModelHasMetasCount) {
+  ModelConfig model;
+  model.dim = 4096;
+  model.layers = 32;
+  model.heads = model.kv_heads = 32;
+  model.ffn_dim = 11008;
+  model.vocab_size = 32000;
+  model.future_tokens = 4;
+  int64_t count = 0;
+  for (const auto& [name, parameter] : parameters_of(request_for(model))) count += parameter.count();
+  EXPECT_EQ(count, 6'738'415'616);
+  EXPECT_EQ(num_parameters(model), 6'738'415'616);
+}
+
+TEST(Layout, ParametersHaveMetasNamesAndShapes) {
+  const ModelConfig model = small();
+  std::map<std::string, std::vector<int64_t>> expected{
+      {"tok_embeddings.weight", {17, 8}}, {"norm.weight", {8}}, {"output.weight", {17, 8}}};
+  for (const char* block : {"layers.0", "layers.1", "extra_heads.0", "extra_heads.1"}) {
+    const std::string name(block);
+    expected[name + ".attention_norm.weight"] = expected[name + ".ffn_norm.weight"] = {8};
+    expected[name + ".attention.wq.weight"] = expected[name + ".attention.wo.weight"] = {8, 8};
+    expected[name + ".attention.wk.weight"] = expected[name + ".attention.wv.weight"] = {4, 8};
+    expected[name + ".feed_forward.w1.weight"] = expected[name + ".feed_forward.w3.weight"] = {12, 8};
+    expected[name + ".feed_forward.w2.weight"] = {8, 12};
+  }
+  std::map<std::string, std::vector<int64_t>> found;
+  for (const auto& [name, parameter] : parameters_of(request_for(model))) found[name] = parameter.shape;
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Layout, UnitsAreInTheOrderOfTheForwardPass) {
+  const ModelConfig model = small();
+  std::vector<std::string> names;
+  for (const UnitSpec& unit : model_units(request_for(model))) names.push_back(unit.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"tok_embeddings", "layers.0", "layers.1", "extra_heads.0", "extra_heads.1",
+                                             "norm", "output"}));
+}
+
+TEST(Layout, TheFirstHeadIsTheLastLayerAndTheOthersAreExtraHeads) {
+  const ModelConfig model = small();
+  EXPECT_EQ(head_block_name(model, 1), "layers.1");
+  EXPECT_EQ(head_block_name(model, 2), "extra_heads.0");
+  EXPECT_EQ(head_block_name(model, 3), "extra_heads.1");
+}
+
+TEST(Layout, AFrozenReferenceHasTheFirstHeadOnlyAndTrainsNothing) {
+  const ModelConfig model = small();
+  LayoutRequest request = request_for(model);
+  request.heads = Heads::first;
+  for (const auto& [name, parameter] : parameters_of(request)) {
+    EXPECT_FALSE(name.starts_with("extra_heads")) << name;
+    EXPECT_FALSE(parameter.trains) << name;
+  }
+}
+
+TEST(Layout, ResidualOutputsStartSmallerInDeeperModels) {
+  const ModelConfig model = small();
+  for (const auto& [name, parameter] : parameters_of(request_for(model))) {
+    if (name.ends_with("norm.weight")) {
+      EXPECT_EQ(parameter.init.kind, Init::Kind::ones) << name;
+      continue;
+    }
+    EXPECT_EQ(parameter.init.kind, Init::Kind::normal) << name;
+    const bool writes = name.ends_with("wo.weight") || name.ends_with("w2.weight");
+    EXPECT_DOUBLE_EQ(parameter.init.scale, writes ? 0.02 / std::sqrt(8.0) : 0.02) << name;
+  }
+}
+
+TEST(Layout, NormsDecayOnlyIfConfigured) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  for (const auto& [name, parameter] : parameters_of(request)) {
+    EXPECT_EQ(parameter.decays, !name.ends_with("norm.weight")) << name;
+    EXPECT_TRUE(parameter.trains) << name;
+  }
+  request.optimizer.decay_norms = true;
+  for (const auto& [name, parameter] : parameters_of(request)) EXPECT_TRUE(parameter.decays) << name;
+}
+
+TEST(Layout, MuonUpdatesTheMatricesOfBlocks) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  for (const auto& [name, parameter] : parameters_of(request)) EXPECT_FALSE(parameter.orthogonalizes) << name;
+  request.optimizer.name = "muon";
+  for (const auto& [name, parameter] : parameters_of(request))
+    EXPECT_EQ(parameter.orthogonalizes, is_of_block(name) && !name.ends_with("norm.weight")) << name;
+}
+
+std::string refusal_of(const LayoutRequest& request) {
+  try {
+    model_units(request);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Layout, MuonIsRefusedWhereItWouldUpdateNoMatrix) {
+  const ModelConfig model = small();
+  const BesideQueries beside;
+  LayoutRequest request = request_for(model, &beside);
+  EXPECT_EQ(refusal_of(request), "");
+  request.optimizer.name = "muon";
+  const std::string text = refusal_of(request);
+  EXPECT_TRUE(text.starts_with("[optimizer] name = \"muon\": the adapter trains no matrix of a block")) << text;
+  request.trained_parts.names = {"layers.0.attention.wq.weight"};
+  EXPECT_EQ(refusal_of(request), "");
+}
+
+TEST(Layout, APatternThatMatchesNothingIsQuotedOnce) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.optimizer.groups = {{"*bias", 1, {}}};
+  std::string text = refusal_of(request);
+  EXPECT_TRUE(text.starts_with("[[optimizer.groups]] match = \"*bias\" matches no trained parameter")) << text;
+  request.trained_parts.names = {"*bias"};
+  text = refusal_of(request);
+  EXPECT_TRUE(text.starts_with("[adapter] train: \"*bias\" matches no parameter")) << text;
+}
+
+TEST(Layout, TheFirstGroupThatMatchesSetsAParametersSettings) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.optimizer.groups = {{"layers.0.*", 0.5, {}}, {"*norm.weight", 2, 0.25}};
+  const auto parameters = parameters_of(request);
+  EXPECT_EQ(parameters.at("layers.0.attention_norm.weight").lr_scale, 0.5);
+  EXPECT_FALSE(parameters.at("layers.0.attention_norm.weight").weight_decay);
+  EXPECT_EQ(parameters.at("norm.weight").lr_scale, 2);
+  EXPECT_EQ(parameters.at("norm.weight").weight_decay, 0.25);
+  EXPECT_EQ(parameters.at("layers.1.attention.wq.weight").lr_scale, 1);
+  request.optimizer.groups.push_back({"layers.0.attention.wq.weight", 3, {}});
+  EXPECT_THROW(model_units(request), Error) << "it is always preceded by the first";
+}
+
+std::set<std::string> trained(const LayoutRequest& request) {
+  std::set<std::string> names;
+  for (const auto& [name, parameter] : parameters_of(request))
+    if (parameter.trains) names.insert(name);
+  return names;
+}
+
+TEST(Layout, OnlyTheLastBlocksAndNamedParametersTrain) {
+  const ModelConfig model = small();  // a trunk block and three heads
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.trained_parts.last_blocks = 2;
+  for (const std::string& name : trained(request)) EXPECT_TRUE(name.starts_with("extra_heads.")) << name;
+  EXPECT_EQ(trained(request).size(), 2 * 9u);
+  request.trained_parts.last_blocks = 3;
+  EXPECT_EQ(trained(request).count("layers.1.attention.wq.weight"), 1u);
+  EXPECT_EQ(trained(request).count("layers.0.attention.wq.weight"), 0u);
+  request.trained_parts = {0, {"norm.weight", "layers.?.attention.w[qk].*"}};
+  EXPECT_EQ(trained(request),
+            (std::set<std::string>{"layers.0.attention.wk.weight", "layers.0.attention.wq.weight",
+                                   "layers.1.attention.wk.weight", "layers.1.attention.wq.weight", "norm.weight"}));
+  request.trained_parts.names = {"layers.9.*"};
+  EXPECT_THROW(model_units(request), Error);
+}
+
+TEST(Layout, TheLastBlocksOfAValueModelAreThoseOfItsTrunk) {
+  const ModelConfig model = small();
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.heads = Heads::none;
+  request.trained_parts.last_blocks = 1;
+  EXPECT_EQ(trained(request).count("layers.0.attention.wq.weight"), 1u);
+  EXPECT_EQ(trained(request).count("tok_embeddings.weight"), 0u);
+}
+
+TEST(Layout, AdapterParametersAreInASeparateUnitAndTrain) {
+  const ModelConfig model = small();
+  const BesideQueries adapter;
+  const auto units = model_units(request_for(model, &adapter));
+  ASSERT_EQ(units.back().name, "adapter");
+  std::set<std::string> names;
+  for (const ParameterSpec& parameter : units.back().parameters) {
+    names.insert(parameter.name);
+    EXPECT_TRUE(parameter.trains) << parameter.name;
+  }
+  EXPECT_EQ(names.size(), 8U);
+  EXPECT_EQ(names.count("layers.0.attention.wq.lora_A"), 1U);
+  EXPECT_EQ(names.count("extra_heads.1.attention.wq.lora_B"), 1U);
+  const ParameterSpec a = parameters_of(request_for(model, &adapter)).at("layers.0.attention.wq.lora_A");
+  EXPECT_EQ(a.shape, (std::vector<int64_t>{2, 8}));
+  EXPECT_EQ(a.init.kind, Init::Kind::uniform);
+  EXPECT_DOUBLE_EQ(a.init.scale, 0.5);
+}
+
+TEST(Layout, AdapterParametersHaveTheirOptimizerSettings) {
+  class Declares : public LinearAdapter {
+   public:
+    explicit Declares(Param param) : param_(std::move(param)) {}
+    bool trains(const std::string&) const override { return false; }
+    std::vector<Param> declare(const Linear& slot) const override {
+      return slot.name == "layers.0.attention.wk" ? std::vector<Param>{param_} : std::vector<Param>{};
+    }
+
+    Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
+    Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
+
+   private:
+    Param param_;
+  };
+  const ModelConfig model = small();
+  const Declares norms({"magnitude", {1, 4}, Param::Init::row_norms, 0, 2.5, false});
+  const ParameterSpec spec = model_units(request_for(model, &norms)).back().parameters.at(0);
+  EXPECT_EQ(spec.name, "layers.0.attention.wk.magnitude");
+  EXPECT_EQ(adapted_weight(spec.name), "layers.0.attention.wk.weight");
+  EXPECT_EQ(spec.init.kind, Init::Kind::row_norms);
+  EXPECT_EQ(spec.lr_scale, 2.5);
+  EXPECT_FALSE(spec.decays);
+}
+
+TEST(Layout, ValueHeadsAreComputedInSinglePrecision) {
+  const ModelConfig model = small();
+  LayoutRequest request = request_for(model);
+  request.value_heads = {{"return"}};
+  const auto units = model_units(request);
+  ASSERT_EQ(units.back().name, "value_heads");
+  EXPECT_TRUE(units.back().always_fp32);
+  const auto parameters = parameters_of(request);
+  EXPECT_EQ(parameters.at("value_heads.return.0.weight").shape, (std::vector<int64_t>{1, 8}));
+  EXPECT_EQ(parameters.at("value_heads.return.0.bias").shape, (std::vector<int64_t>{1, 1}));
+  request.value_heads = {{"return", "cubic"}};
+  EXPECT_THROW(model_units(request), Error);
+}
+
+TEST(Layout, AnMlpValueHeadHasTwoHiddenLayersAndStartsAtZero) {
+  const ModelConfig model = small();  // 8 wide
+  LayoutRequest request = request_for(model);
+  request.value_heads = {{"v", "mlp"}};
+  const auto parameters = parameters_of(request);
+  EXPECT_EQ(parameters.at("value_heads.v.0.weight").shape, (std::vector<int64_t>{2, 8}));
+  EXPECT_EQ(parameters.at("value_heads.v.1.weight").shape, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(parameters.at("value_heads.v.2.weight").shape, (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(parameters.at("value_heads.v.1.bias").shape, (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(parameters.at("value_heads.v.0.weight").init.kind, Init::Kind::uniform);
+  EXPECT_EQ(parameters.at("value_heads.v.2.weight").init.kind, Init::Kind::zeros);
+  EXPECT_TRUE(parameters.at("value_heads.v.2.weight").decays);
+  EXPECT_FALSE(parameters.at("value_heads.v.0.bias").decays);
+}
+
+TEST(Layout, AValueModelHasNeitherHeadsNorOutputLayer) {
+  const ModelConfig model = small();
+  LayoutRequest request = request_for(model);
+  request.heads = Heads::none;
+  request.value_heads = {{"v"}};
+  for (const UnitSpec& unit : model_units(request)) {
+    EXPECT_NE(unit.name, "output");
+    EXPECT_NE(unit.name, head_block_name(model, 1));
+    EXPECT_FALSE(unit.name.starts_with("extra_heads")) << unit.name;
+  }
+}
+
+}  // namespace
+}  // namespace wmtp

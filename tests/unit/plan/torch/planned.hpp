@@ -1,0 +1,60 @@
+// Experiments whose steps are planned in the test's process.
+#pragma once
+
+#include <utility>
+
+#include "memory/allocator.hpp"
+#include "memory/meta_device.hpp"
+#include "plan/experiment_plan.hpp"
+#include "plan/torch/describe_layout.hpp"
+#include "plan/torch/meta_rows.hpp"
+#include "plan/torch/planned_step.hpp"
+#include "support/tiny_training.hpp"
+
+namespace wmtp::test {
+
+/// A layout, and the experiment that it is of.
+struct TestPlan : StepQuestion {
+  Experiment experiment;
+  std::function<std::unique_ptr<Weighting>()> weighting = baseline;
+  std::function<std::unique_ptr<Adapter>()> adapter = [] { return std::make_unique<Everything>(); };
+};
+
+inline PlanStep planner_of(const TestPlan& plan, int rank = 0) {
+  return [plan, rank](const StepQuestion& question) {
+    static MetaRows rows;
+    install_allocator();
+    kernels::set_device_rows(&rows);
+    install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
+    return plan_step(
+        plan.experiment, question,
+        [&](const Experiment&) {
+          return StepParts{pipeline_of(plan.weighting()), plan.adapter()};
+        },
+        rank);
+  };
+}
+inline PlannedStep planned(const TestPlan& plan, int rank = 0) { return planner_of(plan, rank)(plan); }
+
+/// On one rank.
+inline TestPlan plan_of(const ModelConfig& model, int64_t sequences, int64_t positions) {
+  TestPlan plan;
+  plan.experiment.model = model;
+  plan.sequences = sequences;
+  plan.positions = positions;
+  return plan;
+}
+
+/// Two blocks of the trunk and two heads; widths that are multiples of 64.
+inline TestPlan small_plan() {
+  ModelConfig m;
+  m.dim = 64;
+  m.layers = 4;
+  m.heads = m.kv_heads = 4;
+  m.ffn_dim = 192;
+  m.vocab_size = 512;
+  m.future_tokens = 2;
+  return plan_of(m, 4, 128);
+}
+
+}  // namespace wmtp::test

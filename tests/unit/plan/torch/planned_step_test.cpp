@@ -1,0 +1,328 @@
+// The planned step against a run: the memory of one rank, byte for byte, phase by phase and category by category; the
+// operations of a step; and the bytes that ranks exchange.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "plan/torch/planned.hpp"
+#include "support/ranks.hpp"
+#include "support/tiny_training.hpp"
+#include "train/utilization.hpp"
+
+namespace wmtp {
+namespace {
+
+using test::AnyStep;
+using test::baseline;
+using test::Everything;
+using test::tiny_experiment;
+using test::TinyTraining;
+using test::Weigh;
+
+/// Trains two matrices next to each attention weight, as LoRA does.
+class LowRank : public LinearAdapter {
+ public:
+  bool trains(const std::string&) const override { return false; }
+  std::vector<Param> declare(const Linear& slot) const override {
+    if (slot.name.find(".attention.") == std::string::npos) return {};
+    return {{"a", {8, slot.in}, Param::Init::uniform, 0.1}, {"b", {slot.out, 8}}};
+  }
+  at::Tensor forward(const Linear&, const at::Tensor& x, LinearCall& call) const override {
+    return call.base(x) + call.linear(call.linear(x, "a"), "b");
+  }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
+};
+
+/// Trains the heads of the second and later tokens.
+class LaterHeads : public Adapter {
+ public:
+  bool trains(const std::string& name) const override { return name.starts_with("extra_heads."); }
+};
+
+/// Large enough that scalars and indices are small compared with the planned tensors.
+Experiment small_experiment() {
+  Experiment e = tiny_experiment();
+  e.model.dim = 128;
+  e.model.layers = 6;
+  e.model.heads = e.model.kv_heads = 4;
+  e.model.ffn_dim = 352;
+  e.model.vocab_size = 2048;
+  e.train.batch_size = 4;
+  e.train.sequence_length = 128;
+  return e;
+}
+
+using test::planned;
+using test::TestPlan;
+using Make = std::function<std::unique_ptr<Weighting>()>;
+
+TestPlan plan_of(const Experiment& e, const Make& weighting) {
+  TestPlan plan;
+  plan.experiment = e;
+  plan.weighting = weighting;
+  plan.strategy = e.parallel.strategy;
+  plan.shard_group_size = e.parallel.shard_group_size;
+  plan.ranks = e.parallel.processes;
+  plan.sequence = e.parallel.sequence;
+  plan.sequences = e.train.batch_size;
+  plan.positions = e.train.sequence_length;
+  plan.gradient_accumulation = e.train.gradient_accumulation;
+  plan.activation_checkpointing = e.parallel.activation_checkpointing;
+  return plan;
+}
+
+/// What the phases of the second step hold.
+std::map<std::string, MemoryMoment> phases_of_run(const Experiment& e, const Adapter& adapter, const Make& weighting) {
+  install_allocator();
+  install_meta_device(at::kCPU);
+  SingleRank rank;
+  const MemoryUsage before = memory_usage();
+  TinyTraining training(e, weighting(), rank.channels, {.adapter = &adapter});
+  training->step();
+  reset_memory_peak();
+  training->step();
+  auto phases = memory_usage().phases;
+  phases.erase("start");  // the machine's speed, which may be measured again
+  for (auto& [name, phase] : phases) {
+    phase.total -= before.live_total;
+    for (size_t i = 0; i < num_memory_categories; ++i) phase.bytes[i] -= before.live[i];
+  }
+  return phases;
+}
+
+/// `tolerance`: bytes.
+template <class AdapterType = Everything>
+void expect_planned(const Experiment& e, const Make& weighting = baseline, int64_t tolerance = 0) {
+  const AdapterType adapter;
+  const auto found = phases_of_run(e, adapter, weighting);
+  TestPlan plan = plan_of(e, weighting);
+  plan.adapter = [] { return std::make_unique<AdapterType>(); };
+  const auto expected = planned(plan).phases;
+  for (const auto& [name, phase] : found) {
+    ASSERT_TRUE(expected.contains(name)) << name;
+    EXPECT_NEAR(double(expected.at(name).total), double(phase.total), double(tolerance)) << name;
+    for (size_t i = 0; i < num_memory_categories; ++i)
+      EXPECT_NEAR(double(expected.at(name).bytes[i]), double(phase.bytes[i]), double(tolerance))
+          << name << ", " << to_string(MemoryCategory(i));
+  }
+}
+
+/// What LibTorch's own operators may hold beside their results, in losses in fp16 and in checks of weights.
+int64_t a_number_per_token(const Experiment& e) { return 4 * e.train.batch_size * e.train.sequence_length; }
+
+TEST(MemoryPlan, MatchesFullTraining) { expect_planned(small_experiment()); }
+
+TEST(MemoryPlan, MatchesBf16) {
+  Experiment e = small_experiment();
+  e.parallel.precision = Precision::bf16;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesHeadsThatAreNotDifferentiated) {
+  Experiment e = small_experiment();
+  expect_planned<LaterHeads>(e);
+  e.model.future_heads = FutureHeads::chained;
+  expect_planned<LaterHeads>(e);
+}
+
+TEST(MemoryPlan, MatchesActivationCheckpointing) {
+  Experiment e = small_experiment();
+  e.parallel.activation_checkpointing = 1;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesCheckpointingOfHalfTheBlocks) {
+  Experiment e = small_experiment();
+  e.parallel.activation_checkpointing = 0.5;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesGroupedQueriesAndWideFeedForward) {
+  Experiment e = small_experiment();
+  e.model.kv_heads = 1;
+  e.model.ffn_dim = 700;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesBiasesAndNormedHeadsOfTheirOwnWidth) {
+  Experiment e = small_experiment();
+  e.model.qkv_bias = e.model.o_bias = e.model.qk_norm = true;
+  e.model.head_dim = 64;
+  e.model.sliding_window = 50;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesNormsAfterAndJointNormsOfQueriesAndKeys) {
+  Experiment e = small_experiment();
+  e.model.joint_qk_norm = e.model.post_norm = true;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesBlocksWithoutPositions) {
+  Experiment e = small_experiment();
+  e.model.no_rope_layer_interval = 2;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesLongSequences) {
+  Experiment e = small_experiment();
+  e.train.batch_size = 1;
+  e.train.sequence_length = 1000;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesGradientAccumulation) {
+  Experiment e = small_experiment();
+  e.train.gradient_accumulation = 3;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesMuonWithAMovingAverage) {
+  Experiment e = small_experiment();
+  e.optimizer.name = "muon";
+  e.train.ema = 0.9;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesSgd) {
+  Experiment e = small_experiment();
+  e.optimizer.name = "sgd";
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, MatchesAnAdapterOnFrozenWeights) { expect_planned<LowRank>(small_experiment()); }
+
+TEST(MemoryPlan, MatchesAWeightingThatNeedsLossesFirst) {
+  const auto all = [](AnyStep step) { return Weights::by_source(step.valid().to(at::kFloat)); };
+  const Experiment e = small_experiment();
+  for (const When when : {When::before, When::token, When::head, When::all})
+    expect_planned(
+        e, [&] { return std::make_unique<Weigh>(Needs{.when = when}, all); }, a_number_per_token(e));
+}
+
+/// Three quarters of the tokens, as their weighting states.
+std::unique_ptr<Weighting> keeps_three_quarters() {
+  return std::make_unique<Weigh>(Needs{.when = When::head, .reads = {Signal::reference_loss}}, [](AnyStep step) {
+    const Tensor kept =
+        (at::arange(step.valid().numel(), step.valid().options().dtype(at::kLong)) % 4 > 0).view_as(step.valid());
+    return Weights::by_source((kept & step.valid()).to(at::kFloat), 0.75);
+  });
+}
+
+TEST(MemoryPlan, MatchesASelectionOfAShareWithAReference) {
+  Experiment e = small_experiment();
+  e.train.sequence_length = 129;  // 128 sources of the first head, of which 96 are kept in each row
+  e.model.future_tokens = 1;
+  e.model.layers = 3;
+  expect_planned(e, keeps_three_quarters);
+}
+
+TEST(MemoryPlan, MatchesFp16) {
+  Experiment e = small_experiment();
+  e.parallel.precision = Precision::fp16;
+  e.parallel.activation_checkpointing = 1;
+  expect_planned(e, baseline, a_number_per_token(e));
+}
+
+TEST(MemoryPlan, MatchesLogitsInManyChunks) {
+  Experiment e = small_experiment();
+  e.model.vocab_size = 30000;
+  expect_planned(e);
+}
+
+/// Without repetition a step multiplies what perf/mfu counts, except for the output layer at positions without a target,
+/// for which there are `left_out` products of a row of the sequence.
+template <class AdapterType>
+void expect_operations(const Experiment& e, int64_t left_out) {
+  const AdapterType adapter;
+  SingleRank rank;
+  TinyTraining training(e, baseline(), rank.channels, {.adapter = &adapter});
+  const int64_t window = e.model.sliding_window, B = e.train.batch_size, S = e.train.sequence_length,
+                keys = window > 0 ? std::min(window, S) : S;
+  TestPlan plan = plan_of(e, baseline);
+  plan.adapter = [] { return std::make_unique<AdapterType>(); };
+  EXPECT_DOUBLE_EQ(planned(plan).work.operations + double(left_out * B * 2 * e.model.vocab_size * e.model.dim),
+                   step_operations(training.model()).of(B * S, B * S * keys));
+}
+
+TEST(PlannedOperations, AreThoseOfTheUtilization) {
+  expect_operations<Everything>(small_experiment(), 3 * (1 + 2 + 3));
+  expect_operations<LowRank>(small_experiment(), 2 * (1 + 2 + 3));
+  expect_operations<LaterHeads>(small_experiment(), 1 + 2 * (2 + 3));
+  Experiment e = small_experiment();
+  e.model.kv_heads = 2;
+  e.model.sliding_window = 50;
+  expect_operations<Everything>(e, 3 * (1 + 2 + 3));
+}
+
+/// Counts the bytes that come from other ranks.
+class CountingBackend final : public c10d::Backend {
+ public:
+  CountingBackend(c10::intrusive_ptr<c10d::Backend> backend, std::atomic<int64_t>& received)
+      : Backend(backend->getRank(), backend->getSize()), backend_(std::move(backend)), received_(received) {}
+  const std::string getBackendName() const override { return "counting"; }
+  void setTimeout(std::chrono::milliseconds timeout) override { backend_->setTimeout(timeout); }
+  void abort() override { backend_->abort(); }
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
+                                                 const c10d::AllgatherOptions& options) override {
+    count(output);
+    return backend_->_allgather_base(output, input, options);
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
+                                               std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
+                                               const c10d::AllToAllOptions& options) override {
+    count(output);
+    return backend_->alltoall_base(output, input, output_sizes, input_sizes, options);
+  }
+
+ private:
+  void count(const at::Tensor& output) { received_ += int64_t(output.nbytes()) / size_ * (size_ - 1); }
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  std::atomic<int64_t>& received_;
+};
+
+/// The bytes that a rank receives in a step of four ranks.
+int64_t received(const Experiment& e) {
+  std::atomic<int64_t> bytes = 0;
+  const MakeBackend memory = through_memory(gloo("127.0.0.1"));
+  const MakeBackend counting = [&](const auto& store, const Axis& axis, std::chrono::milliseconds timeout) {
+    return c10::make_intrusive<CountingBackend>(memory(store, axis, timeout), bytes);
+  };
+  const auto train = [&](Channels& channels) {
+    channels.share_sequences(int(e.parallel.sequence));
+    TinyTraining training(e, baseline(), channels);
+    training->step();
+  };
+  test::on_ranks(4, train, counting);
+  return bytes / 4;
+}
+
+/// The mean over the ranks: Muon updates more matrices on some.
+double planned_traffic(const Experiment& e) {
+  double sum = 0;
+  for (int rank = 0; rank < 4; ++rank) sum += planned(plan_of(e, baseline), rank).work.traffic.bus;
+  return sum / 4;
+}
+
+TEST(PlannedTraffic, IsWhatRanksExchange) {
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optimizer, Strategy::shard_grad_op,
+                                  Strategy::full_shard, Strategy::hybrid_shard}) {
+    Experiment e = tiny_experiment();
+    e.parallel.strategy = strategy;
+    e.parallel.precision = e.parallel.reduce = Precision::bf16;
+    e.parallel.processes = 4;
+    e.parallel.shard_group_size = strategy == Strategy::hybrid_shard ? 2 : 0;
+    e.parallel.activation_checkpointing = 1;
+    e.train.gradient_accumulation = 4;
+    EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy);
+    Experiment muon = e;
+    muon.optimizer.name = "muon";
+    EXPECT_EQ(planned_traffic(muon), received(muon)) << to_string(strategy) << ", Muon";
+    e.parallel.sequence = 2;
+    EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", divided positions";
+  }
+}
+
+}  // namespace
+}  // namespace wmtp

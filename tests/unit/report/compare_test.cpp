@@ -1,0 +1,136 @@
+#include "report/compare.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "log/run_log.hpp"
+
+namespace wmtp {
+namespace {
+
+class CompareTest : public testing::Test {
+ protected:
+  CompareTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "wmtp-compare-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    file_ = folder_ / "wmtp.db";
+  }
+  ~CompareTest() override { std::filesystem::remove_all(folder_); }
+
+  void run(const std::string& name, int64_t seed, double keep, double loss, bool finishes = true) {
+    RunStart start;
+    start.name = name;
+    start.seed = seed;
+    start.pipeline = "rho1";
+    start.config_hash = name;
+    start.params = {{"pipeline.keep", keep}, {"seed", seed}, {"model.dim", int64_t{64}}};
+    RunLog log(file_, start);
+    const auto speed = [&](double seconds, double passed) -> std::map<std::string, double> {
+      return {{"perf/tokens_per_second", 100 / seconds}, {"perf/step_seconds", seconds}, {"perf/run_seconds", passed}};
+    };
+    log.metrics(1, {{"valid/loss", loss - 1}, {"train/loss", 2 * loss}, {"perf/run_tokens", 100}});
+    log.metrics(1, speed(3, 3));
+    log.metrics(2, {{"valid/loss", loss}, {"perf/run_tokens", 200}});
+    log.metrics(2, speed(1, 4));
+    if (finishes) log.end(ExitStatus::done);
+  }
+  nlohmann::json compare(const std::vector<std::string>& words) const {
+    std::ostringstream out;
+    print_comparison(out, LogReader(file_), words, TableFormat::json);
+    return nlohmann::json::parse(out.str());
+  }
+  std::string text(const std::vector<std::string>& words) const {
+    std::ostringstream out;
+    print_comparison(out, LogReader(file_), words, TableFormat::text);
+    return out.str();
+  }
+  std::filesystem::path folder_, file_;
+};
+
+TEST_F(CompareTest, ShowsOnlyConfigurationThatDiffers) {
+  run("a", 1, 0.5, 3);
+  run("b", 2, 0.6, 4);
+  const auto found = compare({"1", "2"});
+  EXPECT_EQ(found["params"], (nlohmann::json{{"pipeline.keep", {"0.5", "0.6"}}, {"seed", {"1", "2"}}}));
+  EXPECT_EQ(found["metrics"]["valid/loss"]["last"][1]["mean"], 4);
+  EXPECT_EQ(found["metrics"]["valid/loss, lowest"]["last"][0]["mean"], 2);
+  EXPECT_EQ(found["metrics"]["perf/tokens_per_second"]["last"][0]["mean"], 50) << "200 tokens in 4 s";
+  EXPECT_EQ(found["metrics"]["valid/loss"]["difference_from_first"][1]["mean"], 1);
+  const std::string shown = text({"1", "2"});
+  for (const char* part : {"pipeline.keep", "run 1", "run 2", "2 - 1", "+1"})
+    EXPECT_NE(shown.find(part), std::string::npos) << part << "\n" << shown;
+  EXPECT_EQ(shown.find("model.dim"), std::string::npos);
+}
+
+TEST_F(CompareTest, PairsRunsOfTwoNamesBySeed) {
+  for (const auto& [seed, loss] : {std::pair{1, 3.0}, std::pair{2, 5.0}, std::pair{3, 7.0}}) run("base", seed, 1, loss);
+  run("base", 1, 1, 100, /*finishes=*/false);  // newer, but unfinished
+  run("rho1", 2, 0.6, 4.5);
+  run("rho1", 1, 0.6, 9);  // superseded by the next run of this seed
+  run("rho1", 1, 0.6, 2.9);
+  const auto loss = compare({"base", "rho1"})["metrics"]["valid/loss"];
+  EXPECT_EQ(loss["last"][0]["mean"], 5);
+  EXPECT_EQ(loss["last"][0]["count"], 3);
+  EXPECT_NEAR(loss["last"][0]["standard_error"], 2 / std::sqrt(3.0), 1e-12);
+  EXPECT_EQ(loss["difference_from_first"][1]["count"], 2) << "seed 3 has no partner";
+  EXPECT_NEAR(loss["difference_from_first"][1]["mean"], (-0.1 - 0.5) / 2, 1e-12);
+  EXPECT_NEAR(loss["difference_from_first"][1]["standard_error"], 0.2, 1e-12);
+  EXPECT_FALSE(compare({"base", "rho1"})["params"].contains("seed"));
+  EXPECT_NE(text({"base", "rho1"}).find("base (3 seeds)"), std::string::npos);
+}
+
+TEST_F(CompareTest, ShowsValidationFirstAndTimeAndSpeedOnlyOnRequest) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.5, 4);
+  std::ostringstream all;
+  print_comparison(all, LogReader(file_), {"a", "b"}, TableFormat::text, /*all=*/true);
+  EXPECT_LT(all.str().find("valid/loss"), all.str().find("train/loss"));
+  EXPECT_LT(all.str().find("train/loss"), all.str().find("perf/step_seconds"));
+  EXPECT_EQ(text({"a", "b"}).find("perf/step_seconds"), std::string::npos);
+  EXPECT_NE(text({"a", "b"}).find("shown with --all"), std::string::npos);
+}
+
+TEST_F(CompareTest, SubtractsNoLossesWithOtherWeights) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.6, 4);
+  run("c", 1, 0.5, 4);
+  const auto losses = [&](const char* other, const char* metric) {
+    return compare({"a", other})["metrics"][metric]["difference_from_first"][1];
+  };
+  EXPECT_EQ(losses("b", "train/loss"), nullptr) << "pipeline.keep differs";
+  EXPECT_EQ(losses("b", "valid/loss")["mean"], 1) << "validation has no weights";
+  EXPECT_EQ(losses("c", "train/loss")["mean"], 2);
+  EXPECT_NE(text({"a", "b"}).find("no difference of train/loss"), std::string::npos) << text({"a", "b"});
+  EXPECT_EQ(text({"a", "c"}).find("no difference of"), std::string::npos);
+}
+
+TEST_F(CompareTest, TakesTheNameOfASweep) {
+  run("lr-0.1", 1, 0.5, 3);
+  run("lr-0.2", 1, 0.5, 4);
+  run("lrate", 1, 0.5, 4);
+  const auto runs = compare({"lr"})["runs"];
+  ASSERT_EQ(runs.size(), 2u) << runs;
+  EXPECT_EQ(runs[1]["word"], "lr-0.2");
+}
+
+TEST_F(CompareTest, RefusesFewerThanTwoRunsAndUnknownRuns) {
+  run("a", 1, 0.5, 3);
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"a"}, {"a", "aa"}})
+    EXPECT_THROW(compare(words), Error);
+}
+
+TEST(MeanOf, HasTheStandardErrorOfTheMean) {
+  EXPECT_EQ(mean_of({}).count, 0);
+  EXPECT_EQ(mean_of({4}).mean, 4);
+  EXPECT_EQ(mean_of({4}).error, 0);
+  EXPECT_DOUBLE_EQ(mean_of({1, 2, 3, 6}).mean, 3);
+  EXPECT_DOUBLE_EQ(mean_of({1, 2, 3, 6}).error, std::sqrt(14.0 / 3 / 4));
+}
+
+}  // namespace
+}  // namespace wmtp

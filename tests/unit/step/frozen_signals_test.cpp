@@ -1,0 +1,173 @@
+// Signals of a frozen model, cached on disk: computed once, read back bit for bit.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include "step/frozen_cache.hpp"
+#include "support/answers.hpp"
+#include "support/ranks.hpp"
+#include "support/tiny_training.hpp"
+
+namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Answer;
+using test::batch_of;
+using test::TinyTraining;
+
+constexpr int64_t S = 12;
+const std::vector<Answer> some_answers{{{3, 1, 4, 1, 5, 9, 2}, 3}, {{6, 5, 3, 5}, 2}, {}};
+
+FrozenCache::Stores only_loss(FrozenCache::Stores stores) {
+  stores.erase("entropy");
+  return stores;
+}
+
+class FrozenSignalsTest : public testing::Test {
+ protected:
+  FrozenSignalsTest() {
+    std::string pattern = (fs::temp_directory_path() / "wmtp-signals-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~FrozenSignalsTest() override { fs::remove_all(folder_); }
+
+  FrozenCache::Stores stores(const std::string& name = "one") const {
+    FrozenCache::Stores stores;
+    for (const char* signal : {"loss", "entropy"})
+      stores[signal] = std::make_unique<SignalStore>(folder_ / name, signal, S,
+                                                     [](const std::string& why) { ADD_FAILURE() << why; });
+    return stores;
+  }
+  FrozenCache opened(const std::string& name = "one") {
+    return {"reference",
+            {"loss", "entropy"},
+            [this] {
+              ++builds_;
+              return std::make_unique<FrozenModel>(
+                  test::tiny_model(experiment_, Heads::first, nullptr, 3, rank_.channels), 16);
+            },
+            stores(name)};
+  }
+
+  fs::path folder_;
+  Experiment experiment_ = test::tiny_experiment();
+  SingleRank rank_;
+  std::atomic<int> builds_ = 0;
+};
+
+TEST_F(FrozenSignalsTest, AreComputedOnceAndReadBackBitForBitWithoutTheModel) {
+  const MicroBatch micro = batch_of(some_answers, S, 3);
+  FrozenCache first = opened();
+  EXPECT_FALSE(first.kept(micro));
+  const auto computed = first.computed(micro);
+  ASSERT_EQ(computed.size(), 2U);
+  EXPECT_EQ(builds_, 1);
+
+  const auto kept = opened().kept(micro);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(builds_, 1) << "the model was built although everything is cached";
+  for (const auto& [name, signal] : computed) {
+    EXPECT_TRUE(at::equal(kept->at(name).narrow(0, 0, 2), signal.narrow(0, 0, 2))) << name;
+    EXPECT_GT(signal.narrow(0, 0, 2).abs().sum().item<float>(), 0) << name;
+  }
+}
+
+TEST_F(FrozenSignalsTest, OfAShorterBatchServeALongerBatch) {
+  opened().computed(batch_of(some_answers, 8, 3));
+  const auto computed = opened("other").computed(batch_of(some_answers, S, 3));
+  const auto kept = opened().kept(batch_of(some_answers, S, 3));
+  ASSERT_TRUE(kept);
+  for (const auto& [name, signal] : computed)  // up to the last token, which predicts padding
+    EXPECT_LT((kept->at(name)[0] - signal[0]).narrow(0, 0, 6).abs().max().item<float>(), 1e-5) << name;
+}
+
+TEST_F(FrozenSignalsTest, OfSequencesOfTwoTokensAreThoseOfLongerOnesOnOneRankAndWherePositionsAreDivided) {
+  const auto longer = opened("other").computed(batch_of(some_answers, S, 1));
+  const MicroBatch two_tokens = batch_of({{{3, 1}, 0}, {{6, 5}, 0}, {}}, 2, 1);  // as those begin
+  const auto expect_equal = [&](const FrozenCache::Signals& shorter) {
+    for (const auto& [name, signal] : shorter)
+      EXPECT_LT((longer.at(name) - signal.narrow(1, 0, 1)).narrow(0, 0, 2).select(1, 0).abs().max().item<float>(), 1e-5)
+          << name;
+  };
+  expect_equal(opened().computed(two_tokens));
+  test::on_ranks(2, [&](Channels& channels) {
+    channels.share_sequences(2);
+    FrozenModel model(test::tiny_model(experiment_, Heads::first, nullptr, 3, channels), 16);
+    FrozenCache::Signals signals;
+    for (const auto& [name, signal] : model.signals(two_tokens, {"loss", "entropy"}))
+      signals["reference." + name] = signal;
+    expect_equal(signals);
+  });
+}
+
+TEST_F(FrozenSignalsTest, ThatAreDamagedOrOfAnotherWindowAreNotUsed) {
+  MicroBatch micro = batch_of(some_answers, S, 3);
+  opened().computed(micro);
+  micro.windows[1] = 7;
+  EXPECT_FALSE(opened().kept(micro)) << "one window of three is missing";
+  micro.windows[1] = 1;
+  ASSERT_TRUE(opened().kept(micro));
+  const fs::path file = stores().at("loss")->file();
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekp(4096 + 5);
+  bytes.put('x');
+  bytes.close();
+  EXPECT_FALSE(opened().kept(micro));
+}
+
+TEST_F(FrozenSignalsTest, WithoutStoresAreComputedEachTime) {
+  FrozenCache signals("reference", {"loss"},
+                      [this] {
+                        return std::make_unique<FrozenModel>(
+                            test::tiny_model(experiment_, Heads::first, nullptr, 3, rank_.channels), 16);
+                      },
+                      {});
+  const MicroBatch micro = batch_of(some_answers, S, 3);
+  signals.computed(micro);
+  EXPECT_FALSE(signals.kept(micro));
+}
+
+TEST_F(FrozenSignalsTest, DoNotChangeATrainingAndASecondOneBuildsNoModel) {
+  const auto losses_of = [&](const std::string& store) {
+    TinyTraining training(experiment_, test::keeps_excess(), rank_.channels,
+                          {.stores = [&] { return store.empty() ? FrozenCache::Stores{} : only_loss(stores(store)); },
+                           .on_build = [&] { ++builds_; }});
+    std::vector<double> losses;
+    for (int i = 0; i < 4; ++i) losses.push_back(training->step().loss);
+    return losses;
+  };
+  const auto without = losses_of("");
+  EXPECT_EQ(builds_, 1);
+  EXPECT_EQ(losses_of("one"), without);
+  EXPECT_EQ(builds_, 2);
+  EXPECT_EQ(losses_of("one"), without);
+  EXPECT_EQ(builds_, 2) << "everything is cached";
+}
+
+TEST_F(FrozenSignalsTest, MissingOnOneRankAreComputedByAll) {
+  const auto run = [&](const std::string& of_rank0, const std::string& of_rank1) {
+    std::array<std::vector<double>, 2> losses;
+    builds_ = 0;
+    test::on_ranks(2, [&](Channels& channels) {
+      TinyTraining training(experiment_, test::keeps_excess(), channels,
+                            {.stores = [&] { return only_loss(stores(channels.rank() == 0 ? of_rank0 : of_rank1)); },
+                             .on_build = [&] { ++builds_; }});
+      for (int i = 0; i < 3; ++i) losses[size_t(channels.rank())].push_back(training->step().loss);
+    });
+    EXPECT_EQ(losses[0], losses[1]);
+    return losses[0];
+  };
+  const auto first = run("shared", "shared");
+  EXPECT_EQ(builds_, 2);
+  EXPECT_EQ(run("shared", "shared"), first);
+  EXPECT_EQ(builds_, 0);
+  EXPECT_EQ(run("shared", "empty"), first);
+  EXPECT_EQ(builds_, 2) << "a frozen model is sharded: all ranks run it, or none";
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,134 @@
+// A run that is saved midway and resumed with another number of ranks or another strategy. Where ranks times batch stay
+// the same, a step has the same sequences, so numbers may differ by the order of sums only.
+#include <gtest/gtest.h>
+
+#include "checkpoint/torch/state_saver.hpp"
+#include "checkpoint/torch/training_state.hpp"
+#include "support/plain_store.hpp"
+#include "support/ranks.hpp"
+#include "support/test_folder.hpp"
+#include "support/tiny_training.hpp"
+
+namespace wmtp::test {
+namespace {
+
+constexpr int64_t sequences = 12, before = 3, after = 4;
+
+Experiment experiment_of(Strategy strategy, int64_t batch_size) {
+  Experiment e = tiny_experiment();
+  e.parallel.strategy = strategy;
+  e.train.batch_size = batch_size;
+  e.optimizer.eps = 1e-5;  // else an element without a gradient moves by the sign of its rounding error
+  return e;
+}
+
+/// Losses and sequences of the steps, and the logical parameters at the end.
+struct Observed {
+  std::vector<double> losses;
+  std::vector<std::vector<int64_t>> positions;  ///< of all ranks, rank by rank
+  std::map<std::string, Tensor> parameters;
+};
+
+std::map<std::string, Tensor> parameters_of(ShardedModel& model) {
+  std::map<std::string, Tensor> parameters;
+  for (ParameterGroup* group : model.trained_groups()) {
+    const Tensor flat = group->gather_master().clone();
+    for (const Placed& placed : group->parameters())
+      parameters[placed.spec.name] = flat.narrow(0, placed.offset, placed.count);
+  }
+  return parameters;
+}
+
+Observed train_steps(TinyTraining& training, int64_t steps, Channels& channels) {
+  Observed seen;
+  for (int64_t i = 0; i < steps; ++i) {
+    const StepReport report = training->step();
+    seen.losses.push_back(report.loss);
+    const Tensor all = channels.all(at::tensor(report.sequences, at::kDouble), "comparing sequences").flatten();
+    seen.positions.emplace_back();
+    for (int64_t j = 0; j < all.numel(); ++j) seen.positions.back().push_back(all[j].item<int64_t>());
+  }
+  seen.parameters = parameters_of(training->model());
+  return seen;
+}
+
+void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
+  const TrainerState& state = training->state();
+  StateSaver saver(channels.peers(), training->optimizer(), folder, 9);
+  saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline}, SaveMode::alone);
+  ASSERT_EQ(saver.finish()->failure, "");
+}
+
+void load(TinyTraining& training, const fs::path& folder) {
+  TrainerState& state = training->state();
+  const LoadedState loaded =
+      load_training_state(folder / checkpoint_name(before), training->optimizer(), state.pipeline);
+  state.restore(loaded.manifest, loaded.state, sequences, folder.string());
+}
+
+/// Two ranks: the parameters at the save, and the continuation without an interruption.
+std::pair<std::map<std::string, Tensor>, Observed> save_in_the_middle(Strategy strategy, const fs::path& folder) {
+  std::map<std::string, Tensor> saved;
+  Observed seen;
+  on_ranks(2, [&](Channels& channels) {
+    TinyTraining training(experiment_of(strategy, sequences / 2), baseline(), channels);
+    train_steps(training, before, channels);
+    save(training, folder, channels);
+    auto parameters = parameters_of(training->model());
+    Observed mine = train_steps(training, after, channels);
+    if (channels.rank() != 0) return;
+    saved = std::move(parameters);
+    seen = std::move(mine);
+  });
+  return {saved, seen};
+}
+
+TEST(Resume, ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy) {
+  for (const Strategy saved_under : {Strategy::no_shard, Strategy::shard_optimizer, Strategy::full_shard}) {
+    TestFolder folder(memory_folder());
+    const auto [saved, wanted] = save_in_the_middle(saved_under, folder.path());
+    for (const int ranks : {1, 2, 3, 4})
+      for (const Strategy strategy :
+           {Strategy::no_shard, Strategy::shard_optimizer, Strategy::shard_grad_op, Strategy::full_shard}) {
+        SCOPED_TRACE(std::string(to_string(saved_under)) + ", then " + std::to_string(ranks) + " x " +
+                     to_string(strategy));
+        on_ranks(ranks, [&, &saved = saved, &wanted = wanted](Channels& channels) {
+          TinyTraining training(experiment_of(strategy, sequences / ranks), baseline(), channels);
+          load(training, folder.path());
+          for (const auto& [name, values] : parameters_of(training->model()))
+            EXPECT_TRUE(at::equal(values, saved.at(name))) << name << " after loading";
+          const Observed found = train_steps(training, after, channels);
+          EXPECT_EQ(found.positions, wanted.positions);
+          const bool same_layout = ranks == 2 && strategy == saved_under;
+          for (int64_t i = 0; i < after; ++i) {
+            const double loss = wanted.losses[size_t(i)];
+            EXPECT_NEAR(found.losses[size_t(i)], loss, same_layout ? 0 : 1e-6 * loss) << "step " << i;
+          }
+          for (const auto& [name, values] : found.parameters) {
+            if (same_layout)
+              EXPECT_TRUE(at::equal(values, wanted.parameters.at(name))) << name;
+            else
+              EXPECT_LT(distance(values, wanted.parameters.at(name)), 1e-6) << name;
+          }
+        });
+      }
+  }
+}
+
+TEST(Resume, OtherRanksDrawFromWhereTheSavingRanksStopped) {
+  TestFolder folder(memory_folder());
+  save_in_the_middle(Strategy::full_shard, folder.path());
+  for (const int ranks : {1, 3}) {
+    on_ranks(ranks, [&](Channels& channels) {
+      TinyTraining training(experiment_of(Strategy::full_shard, 2), baseline(), channels);
+      load(training, folder.path());
+      int64_t next = before * sequences;
+      for (const auto& positions : train_steps(training, 3, channels).positions)
+        for (const int64_t position : positions) EXPECT_EQ(position, next++) << ranks << " ranks";
+      EXPECT_EQ(training->state().drawn, next);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace wmtp::test
