@@ -1,19 +1,23 @@
 """The rules of the source tree: violations(root) lists every line that breaks one.
 
-1. Folders: a file of host/FOLDER includes its own folder and folders on lower floors. The floors are read
-   from the block "```floors" of docs/architecture.md, so the page and the rule cannot differ.
-2. Outside host/engine, host/engine_cli and host/cuda nothing includes LibTorch, the sdk or those folders.
+1. Folders: a file of host/FOLDER includes its own folder, folders on lower floors, and other folders of its room (the
+   first part of the path) on the same floor, without circles. The floors are read from the block "```floors" of
+   docs/architecture.md, at most ten, so the page and the rule cannot differ.
+2. Only folders that link LibTorch include it, the sdk, or one another. Which these are says host/CMakeLists.txt
+   (WMTP_TORCH_FOLDERS), which builds the libraries by the same rule.
 3. The sdk includes the sdk, ATen and the standard library.
 4. Plugins (including those of the tests) include the sdk, their own folder and ../shared.
 5. A source file over 600 lines gives the reason in its first comment ("over 600 lines because ...").
 6. No file contains a path of a developer's machine.
 7. No two headers of the host define types of the same name: the linker would use the functions of one for both.
-8. A header under 40 lines whose only includer, besides its own .cpp, is one file of the same folder is folded into that
-   file. Includes by tests count.
+8. A header that has, with its own .cpp, under 50 lines, and that one other file of the same folder includes, is folded
+   into that file. Includes by tests count.
 9. A source file that a comment or docs/architecture.md names exists: a path from host/ or sdk/include/, or from the comment's folder or
    the one above it.
 10. Only base/environment.cpp reads environment variables, so that an empty one counts as unset everywhere.
-11. A link of a page leads to a file that exists, and to a heading that it has.
+11. docs/architecture.md fits on four screens, has a row for each room of host/ and at most 25 rows of "Where to look":
+   what the tree does not say.
+12. A link of a page leads to a file that exists, and to a heading that it has.
 """
 import re
 import subprocess
@@ -22,8 +26,11 @@ from pathlib import Path
 SOURCES = {".hpp", ".cpp", ".h", ".cu", ".cuh", ".in"}
 LIBTORCH = ("ATen/", "torch/", "c10/")
 GENERATED = "wmtp/headers_hash.hpp"  # by sdk/CMakeLists.txt
+MAX_FLOORS = 10
 MAX_LINES = 600
-MIN_HEADER_LINES = 40  # of a header with a single user
+MAX_PAGE = 160  # lines: four screens
+MAX_ROWS = 25
+MIN_LINES = 50  # of a header with a single user, and its .cpp
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 TYPE = re.compile(r"^(?:struct|class)\s+(?:\w+\(\w*\)\s+)?(\w+)\s*(?:final\s*)?(?::[^:]|\{|$)")
 COMMENT = re.compile(r"(?:^|\s)//.*")
@@ -60,13 +67,12 @@ def read_floors(root):
     return floors
 
 
-def uses_engine(name):
-    return name.startswith(("engine/", "engine_cli/", "cuda/"))
-
-
 def check_folders(root):
     floors = read_floors(root)
     host = root / "host"
+    if max(floors.values()) >= MAX_FLOORS:
+        yield root / "docs/architecture.md", 1, f"{max(floors.values()) + 1} floors; at most {MAX_FLOORS}"
+    neighbours = {}  # folders of one room on one floor: {folder: {included folder: the include}}
     for file in source_files(host):
         folder = file.parent.relative_to(host).as_posix()
         if folder not in floors:
@@ -78,18 +84,43 @@ def check_folders(root):
             other = Path(include.name).parent.as_posix()
             if not (host / include.name).is_file():
                 yield file, include.line, f"{include.name} is no file of host/ (includes are relative to host/)"
-            elif other != folder and floors.get(other, 0) >= floors[folder]:
+            elif other == folder or floors.get(other, 0) < floors[folder]:
+                continue
+            elif floors[other] == floors[folder] and other.split("/")[0] == folder.split("/")[0]:
+                neighbours.setdefault(folder, {})[other] = include
+            else:
                 yield file, include.line, f"{folder} includes {other}, which is not on a lower floor"
+    for folder, others in neighbours.items():
+        for other, include in others.items():
+            if folder in reachable(other, neighbours):
+                yield include.file, include.line, f"{folder} includes {other}, which includes {folder}"
+
+
+def reachable(folder, neighbours):
+    """The folders that this one includes, directly or not."""
+    found, waiting = set(), [folder]
+    while waiting:
+        new = set(neighbours.get(waiting.pop(), ())) - found
+        found |= new
+        waiting.extend(new)
+    return found
+
+
+def torch_folders(root):
+    """Whether a path below host/ lies in a folder that links LibTorch."""
+    rule = re.search(r'WMTP_TORCH_FOLDERS "([^"]+)"', (root / "host/CMakeLists.txt").read_text())[1]
+    return lambda path: path.startswith("cuda/") or re.search(rule, path) is not None
 
 
 def check_libtorch(root):
     host = root / "host"
+    uses_torch = torch_folders(root)
     for file in source_files(host):
-        if uses_engine(file.relative_to(host).as_posix()):
+        if uses_torch(file.relative_to(host).as_posix()):
             continue
         for include in includes_of(file):
-            if uses_engine(include.name) or include.name.startswith((*LIBTORCH, "wmtp/")):
-                yield file, include.line, f"only host/engine, engine_cli and cuda may include {include.name}"
+            if uses_torch(include.name) or include.name.startswith((*LIBTORCH, "wmtp/")):
+                yield file, include.line, f"includes {include.name} outside of the folders that link LibTorch"
 
 
 def check_sdk(root):
@@ -190,8 +221,8 @@ def check_small_headers(root):
         if header.suffix != ".hpp" or len(users) != 1 or not header.is_file():
             continue
         (user,) = users
-        lines = len(header.read_text().splitlines())
-        if lines < MIN_HEADER_LINES and user.parent == header.parent:
+        lines = sum(len(part.read_text().splitlines()) for part in (header, header.with_suffix(".cpp")) if part.is_file())
+        if lines < MIN_LINES and user.parent == header.parent:
             yield header, 1, f"{lines} lines for one user; fold it into {user.relative_to(root)}"
 
 
@@ -205,6 +236,20 @@ def check_named_files(root):
         for name in NAMED_FILE.findall(text):
             if not any((folder / name).is_file() for folder in folders):
                 yield file, number, f"names {name}, which does not exist"
+
+
+def check_architecture(root):
+    page = root / "docs/architecture.md"
+    text = page.read_text()
+    lines = text.count("\n")
+    if lines > MAX_PAGE:
+        yield page, 1, f"{lines} lines; at most {MAX_PAGE}"
+    rows = text.partition("## Where to look")[2].count("\n| ") - 2  # without its head
+    if rows > MAX_ROWS:
+        yield page, 1, f"{rows} rows of \"Where to look\"; at most {MAX_ROWS}"
+    described = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*`) \|", text.partition("## Rooms")[2], re.M))))
+    for room in {folder.split("/")[0] for folder in read_floors(root)} - described:
+        yield page, 1, f"has no row for the room {room}"
 
 
 def without_blocks(page):
@@ -238,7 +283,8 @@ def check_links(root):
 
 
 RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names,
-         check_small_headers, check_named_files, check_environment, check_links)
+         check_small_headers, check_named_files, check_environment, check_architecture,
+         check_links)
 
 
 def violations(root, rules=RULES):
