@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiment/optimizer_kind.hpp"
 #include "experiment/toml/value_rule.hpp"
 
 namespace wmtp {
@@ -179,17 +180,23 @@ struct OptimizerGroup {
 };
 
 struct OptimizerConfig {
-  std::string name = "adamw";  ///< "adamw", "muon" (matrices of blocks; AdamW for all others) or "sgd"
+  OptimizerKind kind = OptimizerKind::adamw;  ///< key: name
   double lr = 3e-4;
   double value_head_lr = 0;  ///< learning rate of value heads; resolved: = lr when not given
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
-  double momentum = 0;  ///< muon, sgd; resolved: 0.95 or 0.9 when not given
+  double momentum = 0;  ///< resolved: the kind's when not given
   double weight_decay = 0.1;
   bool decay_norms = false;
   std::vector<OptimizerGroup> groups;  ///< the first that matches applies
   bool operator==(const OptimizerConfig&) const = default;
 };
+/// The averages that the optimizer keeps of a parameter, which checkpoints contain.
+inline int kept_averages(const OptimizerConfig& config, bool orthogonalizes) {
+  const OptimizerTraits& traits = traits_of(config.kind);
+  const bool is_plain = !traits.has_betas && config.momentum == 0;
+  return is_plain ? 0 : orthogonalizes ? 1 : traits.averages;
+}
 
 struct ScheduleConfig {
   std::string name = "constant";  ///< "constant", "linear", "cosine" or "wsd"

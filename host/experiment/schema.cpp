@@ -128,9 +128,8 @@ SchemaTable optimizer_table() {
   Key betas = key("betas", AT(optimizer.eps), "decay rates of the first and the second moment").range(0, 1).below(1);
   betas.rule.type = ValueType::numbers;
   betas.rule.count = 2;
-  const auto has_moments = [](const Experiment& e) { return e.optimizer.name != "sgd"; };
-  betas.get = [has_moments](const Experiment& e) -> std::optional<Value> {
-    if (!has_moments(e)) return std::nullopt;
+  betas.get = [](const Experiment& e) -> std::optional<Value> {
+    if (!traits_of(e.optimizer.kind).has_betas) return std::nullopt;
     return Value(std::vector<double>{e.optimizer.beta1, e.optimizer.beta2});
   };
   betas.set = [](Experiment& e, const Value& value) {
@@ -139,8 +138,8 @@ SchemaTable optimizer_table() {
     e.optimizer.beta2 = both[1];
   };
   Key eps = key("eps", AT(optimizer.eps), "added to the square root of the second moment").above(0);
-  eps.get = [has_moments](const Experiment& e) -> std::optional<Value> {
-    if (!has_moments(e)) return std::nullopt;
+  eps.get = [](const Experiment& e) -> std::optional<Value> {
+    if (!traits_of(e.optimizer.kind).has_eps) return std::nullopt;
     return Value(e.optimizer.eps);
   };
   Key momentum =
@@ -149,7 +148,7 @@ SchemaTable optimizer_table() {
           .below(1)
           .defaults_to("0.95 for `muon`, 0.9 for `sgd`");
   momentum.get = [](const Experiment& e) -> std::optional<Value> {
-    if (e.optimizer.name == "adamw") return std::nullopt;
+    if (!traits_of(e.optimizer.kind).momentum) return std::nullopt;
     return Value(e.optimizer.momentum);
   };
   return {
@@ -157,12 +156,11 @@ SchemaTable optimizer_table() {
       "How a step changes the parameters. The defaults of `lr`, `betas`, `weight_decay`, `train.clip_norm` and "
       "`schedule.min_lr_ratio` are the "
       "values of LLaMA 7B (arXiv 2302.13971).",
-      {key("name", AT(optimizer.name),
+      {key("name", AT(optimizer.kind),
            "`adamw`, whose weight decay is decoupled (0 makes it Adam); `muon`: orthogonalized momentum for the "
            "matrices of blocks, with updates as large as AdamW's "
            "(arXiv 2502.16982), so that `lr` and `weight_decay` apply to both, and AdamW for all other parameters; "
            "refused if no such matrix is trained, as with the adapter `lora`; `sgd` with momentum")
-           .one_of({"adamw", "muon", "sgd"})
            .also({{"adam", "adamw"}})
            .planned({"adamw8bit", "adafactor", "lion", "shampoo", "soap"}),
        key("lr", AT(optimizer.lr), "peak learning rate").above(0),

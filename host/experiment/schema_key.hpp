@@ -41,6 +41,12 @@ inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strate
 template <>
 inline const std::vector<Precision> all_of<Precision>{Precision::fp32, Precision::bf16, Precision::fp16};
 template <>
+inline const std::vector<OptimizerKind> all_of<OptimizerKind> = [] {
+  std::vector<OptimizerKind> kinds;
+  for (const OptimizerTraits& traits : optimizers) kinds.push_back(traits.kind);
+  return kinds;
+}();
+template <>
 inline const std::vector<Norm> all_of<Norm>{Norm::l2, Norm::l1, Norm::inf};
 
 template <class T>

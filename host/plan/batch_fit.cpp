@@ -1,6 +1,8 @@
 #include "plan/batch_fit.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "base/text.hpp"
 
@@ -59,21 +61,22 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQ
   const auto planned = [&](int64_t size) {
     return plan_batch(plan_step, question, size, question.gradient_accumulation);
   };
-  PlannedBatch most = planned(1);
+  constexpr int64_t unknown = std::numeric_limits<int64_t>::max();
+  PlannedBatch most = planned(1), other = planned(2);
   if (!fits(most, bytes)) return std::nullopt;
-  int64_t too_large = 2;  // memory grows with the batch: ids alone take 16 bytes per token
-  for (PlannedBatch batch = planned(too_large); fits(batch, bytes); batch = planned(too_large)) {
-    most = batch;
-    too_large *= 2;
-  }
-  while (too_large - most.batch_size > 1) {
-    const PlannedBatch batch = planned((most.batch_size + too_large) / 2);
-    if (fits(batch, bytes))
-      most = batch;
+  int64_t too_large = unknown;
+  for (bool halves = false;; halves = !halves && too_large != unknown) {
+    if (fits(other, bytes))
+      std::swap(most, other);
     else
-      too_large = batch.batch_size;
+      too_large = other.batch_size;
+    if (most.batch_size + 1 == too_large) return most;
+    // Where memory is affine in the batch, a line through two batches leads to the largest one at once.
+    const double a_sequence = double(other.peak.total - most.peak.total) / double(other.batch_size - most.batch_size);
+    const auto more = int64_t(double(bytes - most.peak.total) / a_sequence);
+    const int64_t next = halves ? most.batch_size + (too_large - most.batch_size) / 2 : most.batch_size + more;
+    other = planned(std::clamp(next, most.batch_size + 1, too_large - 1));
   }
-  return most;
 }
 
 std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepQuestion& question,
@@ -89,7 +92,7 @@ std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_st
 
 std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const ExperimentPlan& plan, int64_t bytes) {
   const PlannedVariant& experiment = plan.variants.front();
-  const bool has_frozen = !plan.frozen.empty() || plan.trained < plan.parameters;
+  const bool has_frozen = !plan.counts().frozen.empty() || plan.counts().trained < plan.counts().parameters;
   std::vector<std::string> texts;
   size_t fewest = SIZE_MAX;
   for (const PlannedVariant& variant : plan.variants) {

@@ -1,5 +1,4 @@
-// The micro-batches that fit into a given memory. The search plans about as many steps as the batch size has binary
-// digits.
+// The micro-batches that fit into a given memory. As memory is affine in the batch, few steps are planned.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,11 +30,9 @@ struct PlannedData {
 };
 
 struct ExperimentPlan {
-  int64_t parameters = 0, trained = 0;    ///< of the policy, including adapter and value heads
-  std::map<std::string, int64_t> frozen;  ///< parameters of the frozen models, by table
   PlannedData data;
-  int64_t training_state_bytes = 0, model_bytes = 0;  ///< one checkpoint to resume from; the final model/
-  std::vector<PlannedVariant> variants;               ///< the experiment's own first
+  std::vector<PlannedVariant> variants;  ///< the experiment's own first
+  const ParameterCounts& counts() const { return variants.front().step.counts; }
 };
 
 /// `cache`: folder of prepared data. `hosts`: of equally many ranks each; with several, hybrid_shard by host is among the

@@ -215,15 +215,15 @@ void print_json(std::ostream& out, const PlanReport& report) {
   Json json{{"name", report.experiment.name},
             {"ranks", report.experiment.parallel.processes},
             {"precision", to_string(report.experiment.parallel.precision)},
-            {"parameters", plan.parameters},
-            {"trained", plan.trained},
-            {"frozen", plan.frozen},
+            {"parameters", plan.counts().parameters},
+            {"trained", plan.counts().trained},
+            {"frozen", plan.counts().frozen},
             {"tokens_a_step", plan.data.tokens_a_step},
             {"steps", plan.data.steps ? Json(*plan.data.steps) : Json()},
             {"positions", plan.data.positions},
             {"longest_is_known", plan.data.longest_is_known},
-            {"training_state_bytes", plan.training_state_bytes},
-            {"model_bytes", plan.model_bytes},
+            {"training_state_bytes", 4 * plan.counts().state},
+            {"model_bytes", 4 * plan.counts().model},
             {"sweep_members", report.members},
             {"misfit", report.misfit.empty() ? Json() : Json(report.misfit)},
             {"fit", Json()},
@@ -261,8 +261,9 @@ void print_text(std::ostream& out, const PlanReport& report) {
       << (e.parallel.sequence > 1 ? " of which " + std::to_string(e.parallel.sequence) + " divide each sequence" : "")
       << ", " << to_string(e.parallel.precision) << ", activation checkpointing "
       << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
-  out << "  parameters  " << with_thousands(plan.parameters) << " (" << with_thousands(plan.trained) << " trained)\n";
-  for (const auto& [table, parameters] : plan.frozen)
+  out << "  parameters  " << with_thousands(plan.counts().parameters) << " (" << with_thousands(plan.counts().trained)
+      << " trained)\n";
+  for (const auto& [table, parameters] : plan.counts().frozen)
     out << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
         << " parameters, frozen\n";
   if (!e.train.head_weights.empty()) {
@@ -282,8 +283,8 @@ void print_text(std::ostream& out, const PlanReport& report) {
            "              `wmtp-host data prepare`\n";
   else if (plan.data.positions != e.train.sequence_length)
     out << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
-  out << "  disk        " << human_bytes(plan.training_state_bytes) << " per checkpoint to resume from ("
-      << e.checkpoint.keep << " are kept), " << human_bytes(plan.model_bytes) << " for the final model\n";
+  out << "  disk        " << human_bytes(4 * plan.counts().state) << " per checkpoint to resume from ("
+      << e.checkpoint.keep << " are kept), " << human_bytes(4 * plan.counts().model) << " for the final model\n";
   for (const PlannedRun& stage : report.stages)
     out << "  stage       " << title_of(stage) << " " << state_of(stage) << '\n';
   if (!report.misfit.empty()) out << "  machine     does not fit: " << report.misfit << '\n';

@@ -47,6 +47,7 @@ struct StepQuestion {
   bool activation_offload = false;
   CpuOffload offload = CpuOffload::none;
   bool on_cuda = false;
+  bool compare_ranks = false;  ///< refuses a step in which ranks would call different collectives
   std::optional<Rates> rates;  ///< counts seconds of the step, too
 };
 
@@ -64,7 +65,15 @@ struct Work {
   Traffic traffic;
 };
 
+struct ParameterCounts {
+  int64_t parameters = 0, trained = 0;    ///< of the policy, including adapter and value heads
+  int64_t model = 0;                      ///< without the adapter, which the final model does not have
+  int64_t state = 0;                      ///< of a checkpoint to resume from: trained ones, and the optimizer's of each
+  std::map<std::string, int64_t> frozen;  ///< of the frozen models, by table
+};
+
 struct PlannedStep {
+  ParameterCounts counts;
   std::map<std::string, MemoryMoment> phases;  ///< the peak of each
   Offloaded offloaded;
   Work work;
@@ -79,10 +88,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, bus, network)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, socket_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepQuestion, trains_all, strategy, shard_group_size, ranks, hosts, sequences,
                                    positions, sequence, gradient_accumulation, activation_checkpointing,
-                                   activation_offload, offload, on_cuda, rates)
+                                   activation_offload, offload, on_cuda, compare_ranks, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Offloaded, host, to_device, to_host)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryMoment, bytes, total)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, phases, offloaded, work)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ParameterCounts, parameters, trained, model, state, frozen)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, phases, offloaded, work)
 
 }  // namespace wmtp

@@ -100,26 +100,6 @@ nlohmann::json ask_child(const std::string& file, const std::vector<std::string>
   return answer_of(run_probe(question, limit), file, limit, describing);
 }
 
-bool is_cached(const PluginAnswer& answer) { return !answer.mistake; }
-bool is_cached(const nlohmann::json::array_t&) { return true; }
-
-/// The answer about a plugin that was described before. Answers of built-in plugins are not cached.
-template <class Answer>
-Answer answer_about(const PluginSetting& plugin, const std::string& task, const std::string& question) {
-  const bool is_file = !plugin.description.path.empty();
-  const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
-  const ProbeCache cache(is_file ? ProbeCache::usual_folder() : "", program_version());
-  if (auto known = cache.find_answer<Answer>(stamp, question)) return *known;
-  const std::string where = is_file ? stamp.path.string() : plugin.description.name;
-  try {
-    const auto answer = ask_child(where, {task, question}).get<Answer>();
-    if (is_cached(answer)) cache.keep_answer(stamp, question, answer);
-    return answer;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
-  }
-}
-
 }  // namespace
 
 void set_probe_program(const std::filesystem::path& program, std::chrono::milliseconds limit) {
@@ -149,11 +129,18 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
   nlohmann::json settings{{"plugin", plugin}};
   if (inner) settings["inner"] = *inner;
   const std::string question = settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return answer_about<PluginAnswer>(plugin, "check", question);
-}
-
-std::string ask_layouts(const PluginSetting& adapter, const std::string& questions) {
-  return nlohmann::json(answer_about<nlohmann::json::array_t>(adapter, "layouts", questions)).dump();
+  const bool is_file = !plugin.description.path.empty();
+  const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
+  const ProbeCache cache(is_file ? ProbeCache::usual_folder() : "", program_version());
+  if (auto known = cache.find_answer<PluginAnswer>(stamp, question)) return *known;
+  const std::string where = is_file ? stamp.path.string() : plugin.description.name;
+  try {
+    const auto answer = ask_child(where, {"check", question}).get<PluginAnswer>();
+    if (!answer.mistake) cache.keep_answer(stamp, question, answer);
+    return answer;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
+  }
 }
 
 nlohmann::json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count) {

@@ -7,9 +7,8 @@
 //         5. Opens the library, creates one instance, queries its options and needs, prints JSON.
 //
 // Similarly, `wmtp-engine check SETTINGS` creates the plugin with an experiment's options (a wrapper with its inner
-// plugin), and `layouts QUESTIONS` queries the parameters that an adapter adds to a model. If the child dies or exceeds
-// the limit, the plugin is refused; the message names the signal or the limit. `try QUESTION` runs the trials of
-// `plugins check`, each in a fork of the child that has the same limit.
+// plugin). If the child dies or exceeds the limit, the plugin is refused; the message names the signal or the limit.
+// `try QUESTION` runs the trials of `plugins check`, each in a fork of the child that has the same limit.
 #pragma once
 
 #include <chrono>
@@ -29,10 +28,6 @@ PluginDescription probe_plugin(const std::filesystem::path& file);
 /// The needs of a plugin with these options (cached), or the option that it refuses (not cached). Error(plugin) if the
 /// plugin fails in any other way.
 PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner);
-
-/// The engine's JSON answer to `questions` about the parameters of models with `adapter`; cached. Error(plugin) if the
-/// adapter fails.
-std::string ask_layouts(const PluginSetting& adapter, const std::string& questions);
 
 /// The engine's answers to all `count` trials of a plugin (plugins/trials.hpp); not cached.
 nlohmann::json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count);

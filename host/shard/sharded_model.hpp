@@ -40,6 +40,20 @@ class ShardUnit {
   std::vector<std::unique_ptr<ParameterGroup>> groups_;
 };
 
+/// Keeps a unit's weights gathered during its lifetime; starts the gather of the next unit.
+class Gathered {
+ public:
+  explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {
+    unit_.ready();
+    if (next) next->start_gather();
+  }
+  ~Gathered() { unit_.release(); }
+  Gathered(const Gathered&) = delete;
+
+ private:
+  ShardUnit& unit_;
+};
+
 struct ShardedModelRequest {
   LayoutRequest layout;
   GroupOptions options;
@@ -70,6 +84,22 @@ class ShardedModel {
   const SequenceSplit& split() const { return split_; }
   Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence, const at::Tensor& documents) const {
     return {training, seed, step, sequence, documents, split_.is_whole() ? nullptr : &split_};
+  }
+  /// The trunk's forward pass, [B,n,D]: embed() with the embedding gathered, then run(i, output before it) with each block
+  /// gathered. `after`: the unit that is read next. [all ranks, collective]
+  template <class Embed, class Run>
+  at::Tensor forward_trunk(ShardUnit& after, Embed embed, Run run) const {
+    const auto unit_of = [&](int64_t i) { return i < num_trunk_blocks() ? &unit(trunk_block_name(i)) : &after; };
+    at::Tensor h;
+    {
+      const Gathered embedding(unit("tok_embeddings"), unit_of(0));
+      h = embed();
+    }
+    for (int64_t i = 0; i < num_trunk_blocks(); ++i) {
+      const Gathered block(*unit_of(i), unit_of(i + 1));
+      h = run(i, h);
+    }
+    return h;
   }
   /// [B,n] -> [B,n,D]. The embedding must be gathered.
   at::Tensor embedded(const at::Tensor& tokens) const;
@@ -107,20 +137,6 @@ class ShardedModel {
   std::vector<Block> trunk_, heads_;
   std::vector<ValueHeadModule> value_heads_;
   at::Tensor rotary_;
-};
-
-/// Keeps a unit's weights gathered during its lifetime; starts the gather of the next unit.
-class Gathered {
- public:
-  explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {
-    unit_.ready();
-    if (next) next->start_gather();
-  }
-  ~Gathered() { unit_.release(); }
-  Gathered(const Gathered&) = delete;
-
- private:
-  ShardUnit& unit_;
 };
 
 }  // namespace wmtp

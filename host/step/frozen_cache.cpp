@@ -26,20 +26,15 @@ std::map<std::string, Tensor> FrozenModel::signals(const MicroBatch& micro, cons
 
 /// The trunk's output, after the next-token head if there is one.
 Tensor FrozenModel::trunk(const Pass& pass, const Tensor& tokens) {
-  const int64_t trunk = model_->num_trunk_blocks(), blocks = trunk + (loss_ ? 1 : 0);
-  const auto unit = [&](int64_t i) {
-    return &model_->unit(i == blocks ? "norm" : i < trunk ? trunk_block_name(i) : head_block_name(model_->config(), 1));
+  ShardUnit &norm = model_->unit("norm"), &after = loss_ ? model_->unit(head_block_name(model_->config(), 1)) : norm;
+  const auto embed = [&] { return model_->embedded(model_->split().part(tokens)); };
+  const auto run_block = [&](int64_t i, const Tensor& h) {
+    return model_->trunk_block(i).forward(h, model_->rotary(), pass);
   };
-  Tensor h;
-  {
-    const Gathered embedding(model_->unit("tok_embeddings"), unit(0));
-    h = model_->embedded(model_->split().part(tokens));
-  }
-  for (int64_t i = 0; i < blocks; ++i) {
-    const Gathered block(*unit(i), unit(i + 1));
-    h = (i < trunk ? model_->trunk_block(i) : model_->head_block(1)).forward(h, model_->rotary(), pass);
-  }
-  return h;
+  const Tensor h = model_->forward_trunk(after, embed, run_block);
+  if (!loss_) return h;
+  const Gathered head(after, &norm);
+  return model_->head_block(1).forward(h, model_->rotary(), pass);
 }
 
 Tensor FrozenModel::values(const Tensor& normed) {

@@ -42,10 +42,6 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
   if (config_.activation_offload) offloaded_ = make_offloaded_stack(model_.compute().device(), config_.offload_path);
 }
 
-ShardUnit* MicroStep::unit_after_trunk_block(int64_t block) const {
-  return &model_.unit(block + 1 < model_.num_trunk_blocks() ? trunk_block_name(block + 1) : "norm");
-}
-
 void MicroStep::scale_gradients(double factor) {
   if (token_loss_) token_loss_->scale_gradients(factor);
   value_loss_.scale_gradients(factor);
@@ -84,15 +80,14 @@ void MicroStep::run(StepContext& step, bool last) {
 
 MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // gathered once, because every block uses it
-  Tensor h, next;
-  {
-    const Gathered embedding(model_.unit("tok_embeddings"), unit_after_trunk_block(-1));
-    h = model_.embedded(model_.split().part(batch.tokens));
-    if (is_chained_) next = model_.embedded(next_tokens(batch));
-  }
-  const Tensor embedded = is_chained_ ? h : Tensor();
-  for (int64_t i = 0; i < model_.num_trunk_blocks(); ++i) {
-    const Gathered block(model_.unit(trunk_block_name(i)), unit_after_trunk_block(i));
+  HeadInputs inputs;
+  const auto embed = [&] {
+    const Tensor h = model_.embedded(model_.split().part(batch.tokens));
+    if (!is_chained_) return h;
+    inputs.next = model_.embedded(next_tokens(batch));
+    return inputs.embedded = h;
+  };
+  const auto run_block = [&](int64_t i, const Tensor& h) {
     const bool keeps_graph = kept && i >= lowest_kept_;
     const bool offloads = kept && offloaded_ && i >= backward_.lowest_block() && !keeps_graph;
     if (offloads) offloaded_->push(h);
@@ -101,10 +96,11 @@ MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& p
     const Tensor output = model_.trunk_block(i).forward(input, model_.rotary(), pass);
     if (kept && i >= backward_.lowest_block())
       kept->push_back({offloads ? Tensor() : input, keeps_graph ? output : Tensor()});
-    h = output.detach();
-  }
+    return output.detach();
+  };
+  inputs.trunk = model_.forward_trunk(model_.unit("norm"), embed, run_block);
   if (kept && offloaded_) offloaded_->settle();
-  return {h, embedded, next};
+  return inputs;
 }
 
 /// The H - 1 tokens after this rank's positions; after the end of a sequence its first ones, which only positions without

@@ -96,7 +96,6 @@ class MicroStep {
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
   static void add_to_embedded(int64_t head, const at::Tensor& d_embedded, HeadInputs& d_inputs);
   ShardUnit* unit_of_head(int64_t head) const;
-  ShardUnit* unit_after_trunk_block(int64_t block) const;
 
   ShardedModel& model_;
   ActivePipeline& pipeline_;

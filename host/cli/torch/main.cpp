@@ -5,7 +5,7 @@
 //   forks                  forks for each rank of our launcher, with `run REQUEST` (process/fork_server.hpp)
 //   prepare REQUEST        the tokenizer and token files of an experiment
 //   plan FILE FOLDER…      answers questions about steps of an experiment (plan/torch/serve_plans.hpp)
-//   describe FILE, check SETTINGS, layouts QUESTIONS, try QUESTION
+//   describe FILE, check SETTINGS, try QUESTION
 //                          questions about a plugin; the answer is JSON on stdout
 //   about, generate, answer, perplexity, merge  REQUEST ANSWER
 //                          the request is read from one file, the answer is written to another, both CBOR
@@ -53,7 +53,6 @@
 #include "memory/caught_error.hpp"
 #include "model/torch/kernels/rows.hpp"
 #include "model/torch/product_path.hpp"
-#include "plan/torch/describe_layout.hpp"
 #include "plan/torch/serve_plans.hpp"
 #include "plugins/torch/answer_probe.hpp"
 #include "plugins/torch/check/try_plugin.hpp"
@@ -208,7 +207,6 @@ std::string answer_about_trials(const std::string& question) {
 const std::map<std::string, std::function<std::string(const std::string&)>> probes{
     {"describe", describe_plugin_file},
     {"check", check_plugin_options},
-    {"layouts", describe_layouts},
     {"try", answer_about_trials},
 };
 

@@ -77,6 +77,11 @@ std::string FlightRecord::describe(int64_t number) const {
   return description(number);
 }
 
+std::string FlightRecord::newest() const {
+  const std::lock_guard lock(mutex_);
+  return description(count_ - 1);
+}
+
 std::string FlightRecord::description(int64_t number) const {
   const Entry& e = entry(number);
   return (e.step > 0 ? "step " + std::to_string(e.step) + ": " : "") + e.what + " (" + e.operation + ", " +

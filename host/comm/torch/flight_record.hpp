@@ -39,6 +39,8 @@ class FlightRecord {
   void end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device = {});
   /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
   std::string describe(int64_t number) const;
+  /// Describes the collective that began last. [there is one]
+  std::string newest() const;
 
   /// A device that has failed, and so cannot be asked, has reached nothing.
   struct Progress {

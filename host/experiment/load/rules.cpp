@@ -242,14 +242,14 @@ class Rules : RuleChecker {
 
   void optimizer() {
     if (!bound_.good({"optimizer", "optimizer.name"})) return;
-    const std::string& name = e_.optimizer.name;
+    const OptimizerTraits& optimizer = traits_of(e_.optimizer.kind);
     const auto refuse_if = [&](bool lacks, const std::string& key) {
       if (lacks && bound_.has("optimizer." + key))
-        refuse_key("optimizer." + key, key + " does not apply to the optimizer " + quote(name), "remove it");
+        refuse_key("optimizer." + key, key + " does not apply to the optimizer " + quote(optimizer.name), "remove it");
     };
-    refuse_if(name == "adamw", "momentum");
-    refuse_if(name == "sgd", "betas");
-    refuse_if(name == "sgd", "eps");
+    refuse_if(!optimizer.momentum, "momentum");
+    refuse_if(!optimizer.has_betas, "betas");
+    refuse_if(!optimizer.has_eps, "eps");
   }
 
   void schedule() {
@@ -460,8 +460,7 @@ void resolve_defaults(Bound& bound) {
   }
 
   if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
-  if (!bound.has("optimizer.momentum"))
-    e.optimizer.momentum = e.optimizer.name == "muon" ? 0.95 : e.optimizer.name == "sgd" ? 0.9 : 0;
+  if (!bound.has("optimizer.momentum")) e.optimizer.momentum = traits_of(e.optimizer.kind).momentum.value_or(0);
   for (const auto& [table, frozen] : {std::pair{"reference.model", &e.reference}, {"value.model", &e.value}}) {
     if (!frozen->model) continue;
     complete_shape(bound, table, *frozen->model, m);

@@ -55,7 +55,7 @@ class Builder {
     spec.shape = tensor.shape;
     spec.trains = trains(request_, tensor.name);
     spec.decays = tensor.shape.size() == 2 || request_.optimizer.decay_norms;
-    spec.orthogonalizes = request_.optimizer.name == "muon" && tensor.kind == Kind::linear;
+    spec.orthogonalizes = traits_of(request_.optimizer.kind).orthogonalizes && tensor.kind == Kind::linear;
     if (tensor.shape.size() == 2) spec.init = {Init::Kind::normal, deviation_of(tensor, model_)};
     if (tensor.kind == Kind::norm) spec.init = {Init::Kind::ones};
     units_.back().parameters.push_back(std::move(spec));
@@ -97,13 +97,14 @@ class Builder {
   /// Without a matrix of its own, Muon would be AdamW, and its momentum would have no effect.
   void check_optimizer() const {
     const auto is_updated = [](const ParameterSpec& spec) { return spec.trains && spec.orthogonalizes; };
-    if (request_.optimizer.name == "muon" && std::none_of(units_.begin(), units_.end(), [&](const UnitSpec& unit) {
+    if (traits_of(request_.optimizer.kind).orthogonalizes &&
+        std::none_of(units_.begin(), units_.end(), [&](const UnitSpec& unit) {
           return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_updated);
         }))
-      throw Error(
-          ExitStatus::usage,
-          "[optimizer] name = \"muon\": the adapter trains no matrix of a block, and AdamW would update all that "
-          "it trains; set name = \"adamw\" without momentum, or train more of the model");
+      throw Error(ExitStatus::usage,
+                  "[optimizer] name = " + quote(to_string(request_.optimizer.kind)) +
+                      ": the adapter trains no matrix of a block, and AdamW would update all that "
+                      "it trains; set name = \"adamw\" without momentum, or train more of the model");
   }
 
   void declare(const Linear& slot) {

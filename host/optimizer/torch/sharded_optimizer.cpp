@@ -1,8 +1,5 @@
 #include "optimizer/torch/sharded_optimizer.hpp"
 
-#include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/_fused_sgd.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -11,6 +8,7 @@
 #include "memory/meta_device.hpp"
 #include "model/torch/row_ops.hpp"
 #include "optimizer/torch/muon.hpp"
+#include "optimizer/torch/update_rules.hpp"
 
 namespace wmtp {
 
@@ -47,8 +45,9 @@ std::vector<std::pair<const char*, Tensor>> ShardedOptimizer::State::flats() con
 
 std::vector<const char*> ShardedOptimizer::saved_of(const ParameterSpec& spec) const {
   std::vector<const char*> prefixes{parameter_prefix};
-  if (config_.name != "sgd" || config_.momentum > 0) prefixes.push_back(average_prefix);
-  if (config_.name != "sgd" && !spec.orthogonalizes) prefixes.push_back(square_prefix);
+  const int averages = kept_averages(config_, spec.orthogonalizes);
+  if (averages > 0) prefixes.push_back(average_prefix);
+  if (averages > 1) prefixes.push_back(square_prefix);
   if (ema_ > 0) prefixes.push_back(ema_prefix);
   return prefixes;
 }
@@ -60,13 +59,13 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<Pa
 }
 
 ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) const {
-  const bool is_sgd = config_.name == "sgd";
+  const int averages = kept_averages(config_, /*orthogonalizes=*/false);
   const auto zeros = [&](int64_t size) {
     return group.is_in_host_memory() ? host_zeros(size, at::kFloat, group.device())
                                      : at::zeros({size}, group.master().options());
   };
   const int64_t all = group.shard_size();
-  return {&group, zeros(is_sgd && config_.momentum == 0 ? 0 : all), zeros(is_sgd ? 0 : size_without_matrices(group)),
+  return {&group, zeros(averages > 0 ? all : 0), zeros(averages > 1 ? size_without_matrices(group) : 0),
           zeros(ema_ > 0 ? all : 0)};
 }
 
@@ -125,20 +124,11 @@ void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor
   const int64_t end = state.group->shard_size() - segment.end;  // counted from the end, which all flats share
   const auto cut = [&](const Tensor& flat) {
     const int64_t size = segment.end - segment.begin;
-    return std::vector<Tensor>{flat.narrow(0, flat.numel() - end - size, size)};
+    return flat.numel() == 0 ? flat : flat.narrow(0, flat.numel() - end - size, size);
   };
-  const double rate = lr * segment.lr_scale, decay = weight_decay_of(segment, config_);
-  if (config_.name == "sgd") {
-    if (decay != 0) cut(state.group->master())[0].mul_(1 - rate * decay);
-    at::_fused_sgd_(cut(state.group->master()), cut(gradient),
-                    config_.momentum > 0 ? cut(state.exp_avg) : std::vector<Tensor>(), /*weight_decay=*/0,
-                    config_.momentum, rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
-                    /*is_first_step=*/false);
-    return;
-  }
-  at::_fused_adamw_(cut(state.group->master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq), {}, {steps},
-                    rate, config_.beta1, config_.beta2, decay, config_.eps, /*amsgrad=*/false,
-                    /*maximize=*/false);
+  update_rule(config_.kind)({cut(state.group->master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq),
+                             steps, lr * segment.lr_scale, weight_decay_of(segment, config_)},
+                            config_);
 }
 
 void ShardedOptimizer::exchange_averages() {

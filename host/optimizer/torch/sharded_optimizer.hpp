@@ -1,9 +1,7 @@
 // The optimizer on flat shards: every rank updates its master shards on their device. Weight decay is decoupled
-// (Loshchilov & Hutter 2019); each parameter scales the learning rate.
-//
-//   adamw   LibTorch's fused kernel
-//   muon    optimizer/torch/muon.hpp for the matrices of blocks, AdamW for all other parameters
-//   sgd     momentum m <- momentum m + gradient (Sutskever et al. 2013, without dampening), in LibTorch's fused kernel
+// (Loshchilov & Hutter 2019); each parameter scales the learning rate. What is kept of a parameter says
+// experiment/optimizer_kind.hpp; matrices that are orthogonalized are updated by optimizer/torch/muon.hpp, all other
+// parameters by optimizer/torch/update_rules.hpp.
 #pragma once
 
 #include <ATen/ATen.h>

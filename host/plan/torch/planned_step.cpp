@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
+#include "base/error.hpp"
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
-#include "plan/torch/planned_world.hpp"
 #include "train/utilization.hpp"
 
 namespace wmtp {
@@ -55,6 +56,13 @@ class PlannedBatches final : public BatchSource {
   bool separate_;
 };
 
+template <class Visit>
+void for_each_parameter(const ShardedModel& model, Visit visit) {
+  for (const auto& unit : model.units())
+    for (const auto& group : unit->groups())
+      for (const Placed& placed : group->parameters()) visit(placed.spec, *unit);
+}
+
 /// The experiment's step on one rank, with a number of micro-batches.
 class Rehearsal {
  public:
@@ -76,7 +84,7 @@ class Rehearsal {
     if (experiment_.checkpoint.every_steps > 0 || experiment_.checkpoint.every_minutes > 0) copy_state();
   }
 
-  PlannedStep second_step() {
+  PlannedRank second_step() {
     count_operations_by([this](double operations) { clock_.compute(operations); });
     trainer_->step();
     reset_memory_peak();
@@ -84,6 +92,7 @@ class Rehearsal {
     outside_bytes().to_device = outside_bytes().to_host = 0;
     trainer_->step();
     PlannedStep step;
+    step.counts = counts();
     step.work = clock_.work();
     count_operations_by(nullptr);
     step.offloaded = {outside_bytes().held, outside_bytes().to_device, outside_bytes().to_host};
@@ -97,7 +106,7 @@ class Rehearsal {
     save();
     step.phases = memory_usage().phases;
     step.phases.erase("start");
-    return step;
+    return {std::move(step), world_.issued()};
   }
 
  private:
@@ -120,9 +129,23 @@ class Rehearsal {
                                                                                    : stage      ? stage->model
                                                                                                 : experiment_.model));
     const std::vector<ValueHead> heads = table == "value" ? value_heads_of(stage, open) : std::vector<ValueHead>();
-    const ShardedModelRequest request = frozen_request(experiment_, config, shape, heads, at::kMeta);
-    return std::make_shared<FrozenModel>(std::make_unique<ShardedModel>(request, world_.channels()),
-                                         chunk_tokens(shape.vocab_size, is_cuda(at::kMeta)));
+    auto model =
+        std::make_unique<ShardedModel>(frozen_request(experiment_, config, shape, heads, at::kMeta), world_.channels());
+    for_each_parameter(*model, [&](const ParameterSpec& spec, const ShardUnit&) { frozen_[table] += spec.count(); });
+    return std::make_shared<FrozenModel>(std::move(model), chunk_tokens(shape.vocab_size, is_cuda(at::kMeta)));
+  }
+
+  ParameterCounts counts() const {
+    ParameterCounts counts;
+    counts.frozen = frozen_;
+    for_each_parameter(*model_, [&](const ParameterSpec& spec, const ShardUnit& unit) {
+      counts.parameters += spec.count();
+      if (unit.name() != "adapter") counts.model += spec.count();
+      if (!spec.trains) return;
+      counts.trained += spec.count();
+      counts.state += spec.count() * int64_t(trainer_->optimizer().saved_of(spec).size());
+    });
+    return counts;
   }
 
   /// The copies from which checkpoints are written in the background.
@@ -147,6 +170,7 @@ class Rehearsal {
   PlannedWorld world_;
   StepParts parts_;
   std::vector<std::unique_ptr<ModelConfig>> shapes_;
+  std::map<std::string, int64_t> frozen_;  ///< parameters, by table
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<Trainer> trainer_;
@@ -203,7 +227,7 @@ Experiment in_layout(Experiment experiment, const StepQuestion& question) {
   return experiment;
 }
 
-PlannedStep plan_step(const Experiment& experiment, const StepQuestion& question, const OpenParts& open, int rank) {
+PlannedRank plan_rank(const Experiment& experiment, const StepQuestion& question, const OpenParts& open, int rank) {
   const auto planned = [&](int64_t micro_batches) {
     StepQuestion of_fewer = question;
     of_fewer.gradient_accumulation = micro_batches;
@@ -211,18 +235,33 @@ PlannedStep plan_step(const Experiment& experiment, const StepQuestion& question
   };
   constexpr int64_t most_run = 3;
   if (question.gradient_accumulation <= most_run) return planned(question.gradient_accumulation);
-  const PlannedStep two = planned(2);
-  return extrapolated(two, planned(3), question.gradient_accumulation);
+  const PlannedStep two = planned(2).step;
+  PlannedRank three = planned(3);
+  three.step = extrapolated(two, three.step, question.gradient_accumulation);
+  return three;
 }
 
-PlannedStep plan_step_of_all_ranks(const Experiment& experiment, const StepQuestion& question, const OpenParts& open) {
-  PlannedStep step = plan_step(experiment, question, open);
-  if (question.sequence == 1 && experiment.optimizer.name != "muon") return step;
-  for (const auto& [name, phase] : plan_step(experiment, question, open, int(question.ranks) - 1).phases) {
-    MemoryMoment& most = step.phases[name];
-    if (phase.total > most.total) most = phase;
+PlannedStep plan_step(const Experiment& experiment, const StepQuestion& question, const OpenParts& open) {
+  const int64_t last = question.ranks - 1;
+  std::set<int64_t> others;
+  if (question.sequence > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
+  if (question.compare_ranks)
+    others.insert({1, question.sequence - 1, question.sequence, question.shard_group_size, last});
+  PlannedRank first = plan_rank(experiment, question, open, 0);
+  std::map<int, IssuedCollectives> issued{{0, std::move(first.collectives)}};
+  for (const int64_t rank : others) {
+    if (rank < 1 || rank > last) continue;
+    PlannedRank other = plan_rank(experiment, question, open, int(rank));
+    for (const auto& [name, phase] : other.step.phases) {
+      MemoryMoment& most = first.step.phases[name];
+      if (phase.total > most.total) most = phase;
+    }
+    issued[int(rank)] = std::move(other.collectives);
   }
-  return step;
+  if (const std::string difference = disagreement(issued); !difference.empty())
+    throw Error(ExitStatus::bug, "ranks would wait for each other forever, because they call different collectives: " +
+                                     difference + "; every rank must call the same ones, in the same order");
+  return std::move(first.step);
 }
 
 }  // namespace wmtp

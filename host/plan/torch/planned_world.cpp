@@ -27,8 +27,10 @@ class PlannedWork final : public c10d::Work {
 /// Values that ranks compare or add are the same on all of them.
 class PlannedBackend final : public c10d::Backend {
  public:
-  PlannedBackend(const WorldShape& world, const Axis& axis, StepClock& clock)
-      : Backend(axis.rank, axis.size), world_(world), axis_(axis), clock_(clock) {}
+  /// Adds its collectives to `issued`.
+  PlannedBackend(const WorldShape& world, const Axis& axis, const FlightRecord& record, StepClock& clock,
+                 std::vector<std::string>& issued)
+      : Backend(axis.rank, axis.size), world_(world), axis_(axis), record_(record), clock_(clock), issued_(issued) {}
   const std::string getBackendName() const override { return "planned"; }
   void setTimeout(std::chrono::milliseconds) override {}
   void abort() override {}
@@ -36,28 +38,30 @@ class PlannedBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
                                                  const c10d::AllgatherOptions&) override {
     if (!output.is_meta()) output.view({size_, -1}).copy_(input.view({1, -1}).expand({size_, -1}));
-    return begun(input, traffic_of_all_gather(world_, axis_, int64_t(input.nbytes())));
+    return begun(output, input, traffic_of_all_gather(world_, axis_, int64_t(input.nbytes())));
   }
-  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor&, at::Tensor& input, std::vector<int64_t>&,
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>&,
                                                std::vector<int64_t>&, const c10d::AllToAllOptions&) override {
-    return begun(input, traffic_of_all_to_all(world_, axis_, int64_t(input.nbytes())));
+    return begun(output, input, traffic_of_all_to_all(world_, axis_, int64_t(input.nbytes())));
   }
 
  private:
-  /// Numbers on the host, such as a step's totals, count as nothing.
-  c10::intrusive_ptr<c10d::Work> begun(const at::Tensor& input, const Traffic& traffic) {
+  /// Numbers on the host, such as a step's totals, count as no traffic.
+  c10::intrusive_ptr<c10d::Work> begun(const at::Tensor& output, const at::Tensor& input, const Traffic& traffic) {
+    issued_.push_back(record_.newest() + ", " + std::to_string(input.numel()) + " " +
+                      c10::toString(input.scalar_type()) + " to " + std::to_string(output.numel()));
     return c10::make_intrusive<PlannedWork>(clock_, input.is_meta() ? clock_.start(traffic) : 0);
   }
 
   WorldShape world_;
   Axis axis_;
+  const FlightRecord& record_;
   StepClock& clock_;
+  std::vector<std::string>& issued_;
 };
 
-MakeBackend planned(const WorldShape& world, StepClock& clock) {
-  return [world, &clock](const c10::intrusive_ptr<c10d::Store>&, const Axis& axis, std::chrono::milliseconds) {
-    return c10::make_intrusive<PlannedBackend>(world, axis, clock);
-  };
+std::string text_of(int rank, const std::vector<std::string>& issued, size_t number) {
+  return "rank " + std::to_string(rank) + (number < issued.size() ? " in " + issued[number] : " calls no other one");
 }
 
 }  // namespace
@@ -73,6 +77,27 @@ Traffic traffic_of_all_gather(const WorldShape& world, const Axis& axis, int64_t
   const int64_t entering = axis.size == on_host ? 0 : world.on_cuda ? axis.size - on_host : axis.size - 1;
   const double network = double(bytes) * double(entering) / double(on_host);
   return {double(bytes) * double(axis.size - 1) - network, network};
+}
+
+std::string disagreement(const std::map<int, IssuedCollectives>& ranks) {
+  std::map<Communicator, std::pair<int, const std::vector<std::string>*>> first;  // rank of each communicator
+  for (const auto& [rank, communicators] : ranks)
+    for (const auto& [communicator, issued] : communicators) {
+      const auto& [other, of_other] = first.try_emplace(communicator, rank, &issued).first->second;
+      const auto [here, there] = std::ranges::mismatch(issued, *of_other);
+      if (here == issued.end() && there == of_other->end()) continue;
+      const auto number = size_t(here - issued.begin());
+      return text_of(other, *of_other, number) + ", " + text_of(rank, issued, number);
+    }
+  return {};
+}
+
+MakeBackend PlannedWorld::planned(const WorldShape& shape, StepClock& clock) {
+  return [this, shape, &clock](const c10::intrusive_ptr<c10d::Store>&, const Axis& axis, std::chrono::milliseconds) {
+    Communicator communicator{peers_.rank() - axis.rank * axis.stride, axis.stride, axis.size, 0};
+    while (issued_.contains(communicator)) ++communicator.number;
+    return c10::make_intrusive<PlannedBackend>(shape, axis, peers_.record(), clock, issued_[communicator]);
+  };
 }
 
 PlannedWorld::PlannedWorld(const WorldShape& shape, int rank, StepClock& clock)

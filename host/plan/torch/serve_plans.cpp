@@ -95,7 +95,7 @@ class Plans {
   PlannedStep planned(const StepQuestion& question) {
     const OpenParts open = [this](const Experiment& experiment) { return parts_of(experiment); };
     try {
-      if (!reads_values_) return plan_step_of_all_ranks(*experiment_, question, open);
+      if (!reads_values_) return plan_step(*experiment_, question, open);
     } catch (const Error& error) {
       if (error.status() != ExitStatus::plugin) throw;
       reads_values_ = true;
@@ -104,7 +104,7 @@ class Plans {
                       "plan does not have: ") +
           error.what());
     }
-    return plan_step_of_all_ranks(*experiment_, question, [&](const Experiment& experiment) {
+    return plan_step(*experiment_, question, [&](const Experiment& experiment) {
       StepParts parts = open(experiment);
       return StepParts{stand_in(parts.pipeline), std::move(parts.adapter)};
     });

@@ -41,7 +41,7 @@ constexpr double learning_rate = 1e4;
 
 /// One step of plain SGD without clipping or decay.
 Trained one_step(Experiment experiment, const Adapter* adapter) {
-  experiment.optimizer.name = "sgd";
+  experiment.optimizer.kind = OptimizerKind::sgd;
   experiment.optimizer.momentum = 0;
   experiment.optimizer.weight_decay = 0;
   experiment.optimizer.lr = learning_rate;

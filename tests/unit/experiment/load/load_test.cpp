@@ -170,7 +170,7 @@ TEST_F(Load, AcceptsTheNamesOfOtherProgramsAsTheSameValues) {
   EXPECT_EQ(e.parallel.precision, Precision::bf16);
   EXPECT_EQ(load(small, {"parallel.precision=float16"}).parallel.precision, Precision::fp16);
   EXPECT_EQ(load(small, {"parallel.precision=float32"}).parallel.precision, Precision::fp32);
-  EXPECT_EQ(load(small + "[optimizer]\nname = \"adam\"\n").optimizer.name, "adamw");
+  EXPECT_EQ(load(small + "[optimizer]\nname = \"adam\"\n").optimizer.kind, OptimizerKind::adamw);
 }
 
 TEST_F(Load, AcceptsANameOrAShareOfBlocksToRecompute) {

@@ -139,7 +139,7 @@ TEST(Layout, MuonUpdatesTheMatricesOfBlocks) {
   const Everything everything;
   LayoutRequest request = request_for(model, &everything);
   for (const auto& [name, parameter] : parameters_of(request)) EXPECT_FALSE(parameter.orthogonalizes) << name;
-  request.optimizer.name = "muon";
+  request.optimizer.kind = OptimizerKind::muon;
   for (const auto& [name, parameter] : parameters_of(request))
     EXPECT_EQ(parameter.orthogonalizes, is_of_block(name) && !name.ends_with("norm.weight")) << name;
 }
@@ -159,7 +159,7 @@ TEST(Layout, MuonIsRefusedWhereItWouldUpdateNoMatrix) {
   const BesideQueries beside;
   LayoutRequest request = request_for(model, &beside);
   EXPECT_EQ(refusal_of(request), "");
-  request.optimizer.name = "muon";
+  request.optimizer.kind = OptimizerKind::muon;
   const std::string text = refusal_of(request);
   EXPECT_TRUE(text.starts_with("[optimizer] name = \"muon\": the adapter trains no matrix of a block")) << text;
   request.trained_parts.names = {"layers.0.attention.wq.weight"};

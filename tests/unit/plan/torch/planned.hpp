@@ -6,7 +6,6 @@
 #include "memory/allocator.hpp"
 #include "memory/meta_device.hpp"
 #include "plan/experiment_plan.hpp"
-#include "plan/torch/describe_layout.hpp"
 #include "plan/torch/meta_rows.hpp"
 #include "plan/torch/planned_step.hpp"
 #include "support/tiny_training.hpp"
@@ -20,21 +19,26 @@ struct TestPlan : StepQuestion {
   std::function<std::unique_ptr<Adapter>()> adapter = [] { return std::make_unique<Everything>(); };
 };
 
-inline PlanStep planner_of(const TestPlan& plan, int rank = 0) {
-  return [plan, rank](const StepQuestion& question) {
-    static MetaRows rows;
-    install_allocator();
-    kernels::set_device_rows(&rows);
-    install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
-    return plan_step(
-        plan.experiment, question,
-        [&](const Experiment&) {
-          return StepParts{pipeline_of(plan.weighting()), plan.adapter()};
-        },
-        rank);
+inline void install_meta_device_for(const StepQuestion& question) {
+  static MetaRows rows;
+  install_allocator();
+  kernels::set_device_rows(&rows);
+  install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
+}
+inline OpenParts parts_of(const TestPlan& plan) {
+  return [&plan](const Experiment&) { return StepParts{pipeline_of(plan.weighting()), plan.adapter()}; };
+}
+inline PlanStep planner_of(const TestPlan& plan) {
+  return [plan](const StepQuestion& question) {
+    install_meta_device_for(question);
+    return plan_step(plan.experiment, question, parts_of(plan));
   };
 }
-inline PlannedStep planned(const TestPlan& plan, int rank = 0) { return planner_of(plan, rank)(plan); }
+inline PlannedStep planned(const TestPlan& plan) { return planner_of(plan)(plan); }
+inline PlannedStep planned(const TestPlan& plan, int rank) {
+  install_meta_device_for(plan);
+  return plan_rank(plan.experiment, plan, parts_of(plan), rank).step;
+}
 
 /// On one rank.
 inline TestPlan plan_of(const ModelConfig& model, int64_t sequences, int64_t positions) {

@@ -1,6 +1,6 @@
 // The planned step against a run: the memory of one rank, byte for byte, phase by phase and category by category; the
 // operations of a step; and the bytes that ranks exchange.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <atomic>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -180,14 +180,14 @@ TEST(MemoryPlan, MatchesGradientAccumulation) {
 
 TEST(MemoryPlan, MatchesMuonWithAMovingAverage) {
   Experiment e = small_experiment();
-  e.optimizer.name = "muon";
+  e.optimizer.kind = OptimizerKind::muon;
   e.train.ema = 0.9;
   expect_planned(e);
 }
 
 TEST(MemoryPlan, MatchesSgd) {
   Experiment e = small_experiment();
-  e.optimizer.name = "sgd";
+  e.optimizer.kind = OptimizerKind::sgd;
   expect_planned(e);
 }
 
@@ -317,11 +317,68 @@ TEST(PlannedTraffic, IsWhatRanksExchange) {
     e.train.gradient_accumulation = 4;
     EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy);
     Experiment muon = e;
-    muon.optimizer.name = "muon";
+    muon.optimizer.kind = OptimizerKind::muon;
     EXPECT_EQ(planned_traffic(muon), received(muon)) << to_string(strategy) << ", Muon";
     e.parallel.sequence = 2;
     EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", divided positions";
   }
+}
+
+/// What the plan says of a weighting whose calls differ on the ranks but the first.
+std::string refusal_of(const std::function<void(AnyStep, bool is_first)>& call) {
+  TestPlan plan = plan_of(tiny_experiment(), baseline);
+  plan.ranks = 4;
+  plan.compare_ranks = true;
+  int opened = 0;  // once for each rank
+  plan.weighting = [&] {
+    const bool is_first = ++opened == 1;
+    return std::make_unique<Weigh>(Needs{.when = When::all}, [&call, is_first](AnyStep step) {
+      call(step, is_first);
+      return Weights::by_source(step.valid().to(at::kFloat));
+    });
+  };
+  return test::message_of([&] { planned(plan); });
+}
+
+TEST(PlannedCollectives, ARankThatSkipsOneIsRefused) {
+  EXPECT_THAT(refusal_of([](AnyStep step, bool is_first) {
+                if (is_first) step.collectives().sum(at::ones({2}));
+              }),
+              testing::AllOf(testing::HasSubstr("ranks would wait for each other forever"),
+                             testing::HasSubstr("rank 0 in step 1: comparing a plugin's collective"),
+                             testing::HasSubstr("rank 1 in step 1: ")));
+}
+
+TEST(PlannedCollectives, AnotherOrderOnARankIsRefused) {
+  const auto calls = [](AnyStep step, bool is_first) {
+    const at::Tensor values = at::ones({2});
+    if (is_first) step.collectives().sum(values);
+    step.collectives().quantile(values, values > 0, 0.5);
+    if (!is_first) step.collectives().sum(values);
+  };
+  EXPECT_THAT(refusal_of(calls), testing::AllOf(testing::HasSubstr("a plugin's sum over ranks (all-gather, "),
+                                                testing::HasSubstr("a plugin's quantile over ranks (all-gather, ")));
+}
+
+TEST(PlannedCollectives, AnotherShapeOnARankIsRefused) {
+  EXPECT_THAT(refusal_of([](AnyStep step, bool is_first) { step.collectives().sum(at::ones({is_first ? 2 : 3})); }),
+              testing::AllOf(testing::HasSubstr("2 Float to 8"), testing::HasSubstr("3 Float to 12")));
+}
+
+TEST(PlannedCollectives, RanksThatAgreeAreNotRefused) {
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard, Strategy::hybrid_shard})
+    for (const OptimizerKind optimizer : {OptimizerKind::adamw, OptimizerKind::muon})
+      for (const int64_t sequence : {1, 2}) {
+        Experiment e = tiny_experiment();
+        e.optimizer.kind = optimizer;
+        TestPlan plan = plan_of(e, baseline);
+        plan.strategy = strategy;
+        plan.ranks = 8;
+        plan.shard_group_size = strategy == Strategy::hybrid_shard ? 4 : 0;
+        plan.sequence = sequence;
+        plan.compare_ranks = true;
+        EXPECT_NO_THROW(planned(plan)) << to_string(strategy) << ", " << to_string(optimizer) << ", " << sequence;
+      }
 }
 
 }  // namespace

@@ -76,8 +76,12 @@ double bytes_of(const TestPlan& plan, int64_t ranks, const std::string& name = "
   request.model = &plan.experiment.model;
   request.adapter = &everything;
   int64_t elements = 0;
-  for (const PlannedUnit& unit : planned_layout(request))
-    if (unit.name.starts_with(name)) elements += round_up(unit.trained.elements, alignment * ranks);
+  for (const UnitSpec& unit : model_units(request)) {
+    if (!unit.name.starts_with(name)) continue;
+    int64_t of_unit = 0;
+    for (const ParameterSpec& parameter : unit.parameters) of_unit += round_up(parameter.count(), alignment);
+    elements += round_up(of_unit, alignment * ranks);
+  }
   return 4 * double(elements);
 }
 
