@@ -38,6 +38,9 @@ double seconds_of(const std::function<void()>& call) {
   return seconds_since(start);
 }
 
+/// The factor that keeps a gradient's norm below `limit`, as in torch's clip_grad_norm_.
+double clip_coefficient(double limit, double norm) { return std::min(1.0, limit / (norm + 1e-6)); }
+
 }  // namespace
 
 Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& model, ActivePipeline& pipeline,
@@ -152,8 +155,10 @@ StepReport Trainer::step() {
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
   for (int rank = 0; channels_.size() > 1 && rank < channels_.size(); ++rank)
     report.metrics["perf/waited_rank_" + std::to_string(rank)] = totals.of_rank("waited", rank);
-  if (experiment_.train.clip_norm > 0 && report.measured_loss)
-    report.metrics["train/clip_ratio"] = norm / experiment_.train.clip_norm;
+  if (const double limit = experiment_.train.clip_norm; limit > 0 && report.measured_loss) {
+    report.metrics["train/clip_coef"] = clip_coefficient(limit, norm);
+    report.metrics["train/clip_ratio"] = norm / limit;  // its name until 0.1, for one version
+  }
   for (const MicroBatch& micro : micros)
     report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
   return report;
@@ -248,13 +253,12 @@ double Trainer::norm_of_gradients(const StepTotals& totals) const {
   return norm_of_parts(experiment_.train.norm, parts);
 }
 
-/// Clips like torch's clip_grad_norm_ and updates the parameters, or drops the gradients of a skipped step.
+/// Clips and updates the parameters, or drops the gradients of a skipped step.
 void Trainer::update(const StepReport& report, double lr, double norm, double scale) {
   if (!report.skipped.empty()) return optimizer_.drop_gradients();
   const Phase phase("optimizer");
-  const double clip = experiment_.train.clip_norm;
-  const double clipped = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
-  optimizer_.step(lr, clipped / scale);
+  const double limit = experiment_.train.clip_norm;
+  optimizer_.step(lr, (limit > 0 ? clip_coefficient(limit, norm) : 1.0) / scale);
 }
 
 /// A non-finite loss goes to the guard: the loss is not scaled, so the scale cannot be the cause.
