@@ -19,7 +19,7 @@ using test::on_ranks;
 
 /// Muon updates the matrices except for "fast".
 std::vector<ParameterSpec> some_parameters(const OptimizerConfig& config = {}) {
-  const bool muon = config.name == "muon";
+  const bool muon = config.kind == OptimizerKind::muon;
   return {{"norm", {50}, {}, false, true},
           {"matrix", {9, 30}, {}, true, true, 1, {}, muon},
           {"tall", {40, 5}, {}, true, true, 2, 0.3, muon},
@@ -49,7 +49,7 @@ struct ByHand {
   }
   void update(const OptimizerConfig& c, double lr, int t, const Tensor& gradient) {
     value = value * (1 - lr * spec.weight_decay.value_or(spec.decays ? c.weight_decay : 0));
-    if (c.name == "sgd") {
+    if (c.kind == OptimizerKind::sgd) {
       m = c.momentum * m + gradient;
       value = value - lr * m;
       return;
@@ -164,7 +164,7 @@ TEST(ShardedOptimizer, IsAdamWInEveryLayout) {
 
 TEST(ShardedOptimizer, IsMuonForMatricesInEveryLayout) {
   OptimizerConfig config;
-  config.name = "muon";
+  config.kind = OptimizerKind::muon;
   config.momentum = 0.95;
   config.weight_decay = 0.2;
   expect_formula_in_every_layout(config, 5e-6);
@@ -172,7 +172,7 @@ TEST(ShardedOptimizer, IsMuonForMatricesInEveryLayout) {
 
 TEST(ShardedOptimizer, IsSgdWithOrWithoutMomentumInEveryLayout) {
   OptimizerConfig config;
-  config.name = "sgd";
+  config.kind = OptimizerKind::sgd;
   config.weight_decay = 0.2;
   for (const double momentum : {0.0, 0.9}) {
     config.momentum = momentum;
@@ -193,8 +193,8 @@ TEST(ShardedOptimizer, OrthogonalizesMatricesOfEveryShape) {
 
 TEST(ShardedOptimizer, KeepsOneMomentOfMatricesThatMuonUpdates) {
   OptimizerConfig muon, sgd;
-  muon.name = "muon";
-  sgd.name = "sgd";
+  muon.kind = OptimizerKind::muon;
+  sgd.kind = OptimizerKind::sgd;
   SingleRank rank;
   ParameterGroup group("unit", some_parameters(muon), {}, rank.channels);
   ShardedOptimizer optimizer(muon, {&group});
