@@ -28,8 +28,9 @@ def glossary():
 def in_source():
     """Names, and beginnings of names that end in / or _."""
     found = set()
-    for file in [*(ROOT / "host/engine").rglob("*.cpp"), *(ROOT / "host/engine").rglob("*.hpp")]:
-        found |= set(IN_ENGINE.findall(file.read_text()))
+    for room in ("step", "train"):
+        for file in [*(ROOT / "host" / room).rglob("*.cpp"), *(ROOT / "host" / room).rglob("*.hpp")]:
+            found |= set(IN_ENGINE.findall(file.read_text()))
     for file in [*(ROOT / "plugins").rglob("*.cpp"), *(ROOT / "plugins").rglob("*.hpp")]:
         found |= set(IN_PLUGIN.findall(file.read_text()))
     return found - NOT_LOGGED
