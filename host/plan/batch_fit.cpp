@@ -62,8 +62,9 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQ
     return plan_batch(plan_step, question, size, question.gradient_accumulation);
   };
   constexpr int64_t unknown = std::numeric_limits<int64_t>::max();
-  PlannedBatch most = planned(1), other = planned(2);
+  PlannedBatch most = planned(1);
   if (!fits(most, bytes)) return std::nullopt;
+  PlannedBatch other = planned(2);
   int64_t too_large = unknown;
   for (bool halves = false;; halves = !halves && too_large != unknown) {
     if (fits(other, bytes))
@@ -71,9 +72,10 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQ
     else
       too_large = other.batch_size;
     if (most.batch_size + 1 == too_large) return most;
-    // Where memory is affine in the batch, a line through two batches leads to the largest one at once.
+    // Where memory is affine in the batch, a line through two batches leads to the largest one at once. Where the peak
+    // does not depend on the batch, as in a save, the batch is doubled.
     const double a_sequence = double(other.peak.total - most.peak.total) / double(other.batch_size - most.batch_size);
-    const auto more = int64_t(double(bytes - most.peak.total) / a_sequence);
+    const int64_t more = a_sequence > 0 ? int64_t(double(bytes - most.peak.total) / a_sequence) : most.batch_size;
     const int64_t next = halves ? most.batch_size + (too_large - most.batch_size) / 2 : most.batch_size + more;
     other = planned(std::clamp(next, most.batch_size + 1, too_large - 1));
   }

@@ -62,9 +62,10 @@ class Planner {
     for (const Strategy strategy : strategies(shard_group_size_ > 0)) {
       question.strategy = strategy;
       const bool is_this_one = !trains_all && strategy == p.strategy;
-      question.compare_ranks = is_this_one;
+      StepQuestion compared = question;  // only once: questions derived from the variant's do not repeat it
+      compared.compare_ranks = is_this_one;
       plan.variants.push_back(
-          {trains_all ? full : e_.adapter.plugin, strategy, is_this_one, question, plan_step_(question)});
+          {trains_all ? full : e_.adapter.plugin, strategy, is_this_one, question, plan_step_(compared)});
     }
   }
 

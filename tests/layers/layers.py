@@ -1,7 +1,7 @@
 """The rules of the source tree: violations(root) lists every line that breaks one.
 
 1. Folders: a file of host/FOLDER includes its own folder, folders on lower floors, and other folders of its room (the
-   first part of the path) on the same floor, without circles. The floors are read from the block "```floors" of
+   first part of the path) on the same floor, without cycles. The floors are read from the block "```floors" of
    docs/architecture.md, at most ten, so the page and the rule cannot differ.
 2. Only folders that link LibTorch include it, the sdk, or one another. Which these are says host/CMakeLists.txt
    (WMTP_TORCH_FOLDERS), which builds the libraries by the same rule.

@@ -76,8 +76,7 @@ Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& w
 void Channel::refuse_disagreement(const at::Tensor& output, const at::Tensor& input, const std::string& what,
                                   const char* operation) {
   const std::string text = what + " (" + operation + " " + std::to_string(++checked_) + " of this channel, " +
-                           std::to_string(input.numel()) + " " + c10::toString(input.scalar_type()) + " to " +
-                           std::to_string(output.numel()) + ")";
+                           sizes_text(input, output) + ")";
   const std::string difference = disagreement(*backend_, output.device(), {peers_->rank(), text});
   if (!difference.empty()) throw Error(ExitStatus::bug, "ranks disagree about their next collective: " + difference);
 }

@@ -30,6 +30,11 @@ bool collectives_are_checked() {
 #endif
 }
 
+std::string sizes_text(const at::Tensor& input, const at::Tensor& output) {
+  return std::to_string(input.numel()) + " " + c10::toString(input.scalar_type()) + " to " +
+         std::to_string(output.numel());
+}
+
 std::string disagreement(c10d::Backend& backend, at::Device device, const NextCollective& mine) {
   std::string text = std::to_string(mine.rank) + " " + mine.text;
   text.resize(text_size - 1);

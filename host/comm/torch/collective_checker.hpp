@@ -3,6 +3,7 @@
 // so only debug builds do it, or WMTP_CHECK_COLLECTIVES=1 (0 disables it in a debug build).
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <string>
@@ -12,6 +13,9 @@
 namespace wmtp {
 
 bool collectives_are_checked();
+
+/// "128 Float to 512": the elements and type of a collective's tensors on this rank.
+std::string sizes_text(const at::Tensor& input, const at::Tensor& output);
 
 /// This rank's next collective; the first 200 characters are compared.
 struct NextCollective {

@@ -4,6 +4,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "comm/torch/collective_checker.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -48,8 +50,7 @@ class PlannedBackend final : public c10d::Backend {
  private:
   /// Numbers on the host, such as a step's totals, count as no traffic.
   c10::intrusive_ptr<c10d::Work> begun(const at::Tensor& output, const at::Tensor& input, const Traffic& traffic) {
-    issued_.push_back(record_.newest() + ", " + std::to_string(input.numel()) + " " +
-                      c10::toString(input.scalar_type()) + " to " + std::to_string(output.numel()));
+    issued_.push_back(record_.newest() + ", " + sizes_text(input, output));
     return c10::make_intrusive<PlannedWork>(clock_, input.is_meta() ? clock_.start(traffic) : 0);
   }
 

@@ -29,6 +29,19 @@ TEST(BatchFit, FindsTheLastBatchThatFits) {
   EXPECT_FALSE(largest_batch(planner_of(question), question, bytes_of_batch(question, 1) - 1));
 }
 
+TEST(BatchFit, FindsTheLastBatchThatFitsWhereMemoryIsNotAffine) {
+  const auto largest = [](const std::function<int64_t(int64_t)>& bytes_of, int64_t bytes) {
+    const PlanStep plan_step = [&](const StepQuestion& question) {
+      PlannedStep step;
+      step.phases["forward"].total = bytes_of(question.sequences);
+      return step;
+    };
+    return largest_batch(plan_step, StepQuestion(), bytes)->batch_size;
+  };
+  EXPECT_EQ(largest([](int64_t size) { return std::max<int64_t>(1000, 16 * size); }, 1600), 100);
+  EXPECT_EQ(largest([](int64_t size) { return size <= 37 ? 10 + size : 5000 + size; }, 4000), 37);
+}
+
 TEST(BatchFit, KeepsTheSequencesOfAStepByAccumulation) {
   TestPlan question = test::small_plan();
   question.gradient_accumulation = 3;  // of 4 sequences
