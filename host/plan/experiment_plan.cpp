@@ -20,16 +20,13 @@ struct PlannedPipeline {
 
 PlannedPipeline pipeline_of(const Experiment& experiment, const Catalog& catalog) {
   return {pipeline_needs(experiment, catalog),
-          catalog.describe("pipeline", experiment.pipeline.plugin).role == "objective"};
+          catalog.describe(PluginKind::pipeline, experiment.pipeline.plugin).role == PluginRole::objective};
 }
 
-/// "return (linear)", "rank (mlp, score)" -> name and kind.
+/// Name and kind.
 std::vector<std::pair<std::string, std::string>> value_heads_of(const PluginNeeds& needs) {
   std::vector<std::pair<std::string, std::string>> heads;
-  for (const std::string& text : needs.heads) {
-    const size_t space = text.find(' ');
-    heads.emplace_back(text.substr(0, space), text.substr(space + 2, text.find_first_of(",)") - space - 2));
-  }
+  for (const ValueHeadNeed& head : needs.heads) heads.emplace_back(head.name, head.kind);
   return heads;
 }
 
@@ -89,7 +86,7 @@ class Planner {
  private:
   void ask() {
     LayoutQuestion policy{e_.model, pipeline_.objective ? "none" : "all", value_heads_of(pipeline_.needs),
-                          setting_of(catalog_, "adapter", e_.adapter), e_.optimizer.name};
+                          setting_of(catalog_, PluginKind::adapter, e_.adapter), e_.optimizer.name};
     policy.train_last = e_.trained_parts.last_blocks;
     policy.train = e_.trained_parts.names;
     for (const OptimizerGroup& group : e_.optimizer.groups) policy.groups.push_back(group.match);
@@ -97,7 +94,7 @@ class Planner {
     policy.train_last = 0;
     policy.train = policy.groups = {};
     if (e_.adapter.plugin != full) {
-      policy.adapter = setting_of(catalog_, "adapter", {full, {}});
+      policy.adapter = setting_of(catalog_, PluginKind::adapter, {full, {}});
       asked_.push_back({full, policy, {}});
     }
     for (const auto& [table, config] : frozen_tables(e_)) add_frozen(table, *config);
@@ -166,14 +163,14 @@ class Planner {
     PlannedData data;
     const int64_t sequences = sequences_per_step(e_.train, data_ranks(e_.parallel, e_.parallel.processes));
     data.positions = e_.train.sequence_length;
-    if (e_.data.kind == "records") {
+    if (e_.data.kind == DataKind::records) {
       const auto longest = longest_row(e_, cache_, pipeline_.needs.pairs);
       data.longest_is_known = longest.has_value();
       if (longest) data.positions = batch_positions(*longest, e_.train.sequence_length);
     }
     data.tokens_a_step = sequences * e_.train.sequence_length;
     if (e_.train.steps > 0) data.steps = e_.train.steps;
-    if (e_.train.steps == 0 && e_.data.kind == "tokens") data.steps = steps_over_tokens();
+    if (e_.train.steps == 0 && e_.data.kind == DataKind::tokens) data.steps = steps_over_tokens();
     return data;
   }
 
