@@ -6,12 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "base/error.hpp"
 
 namespace nlohmann {
@@ -44,6 +46,18 @@ struct adl_serializer<std::variant<Types...>> {
 }  // namespace nlohmann
 
 namespace wmtp {
+
+// Enums with a table of names are written as the name. Reading throws std::exception for another.
+template <NamedEnum Enum>
+void to_json(nlohmann::json& out, Enum value) {
+  out = to_string(value);
+}
+template <NamedEnum Enum>
+void from_json(const nlohmann::json& in, Enum& value) {
+  const auto found = from_name<Enum>(in.get_ref<const std::string&>());
+  if (!found) throw std::invalid_argument("unknown name " + in.dump());
+  value = *found;
+}
 
 /// Refuses duplicate keys (nlohmann would keep the last) and deep nesting: Error(data) with `where` and the byte.
 /// The caller limits the length of the text.

@@ -125,20 +125,20 @@ struct InspectOptions {
 };
 
 /// --kind, or derived from the file's extension.
-std::string kind_of(const InspectOptions& options) {
+DataKind kind_of(const InspectOptions& options) {
   const fs::path file = options.file;
-  if (!options.kind.empty()) return options.kind;
-  if (file.extension() == ".bin" || file.extension() == ".npy") return "tokens";
-  return file.extension() == ".jsonl" ? "records" : "text";
+  if (const auto given = from_name<DataKind>(options.kind)) return *given;
+  if (file.extension() == ".bin" || file.extension() == ".npy") return DataKind::tokens;
+  return file.extension() == ".jsonl" ? DataKind::records : DataKind::text;
 }
 
 int inspect(const InspectOptions& options) {
   if (fs::is_directory(options.file)) throw Error(ExitStatus::data, options.file + ": is a folder, wanted a file");
-  const std::string kind = kind_of(options);
-  const std::vector<Finding> found = kind == "tokens"    ? inspect_tokens(options.file, options.dtype)
-                                     : kind == "records" ? inspect_records(options.file)
-                                                         : inspect_text(options.file);
-  Table table{{"kind"}, {{kind}}, false};
+  const DataKind kind = kind_of(options);
+  const std::vector<Finding> found = kind == DataKind::tokens    ? inspect_tokens(options.file, options.dtype)
+                                     : kind == DataKind::records ? inspect_records(options.file)
+                                                                 : inspect_text(options.file);
+  Table table{{"kind"}, {{to_string(kind)}}, false};
   for (const auto& [name, value] : found) {
     table.columns.push_back(name);
     table.rows[0].push_back(value);

@@ -27,7 +27,8 @@ void read_rope(ExternalJson& keys, double default_theta, ModelConfig& model) {
 }
 
 json rope_parameters_json(const ModelConfig& model) {
-  json part = model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : json{{"rope_type", "default"}};
+  json part =
+      model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : json{{"rope_type", to_string(RopeType::none)}};
   part["rope_theta"] = model.rope_theta;
   return part;
 }

@@ -102,11 +102,11 @@ void write_json_tokenizer(const fs::path& folder, const json& tokenizer, const c
 /// For this program's own tokenizers, writes a tokenizer_config.json (unlike Llama's, they prepend no BOS) and a
 /// tokenizer.json, because transformers would derive other ids from the SentencePiece model. Returns whether it did.
 bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
-  if (saved.tokenizer == "byte") {
+  if (saved.tokenizer == SavedTokenizer::byte) {
     write_json_tokenizer(folder, byte_tokenizer_json(), byte_begin_token, byte_end_token);
     return true;
   }
-  const bool is_own = saved.tokenizer == "bpe" && !is_there(folder / tokenizer_config_name);
+  const bool is_own = saved.tokenizer == SavedTokenizer::bpe && !is_there(folder / tokenizer_config_name);
   if (!is_own || !is_there(folder / tokenizer_model_name)) return false;
   const auto tokenizer = sentencepiece_tokenizer_json(folder / tokenizer_model_name);
   if (tokenizer)

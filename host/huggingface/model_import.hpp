@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "experiment/experiment.hpp"
+#include "huggingface/params_file.hpp"
 
 namespace wmtp {
 
@@ -22,7 +22,7 @@ struct ModelImport {
 
 struct ImportedModel {
   ModelConfig model;
-  std::string tokenizer;           ///< as in params.json; "" if none was kept
+  SavedTokenizer tokenizer;        ///< none: none was kept
   std::string tokenizer_left_out;  ///< why a tokenizer.json, or the only tokenizer, was not kept; "" if it was
 };
 

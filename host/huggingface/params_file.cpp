@@ -37,8 +37,8 @@ json read_value_heads(ExternalJson& keys) {
 }
 
 FutureHeads read_future_heads(ExternalJson& keys) {
-  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained})
-    if (!keys.has("future_heads") || keys.value("future_heads") == to_string(heads)) return heads;
+  if (!keys.has("future_heads")) return FutureHeads::parallel;
+  if (const auto heads = from_name<FutureHeads>(keys.text("future_heads"))) return *heads;
   keys.refuse("future_heads", "\"parallel\" or \"chained\"");
   return FutureHeads::parallel;
 }
@@ -91,10 +91,11 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   });
   saved.has_max_sequence_length = keys.has("max_seq_len");
   model.max_sequence_length = keys.integer("max_seq_len", 2, max_positions, 0);
-  keys.only("tokenizer", {"byte", "bpe", "tokenizer_json"});
+  using enum SavedTokenizer;
+  keys.only("tokenizer", {to_string(byte), to_string(bpe), to_string(tokenizer_json)});
   saved.bos_token_id = read_token_ids(keys, "bos_token_id");
   saved.eos_token_id = read_token_ids(keys, "eos_token_id");
-  saved.tokenizer = keys.text("tokenizer");
+  saved.tokenizer = from_name<SavedTokenizer>(keys.text("tokenizer")).value_or(none);
   model.rope_scaling = read_rope_scaling(keys, "rope_scaling");
   if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
   keys.only("moe", {});
@@ -136,7 +137,7 @@ std::string params_text(const SavedShape& saved) {
   });
   if (m.max_sequence_length > 0) params["max_seq_len"] = m.max_sequence_length;
   if (!saved.value_heads.empty()) params["value_heads"] = saved.value_heads;
-  if (!saved.tokenizer.empty()) params["tokenizer"] = saved.tokenizer;
+  if (saved.tokenizer != SavedTokenizer::none) params["tokenizer"] = to_string(saved.tokenizer);
   if (!saved.bos_token_id.is_null()) params["bos_token_id"] = saved.bos_token_id;
   if (!saved.eos_token_id.is_null()) params["eos_token_id"] = saved.eos_token_id;
   return pretty_json(params);

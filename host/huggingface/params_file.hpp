@@ -16,12 +16,16 @@ namespace wmtp {
 inline constexpr const char* params_file_name = "params.json";
 inline constexpr const char* generation_config_name = "generation_config.json";
 
+enum class SavedTokenizer { none, byte, bpe, tokenizer_json };
+template <>
+inline constexpr auto names_of<SavedTokenizer> = std::array{"", "byte", "bpe", "tokenizer_json"};
+
 struct SavedShape {
   ModelConfig model;
   /// [{"name": …, "kind": …, "meaning": …}]; no "meaning" in files of earlier versions.
   nlohmann::json value_heads = nlohmann::json::array();
-  bool has_max_sequence_length = false;       ///< if not, model.max_sequence_length is 0
-  std::string tokenizer{};                    ///< "byte", "bpe", "tokenizer_json", or "" if none
+  bool has_max_sequence_length = false;  ///< if not, model.max_sequence_length is 0
+  SavedTokenizer tokenizer = SavedTokenizer::none;
   nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
 };
 

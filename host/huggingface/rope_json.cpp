@@ -35,10 +35,13 @@ bool has_only(const json& part, const std::set<std::string>& own) {
   return true;
 }
 
-std::string type_of(const json& part) {
+/// nullopt for a type that this program does not have.
+std::optional<RopeType> type_of(const json& part) {
+  if (!part.is_object()) return std::nullopt;
   for (const char* key : {"rope_type", "type"})
-    if (part.contains(key) && !part[key].is_null()) return part[key].is_string() ? part[key] : json("?");
-  return "default";
+    if (part.contains(key) && !part[key].is_null())
+      return part[key].is_string() ? from_name<RopeType>(part[key].get<std::string>()) : std::nullopt;
+  return RopeType::none;
 }
 
 /// Of yarn: as given, else from DeepSeek's two keys; 0 if it follows from the factor alone.
@@ -77,24 +80,24 @@ bool read_yarn(const json& part, RopeScaling& scaling) {
 std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return std::nullopt;
   const json& part = keys.value(key);
-  const std::string type = part.is_object() ? type_of(part) : "?";
-  if (type == "default" && has_only(part, {})) return std::nullopt;
-  if (type != "linear" && type != "llama3" && type != "yarn") {
+  const auto type = type_of(part);
+  if (type == RopeType::none && has_only(part, {})) return std::nullopt;
+  if (!type || type == RopeType::none) {
     keys.refuse(key, "positions that are not scaled, or scaled by rope_type \"linear\", \"llama3\" or \"yarn\"");
     return std::nullopt;
   }
-  RopeScaling scaling{type, number(part, "factor")};
+  RopeScaling scaling{*type, number(part, "factor")};
   bool good = scaling.factor >= 1;
-  if (type == "linear") {
+  if (type == RopeType::linear) {
     good = good && has_only(part, {"factor"});
   } else {
     const double length = number(part, "original_max_position_embeddings");
     good = good && length >= 2 && length <= max_positions && length == std::floor(length) &&
-           (type == "yarn" ? read_yarn(part, scaling) : read_llama3(part, scaling));
+           (type == RopeType::yarn ? read_yarn(part, scaling) : read_llama3(part, scaling));
     if (good) scaling.original_max_position_embeddings = static_cast<int64_t>(length);
   }
   if (good) return scaling;
-  keys.refuse(key, type == "linear" ? wanted_linear : type == "yarn" ? wanted_yarn : wanted_llama3);
+  keys.refuse(key, type == RopeType::linear ? wanted_linear : type == RopeType::yarn ? wanted_yarn : wanted_llama3);
   return std::nullopt;
 }
 
@@ -108,13 +111,13 @@ double read_rope_theta(ExternalJson& keys, const char* key, double fallback) {
 }
 
 json rope_scaling_json(const RopeScaling& scaling) {
-  json part{{"rope_type", scaling.rope_type}, {"factor", scaling.factor}};
-  if (scaling.rope_type == "llama3") {
+  json part{{"rope_type", to_string(scaling.rope_type)}, {"factor", scaling.factor}};
+  if (scaling.rope_type == RopeType::llama3) {
     part["low_freq_factor"] = scaling.low_freq_factor;
     part["high_freq_factor"] = scaling.high_freq_factor;
     part["original_max_position_embeddings"] = scaling.original_max_position_embeddings;
   }
-  if (scaling.rope_type == "yarn") {
+  if (scaling.rope_type == RopeType::yarn) {
     part["original_max_position_embeddings"] = scaling.original_max_position_embeddings;
     part["attention_factor"] = scaling.attention_factor;
     part["beta_fast"] = scaling.beta_fast;

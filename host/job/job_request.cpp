@@ -68,7 +68,7 @@ LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std
   LoadRequest request;
   request.file = std::move(file);
   request.overrides = std::move(overrides);
-  request.describe_plugin = [&catalog](const std::string& kind, const std::string& name) {
+  request.describe_plugin = [&catalog](PluginKind kind, const std::string& name) {
     return catalog.describe(kind, name);
   };
   request.check_plugin = check_plugin;

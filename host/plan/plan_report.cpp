@@ -273,7 +273,7 @@ void print_text(std::ostream& out, const PlanReport& report) {
   }
   out << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "
       << counted(plan.data.tokens_a_step, "token");
-  if (e.data.kind == "records") out << ", padding included";
+  if (e.data.kind == DataKind::records) out << ", padding included";
   if (plan.data.steps) out << ": " << with_thousands(*plan.data.steps * plan.data.tokens_a_step);
   out << '\n';
   if (!plan.data.steps)

@@ -1,22 +1,23 @@
 #include "plugins/trials.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "plugins/probe.hpp"
 
 namespace wmtp {
 
 namespace {
 
-std::vector<Trial> trials_on_any_device(const std::string& role) {
+std::vector<Trial> trials_on_any_device(PluginRole role) {
   const Trial again{"again", "repeating the training gives bitwise identical results"};
   const Trial speed{"speed", "step time"};
-  if (role == "adapter")
+  if (role == PluginRole::adapter)
     return {{"trains", "training finishes with finite gradients"},
             {"merged", "merged weights give the same losses as base weights with the adapter"},
             again,
             speed};
   const Trial trains =
-      role == "objective"
+      role == PluginRole::objective
           ? Trial{"trains", "training finishes; the objective is a finite scalar that depends on its heads"}
           : Trial{"trains", "training finishes; weights have the right shape, are finite and not negative"};
   return {trains,
@@ -29,7 +30,7 @@ std::vector<Trial> trials_on_any_device(const std::string& role) {
 
 }  // namespace
 
-std::vector<Trial> trials_of(const std::string& role, const std::string& device) {
+std::vector<Trial> trials_of(PluginRole role, const std::string& device) {
   std::vector<Trial> trials = trials_on_any_device(role);
   if (device == "cuda") trials.insert(trials.begin() + 1, {"same_losses", "losses on the device equal the CPU's"});
   return trials;

@@ -72,7 +72,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
-                                          experiment.train.sequence_length, experiment.data.kind == "records"},
+                                          experiment.train.sequence_length, experiment.data.kind == DataKind::records},
                         micro_step_, environment_, pipeline, channels);
   if (data.validation && pipeline.weighting && experiment.log.samples > 0)
     samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
@@ -140,7 +140,7 @@ StepReport Trainer::step() {
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
   report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
-  if (experiment_.data.kind == "records") {
+  if (experiment_.data.kind == DataKind::records) {
     report.metrics["perf/padding"] = 1 - double(counts.tokens) / double(counts.positions);
     report.metrics["perf/targets_per_second"] = double(counts.targets.empty() ? 0 : counts.targets[0]) / seconds;
   }

@@ -11,7 +11,6 @@
 #include "checkpoint/safetensors/safetensors_folder.hpp"
 #include "checkpoint/torch/shared_failure.hpp"
 #include "huggingface/hf_config.hpp"
-#include "huggingface/params_file.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
 #include "tokenizer/tokenizer_files.hpp"
@@ -129,7 +128,8 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   attempt([&] {
     writer->finish();
     write_new_file(draft->path() / params_file_name, params_text(shape_of(model, tokenizer)));
-    if (!tokenizer.file.empty() && tokenizer.kind != "byte") copy_tokenizer_files(tokenizer.file, draft->path());
+    if (!tokenizer.file.empty() && tokenizer.kind != SavedTokenizer::byte)
+      copy_tokenizer_files(tokenizer.file, draft->path());
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
@@ -170,11 +170,13 @@ ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
   if (!is_params_folder(folder)) return {};
   const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
   ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id};
-  if (tokenizer.kind != "bpe" && tokenizer.kind != "tokenizer_json") return tokenizer;
-  tokenizer.file = folder / (tokenizer.kind == "bpe" ? tokenizer_model_name : tokenizer_json_name);
+  const bool is_bpe = tokenizer.kind == SavedTokenizer::bpe;
+  if (!is_bpe && tokenizer.kind != SavedTokenizer::tokenizer_json) return tokenizer;
+  tokenizer.file = folder / (is_bpe ? tokenizer_model_name : tokenizer_json_name);
   if (!std::filesystem::exists(tokenizer.file))
-    throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" + tokenizer.kind +
-                                      "\" needs " + tokenizer.file.string() + ", which is missing");
+    throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" +
+                                      to_string(tokenizer.kind) + "\" needs " + tokenizer.file.string() +
+                                      ", which is missing");
   return tokenizer;
 }
 

@@ -189,8 +189,8 @@ int import_files(const Options& options) {
   const ModelConfig& model = imported.model;
   log_written(options.target);
   if (!imported.tokenizer_left_out.empty())
-    log_warning((imported.tokenizer.empty() ? "no tokenizer is imported: "
-                                            : "tokenizer.model is imported, tokenizer.json is not: ") +
+    log_warning((imported.tokenizer == SavedTokenizer::none ? "no tokenizer is imported: "
+                                                            : "tokenizer.model is imported, tokenizer.json is not: ") +
                 imported.tokenizer_left_out);
   nlohmann::ordered_json table{{"dim", model.dim},
                                {"layers", model.layers},

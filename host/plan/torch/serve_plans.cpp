@@ -112,9 +112,10 @@ class Plans {
 
   StepParts parts_of(const Experiment& experiment) const {
     std::optional<PluginSetting> inner;
-    if (experiment.inner) inner = setting_of(catalog_, "pipeline", *experiment.inner);
-    const PluginSetting adapter = setting_of(catalog_, "adapter", experiment.adapter);
-    return {open_pipeline(setting_of(catalog_, "pipeline", experiment.pipeline), inner ? &*inner : nullptr, experiment),
+    if (experiment.inner) inner = setting_of(catalog_, PluginKind::pipeline, *experiment.inner);
+    const PluginSetting adapter = setting_of(catalog_, PluginKind::adapter, experiment.adapter);
+    return {open_pipeline(setting_of(catalog_, PluginKind::pipeline, experiment.pipeline), inner ? &*inner : nullptr,
+                          experiment),
             create_adapter(adapter.description, adapter.options)};
   }
 

@@ -34,49 +34,37 @@ std::set<std::string> head_names(const Needs& needs) {
 }
 
 PluginNeeds plain(const Needs& needs) {
-  PluginNeeds texts;
+  PluginNeeds result;
   const std::set<std::string> heads = head_names(needs);
   for (const Signal signal : needs.reads) {
-    texts.reads.push_back(to_text(signal));
+    result.reads.push_back(to_text(signal));
     if (needs.when == When::before && !is_of_reference(signal))
       refuse("it reads " + to_text(signal) +
              ", which is not available at When::before; choose When::token, head or all");
   }
   for (const ValueSignal& value : needs.values) {
-    texts.reads.push_back(to_text(value));
+    result.reads.push_back(to_text(value));
     if (!value.is_frozen() && heads.count(value.head()) == 0)
       refuse("it reads " + to_text(value) + ", a value head that it does not declare");
     if (needs.when == When::token)
       refuse("it reads " + to_text(value) + ", which a TokenStep does not have; choose When::before, head or all");
   }
-  for (const ValueHead& head : needs.heads)
-    texts.heads.push_back(head.name + " (" + head.kind + (head.meaning == "score" ? ", score)" : ")"));
-  texts.pairs = needs.pairs;
-  texts.prompts = needs.prompts;
-  texts.scores = needs.scores;
-  return texts;
+  for (const ValueHead& head : needs.heads) result.heads.push_back({head.name, head.kind, head.meaning});
+  result.pairs = needs.pairs;
+  result.prompts = needs.prompts;
+  result.scores = needs.scores;
+  return result;
 }
 
-const char* to_text(When when) {
-  switch (when) {
-    case When::token:
-      return "token";
-    case When::before:
-      return "before";
-    case When::head:
-      return "head";
-    case When::all:
-      return "all";
-  }
-  return "";
-}
+static_assert(int(When::token) == int(WeighingMoment::token) && int(When::before) == int(WeighingMoment::before) &&
+              int(When::head) == int(WeighingMoment::head) && int(When::all) == int(WeighingMoment::all));
 
 template <class Pipeline>
 PluginNeeds needs_of(const std::string& name, const Pipeline& pipeline) {
   const Needs needs = guarded(name, "needs", [&] { return pipeline.needs(); });
-  PluginNeeds texts = plain(needs);
-  if constexpr (std::is_base_of_v<Weighting, Pipeline>) texts.when = to_text(needs.when);
-  return texts;
+  PluginNeeds result = plain(needs);
+  if constexpr (std::is_base_of_v<Weighting, Pipeline>) result.when = WeighingMoment(needs.when);
+  return result;
 }
 
 /// The needs with the default options; nullopt if they are unknown.
@@ -108,7 +96,7 @@ void describe_instance(const PluginEntry& entry, PluginDescription& description)
 PluginDescription describe(const PluginEntry& entry) {
   PluginDescription description;
   description.role = role_of(entry);
-  description.kind = entry.adapter ? "adapter" : "pipeline";
+  description.kind = entry.adapter ? PluginKind::adapter : PluginKind::pipeline;
   description.name = entry.name;
   description.version = entry.version;
   description.summary = entry.summary;
@@ -129,11 +117,11 @@ PluginDescription describe(const PluginEntry& entry) {
 /// The needs of a plugin created with its options; throws OptionError if it refuses one.
 PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting* inner) {
   const std::string& name = plugin.description.name;
-  if (plugin.description.kind == "adapter") {
+  if (plugin.description.kind == PluginKind::adapter) {
     create_adapter(plugin.description, plugin.options);
     return {};
   }
-  if (plugin.description.role == "objective")
+  if (plugin.description.role == PluginRole::objective)
     return needs_of(name, *create_objective(plugin.description, plugin.options));
   // The inner plugin's needs first, so that its refusals are not attributed to the outer one.
   if (inner) needs_of(inner->description.name, *create_weighting(*inner, nullptr));

@@ -76,12 +76,12 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
     EXPECT_EQ(back, model);
   };
   expect_back();
-  model.rope_scaling = RopeScaling{"llama3", 8, 1, 4, 8192};
+  model.rope_scaling = RopeScaling{RopeType::llama3, 8, 1, 4, 8192};
   model.tie_word_embeddings = true;
   expect_back();
-  model.rope_scaling = RopeScaling{"yarn", 4, 0, 0, 8192, 1.25, 24, 0.5};
+  model.rope_scaling = RopeScaling{RopeType::yarn, 4, 0, 0, 8192, 1.25, 24, 0.5};
   expect_back();
-  model.rope_scaling = RopeScaling{"linear", 2.5};
+  model.rope_scaling = RopeScaling{RopeType::linear, 2.5};
   model.qkv_bias = true;
   expect_back();
   model.o_bias = true;
@@ -120,11 +120,11 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
                            {"high_freq_factor", 4.0},
                            {"original_max_position_embeddings", 8192},
                            {"rope_type", "llama3"}};
-  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{RopeType::llama3, 8, 1, 4, 8192}));
   const double usual = 0.1 * std::log(4.0) + 1;
   json yarn{{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 8192}, {"truncate", true}};
   llama["rope_scaling"] = yarn;
-  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"yarn", 4, 0, 0, 8192, usual, 32, 1}));
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{RopeType::yarn, 4, 0, 0, 8192, usual, 32, 1}));
   yarn["mscale"] = 2.0;
   llama["rope_scaling"] = yarn;
   EXPECT_EQ(read(llama).rope_scaling->attention_factor, usual) << "of the two keys one alone has no effect";
@@ -135,10 +135,10 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
   yarn["beta_fast"] = nullptr;
   yarn["beta_slow"] = 2;
   llama["rope_scaling"] = yarn;
-  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"yarn", 4, 0, 0, 8192, 1.5, 32, 2}));
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{RopeType::yarn, 4, 0, 0, 8192, 1.5, 32, 2}));
   llama["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
   llama["tie_word_embeddings"] = true;
-  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"linear", 2}));
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{RopeType::linear, 2}));
   EXPECT_TRUE(read(llama).tie_word_embeddings);
   json qwen = llama_2;
   qwen["model_type"] = "qwen2";

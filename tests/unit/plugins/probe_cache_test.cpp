@@ -19,13 +19,11 @@ using test::TemporaryFolder;
 
 PluginDescription rho1() {
   PluginDescription description;
-  description.kind = "pipeline";
-  description.role = "weighting";
   description.name = "rho1";
   description.version = "1.0";
   description.summary = "keeps some tokens";
-  description.needs =
-      PluginNeeds{{"policy.loss", "reference.loss"}, {"return (mlp, score)"}, true, false, "head", true};
+  description.needs = PluginNeeds{
+      {"policy.loss", "reference.loss"}, {{"return", "mlp", "score"}}, true, false, WeighingMoment::head, true};
   description.path = "/plugins/rho1.so";
   description.sha256 = "00ff";
   description.options = {
@@ -50,6 +48,20 @@ TEST(DescriptionJson, RoundTripsEveryType) {
   EXPECT_EQ(after.options[1].default_value, OptionValue(int64_t{3}));
   EXPECT_FALSE(after.options[1].max.has_value());
   EXPECT_EQ(after.options[4].default_value, before.options[4].default_value);
+}
+
+TEST(DescriptionJson, RefusesHeadsAndNamesOfEarlierVersions) {
+  const nlohmann::json needs = *rho1().needs;
+  EXPECT_EQ(needs["heads"], (nlohmann::json{{{"name", "return"}, {"kind", "mlp"}, {"meaning", "score"}}}));
+  EXPECT_EQ(needs["when"], "head");
+  for (const auto& [key, earlier] : {std::pair<const char*, nlohmann::json>{"heads", {"return (mlp, score)"}},
+                                     {"when", ""},
+                                     {"when", "later"},
+                                     {"when", 2}}) {
+    nlohmann::json changed = needs;
+    changed[key] = earlier;
+    EXPECT_ANY_THROW(changed.get<PluginNeeds>()) << changed;
+  }
 }
 
 TEST(ProbeCache, RemembersAFileUntilItChanges) {
