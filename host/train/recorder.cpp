@@ -173,19 +173,14 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
 /// A folder of another log would be mixed up with this run's. Refused on every rank.
 void Recorder::make_folder_of_keeper() {
   if (session_.keepers().all_share()) return;
-  std::optional<Error> failure;
-  try {
-    if (session_.is_keeper() && !session_.is_rank0()) {
-      if (is_there(run_folder_))
-        throw Error(ExitStatus::storage, run_folder_.string() +
-                                             " on this host belongs to another log than rank 0's; "
-                                             "move it away");
-      make_folder_durably(run_folder_);
-    }
-  } catch (const Error& error) {
-    failure = error;
-  }
-  session_.peers().check_start({}, failure);
+  const auto make = [&] {
+    if (!session_.is_keeper() || session_.is_rank0()) return;
+    if (is_there(run_folder_))
+      throw Error(ExitStatus::storage,
+                  run_folder_.string() + " on this host belongs to another log than rank 0's; move it away");
+    make_folder_durably(run_folder_);
+  };
+  session_.peers().rethrow_on_all_ranks("making the run's folder", failure_of(make));
 }
 
 Recorder::~Recorder() = default;

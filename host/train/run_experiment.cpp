@@ -9,7 +9,6 @@
 #include "checkpoint/torch/adapter_files.hpp"
 #include "checkpoint/torch/folder_copies.hpp"
 #include "checkpoint/torch/model_files.hpp"
-#include "checkpoint/torch/shared_failure.hpp"
 #include "checkpoint/torch/state_saver.hpp"
 #include "checkpoint/torch/training_state.hpp"
 #include "data/tokens/step_count.hpp"
@@ -198,13 +197,13 @@ class TrainingRun {
     try {
       save_model(copy, step, identity_.config_hash, assembly_.model(), &assembly_.adapter(), assembly_.tokenizer(),
                  session_.channels());
-      SharedFailure failure;
-      if (session_.is_rank0()) {
-        failure.attempt([&] { texts = continued(prompts, copy); });
-        std::error_code ignored;
-        std::filesystem::remove_all(copy, ignored);
-      }
-      failure.share("continuing log.prompts", session_.peers());
+      const auto generate = [&] {
+        if (session_.is_rank0()) texts = continued(prompts, copy);
+      };
+      const std::optional<Error> failure = failure_of(generate);
+      std::error_code ignored;
+      if (session_.is_rank0()) std::filesystem::remove_all(copy, ignored);
+      session_.peers().rethrow_on_all_ranks("continuing log.prompts", failure);
     } catch (const Error& error) {
       if (error.status() != ExitStatus::storage) throw;
       recorder_.event("warning", "prompts", step, std::string("log.prompts not continued: ") + error.what());

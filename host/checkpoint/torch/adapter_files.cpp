@@ -10,7 +10,6 @@
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
-#include "checkpoint/torch/shared_failure.hpp"
 #include "checkpoint/verify.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
@@ -103,16 +102,15 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
   ParameterGroup& group = *model.adapter_unit()->groups().front();
   const std::string base = fingerprint_text(model.base_fingerprint());
   const Tensor flat = group.gather_master();
-  SharedFailure failure;
-  if (channels.rank() == 0)
-    failure.attempt([&] {
-      Manifest manifest;
-      manifest.step = step;
-      manifest.kind = "adapter";
-      manifest.config_hash = config_hash;
-      write_folder(folder, std::move(manifest), identity_json(adapter, base), group, flat);
-    });
-  failure.share("writing the adapter", channels.peers());
+  const auto write = [&] {
+    if (channels.rank() != 0) return;
+    Manifest manifest;
+    manifest.step = step;
+    manifest.kind = "adapter";
+    manifest.config_hash = config_hash;
+    write_folder(folder, std::move(manifest), identity_json(adapter, base), group, flat);
+  };
+  channels.peers().rethrow_on_all_ranks("writing the adapter", failure_of(write));
 }
 
 void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, ShardedModel& model) {

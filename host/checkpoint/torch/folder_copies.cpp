@@ -7,7 +7,6 @@
 
 #include "base/files.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/torch/shared_failure.hpp"
 #include "checkpoint/verify.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
@@ -87,14 +86,13 @@ void complete_on_every_host(Channels& channels, const Keepers& keepers, const fs
   Peers& peers = channels.peers();
   const int rank = channels.rank();
   const MemoryScope scope(MemoryCategory::checkpoint);
-  SharedFailure failure;
   std::string text;
-  if (rank == 0 && is_there(manifest_file))
-    failure.attempt([&] {
-      read_manifest(folder);  // refuses an invalid one
-      text = read_small_file(manifest_file, int64_t(fs::file_size(manifest_file)));
-    });
-  failure.share(copying, peers);
+  const auto read = [&] {
+    if (rank != 0 || !is_there(manifest_file)) return;
+    read_manifest(folder);  // refuses an invalid one
+    text = read_small_file(manifest_file, int64_t(fs::file_size(manifest_file)));
+  };
+  peers.rethrow_on_all_ranks(copying, failure_of(read));
   text = peers.broadcast(copying, text);
   if (text.empty()) return;
   const Manifest manifest = parse_manifest(text, manifest_file.string());
@@ -104,8 +102,9 @@ void complete_on_every_host(Channels& channels, const Keepers& keepers, const fs
   std::vector<json> found;
   for (const std::string& files : peers.gather(copying, mine.dump())) found.push_back(json::parse(files));
   std::vector<Copy> copies;
-  if (rank == 0) failure.attempt([&] { copies = planned_copies(folder, manifest, found); });
-  failure.share(copying, peers);
+  peers.rethrow_on_all_ranks(copying, failure_of([&] {
+                               if (rank == 0) copies = planned_copies(folder, manifest, found);
+                             }));
   copies = json::parse(peers.broadcast(copying, json(copies).dump())).get<std::vector<Copy>>();
   if (is_keeper) make_folder_durably(folder);
   for (const Copy& copy : copies) {

@@ -9,7 +9,6 @@
 #include "base/work_progress.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/safetensors_folder.hpp"
-#include "checkpoint/torch/shared_failure.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/durable_file.hpp"
@@ -94,9 +93,9 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
   Manifest manifest;
-  SharedFailure failure;
+  std::optional<Error> failure;
   const auto attempt = [&](auto&& work) {
-    if (writes) failure.attempt(work);
+    if (writes && !failure) failure = failure_of(work);
   };
   const std::vector<ParameterGroup*> groups = groups_of_model(model);
   attempt([&] {
@@ -136,7 +135,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     write_manifest(draft->path(), manifest);
     draft->publish();
   });
-  failure.share("writing the model", channels.peers());
+  channels.peers().rethrow_on_all_ranks("writing the model", failure);
   return writes ? writer->file_size() : 0;
 }
 

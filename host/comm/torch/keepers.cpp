@@ -57,13 +57,10 @@ Keepers::Keepers(Peers& peers, const fs::path& folder) {
     return fs::path(asked.substr(token_end)) / (".rank-" + std::to_string(rank) + "-" + asked.substr(0, token_end));
   };
   std::optional<Mark> mark;
-  std::optional<Error> failure;
-  try {
-    if (std::count(first.begin(), first.end(), peers.rank()) > 0) mark.emplace(mark_of(peers.rank()));
-  } catch (const Error& error) {
-    failure = error;
-  }
-  peers.check_start({}, failure);  // afterwards all marks exist
+  const bool marks = std::count(first.begin(), first.end(), peers.rank()) > 0;
+  peers.rethrow_on_all_ranks(what, failure_of([&] {
+                               if (marks) mark.emplace(mark_of(peers.rank()));
+                             }));  // afterwards all marks exist
   const auto seen = std::find_if(first.begin(), first.end(), [&](int rank) { return is_there(mark_of(rank)); });
   std::vector<int> by_rank;
   for (const std::string& keeper : peers.gather(what, std::to_string(seen == first.end() ? peers.rank() : *seen)))
