@@ -169,7 +169,8 @@ void add_eval(CommandLine& line) {
   eval.add_option("--jobs", options->jobs, "programs to run concurrently")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  eval.add_option("--python", options->python, "Python interpreter")->type_name("PROGRAM")->capture_default_str();
+  eval.add_option("--python", options->python, "Python interpreter (default: WMTP_PYTHON, else python3)")
+      ->type_name("PROGRAM");
   eval.add_option("-o,--output", options->output, "write each sample with its verdict (JSONL)")->type_name("FILE");
   eval.add_flag("--json", options->json, "print JSON");
 }

@@ -118,7 +118,7 @@ std::vector<MachineCheck> check_machine(const std::vector<fs::path>& plugin_fold
   findings.push_back(found("run log", [&](MachineCheck& finding) { run_log(database, finding); }));
   findings.push_back(found("disk", [&](MachineCheck& finding) { disk_space(database, finding); }));
   findings.push_back(found("eval", [](MachineCheck& finding) {
-    Sandbox("python3", {}).check_works();
+    Sandbox("", {}).check_works();
     finding.text = "programs under test run in the sandbox";
   }));
   return findings;

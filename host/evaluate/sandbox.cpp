@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "evaluate/confinement.hpp"
 #include "io/scratch_folder.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {
@@ -48,11 +49,10 @@ fs::path interpreter_of(const fs::path& program) {
   return {};
 }
 
-/// `python`: a path, or a name in PATH. Error(usage) if it does not exist or is not Python.
+/// Error(usage) if the program does not exist or is not Python.
 fs::path find_interpreter(const std::string& python) {
-  const fs::path program = find_program(python);
-  if (program.empty())
-    throw Error(ExitStatus::usage, "found no program '" + python + "' to run tests; name one with --python");
+  const auto [program, name] = users_python(python);
+  if (program.empty()) throw Error(ExitStatus::usage, "found no " + name + " to run tests; name one with --python");
   const fs::path interpreter = interpreter_of(program);
   if (access(interpreter.c_str(), X_OK) != 0)
     throw Error(ExitStatus::usage, program.string() + " is not Python, which runs the tests; name one with --python");

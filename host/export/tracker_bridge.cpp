@@ -4,12 +4,11 @@
 #include <sstream>
 #include <thread>
 
-#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "export/logged_run.hpp"
 #include "log/records.hpp"
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 #include "process/socket_child.hpp"
 
 namespace wmtp {
@@ -23,39 +22,30 @@ constexpr std::chrono::seconds interval{1};
 class Bridge {
  public:
   explicit Bridge(const std::string& package)
-      : package_(package), child_(program(package), /*has_stdout=*/true) {}  // packages print what they like
+      : package_(package),
+        child_(PythonProgram{"tracker_bridge.py", "sends runs to " + package, package}.request({package}),
+               /*has_stdout=*/true) {}  // packages print what they like
 
   void send(const Json& message) {
-    if (!child_.send(message.dump(-1, ' ', false, Json::error_handler_t::replace))) refuse(answer());
+    if (!child_.send_json(message)) refuse(answer());
   }
 
   /// One line about a run, after everything of it was sent.
   std::string result() {
-    const std::string line = answer();
-    const Json message = Json::parse(line, nullptr, false);
-    if (!message.is_object() || !message.contains("result")) refuse(line);
-    return message["result"].get<std::string>();
+    const auto message = answer();
+    if (!message || !message->contains("result")) refuse(message);
+    return message->at("result").get<std::string>();
   }
 
  private:
-  static ChildRequest program(const std::string& package) {
-    const auto [python, name] = users_python();
-    if (python.empty())
-      throw Error(ExitStatus::usage, "found no " + name + ", which sends runs to " + package +
-                                         "; name a Python that has " + package + " in WMTP_PYTHON");
-    return python_child(python, embedded_programs().at("tracker_bridge.py"), {package});
-  }
-
-  /// The next line of the process; "" if it has ended.
-  std::string answer() {
+  std::optional<nlohmann::json> answer() {
     constexpr size_t longest = 1 << 20;
-    return child_.receive(/*limit_ms=*/-1, longest).value_or("");
+    return child_.receive_json(/*limit_ms=*/-1, longest);
   }
 
-  [[noreturn]] void refuse(const std::string& line) {
-    const Json message = Json::parse(line, nullptr, false);
-    throw Error(ExitStatus::usage, message.is_object() && message.contains("failed")
-                                       ? message["failed"].get<std::string>()
+  [[noreturn]] void refuse(const std::optional<nlohmann::json>& message) {
+    throw Error(ExitStatus::usage, message && message->contains("failed")
+                                       ? message->at("failed").get<std::string>()
                                        : "the Python process that sends runs to " + package_ + " has ended");
   }
 

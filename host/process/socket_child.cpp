@@ -48,4 +48,14 @@ std::optional<std::string> SocketChild::receive(int limit_ms, size_t longest) {
   return line;
 }
 
+bool SocketChild::send_json(const nlohmann::ordered_json& message) {
+  return send(message.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+std::optional<nlohmann::json> SocketChild::receive_json(int limit_ms, size_t longest) {
+  const auto line = receive(limit_ms, longest);
+  nlohmann::json message = line ? nlohmann::json::parse(*line, nullptr, false) : nlohmann::json();
+  return message.is_object() ? std::optional(std::move(message)) : std::nullopt;
+}
+
 }  // namespace wmtp

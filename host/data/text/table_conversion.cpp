@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/system_limits.hpp"
@@ -18,7 +17,7 @@
 #include "base/work_progress.hpp"
 #include "io/durable_file.hpp"
 #include "io/file_kind.hpp"
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {
@@ -51,16 +50,13 @@ std::string message_from(int pipe) {
 void convert_tables(const TableConversion& conversion) {
   for (const fs::path& input : conversion.inputs)
     if (!fs::is_directory(input)) check_file_kind(input, FileUse::table);
-  const fs::path python = find_program("python3");
-  if (python.empty())
-    throw Error(ExitStatus::usage, "found no python3 in PATH, which converts tables; install it, and pyarrow");
-  const std::vector<std::string> arguments = arguments_of(conversion);
+  const PythonProgram program{"tables.py", "converts tables", "pyarrow"};
+  ChildRequest request = program.request(arguments_of(conversion));
   FileDraft draft(conversion.jsonl);
   const Descriptor jsonl(open(draft.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (jsonl.get() < 0) throw storage_error("create", draft.path(), errno);
   const Descriptor none(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe messages = Pipe::open();
-  ChildRequest request = python_child(python, embedded_programs().at("tables.py"), arguments);
   request.descriptors = {none.get(), jsonl.get(), messages.write_end.get()};
   WorkProgress progress("converting " + counted(int64_t(conversion.inputs.size()), "input"));
   ChildProcess child(request);
