@@ -15,13 +15,12 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr int64_t max_manifest = 16 << 20;
 constexpr int64_t current_version = 1;
 constexpr int64_t max_sum = std::numeric_limits<uint32_t>::max();
 
-Slice read_slice(const json& item, const std::string& where) {
+Slice read_slice(const Json& item, const std::string& where) {
   JsonFields fields(item, where);
   Slice slice;
   slice.tensor = fields.text("tensor");
@@ -35,7 +34,7 @@ Slice read_slice(const json& item, const std::string& where) {
   return slice;
 }
 
-Manifest read_document(const json& document, const std::string& where) {
+Manifest read_document(const Json& document, const std::string& where) {
   JsonFields fields(document, where + ": it");
   if (fields.text("format") != "wmtp-checkpoint") fields.refuse("has a different format than wmtp-checkpoint");
   fields.integer("version");
@@ -60,7 +59,7 @@ Manifest read_document(const json& document, const std::string& where) {
       if (!host.is_string()) fields.refuse("has no string as the host of " + printable(name));
       manifest.hosts[name] = host.get<std::string>();
     }
-  for (const json& item : fields.array("slices")) {
+  for (const Json& item : fields.array("slices")) {
     manifest.slices.push_back(read_slice(item, where + ": slice " + std::to_string(manifest.slices.size())));
   }
   fields.finish();
@@ -171,8 +170,7 @@ class ManifestCheck {
     if (manifest_.world_size != 1) {
       refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 where kind is " + manifest_.kind);
     }
-    if (manifest_.state != nlohmann::json::object())
-      refuse("state is not empty; wanted {} where kind is " + manifest_.kind);
+    if (manifest_.state != Json::object()) refuse("state is not empty; wanted {} where kind is " + manifest_.kind);
   }
 
   void check_pipeline_tensors(const SavedState& state,
@@ -207,19 +205,19 @@ class ManifestCheck {
 uint32_t sum_of(const std::string& text) { return crc32c(text.data(), text.size()); }
 
 /// The canonical text of a document, including its checksum; keys are in alphabetical order.
-std::string canonical_text(json document) {
+std::string canonical_text(Json document) {
   document["crc32c"] = sum_of(document.dump());
   return document.dump() + "\n";
 }
 
 /// Error(bug) if parsing the text would not give the same document.
-std::string checked_text(const json& document, const std::string& where) {
+std::string checked_text(const Json& document, const std::string& where) {
   try {
     std::string text = canonical_text(document);
-    json read_back = parse_strict_json(text, where);
+    Json read_back = parse_strict_json(text, where);
     read_back.erase("crc32c");
     if (read_back == document) return text;
-  } catch (const json::exception&) {  // a string that is not UTF-8
+  } catch (const Json::exception&) {  // a string that is not UTF-8
   }
   throw Error(ExitStatus::bug, where +
                                    ": state contains a value that JSON cannot represent: a NaN, an infinity, binary "
@@ -247,13 +245,13 @@ void fill_from_folder(Manifest& manifest, const fs::path& folder) {
 
 }  // namespace
 
-json to_json(const Manifest& manifest) {
-  json files = json::object();
+Json to_json(const Manifest& manifest) {
+  Json files = Json::object();
   for (const auto& [name, bytes] : manifest.files) {
     const auto sum = manifest.sums.find(name);
     files[name] = {{"bytes", bytes}, {"crc32c", sum == manifest.sums.end() ? 0 : sum->second}};
   }
-  json document{{"format", "wmtp-checkpoint"}, {"version", current_version},
+  Json document{{"format", "wmtp-checkpoint"}, {"version", current_version},
                 {"step", manifest.step},       {"world_size", manifest.world_size},
                 {"kind", manifest.kind},       {"config_hash", manifest.config_hash},
                 {"plugins", manifest.plugins}, {"state", manifest.state},
@@ -263,11 +261,11 @@ json to_json(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& where) {
-  json document = parse_strict_json(text, where);
+  Json document = parse_strict_json(text, where);
   if (!document.is_object() || !document.contains("crc32c")) {
     throw Error(ExitStatus::data, where + ": crc32c is missing; the file is damaged, or is not a manifest");
   }
-  const json sum = document["crc32c"];
+  const Json sum = document["crc32c"];
   document.erase("crc32c");
   const uint32_t wanted = sum_of(document.dump());
   if (sum != wanted) {

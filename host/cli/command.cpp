@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdlib>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
@@ -155,7 +155,7 @@ CommandLine::Action reading_log(CommandLine::Action action) {
     load_spools(globals.database_or(default_database));
     try {
       return action(globals);
-    } catch (const nlohmann::json::exception& wrong_type) {
+    } catch (const Json::exception& wrong_type) {
       return refuse(wrong_type);
     } catch (const std::out_of_range& no_such_row) {
       return refuse(no_such_row);

@@ -3,8 +3,7 @@
 #include <sqlite3.h>
 #include <sys/sysinfo.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
 #include "evaluate/sandbox.hpp"
@@ -46,7 +45,7 @@ void machine(MachineCheck& finding) {
 
 /// Loads the engine, which is also a rank's first action.
 std::vector<MachineCheck> engine() {
-  nlohmann::json about;
+  Json about;
   std::vector<MachineCheck> findings{found("engine", [&](MachineCheck& finding) {
     about = about_engine_of_this_build();
     finding.text = "LibTorch " + about["libtorch"].get<std::string>() + ", " + about["cpu"].get<std::string>() +

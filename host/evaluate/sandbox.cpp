@@ -14,10 +14,10 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "evaluate/confinement.hpp"
@@ -69,9 +69,8 @@ fs::path write_program(const fs::path& folder, const std::string& program) {
 
 /// In memory, so that the program under test cannot open it by path.
 void write_tests(const Descriptor& file, const Submission& submission) {
-  const nlohmann::json given{
-      {"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
-  const std::string text = given.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  const Json given{{"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
+  const std::string text = given.dump(-1, ' ', true, Json::error_handler_t::replace);
   for (size_t at = 0; at < text.size();) {
     const ssize_t count = write(file.get(), text.data() + at, text.size() - at);
     if (count < 0) throw failed("the tests of a program");

@@ -17,7 +17,7 @@ constexpr std::chrono::hours limit{2};
 /// The runs as written by write_runs_json, and their ids in MLflow.
 void write_input(const LogReader& log, const std::vector<int64_t>& runs, const std::filesystem::path& file) {
   std::ofstream out(file);
-  nlohmann::json ids;
+  Json ids;
   for (const int64_t run : runs) {
     const Table started = log.query("SELECT started_at FROM runs WHERE id = ?1", {run});
     ids[std::to_string(run)] = tracked_run_id(log.database(), run, started.rows.at(0)[0].get<std::string>());

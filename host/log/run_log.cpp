@@ -1,9 +1,9 @@
 #include "log/run_log.hpp"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "base/json.hpp"
 #include "base/secret.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -27,7 +27,7 @@ struct ParamText {
   std::string operator()(double value) const { return shortest_digits(value); }
   std::string operator()(const std::string& value) const { return value; }
   std::string operator()(const std::vector<std::string>& value) const {
-    return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   std::string operator()(const std::vector<double>& value) const { return toml_text(value); }
   std::string operator()(const std::vector<Fields>& value) const { return toml_text(value); }

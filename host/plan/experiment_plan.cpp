@@ -101,9 +101,9 @@ class Planner {
       asked_.push_back({full, policy, {}});
     }
     for (const auto& [table, config] : frozen_tables(e_)) add_frozen(table, *config);
-    nlohmann::json questions = nlohmann::json::array();
+    Json questions = Json::array();
     for (const Asked& asked : asked_) questions.push_back(asked.question);
-    const auto answers = nlohmann::json::parse(ask_layouts(*asked_.front().question.adapter, questions.dump()));
+    const auto answers = Json::parse(ask_layouts(*asked_.front().question.adapter, questions.dump()));
     for (size_t i = 0; i < asked_.size(); ++i) answers.at(i).get_to(asked_[i].layout);
   }
 

@@ -9,8 +9,8 @@
 
 namespace wmtp {
 
-inline void to_json(nlohmann::json& out, OptionSpec::Type type) { out = to_string(type); }
-inline void from_json(const nlohmann::json& in, OptionSpec::Type& type) {
+inline void to_json(Json& out, OptionSpec::Type type) { out = to_string(type); }
+inline void from_json(const Json& in, OptionSpec::Type& type) {
   using enum OptionSpec::Type;
   for (const OptionSpec::Type one : {number, integer, flag, text, texts})
     if (in == to_string(one)) return void(type = one);

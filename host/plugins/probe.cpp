@@ -66,8 +66,8 @@ ChildResult run_probe(const std::vector<std::string>& question, std::chrono::mil
 }
 
 /// The JSON answer about `file` of a child that had this time limit.
-nlohmann::json answer_of(const ChildResult& child, const std::string& file, std::chrono::milliseconds limit,
-                         const ChildTask& task) {
+Json answer_of(const ChildResult& child, const std::string& file, std::chrono::milliseconds limit,
+               const ChildTask& task) {
   if (child.timed_out) {
     refuse(file, fmt::format(fmt::runtime(task.took_too_long), std::chrono::duration<double>(limit).count()), child);
   }
@@ -77,7 +77,7 @@ nlohmann::json answer_of(const ChildResult& child, const std::string& file, std:
                strsignal(child.signal) + ") " + task.when,
            child);
   }
-  const auto json = nlohmann::json::parse(child.output, nullptr, /*allow_exceptions=*/false);
+  const auto json = Json::parse(child.output, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     refuse(
         file,
@@ -95,13 +95,13 @@ nlohmann::json answer_of(const ChildResult& child, const std::string& file, std:
 }
 
 /// Steps 3 to 5.
-nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question) {
+Json ask_child(const std::string& file, const std::vector<std::string>& question) {
   const std::chrono::milliseconds limit = probe_program().limit;
   return answer_of(run_probe(question, limit), file, limit, describing);
 }
 
 bool is_cached(const PluginAnswer& answer) { return !answer.mistake; }
-bool is_cached(const nlohmann::json::array_t&) { return true; }
+bool is_cached(const Json::array_t&) { return true; }
 
 /// The answer about a plugin that was described before. Answers of built-in plugins are not cached.
 template <class Answer>
@@ -115,7 +115,7 @@ Answer answer_about(const PluginSetting& plugin, const std::string& task, const 
     const auto answer = ask_child(where, {task, question}).get<Answer>();
     if (is_cached(answer)) cache.keep_answer(stamp, question, answer);
     return answer;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
   }
 }
@@ -136,7 +136,7 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   PluginDescription description;
   try {
     description = ask_child(stamp.path.string(), {"describe", stamp.path.string()}).get<PluginDescription>();
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe returned no description: " + error.what());
   }
   description.path = stamp.path;
@@ -146,26 +146,24 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
 }
 
 PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
-  nlohmann::json settings{{"plugin", plugin}};
+  Json settings{{"plugin", plugin}};
   if (inner) settings["inner"] = *inner;
-  const std::string question = settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string question = settings.dump(-1, ' ', false, Json::error_handler_t::replace);
   return answer_about<PluginAnswer>(plugin, "check", question);
 }
 
 std::string ask_layouts(const PluginSetting& adapter, const std::string& questions) {
-  return nlohmann::json(answer_about<nlohmann::json::array_t>(adapter, "layouts", questions)).dump();
+  return Json(answer_about<Json::array_t>(adapter, "layouts", questions)).dump();
 }
 
-nlohmann::json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count) {
+Json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count) {
   const std::chrono::milliseconds limit = probe_program().limit, of_all = limit * (int64_t(count) + 1);
-  const nlohmann::json question{{"plugin", plugin}, {"device", device}, {"limit_ms", limit.count()}};
-  const ChildResult child =
-      run_probe({"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, of_all);
+  const Json question{{"plugin", plugin}, {"device", device}, {"limit_ms", limit.count()}};
+  const ChildResult child = run_probe({"try", question.dump(-1, ' ', false, Json::error_handler_t::replace)}, of_all);
   return answer_of(child, plugin.description.name, of_all, running_trial);
 }
 
-nlohmann::json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit,
-                              const std::function<int()>& trial) {
+Json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit, const std::function<int()>& trial) {
   ChildRequest request;
   request.code = trial;
   return answer_of(run_child(request, limit), plugin, limit, running_trial);
@@ -174,8 +172,7 @@ nlohmann::json answer_in_fork(const std::string& plugin, std::chrono::millisecon
 std::vector<PluginDescription> probe_built_in() {
   std::vector<PluginDescription> all;
 #ifdef WMTP_STATIC_PLUGINS
-  for (const nlohmann::json& one : ask_child(probe_built_in_file, {"describe", probe_built_in_file}))
-    all.push_back(one);
+  for (const Json& one : ask_child(probe_built_in_file, {"describe", probe_built_in_file})) all.push_back(one);
 #endif
   return all;
 }

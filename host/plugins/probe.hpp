@@ -15,10 +15,10 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "experiment/plugin_description.hpp"
 
 namespace wmtp {
@@ -35,12 +35,11 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
 std::string ask_layouts(const PluginSetting& adapter, const std::string& questions);
 
 /// The engine's answers to all `count` trials of a plugin (plugins/trials.hpp); not cached.
-nlohmann::json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count);
+Json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count);
 
 /// [in the engine, while it has one thread] The answer of `trial`, which answers a probe in a fork of this process.
 /// Error(plugin) with the failure.
-nlohmann::json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit,
-                              const std::function<int()>& trial);
+Json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit, const std::function<int()>& trial);
 
 /// Plugins linked into the engine (static build); empty in other builds. Not cached.
 std::vector<PluginDescription> probe_built_in();

@@ -48,13 +48,13 @@ std::optional<std::string> SocketChild::receive(int limit_ms, size_t longest) {
   return line;
 }
 
-bool SocketChild::send_json(const nlohmann::ordered_json& message) {
-  return send(message.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+bool SocketChild::send_json(const OrderedJson& message) {
+  return send(message.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
-std::optional<nlohmann::json> SocketChild::receive_json(int limit_ms, size_t longest) {
+std::optional<Json> SocketChild::receive_json(int limit_ms, size_t longest) {
   const auto line = receive(limit_ms, longest);
-  nlohmann::json message = line ? nlohmann::json::parse(*line, nullptr, false) : nlohmann::json();
+  Json message = line ? Json::parse(*line, nullptr, false) : Json();
   return message.is_object() ? std::optional(std::move(message)) : std::nullopt;
 }
 

@@ -26,9 +26,9 @@ class SocketChild {
   /// writes a line of more than `longest` bytes.
   std::optional<std::string> receive(int limit_ms, size_t longest);
   /// As a line; bytes that are not UTF-8 are replaced.
-  bool send_json(const nlohmann::ordered_json& message);
+  bool send_json(const OrderedJson& message);
   /// A line that is a JSON object; nullopt also for another line.
-  std::optional<nlohmann::json> receive_json(int limit_ms, size_t longest);
+  std::optional<Json> receive_json(int limit_ms, size_t longest);
 
   ChildProcess& process() { return child_; }
 

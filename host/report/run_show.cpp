@@ -15,8 +15,6 @@
 namespace wmtp {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int64_t kEventsShown = 20;
 
 /// Aggregates each segment by itself along the index. A total grows, so its extremes are its first and last values.
@@ -64,13 +62,13 @@ const char* const kEvents =
     "FROM events WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY time_ns DESC";
 const char* const kParams = "SELECT key, value_text AS value FROM run_params WHERE run_id = ?1 ORDER BY key";
 
-Json objects_of(const Table& table) {
-  Json array = Json::array();
+OrderedJson objects_of(const Table& table) {
+  OrderedJson array = OrderedJson::array();
   for (size_t row = 0; row < table.rows.size(); ++row) array.push_back(row_object(table, row));
   return array;
 }
 
-Json run_object(const LogReader& log, int64_t id) {
+OrderedJson run_object(const LogReader& log, int64_t id) {
   const Table run = log.query(
       "SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
       "LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1",
@@ -90,8 +88,8 @@ Table text_losses(const LogReader& log, int64_t id) {
   return table;
 }
 
-void print_json_run(std::ostream& out, const LogReader& log, Json run, int64_t id) {
-  Json params = Json::object();
+void print_json_run(std::ostream& out, const LogReader& log, OrderedJson run, int64_t id) {
+  OrderedJson params = OrderedJson::object();
   for (const auto& row : log.query(kParams, {id}).rows) params[row[0].get<std::string>()] = row[1];
   run["params"] = params;
   run["plugins"] = objects_of(log.query(kPlugins, {id}));
@@ -104,7 +102,7 @@ void print_json_run(std::ostream& out, const LogReader& log, Json run, int64_t i
   run["evaluations"] = objects_of(log.query(kEvaluations, {id}));
   run["text_losses"] = objects_of(text_losses(log, id));
   run["events"] = objects_of(log.query(kEvents, {id}));
-  out << run.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  out << run.dump(1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
 }
 
 /// Means over at most 120 intervals of steps, so that a long run costs no more than a short one.
@@ -147,7 +145,7 @@ void print_section(std::ostream& out, const std::string& title, const Table& tab
   print_table(out, table, TableFormat::text);
 }
 
-void print_head(std::ostream& out, const Json& run) {
+void print_head(std::ostream& out, const OrderedJson& run) {
   const auto text = [&run](const char* key) { return shown(run.at(key)); };
   out << "run " << text("id") << "  " << text("name") << "  " << text("status");
   if (!run.at("exit_code").is_null()) out << " (exit " << text("exit_code") << ")";
@@ -177,7 +175,7 @@ void print_head(std::ostream& out, const Json& run) {
   }
 }
 
-void print_text_run(std::ostream& out, const LogReader& log, const Json& run, int64_t id,
+void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& run, int64_t id,
                     const std::vector<std::string>& metrics) {
   print_head(out, run);
   print_section(out, "options", log.query(kParams, {id}));
@@ -224,7 +222,7 @@ void print_run(std::ostream& out, const LogReader& log, int64_t id, TableFormat 
                 "WHERE run_id = " +
                     std::to_string(id) + "\"`");
   }
-  const Json run = run_object(log, id);
+  const OrderedJson run = run_object(log, id);
   if (format == TableFormat::json) return print_json_run(out, log, run, id);
   require_metrics(log, id, metrics);
   print_text_run(out, log, run, id, metrics);

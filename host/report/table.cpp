@@ -10,8 +10,6 @@
 namespace wmtp {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr size_t kGap = 2;
 constexpr size_t kNarrowest = 8;                    // text columns are not cut below this width
 constexpr size_t kMostPrinted = size_t{256} << 20;  // a single long cell widens its column in every row
@@ -72,12 +70,12 @@ void print_row(std::ostream& out, const std::vector<std::string>& cells, const s
 void print_json(std::ostream& out, const Table& table) {
   out << '[';
   for (size_t row = 0; row < table.rows.size(); ++row) {
-    out << (row ? ",\n " : "\n ") << row_object(table, row).dump(-1, ' ', false, Json::error_handler_t::replace);
+    out << (row ? ",\n " : "\n ") << row_object(table, row).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   }
   out << (table.rows.empty() ? "]\n" : "\n]\n");
 }
 
-std::string csv_cell(const nlohmann::json& cell) {
+std::string csv_cell(const Json& cell) {
   if (cell.is_null()) return "";
   if (cell.is_number_float()) return shortest_digits(cell.get<double>());
   return csv_field(cell.is_string() ? cell.get<std::string>() : cell.dump());
@@ -94,14 +92,14 @@ void print_csv(std::ostream& out, const Table& table) {
 
 }  // namespace
 
-nlohmann::ordered_json row_object(const Table& table, size_t row) {
-  Json object = Json::object();
+OrderedJson row_object(const Table& table, size_t row) {
+  OrderedJson object = OrderedJson::object();
   for (size_t column = 0; column < table.columns.size(); ++column)
     object[table.columns[column]] = table.rows.at(row)[column];
   return object;
 }
 
-std::string shown(const nlohmann::json& cell) {
+std::string shown(const Json& cell) {
   if (cell.is_null()) return "-";
   if (cell.is_string()) return one_line(cell.get<std::string>());
   if (!cell.is_number_float()) return cell.dump();

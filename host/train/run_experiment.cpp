@@ -27,8 +27,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
 /// The actions of a run. The destructor finishes and logs a save in flight, however the run ends.
 class TrainingRun {
  public:
@@ -152,7 +150,7 @@ class TrainingRun {
     } else if (!report.skipped.empty()) {
       recorder_.event("warning", "skipped", report.step,
                       "step " + std::to_string(report.step) + " skipped: " + report.skipped + "; sequences " +
-                          json(report.sequences).dump());
+                          Json(report.sequences).dump());
       if (trainer().state().guard.gave_up()) return give_up(report.step);
     }
     if (report.stop) {
@@ -326,14 +324,14 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
 
 /// Rank 0 plans for all ranks from the log.
 std::vector<PlannedRun> agree_on_plan(Session& session, const Experiment& experiment) {
-  json plan;
+  Json plan;
   if (session.is_rank0()) {
     ExperimentHashes hashes(session.catalog(), session.job().database);
     const std::vector<PlannedRun> runs = plan_run(experiment, hashes, session.job().resume);
     log_plan(runs);
     plan = runs;
   }
-  return json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));
+  return Json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));
 }
 
 }  // namespace

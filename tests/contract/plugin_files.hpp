@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/installation.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "plugins/description_json.hpp"
 #include "plugins/torch/describe.hpp"
@@ -17,7 +17,7 @@ inline std::filesystem::path build_folder() { return library_folder().parent_pat
 inline std::filesystem::path test_plugins() { return build_folder() / "tests" / "plugins"; }
 
 inline PluginDescription described(const std::filesystem::path& file) {
-  PluginDescription description = nlohmann::json::parse(describe_plugin_file(file.string()));
+  PluginDescription description = Json::parse(describe_plugin_file(file.string()));
   description.path = file;
   description.sha256 = sha256_of_file(file);
   return description;
@@ -29,7 +29,7 @@ inline PluginDescription described(const std::string& kind, const std::string& n
   if (std::filesystem::exists(own)) return described(own);
   const auto shipped = own_plugin_folder() / (kind + "s") / (name + ".so");
   if (std::filesystem::exists(shipped)) return described(shipped);
-  for (const auto& json : nlohmann::json::parse(describe_plugin_file("built-in"))) {
+  for (const auto& json : Json::parse(describe_plugin_file("built-in"))) {
     if (json.at("kind") == kind && json.at("name") == name) return json.get<PluginDescription>();
   }
   throw std::runtime_error("this build has no " + kind + " '" + name + "'");

@@ -1,8 +1,7 @@
 #include "targets.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/safetensors_header.hpp"
 
@@ -35,7 +34,7 @@ void manifest(const uint8_t* bytes, size_t count) {
 
 /// Adds a valid checksum to any object, so that mutations get past its check.
 void sealed_manifest(const uint8_t* bytes, size_t count) {
-  nlohmann::json document = nlohmann::json::parse(bytes, bytes + count, nullptr, false);
+  Json document = Json::parse(bytes, bytes + count, nullptr, false);
   if (!document.is_object()) return;
   document.erase("crc32c");
   const std::string body = document.dump();

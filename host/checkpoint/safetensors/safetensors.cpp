@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "checkpoint/safetensors/safetensors_header.hpp"
@@ -82,13 +82,13 @@ int64_t byte_size(const TensorEntry& entry, const std::string& path) {
 std::string header_text(std::vector<TensorEntry>& entries, const std::map<std::string, std::string>& metadata,
                         const std::string& path) {
   std::string text = "{";
-  const auto add = [&](const std::string& key, const nlohmann::ordered_json& value) {
+  const auto add = [&](const std::string& key, const OrderedJson& value) {
     try {
       if (text.size() > 1) text += ",";
-      text += nlohmann::json(key).dump();
+      text += Json(key).dump();
       text += ":";
       text += value.dump();
-    } catch (const nlohmann::json::exception&) {
+    } catch (const Json::exception&) {
       refuse(path, printable(key) + " or its value is not UTF-8");
     }
   };

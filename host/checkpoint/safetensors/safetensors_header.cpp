@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace wmtp {
 namespace {
@@ -22,7 +22,7 @@ constexpr size_t max_piece = 64 << 10;
 }
 
 /// Accepts {name: {dtype, shape: [..], data_offsets: [begin, end]}, "__metadata__": {..}} and nothing else.
-class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
+class HeaderHandler : public nlohmann::json_sax<Json> {
  public:
   /// `is_cut`: the text is the readable part of a longer header.
   HeaderHandler(SafetensorsHeader& header, const std::string& where, bool is_cut)
@@ -140,7 +140,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     unexpected("binary data");
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
+  bool parse_error(std::size_t position, const std::string&, const Json::exception&) override {
     throw Error(ExitStatus::data,
                 where_ + ": the header " +
                     (is_cut_ ? "has " + std::to_string(max_piece) + " bytes without a quote before byte "
@@ -303,7 +303,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, int64_t file_s
   SafetensorsHeader header;
   const std::string_view part = readable_part(json);
   HeaderHandler handler(header, where, part.size() < json.size());
-  nlohmann::json::sax_parse(part.begin(), part.end(), &handler);
+  Json::sax_parse(part.begin(), part.end(), &handler);
   const int64_t data_begin = 8 + static_cast<int64_t>(json.size());
   const int64_t buffer = file_size - data_begin;
   for (const TensorEntry& entry : header.entries) check_size(entry, buffer, where);

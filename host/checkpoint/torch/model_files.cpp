@@ -1,11 +1,11 @@
 #include "checkpoint/torch/model_files.hpp"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/work_progress.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/safetensors_folder.hpp"
@@ -19,7 +19,6 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
-using nlohmann::json;
 constexpr const char* file_name = "model.safetensors";
 
 SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) {
@@ -160,7 +159,7 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
   if (!is_params_folder(folder)) return {};
   std::vector<ValueHead> heads;
-  for (const json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
+  for (const Json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
     heads.push_back({head.at("name"), head.at("kind"), head.value("meaning", "")});
   return heads;
 }

@@ -19,7 +19,6 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
-using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 /// Adds its lifetime to a sum.
@@ -197,7 +196,7 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
     draft->publish();
     has_published = true;
   }));
-  json kept = json::array();
+  Json kept = Json::array();
   if (rank == 0 && !failure)
     failure = failure_of([&] {
       publish(*draft, manifest);
@@ -209,7 +208,7 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   const std::string ended = store.broadcast(failure ? refusal_text(*failure) : kept.dump());
   failure = refusal_in(ended);
   if (has_published)  // the next save tries again
-    failure_of([&] { failure ? remove_folder(work.target) : clear_like_rank0(json::parse(ended)); });
+    failure_of([&] { failure ? remove_folder(work.target) : clear_like_rank0(Json::parse(ended)); });
   if (failure) throw *failure;
 }
 
@@ -223,7 +222,7 @@ std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work&
   }));
   const std::string mine = draft ? draft->path().string() : "";
   if (keepers_.all_share()) return store.broadcast(mine);
-  const std::vector<std::string> opened = json::parse(store.broadcast(json(store.gather(mine)).dump()));
+  const std::vector<std::string> opened = Json::parse(store.broadcast(Json(store.gather(mine)).dump()));
   return opened.at(size_t(keepers_.of(peers_.rank())));
 }
 

@@ -84,8 +84,6 @@ void check_complete(const SliceReader& reader, const SavedState& saved, ShardedO
   }
 }
 
-using nlohmann::json;
-
 /// In the order of state_dtype_names.
 constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
     at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte, at::kBool};
@@ -183,12 +181,12 @@ std::string write_rank_file(const std::filesystem::path& folder, std::vector<Pie
   reached(SavePoint::file_synced);
   const InputFile file(path);
   const uint32_t crc = crc32c_outside(file, slice_ranges(path, slices));
-  return json{{"slices", slices}, {"bytes", file.size()}, {"crc32c", crc}}.dump();
+  return Json{{"slices", slices}, {"bytes", file.size()}, {"crc32c", crc}}.dump();
 }
 
 void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest) {
-  const json parsed = json::parse(report);
-  for (const json& slice : parsed["slices"]) manifest.slices.push_back(slice.get<Slice>());
+  const Json parsed = Json::parse(report);
+  for (const Json& slice : parsed["slices"]) manifest.slices.push_back(slice.get<Slice>());
   if (host.empty()) return;
   const std::string name = rank_file_name(rank);
   manifest.files[name] = parsed["bytes"];

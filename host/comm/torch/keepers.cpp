@@ -1,9 +1,9 @@
 #include "comm/torch/keepers.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/secret.hpp"
 #include "io/durable_file.hpp"
 
@@ -11,7 +11,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 /// The lowest rank of each host, in ascending order.
 std::vector<int> first_ranks(const std::vector<Place>& places) {
@@ -65,7 +64,7 @@ Keepers::Keepers(Peers& peers, const fs::path& folder) {
   std::vector<int> by_rank;
   for (const std::string& keeper : peers.gather(what, std::to_string(seen == first.end() ? peers.rank() : *seen)))
     by_rank.push_back(std::stoi(keeper));
-  *this = Keepers(json::parse(peers.broadcast(what, json(by_rank).dump())).get<std::vector<int>>());
+  *this = Keepers(Json::parse(peers.broadcast(what, Json(by_rank).dump())).get<std::vector<int>>());
 }
 
 }  // namespace wmtp

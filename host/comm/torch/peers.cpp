@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "comm/refusal.hpp"
@@ -16,8 +16,6 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 using std::chrono::milliseconds;
 // Plus the launcher's patience, less than 5 s: the time in which all ranks of a hanging job end after the timeout.
 constexpr milliseconds time_to_report{2000};
@@ -67,13 +65,13 @@ std::string difference(const std::string& mine, const std::string& of_rank0) {
 
 /// The error that names what ranks lack or have differently than rank 0; the ranks of a host share a line.
 std::optional<Error> refusal_of_inputs(const std::vector<std::string>& reports, const std::vector<Place>& places) {
-  std::map<std::string, json> of_rank0;
-  for (const json& input : json::parse(reports[0])) of_rank0[input["name"]] = input;
+  std::map<std::string, Json> of_rank0;
+  for (const Json& input : Json::parse(reports[0])) of_rank0[input["name"]] = input;
   std::map<std::string, std::vector<int>> ranks;  // by line
   std::vector<std::string> lines;
   ExitStatus status = ExitStatus::usage;
   for (size_t rank = 0; rank < reports.size(); ++rank) {
-    for (const json& input : json::parse(reports[rank])) {
+    for (const Json& input : Json::parse(reports[rank])) {
       const std::string name = input["name"], lack = input["lack"], content = input["content"];
       const std::string wanted = of_rank0.contains(name) ? of_rank0[name]["content"].get<std::string>() : "";
       if (lack.empty() && (content == wanted || wanted.empty())) continue;
@@ -238,7 +236,7 @@ std::string Peers::stopped_devices() const {
   int64_t least = 0, most = 0;
   for (int rank = 0; rank < size_; ++rank) {
     if (!store_->check({progress_key(rank)})) return "";
-    const json progress = json::parse(text_of(store_->get(progress_key(rank))));
+    const Json progress = Json::parse(text_of(store_->get(progress_key(rank))));
     const int64_t reached = progress["reached"];
     if (rank == 0) least = most = reached;
     if (reached < least) ranks.clear();
@@ -267,7 +265,7 @@ Error Peers::cause_of(const std::string& what_broke, const std::string& detail) 
     else if (store_->check({"broken/first"}))
       before = "; previously, " + text_of(store_->get("broken/first"));
     if (const auto progress = record_.device_progress())
-      store_->set(progress_key(rank_), bytes_of(json{{"reached", progress->reached}, {"next", progress->next}}.dump()));
+      store_->set(progress_key(rank_), bytes_of(Json{{"reached", progress->reached}, {"next", progress->next}}.dump()));
     store_->set(fault_key(rank_), bytes_of(refusal_text(Error(ExitStatus::peer, here))));
     if (hang_up_) hang_up_();
     for (milliseconds waited{0}; waited < time_to_report; waited += poll_interval) {
@@ -383,7 +381,7 @@ void Peers::check_settings(const Settings& mine) {
 
 void Peers::check_inputs(const std::vector<Input>& mine) {
   constexpr const char* what = "comparing the ranks' inputs";
-  json report = json::array();
+  Json report = Json::array();
   for (const Input& input : mine) {
     if (!store_ && input.lack) throw *input.lack;
     const auto& lack = input.lack;

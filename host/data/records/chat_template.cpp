@@ -13,7 +13,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr int reply_limit_ms = 60'000;
 constexpr size_t longest_reply = 4 * max_line_bytes;
@@ -44,7 +43,7 @@ ChatTemplate::~ChatTemplate() = default;
 
 /// nullopt if the program has ended, is silent, or does not stop writing. It reads a whole line before it answers with
 /// one, so that neither waits forever.
-std::optional<Json> ChatTemplate::ask(const nlohmann::ordered_json& question) {
+std::optional<Json> ChatTemplate::ask(const OrderedJson& question) {
   return process_->send_json(question) ? process_->receive_json(reply_limit_ms, longest_reply) : std::nullopt;
 }
 

@@ -26,8 +26,8 @@ class ChatTemplate {
   std::vector<std::string> render(const Record& record);
 
  private:
-  std::optional<nlohmann::json> ask(const nlohmann::ordered_json& question);
-  void check_usable(const nlohmann::json& answer) const;
+  std::optional<Json> ask(const OrderedJson& question);
+  void check_usable(const Json& answer) const;
 
   std::filesystem::path file_, apart_;
   std::unique_ptr<SocketChild> process_;

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -30,8 +30,7 @@ constexpr size_t longest_message = 16 << 10;
 std::vector<std::string> arguments_of(const TableConversion& conversion) {
   for (const std::string& column : conversion.columns) check_is_utf8(column, "--columns");
   check_is_utf8(conversion.split, "--split");
-  std::vector<std::string> arguments{
-      nlohmann::json{{"columns", conversion.columns}, {"split", conversion.split}}.dump()};
+  std::vector<std::string> arguments{Json{{"columns", conversion.columns}, {"split", conversion.split}}.dump()};
   for (const fs::path& input : conversion.inputs) arguments.push_back(input.string());
   return arguments;
 }

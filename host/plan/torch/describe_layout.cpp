@@ -60,8 +60,8 @@ PlannedLayout planned_layout(const LayoutRequest& request) {
 }
 
 std::string describe_layouts(const std::string& questions) {
-  nlohmann::json answers = nlohmann::json::array();
-  for (const nlohmann::json& question : nlohmann::json::parse(questions)) answers.push_back(layout_of(question));
+  Json answers = Json::array();
+  for (const Json& question : Json::parse(questions)) answers.push_back(layout_of(question));
   return answers.dump();
 }
 

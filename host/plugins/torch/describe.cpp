@@ -152,7 +152,7 @@ OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, 
 }  // namespace
 
 std::string check_plugin_options(const std::string& request) {
-  const auto json = nlohmann::json::parse(request);
+  const auto json = Json::parse(request);
   const PluginSetting plugin = json.at("plugin");
   std::optional<PluginSetting> inner;
   if (json.contains("inner")) inner = json["inner"].get<PluginSetting>();
@@ -163,18 +163,18 @@ std::string check_plugin_options(const std::string& request) {
   } catch (const OptionError& error) {
     answer.mistake = mistake_of(error, plugin, wrapped);
   }
-  return nlohmann::json(answer).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return Json(answer).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string describe_plugin_file(const std::string& file) {
   if (file == probe_built_in_file) {
-    nlohmann::json all = nlohmann::json::array();
+    Json all = Json::array();
     for (const PluginEntry* entry : detail::BuiltIn::all()) all.push_back(describe(*entry));
     return all.dump();
   }
   const PluginEntry& entry = open_plugin(file);
   try {
-    return nlohmann::json(describe(entry)).dump();
+    return Json(describe(entry)).dump();
   } catch (const Error& error) {
     throw Error(error.status(), file + ": " + error.what());
   }

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/json.hpp"
 #include "log/evaluations.hpp"
 #include "log/spool.hpp"
 #include "log/upkeep.hpp"
@@ -155,7 +155,7 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
   std::string line;
   int metrics = 0, events = 0, nans = 0, texts = 0;
   while (std::getline(spool, line)) {
-    const auto row = nlohmann::json::parse(line);
+    const auto row = Json::parse(line);
     EXPECT_EQ(row["run_id"], 1);
     metrics += row["table"] == "metrics";
     nans += row["table"] == "metrics" && row["kind"] == "nan" && row["value"].is_null();
@@ -298,7 +298,7 @@ TEST_F(LogFaultsTest, EndsInBoundedTimeUnderAPermanentLock) {
   std::ifstream spool(file_.string() + ".run-1.spool");
   std::string rows;
   for (std::string line; std::getline(spool, line);) {
-    const auto row = nlohmann::json::parse(line);
+    const auto row = Json::parse(line);
     rows += row.value("table", "") + row.value("name", "") + row.value("status", "") + " ";
   }
   EXPECT_EQ(rows, "batch metricstrain/loss batch runsfinished ");

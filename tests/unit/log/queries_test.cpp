@@ -107,7 +107,7 @@ TEST_F(QueriesTest, HeadOneIsComparedBecauseAMeanOverHeadsDependsOnTheirNumber) 
 TEST_F(QueriesTest, EffectOfAnOptionAveragesOverRuns) {
   const Table effect = ask("effect_of_an_option");
   ASSERT_EQ(effect.rows.size(), 2u);
-  EXPECT_EQ(effect.rows[0], (std::vector<nlohmann::json>{0.6, 2, 1.5, 1.0, 2.0}));
+  EXPECT_EQ(effect.rows[0], (std::vector<Json>{0.6, 2, 1.5, 1.0, 2.0}));
 }
 
 TEST_F(QueriesTest, MemoryByStrategyTakesTheLargestRank) {
@@ -134,7 +134,7 @@ TEST_F(QueriesTest, SlowestStepsAreComparedWithTheMean) {
 TEST_F(QueriesTest, WhereTimeGoesAddsUpTheHeads) {
   const Table time = ask("where_time_goes");
   ASSERT_EQ(time.rows.size(), 3u);
-  EXPECT_EQ(time.rows[0], (std::vector<nlohmann::json>{"data", 10.0, 0.5}));
+  EXPECT_EQ(time.rows[0], (std::vector<Json>{"data", 10.0, 0.5}));
   EXPECT_EQ(time.rows[1][1], 5.0);
   EXPECT_EQ(time.rows[2][1], 5.0);
 }
@@ -142,7 +142,7 @@ TEST_F(QueriesTest, WhereTimeGoesAddsUpTheHeads) {
 TEST_F(QueriesTest, TokensLeftOutAreThoseOfTheSmallestWeight) {
   const Table tokens = ask("tokens_left_out");
   ASSERT_EQ(tokens.rows.size(), 2u) << "the first token is nobody's target";
-  EXPECT_EQ(tokens.rows[0], (std::vector<nlohmann::json>{0, 2, "(", 0.0, 0.5, 0.75, -0.25}));
+  EXPECT_EQ(tokens.rows[0], (std::vector<Json>{0, 2, "(", 0.0, 0.5, 0.75, -0.25}));
 }
 
 TEST_F(QueriesTest, NotFiniteFindsTheNaN) { EXPECT_EQ(ask("not_finite").rows[0][2], "nan"); }

@@ -67,13 +67,13 @@ TEST(Table, MentionsMoreRowsIfCapped) {
 }
 
 TEST(Table, IsAnArrayOfObjectsInJson) {
-  const auto json = nlohmann::json::parse(printed(kTable, TableFormat::json));
+  const auto json = Json::parse(printed(kTable, TableFormat::json));
   ASSERT_EQ(json.size(), 2u);
   EXPECT_EQ(json[0]["loss"], 2.5);
   EXPECT_TRUE(json[1]["loss"].is_null());
   EXPECT_EQ(json[1]["name"], "a \"longer\", name\nof two lines");
   EXPECT_LT(printed(kTable, TableFormat::json).find("\"id\""), printed(kTable, TableFormat::json).find("\"name\""));
-  EXPECT_EQ(nlohmann::json::parse(printed({{"a"}, {}, false}, TableFormat::json)), nlohmann::json::array());
+  EXPECT_EQ(Json::parse(printed({{"a"}, {}, false}, TableFormat::json)), Json::array());
 }
 
 TEST(Table, JsonHasNoNaNAndNoInvalidUtf8) {
@@ -83,7 +83,7 @@ TEST(Table, JsonHasNoNaNAndNoInvalidUtf8) {
   const std::string text = printed(odd, TableFormat::json);
   EXPECT_EQ(text.find("nan"), std::string::npos);
   EXPECT_EQ(text.find("inf"), std::string::npos);
-  EXPECT_TRUE(nlohmann::json::parse(text)[0]["a"].is_null());
+  EXPECT_TRUE(Json::parse(text)[0]["a"].is_null());
 }
 
 TEST(Table, CsvIsQuotedByRfc4180) {
