@@ -78,7 +78,7 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const S
     : run_key_(drawn_token()) {
   Database database = open_log_for_writing(path);
   load_spools(path);
-  database.set_busy_timeout(kPatience);
+  database.set_busy_timeout(log_patience);
   Transaction transaction(database);
   run_id_ = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
   do {  // another log in this place may use the folder of this id: try the next one
@@ -170,7 +170,7 @@ bool RunLog::incomplete() const { return writer_->incomplete(); }
 bool close_lost_run(const std::filesystem::path& path, int64_t run_id, const std::string& run_key, ExitStatus status,
                     const std::string& message) {
   Database database(path, Database::Mode::write);
-  database.set_busy_timeout(kPatience);
+  database.set_busy_timeout(log_patience);
   if (is_new_log(database)) return false;
   migrate(database);  // an older program may have replaced the file
   sync_fully(database);

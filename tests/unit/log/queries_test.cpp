@@ -7,7 +7,7 @@
 namespace wmtp {
 namespace {
 
-const std::filesystem::path kQueries = source_tree() / "db/queries";
+const std::filesystem::path shown_queries = source_tree() / "db/queries";
 
 class QueriesTest : public LogTest {
  protected:
@@ -52,13 +52,13 @@ class QueriesTest : public LogTest {
   }
 
   Table ask(const std::string& name) const {
-    return LogReader(file_).query(content(kQueries / (name + ".sql")), {}, 1000);
+    return LogReader(file_).query(content(shown_queries / (name + ".sql")), {}, 1000);
   }
 };
 
 TEST_F(QueriesTest, EveryFileIsAQueryThatRuns) {
   int files = 0;
-  for (const auto& file : std::filesystem::directory_iterator(kQueries)) {
+  for (const auto& file : std::filesystem::directory_iterator(shown_queries)) {
     EXPECT_FALSE(ask(file.path().stem()).rows.empty()) << file.path();
     ++files;
   }
@@ -66,7 +66,7 @@ TEST_F(QueriesTest, EveryFileIsAQueryThatRuns) {
 }
 
 TEST_F(QueriesTest, TheQueriesOfTheSchemaPageRun) {
-  const std::string page = content(kQueries / "../README.md");
+  const std::string page = content(shown_queries / "../README.md");
   const size_t begin = page.find("```sql\n") + 7;
   std::stringstream block(page.substr(begin, page.find("```", begin) - begin));
   int asked = 0;
