@@ -77,9 +77,8 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) {
+  for (const CLI::App* command : app.get_subcommands({}))
     if (!command->get_group().empty()) names.push_back(command->get_name());
-  }
   return names;
 }
 

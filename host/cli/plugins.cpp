@@ -89,9 +89,8 @@ std::string kind_of(const Catalog& catalog, const std::string& name) {
     names.insert(names.end(), of_kind.begin(), of_kind.end());
   }
   if (kinds.size() == 1) return kinds.front();
-  if (kinds.size() > 1) {
+  if (kinds.size() > 1)
     throw Error(ExitStatus::usage, "'" + name + "' is both a pipeline and an adapter; choose one with --kind");
-  }
   std::string places;
   for (const auto& folder : catalog.folders()) places += "\n  " + folder.string();
   const std::string nearest = nearest_name(name, names);

@@ -89,9 +89,8 @@ template <class Member>
 void from_value(const Value& value, Member& member) {
   using T = typename OfOptional<Member>::Type;
   if constexpr (std::is_enum_v<T>) {
-    for (const T one : all_of<T>) {
+    for (const T one : all_of<T>)
       if (std::get<std::string>(value) == to_string(one)) member = one;
-    }
   } else {
     member = std::get<T>(value);
   }

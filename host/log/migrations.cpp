@@ -113,9 +113,8 @@ void shadow_old_schema(Database& database) {
       temporary.replace(at, create.size(), "CREATE TEMP TABLE ");
     database.execute(temporary);
   }
-  for (const View& view : views_that_differ(database)) {
+  for (const View& view : views_that_differ(database))
     database.execute("CREATE TEMP VIEW " + view.sql.substr(std::string("CREATE VIEW ").size()));
-  }
 }
 
 }  // namespace wmtp

@@ -136,9 +136,8 @@ void sync_fully(Database& database) { database.execute("PRAGMA synchronous = FUL
 
 std::filesystem::path run_folder_of(const std::filesystem::path& database, int64_t run_id, const std::string& name) {
   std::string safe = name;
-  for (char& c : safe) {
+  for (char& c : safe)
     if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '-';
-  }
   return database.parent_path() / (std::to_string(run_id) + "-" + safe);
 }
 

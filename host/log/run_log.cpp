@@ -119,9 +119,8 @@ void RunLog::generations(int64_t step, std::vector<Generation> records) {
 }
 
 void RunLog::checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state) {
-  if (state != "kept" && state != "deleted" && state != "damaged") {
+  if (state != "kept" && state != "deleted" && state != "damaged")
     throw Error(ExitStatus::bug, "checkpoint state \"" + state + "\" is not kept, deleted or damaged");
-  }
   writer_->push(CheckpointRecord{step, now_ns(), path.string(), bytes, state});
 }
 

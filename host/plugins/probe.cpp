@@ -68,9 +68,8 @@ ChildResult run_probe(const std::vector<std::string>& question, std::chrono::mil
 /// The JSON answer about `file` of a child that had this time limit.
 Json answer_of(const ChildResult& child, const std::string& file, std::chrono::milliseconds limit,
                const ChildTask& task) {
-  if (child.timed_out) {
+  if (child.timed_out)
     refuse(file, fmt::format(fmt::runtime(task.took_too_long), std::chrono::duration<double>(limit).count()), child);
-  }
   if (child.signal != 0) {
     refuse(file,
            "its code terminated the probe with signal " + std::to_string(child.signal) + " (" +
@@ -88,9 +87,8 @@ Json answer_of(const ChildResult& child, const std::string& file, std::chrono::m
     throw Error(static_cast<ExitStatus>(json.value("status", static_cast<int>(ExitStatus::plugin))),
                 json.value("refused", ""));
   }
-  if (child.exit_code != 0) {
+  if (child.exit_code != 0)
     refuse(file, "its code terminated the probe with exit code " + std::to_string(child.exit_code), child);
-  }
   return json;
 }
 

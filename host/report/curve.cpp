@@ -59,9 +59,8 @@ void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool 
     dots[static_cast<size_t>(y / dots_down)][static_cast<size_t>(x / dots_across)] |=
         dot_bits[static_cast<size_t>(x % dots_across)][static_cast<size_t>(y % dots_down)];
   }
-  for (const CurvePoint& p : marks.points) {
+  for (const CurvePoint& p : marks.points)
     marked[static_cast<size_t>(frame.row(p.y, plot_rows))][static_cast<size_t>(frame.column(p.x, plot_columns))] = true;
-  }
   for (size_t row = 0; row < plot_rows; ++row) {
     const bool labelled = row == 0 || row == plot_rows - 1;
     std::string text = (labelled ? printed("%9.4g", row == 0 ? frame.top : frame.bottom) : std::string(9, ' ')) + " |";

@@ -35,9 +35,8 @@ void narrow(std::vector<size_t>& widths, const std::vector<bool>& numeric, size_
   };
   while (total() > columns) {
     size_t widest = widths.size();
-    for (size_t i = 0; i < widths.size(); ++i) {
+    for (size_t i = 0; i < widths.size(); ++i)
       if (!numeric[i] && widths[i] > narrowest && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
-    }
     if (widest == widths.size()) return;
     --widths[widest];
   }
@@ -69,9 +68,8 @@ void print_row(std::ostream& out, const std::vector<std::string>& cells, const s
 
 void print_json(std::ostream& out, const Table& table) {
   out << '[';
-  for (size_t row = 0; row < table.rows.size(); ++row) {
+  for (size_t row = 0; row < table.rows.size(); ++row)
     out << (row ? ",\n " : "\n ") << row_object(table, row).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-  }
   out << (table.rows.empty() ? "]\n" : "\n]\n");
 }
 

@@ -78,9 +78,8 @@ class DataRules : RuleChecker {
              "found answers_right 0 and answers_wrong 0, wanted at least one answer to each problem");
     }
     const std::set<std::string> operations(a.operations.begin(), a.operations.end());
-    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size()) {
+    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size())
       refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once");
-    }
   }
 
   void validation_share() {
@@ -124,9 +123,8 @@ class DataRules : RuleChecker {
                                             : "the weights state it: set [data.tokenizer] kind = \"file\" and file to "
                                               "their own tokenizer");
     }
-    if (!has_tokenizer(e_.data) && e_.model.vocab_size == 0) {
+    if (!has_tokenizer(e_.data) && e_.model.vocab_size == 0)
       refuse("model.vocab_size", "[model] lacks vocab_size, which data of kind " + quote(e_.data.kind) + " requires");
-    }
   }
 
   void tokenizer_file(bool has_file) {

@@ -26,9 +26,8 @@ std::set<std::string> head_names(const Needs& needs) {
       refuse("its value head '" + head.name + "' has kind '" + head.kind + "'; available: linear, mlp");
     if (head.meaning != "value" && head.meaning != "score")
       refuse("its value head '" + head.name + "' has meaning '" + head.meaning + "'; available: value, score");
-    if (!is_plugin_name(head.name) || !names.insert(head.name).second) {
+    if (!is_plugin_name(head.name) || !names.insert(head.name).second)
       refuse("its value head '" + head.name + "' needs a unique name of lower case letters, digits and '_'");
-    }
   }
   return names;
 }
@@ -112,9 +111,8 @@ PluginDescription describe(const PluginEntry& entry) {
   description.name = entry.name;
   description.version = entry.version;
   description.summary = entry.summary;
-  if (!is_plugin_name(description.name)) {
+  if (!is_plugin_name(description.name))
     refuse("its name '" + description.name + "' must have at most 32 lower case letters, digits and '_'");
-  }
   if (entry.wrapper)
     describe_instance<Wrapper>(entry, description);
   else if (entry.weighting)

@@ -161,18 +161,16 @@ TEST_F(QueriesTest, ViewsOfOneRunReadNoWholeTable) {
                           "SELECT * FROM events WHERE run_id = 1 ORDER BY time_ns"}) {
     for (const auto& row : LogReader(file_).query(std::string("EXPLAIN QUERY PLAN ") + sql, {}, 100).rows) {
       const std::string step = row[3];
-      for (const char* table : {"SCAN v", "SCAN m", "SCAN r", "SCAN metric_values", "SCAN memory", "SCAN events"}) {
+      for (const char* table : {"SCAN v", "SCAN m", "SCAN r", "SCAN metric_values", "SCAN memory", "SCAN events"})
         EXPECT_NE(step, table) << sql;
-      }
     }
   }
 }
 
 TEST_F(QueriesTest, DeletingARunTakesItsRowsAlong) {
   execute("DELETE FROM runs WHERE id = 1");
-  for (const char* table : {"metrics", "run_params", "run_plugins", "memory", "samples"}) {
+  for (const char* table : {"metrics", "run_params", "run_plugins", "memory", "samples"})
     EXPECT_EQ(integer(std::string("SELECT count(*) FROM ") + table + " WHERE run_id = 1"), 0) << table;
-  }
 }
 
 }  // namespace
