@@ -61,34 +61,34 @@ void from_json(const nlohmann::json& in, Enum& value) {
 
 /// Refuses duplicate keys (nlohmann would keep the last) and deep nesting: Error(data) with `where` and the byte.
 /// The caller limits the length of the text.
-nlohmann::json parse_strict_json(std::string_view text, const std::string& where);
+Json parse_strict_json(std::string_view text, const std::string& where);
 
 /// Reads an object: every key by name and type, and no unknown keys. Error(status) names the object, the key, the found
 /// and the expected value.
 class JsonFields {
  public:
   /// `where` begins every error message. The object must outlive this.
-  JsonFields(const nlohmann::json& object, std::string where, ExitStatus status = ExitStatus::data);
+  JsonFields(const Json& object, std::string where, ExitStatus status = ExitStatus::data);
 
   bool has(const char* key) const { return object_.contains(key); }
-  const nlohmann::json& value(const std::string& key);
+  const Json& value(const std::string& key);
   int64_t integer(const std::string& key, int64_t maximum = std::numeric_limits<int64_t>::max());
   std::string text(const std::string& key);
   std::vector<int64_t> integers(const std::string& key);
   /// Finite numbers.
   std::vector<double> numbers(const std::string& key);
-  const nlohmann::json& array(const std::string& key);
-  const nlohmann::json& object(const std::string& key);
+  const Json& array(const std::string& key);
+  const Json& object(const std::string& key);
   /// Refuses keys that were not read.
   void finish() const;
   [[noreturn]] void refuse(const std::string& what) const;
 
  private:
-  const nlohmann::json& typed(const std::string& key, nlohmann::json::value_t type, const char* wanted);
-  int64_t integer(const nlohmann::json& found, const std::string& key, int64_t maximum) const;
-  [[noreturn]] void refuse(const std::string& key, const nlohmann::json& found, const std::string& wanted) const;
+  const Json& typed(const std::string& key, Json::value_t type, const char* wanted);
+  int64_t integer(const Json& found, const std::string& key, int64_t maximum) const;
+  [[noreturn]] void refuse(const std::string& key, const Json& found, const std::string& wanted) const;
 
-  const nlohmann::json& object_;
+  const Json& object_;
   std::string where_;
   ExitStatus status_;
   std::set<std::string> read_;

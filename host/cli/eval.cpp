@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "evaluate/model_evaluation.hpp"
@@ -15,8 +15,6 @@
 
 namespace wmtp {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* eval_help =
     "evaluate a model on a suite of problems, or measure its loss on texts\n\n"
@@ -67,8 +65,9 @@ void print_text(const SuiteResult& result) {
 
 void print_json(const SuiteResult& result) {
   const Score& score = result.score;
-  Json json{{"problems", result.problems},  {"samples", score.samples},          {"passed", score.passed},
-            {"timed_out", score.timed_out}, {"not_counted", result.not_counted}, {"pass_at", Json::object()}};
+  OrderedJson json{
+      {"problems", result.problems},  {"samples", score.samples},          {"passed", score.passed},
+      {"timed_out", score.timed_out}, {"not_counted", result.not_counted}, {"pass_at", OrderedJson::object()}};
   for (const auto& [k, value] : score.pass_at) json["pass_at"][std::to_string(k)] = value;
   for (const auto& [name, value] : result.exact_match) json["exact_match"][name] = value;
   std::cout << json.dump(1) << '\n';
@@ -169,7 +168,8 @@ void add_eval(CommandLine& line) {
   eval.add_option("--jobs", options->jobs, "programs to run concurrently")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  eval.add_option("--python", options->python, "Python interpreter")->type_name("PROGRAM")->capture_default_str();
+  eval.add_option("--python", options->python, "Python interpreter (default: WMTP_PYTHON, else python3)")
+      ->type_name("PROGRAM");
   eval.add_option("-o,--output", options->output, "write each sample with its verdict (JSONL)")->type_name("FILE");
   eval.add_flag("--json", options->json, "print JSON");
 }

@@ -68,7 +68,7 @@ bool has_records(const fs::path& file) {
   while (lines.next() && is_blank(lines.line())) {
   }
   const auto first = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
-  const auto* object = std::get_if<nlohmann::json>(&first);
+  const auto* object = std::get_if<Json>(&first);
   return object && !object->contains("text");
 }
 

@@ -13,8 +13,6 @@
 namespace wmtp {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Options {
   std::string name, kind;
   bool json = false;
@@ -22,7 +20,7 @@ struct Options {
 
 std::string range_of(const OptionSpec& option) {
   if (!option.choices.empty()) return join_names(option.choices);
-  const auto number = [](double value) { return Json(value).dump(); };
+  const auto number = [](double value) { return OrderedJson(value).dump(); };
   if (option.min && option.max) return number(*option.min) + " to " + number(*option.max);
   if (option.min) return "at least " + number(*option.min);
   return option.max ? "at most " + number(*option.max) : "";
@@ -37,7 +35,7 @@ std::vector<std::string> head_texts(const PluginNeeds& needs) {
 }
 
 /// Null if its needs depend on the options of an experiment.
-Json needs_to_json(const PluginDescription& plugin) {
+OrderedJson needs_to_json(const PluginDescription& plugin) {
   if (!plugin.needs) return nullptr;
   const PluginNeeds& needs = *plugin.needs;
   Json json{{"reads", needs.reads}, {"heads", head_texts(needs)}, {"pairs", needs.pairs}, {"prompts", needs.prompts}};
@@ -45,10 +43,10 @@ Json needs_to_json(const PluginDescription& plugin) {
   return json;
 }
 
-Json to_json(const PluginDescription& plugin) {
-  Json options = Json::array();
+OrderedJson to_json(const PluginDescription& plugin) {
+  OrderedJson options = OrderedJson::array();
   for (const auto& option : plugin.options) {
-    Json entry{{"name", option.name}, {"type", to_string(option.type)}, {"default", option.default_value}};
+    OrderedJson entry{{"name", option.name}, {"type", to_string(option.type)}, {"default", option.default_value}};
     if (option.min) entry["min"] = *option.min;
     if (option.max) entry["max"] = *option.max;
     if (!option.choices.empty()) entry["choices"] = option.choices;
@@ -85,7 +83,7 @@ void print_text(const PluginDescription& plugin) {
   Table table{{"option", "type", "default", "range", "help"}, {}, false};
   for (const auto& option : plugin.options) {
     table.rows.push_back(
-        {option.name, to_string(option.type), Json(option.default_value).dump(), range_of(option), option.help});
+        {option.name, to_string(option.type), OrderedJson(option.default_value).dump(), range_of(option), option.help});
   }
   print_table(std::cout, table, TableFormat::text);
 }
@@ -100,9 +98,8 @@ PluginKind kind_of(const Catalog& catalog, const std::string& name) {
     names.insert(names.end(), of_kind.begin(), of_kind.end());
   }
   if (kinds.size() == 1) return kinds.front();
-  if (kinds.size() > 1) {
+  if (kinds.size() > 1)
     throw Error(ExitStatus::usage, "'" + name + "' is both a pipeline and an adapter; choose one with --kind");
-  }
   std::string places;
   for (const auto& folder : catalog.folders()) places += "\n  " + folder.string();
   const std::string nearest = nearest_name(name, names);

@@ -80,9 +80,8 @@ std::string config_hash(const Experiment& experiment, const IdentityParts& parts
       });
   Sha256 hash;
   hash.add(printer.text());
-  for (const auto& [name, value] : parts) {
+  for (const auto& [name, value] : parts)
     hash.add("\n").add(toml_text(Value(name))).add(" = ").add(toml_text(Value(value)));
-  }
   return hash.hex();
 }
 

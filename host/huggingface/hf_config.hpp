@@ -3,9 +3,9 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "experiment/experiment.hpp"
 #include "huggingface/params_file.hpp"
 
@@ -35,6 +35,6 @@ SavedShape read_hf_shape(const std::filesystem::path& folder);
 
 /// For transformers 4.31 and later (scaled positions: 4.43), with both old and new names of rope_theta, rope_scaling
 /// and torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".
-nlohmann::json hf_config_json(const ModelConfig& model, const std::string& dtype);
+Json hf_config_json(const ModelConfig& model, const std::string& dtype);
 
 }  // namespace wmtp

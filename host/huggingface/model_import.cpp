@@ -21,7 +21,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 struct Source {
   bool is_hf = false;
@@ -101,7 +100,7 @@ class Planner {
   }
 
   bool is_of_value_head(const std::string& name) const {
-    for (const json& head : source_.saved.value_heads)
+    for (const Json& head : source_.saved.value_heads)
       if (name.starts_with("value_heads." + head.at("name").get<std::string>() + ".")) return true;
     return false;
   }
@@ -155,7 +154,7 @@ SavedTokenizer exported_tokenizer(const fs::path& folder) {
   const fs::path file = folder / tokenizer_json_name;
   if (!is_there(file)) return SavedTokenizer::none;
   constexpr uintmax_t longest_of_bytes = 1 << 16;  // larger ones are not parsed in vain: that takes 70 times their size
-  const auto parsed = [&] { return json::parse(read_small_file(file, max_tokenizer_bytes), nullptr, false); };
+  const auto parsed = [&] { return Json::parse(read_small_file(file, max_tokenizer_bytes), nullptr, false); };
   if (fs::file_size(file) <= longest_of_bytes && parsed() == byte_tokenizer_json()) return SavedTokenizer::byte;
   if (!is_there(folder / tokenizer_model_name)) return SavedTokenizer::none;
   try {

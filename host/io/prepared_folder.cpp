@@ -6,7 +6,6 @@
 namespace wmtp {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 namespace {
 

@@ -45,9 +45,8 @@ std::string weights_content_hash(const std::filesystem::path& weights, const std
     const auto extension = entry.path().extension();
     if (entry.is_regular_file() && (extension == ".safetensors" || extension == ".json")) files.push_back(entry.path());
   }
-  if (files.empty()) {
+  if (files.empty())
     throw Error(ExitStatus::data, weights.string() + " contains no weights: wanted *.safetensors in it");
-  }
   std::sort(files.begin(), files.end());
   Sha256 hash;
   for (const auto& file : files) hash.add(file.filename().string() + " " + file_hash(file, digests) + "\n");

@@ -54,8 +54,8 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
   if (const std::string misfit = misfit_of_heads(frozen, experiment.parallel.sequence); !misfit.empty())
     refuse("[parallel] " + misfit);
   if (table != "value") return;
-  const nlohmann::json heads = is_params_folder(weights) ? read_params(weights, SafetensorsFolder(weights)).value_heads
-                                                         : nlohmann::json::array();
+  const Json heads =
+      is_params_folder(weights) ? read_params(weights, SafetensorsFolder(weights)).value_heads : Json::array();
   if (heads.size() != 1)
     refuse("wanted a model with one value head, found " + std::to_string(heads.size()) +
            "; train one with pipeline critic");

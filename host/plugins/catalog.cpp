@@ -28,9 +28,8 @@ std::filesystem::path folder_of(const std::filesystem::path& root, PluginKind ki
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code absent;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, absent)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
     if (entry.path().extension() == ".so") names.push_back(entry.path().stem().string());
-  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -80,9 +79,8 @@ PluginDescription Catalog::describe(PluginKind kind, const std::string& name) co
     const std::filesystem::path folder = folder_of(root, kind);
     const std::filesystem::path file = folder / (name + ".so");
     std::error_code unreadable;
-    if (std::filesystem::symlink_status(file, unreadable).type() != std::filesystem::file_type::not_found) {
+    if (std::filesystem::symlink_status(file, unreadable).type() != std::filesystem::file_type::not_found)
       return describe_file(kind, name, file);
-    }
     const auto names = names_in(folder);
     known.insert(known.end(), names.begin(), names.end());
     searched.push_back(folder.string());
@@ -103,9 +101,8 @@ std::vector<std::string> Catalog::names(PluginKind kind) const {
     const auto names = names_in(folder_of(root, kind));
     all.insert(all.end(), names.begin(), names.end());
   }
-  for (const PluginDescription& built_in : probe_built_in()) {
+  for (const PluginDescription& built_in : probe_built_in())
     if (built_in.kind == kind) all.push_back(built_in.name);
-  }
   return all;
 }
 

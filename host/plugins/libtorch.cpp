@@ -13,7 +13,7 @@
 #include "base/installation.hpp"
 #include "base/text.hpp"
 #include "plugins/library_file.hpp"
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {

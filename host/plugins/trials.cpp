@@ -39,27 +39,26 @@ std::vector<Trial> trials_of(PluginRole role, const std::string& device) {
 std::vector<TrialResult> run_trials(const PluginSetting& plugin, const std::string& device) {
   std::vector<TrialResult> results;
   const std::vector<Trial> trials = trials_of(plugin.description.role, device);
-  const nlohmann::json answers = ask_trials(plugin, device, trials.size());
+  const Json answers = ask_trials(plugin, device, trials.size());
   for (size_t i = 0; i < trials.size(); ++i)
     results.push_back({trials[i], answers.at(i).at("passed"), answers.at(i).at("message")});
   return results;
 }
 
 std::string answer_trials(const std::string& question, const std::function<int(const std::string&)>& answer) {
-  nlohmann::json of_one = nlohmann::json::parse(question), answers = nlohmann::json::array();
-  const nlohmann::json description = of_one.at("plugin").at("description");
+  Json of_one = Json::parse(question), answers = Json::array();
+  const Json description = of_one.at("plugin").at("description");
   const std::chrono::milliseconds limit(of_one.at("limit_ms").get<int64_t>());
   for (const Trial& trial : trials_of(description.at("role"), of_one.at("device"))) {
     of_one["trial"] = trial.name;
     try {
-      const nlohmann::json report =
-          answer_in_fork(description.at("name"), limit, [&] { return answer(of_one.dump()); });
+      const Json report = answer_in_fork(description.at("name"), limit, [&] { return answer(of_one.dump()); });
       answers.push_back({{"passed", true}, {"message", report.at("report")}});
     } catch (const Error& error) {
       answers.push_back({{"passed", false}, {"message", error.what()}});
     }
   }
-  return answers.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return answers.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace wmtp

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "process/child_process.hpp"
 
 namespace wmtp {
@@ -24,6 +25,10 @@ class SocketChild {
   /// The child's next line, without its end. nullopt if the child has ended, is silent for `limit_ms` (-1: no limit), or
   /// writes a line of more than `longest` bytes.
   std::optional<std::string> receive(int limit_ms, size_t longest);
+  /// As a line; bytes that are not UTF-8 are replaced.
+  bool send_json(const OrderedJson& message);
+  /// A line that is a JSON object; nullopt also for another line.
+  std::optional<Json> receive_json(int limit_ms, size_t longest);
 
   ChildProcess& process() { return child_; }
 

@@ -4,9 +4,9 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "comm/torch/channels.hpp"
 #include "huggingface/initial_weights.hpp"
@@ -19,7 +19,7 @@ namespace wmtp {
 struct ModelTokenizer {
   SavedTokenizer kind = SavedTokenizer::none;  ///< none: the model has only ids
   std::filesystem::path file;                  ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json
-  nlohmann::json bos_token_id, eos_token_id;   ///< an id, a list of ids, or null if unknown
+  Json bos_token_id, eos_token_id;   ///< an id, a list of ids, or null if unknown
 };
 
 /// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,12 @@
 
 namespace wmtp {
 
+class SocketChild;
+
 class ChatTemplate {
  public:
   /// `tokenizer`: a tokenizer.json. Error(data) if there is no template in its folder, or the template is invalid;
-  /// Error(usage) if there is no python3 with jinja2.
+  /// Error(usage) if there is no Python with jinja2.
   explicit ChatTemplate(const std::filesystem::path& tokenizer);
   ~ChatTemplate();
 
@@ -23,11 +26,11 @@ class ChatTemplate {
   std::vector<std::string> render(const Record& record);
 
  private:
-  class Process;
-  void check_usable(const nlohmann::json& answer) const;
+  std::optional<Json> ask(const OrderedJson& question);
+  void check_usable(const Json& answer) const;
 
   std::filesystem::path file_, apart_;
-  std::unique_ptr<Process> process_;
+  std::unique_ptr<SocketChild> process_;
 };
 
 /// The same in ChatML: <|im_start|>ROLE, newline, content, <|im_end|> for each message; newlines between them. An answer

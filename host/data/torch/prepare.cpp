@@ -1,10 +1,10 @@
 #include "data/torch/prepare.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
@@ -27,7 +27,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Log = std::function<void(const std::string&)>;
 
 constexpr int format_version = 2;

@@ -26,7 +26,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Log = std::function<void(const std::string&)>;
 
 constexpr double tokenizer_text_bytes = 8 << 20;  // the limit of train_bpe

@@ -77,9 +77,8 @@ class DataRules : RuleChecker {
              "found answers_right 0 and answers_wrong 0, wanted at least one answer to each problem");
     }
     const std::set<std::string> operations(a.operations.begin(), a.operations.end());
-    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size()) {
+    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size())
       refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once");
-    }
   }
 
   void validation_share() {

@@ -180,7 +180,6 @@ class Rules : RuleChecker {
     if (steps && epochs) refuse_key("train.epochs", "found both steps and epochs, wanted one of them");
     if (epochs && e_.data.kind == DataKind::random) {
       refuse_key("train.epochs", "random data is unlimited, so it has no epochs", "set [train] steps instead");
-    }
     if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
     if (steps && bound_.good({"log", "log.profile_step"}) && e_.log.profile_step > e_.train.steps)
       refuse("log.profile_step", "found profile_step " + number(e_.log.profile_step) +
@@ -456,9 +455,8 @@ void resolve_defaults(Bound& bound) {
   };
   follow("model.kv_heads", "model.heads");
   follow("model.max_sequence_length", "train.sequence_length");
-  for (const char* from : {"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"}) {
+  for (const char* from : {"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"})
     follow("model.vocab_size", from);
-  }
 
   if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
   if (!bound.has("optimizer.momentum")) e.optimizer.momentum = traits_of(e.optimizer.kind).momentum.value_or(0);

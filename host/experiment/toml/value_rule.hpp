@@ -20,12 +20,12 @@ struct Fields {
   std::map<std::string, double> numbers;
   bool operator==(const Fields&) const = default;
 };
-template <class Json>
-void to_json(Json& out, const Fields& fields) {
-  out = Json{{"texts", fields.texts}, {"numbers", fields.numbers}};
+template <class AnyJson>
+void to_json(AnyJson& out, const Fields& fields) {
+  out = AnyJson{{"texts", fields.texts}, {"numbers", fields.numbers}};
 }
-template <class Json>
-void from_json(const Json& in, Fields& fields) {
+template <class AnyJson>
+void from_json(const AnyJson& in, Fields& fields) {
   in.at("texts").get_to(fields.texts);
   in.at("numbers").get_to(fields.numbers);
 }

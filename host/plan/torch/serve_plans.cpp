@@ -21,8 +21,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
 /// Weighs every token alike.
 class EveryToken final : public Weighting {
  public:
@@ -78,9 +76,9 @@ class Plans {
   Plans(std::filesystem::path file, const std::vector<std::filesystem::path>& plugin_folders)
       : file_(std::move(file)), catalog_(plugin_folders) {}
 
-  json answer(const std::string& line) {
+  Json answer(const std::string& line) {
     try {
-      const auto question = json::parse(line).get<StepQuestion>();
+      const auto question = Json::parse(line).get<StepQuestion>();
       if (!experiment_) experiment_ = load_experiment(load_request(catalog_, file_, {}));
       share_cores(int(question.ranks / question.hosts));
       install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
@@ -133,7 +131,7 @@ void serve_plans(const std::filesystem::path& file, const std::vector<std::files
   kernels::set_device_rows(&rows);
   Plans plans(file, plugin_folders);
   for (std::string line; std::getline(std::cin, line);)
-    if (!send_line(STDIN_FILENO, plans.answer(line).dump(-1, ' ', false, json::error_handler_t::replace))) return;
+    if (!send_line(STDIN_FILENO, plans.answer(line).dump(-1, ' ', false, Json::error_handler_t::replace))) return;
 }
 
 }  // namespace wmtp

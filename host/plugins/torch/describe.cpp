@@ -26,9 +26,8 @@ std::set<std::string> head_names(const Needs& needs) {
       refuse("its value head '" + head.name + "' has kind '" + head.kind + "'; available: linear, mlp");
     if (head.meaning != "value" && head.meaning != "score")
       refuse("its value head '" + head.name + "' has meaning '" + head.meaning + "'; available: value, score");
-    if (!is_plugin_name(head.name) || !names.insert(head.name).second) {
+    if (!is_plugin_name(head.name) || !names.insert(head.name).second)
       refuse("its value head '" + head.name + "' needs a unique name of lower case letters, digits and '_'");
-    }
   }
   return names;
 }
@@ -100,9 +99,8 @@ PluginDescription describe(const PluginEntry& entry) {
   description.name = entry.name;
   description.version = entry.version;
   description.summary = entry.summary;
-  if (!is_plugin_name(description.name)) {
+  if (!is_plugin_name(description.name))
     refuse("its name '" + description.name + "' must have at most 32 lower case letters, digits and '_'");
-  }
   if (entry.wrapper)
     describe_instance<Wrapper>(entry, description);
   else if (entry.weighting)
@@ -140,7 +138,7 @@ OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, 
 }  // namespace
 
 std::string check_plugin_options(const std::string& request) {
-  const auto json = nlohmann::json::parse(request);
+  const auto json = Json::parse(request);
   const PluginSetting plugin = json.at("plugin");
   std::optional<PluginSetting> inner;
   if (json.contains("inner")) inner = json["inner"].get<PluginSetting>();
@@ -151,18 +149,18 @@ std::string check_plugin_options(const std::string& request) {
   } catch (const OptionError& error) {
     answer.mistake = mistake_of(error, plugin, wrapped);
   }
-  return nlohmann::json(answer).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return Json(answer).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string describe_plugin_file(const std::string& file) {
   if (file == probe_built_in_file) {
-    nlohmann::json all = nlohmann::json::array();
+    Json all = Json::array();
     for (const PluginEntry* entry : detail::BuiltIn::all()) all.push_back(describe(*entry));
     return all.dump();
   }
   const PluginEntry& entry = open_plugin(file);
   try {
-    return nlohmann::json(describe(entry)).dump();
+    return Json(describe(entry)).dump();
   } catch (const Error& error) {
     throw Error(error.status(), file + ": " + error.what());
   }

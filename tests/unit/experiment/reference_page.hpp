@@ -68,9 +68,8 @@ inline std::string not_yet() {
       "## Not supported yet\n\nThese values are reserved and refused.\n\n| value | supported |\n| --- | --- |\n";
   for (const SchemaTable& table : schema()) {
     for (const Key& key : table.keys) {
-      for (const std::string& value : key.rule.planned) {
+      for (const std::string& value : key.rule.planned)
         text += "| `" + path_of(table.name, key.name) + "`: " + value + " | " + wanted(key.rule) + " |\n";
-      }
     }
   }
   return text;

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/time_use.hpp"
 #include "checkpoint/torch/model_files.hpp"
@@ -236,9 +236,9 @@ std::string try_plugin(const std::string& question) {
   static const std::map<std::string, std::string (*)(const Candidate&)> trials{
       {"trains", trains}, {"same_losses", same_losses}, {"no_targets", no_targets}, {"extremes", extremes},
       {"again", again},   {"resumes", resumes},         {"merged", merged},         {"speed", speed}};
-  const auto json = nlohmann::json::parse(question);
+  const auto json = Json::parse(question);
   const Candidate candidate(json.at("plugin").get<PluginSetting>(), device_named(json.at("device")));
-  return nlohmann::json{{"report", trials.at(json.at("trial"))(candidate)}}.dump();
+  return Json{{"report", trials.at(json.at("trial"))(candidate)}}.dump();
 }
 
 }  // namespace wmtp

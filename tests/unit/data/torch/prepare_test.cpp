@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json.hpp"
 #include "support/data_fixture.hpp"
 #include "support/packed.hpp"
 
@@ -283,7 +283,7 @@ TEST_F(Prepare, RebuildsWhatHasFewerIdsThanWereWritten) {
   write_words(3);
   const auto folder = prepare_and_open(bpe_experiment()).folder;
   const auto train = read(folder / "train.bin");
-  auto prepared = nlohmann::json::parse(read(folder / "prepared.json"));
+  auto prepared = Json::parse(read(folder / "prepared.json"));
   fs::resize_file(folder / "train.bin", 10);
   prepared["files"]["train.bin"] = 10;  // as if it had been published while another process was writing it
   write("cache/" + folder.filename().string() + "/prepared.json", prepared.dump());
