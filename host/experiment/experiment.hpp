@@ -80,7 +80,8 @@ struct ModelConfig {
 
 enum class Strategy { no_shard, shard_optimizer, shard_grad_op, full_shard, hybrid_shard };
 enum class Precision { fp32, bf16, fp16 };
-/// What is kept in host memory: nothing; master shards of trained parameters and the optimizer state; also frozen shards.
+/// What is kept in host memory: nothing; master shards of trained parameters and the optimizer state; also frozen
+/// shards.
 enum class CpuOffload { none, trained, all };
 enum class Norm { l2, l1, inf };
 

@@ -166,7 +166,8 @@ std::string exported_tokenizer(const fs::path& folder) {
   }
 }
 
-/// The exported tokenizer; "" if its tokenizer_config.json, which an export writes with add_bos_token = false, was edited.
+/// The exported tokenizer; "" if its tokenizer_config.json, which an export writes with add_bos_token = false, was
+/// edited.
 std::string own_tokenizer(const fs::path& folder) {
   const std::string exported = exported_tokenizer(folder);
   if (exported != "bpe") return exported;
@@ -179,8 +180,8 @@ std::string own_tokenizer(const fs::path& folder) {
   }
 }
 
-/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it and no edited setting
-/// says otherwise, else tokenizer.model. Returns why the first candidate is not kept, or "".
+/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it and no edited
+/// setting says otherwise, else tokenizer.model. Returns why the first candidate is not kept, or "".
 std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
   if (const std::string own = own_tokenizer(folder); !own.empty()) {
     saved.tokenizer = own;
@@ -222,8 +223,8 @@ void keep_tokenizer(const fs::path& from, const std::string& kind, bool from_met
     write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
 }
 
-/// Files of others are neither copied from an untrusted folder nor quoted in messages. Weights may be links to anywhere:
-/// what contains no tensors is refused.
+/// Files of others are neither copied from an untrusted folder nor quoted in messages. Weights may be links to
+/// anywhere: what contains no tensors is refused.
 void check_texts(const fs::path& folder) {
   for (const char* name : {hf_config_name, params_file_name, tokenizer_json_name, tokenizer_model_name,
                            tokenizer_config_name, chat_template_name, generation_config_name})

@@ -1,5 +1,5 @@
-// PlannedWorld: the ranks of a job that is planned. This process is one of them and there are no others: collectives send
-// nothing, and tell the clock how many bytes they would receive.
+// PlannedWorld: the ranks of a job that is planned. This process is one of them and there are no others: collectives
+// send nothing, and tell the clock how many bytes they would receive.
 #pragma once
 
 #include "comm/torch/channels.hpp"
@@ -15,8 +15,8 @@ struct WorldShape {
 /// Each rank of an axis sends one of equal parts of `bytes` to each other rank.
 Traffic traffic_of_all_to_all(const WorldShape& world, const Axis& axis, int64_t bytes);
 /// Each rank sends `bytes` to all others. On GPUs, the parts of other hosts enter a host once, divided among its ranks,
-/// and then travel over its bus, like in the rings of NCCL. In the one ring of Gloo, the parts of all other ranks enter a
-/// host, those of its own ranks included; these are means over its ranks.
+/// and then travel over its bus, like in the rings of NCCL. In the one ring of Gloo, the parts of all other ranks enter
+/// a host, those of its own ranks included; these are means over its ranks.
 Traffic traffic_of_all_gather(const WorldShape& world, const Axis& axis, int64_t bytes);
 
 class PlannedWorld {

@@ -1,5 +1,5 @@
-// StepClock: the work of a planned step and its seconds: operations advance the clock, collectives follow one another on
-// each link, and the clock jumps to a collective's end where the engine waits for it.
+// StepClock: the work of a planned step and its seconds: operations advance the clock, collectives follow one another
+// on each link, and the clock jumps to a collective's end where the engine waits for it.
 #pragma once
 
 #include <algorithm>
