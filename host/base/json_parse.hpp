@@ -25,8 +25,8 @@ struct JsonRules {
   std::function<nlohmann::json_sax<Json>*(size_t depth, const std::string& key)> reader;
 };
 
-/// Throws what the rules throw, Json::parse_error with the byte, and Json::out_of_range for a number. `AnyJson` is Json or
-/// OrderedJson.
+/// Throws what the rules throw, Json::parse_error with the byte, and Json::out_of_range for a number. `AnyJson` is Json
+/// or OrderedJson.
 template <class AnyJson>
 AnyJson parse_json(std::string_view text, const JsonRules& rules);
 

@@ -62,8 +62,8 @@ Manifest read_manifest(const std::filesystem::path& folder);
 /// The same from the text of a manifest; errors start with `where`.
 Manifest parse_manifest(std::string_view text, const std::string& where);
 /// Computes sizes and checksums of the other files in the folder, which must be finished (sizes already in `files` must
-/// agree), and writes manifest.json. Sizes and checksums of files on other hosts must be set. [one rank, after all others
-/// have finished]
+/// agree), and writes manifest.json. Sizes and checksums of files on other hosts must be set. [one rank, after all
+/// others have finished]
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
 /// The name of a rank's file in a checkpoint for resuming: "rank-0001.safetensors"

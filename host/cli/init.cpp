@@ -1,5 +1,5 @@
-// `init DATA [MODEL]`: looks at data, and at a model to begin with, and writes three experiments on them that run as they
-// are: a baseline, a reference, and rho-1.
+// `init DATA [MODEL]`: looks at data, and at a model to begin with, and writes three experiments on them that run as
+// they are: a baseline, a reference, and rho-1.
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -103,8 +103,8 @@ std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<f
   return {files.begin(), files.end()};
 }
 
-/// Of a folder with JSON lines and other files, such as a README, only the JSON lines; of a data set only the splits for
-/// training and validation.
+/// Of a folder with JSON lines and other files, such as a README, only the JSON lines; of a data set only the splits
+/// for training and validation.
 void choose_files(const fs::path& folder, Found& found) {
   std::vector<fs::path> all = list_files({(folder / "**").string()}, {}), lines, others;
   std::partition_copy(all.begin(), all.end(), std::back_inserter(lines), std::back_inserter(others), has_json_lines);

@@ -99,7 +99,8 @@ enum class Norm { l2, l1, inf };
 template <>
 inline constexpr auto names_of<Norm> = std::array{"l2", "l1", "inf"};
 
-/// What is kept in host memory: nothing; master shards of trained parameters and the optimizer state; also frozen shards.
+/// What is kept in host memory: nothing; master shards of trained parameters and the optimizer state; also frozen
+/// shards.
 enum class CpuOffload { none, trained, all };
 
 /// A frozen model: [reference], [value].

@@ -26,7 +26,7 @@ void read_rope(ExternalJson& keys, double default_theta, ModelConfig& model) {
 
 Json rope_parameters_json(const ModelConfig& model) {
   Json part =
-      model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : json{{"rope_type", to_string(RopeType::none)}};
+      model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : Json{{"rope_type", to_string(RopeType::none)}};
   part["rope_theta"] = model.rope_theta;
   return part;
 }

@@ -18,8 +18,8 @@ inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
 inline constexpr const char* heads_identity_name = "mtp_heads.json";
 inline constexpr int heads_format_version = 1;
 
-/// Whether a folder contains config.json, and its tensors have the names of Hugging Face if it contains params.json, too
-/// (Mistral publishes both).
+/// Whether a folder contains config.json, and its tensors have the names of Hugging Face if it contains params.json,
+/// too (Mistral publishes both).
 bool is_hf_folder(const std::filesystem::path& folder);
 /// Whether a folder contains params.json (Meta's or our own), and is no folder of Hugging Face.
 bool is_params_folder(const std::filesystem::path& folder);

@@ -179,8 +179,8 @@ SavedTokenizer own_tokenizer(const fs::path& folder) {
   }
 }
 
-/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it and no edited setting
-/// says otherwise, else tokenizer.model. Returns why the first candidate is not kept, or "".
+/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it and no edited
+/// setting says otherwise, else tokenizer.model. Returns why the first candidate is not kept, or "".
 std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
   if (const SavedTokenizer own = own_tokenizer(folder); own != SavedTokenizer::none) {
     saved.tokenizer = own;
@@ -222,8 +222,8 @@ void keep_tokenizer(const fs::path& from, SavedTokenizer kind, bool from_meta, c
     write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
 }
 
-/// Files of others are neither copied from an untrusted folder nor quoted in messages. Weights may be links to anywhere:
-/// what contains no tensors is refused.
+/// Files of others are neither copied from an untrusted folder nor quoted in messages. Weights may be links to
+/// anywhere: what contains no tensors is refused.
 void check_texts(const fs::path& folder) {
   for (const char* name : {hf_config_name, params_file_name, tokenizer_json_name, tokenizer_model_name,
                            tokenizer_config_name, chat_template_name, generation_config_name})

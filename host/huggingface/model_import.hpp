@@ -3,8 +3,8 @@
 //   Hugging Face  config.json with model.safetensors, or with the files of model.safetensors.index.json; heads 2, 3, …
 //                 and value heads from mtp_heads.safetensors if export_model wrote one
 //   Meta          params.json with one safetensors file with Meta's names and all heads
-// Weights may be fp32, bf16 or fp16. Tensors are streamed one by one. A crash leaves a draft (io/draft.hpp), which no reader
-// opens.
+// Weights may be fp32, bf16 or fp16. Tensors are streamed one by one. A crash leaves a draft (io/draft.hpp), which no
+// reader opens.
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@ class ProbeCache {
  public:
   /// `version`: the program's. An empty `folder` disables the cache.
   ProbeCache(std::filesystem::path folder, std::string version);
-  /// The first that can be written of $XDG_CACHE_HOME/wmtp/plugins, ~/.cache/wmtp/plugins and a private folder in TMPDIR
-  /// or /tmp (io/scratch_folder.hpp); empty if none can.
+  /// The first that can be written of $XDG_CACHE_HOME/wmtp/plugins, ~/.cache/wmtp/plugins and a private folder in
+  /// TMPDIR or /tmp (io/scratch_folder.hpp); empty if none can.
   static std::filesystem::path usual_folder();
 
   std::optional<PluginDescription> find(const FileStamp& stamp) const;

@@ -26,10 +26,10 @@ UsersPython users_python(const std::string& named) {
   return {find_program(chosen), printable(chosen)};
 }
 
-// Not by -I, which also ignores the user's own packages (~/.local, PYTHONPATH), where jinja2 or wandb may be; nor by -P,
-// which Python has since 3.11. -c puts an empty entry first in sys.path, which the first line removes before anything is
-// imported (sys is built in). Python itself imports from PYTHONPATH before that line, and by then has made relative
-// entries absolute: these are removed from the variable.
+// Not by -I, which also ignores the user's own packages (~/.local, PYTHONPATH), where jinja2 or wandb may be; nor by
+// -P, which Python has since 3.11. -c puts an empty entry first in sys.path, which the first line removes before
+// anything is imported (sys is built in). Python itself imports from PYTHONPATH before that line, and by then has made
+// relative entries absolute: these are removed from the variable.
 ChildRequest python_child(const std::filesystem::path& python, const std::string& program,
                           const std::vector<std::string>& arguments) {
   constexpr char without_working_folder[] = "import sys; sys.path[:] = [folder for folder in sys.path if folder]\n";

@@ -1,5 +1,5 @@
-// PythonProgram: a program of ours (host/**/programs) that the user's Python executes. It never imports from the working
-// folder, which may contain anything: a `json.py` there would run in place of the library's.
+// PythonProgram: a program of ours (host/**/programs) that the user's Python executes. It never imports from the
+// working folder, which may contain anything: a `json.py` there would run in place of the library's.
 #pragma once
 
 #include <filesystem>

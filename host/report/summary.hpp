@@ -11,8 +11,8 @@
 namespace wmtp {
 
 /// Six lines over all segments of the run: result (the change of the validation loss, else of the training loss),
-/// speed, time by phase with the slowest rank, peak memory per rank, path of the checkpoint, next command. Lines without
-/// data are omitted.
+/// speed, time by phase with the slowest rank, peak memory per rank, path of the checkpoint, next command. Lines
+/// without data are omitted.
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id);
 
 /// "8.3373 -> 6.4450, fell by 1.8924".

@@ -1,5 +1,5 @@
-// The vocabulary and the merges of a tokenizer.json while it is read. Such a file may have millions of both, so each takes
-// a few bytes more than its text, where a document of JSON values would take hundreds.
+// The vocabulary and the merges of a tokenizer.json while it is read. Such a file may have millions of both, so each
+// takes a few bytes more than its text, where a document of JSON values would take hundreds.
 #pragma once
 
 #include <cstdint>

@@ -73,8 +73,8 @@ class TrainingRun {
     last_save_ = std::chrono::steady_clock::now();
   }
 
-  /// Whether the model as it is now is to be validated first: at step 0, or where a signal stopped the resumed run after a
-  /// step that was due for it. [all ranks, collective]
+  /// Whether the model as it is now is to be validated first: at step 0, or where a signal stopped the resumed run
+  /// after a step that was due for it. [all ranks, collective]
   bool begins_with_validation() {
     return trainer().state().step == 0 || (validation_is_due() && !recorder_.validated(trainer().state().step));
   }
@@ -183,8 +183,8 @@ class TrainingRun {
     check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.channels());
   }
 
-  /// What `generate` would write after log.prompts with the model as it is now. Rank 0 reads a copy of the model from the
-  /// run's folder while the others wait. A copy that cannot be written costs the texts, not the run.
+  /// What `generate` would write after log.prompts with the model as it is now. Rank 0 reads a copy of the model from
+  /// the run's folder while the others wait. A copy that cannot be written costs the texts, not the run.
   std::vector<Generation> continue_prompts() {
     const std::vector<std::string>& prompts = experiment_.log.prompts;
     if (prompts.empty()) return {};

@@ -174,8 +174,8 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
   return kept;
 }
 
-/// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches, which no
-/// gradient can be computed without. If there are several micro-batches, all of them are weighed in advance, and the
+/// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches, which
+/// no gradient can be computed without. If there are several micro-batches, all of them are weighed in advance, and the
 /// pipeline's state is restored. Undefined if the divisors are others, or the only micro-batch finds them itself.
 at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts,
                                 const KeptSignals& kept) {
@@ -204,8 +204,8 @@ FrozenCache::Signals Trainer::signals_of(const std::vector<MicroBatch>& micros, 
   return signals;
 }
 
-/// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more tokens
-/// than it had stated.
+/// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more
+/// tokens than it had stated.
 StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
                                const at::Tensor& weight_sums, double waited_at_start) {
   const bool may_repeat = model_.compute().device().is_cuda();

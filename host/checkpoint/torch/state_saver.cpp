@@ -204,7 +204,8 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
       for (const std::filesystem::path& one : list_checkpoints(run_folder_)) kept.push_back(one.filename().string());
       reached(SavePoint::deleted);
     });
-  // Not failure_on_any_rank: once rank 0 has published the manifest, the loss of another rank is no failure of the save.
+  // Not failure_on_any_rank: once rank 0 has published the manifest, the loss of another rank is no failure of the
+  // save.
   const std::string ended = store.broadcast(failure ? refusal_text(*failure) : kept.dump());
   failure = refusal_in(ended);
   if (has_published)  // the next save tries again

@@ -102,8 +102,8 @@ Peers* own_peers = nullptr;
   leave(int(error.status()));
 }
 
-/// The terminate handler, for threads of libraries. One of ProcessGroupNCCL throws if a collective on the device does not
-/// complete within the timeout; the training thread is then blocked by the device and cannot report it.
+/// The terminate handler, for threads of libraries. One of ProcessGroupNCCL throws if a collective on the device does
+/// not complete within the timeout; the training thread is then blocked by the device and cannot report it.
 [[noreturn]] void end_after_uncaught_exception() {
   try {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
@@ -142,7 +142,8 @@ void explain_lack_of_threads(int status, void*) {
       Error(ExitStatus::storage, "OpenMP cannot start its threads: " + std::generic_category().message(EAGAIN))));
 }
 
-/// What a rank opens: connections and the store's (rank 0 holds 16 descriptors and 4 for each rank), and files meanwhile.
+/// What a rank opens: connections and the store's (rank 0 holds 16 descriptors and 4 for each rank), and files
+/// meanwhile.
 int descriptors_of_rank(int world_size) { return 12 + 5 * world_size; }
 
 /// Runs the job on this rank and ends the process. An error is printed and posted to the other ranks.

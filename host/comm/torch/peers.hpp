@@ -2,8 +2,9 @@
 //
 // A rank that fails posts its fault (status and text) under its key and ends. A rank whose collective fails polls the
 // store, for a bounded time, for the faults of others: a fault other than a broken collective is the root cause and is
-// rethrown with its status; ranks without a posted fault are reported as lost, and if all answer, those whose device has
-// stopped. So all ranks end with the same reason, even without a launcher. Rank 0 serves the store and stays a moment longer so that the others can read it.
+// rethrown with its status; ranks without a posted fault are reported as lost, and if all answer, those whose device
+// has stopped. So all ranks end with the same reason, even without a launcher. Rank 0 serves the store and stays a
+// moment longer so that the others can read it.
 #pragma once
 
 #include <atomic>

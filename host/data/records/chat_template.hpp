@@ -1,5 +1,5 @@
-// Renders chats with the chat template of a tokenizer, which is an untrusted program in Jinja: jinja2 itself runs it, in a
-// sandbox, in a Python process (programs/chats.py) that gets one chat after the other.
+// Renders chats with the chat template of a tokenizer, which is an untrusted program in Jinja: jinja2 itself runs it,
+// in a sandbox, in a Python process (programs/chats.py) that gets one chat after the other.
 #pragma once
 
 #include <filesystem>
@@ -33,8 +33,8 @@ class ChatTemplate {
   std::unique_ptr<SocketChild> process_;
 };
 
-/// The same in ChatML: <|im_start|>ROLE, newline, content, <|im_end|> for each message; newlines between them. An answer
-/// is a content with its <|im_end|>. Throws a LineMistake for a message that is more than a role and a content.
+/// The same in ChatML: <|im_start|>ROLE, newline, content, <|im_end|> for each message; newlines between them. An
+/// answer is a content with its <|im_end|>. Throws a LineMistake for a message that is more than a role and a content.
 std::vector<std::string> chatml_parts(const Record& record);
 
 }  // namespace wmtp

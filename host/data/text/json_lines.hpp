@@ -18,8 +18,8 @@ namespace wmtp {
 /// The tests of a programming problem, or the text of a book, can take tens of megabytes.
 constexpr size_t longest_jsonl_line = size_t{256} << 20;
 
-/// Reads one line after the other, without a byte order mark at the beginning. A line longer than `longest` bytes appears as empty and is never held in memory.
-/// Throws the errors of UnpackedFile.
+/// Reads one line after the other, without a byte order mark at the beginning. A line longer than `longest` bytes
+/// appears as empty and is never held in memory. Throws the errors of UnpackedFile.
 class LineStream {
  public:
   LineStream(const std::filesystem::path& file, size_t longest);

@@ -1,5 +1,5 @@
-// Converts tables (Parquet, Arrow, folders of datasets, JSON lists) to JSON lines: a Python process with pyarrow reads them
-// (programs/tables.py).
+// Converts tables (Parquet, Arrow, folders of datasets, JSON lists) to JSON lines: a Python process with pyarrow reads
+// them (programs/tables.py).
 #pragma once
 
 #include <filesystem>

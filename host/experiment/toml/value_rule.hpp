@@ -59,7 +59,8 @@ struct ValueRule {
   std::vector<std::pair<std::string, ValueRule>> fields;      ///< of tables: texts and numbers; the first is required
 };
 
-/// The value, a synonym of a choice replaced by its name; nullopt if an error was added. `name`: the key's name in messages.
+/// The value, a synonym of a choice replaced by its name; nullopt if an error was added. `name`: the key's name in
+/// messages.
 std::optional<Value> check_value(const Node& node, const ValueRule& rule, const std::string& name,
                                  Diagnostics& diagnostics);
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "experiment/experiment.hpp"
+#include "experiment/optimizer_kind.hpp"
 
 namespace wmtp {
 

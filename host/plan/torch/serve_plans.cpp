@@ -55,8 +55,8 @@ class SumOfValues final : public Objective {
   Needs needs_;
 };
 
-/// A pipeline in place of one whose plugin reads values, which a planned step does not have: it is called at the same moments
-/// and gets the same signals, but what the plugin itself would allocate is not planned.
+/// A pipeline in place of one whose plugin reads values, which a planned step does not have: it is called at the same
+/// moments and gets the same signals, but what the plugin itself would allocate is not planned.
 ActivePipeline stand_in(const ActivePipeline& pipeline) {
   ActivePipeline other;
   other.name = pipeline.name;

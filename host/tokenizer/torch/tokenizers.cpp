@@ -3,8 +3,8 @@
 // SentencePiece alone does not guarantee that. It represents a space as U+2581, so that a U+2581 in the text would
 // decode to a space: here it is encoded as its three bytes. Its decoder repairs invalid UTF-8: here ids are decoded
 // through a table of each piece's bytes. No piece has a newline after its first byte, so that a text may be split
-// before any newline and encoded in parts. A BPE joins two characters only if a piece contains both in a row. Between all
-// others, a text is cut into words, and each word is encoded once (WordCache).
+// before any newline and encoded in parts. A BPE joins two characters only if a piece contains both in a row. Between
+// all others, a text is cut into words, and each word is encoded once (WordCache).
 //
 // A model that adds a space before a text, like Llama's, is loaded again without that, and gets the text with a space
 // before it; U+2581 is a space to it. A model that normalizes texts otherwise gets each as a whole, which is held in

@@ -97,8 +97,9 @@ TEST_F(RunsTest, AnEmptyLogSuggestsACommand) {
 TEST_F(RunsTest, TheListShowsLossesSpeedAndStatus) {
   rho1_run();
   const std::string text = list(TableFormat::text);
-  for (const char* part : {"train/loss", "tokens/s", "rho1", "finished", "4.25", "12,345", "20"})
+  for (const char* part : {"train/loss", "tokens/s", "rho1", "finished", "4.25", "12,345", "20"}) {
     EXPECT_TRUE(holds(text, part)) << part << '\n' << text;
+  }
   const auto json = Json::parse(list(TableFormat::json))[0];
   EXPECT_EQ(json["steps"], 20);
   EXPECT_EQ(json["valid_loss"], 4.25);
@@ -192,7 +193,9 @@ TEST_F(RunsTest, ShowIsOneObjectInJson) {
   EXPECT_EQ(json["memory_peak"][0]["bytes"], 512 << 20);
   EXPECT_EQ(json["events"][0]["message"], "step 3 skipped");
   for (const auto& metric : json["metrics"]) {
-    if (metric["name"] == "train/grad_norm") EXPECT_EQ(metric["not_finite"], 1);
+    if (metric["name"] == "train/grad_norm") {
+      EXPECT_EQ(metric["not_finite"], 1);
+    }
     if (metric["name"] == "valid/loss") {
       EXPECT_EQ(metric["first"], 6.0);
       EXPECT_EQ(metric["last"], 4.25);
@@ -401,7 +404,9 @@ TEST_F(RunsTest, AResumedRunIsOneRunWithItsSegments) {
       EXPECT_EQ(metric["first"].get<double>() - metric["last"].get<double>(), 7);
       EXPECT_EQ(metric["points"], 8);
     }
-    if (metric["name"] == "time/forward") EXPECT_EQ(metric["last"], 20);
+    if (metric["name"] == "time/forward") {
+      EXPECT_EQ(metric["last"], 20);
+    }
   }
 
   EXPECT_EQ(Json::parse(list(TableFormat::json)).size(), 1u) << "one row for both";

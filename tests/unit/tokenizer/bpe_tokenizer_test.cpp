@@ -90,8 +90,9 @@ Ids encoded_in_two_parts(const Tokenizer& tokenizer, std::string_view text, size
 void expect_equal_ids_for_every_cut(const Tokenizer& tokenizer, std::string_view text) {
   const Ids whole = tokenizer.encode(text);
   for (size_t cut = 0; cut <= text.size(); ++cut)
-    if (start_of_character(text, cut) == cut)
+    if (start_of_character(text, cut) == cut) {
       EXPECT_EQ(encoded_in_two_parts(tokenizer, text, cut), whole) << "cut at " << cut;
+    }
 }
 
 TEST_F(JsonTokenizerTest, EncodesOfAnUnfinishedTextWhatNoFurtherTextCanChange) {

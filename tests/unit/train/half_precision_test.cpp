@@ -33,7 +33,9 @@ std::vector<double> losses_of(const Experiment& experiment, double scale, Channe
     const StepReport report = training->step();
     EXPECT_EQ(report.skipped, "");
     losses.push_back(report.loss);
-    if (experiment.parallel.precision == Precision::fp16) EXPECT_EQ(report.metrics.at("train/loss_scale"), scale);
+    if (experiment.parallel.precision == Precision::fp16) {
+      EXPECT_EQ(report.metrics.at("train/loss_scale"), scale);
+    }
   }
   return losses;
 }

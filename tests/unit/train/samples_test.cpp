@@ -38,7 +38,9 @@ TEST_F(SamplesTest, HaveARowPerTokenAndHeadWithALossForTargets) {
     EXPECT_EQ(row.loss.has_value(), row.position >= row.head) << row.position << " by head " << row.head;
     EXPECT_EQ(row.weight.has_value(), row.loss.has_value());
     EXPECT_FALSE(row.reference_loss);
-    if (row.weight) EXPECT_EQ(*row.weight, 1);
+    if (row.weight) {
+      EXPECT_EQ(*row.weight, 1);
+    }
   }
 }
 
@@ -127,7 +129,9 @@ TEST_F(SamplesTest, AreTheSameOnTwoRanksAndReturnedOnRankZero) {
     for (size_t i = 0; i < rows.size(); ++i) {
       EXPECT_EQ(rows[i].token, wanted[i].token);
       EXPECT_EQ(rows[i].weight, wanted[i].weight) << i;
-      if (rows[i].loss) EXPECT_NEAR(*rows[i].loss, *wanted[i].loss, 1e-5);
+      if (rows[i].loss) {
+        EXPECT_NEAR(*rows[i].loss, *wanted[i].loss, 1e-5);
+      }
     }
   });
 }

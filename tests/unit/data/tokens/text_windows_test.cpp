@@ -44,7 +44,9 @@ TEST(TextWindows, ReadEachTokenAsNewOnceWithTheContextThatTheStrideLeaves) {
       EXPECT_EQ(window.first_new, read);
       EXPECT_GT(window.end, read);
       EXPECT_LE(window.end - window.begin, 7u);
-      if (read > 0) EXPECT_GE(window.first_new - window.begin, 7 - stride);
+      if (read > 0) {
+        EXPECT_GE(window.first_new - window.begin, 7 - stride);
+      }
       read = window.end;
     }
     EXPECT_EQ(read, 50u);
