@@ -47,13 +47,16 @@ struct adl_serializer<std::variant<Types...>> {
 
 namespace wmtp {
 
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  ///< keeps the order of keys
+
 // Enums with a table of names are written as the name. Reading throws std::exception for another.
 template <NamedEnum Enum>
-void to_json(nlohmann::json& out, Enum value) {
+void to_json(Json& out, Enum value) {
   out = to_string(value);
 }
 template <NamedEnum Enum>
-void from_json(const nlohmann::json& in, Enum& value) {
+void from_json(const Json& in, Enum& value) {
   const auto found = from_name<Enum>(in.get_ref<const std::string&>());
   if (!found) throw std::invalid_argument("unknown name " + in.dump());
   value = *found;

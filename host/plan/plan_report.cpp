@@ -92,7 +92,7 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
     const auto peak = highest(variant.step.phases);
-    std::vector<Json> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
+    std::vector<OrderedJson> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
     for (int i = 0; i < num_memory_categories; ++i)
       if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
     table.rows.push_back(std::move(row));
@@ -175,8 +175,8 @@ Table table_of(const PlannedCluster& cluster) {
   if (has_times && cluster.hardware) table.columns.emplace_back("MFU %");
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
-    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
-                          rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
+    std::vector<OrderedJson> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
+                                 rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
     if (has_times) row.emplace_back(rounded(cost.time->seconds));
     if (has_times && cluster.hardware) row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
     if (cluster.memory) row.emplace_back(cost.fits ? "yes" : "no");
@@ -210,24 +210,24 @@ std::string largest_part(const MemoryMoment& moment) {
 
 void print_json(std::ostream& out, const PlanReport& report) {
   const ExperimentPlan& plan = report.plan;
-  Json json{{"name", report.experiment.name},
-            {"ranks", report.experiment.parallel.processes},
-            {"precision", to_string(report.experiment.parallel.precision)},
-            {"parameters", plan.counts().parameters},
-            {"trained", plan.counts().trained},
-            {"frozen", plan.counts().frozen},
-            {"tokens_a_step", plan.data.tokens_a_step},
-            {"steps", plan.data.steps ? Json(*plan.data.steps) : Json()},
-            {"positions", plan.data.positions},
-            {"longest_is_known", plan.data.longest_is_known},
-            {"training_state_bytes", 4 * plan.counts().state},
-            {"model_bytes", 4 * plan.counts().model},
-            {"sweep_members", report.members},
-            {"misfit", report.misfit.empty() ? Json() : Json(report.misfit)},
-            {"fit", Json()},
-            {"cluster", report.cluster ? to_json(*report.cluster) : Json()},
-            {"stages", Json::array()},
-            {"memory", Json::array()}};
+  OrderedJson json{{"name", report.experiment.name},
+                   {"ranks", report.experiment.parallel.processes},
+                   {"precision", to_string(report.experiment.parallel.precision)},
+                   {"parameters", plan.counts().parameters},
+                   {"trained", plan.counts().trained},
+                   {"frozen", plan.counts().frozen},
+                   {"tokens_a_step", plan.data.tokens_a_step},
+                   {"steps", plan.data.steps ? OrderedJson(*plan.data.steps) : OrderedJson()},
+                   {"positions", plan.data.positions},
+                   {"longest_is_known", plan.data.longest_is_known},
+                   {"training_state_bytes", 4 * plan.counts().state},
+                   {"model_bytes", 4 * plan.counts().model},
+                   {"sweep_members", report.members},
+                   {"misfit", report.misfit.empty() ? OrderedJson() : OrderedJson(report.misfit)},
+                   {"fit", OrderedJson()},
+                   {"cluster", report.cluster ? to_json(*report.cluster) : OrderedJson()},
+                   {"stages", OrderedJson::array()},
+                   {"memory", OrderedJson::array()}};
   if (report.fit)
     json["fit"] = {{"largest", to_json(report.fit->largest)},
                    {"same_tokens", report.fit->same_tokens ? to_json(*report.fit->same_tokens) : OrderedJson()}};

@@ -178,7 +178,7 @@ class Rules : RuleChecker {
     const bool steps = bound_.has("train.steps"), epochs = bound_.has("train.epochs");
     if (!steps && !epochs) refuse("train.", "[train] lacks steps or epochs, the length of the run");
     if (steps && epochs) refuse_key("train.epochs", "found both steps and epochs, wanted one of them");
-    if (epochs && e_.data.kind == DataKind::random) {
+    if (epochs && e_.data.kind == DataKind::random)
       refuse_key("train.epochs", "random data is unlimited, so it has no epochs", "set [train] steps instead");
     if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
     if (steps && bound_.good({"log", "log.profile_step"}) && e_.log.profile_step > e_.train.steps)
