@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   make g++ cmake ninja-build ccache mold pkg-config git ca-certificates
-  libtomlplusplus-dev libspdlog-dev libfmt-dev libboost-dev libboost-filesystem-dev libsqlite3-dev libcli11-dev
+  libtomlplusplus-dev libspdlog-dev libfmt-dev libboost-dev libsqlite3-dev libcli11-dev
   nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libutf8proc-dev libssl-dev
   zlib1g-dev libzstd-dev libgloo-dev libgtest-dev libgmock-dev
   libcpp-httplib-dev libjs-dygraphs  # for the page of `wmtp-host ui`

@@ -65,9 +65,8 @@ constexpr uint32_t multiply(uint32_t a, uint32_t b) {
 
 constexpr uint32_t power_of_x(uint64_t exponent) {
   uint32_t result = 0x80000000u;
-  for (uint32_t square = 0x40000000u; exponent != 0; exponent >>= 1, square = multiply(square, square)) {
+  for (uint32_t square = 0x40000000u; exponent != 0; exponent >>= 1, square = multiply(square, square))
     if (exponent & 1) result = multiply(result, square);
-  }
   return result;
 }
 

@@ -8,9 +8,8 @@ namespace wmtp {
 
 std::filesystem::path library_folder() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&library_folder), &info) == 0 || info.dli_fname == nullptr) {
+  if (dladdr(reinterpret_cast<const void*>(&library_folder), &info) == 0 || info.dli_fname == nullptr)
     throw Error(ExitStatus::bug, "cannot find the folder of libwmtp_core.so");
-  }
   return std::filesystem::weakly_canonical(info.dli_fname).parent_path();
 }
 

@@ -6,12 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "base/error.hpp"
 
 namespace nlohmann {
@@ -45,36 +47,51 @@ struct adl_serializer<std::variant<Types...>> {
 
 namespace wmtp {
 
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  ///< keeps the order of keys
+
+// Enums with a table of names are written as the name. Reading throws std::exception for another.
+template <NamedEnum Enum>
+void to_json(Json& out, Enum value) {
+  out = to_string(value);
+}
+template <NamedEnum Enum>
+void from_json(const Json& in, Enum& value) {
+  const auto found = from_name<Enum>(in.get_ref<const std::string&>());
+  if (!found) throw std::invalid_argument("unknown name " + in.dump());
+  value = *found;
+}
+
 /// Refuses duplicate keys (nlohmann would keep the last) and deep nesting: Error(data) with `where` and the byte.
 /// The caller limits the length of the text.
-nlohmann::json parse_strict_json(std::string_view text, const std::string& where);
+Json parse_strict_json(std::string_view text, const std::string& where);
 
 /// Reads an object: every key by name and type, and no unknown keys. Error(status) names the object, the key, the found
 /// and the expected value.
 class JsonFields {
  public:
   /// `where` begins every error message. The object must outlive this.
-  JsonFields(const nlohmann::json& object, std::string where, ExitStatus status = ExitStatus::data);
+  JsonFields(const Json& object, std::string where, ExitStatus status = ExitStatus::data);
 
   bool has(const char* key) const { return object_.contains(key); }
-  const nlohmann::json& value(const std::string& key);
+  const Json& value(const std::string& key);
   int64_t integer(const std::string& key, int64_t maximum = std::numeric_limits<int64_t>::max());
   std::string text(const std::string& key);
   std::vector<int64_t> integers(const std::string& key);
   /// Finite numbers.
   std::vector<double> numbers(const std::string& key);
-  const nlohmann::json& array(const std::string& key);
-  const nlohmann::json& object(const std::string& key);
+  const Json& array(const std::string& key);
+  const Json& object(const std::string& key);
   /// Refuses keys that were not read.
   void finish() const;
   [[noreturn]] void refuse(const std::string& what) const;
 
  private:
-  const nlohmann::json& typed(const std::string& key, nlohmann::json::value_t type, const char* wanted);
-  int64_t integer(const nlohmann::json& found, const std::string& key, int64_t maximum) const;
-  [[noreturn]] void refuse(const std::string& key, const nlohmann::json& found, const std::string& wanted) const;
+  const Json& typed(const std::string& key, Json::value_t type, const char* wanted);
+  int64_t integer(const Json& found, const std::string& key, int64_t maximum) const;
+  [[noreturn]] void refuse(const std::string& key, const Json& found, const std::string& wanted) const;
 
-  const nlohmann::json& object_;
+  const Json& object_;
   std::string where_;
   ExitStatus status_;
   std::set<std::string> read_;

@@ -5,9 +5,10 @@
 
 #include <cstddef>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "base/json.hpp"
 
 namespace wmtp {
 
@@ -21,15 +22,15 @@ struct JsonRules {
   /// Throws, or the last value is kept.
   std::function<void(size_t depth, const std::string& key)> repeated_key = [](size_t, const std::string&) {};
   /// What takes the events of a member's value, which is then null; nullptr: the value is kept.
-  std::function<nlohmann::json_sax<nlohmann::json>*(size_t depth, const std::string& key)> reader;
+  std::function<nlohmann::json_sax<Json>*(size_t depth, const std::string& key)> reader;
 };
 
-/// Throws what the rules throw, json::parse_error with the byte, and json::out_of_range for a number. `Json` is
-/// nlohmann::json or nlohmann::ordered_json.
-template <class Json>
-Json parse_json(std::string_view text, const JsonRules& rules);
+/// Throws what the rules throw, Json::parse_error with the byte, and Json::out_of_range for a number. `AnyJson` is Json
+/// or OrderedJson.
+template <class AnyJson>
+AnyJson parse_json(std::string_view text, const JsonRules& rules);
 
 /// parse_strict_json of base/json.hpp with the `reader` of `rules`, whose other rules it sets.
-nlohmann::json parse_strict_json(std::string_view text, const std::string& where, JsonRules& rules);
+Json parse_strict_json(std::string_view text, const std::string& where, JsonRules& rules);
 
 }  // namespace wmtp

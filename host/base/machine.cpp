@@ -45,8 +45,9 @@ void take_memory(const fs::path& folder, const GroupFiles& files, std::optional<
 
 using Visit = std::function<void(const fs::path& folder, bool is_v2)>;
 
-/// Calls `visit` with the folders of this process's groups that limit what `controller` controls. A group's limit applies
-/// to all groups below it. In a container the path may be the host's, which is not visible there, but the root is.
+/// Calls `visit` with the folders of this process's groups that limit what `controller` controls. A group's limit
+/// applies to all groups below it. In a container the path may be the host's, which is not visible there, but the root
+/// is.
 void visit_groups(const fs::path& root, const std::string& controller, const Visit& visit) {
   std::ifstream groups(root / "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "0::/user.slice", "9:memory:/docker/4f"

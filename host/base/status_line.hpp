@@ -1,5 +1,5 @@
-// The status line on stderr. On a terminal each status replaces the previous one, fits into one row and is cleared before
-// other output; elsewhere, and with TERM=dumb, each is an ordinary line. [any thread]
+// The status line on stderr. On a terminal each status replaces the previous one, fits into one row and is cleared
+// before other output; elsewhere, and with TERM=dumb, each is an ordinary line. [any thread]
 #pragma once
 
 #include <string>

@@ -117,7 +117,8 @@ std::string text_of_threads() {
   return user + ", and " + group;
 }
 
-/// Messages of the system, of Python, of libgomp, of OpenBLAS, of SQLite and of the dynamic linker. In the order of the search.
+/// Messages of the system, of Python, of libgomp, of OpenBLAS, of SQLite and of the dynamic linker. In the order of the
+/// search.
 struct Cause {
   const char* message;
   std::string (*limit)();

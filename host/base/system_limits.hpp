@@ -10,9 +10,9 @@
 namespace wmtp {
 
 /// The exception being handled, if the system caused it: a thread or process that could not be started, a file that
-/// could not be accessed (std::system_error, with its paths), no more memory (std::bad_alloc), or an Error whose message
-/// quotes such a cause. Error(storage), for std::bad_alloc Error(device_memory), with the limit and its value. nullopt
-/// for any other exception. [inside a catch block]
+/// could not be accessed (std::system_error, with its paths), no more memory (std::bad_alloc), or an Error whose
+/// message quotes such a cause. Error(storage), for std::bad_alloc Error(device_memory), with the limit and its value.
+/// nullopt for any other exception. [inside a catch block]
 std::optional<Error> caught_system_error();
 
 /// The same error as Error(storage) that names the limit, if its message quotes a system's error that a limit causes,
@@ -22,7 +22,8 @@ Error with_limit_named(const Error& error);
 /// Throws with_limit_named(error) if it names a limit.
 void throw_if_of_limit(const Error& error);
 
-/// The limit because of which this process may have no more memory: "; ulimit -v (…) is …, raise it". "" if there is none.
+/// The limit because of which this process may have no more memory: "; ulimit -v (…) is …, raise it". "" if there is
+/// none.
 std::string memory_limit_named();
 
 /// The limits because of which a program that ended with this status of waitpid() may have been ended, or not been

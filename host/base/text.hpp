@@ -34,8 +34,8 @@ std::string shape_text(std::span<const int64_t> shape);
 /// "a, b and c"
 std::string join_names(const std::vector<std::string>& names);
 
-/// The folders of a search path like PATH. Empty ones, which would mean the current folder, are left out: code is loaded
-/// only from folders that somebody named.
+/// The folders of a search path like PATH. Empty ones, which would mean the current folder, are left out: code is
+/// loaded only from folders that somebody named.
 std::vector<std::string> folders_of_path(const std::string& path);
 
 /// 1234567 -> "1,234,567"

@@ -14,8 +14,8 @@ size_t valid_utf8(std::string_view bytes);
 /// character, or the longest valid beginning of one (Unicode 15, 3.9, maximal subparts).
 std::string repaired_utf8(std::string_view bytes);
 
-/// Error(usage) unless `text`, an argument or a path that is named `what` in the message, is UTF-8. For all that becomes
-/// JSON or TOML, which contain nothing else.
+/// Error(usage) unless `text`, an argument or a path that is named `what` in the message, is UTF-8. For all that
+/// becomes JSON or TOML, which contain nothing else.
 void check_is_utf8(std::string_view text, const std::string& what);
 
 /// Length of `bytes` without a trailing incomplete character that further bytes could complete.

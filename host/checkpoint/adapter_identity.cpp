@@ -4,10 +4,8 @@
 
 namespace wmtp {
 
-using nlohmann::json;
-
-json identity_json(const AdapterIdentity& adapter, const std::string& base) {
-  json identity{{"format_version", adapter_format_version},
+Json identity_json(const AdapterIdentity& adapter, const std::string& base) {
+  Json identity{{"format_version", adapter_format_version},
                 {"plugin", adapter.plugin},
                 {"version", adapter.version},
                 {"options", adapter.options},

@@ -1,9 +1,9 @@
 // adapter.json: which plugin, options and base the parameters in adapter.safetensors belong to.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "experiment/experiment.hpp"
 
 namespace wmtp {
@@ -20,6 +20,6 @@ struct AdapterIdentity {
 };
 
 /// The content of adapter.json. `base`: fingerprint_text of the adapted model.
-nlohmann::json identity_json(const AdapterIdentity& adapter, const std::string& base);
+Json identity_json(const AdapterIdentity& adapter, const std::string& base);
 
 }  // namespace wmtp

@@ -15,13 +15,12 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr int64_t max_manifest = 16 << 20;
 constexpr int64_t current_version = 1;
 constexpr int64_t max_sum = std::numeric_limits<uint32_t>::max();
 
-Slice read_slice(const json& item, const std::string& where) {
+Slice read_slice(const Json& item, const std::string& where) {
   JsonFields fields(item, where);
   Slice slice;
   slice.tensor = fields.text("tensor");
@@ -35,7 +34,7 @@ Slice read_slice(const json& item, const std::string& where) {
   return slice;
 }
 
-Manifest read_document(const json& document, const std::string& where) {
+Manifest read_document(const Json& document, const std::string& where) {
   JsonFields fields(document, where + ": it");
   if (fields.text("format") != "wmtp-checkpoint") fields.refuse("has a different format than wmtp-checkpoint");
   fields.integer("version");
@@ -60,9 +59,8 @@ Manifest read_document(const json& document, const std::string& where) {
       if (!host.is_string()) fields.refuse("has no string as the host of " + printable(name));
       manifest.hosts[name] = host.get<std::string>();
     }
-  for (const json& item : fields.array("slices")) {
+  for (const Json& item : fields.array("slices"))
     manifest.slices.push_back(read_slice(item, where + ": slice " + std::to_string(manifest.slices.size())));
-  }
   fields.finish();
   return manifest;
 }
@@ -78,19 +76,15 @@ class ManifestCheck {
       : manifest_(manifest), where_(where), status_(status) {}
 
   void run() const {
-    if (manifest_.step < 0 || manifest_.step > max_step) {
+    if (manifest_.step < 0 || manifest_.step > max_step)
       refuse("step is " + std::to_string(manifest_.step) + "; wanted 0 to " + std::to_string(max_step));
-    }
-    if (manifest_.world_size < 1 || manifest_.world_size > 1'000'000) {
+    if (manifest_.world_size < 1 || manifest_.world_size > 1'000'000)
       refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 to 1000000");
-    }
-    if (manifest_.kind != "resume" && manifest_.kind != "model" && manifest_.kind != "adapter") {
+    if (manifest_.kind != "resume" && manifest_.kind != "model" && manifest_.kind != "adapter")
       refuse("kind is " + printable(manifest_.kind) + "; wanted \"resume\", \"model\" or \"adapter\"");
-    }
     for (const auto& [name, bytes] : manifest_.files) {
-      if (!is_plain_file_name(name) || name == manifest_file_name) {
+      if (!is_plain_file_name(name) || name == manifest_file_name)
         refuse("files names " + printable(name) + "; wanted names of files in the folder of the manifest");
-      }
       if (bytes < 0) refuse("files: " + printable(name) + " has " + std::to_string(bytes) + " bytes; wanted 0 or more");
     }
     for (const auto& [name, host] : manifest_.hosts)
@@ -112,9 +106,8 @@ class ManifestCheck {
  private:
   void check_slice(const Slice& slice) const {
     if (slice.tensor.empty() || slice.entry.empty()) refuse("a slice has an empty tensor or entry name");
-    if (!manifest_.files.contains(slice.file)) {
+    if (!manifest_.files.contains(slice.file))
       refuse(slice, "is in the file " + printable(slice.file) + ", which \"files\" lacks");
-    }
     const int64_t elements = count_elements(slice);
     if (slice.begin < 0 || slice.begin > slice.end || slice.end > elements) {
       refuse(slice, "is [" + std::to_string(slice.begin) + ", " + std::to_string(slice.end) + ") of " +
@@ -128,9 +121,8 @@ class ManifestCheck {
     bool empty = false;
     for (const int64_t length : slice.shape) {
       empty |= length == 0;
-      if (length < 0 || __builtin_mul_overflow(largest_stride, std::max<int64_t>(length, 1), &largest_stride)) {
+      if (length < 0 || __builtin_mul_overflow(largest_stride, std::max<int64_t>(length, 1), &largest_stride))
         refuse(slice, "has a shape that is negative or too large");
-      }
     }
     return empty ? 0 : largest_stride;
   }
@@ -158,21 +150,17 @@ class ManifestCheck {
     int64_t listed = 0;
     for (const auto& [name, bytes] : manifest_.files) listed += name.starts_with("rank-") ? 1 : 0;
     for (int64_t rank = 0; rank < manifest_.world_size; ++rank) {
-      if (const std::string name = rank_file_name(rank); !manifest_.files.contains(name)) {
+      if (const std::string name = rank_file_name(rank); !manifest_.files.contains(name))
         refuse(size + ", but \"files\" lacks " + name);
-      }
     }
-    if (listed != manifest_.world_size) {
+    if (listed != manifest_.world_size)
       refuse(size + ", but \"files\" lists " + std::to_string(listed) + " files of ranks; wanted one per rank");
-    }
   }
 
   void check_single_rank() const {
-    if (manifest_.world_size != 1) {
+    if (manifest_.world_size != 1)
       refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 where kind is " + manifest_.kind);
-    }
-    if (manifest_.state != nlohmann::json::object())
-      refuse("state is not empty; wanted {} where kind is " + manifest_.kind);
+    if (manifest_.state != Json::object()) refuse("state is not empty; wanted {} where kind is " + manifest_.kind);
   }
 
   void check_pipeline_tensors(const SavedState& state,
@@ -180,9 +168,8 @@ class ManifestCheck {
     for (const auto& [name, shape] : state.pipeline_tensors) {
       const auto found = tensors.find(pipeline_prefix + name);
       if (found == tensors.end()) refuse("state: pipeline_tensors names " + printable(name) + ", which has no slice");
-      if (found->second.front()->shape != shape) {
+      if (found->second.front()->shape != shape)
         refuse(*found->second.front(), "has a different shape than in state: pipeline_tensors");
-      }
     }
     for (const auto& [tensor, slices] : tensors) {
       if (tensor.starts_with(pipeline_prefix) &&
@@ -207,19 +194,19 @@ class ManifestCheck {
 uint32_t sum_of(const std::string& text) { return crc32c(text.data(), text.size()); }
 
 /// The canonical text of a document, including its checksum; keys are in alphabetical order.
-std::string canonical_text(json document) {
+std::string canonical_text(Json document) {
   document["crc32c"] = sum_of(document.dump());
   return document.dump() + "\n";
 }
 
 /// Error(bug) if parsing the text would not give the same document.
-std::string checked_text(const json& document, const std::string& where) {
+std::string checked_text(const Json& document, const std::string& where) {
   try {
     std::string text = canonical_text(document);
-    json read_back = parse_strict_json(text, where);
+    Json read_back = parse_strict_json(text, where);
     read_back.erase("crc32c");
     if (read_back == document) return text;
-  } catch (const json::exception&) {  // a string that is not UTF-8
+  } catch (const Json::exception&) {  // a string that is not UTF-8
   }
   throw Error(ExitStatus::bug, where +
                                    ": state contains a value that JSON cannot represent: a NaN, an infinity, binary "
@@ -247,13 +234,13 @@ void fill_from_folder(Manifest& manifest, const fs::path& folder) {
 
 }  // namespace
 
-json to_json(const Manifest& manifest) {
-  json files = json::object();
+Json to_json(const Manifest& manifest) {
+  Json files = Json::object();
   for (const auto& [name, bytes] : manifest.files) {
     const auto sum = manifest.sums.find(name);
     files[name] = {{"bytes", bytes}, {"crc32c", sum == manifest.sums.end() ? 0 : sum->second}};
   }
-  json document{{"format", "wmtp-checkpoint"}, {"version", current_version},
+  Json document{{"format", "wmtp-checkpoint"}, {"version", current_version},
                 {"step", manifest.step},       {"world_size", manifest.world_size},
                 {"kind", manifest.kind},       {"config_hash", manifest.config_hash},
                 {"plugins", manifest.plugins}, {"state", manifest.state},
@@ -263,20 +250,18 @@ json to_json(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& where) {
-  json document = parse_strict_json(text, where);
-  if (!document.is_object() || !document.contains("crc32c")) {
+  Json document = parse_strict_json(text, where);
+  if (!document.is_object() || !document.contains("crc32c"))
     throw Error(ExitStatus::data, where + ": crc32c is missing; the file is damaged, or is not a manifest");
-  }
-  const json sum = document["crc32c"];
+  const Json sum = document["crc32c"];
   document.erase("crc32c");
   const uint32_t wanted = sum_of(document.dump());
   if (sum != wanted) {
     throw Error(ExitStatus::data, where + ": its content has the checksum " + std::to_string(wanted) +
                                       ", its crc32c is " + sum.dump().substr(0, 40) + "; the file is damaged");
   }
-  if (text != canonical_text(document)) {
+  if (text != canonical_text(document))
     throw Error(ExitStatus::data, where + ": its text is not canonical; the file is damaged or was edited");
-  }
   if (const auto version = document.find("version"); version != document.end() && *version != current_version) {
     throw UnknownManifestVersion(where + ": version " + version->dump().substr(0, 40) + "; this program reads " +
                                  std::to_string(current_version) + "; use the program that wrote it");

@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 
 namespace wmtp {
 
@@ -42,12 +42,12 @@ struct Manifest {
   int64_t world_size = 1;
   std::string kind;  ///< "resume", "model" or "adapter"
   std::string config_hash;
-  std::map<std::string, std::string> plugins;       ///< "pipeline rho1" -> sha256
-  nlohmann::json state = nlohmann::json::object();  ///< for resuming (saved_state.hpp); else {}
-  std::vector<Slice> slices;                        ///< the slices of a tensor cover it without overlap
-  std::map<std::string, int64_t> files;             ///< name -> bytes; set by write_manifest
-  std::map<std::string, uint32_t> sums;             ///< name -> checksum of the bytes outside slices; also set there
-  std::map<std::string, std::string> hosts;         ///< name -> name of the host that keeps it, if not this folder's
+  std::map<std::string, std::string> plugins;  ///< "pipeline rho1" -> sha256
+  Json state = Json::object();                 ///< for resuming (saved_state.hpp); else {}
+  std::vector<Slice> slices;                   ///< the slices of a tensor cover it without overlap
+  std::map<std::string, int64_t> files;        ///< name -> bytes; set by write_manifest
+  std::map<std::string, uint32_t> sums;        ///< name -> checksum of the bytes outside slices; also set there
+  std::map<std::string, std::string> hosts;    ///< name -> name of the host that keeps it, if not this folder's
 };
 
 /// The manifest has an unknown version: refused as Error(data), but not treated as damage.
@@ -56,14 +56,14 @@ class UnknownManifestVersion : public Error {
   explicit UnknownManifestVersion(const std::string& message) : Error(ExitStatus::data, message) {}
 };
 
-nlohmann::json to_json(const Manifest& manifest);
+Json to_json(const Manifest& manifest);
 /// Error(data) names the file and the key. Reads at most 16 MiB.
 Manifest read_manifest(const std::filesystem::path& folder);
 /// The same from the text of a manifest; errors start with `where`.
 Manifest parse_manifest(std::string_view text, const std::string& where);
 /// Computes sizes and checksums of the other files in the folder, which must be finished (sizes already in `files` must
-/// agree), and writes manifest.json. Sizes and checksums of files on other hosts must be set. [one rank, after all others
-/// have finished]
+/// agree), and writes manifest.json. Sizes and checksums of files on other hosts must be set. [one rank, after all
+/// others have finished]
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
 /// The name of a rank's file in a checkpoint for resuming: "rank-0001.safetensors"

@@ -15,9 +15,8 @@ namespace fs = std::filesystem;
 fs::path set_aside(const fs::path& folder) {
   std::error_code ignored;
   fs::path target = folder.string() + ".bad";
-  for (int number = 2; fs::exists(fs::symlink_status(target, ignored)); ++number) {
+  for (int number = 2; fs::exists(fs::symlink_status(target, ignored)); ++number)
     target = folder.string() + ".bad-" + std::to_string(number);
-  }
   rename_durably(folder, target);
   return target;
 }

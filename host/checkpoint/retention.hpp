@@ -1,7 +1,7 @@
 // Decides which checkpoints of a run are kept. Deletes only step-NNNNNN folders beyond the limit, and drafts
-// (io/draft.hpp) whose process no longer exists; a damaged checkpoint is renamed to NAME.bad for inspection. A folder is
-// renamed to a draft before it is deleted, so a crash leaves a draft and never half a checkpoint. [one process of a run
-// at a time]
+// (io/draft.hpp) whose process no longer exists; a damaged checkpoint is renamed to NAME.bad for inspection. A folder
+// is renamed to a draft before it is deleted, so a crash leaves a draft and never half a checkpoint. [one process of a
+// run at a time]
 #pragma once
 
 #include <filesystem>

@@ -8,15 +8,13 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
 /// More tokens than any run reads, and few enough that sums of counts do not overflow.
 constexpr int64_t max_tokens = int64_t(1) << 53;
 
-SavedState::Scale read_scale(const json& object, const std::string& where, int64_t step, ExitStatus status) {
+SavedState::Scale read_scale(const Json& object, const std::string& where, int64_t step, ExitStatus status) {
   JsonFields fields(object, where + ": state: loss_scale", status);
   SavedState::Scale saved;
-  const json& scale = fields.value("scale");
+  const Json& scale = fields.value("scale");
   int exponent = 0;
   if (!scale.is_number() || std::frexp(scale.get<double>(), &exponent) != 0.5 || exponent < 1)
     fields.refuse("scale is " + scale.dump().substr(0, 40) + "; wanted a power of two, at least 1");
@@ -27,15 +25,15 @@ SavedState::Scale read_scale(const json& object, const std::string& where, int64
   return saved;
 }
 
-void read_pipeline_tensors(const json& object, const std::string& where, ExitStatus status, SavedState& saved) {
+void read_pipeline_tensors(const Json& object, const std::string& where, ExitStatus status, SavedState& saved) {
   JsonFields shapes(object, where + ": state: pipeline_tensors", status);
   for (const auto& [name, ignored] : object.items()) saved.pipeline_tensors[name] = shapes.integers(name);
 }
 
 }  // namespace
 
-json to_json(const SavedState& saved) {
-  json state{{"tokens", saved.tokens},
+Json to_json(const SavedState& saved) {
+  Json state{{"tokens", saved.tokens},
              {"guard_window", saved.guard_window},
              {"skipped_in_a_row", saved.skipped_in_a_row},
              {"optimizer_steps", saved.optimizer_steps}};
@@ -58,7 +56,7 @@ SavedState saved_state(const Manifest& manifest, const std::string& where, ExitS
   saved.skipped_in_a_row = fields.integer("skipped_in_a_row", manifest.step);
   if (fields.has("base_fingerprint")) saved.base_fingerprint = fields.text("base_fingerprint");
   if (fields.has("loss_scale")) saved.loss_scale = read_scale(fields.value("loss_scale"), where, manifest.step, status);
-  const json& groups = fields.object("optimizer_steps");
+  const Json& groups = fields.object("optimizer_steps");
   JsonFields steps(groups, where + ": state: optimizer_steps", status);
   for (const auto& [group, ignored] : groups.items())
     saved.optimizer_steps[group] = steps.integer(group, manifest.step);

@@ -35,7 +35,7 @@ struct SavedState {
   std::map<std::string, std::vector<int64_t>> pipeline_tensors;  ///< shapes by name
 };
 
-nlohmann::json to_json(const SavedState& saved);
+Json to_json(const SavedState& saved);
 /// Reads the state of a checkpoint for resuming. Error(status) starts with `where` and names the key, the found and the
 /// expected value.
 SavedState saved_state(const Manifest& manifest, const std::string& where, ExitStatus status = ExitStatus::data);

@@ -60,9 +60,8 @@ std::vector<SliceRange> slice_ranges(const std::filesystem::path& path, const st
 std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vector<Slice>& slices) {
   const std::filesystem::path& path = file.path();
   std::vector<SliceRange> ranges;
-  for (const Slice& slice : slices) {
+  for (const Slice& slice : slices)
     if (slice.file == path.filename()) ranges.emplace_back().slice = &slice;
-  }
   for (SliceRange& range : ranges) {
     const auto refuse = [&](const std::string& what) {
       throw Error(ExitStatus::data, path.string() + ": entry " + printable(range.slice->entry) + " of tensor " +
@@ -73,9 +72,8 @@ std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vec
     if (entry == nullptr) refuse("is missing");
     const int64_t elements = (entry->end - entry->begin) / dtype_size(entry->dtype);
     const int64_t wanted = range.slice->end - range.slice->begin;
-    if (elements != wanted) {
+    if (elements != wanted)
       refuse("has " + std::to_string(elements) + " elements, but the manifest lists " + std::to_string(wanted));
-    }
     range.begin = entry->begin;
     range.end = entry->end;
     range.dtype = entry->dtype;

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdlib>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
@@ -77,9 +77,8 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) {
+  for (const CLI::App* command : app.get_subcommands({}))
     if (!command->get_group().empty()) names.push_back(command->get_name());
-  }
   return names;
 }
 
@@ -155,7 +154,7 @@ CommandLine::Action reading_log(CommandLine::Action action) {
     load_spools(globals.database_or(default_database));
     try {
       return action(globals);
-    } catch (const nlohmann::json::exception& wrong_type) {
+    } catch (const Json::exception& wrong_type) {
       return refuse(wrong_type);
     } catch (const std::out_of_range& no_such_row) {
       return refuse(no_such_row);

@@ -125,20 +125,20 @@ struct InspectOptions {
 };
 
 /// --kind, or derived from the file's extension.
-std::string kind_of(const InspectOptions& options) {
+DataKind kind_of(const InspectOptions& options) {
   const fs::path file = options.file;
-  if (!options.kind.empty()) return options.kind;
-  if (file.extension() == ".bin" || file.extension() == ".npy") return "tokens";
-  return file.extension() == ".jsonl" ? "records" : "text";
+  if (const auto given = from_name<DataKind>(options.kind)) return *given;
+  if (file.extension() == ".bin" || file.extension() == ".npy") return DataKind::tokens;
+  return file.extension() == ".jsonl" ? DataKind::records : DataKind::text;
 }
 
 int inspect(const InspectOptions& options) {
   if (fs::is_directory(options.file)) throw Error(ExitStatus::data, options.file + ": is a folder, wanted a file");
-  const std::string kind = kind_of(options);
-  const std::vector<Finding> found = kind == "tokens"    ? inspect_tokens(options.file, options.dtype)
-                                     : kind == "records" ? inspect_records(options.file)
-                                                         : inspect_text(options.file);
-  Table table{{"kind"}, {{kind}}, false};
+  const DataKind kind = kind_of(options);
+  const std::vector<Finding> found = kind == DataKind::tokens    ? inspect_tokens(options.file, options.dtype)
+                                     : kind == DataKind::records ? inspect_records(options.file)
+                                                                 : inspect_text(options.file);
+  Table table{{"kind"}, {{to_string(kind)}}, false};
   for (const auto& [name, value] : found) {
     table.columns.push_back(name);
     table.rows[0].push_back(value);
@@ -185,16 +185,16 @@ int convert(const ConvertOptions& options) {
 
 void add_data_convert(CommandLine& line) {
   const auto options = std::make_shared<ConvertOptions>();
-  auto& app = line.add(
-      "data convert",
-      "convert tables to JSON lines: Parquet, Arrow, folders of Hugging Face data sets, JSON lists\n\n"
-      "Needs python3 with pyarrow. Each row becomes an object with a field for each column: `kind = \"text\"`\n"
-      "reads the field text, `kind = \"records\"` the formats of data.format.\n\n"
-      "examples:\n"
-      "  wmtp-host data convert train-00000-of-00001.parquet --to web.jsonl\n"
-      "  wmtp-host data convert ultrachat_200k/data --split train_sft --columns messages --to chats.jsonl\n"
-      "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n",
-      [options](const GlobalOptions&) { return convert(*options); });
+  auto& app =
+      line.add("data convert",
+               "convert tables to JSON lines: Parquet, Arrow, folders of Hugging Face data sets, JSON lists\n\n"
+               "Needs Python with pyarrow. Each row becomes an object with a field for each column: `kind = \"text\"`\n"
+               "reads the field text, `kind = \"records\"` the formats of data.format.\n\n"
+               "examples:\n"
+               "  wmtp-host data convert train-00000-of-00001.parquet --to web.jsonl\n"
+               "  wmtp-host data convert ultrachat_200k/data --split train_sft --columns messages --to chats.jsonl\n"
+               "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n",
+               [options](const GlobalOptions&) { return convert(*options); });
   app.add_option("FILE", options->inputs, "files or folders, concatenated in this order")->required();
   app.add_option("--to", options->output, "file of JSON lines to write")->type_name("FILE")->required();
   app.add_option("--columns", options->columns, "columns to keep, comma-separated (default: all)")->delimiter(',');

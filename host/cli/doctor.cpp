@@ -2,15 +2,13 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/command.hpp"
 #include "doctor/machine_checks.hpp"
 
 namespace wmtp {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const char* to_string(MachineCheck::State state) {
   return state == MachineCheck::State::good ? "good" : state == MachineCheck::State::warning ? "warning" : "bad";
@@ -34,10 +32,10 @@ void print_text(const std::vector<MachineCheck>& findings) {
 }
 
 void print_json(const std::vector<MachineCheck>& findings) {
-  Json all = Json::array();
+  OrderedJson all = OrderedJson::array();
   for (const MachineCheck& finding : findings)
     all.push_back({{"what", finding.what}, {"state", to_string(finding.state)}, {"text", finding.text}});
-  std::cout << all.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';  // it contains paths
+  std::cout << all.dump(1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';  // it contains paths
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// `init DATA [MODEL]`: looks at data, and at a model to begin with, and writes three experiments on them that run as they
-// are: a baseline, a reference, and rho-1.
+// `init DATA [MODEL]`: looks at data, and at a model to begin with, and writes three experiments on them that run as
+// they are: a baseline, a reference, and rho-1.
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -39,7 +39,8 @@ constexpr double held_out = 0.1;
 constexpr size_t most_names = 8, pointer_bytes = 1024;
 
 struct Found {
-  std::string kind, format, text, remarks;                 ///< `text` describes the data
+  DataKind kind = DataKind::text;
+  std::string format, text, remarks;                       ///< `text` describes the data
   std::vector<std::string> patterns, validation_patterns;  ///< of `files` and `validation`
   std::vector<fs::path> files, validation;
   int64_t bytes = 0, records = 0, longest = 0;  ///< `longest`: bytes of the longest record
@@ -67,7 +68,7 @@ bool has_records(const fs::path& file) {
   while (lines.next() && is_blank(lines.line())) {
   }
   const auto first = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
-  const auto* object = std::get_if<nlohmann::json>(&first);
+  const auto* object = std::get_if<Json>(&first);
   return object && !object->contains("text");
 }
 
@@ -102,8 +103,8 @@ std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<f
   return {files.begin(), files.end()};
 }
 
-/// Of a folder with JSON lines and other files, such as a README, only the JSON lines; of a data set only the splits for
-/// training and validation.
+/// Of a folder with JSON lines and other files, such as a README, only the JSON lines; of a data set only the splits
+/// for training and validation.
 void choose_files(const fs::path& folder, Found& found) {
   std::vector<fs::path> all = list_files({(folder / "**").string()}, {}), lines, others;
   std::partition_copy(all.begin(), all.end(), std::back_inserter(lines), std::back_inserter(others), has_json_lines);
@@ -131,16 +132,17 @@ Found look_at(const fs::path& data) {
   }
   for (const auto* files : {&found.files, &found.validation})
     for (const fs::path& file : *files) check_file_kind(file, FileUse::text);
-  found.kind = has_records(found.files[0]) ? "records" : "text";
-  if (found.kind == "records") {
+  found.kind = has_records(found.files[0]) ? DataKind::records : DataKind::text;
+  if (found.kind == DataKind::records) {
     look_at_records(found);
   } else {
     check_text_files(found.files);
     found.bytes = bytes_of(whole_files(found.files));
   }
   const std::string files = found.files.size() == 1 ? "1 file" : names_of(found.files, place);
-  found.text = found.kind == "records" ? counted(found.records, "record") + " (" + found.format + ") in " + files
-                                       : human_bytes(found.bytes) + " of text in " + files;
+  found.text = found.kind == DataKind::records
+                   ? counted(found.records, "record") + " (" + found.format + ") in " + files
+                   : human_bytes(found.bytes) + " of text in " + files;
   return found;
 }
 
@@ -151,7 +153,7 @@ class Experiments {
       : found_(found), model_(model.empty() ? fs::path() : absolute_path(model)) {
     check_is_utf8(model_.string(), "init --model");
     choose_tokenizer();
-    if (found.kind == "records")
+    if (found.kind == DataKind::records)
       size_for_records();
     else
       size_for_text();
@@ -201,8 +203,8 @@ class Experiments {
   }
 
   std::string data() const {
-    return "\n[data]\nkind = " + quoted(found_.kind) + "\nfiles = " + toml_text(Value(found_.patterns)) + "\n" +
-           records_ + "\n[data.tokenizer]\n" + tokenizer_;
+    return "\n[data]\nkind = " + quoted(to_string(found_.kind)) + "\nfiles = " + toml_text(Value(found_.patterns)) +
+           "\n" + records_ + "\n[data.tokenizer]\n" + tokenizer_;
   }
 
   void choose_tokenizer() {
@@ -213,7 +215,7 @@ class Experiments {
       tokenizer_ = "kind = \"file\"\nfile = " + quoted(file.string()) + "\n";
       bytes_per_token_ = 3;
       has_template_ = is_tokenizer_json(file) && read_chat_template(file);
-    } else if (found_.kind == "text" && found_.bytes >= bytes_for_bpe) {
+    } else if (found_.kind == DataKind::text && found_.bytes >= bytes_for_bpe) {
       tokenizer_ = "kind = \"bpe\"\nvocab_size = 4096\n";
       bytes_per_token_ = 4;
     } else {

@@ -1,5 +1,6 @@
-// `__manual FOLDER`, called by the build: writes a manual page (man(7)) for the program and one for each command, from the
-// data of --help. wmtp-host-runs-list.1 is `man wmtp-host-runs-list`, and with man-db also `man wmtp-host runs list`.
+// `__manual FOLDER`, called by the build: writes a manual page (man(7)) for the program and one for each command, from
+// the data of --help. wmtp-host-runs-list.1 is `man wmtp-host-runs-list`, and with man-db also `man wmtp-host runs
+// list`.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -41,8 +42,8 @@ std::string page_of(std::string name) {
   return name;
 }
 
-/// The help text of a command after its first line: paragraphs, blocks indented by two spaces, which are printed line by
-/// line, and the examples.
+/// The help text of a command after its first line: paragraphs, blocks indented by two spaces, which are printed line
+/// by line, and the examples.
 struct HelpText {
   std::string description, examples;
 

@@ -28,18 +28,20 @@ struct Options {
 /// If two plugins have the same name, experiments use the first in the search path.
 void refuse_taken_name(const std::string& name, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
-  for (const char* kind : {"pipeline", "adapter"}) {
+  for (const PluginKind kind : {PluginKind::pipeline, PluginKind::adapter}) {
     const std::vector<std::string> taken = catalog.names(kind);
     if (std::find(taken.begin(), taken.end(), name) != taken.end())
-      throw Error(ExitStatus::usage, "there is already " + std::string(kind[0] == 'a' ? "an " : "a ") + kind + " '" +
-                                         name + "'; choose another name (`wmtp-host plugins list` shows those in use)");
+      throw Error(ExitStatus::usage, std::string("there is already ") + (kind == PluginKind::adapter ? "an " : "a ") +
+                                         to_string(kind) + " '" + name +
+                                         "'; choose another name (`wmtp-host plugins list` shows those in use)");
   }
 }
 
 int make_new(const Options& options, const GlobalOptions& globals) {
   refuse_taken_name(options.name, globals);
   const fs::path folder = options.folder.empty() ? fs::path(options.name) : fs::path(options.folder);
-  for (const auto& file : make_plugin_folder(options.kind, options.name, folder)) std::cout << file.string() << '\n';
+  const PluginKind kind = from_name<PluginKind>(options.kind).value();
+  for (const auto& file : make_plugin_folder(kind, options.name, folder)) std::cout << file.string() << '\n';
   if (!globals.quiet)
     std::cerr << "next: cd " << shell_path(folder.string())
               << " && cmake -S . -B build && cmake --build build && ctest --test-dir build\n";
@@ -63,8 +65,10 @@ int check(const Options& options, const GlobalOptions& globals) {
   const PluginDescription plugin = probe_plugin(options.file);
   const PluginSetting setting{plugin, options_for(plugin, options, globals)};
   Table table{{"check", "result", "found", "promise"}, {}, false};
-  table.rows.push_back({"entry", "passed", plugin.kind + " " + plugin.name + " " + plugin.version + ", " + plugin.role,
-                        "the file exports an entry built with this host's tool chain"});
+  table.rows.push_back(
+      {"entry", "passed",
+       to_string(plugin.kind) + (" " + plugin.name) + " " + plugin.version + ", " + to_string(plugin.role),
+       "the file exports an entry built with this host's tool chain"});
   table.rows.push_back({"schema", "passed", counted(int64_t(plugin.options.size()), "option"),
                         "each option has a help text and a default within its range"});
   bool all = true;
@@ -89,7 +93,7 @@ void add_plugin_author(CommandLine& line) {
   create.add_option("NAME", options->name, "name of the plugin: lower case letters, digits and '_'")->required();
   create.add_option("--kind", options->kind, "pipeline or adapter")
       ->type_name("KIND")
-      ->check(CLI::IsMember({"pipeline", "adapter"}))
+      ->check(CLI::IsMember(all_names<PluginKind>()))
       ->required();
   create.add_option("-o,--output", options->folder, "folder to create (default: NAME)")->type_name("FOLDER");
   auto& checked = line.add("plugins check",

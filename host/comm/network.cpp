@@ -45,8 +45,6 @@ bool wait_for(int fd, short wanted, Clock::time_point end) {
   return left > 0 && (poll(&one, 1, int(std::min<int64_t>(left, INT_MAX))) > 0 || errno == EINTR);
 }
 
-bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
 [[noreturn]] void throw_timeout() { throw std::runtime_error("no data in time"); }
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -143,6 +141,8 @@ void Socket::enable_keep_alive() const {
   setsockopt(fd(), IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between, sizeof seconds_between);
   setsockopt(fd(), IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 void Socket::send_all(const std::string& bytes, Clock::time_point end) const {
   for (size_t sent = 0; sent < bytes.size();) {

@@ -33,6 +33,9 @@ class Socket {
   Descriptor fd_;
 };
 
+/// Whether the last call on a non-blocking socket failed only because it would have waited, or was interrupted.
+bool would_block();
+
 /// Tries each of the host's addresses once; returns no socket, and the cause, if none accepts.
 Socket connected_to(const std::string& host, int port, std::chrono::milliseconds limit, std::string& cause);
 

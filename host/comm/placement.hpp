@@ -1,8 +1,9 @@
 // Placement: the hosts on which a job's ranks run, and the address that each uses for communication.
 //
 // A rank uses the address of the interface that WMTP_INTERFACE names, else GLOO_SOCKET_IFNAME, both in the notation of
-// NCCL_SOCKET_IFNAME, else its address on the route to rank 0. Where all ranks are on one host, neither matters. If it reached rank 0 over the loopback and others did not (rank 0 itself, if its host's name
-// resolves to a loopback address there), it uses its address on the route to one of them.
+// NCCL_SOCKET_IFNAME, else its address on the route to rank 0. Where all ranks are on one host, neither matters. If it
+// reached rank 0 over the loopback and others did not (rank 0 itself, if its host's name resolves to a loopback address
+// there), it uses its address on the route to one of them.
 #pragma once
 
 #include <string>
@@ -29,15 +30,15 @@ struct Placement {
   int local_rank = 0, local_world_size = 1;
 };
 
-/// Error(usage) with this rank's address and the rendezvous' if no interface of the chosen ones exists, is up and has an
-/// address.
+/// Error(usage) with this rank's address and the rendezvous' if no interface of the chosen ones exists, is up and has
+/// an address.
 void check_interface(const RankEnvironment& environment);
 
 /// The place of this process, which reached rank 0 from `address`. [after check_interface]
 Place this_place(const RankEnvironment& environment, const std::string& address);
 
-/// NCCL_SOCKET_IFNAME for this process: the user's value, unless all ranks are on one host that lacks the interface; else
-/// the chosen interface. "": NCCL chooses.
+/// NCCL_SOCKET_IFNAME for this process: the user's value, unless all ranks are on one host that lacks the interface;
+/// else the chosen interface. "": NCCL chooses.
 std::string nccl_interface(const RankEnvironment& environment, const Placement& placement);
 
 /// `places`: of all ranks, by rank. Uses the launcher's local ranks if it sets them, otherwise counts ranks by host.

@@ -154,7 +154,8 @@ bool is_slurm_task() {
   const char* const size = slurm_size();
   if (!is_set("SLURM_PROCID") || is_one(size)) return false;
   if (!is_set(size) && !is_in_slurm_step() && !is_set("MASTER_ADDR")) return false;
-  // Slurm's PMI repeats the size of the step. In another one, srun started mpiexec's proxies, which started this process.
+  // Slurm's PMI repeats the size of the step. In another one, srun started mpiexec's proxies, which started this
+  // process.
   return !is_set(mpich.rank) || !is_set(mpich.size) || variable(mpich.size) == variable(size);
 }
 

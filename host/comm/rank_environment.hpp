@@ -32,12 +32,13 @@ inline constexpr const char* token_variable = "WMTP_TOKEN";
 ///   LOCAL_RANK)
 ///   OMPI_COMM_WORLD_RANK and _SIZE (Open MPI): on one host rank 0 is on the loopback and the port is derived from
 ///   PMIX_NAMESPACE; on several hosts MASTER_ADDR and MASTER_PORT are required
-///   SLURM_PROCID, SLURM_STEP_NUM_TASKS, else SLURM_NTASKS (srun): rank 0 is on MASTER_ADDR, otherwise the first host of SLURM_STEP_NODELIST; the
+///   SLURM_PROCID, SLURM_STEP_NUM_TASKS, else SLURM_NTASKS (srun): rank 0 is on MASTER_ADDR, otherwise
+///   the first host of SLURM_STEP_NODELIST; the
 ///   port is MASTER_PORT, otherwise derived from SLURM_JOB_ID; a list of one host means that all ranks are there
 ///   PMI_RANK, PMI_SIZE (MPICH, Intel MPI): MASTER_PORT is required, on several hosts MASTER_ADDR too
-/// MASTER_ADDR and MASTER_PORT alone do not describe a job. Nor does one process of srun (`srun --pty bash`, salloc), of
-/// sbatch or of mpirun, which may start ranks of its own. An empty variable counts as unset. Error(usage) names what an
-/// incomplete environment lacks.
+/// MASTER_ADDR and MASTER_PORT alone do not describe a job. Nor does one process of srun (`srun --pty bash`, salloc),
+/// of sbatch or of mpirun, which may start ranks of its own. An empty variable counts as unset. Error(usage) names what
+/// an incomplete environment lacks.
 std::optional<RankEnvironment> rank_environment();
 
 /// MASTER_PORT for our launcher; 0 if not set. Error(usage) if it is not a port.

@@ -28,8 +28,17 @@ void wait_for_others(StoreClient& store, int world_size) {
 
 std::string place_key(int rank) { return "place/" + std::to_string(rank); }
 
-std::string refusal_text(int rank, const Error& error) {
-  return refuses + std::to_string(int(error.status())) + " rank " + std::to_string(rank) + ": " + error.what();
+Error named_by_rank(int rank, const Error& error) {
+  return Error(error.status(), "rank " + std::to_string(rank) + ": " + error.what());
+}
+
+std::string refusal_text(const Error& error) {
+  return refuses + std::to_string(int(error.status())) + " " + error.what();
+}
+
+std::string failure_text(int rank, const std::optional<Error>& failure) {
+  if (!failure) return "";
+  return refusal_text(rank == 0 ? *failure : named_by_rank(rank, *failure));
 }
 
 std::optional<Error> refusal_in(const std::string& text) {
@@ -45,7 +54,8 @@ void tell_refusal(const RankEnvironment& environment, const Error& error) noexce
     std::unique_ptr<StoreServer> server;
     if (is_rank0) server = serve_rendezvous(environment, named_place(environment));
     const auto store = join_rendezvous(environment, patience, [](const std::string&) {});
-    store->set(is_rank0 ? places_key : place_key(environment.rank), refusal_text(environment.rank, error));
+    store->set(is_rank0 ? places_key : place_key(environment.rank),
+               refusal_text(named_by_rank(environment.rank, error)));
     if (is_rank0) wait_for_others(*store, environment.world_size);
   } catch (const std::exception&) {  // there is no rank to inform
   }

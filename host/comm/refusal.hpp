@@ -15,8 +15,11 @@ namespace wmtp {
 std::string place_key(int rank);
 inline constexpr const char* places_key = "places";
 
-/// The error's message, prefixed with the rank.
-std::string refusal_text(int rank, const Error& error);
+/// The error with its rank in front of the message.
+Error named_by_rank(int rank, const Error& error);
+std::string refusal_text(const Error& error);
+/// The same for a rank that may have no failure, then "". Rank 0 is not named, because it reports for all.
+std::string failure_text(int rank, const std::optional<Error>& failure);
 /// The error in a refusal; nullopt for other texts.
 std::optional<Error> refusal_in(const std::string& text);
 

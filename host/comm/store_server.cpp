@@ -30,8 +30,6 @@ int64_t integer(const std::string& text) {
   throw std::runtime_error("not an integer");
 }
 
-bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
 }  // namespace
 
 StoreServer::StoreServer(Socket listener, const std::string& token, std::chrono::milliseconds time_to_greet)

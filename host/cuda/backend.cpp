@@ -81,8 +81,8 @@ class Backend final : public CudaBackend {
   }
 
  private:
-  /// cuBLAS keeps a workspace for each thread that multiplies: this one and autograd's. Allocated before any MemoryScope,
-  /// so that they do not count as activations.
+  /// cuBLAS keeps a workspace for each thread that multiplies: this one and autograd's. Allocated before any
+  /// MemoryScope, so that they do not count as activations.
   static void allocate_workspaces(at::Device device) {
     const at::Tensor x = at::ones({16, 16}, device).requires_grad_(true);
     torch::autograd::grad({at::mm(x, x)}, {x}, {at::ones_like(x)});

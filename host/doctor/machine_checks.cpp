@@ -3,8 +3,7 @@
 #include <sqlite3.h>
 #include <sys/sysinfo.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
 #include "evaluate/sandbox.hpp"
@@ -46,7 +45,7 @@ void machine(MachineCheck& finding) {
 
 /// Loads the engine, which is also a rank's first action.
 std::vector<MachineCheck> engine() {
-  nlohmann::json about;
+  Json about;
   std::vector<MachineCheck> findings{found("engine", [&](MachineCheck& finding) {
     about = about_engine_of_this_build();
     finding.text = "LibTorch " + about["libtorch"].get<std::string>() + ", " + about["cpu"].get<std::string>() +
@@ -118,7 +117,7 @@ std::vector<MachineCheck> check_machine(const std::vector<fs::path>& plugin_fold
   findings.push_back(found("run log", [&](MachineCheck& finding) { run_log(database, finding); }));
   findings.push_back(found("disk", [&](MachineCheck& finding) { disk_space(database, finding); }));
   findings.push_back(found("eval", [](MachineCheck& finding) {
-    Sandbox("python3", {}).check_works();
+    Sandbox("", {}).check_works();
     finding.text = "programs under test run in the sandbox";
   }));
   return findings;

@@ -63,7 +63,8 @@ int open_proc(const std::string& process, const char* name) {
   return open(("/proc/" + process + "/" + name).c_str(), O_RDONLY | O_CLOEXEC);
 }
 
-/// What is too much below a folder; "" if nothing. Opens one folder at a time. Skips folders that are removed meanwhile.
+/// What is too much below a folder; "" if nothing. Opens one folder at a time. Skips folders that are removed
+/// meanwhile.
 std::string excess_below(const fs::path& top, const UsageLimits& limits) {
   const std::string too_deep = "created folders more than " + std::to_string(limits.depth) + " deep";
   std::vector<std::pair<fs::path, int64_t>> to_see{{top, 0}};

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/normal_path.hpp"
 #include "base/sha256.hpp"
@@ -24,13 +24,13 @@ void write_results(const std::string& file, const std::vector<Problem>& suite, c
                    const std::vector<Judged>& judged) {
   std::string lines;
   for (size_t i = 0; i < samples.size(); ++i) {
-    const nlohmann::ordered_json line{{"task_id", suite[samples[i].problem].task_id},
-                                      {"completion", samples[i].completion},
-                                      {"passed", judged[i].verdict == Verdict::passed},
-                                      {"verdict", to_string(judged[i].verdict)},
-                                      {"told", judged[i].message},
-                                      {"seconds", judged[i].seconds}};
-    lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const OrderedJson line{{"task_id", suite[samples[i].problem].task_id},
+                           {"completion", samples[i].completion},
+                           {"passed", judged[i].verdict == Verdict::passed},
+                           {"verdict", to_string(judged[i].verdict)},
+                           {"told", judged[i].message},
+                           {"seconds", judged[i].seconds}};
+    lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   write_file_durably(file, lines);
 }
@@ -99,7 +99,7 @@ int64_t leave_out_unjudged(std::vector<Sample>& samples, std::vector<Judged>& ju
 }
 
 /// Null if the targets have no text.
-nlohmann::json bits_per_byte(const HeadLoss& head) {
+Json bits_per_byte(const HeadLoss& head) {
   if (head.bytes == 0) return nullptr;
   return head.loss * double(head.tokens) / (std::numbers::ln2 * double(head.bytes));
 }

@@ -16,7 +16,7 @@
 namespace wmtp {
 
 struct SuiteRequest {
-  std::string run, suite, python = "python3", prompt_template = "alpaca";
+  std::string run, suite, python, prompt_template = "alpaca";
   std::string samples;    ///< file of answers to judge instead of a run's
   std::string output;     ///< file for each sample with its verdict; "": none
   AnswerRequest answers;  ///< how the run's model generates answers

@@ -14,14 +14,15 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "evaluate/confinement.hpp"
 #include "io/scratch_folder.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {
@@ -48,11 +49,10 @@ fs::path interpreter_of(const fs::path& program) {
   return {};
 }
 
-/// `python`: a path, or a name in PATH. Error(usage) if it does not exist or is not Python.
+/// Error(usage) if the program does not exist or is not Python.
 fs::path find_interpreter(const std::string& python) {
-  const fs::path program = find_program(python);
-  if (program.empty())
-    throw Error(ExitStatus::usage, "found no program '" + python + "' to run tests; name one with --python");
+  const auto [program, name] = users_python(python);
+  if (program.empty()) throw Error(ExitStatus::usage, "found no " + name + " to run tests; name one with --python");
   const fs::path interpreter = interpreter_of(program);
   if (access(interpreter.c_str(), X_OK) != 0)
     throw Error(ExitStatus::usage, program.string() + " is not Python, which runs the tests; name one with --python");
@@ -69,9 +69,8 @@ fs::path write_program(const fs::path& folder, const std::string& program) {
 
 /// In memory, so that the program under test cannot open it by path.
 void write_tests(const Descriptor& file, const Submission& submission) {
-  const nlohmann::json given{
-      {"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
-  const std::string text = given.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  const Json given{{"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
+  const std::string text = given.dump(-1, ' ', true, Json::error_handler_t::replace);
   for (size_t at = 0; at < text.size();) {
     const ssize_t count = write(file.get(), text.data() + at, text.size() - at);
     if (count < 0) throw failed("the tests of a program");

@@ -43,7 +43,7 @@ struct Judged {
 
 class Sandbox {
  public:
-  /// `python`: a path, or a name in PATH. Error(usage) if it does not exist, or if the kernel cannot confine a program.
+  /// `python`: as for users_python(). Error(usage) if it does not exist, or if the kernel cannot confine a program.
   Sandbox(const std::string& python, const SandboxLimits& limits);
 
   /// [any thread] Error(storage) if no folder or process can be created.

@@ -12,8 +12,6 @@
 namespace wmtp {
 namespace {
 
-using Json = nlohmann::json;
-
 /// The fields of one line; missing fields and wrong types are added to the mistakes.
 class Fields {
  public:

@@ -39,9 +39,8 @@ std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
     return "did you mean " + (is_table ? header_of(path_of(table.name, nearest)) : quote(nearest)) + "?";
   }
   for (const SchemaTable& other : schema()) {
-    if (find_key(other, key)) {
+    if (find_key(other, key))
       return quote(key) + " is a " + (other.name.empty() ? "top-level key" : "key of " + header_of(other.name));
-    }
   }
   return (table.name.empty() ? "known: " : "known keys: ") + join_names(known);
 }

@@ -1,4 +1,5 @@
-// Converts TOML nodes to an Experiment by the schema. experiment/load checks rules across keys and binds plugin options.
+// Converts TOML nodes to an Experiment by the schema. experiment/load checks rules across keys and binds plugin
+// options.
 #pragma once
 
 #include <initializer_list>

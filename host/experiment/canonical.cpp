@@ -1,25 +1,19 @@
 // A single visitor walks the schema; it also marks the keys that the hash skips.
 #include "experiment/canonical.hpp"
 
-#include <algorithm>
-
 #include "base/sha256.hpp"
 #include "experiment/schema.hpp"
 
 namespace wmtp {
 namespace {
 
-bool applies_to(const std::vector<std::string>& kinds, const Experiment& e) {
-  return kinds.empty() || std::find(kinds.begin(), kinds.end(), e.data.kind) != kinds.end();
-}
-
 /// Calls visit(table, key or null, name, value) for every key with a value and every plugin option (key null).
 template <class Visit>
 void for_each_value(const Experiment& e, Visit visit) {
   for (const SchemaTable& table : schema()) {
-    if ((table.is_given && !table.is_given(e)) || !applies_to(table.kinds, e)) continue;
+    if ((table.is_given && !table.is_given(e)) || !applies_to(table.kinds, e.data.kind)) continue;
     for (const Key& key : table.keys) {
-      if (!applies_to(key.kinds, e)) continue;
+      if (!applies_to(key.kinds, e.data.kind)) continue;
       if (const auto value = key.get(e)) visit(table, &key, key.name, *value);
     }
     if (!table.plugin) continue;
@@ -86,9 +80,8 @@ std::string config_hash(const Experiment& experiment, const IdentityParts& parts
       });
   Sha256 hash;
   hash.add(printer.text());
-  for (const auto& [name, value] : parts) {
+  for (const auto& [name, value] : parts)
     hash.add("\n").add(toml_text(Value(name))).add(" = ").add(toml_text(Value(value)));
-  }
   return hash.hex();
 }
 

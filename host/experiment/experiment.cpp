@@ -20,7 +20,7 @@ OptionValues given_options(const PluginChoice& choice) {
 }
 
 void resolve_defaults(RopeScaling& scaling) {
-  if (scaling.rope_type != "yarn") return;
+  if (scaling.rope_type != RopeType::yarn) return;
   if (scaling.attention_factor == 0) scaling.attention_factor = 0.1 * std::log(scaling.factor) + 1;
   if (scaling.beta_fast == 0) scaling.beta_fast = 32;
   if (scaling.beta_slow == 0) scaling.beta_slow = 1;
@@ -71,27 +71,5 @@ void check_groups(const Experiment& experiment, int64_t processes) {
   for (const std::string& misfit : {misfit_of_groups(experiment, processes), misfit_of_sequence(experiment, processes)})
     if (!misfit.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
 }
-
-namespace {
-
-/// The name of an enum's value; `names` are in enum order.
-template <class Enum, size_t count>
-const char* name_of(Enum value, const char* const (&names)[count]) {
-  return names[static_cast<size_t>(value)];
-}
-
-}  // namespace
-
-const char* to_string(FutureHeads heads) { return name_of(heads, {"parallel", "chained"}); }
-
-const char* to_string(Strategy strategy) {
-  return name_of(strategy, {"no_shard", "shard_optimizer", "shard_grad_op", "full_shard", "hybrid_shard"});
-}
-
-const char* to_string(Precision precision) { return name_of(precision, {"fp32", "bf16", "fp16"}); }
-
-const char* to_string(Norm norm) { return name_of(norm, {"l2", "l1", "inf"}); }
-
-const char* to_string(OptionSpec::Type type) { return name_of(type, {"number", "integer", "flag", "text", "texts"}); }
 
 }  // namespace wmtp

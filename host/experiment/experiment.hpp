@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "experiment/optimizer_kind.hpp"
 #include "experiment/toml/value_rule.hpp"
 
@@ -33,11 +34,15 @@ struct PluginChoice {
 /// from a default.
 OptionValues given_options(const PluginChoice& choice);
 
+enum class RopeType { none, linear, llama3, yarn };
+template <>
+inline constexpr auto names_of<RopeType> = std::array{"default", "linear", "llama3", "yarn"};
+
 /// Scaling of the rotary position embedding, for sequences longer than in pretraining. Keys and formulas as in
 /// transformers (modeling_rope_utils.py).
 struct RopeScaling {
-  std::string rope_type;  ///< "linear", "llama3" or "yarn"; before defaults are resolved also "default": no scaling
-  double factor = 0;      ///< angles are divided by it
+  RopeType rope_type = RopeType::none;  ///< none: only before defaults are resolved
+  double factor = 0;                    ///< angles are divided by it
   double low_freq_factor = 0;   ///< llama3: angles with fewer rotations in the original length are divided by `factor`
   double high_freq_factor = 0;  ///< llama3: angles with more rotations are unchanged; interpolated in between
   int64_t original_max_position_embeddings = 0;  ///< llama3, yarn: the original length in tokens
@@ -50,6 +55,8 @@ struct RopeScaling {
 void resolve_defaults(RopeScaling& scaling);
 
 enum class FutureHeads { parallel, chained };
+template <>
+inline constexpr auto names_of<FutureHeads> = std::array{"parallel", "chained"};
 
 struct ModelConfig {
   int64_t dim = 0;
@@ -79,11 +86,22 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-enum class Strategy { no_shard, shard_optimizer, shard_grad_op, full_shard, hybrid_shard };
+enum class Strategy { full_shard, shard_grad_op, shard_optimizer, no_shard, hybrid_shard };
+template <>
+inline constexpr auto names_of<Strategy> =
+    std::array{"full_shard", "shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard"};
+
 enum class Precision { fp32, bf16, fp16 };
-/// What is kept in host memory: nothing; master shards of trained parameters and the optimizer state; also frozen shards.
-enum class CpuOffload { none, trained, all };
+template <>
+inline constexpr auto names_of<Precision> = std::array{"fp32", "bf16", "fp16"};
+
 enum class Norm { l2, l1, inf };
+template <>
+inline constexpr auto names_of<Norm> = std::array{"l2", "l1", "inf"};
+
+/// What is kept in host memory: nothing; master shards of trained parameters and the optimizer state; also frozen
+/// shards.
+enum class CpuOffload { none, trained, all };
 
 /// A frozen model: [reference], [value].
 struct FrozenConfig {
@@ -99,9 +117,14 @@ struct FrozenConfig {
 
 inline constexpr int64_t byte_vocab_size = 258;  ///< 256 bytes, begin of text, end of text
 
+/// byte: 256 bytes, begin and end of text; bpe: SentencePiece, trained when the data is prepared.
+enum class TokenizerKind { byte, bpe, file };
+template <>
+inline constexpr auto names_of<TokenizerKind> = std::array{"byte", "bpe", "file"};
+
 struct TokenizerConfig {
   bool given = false;
-  std::string kind = "byte";  ///< "byte" (256 bytes + begin, end), "bpe" (SentencePiece, trained when prepared), "file"
+  TokenizerKind kind = TokenizerKind::byte;
   std::vector<std::string> files;  ///< bpe: patterns of the training text; empty: data.files
   std::string file;                ///< file: a tokenizer.json or a SentencePiece model
   int64_t vocab_size = 0;          ///< bpe: required; byte: 258; file: 0
@@ -130,8 +153,12 @@ struct DifficultyConfig {
   bool operator==(const DifficultyConfig&) const = default;
 };
 
+enum class DataKind { text, records, tokens, random };
+template <>
+inline constexpr auto names_of<DataKind> = std::array{"text", "records", "tokens", "random"};
+
 struct DataConfig {
-  std::string kind;                  ///< "text", "records", "tokens", "random"
+  DataKind kind = DataKind::text;
   std::vector<std::string> files;    ///< text, records: patterns; `*` within a name, `**` over folders
   std::vector<std::string> exclude;  ///< text, records: patterns; stages of text add their parent's validation files
   TokenizerConfig tokenizer;
@@ -198,11 +225,20 @@ inline int kept_averages(const OptimizerConfig& config, bool orthogonalizes) {
   return is_plain ? 0 : orthogonalizes ? 1 : traits.averages;
 }
 
+/// wsd: warmup-stable-decay.
+enum class Schedule { constant, linear, cosine, wsd };
+template <>
+inline constexpr auto names_of<Schedule> = std::array{"constant", "linear", "cosine", "wsd"};
+
+enum class DecayShape { linear, cosine };
+template <>
+inline constexpr auto names_of<DecayShape> = std::array{"linear", "cosine"};
+
 struct ScheduleConfig {
-  std::string name = "constant";  ///< "constant", "linear", "cosine" or "wsd"
+  Schedule name = Schedule::constant;
   int64_t warmup_steps = 0;
-  int64_t stable_steps = 0;      ///< wsd: steps at the peak rate between warm-up and decay
-  std::string decay = "linear";  ///< wsd: "linear" or "cosine"
+  int64_t stable_steps = 0;               ///< wsd: steps at the peak rate between warm-up and decay
+  DecayShape decay = DecayShape::linear;  ///< wsd
   double min_lr_ratio = 0.1;
   bool operator==(const ScheduleConfig&) const = default;
 };
@@ -312,7 +348,9 @@ struct Experiment {
 };
 
 /// Whether token ids come from a tokenizer, explicit or default.
-inline bool has_tokenizer(const DataConfig& data) { return data.kind == "text" || data.kind == "records"; }
+inline bool has_tokenizer(const DataConfig& data) {
+  return data.kind == DataKind::text || data.kind == DataKind::records;
+}
 /// The length of a batch of records is a multiple of this, unless train.sequence_length cuts it.
 inline constexpr int64_t positions_multiple = 16;
 /// Last share of each text file's documents that is excluded from training.
@@ -343,10 +381,5 @@ std::string misfit_of_sequence(const Experiment& experiment, int64_t processes);
 std::string misfit_of_heads(const ModelConfig& shape, int64_t sequence);
 /// Error(usage) with the reason of misfit_of_groups or misfit_of_sequence, for the number of ranks given by a launcher.
 void check_groups(const Experiment& experiment, int64_t processes);
-
-const char* to_string(FutureHeads);
-const char* to_string(Strategy);
-const char* to_string(Precision);
-const char* to_string(Norm);
 
 }  // namespace wmtp

@@ -22,24 +22,48 @@ struct OptionSpec {
   std::string help;
 };
 
+template <>
+inline constexpr auto names_of<OptionSpec::Type> = std::array{"number", "integer", "flag", "text", "texts"};
+
+/// A value head that a pipeline trains; the values are those of the sdk's ValueHead.
+struct ValueHeadNeed {
+  std::string name, kind, meaning;
+  bool operator==(const ValueHeadNeed&) const = default;
+};
+
+/// When a weighting is called: the sdk's When, in its order.
+enum class WeighingMoment { token, before, head, all };
+template <>
+inline constexpr auto names_of<WeighingMoment> = std::array{"token", "before", "head", "all"};
+
 /// What a pipeline needs from the host with its options, so that a missing [reference] is reported before training.
 /// Adapters have no needs.
 struct PluginNeeds {
   std::vector<std::string> reads;  ///< "reference.loss"
-  std::vector<std::string> heads;  ///< value heads and their kinds: "return (linear)", "rank (mlp, score)"
-  bool pairs = false;              ///< a correct and an incorrect answer in consecutive rows
-  bool prompts = false;            ///< prompt tokens are also targets
-  std::string when = "";           ///< weightings: called at "token", "before", "head" or "all"; else empty
-  bool scores = false;             ///< accepts a value model whose head learned scores
+  std::vector<ValueHeadNeed> heads;
+  bool pairs = false;                       ///< a correct and an incorrect answer in consecutive rows
+  bool prompts = false;                     ///< prompt tokens are also targets
+  std::optional<WeighingMoment> when = {};  ///< weightings only
+  bool scores = false;                      ///< accepts a value model whose head learned scores
   bool operator==(const PluginNeeds&) const = default;
 };
 
 /// "reference.loss" for "reference"; "" when the pipeline reads nothing of that model.
 std::string first_read(const PluginNeeds& needs, const std::string& model);
 
+/// The folder of the plugin and the table of the experiment that names it.
+enum class PluginKind { pipeline, adapter };
+template <>
+inline constexpr auto names_of<PluginKind> = std::array{"pipeline", "adapter"};
+
+/// The class of the sdk that the plugin derives from; all but adapters are pipelines.
+enum class PluginRole { weighting, wrapper, objective, adapter };
+template <>
+inline constexpr auto names_of<PluginRole> = std::array{"weighting", "wrapper", "objective", "adapter"};
+
 struct PluginDescription {
-  std::string kind;  ///< "pipeline" or "adapter"
-  std::string role;  ///< "weighting", "wrapper", "objective" or "adapter"
+  PluginKind kind = PluginKind::pipeline;
+  PluginRole role = PluginRole::weighting;
   std::string name, version, summary;
   std::vector<OptionSpec> options;
   /// With the default options. nullopt for a wrapper, which has the needs of its inner plugin, and for a plugin that
@@ -67,7 +91,5 @@ struct PluginAnswer {
   PluginNeeds needs;
   std::optional<OptionMistake> mistake;  ///< if set, `needs` is empty
 };
-
-const char* to_string(OptionSpec::Type);
 
 }  // namespace wmtp

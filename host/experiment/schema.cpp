@@ -176,11 +176,10 @@ SchemaTable optimizer_table() {
 }
 
 SchemaTable schedule_table() {
-  Key decay = key("decay", AT(schedule.decay), "only for `wsd`: shape of the decay, a line or half a cosine")
-                  .one_of({"linear", "cosine"});
+  Key decay = key("decay", AT(schedule.decay), "only for `wsd`: shape of the decay, a line or half a cosine");
   decay.get = [](const Experiment& e) -> std::optional<Value> {
     if (e.schedule.decay == ScheduleConfig().decay) return std::nullopt;
-    return Value(e.schedule.decay);
+    return to_value(e.schedule.decay);
   };
   decay.defaults_to("`\"linear\"`");
   return {
@@ -188,8 +187,7 @@ SchemaTable schedule_table() {
       "The learning rate over the steps.",
       {key("name", AT(schedule.name),
            "shape after the warm-up: constant, a line or half a cosine down to the last step, or warmup-stable-decay "
-           "(`wsd`)")
-           .one_of({"constant", "linear", "cosine", "wsd"}),
+           "(`wsd`)"),
        key("warmup_steps", AT(schedule.warmup_steps), "number of steps of the linear warm-up; less than `train.steps`")
            .range(0, 1e12),
        key("stable_steps", AT(schedule.stable_steps),
@@ -437,6 +435,10 @@ const std::vector<SchemaTable>& schema() {
     return all;
   }();
   return tables;
+}
+
+bool applies_to(const std::vector<DataKind>& kinds, DataKind kind) {
+  return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
 const SchemaTable* find_table(const std::string& name) {

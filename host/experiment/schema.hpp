@@ -24,7 +24,7 @@ struct Key {
   bool is_required = false;
   std::string required_without;         ///< "model.weights": required unless that key is given
   std::string default_text;             ///< describes a default that depends on other keys
-  std::vector<std::string> kinds;       ///< kinds of data that allow the key; empty: all
+  std::vector<DataKind> kinds;          ///< kinds of data that allow the key; empty: all
   PathKind path_kind = PathKind::none;  ///< the identity uses the content of these files instead of their paths
   bool in_identity = true;
 
@@ -72,7 +72,7 @@ struct Key {
     default_text = std::move(text);
     return *this;
   }
-  Key& only_for(std::vector<std::string> data_kinds) {
+  Key& only_for(std::vector<DataKind> data_kinds) {
     kinds = std::move(data_kinds);
     return *this;
   }
@@ -95,12 +95,15 @@ struct SchemaTable {
   std::function<bool(const Experiment&)> is_given{};               ///< null: always given
   std::function<void(Experiment&)> mark_given{};                   ///< called before the first key is set
   std::function<const PluginChoice&(const Experiment&)> plugin{};  ///< provides the options that are further keys
-  std::vector<std::string> kinds{};                                ///< kinds of data that allow the table; empty: all
+  std::vector<DataKind> kinds{};                                   ///< kinds of data that allow the table; empty: all
   bool in_identity = true;
   bool read_elsewhere = false;  ///< its keys are not in the schema
 };
 
 const std::vector<SchemaTable>& schema();
+
+/// Whether a key or table that `kinds` of data allow applies to data of `kind`.
+bool applies_to(const std::vector<DataKind>& kinds, DataKind kind);
 
 const SchemaTable* find_table(const std::string& name);
 const Key* find_key(const SchemaTable& table, const std::string& key);

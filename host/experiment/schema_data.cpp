@@ -5,6 +5,8 @@
 namespace wmtp {
 namespace {
 
+using enum DataKind;
+
 SchemaTable data_table() {
   return {
       "data",
@@ -14,27 +16,26 @@ SchemaTable data_table() {
       {key("kind", AT(data.kind),
            "`text`: text files, or JSON lines with a field `text`; `records`: JSONL files of records; `tokens`: one "
            "file of token ids; `random`: random token ids")
-           .required()
-           .one_of({"text", "records", "tokens", "random"}),
+           .required(),
        key("files", AT(data.files),
            "patterns of the text files or JSONL files to train on; those of `text` may be packed with gzip or zstd")
            .not_empty()
-           .only_for({"text", "records"})
+           .only_for({text, records})
            .is_path(PathKind::paths)
            .defaults_to("required for `text`, and for `records` without `[data.arithmetic]`")
            .unset_when_empty(),
        key("exclude", AT(data.exclude), "patterns of files to exclude")
-           .only_for({"text", "records"})
+           .only_for({text, records})
            .is_path(PathKind::paths),
        key("select", AT(data.select), "train on all records, or only on those with `is_correct` = true")
            .one_of({"all", "correct"})
-           .only_for({"records"}),
+           .only_for({records}),
        key("format", AT(data.format),
            "fields of a record: `instructions`: `instruction`, `input` and `output`; `messages`, `conversations` "
            "(ShareGPT): a chat; `completions`: `prompt` and `completion`; `preferences`: `chosen` and `rejected`, a "
            "correct and an incorrect answer")
            .one_of({"instructions", "messages", "conversations", "completions", "preferences"})
-           .only_for({"records"})
+           .only_for({records})
            .defaults_to("recognised by the first records of each file")
            .unset_when_empty(),
        key("template", AT(data.prompt_template),
@@ -42,45 +43,45 @@ SchemaTable data_table() {
            "newline; `none`: as they are; `chat`: by the chat template beside `tokenizer.json`; `chatml`: in ChatML, "
            "for tokenizers without a template")
            .one_of({"alpaca", "plain", "none", "chat", "chatml"})
-           .only_for({"records"})
+           .only_for({records})
            .defaults_to("`alpaca` for `instructions`, `none` for prompts that are strings, `chat` for messages")
            .unset_when_empty(),
        key("too_long", AT(data.too_long),
            "what to do with records longer than `train.sequence_length`: exclude them, or truncate them at the end; "
            "those whose prompt alone is as long are always excluded")
            .one_of({"exclude", "truncate"})
-           .only_for({"records"}),
+           .only_for({records}),
        key("max_pairs_per_problem", AT(data.max_pairs_per_problem),
            "maximum number of pairs of a correct and an incorrect answer drawn from one problem, for pipelines that "
            "train on pairs; 0: unlimited")
            .range(0, 1e9)
-           .only_for({"records"}),
+           .only_for({records}),
        key("length_bins", AT(data.length_bins),
            "upper bounds of answer lengths in tokens, ascending: both answers of a pair are in the same bin, because "
            "length alone predicts correctness; one more bin contains the longer answers")
            .range(1, 1 << 20)
-           .only_for({"records"}),
+           .only_for({records}),
        key("hold_out", AT(data.hold_out),
            "patterns of JSONL files whose problems are excluded from training, in addition to those of "
            "`validation.files`; a stage inherits them from the experiment that names it")
-           .only_for({"records"})
+           .only_for({records})
            .is_path(PathKind::paths),
        key("hold_out_problems", AT(data.hold_out_problems),
            "whether 1 problem in 20 is excluded from training, as with a `[validation]` without `files`; a stage "
            "inherits it from the experiment that names it")
-           .only_for({"records"}),
+           .only_for({records}),
        key("encoding", AT(data.encoding),
            "`utf-8`: files that are not text are refused: archives, images, UTF-16, more than one byte in a thousand "
            "of "
            "all files that is no part of a UTF-8 character; `bytes`: each file is one text of its bytes, whatever they "
            "are, also JSON lines and packed files")
            .one_of({"utf-8", "bytes"})
-           .only_for({"text"}),
+           .only_for({text}),
        key("separator", AT(data.separator),
            "text that separates the documents of a file, such as `\"\\n---\\n\"`; the tokenizer's end-of-text token "
            "follows each document, blank documents are skipped")
            .not_empty()
-           .only_for({"text"})
+           .only_for({text})
            .defaults_to("each file, or line of JSON lines, is one document")
            .unset_when_empty(),
        key("packing", AT(data.packing),
@@ -88,13 +89,13 @@ SchemaTable data_table() {
            "another. `records` are packed into full sequences instead of padded ones; not for pipelines that need "
            "pairs "
            "or values. With `false`, a sequence of `text` is read across its documents")
-           .only_for({"text", "records"}),
+           .only_for({text, records}),
        key("hold_out_share", AT(data.hold_out_share),
            "share of each file's documents, from its end, that is excluded from training, as with `validation.share`; "
            "a stage inherits it from the experiment that names it")
            .range(0, 0.5)
            .above(0)
-           .only_for({"text"})
+           .only_for({text})
            .defaults_to("none")
            .unset_when_empty(),
        key("file", AT(data.file),
@@ -102,12 +103,12 @@ SchemaTable data_table() {
            "its "
            "`.idx`")
            .not_empty()
-           .only_for({"tokens"})
+           .only_for({tokens})
            .is_path(PathKind::path)
            .defaults_to("required for `tokens`"),
        key("dtype", AT(data.dtype), "integer type of raw token ids; with a header, which names it, only checked")
            .one_of({"uint16", "uint32"})
-           .only_for({"tokens"})
+           .only_for({tokens})
            .defaults_to("that of the header; without one `\"uint16\"`, but required above 65,536 ids")
            .unset_when_empty(),
        key("order", AT(data.order), "order in which windows or records are drawn").one_of({"shuffled", "sequential"})}};
@@ -119,8 +120,7 @@ SchemaTable tokenizer_table() {
        "The tokenizer. Experiments with the same table (and the same training text, for `bpe`) share one tokenizer.",
        {key("kind", AT(data.tokenizer.kind),
             "`byte`: 256 bytes, begin of text and end of text; `bpe`: a SentencePiece BPE trained on text; `file`: an "
-            "existing tokenizer")
-            .one_of({"byte", "bpe", "file"}),
+            "existing tokenizer"),
         key("file", AT(data.tokenizer.file),
             "for `file`: a `tokenizer.json` of a BPE (Llama, Qwen2, GPT-2), with a `tokenizer_config.json` that names "
             "the `eos_token` in the same folder, or a SentencePiece `tokenizer.model`")
@@ -139,7 +139,7 @@ SchemaTable tokenizer_table() {
                 "258 for `byte`; required for `bpe`; not allowed for `file`, whose size `model.vocab_size` or the "
                 "`config.json` of `model.weights` states")
             .unset_when_empty()}},
-      AT(data.tokenizer.given), {"text", "records"});
+      AT(data.tokenizer.given), {text, records});
 }
 
 SchemaTable arithmetic_table() {
@@ -162,7 +162,7 @@ SchemaTable arithmetic_table() {
             .range(0, 10),
         key("steps", AT(data.arithmetic.steps),
             "whether an answer shows the result of each operation, not only the final result")}},
-      AT(data.arithmetic.given), {"records"});
+      AT(data.arithmetic.given), {records});
 }
 
 SchemaTable difficulty_table() {
@@ -184,7 +184,7 @@ SchemaTable difficulty_table() {
             .range(0, 1e9)
             .defaults_to("`weights`")
             .unset_when_empty()}},
-      AT(data.difficulty.given), {"records"});
+      AT(data.difficulty.given), {records});
 }
 
 }  // namespace
@@ -215,10 +215,10 @@ SchemaTable validation_table() {
             "line")
             .range(0, 0.5)
             .above(0)
-            .only_for({"text"})
+            .only_for({text})
             .defaults_to("none")
             .unset_when_empty()}},
-      AT(validation.given), {"text", "records"});
+      AT(validation.given), {text, records});
 }
 
 }  // namespace wmtp

@@ -19,7 +19,7 @@ namespace wmtp {
 
 /// A table that is given if the file contains it, which sets `flag`. `kinds`: the kinds of data that allow it.
 template <class Flag>
-SchemaTable optional_table(SchemaTable table, Flag flag, std::vector<std::string> kinds = {}) {
+SchemaTable optional_table(SchemaTable table, Flag flag, std::vector<DataKind> kinds = {}) {
   table.is_given = flag;
   table.mark_given = [flag](Experiment& e) { flag(e) = true; };
   table.kinds = std::move(kinds);
@@ -29,25 +29,6 @@ SchemaTable optional_table(SchemaTable table, Flag flag, std::vector<std::string
 std::vector<SchemaTable> model_tables();
 std::vector<SchemaTable> data_tables();
 SchemaTable validation_table();
-
-template <class Enum>
-inline const std::vector<Enum> all_of;
-template <>
-inline const std::vector<FutureHeads> all_of<FutureHeads>{FutureHeads::parallel, FutureHeads::chained};
-template <>
-inline const std::vector<Strategy> all_of<Strategy>{Strategy::full_shard, Strategy::shard_grad_op,
-                                                    Strategy::shard_optimizer, Strategy::no_shard,
-                                                    Strategy::hybrid_shard};
-template <>
-inline const std::vector<Precision> all_of<Precision>{Precision::fp32, Precision::bf16, Precision::fp16};
-template <>
-inline const std::vector<OptimizerKind> all_of<OptimizerKind> = [] {
-  std::vector<OptimizerKind> kinds;
-  for (const OptimizerTraits& traits : optimizers) kinds.push_back(traits.kind);
-  return kinds;
-}();
-template <>
-inline const std::vector<Norm> all_of<Norm>{Norm::l2, Norm::l1, Norm::inf};
 
 template <class T>
 struct OfOptional {
@@ -75,7 +56,7 @@ ValueRule rule_of() {
   else if constexpr (std::is_same_v<T, std::vector<double>>)
     rule.type = ValueType::numbers;
   else if constexpr (std::is_enum_v<T>)
-    for (const T value : all_of<T>) rule.choices.push_back(to_string(value));
+    rule.choices = all_names<T>();
   if constexpr (std::is_same_v<T, Precision>)
     rule.synonyms = {{"float32", "fp32"}, {"bfloat16", "bf16"}, {"float16", "fp16"}};
   return rule;
@@ -94,13 +75,10 @@ std::optional<Value> to_value(const Member& member) {
 template <class Member>
 void from_value(const Value& value, Member& member) {
   using T = typename OfOptional<Member>::Type;
-  if constexpr (std::is_enum_v<T>) {
-    for (const T one : all_of<T>) {
-      if (std::get<std::string>(value) == to_string(one)) member = one;
-    }
-  } else {
+  if constexpr (std::is_enum_v<T>)
+    member = from_name<T>(std::get<std::string>(value)).value();
+  else
     member = std::get<T>(value);
-  }
 }
 
 template <class Place>

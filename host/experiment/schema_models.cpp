@@ -73,7 +73,6 @@ SchemaTable rope_table(const std::string& model, Place place, std::function<bool
       {key("rope_type", IN(scaling, rope_type),
            "`default`: no scaling; `linear`: all angles are scaled; `llama3`: low frequencies are scaled; `yarn`: low "
            "frequencies are scaled, and queries and keys multiplied by a factor (Peng et al. 2023)")
-           .one_of({"default", "linear", "llama3", "yarn"})
            .required(),
        key("factor", IN(scaling, factor),
            "divisor of the angles: of all of them (`linear`), or of those with a low frequency (`llama3`, `yarn`)")

@@ -31,7 +31,7 @@ LoggedRunRows::LoggedRunRows(const LogReader& log, int64_t run_id) : log_(log), 
 }
 
 std::string LoggedRunRows::text(const std::string& name) const {
-  const nlohmann::json& cell = column(name);
+  const Json& cell = column(name);
   return cell.is_null() ? "" : cell.is_string() ? cell.get<std::string>() : cell.dump();
 }
 

@@ -44,7 +44,7 @@ class LoggedRunRows {
   LoggedRunRows(const LogReader& log, int64_t run_id);
 
   /// A column of v_runs; null for NULL.
-  const nlohmann::json& column(const std::string& name) const { return row_.at(name); }
+  const Json& column(const std::string& name) const { return row_.at(name); }
   /// A column as text, "" for NULL.
   std::string text(const std::string& name) const;
   int64_t started_ns() const { return started_ns_; }
@@ -64,7 +64,7 @@ class LoggedRunRows {
  private:
   const LogReader& log_;
   int64_t id_;
-  std::map<std::string, nlohmann::json> row_;
+  std::map<std::string, Json> row_;
   int64_t started_ns_ = 0, ended_ns_ = 0;
 };
 

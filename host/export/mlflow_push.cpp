@@ -2,13 +2,12 @@
 
 #include <fstream>
 
-#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "export/logged_run.hpp"
 #include "export/tables.hpp"
 #include "io/scratch_folder.hpp"
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {
@@ -18,7 +17,7 @@ constexpr std::chrono::hours limit{2};
 /// The runs as written by write_runs_json, and their ids in MLflow.
 void write_input(const LogReader& log, const std::vector<int64_t>& runs, const std::filesystem::path& file) {
   std::ofstream out(file);
-  nlohmann::json ids;
+  Json ids;
   for (const int64_t run : runs) {
     const Table started = log.query("SELECT started_at FROM runs WHERE id = ?1", {run});
     ids[std::to_string(run)] = tracked_run_id(log.database(), run, started.rows.at(0)[0].get<std::string>());
@@ -33,15 +32,11 @@ void write_input(const LogReader& log, const std::vector<int64_t>& runs, const s
 }  // namespace
 
 std::string push_mlflow(const LogReader& log, const std::vector<int64_t>& runs, const std::string& tracking_uri) {
-  const auto [python, name] = users_python();
-  if (python.empty())
-    throw Error(ExitStatus::usage,
-                "found no " + name + ", which sends runs to MLflow; name a Python with MLflow in WMTP_PYTHON");
+  const PythonProgram program{"mlflow_push.py", "sends runs to MLflow", "mlflow"};
   const ScratchFolder folder;
   const std::filesystem::path input = folder.path() / "runs.json";
   write_input(log, runs, input);
-  const ChildResult result =
-      run_child(python_child(python, embedded_programs().at("mlflow_push.py"), {input.string(), tracking_uri}), limit);
+  const ChildResult result = run_child(program.request({input.string(), tracking_uri}), limit);
   if (result.exit_code == 0 && result.signal == 0) return result.output;
   throw Error(ExitStatus::usage, "pushing to " + tracking_uri + ": " + last_line(result.messages));
 }

@@ -9,8 +9,8 @@
 
 namespace wmtp {
 
-/// The program is the variable WMTP_PYTHON, else python3 in PATH. A run that the server has already is left as it is.
-/// Returns a line for each run. Error(usage) if Python or MLflow's client is missing or the server refuses.
+/// A run that the server has already is left as it is. Returns a line for each run. Error(usage) if Python or MLflow's
+/// client is missing or the server refuses.
 std::string push_mlflow(const LogReader& log, const std::vector<int64_t>& runs, const std::string& tracking_uri);
 
 }  // namespace wmtp

@@ -12,8 +12,6 @@
 namespace wmtp {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Rows {
   const char *name, *sql;
 };
@@ -49,7 +47,9 @@ constexpr std::array<Rows, 12> tables{{
     {"generations", "SELECT step, number, prompt, text FROM generations WHERE run_id = ?1 ORDER BY step, number"},
 }};
 
-std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string text_of(const OrderedJson& value) {
+  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
 
 void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextOutput& out) {
   std::vector<std::string> columns;
@@ -58,7 +58,7 @@ void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextO
   const auto take = [&](const Statement& statement) {
     if (columns.empty()) columns = columns_of(statement);
     Row row = row_of(statement);
-    Json object = Json::object();
+    OrderedJson object = OrderedJson::object();
     for (size_t i = 0; i < row.size(); ++i) object[columns[i]] = std::move(row[i]);
     out(before + text_of(object));
     before = ",\n   ";

@@ -13,8 +13,8 @@ namespace wmtp {
 using TextOutput = std::function<void(std::string_view)>;
 
 /// Every metric value of the runs, one per line (RFC 4180): run_id, run, step, name, value, kind, time_ns, segment;
-/// by run, metric and step, over all segments of a run: the last column is the run that logged the value. `value` has full precision, or is nan, inf or -inf; then `kind` repeats it. `kind` is empty for a
-/// finite number.
+/// by run, metric and step, over all segments of a run: the last column is the run that logged the value. `value` has
+/// full precision, or is nan, inf or -inf; then `kind` repeats it. `kind` is empty for a finite number.
 void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out);
 
 /// One run as a table: step, timestamp (ISO-8601 UTC, of the step's first value), then a column for each metric; a row

@@ -4,18 +4,15 @@
 #include <sstream>
 #include <thread>
 
-#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "export/logged_run.hpp"
 #include "log/records.hpp"
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 #include "process/socket_child.hpp"
 
 namespace wmtp {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds interval{1};
 
@@ -23,39 +20,30 @@ constexpr std::chrono::seconds interval{1};
 class Bridge {
  public:
   explicit Bridge(const std::string& package)
-      : package_(package), child_(program(package), /*has_stdout=*/true) {}  // packages print what they like
+      : package_(package),
+        child_(PythonProgram{"tracker_bridge.py", "sends runs to " + package, package}.request({package}),
+               /*has_stdout=*/true) {}  // packages print what they like
 
-  void send(const Json& message) {
-    if (!child_.send(message.dump(-1, ' ', false, Json::error_handler_t::replace))) refuse(answer());
+  void send(const OrderedJson& message) {
+    if (!child_.send_json(message)) refuse(answer());
   }
 
   /// One line about a run, after everything of it was sent.
   std::string result() {
-    const std::string line = answer();
-    const Json message = Json::parse(line, nullptr, false);
-    if (!message.is_object() || !message.contains("result")) refuse(line);
-    return message["result"].get<std::string>();
+    const auto message = answer();
+    if (!message || !message->contains("result")) refuse(message);
+    return message->at("result").get<std::string>();
   }
 
  private:
-  static ChildRequest program(const std::string& package) {
-    const auto [python, name] = users_python();
-    if (python.empty())
-      throw Error(ExitStatus::usage, "found no " + name + ", which sends runs to " + package +
-                                         "; name a Python that has " + package + " in WMTP_PYTHON");
-    return python_child(python, embedded_programs().at("tracker_bridge.py"), {package});
-  }
-
-  /// The next line of the process; "" if it has ended.
-  std::string answer() {
+  std::optional<Json> answer() {
     constexpr size_t longest = 1 << 20;
-    return child_.receive(/*limit_ms=*/-1, longest).value_or("");
+    return child_.receive_json(/*limit_ms=*/-1, longest);
   }
 
-  [[noreturn]] void refuse(const std::string& line) {
-    const Json message = Json::parse(line, nullptr, false);
-    throw Error(ExitStatus::usage, message.is_object() && message.contains("failed")
-                                       ? message["failed"].get<std::string>()
+  [[noreturn]] void refuse(const std::optional<Json>& message) {
+    throw Error(ExitStatus::usage, message && message->contains("failed")
+                                       ? message->at("failed").get<std::string>()
                                        : "the Python process that sends runs to " + package_ + " has ended");
   }
 
@@ -63,7 +51,7 @@ class Bridge {
   SocketChild child_;
 };
 
-Json typed(const LoggedOption& option) {
+OrderedJson typed(const LoggedOption& option) {
   if (!option.number) return option.text;
   if (option.text == "true" || option.text == "false") return option.text == "true";
   if (const auto whole = parsed_number(option.text)) return *whole;
@@ -76,7 +64,7 @@ class FollowedRun {
 
   /// Sends the run to its end.
   void send() {
-    Json state = read_state();
+    OrderedJson state = read_state();
     bridge_.send({{"run", description(state)}});
     while (true) {
       const bool is_running = state["status"] == "running";
@@ -89,37 +77,37 @@ class FollowedRun {
   }
 
  private:
-  Json read_state() const {
+  OrderedJson read_state() const {
     const Table state = log_.query("SELECT status, exit_code FROM v_runs WHERE id = ?1", {id_});
     return {{"status", state.rows.at(0)[0]}, {"exit_code", state.rows.at(0)[1]}};
   }
 
-  Json description(const Json& state) const {
+  OrderedJson description(const OrderedJson& state) const {
     const LoggedRunRows rows(log_, id_);
     const Table first = log_.query(
         "SELECT id, started_at FROM runs WHERE id = (SELECT min(segment) FROM v_lineage WHERE run_id = ?1)", {id_});
-    Json about, config, tags = Json::array();
+    OrderedJson about, config, tags = OrderedJson::array();
     for (const char* column : {"id", "pipeline", "adapter", "config_hash", "git_commit", "version", "host", "device",
                                "world_size", "strategy", "precision"})
       about[column] = rows.column(column);
     for (const LoggedOption& option : rows.options()) config[option.key] = typed(option);
     std::istringstream words(rows.text("tags"));
     for (std::string tag; words >> tag;) tags.push_back(tag);
-    Json run = {{"id", id_},
-                {"name", rows.text("name")},
-                {"about", about},
-                {"config", config},
-                {"tags", tags},
-                {"note", rows.text("note")},
-                {"key", tracked_run_id(log_.database(), first.rows.at(0)[0].get<int64_t>(),
-                                       first.rows.at(0)[1].get<std::string>())}};
+    OrderedJson run = {{"id", id_},
+                       {"name", rows.text("name")},
+                       {"about", about},
+                       {"config", config},
+                       {"tags", tags},
+                       {"note", rows.text("note")},
+                       {"key", tracked_run_id(log_.database(), first.rows.at(0)[0].get<int64_t>(),
+                                              first.rows.at(0)[1].get<std::string>())}};
     run.update(state);
     return run;
   }
 
   /// Sends the steps after the last sent one; of a running run, those before the newest.
   void send_steps(bool is_running) {
-    Json step;
+    OrderedJson step;
     const auto finish = [&] {
       if (step.is_null()) return;
       bridge_.send(step);
@@ -128,11 +116,11 @@ class FollowedRun {
     const auto take = [&](const Statement& row) {
       if (step.is_null() || step["step"] != row.integer(0)) {
         finish();
-        step = {{"step", row.integer(0)}, {"seconds", double(row.integer(4)) / 1e9}, {"values", Json::object()}};
+        step = {{"step", row.integer(0)}, {"seconds", double(row.integer(4)) / 1e9}, {"values", OrderedJson::object()}};
       }
       const double value = logged_number(row, 2, 3);
       const char* kind = kind_of(value);
-      step["values"][row.text(1)] = kind ? Json(kind) : Json(value);
+      step["values"][row.text(1)] = kind ? OrderedJson(kind) : OrderedJson(value);
     };
     log_.each_row(
         "SELECT step, name, value, kind, time_ns FROM v_curves WHERE run_id = ?1 AND step > ?2 ORDER BY step, name",

@@ -19,7 +19,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 /// A tensor of the draft, written row by row.
 struct DraftTensor {
@@ -100,9 +99,9 @@ void write(const std::vector<DraftTensor>& tensors, const fs::path& file) {
   writer.finish();
 }
 
-json config_of(const SavedShape& saved, const std::string& dtype) {
+Json config_of(const SavedShape& saved, const std::string& dtype) {
   const int64_t last = num_trunk_blocks(saved.model);  // the target's last block
-  json config = hf_config_json(saved.model, dtype);
+  Json config = hf_config_json(saved.model, dtype);
   config["architectures"] = {"LlamaForCausalLMEagle3"};
   config["num_hidden_layers"] = 1;
   config["draft_vocab_size"] = saved.model.vocab_size;

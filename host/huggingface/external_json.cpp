@@ -12,8 +12,7 @@ namespace wmtp {
 ExternalJson::ExternalJson(const std::filesystem::path& file)
     : ExternalJson(parse_strict_json(read_small_file(file, 1 << 20), file.string()), file.string()) {}
 
-ExternalJson::ExternalJson(nlohmann::json object, std::string where)
-    : object_(std::move(object)), where_(std::move(where)) {
+ExternalJson::ExternalJson(Json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {
   if (!object_.is_object())
     throw Error(ExitStatus::data, where_ + ": it is " + object_.type_name() + "; wanted an object of keys");
 }
@@ -60,7 +59,7 @@ std::string ExternalJson::text(const char* key, const char* wanted) {
   return "";
 }
 
-void ExternalJson::only(const char* key, std::initializer_list<nlohmann::json> allowed) {
+void ExternalJson::only(const char* key, std::initializer_list<Json> allowed) {
   if (!has(key) || std::find(allowed.begin(), allowed.end(), object_[key]) != allowed.end()) return;
   refuse(key, allowed.size() == 0 ? "null" : allowed.begin()->dump());
 }

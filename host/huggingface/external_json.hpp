@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/json.hpp"
 
 namespace wmtp {
 
@@ -15,12 +16,12 @@ class ExternalJson {
  public:
   /// Error(data) if the file is missing, longer than 1 MiB, not JSON, or not an object.
   explicit ExternalJson(const std::filesystem::path& file);
-  ExternalJson(nlohmann::json object, std::string where);
+  ExternalJson(Json object, std::string where);
 
   /// Whether the key exists and is not null.
   bool has(const char* key) const;
-  const nlohmann::json& all() const { return object_; }
-  const nlohmann::json& value(const char* key) const { return object_[key]; }
+  const Json& all() const { return object_; }
+  const Json& value(const char* key) const { return object_[key]; }
 
   // These record an invalid value as a mistake and return a valid one. For a missing key they return `fallback`.
   int64_t integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> fallback = std::nullopt);
@@ -29,14 +30,14 @@ class ExternalJson {
   /// "" for anything but a string, which is a mistake if `wanted` describes the expected value.
   std::string text(const char* key, const char* wanted = nullptr);
   /// For a key that has only one supported behavior: it must be missing, null, or one of `allowed`.
-  void only(const char* key, std::initializer_list<nlohmann::json> allowed);
+  void only(const char* key, std::initializer_list<Json> allowed);
   /// Records the mistake "`key` is VALUE; wanted WANTED".
   void refuse(const std::string& key, const std::string& wanted);
   /// Error(data) that lists the mistakes and ends with `advice`, if there are any.
   void finish(const std::string& advice) const;
 
  private:
-  nlohmann::json object_;
+  Json object_;
   std::string where_;
   std::vector<std::string> mistakes_;
 };

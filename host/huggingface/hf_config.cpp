@@ -8,8 +8,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
 /// Older files have rope_scaling, newer ones rope_parameters, our own both. As in transformers, a rope_scaling that is
 /// not empty replaces rope_parameters.
 void read_rope(ExternalJson& keys, double default_theta, ModelConfig& model) {
@@ -20,14 +18,15 @@ void read_rope(ExternalJson& keys, double default_theta, ModelConfig& model) {
   if (!given("rope_scaling") || !given("rope_parameters")) return;
   const auto other_scaling = read_rope_scaling(keys, "rope_parameters");
   if (!model.rope_scaling && !other_scaling) return;
-  const json& other = keys.value("rope_parameters");
-  const json theta = other.is_object() ? other.value("rope_theta", json()) : json();
+  const Json& other = keys.value("rope_parameters");
+  const Json theta = other.is_object() ? other.value("rope_theta", Json()) : Json();
   if (other_scaling != model.rope_scaling || (!theta.is_null() && theta != model.rope_theta))
     keys.refuse("rope_parameters", "the same as in rope_scaling, with the rope_theta in it or beside it");
 }
 
-json rope_parameters_json(const ModelConfig& model) {
-  json part = model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : json{{"rope_type", "default"}};
+Json rope_parameters_json(const ModelConfig& model) {
+  Json part =
+      model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : Json{{"rope_type", to_string(RopeType::none)}};
   part["rope_theta"] = model.rope_theta;
   return part;
 }
@@ -92,7 +91,7 @@ const Family& family_of(const ModelConfig& model) {
 }
 
 void check_architecture(ExternalJson& keys, const Family& family) {
-  keys.only("architectures", {json::array({family.architecture})});
+  keys.only("architectures", {Json::array({family.architecture})});
   keys.only("hidden_act", {"silu", "swish"});
   if (family.biases != Biases::by_key) keys.only("attention_bias", {false});
   for (const char* key : {"mlp_bias", "use_sliding_window"}) keys.only(key, {false});
@@ -107,8 +106,8 @@ void check_architecture(ExternalJson& keys, const Family& family) {
 /// Whether layer_types names the type of all blocks. Records a mistake for a list of several types.
 bool has_layer_type(ExternalJson& keys, int64_t layers, const char* wanted, const char* other) {
   if (!keys.has("layer_types")) return false;
-  const json& found = keys.value("layer_types");
-  const auto is_list_of = [&](const char* type) { return found == json(size_t(layers), type); };
+  const Json& found = keys.value("layer_types");
+  const auto is_list_of = [&](const char* type) { return found == Json(size_t(layers), type); };
   if (is_list_of(wanted)) return true;
   if (*other == 0 || !is_list_of(other))
     keys.refuse("layer_types", std::string("a list of \"") + wanted + "\"" +
@@ -121,7 +120,7 @@ void read_interval(ExternalJson& keys, const Family& family, ModelConfig& model)
   if (family.default_interval == 0) return;
   const int64_t given = keys.integer("no_rope_layer_interval", 1, max_layers, family.default_interval);
   const auto list_of = [&](int64_t interval) {
-    json list = json::array();
+    Json list = Json::array();
     for (int64_t i = 1; i <= model.layers; ++i) list.push_back(interval == 0 || i % interval != 0 ? 1 : 0);
     return list;
   };
@@ -129,7 +128,7 @@ void read_interval(ExternalJson& keys, const Family& family, ModelConfig& model)
     model.no_rope_layer_interval = given <= model.layers ? given : 0;
     return;
   }
-  const json& list = keys.value("no_rope_layers");
+  const Json& list = keys.value("no_rope_layers");
   const auto first = list.is_array() ? std::find(list.begin(), list.end(), 0) : list.end();
   const int64_t interval = first == list.end() ? 0 : first - list.begin() + 1;
   if (list != list_of(interval))
@@ -215,10 +214,10 @@ SavedShape read_hf_shape(const std::filesystem::path& folder) {
   return saved;
 }
 
-json hf_config_json(const ModelConfig& model, const std::string& dtype) {
+Json hf_config_json(const ModelConfig& model, const std::string& dtype) {
   const char* name = dtype == "BF16" ? "bfloat16" : "float32";
   const Family& family = family_of(model);
-  json config{{"architectures", {family.architecture}},
+  Json config{{"architectures", {family.architecture}},
               {"attention_bias", model.o_bias},
               {"attention_dropout", 0.0},
               {"bos_token_id", nullptr},
@@ -236,7 +235,7 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
               {"num_key_value_heads", model.kv_heads},
               {"rms_norm_eps", model.norm_eps},
               {"rope_parameters", rope_parameters_json(model)},
-              {"rope_scaling", model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : json()},
+              {"rope_scaling", model.rope_scaling ? rope_scaling_json(*model.rope_scaling) : Json()},
               {"rope_theta", model.rope_theta},
               {"tie_word_embeddings", model.tie_word_embeddings},
               {"torch_dtype", name},
@@ -246,7 +245,7 @@ json hf_config_json(const ModelConfig& model, const std::string& dtype) {
     config["use_sliding_window"] = false;
   if (model.no_rope_layer_interval > 0) {
     config["no_rope_layer_interval"] = model.no_rope_layer_interval;
-    config["no_rope_layers"] = json::array();
+    config["no_rope_layers"] = Json::array();
     for (const std::string& block : block_names(model))
       if (block.starts_with("layers.")) config["no_rope_layers"].push_back(has_rotation(model, block) ? 1 : 0);
   }

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "experiment/experiment.hpp"
 #include "huggingface/params_file.hpp"
 
@@ -18,8 +18,8 @@ inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
 inline constexpr const char* heads_identity_name = "mtp_heads.json";
 inline constexpr int heads_format_version = 1;
 
-/// Whether a folder contains config.json, and its tensors have the names of Hugging Face if it contains params.json, too
-/// (Mistral publishes both).
+/// Whether a folder contains config.json, and its tensors have the names of Hugging Face if it contains params.json,
+/// too (Mistral publishes both).
 bool is_hf_folder(const std::filesystem::path& folder);
 /// Whether a folder contains params.json (Meta's or our own), and is no folder of Hugging Face.
 bool is_params_folder(const std::filesystem::path& folder);
@@ -35,6 +35,6 @@ SavedShape read_hf_shape(const std::filesystem::path& folder);
 
 /// For transformers 4.31 and later (scaled positions: 4.43), with both old and new names of rope_theta, rope_scaling
 /// and torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".
-nlohmann::json hf_config_json(const ModelConfig& model, const std::string& dtype);
+Json hf_config_json(const ModelConfig& model, const std::string& dtype);
 
 }  // namespace wmtp

@@ -192,12 +192,12 @@ ModelConfig model_config_of(const fs::path& folder, const ModelConfig& like) {
 std::vector<std::string> math_differences(const fs::path& path, const ModelConfig& model) {
   const ModelConfig found = model_config_of(path, model);
   std::vector<std::string> differences;
-  const auto compare = [&](const char* key, const nlohmann::json& there, const nlohmann::json& here) {
+  const auto compare = [&](const char* key, const Json& there, const Json& here) {
     if (there != here)
       differences.push_back(std::string(key) + " is " + there.dump() + " there and " + here.dump() + " here");
   };
   const auto scaling = [](const ModelConfig& m) {
-    return m.rope_scaling ? rope_scaling_json(*m.rope_scaling) : nlohmann::json();
+    return m.rope_scaling ? rope_scaling_json(*m.rope_scaling) : Json();
   };
   compare("rope_theta", found.rope_theta, model.rope_theta);
   compare("rope_scaling", scaling(found), scaling(model));

@@ -11,8 +11,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
 constexpr int64_t max_rank = 65536;  // as in the plugin
 
 /// `name_of`: target or hf_target of LayerNames.
@@ -25,7 +23,7 @@ const LayerNames* find_linear_layer(const std::string& target, std::string_view 
 std::vector<LayerNames> read_targets(ExternalJson& keys, const char* key,
                                      std::string_view (LayerNames::*name_of)() const) {
   std::vector<LayerNames> targets;
-  for (const json& target : keys.value(key)) {
+  for (const Json& target : keys.value(key)) {
     const std::string path = target.is_string() ? target.get<std::string>() : "";
     const LayerNames* found = find_linear_layer(path.substr(path.rfind('.') + 1), name_of);
     if (!found) {
@@ -38,20 +36,20 @@ std::vector<LayerNames> read_targets(ExternalJson& keys, const char* key,
 }
 
 /// 16 rather than 16.0, like PEFT.
-json plain_number(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e15 ? json(static_cast<int64_t>(value)) : json(value);
+Json plain_number(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
 double read_dropout(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return 0;
-  const json& value = keys.value(key);
+  const Json& value = keys.value(key);
   if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 0.99) return value;
   keys.refuse(key, "a number from 0 to 0.99");
   return 0;
 }
 
 /// Keys of later PEFT versions that are off or empty have no effect either.
-bool is_off(const json& value) { return value.is_null() || value == false || value.empty() || value == ""; }
+bool is_off(const Json& value) { return value.is_null() || value == false || value.empty() || value == ""; }
 
 }  // namespace
 
@@ -91,10 +89,10 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
   return saved;
 }
 
-json peft_config_json(const LoraOptions& lora, const std::string& base) {
-  json targets = json::array();
+Json peft_config_json(const LoraOptions& lora, const std::string& base) {
+  Json targets = Json::array();
   for (const LayerNames& layer : lora.targets) targets.push_back(layer.hf_target());
-  return {{"base_model_name_or_path", base.empty() ? json() : json(base)},
+  return {{"base_model_name_or_path", base.empty() ? Json() : Json(base)},
           {"bias", "none"},
           {"fan_in_fan_out", false},
           {"inference_mode", true},

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "experiment/experiment.hpp"
 #include "model/model_tensors.hpp"
 
@@ -35,7 +35,7 @@ struct SavedLora {
 SavedLora read_saved_lora(const std::filesystem::path& folder);
 
 /// `base`: folder from which PEFT's AutoPeftModel loads the base model; "" if unknown.
-nlohmann::json peft_config_json(const LoraOptions& lora, const std::string& base);
+Json peft_config_json(const LoraOptions& lora, const std::string& base);
 
 /// Error(data) names every key that requires more than LoRA, rsLoRA or DoRA of one rank on linear layers of every
 /// block. `targets` contains the listed layers; empty for a pattern.

@@ -16,7 +16,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr size_t main_file = 0, heads_file = 1;
 
@@ -62,7 +61,7 @@ std::vector<std::string> file_names(const ModelExport& request, const SavedShape
   return {hf_model_name};
 }
 
-void write_modeling(json& config, const fs::path& folder) {
+void write_modeling(Json& config, const fs::path& folder) {
   const auto& [name, text] = *embedded_modeling().begin();
   config["auto_map"] = {{"AutoModelForCausalLM", fs::path(name).stem().string() + ".MultiTokenForCausalLM"}};
   const std::string placeholder = "BASE_CLASS";
@@ -73,13 +72,13 @@ void write_modeling(json& config, const fs::path& folder) {
 
 void write_descriptions(const ModelExport& request, const SavedShape& saved, const fs::path& folder) {
   if (request.format == ModelFormat::meta) return write_new_file(folder / params_file_name, params_text(saved));
-  json config = hf_config_json(saved.model, request.dtype);
+  Json config = hf_config_json(saved.model, request.dtype);
   config["bos_token_id"] = saved.bos_token_id;
   config["eos_token_id"] = saved.eos_token_id;
   if (request.modeling) write_modeling(config, folder);
   write_new_file(folder / hf_config_name, pretty_json(config));
   if (!needs_heads_file(saved)) return;
-  json heads{{"format_version", heads_format_version},
+  Json heads{{"format_version", heads_format_version},
              {"n_future_tokens", saved.model.future_tokens},
              {"value_heads", saved.value_heads}};
   if (has_chained_heads(saved.model)) heads["future_heads"] = to_string(saved.model.future_heads);
@@ -94,7 +93,7 @@ bool copy_tokenizer(const fs::path& from, const fs::path& to) {
   return copied;
 }
 
-void write_json_tokenizer(const fs::path& folder, const json& tokenizer, const char* begin, const char* end) {
+void write_json_tokenizer(const fs::path& folder, const Json& tokenizer, const char* begin, const char* end) {
   write_new_file(folder / tokenizer_json_name, tokenizer.dump() + "\n");
   write_new_file(folder / tokenizer_config_name, pretty_json(exported_tokenizer_config(begin, end)));
 }
@@ -102,11 +101,11 @@ void write_json_tokenizer(const fs::path& folder, const json& tokenizer, const c
 /// For this program's own tokenizers, writes a tokenizer_config.json (unlike Llama's, they prepend no BOS) and a
 /// tokenizer.json, because transformers would derive other ids from the SentencePiece model. Returns whether it did.
 bool write_own_tokenizer(const SavedShape& saved, const fs::path& folder) {
-  if (saved.tokenizer == "byte") {
+  if (saved.tokenizer == SavedTokenizer::byte) {
     write_json_tokenizer(folder, byte_tokenizer_json(), byte_begin_token, byte_end_token);
     return true;
   }
-  const bool is_own = saved.tokenizer == "bpe" && !is_there(folder / tokenizer_config_name);
+  const bool is_own = saved.tokenizer == SavedTokenizer::bpe && !is_there(folder / tokenizer_config_name);
   if (!is_own || !is_there(folder / tokenizer_model_name)) return false;
   const auto tokenizer = sentencepiece_tokenizer_json(folder / tokenizer_model_name);
   if (tokenizer)

@@ -21,7 +21,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 struct Source {
   bool is_hf = false;
@@ -101,7 +100,7 @@ class Planner {
   }
 
   bool is_of_value_head(const std::string& name) const {
-    for (const json& head : source_.saved.value_heads)
+    for (const Json& head : source_.saved.value_heads)
       if (name.starts_with("value_heads." + head.at("name").get<std::string>() + ".")) return true;
     return false;
   }
@@ -150,45 +149,45 @@ class Planner {
   std::vector<TensorMove> moves_;
 };
 
-/// "byte" or "bpe" if tokenizer.json is what export_model writes for that tokenizer of this program; else "".
-std::string exported_tokenizer(const fs::path& folder) {
+/// byte or bpe if tokenizer.json is what export_model writes for that tokenizer of this program; else none.
+SavedTokenizer exported_tokenizer(const fs::path& folder) {
   const fs::path file = folder / tokenizer_json_name;
-  if (!is_there(file)) return "";
+  if (!is_there(file)) return SavedTokenizer::none;
   constexpr uintmax_t longest_of_bytes = 1 << 16;  // larger ones are not parsed in vain: that takes 70 times their size
-  const auto parsed = [&] { return json::parse(read_small_file(file, max_tokenizer_bytes), nullptr, false); };
-  if (fs::file_size(file) <= longest_of_bytes && parsed() == byte_tokenizer_json()) return "byte";
-  if (!is_there(folder / tokenizer_model_name)) return "";
+  const auto parsed = [&] { return Json::parse(read_small_file(file, max_tokenizer_bytes), nullptr, false); };
+  if (fs::file_size(file) <= longest_of_bytes && parsed() == byte_tokenizer_json()) return SavedTokenizer::byte;
+  if (!is_there(folder / tokenizer_model_name)) return SavedTokenizer::none;
   try {
     const auto ours = sentencepiece_tokenizer_json(folder / tokenizer_model_name);
-    return ours && parsed() == *ours ? "bpe" : "";
+    return ours && parsed() == *ours ? SavedTokenizer::bpe : SavedTokenizer::none;
   } catch (const Error& error) {
     if (error.status() != ExitStatus::data) throw;
-    return "";  // tokenizer.json alone may still be readable
+    return SavedTokenizer::none;  // tokenizer.json alone may still be readable
   }
 }
 
-/// The exported tokenizer; "" if its tokenizer_config.json, which an export writes with add_bos_token = false, was edited.
-std::string own_tokenizer(const fs::path& folder) {
-  const std::string exported = exported_tokenizer(folder);
-  if (exported != "bpe") return exported;
+/// The exported tokenizer; none if its tokenizer_config.json, written with add_bos_token = false, was edited.
+SavedTokenizer own_tokenizer(const fs::path& folder) {
+  const SavedTokenizer exported = exported_tokenizer(folder);
+  if (exported != SavedTokenizer::bpe) return exported;
   try {
     const auto config = read_tokenizer_config(folder / tokenizer_model_name);
-    return config && config->add_bos_token ? "" : exported;
+    return config && config->add_bos_token ? SavedTokenizer::none : exported;
   } catch (const Error& error) {
     if (error.status() != ExitStatus::data) throw;
-    return "";
+    return SavedTokenizer::none;
   }
 }
 
-/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it and no edited setting
-/// says otherwise, else tokenizer.model. Returns why the first candidate is not kept, or "".
+/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it and no edited
+/// setting says otherwise, else tokenizer.model. Returns why the first candidate is not kept, or "".
 std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
-  if (const std::string own = own_tokenizer(folder); !own.empty()) {
+  if (const SavedTokenizer own = own_tokenizer(folder); own != SavedTokenizer::none) {
     saved.tokenizer = own;
     return "";
   }
   std::string why;
-  const auto is_kept = [&](const char* name, const char* kind, const auto& read) {
+  const auto is_kept = [&](const char* name, SavedTokenizer kind, const auto& read) {
     if (!is_there(folder / name)) return false;
     try {
       read(folder / name);
@@ -206,25 +205,25 @@ std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
       throw Error(ExitStatus::data, file.string() + " has " + with_thousands(ids) + " ids, the model " +
                                         with_thousands(saved.model.vocab_size) + "; it belongs to another model");
   };
-  const bool edited = exported_tokenizer(folder) == "bpe";  // its tokenizer.json states no BOS
-  if (edited || !is_kept(tokenizer_json_name, "tokenizer_json", read_json))
-    is_kept(tokenizer_model_name, "bpe", [](const fs::path& file) { read_tokenizer_config(file); });
+  const bool edited = exported_tokenizer(folder) == SavedTokenizer::bpe;  // its tokenizer.json states no BOS
+  if (edited || !is_kept(tokenizer_json_name, SavedTokenizer::tokenizer_json, read_json))
+    is_kept(tokenizer_model_name, SavedTokenizer::bpe, [](const fs::path& file) { read_tokenizer_config(file); });
   return why;
 }
 
 /// Copies the tokenizer's files. Meta's own code prepends a BOS to every text, which none of Meta's files states.
-void keep_tokenizer(const fs::path& from, const std::string& kind, bool from_meta, const fs::path& to) {
-  if (own_tokenizer(from) == kind && kind == "bpe")
+void keep_tokenizer(const fs::path& from, SavedTokenizer kind, bool from_meta, const fs::path& to) {
+  if (own_tokenizer(from) == kind && kind == SavedTokenizer::bpe)
     return write_new_file(to / tokenizer_model_name, read_small_file(from / tokenizer_model_name, max_tokenizer_bytes));
-  if (kind == "tokenizer_json") copy_tokenizer_files(from / tokenizer_json_name, to);
-  if (kind != "bpe") return;
+  if (kind == SavedTokenizer::tokenizer_json) copy_tokenizer_files(from / tokenizer_json_name, to);
+  if (kind != SavedTokenizer::bpe) return;
   copy_tokenizer_files(from / tokenizer_model_name, to);
   if (from_meta && !is_there(to / tokenizer_config_name))
     write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
 }
 
-/// Files of others are neither copied from an untrusted folder nor quoted in messages. Weights may be links to anywhere:
-/// what contains no tensors is refused.
+/// Files of others are neither copied from an untrusted folder nor quoted in messages. Weights may be links to
+/// anywhere: what contains no tensors is refused.
 void check_texts(const fs::path& folder) {
   for (const char* name : {hf_config_name, params_file_name, tokenizer_json_name, tokenizer_model_name,
                            tokenizer_config_name, chat_template_name, generation_config_name})
@@ -244,7 +243,8 @@ ImportedModel import_model(const ModelImport& request) {
   Manifest manifest;
   manifest.kind = "model";
   manifest.slices = move_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
-  const bool from_meta = !source.is_hf && source.saved.tokenizer.empty();  // our params.json names the tokenizer
+  // Our params.json names the tokenizer.
+  const bool from_meta = !source.is_hf && source.saved.tokenizer == SavedTokenizer::none;
   const std::string left_out = find_tokenizer(request.source, source.saved);
   write_new_file(product.path() / params_file_name, params_text(source.saved));
   keep_tokenizer(request.source, source.saved.tokenizer, from_meta, product.path());

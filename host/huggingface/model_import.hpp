@@ -3,14 +3,14 @@
 //   Hugging Face  config.json with model.safetensors, or with the files of model.safetensors.index.json; heads 2, 3, …
 //                 and value heads from mtp_heads.safetensors if export_model wrote one
 //   Meta          params.json with one safetensors file with Meta's names and all heads
-// Weights may be fp32, bf16 or fp16. Tensors are streamed one by one. A crash leaves a draft (io/draft.hpp), which no reader
-// opens.
+// Weights may be fp32, bf16 or fp16. Tensors are streamed one by one. A crash leaves a draft (io/draft.hpp), which no
+// reader opens.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 
-#include "experiment/experiment.hpp"
+#include "huggingface/params_file.hpp"
 
 namespace wmtp {
 
@@ -22,7 +22,7 @@ struct ModelImport {
 
 struct ImportedModel {
   ModelConfig model;
-  std::string tokenizer;           ///< as in params.json; "" if none was kept
+  SavedTokenizer tokenizer;        ///< none: none was kept
   std::string tokenizer_left_out;  ///< why a tokenizer.json, or the only tokenizer, was not kept; "" if it was
 };
 

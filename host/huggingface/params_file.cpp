@@ -12,8 +12,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
 int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor) {
   const auto place = files.find(tensor);
   return place && !place->entry->shape.empty() ? place->entry->shape[0] : 0;
@@ -21,32 +19,32 @@ int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor) {
 
 }  // namespace
 
-json read_value_heads(ExternalJson& keys) {
-  const auto has_text = [](const json& head, const char* key) { return head.contains(key) && head[key].is_string(); };
-  const auto is_head = [&](const json& head) {
+Json read_value_heads(ExternalJson& keys) {
+  const auto has_text = [](const Json& head, const char* key) { return head.contains(key) && head[key].is_string(); };
+  const auto is_head = [&](const Json& head) {
     return head.is_object() && has_text(head, "name") && has_text(head, "kind") &&
            (head.size() == 2 || (head.size() == 3 && has_text(head, "meaning") &&
                                  (head["meaning"] == "value" || head["meaning"] == "score")));
   };
-  if (!keys.has("value_heads")) return json::array();
-  const json& heads = keys.value("value_heads");
+  if (!keys.has("value_heads")) return Json::array();
+  const Json& heads = keys.value("value_heads");
   if (heads.is_array() && std::all_of(heads.begin(), heads.end(), is_head)) return heads;
   keys.refuse("value_heads",
               "a list of {\"name\", \"kind\"} or {\"name\", \"kind\", \"meaning\": \"value\" or \"score\"}");
-  return json::array();
+  return Json::array();
 }
 
 FutureHeads read_future_heads(ExternalJson& keys) {
-  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained})
-    if (!keys.has("future_heads") || keys.value("future_heads") == to_string(heads)) return heads;
+  if (!keys.has("future_heads")) return FutureHeads::parallel;
+  if (const auto heads = from_name<FutureHeads>(keys.text("future_heads"))) return *heads;
   keys.refuse("future_heads", "\"parallel\" or \"chained\"");
   return FutureHeads::parallel;
 }
 
-json read_token_ids(ExternalJson& keys, const char* key) {
+Json read_token_ids(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return nullptr;
-  const json& ids = keys.value(key);
-  const auto is_id = [](const json& id) { return id.is_number_unsigned() && id.get<uint64_t>() < max_vocabulary; };
+  const Json& ids = keys.value(key);
+  const auto is_id = [](const Json& id) { return id.is_number_unsigned() && id.get<uint64_t>() < max_vocabulary; };
   if (is_id(ids) || (ids.is_array() && !ids.empty() && std::all_of(ids.begin(), ids.end(), is_id))) return ids;
   keys.refuse(key, "an id, or a list of ids");
   return nullptr;
@@ -57,16 +55,16 @@ std::vector<int64_t> end_tokens(const std::filesystem::path& folder) {
   for (const char* name : {params_file_name, hf_config_name, generation_config_name}) {
     if (!is_there(folder / name)) continue;
     ExternalJson keys(folder / name);
-    const json found = read_token_ids(keys, "eos_token_id");
+    const Json found = read_token_ids(keys, "eos_token_id");
     keys.finish("compare it with tokenizer_config.json");
-    for (const json& id : found.is_array() ? found : found.is_null() ? json::array() : json::array({found}))
+    for (const Json& id : found.is_array() ? found : found.is_null() ? Json::array() : Json::array({found}))
       if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
   }
   return ids;
 }
 
-json token_ids_json(const std::vector<int64_t>& ids) {
-  return ids.empty() ? json() : ids.size() == 1 ? json(ids[0]) : json(ids);
+Json token_ids_json(const std::vector<int64_t>& ids) {
+  return ids.empty() ? Json() : ids.size() == 1 ? Json(ids[0]) : Json(ids);
 }
 
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files) {
@@ -91,10 +89,11 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   });
   saved.has_max_sequence_length = keys.has("max_seq_len");
   model.max_sequence_length = keys.integer("max_seq_len", 2, max_positions, 0);
-  keys.only("tokenizer", {"byte", "bpe", "tokenizer_json"});
+  using enum SavedTokenizer;
+  keys.only("tokenizer", {to_string(byte), to_string(bpe), to_string(tokenizer_json)});
   saved.bos_token_id = read_token_ids(keys, "bos_token_id");
   saved.eos_token_id = read_token_ids(keys, "eos_token_id");
-  saved.tokenizer = keys.text("tokenizer");
+  saved.tokenizer = from_name<SavedTokenizer>(keys.text("tokenizer")).value_or(none);
   model.rope_scaling = read_rope_scaling(keys, "rope_scaling");
   if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
   keys.only("moe", {});
@@ -113,11 +112,11 @@ bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files) {
   return files.find(block + "." + layer + ".weight").has_value();
 }
 
-std::string pretty_json(const json& document) { return document.dump(2) + "\n"; }
+std::string pretty_json(const Json& document) { return document.dump(2) + "\n"; }
 
 std::string params_text(const SavedShape& saved) {
   const ModelConfig& m = saved.model;
-  json params{{"dim", m.dim},
+  Json params{{"dim", m.dim},
               {"n_layers", m.layers},
               {"n_heads", m.heads},
               {"n_kv_heads", m.kv_heads},
@@ -136,7 +135,7 @@ std::string params_text(const SavedShape& saved) {
   });
   if (m.max_sequence_length > 0) params["max_seq_len"] = m.max_sequence_length;
   if (!saved.value_heads.empty()) params["value_heads"] = saved.value_heads;
-  if (!saved.tokenizer.empty()) params["tokenizer"] = saved.tokenizer;
+  if (saved.tokenizer != SavedTokenizer::none) params["tokenizer"] = to_string(saved.tokenizer);
   if (!saved.bos_token_id.is_null()) params["bos_token_id"] = saved.bos_token_id;
   if (!saved.eos_token_id.is_null()) params["eos_token_id"] = saved.eos_token_id;
   return pretty_json(params);

@@ -1,12 +1,13 @@
 // params.json: the shape of a model, stored next to its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
 // future_heads, rope_scaling, value_heads, tokenizer, and the options of experiment/model_shape.hpp). Meta's own files
-// state the vocabulary size and the feed-forward width indirectly or not at all, so those two are taken from the tensors.
+// state the vocabulary size and the feed-forward width indirectly or not at all, so those two are taken from the
+// tensors.
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "checkpoint/safetensors/safetensors_folder.hpp"
 #include "experiment/experiment.hpp"
 #include "huggingface/external_json.hpp"
@@ -16,27 +17,31 @@ namespace wmtp {
 inline constexpr const char* params_file_name = "params.json";
 inline constexpr const char* generation_config_name = "generation_config.json";
 
+enum class SavedTokenizer { none, byte, bpe, tokenizer_json };
+template <>
+inline constexpr auto names_of<SavedTokenizer> = std::array{"", "byte", "bpe", "tokenizer_json"};
+
 struct SavedShape {
   ModelConfig model;
   /// [{"name": …, "kind": …, "meaning": …}]; no "meaning" in files of earlier versions.
-  nlohmann::json value_heads = nlohmann::json::array();
-  bool has_max_sequence_length = false;       ///< if not, model.max_sequence_length is 0
-  std::string tokenizer{};                    ///< "byte", "bpe", "tokenizer_json", or "" if none
-  nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
+  Json value_heads = Json::array();
+  bool has_max_sequence_length = false;  ///< if not, model.max_sequence_length is 0
+  SavedTokenizer tokenizer = SavedTokenizer::none;
+  Json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
 };
 
 /// Error(data) lists every key that is missing, out of range, or requires more than a plain Llama.
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files);
 
 /// An id, a list of ids, or null if the key is missing; records a mistake for anything else.
-nlohmann::json read_token_ids(ExternalJson& keys, const char* key);
+Json read_token_ids(ExternalJson& keys, const char* key);
 
 /// The ids that end a text according to `eos_token_id` in the folder's params.json or config.json, and in its
 /// generation_config.json; no id twice. Error(data) for a file that is malformed.
 std::vector<int64_t> end_tokens(const std::filesystem::path& folder);
 
 /// As in such files: one id, a list of several, null for none.
-nlohmann::json token_ids_json(const std::vector<int64_t>& ids);
+Json token_ids_json(const std::vector<int64_t>& ids);
 
 /// Whether the files contain head 1's block; a value model has none.
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);
@@ -45,11 +50,11 @@ bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);
 FutureHeads read_future_heads(ExternalJson& keys);
 
 /// The list under "value_heads"; empty if the key is missing.
-nlohmann::json read_value_heads(ExternalJson& keys);
+Json read_value_heads(ExternalJson& keys);
 
 std::string params_text(const SavedShape& saved);
 
 /// Indented by two spaces, with a final newline.
-std::string pretty_json(const nlohmann::json& document);
+std::string pretty_json(const Json& document);
 
 }  // namespace wmtp

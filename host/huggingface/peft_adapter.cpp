@@ -19,7 +19,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr const char* extra_tensors_name = "mtp_adapter.safetensors";
 constexpr const char* extra_identity_name = "mtp_adapter.json";

@@ -2,9 +2,9 @@
 // `rope_parameters`, which also contains rope_theta.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.hpp"
 #include "experiment/experiment.hpp"
 #include "huggingface/external_json.hpp"
 
@@ -17,6 +17,6 @@ std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key
 /// The rope_theta in the object `key`, else that of the file, else `fallback`.
 double read_rope_theta(ExternalJson& keys, const char* key, double fallback);
 
-nlohmann::json rope_scaling_json(const RopeScaling& scaling);
+Json rope_scaling_json(const RopeScaling& scaling);
 
 }  // namespace wmtp

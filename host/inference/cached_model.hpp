@@ -1,8 +1,8 @@
 // CachedModel: a multi-token model that reads texts in portions and caches keys and values, so that each token is
-// computed once. Head 1 produces the logits of the next token. The other heads propose the tokens after it, for one text:
-// parallel heads from the same trunk output, chained heads one after another, each from the output of the head before
-// and the token that it proposed. One process, CPU; not thread-safe. All numbers are fp32; with bf16 weights, each matrix
-// is rounded to bf16, and the results are bitwise those of a model with the rounded weights in fp32.
+// computed once. Head 1 produces the logits of the next token. The other heads propose the tokens after it, for one
+// text: parallel heads from the same trunk output, chained heads one after another, each from the output of the head
+// before and the token that it proposed. One process, CPU; not thread-safe. All numbers are fp32; with bf16 weights,
+// each matrix is rounded to bf16, and the results are bitwise those of a model with the rounded weights in fp32.
 #pragma once
 
 #include <cstdint>
@@ -101,9 +101,9 @@ class CachedModel {
   void shorten(int64_t length, int64_t text = 0);
   /// Text `to` becomes the first `length` tokens of text `from`. [one head]
   void copy_text(int64_t from, int64_t to, int64_t length);
-  /// The most likely tokens of heads 2, 3, … at the last cached token of text 0: the second, third, … token after it, if
-  /// `next` is the first. These heads first read all tokens fed since the last proposal. Error(bug) without such a token,
-  /// and after stop_proposing().
+  /// The most likely tokens of heads 2, 3, … at the last cached token of text 0: the second, third, … token after it,
+  /// if `next` is the first. These heads first read all tokens fed since the last proposal. Error(bug) without such a
+  /// token, and after stop_proposing().
   std::vector<int64_t> propose(int64_t next);
   /// Drops what the other heads have not read, which every feed would otherwise add to.
   void stop_proposing();

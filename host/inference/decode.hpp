@@ -37,13 +37,13 @@ struct Decoded {
   End end = End::max_tokens;
 };
 
-/// `model` has read no tokens yet. Ends after max_tokens, at one of `ends`, when `take` returns false, or when the model
-/// has no position left. Error(data) if a logit is not finite.
+/// `model` has read no tokens yet. Ends after max_tokens, at one of `ends`, when `take` returns false, or when the
+/// model has no position left. Error(data) if a logit is not finite.
 Decoded decode(CachedModel& model, const DecodeRequest& request);
 
 /// Decodes all requests, num_texts() - 1 of them at a time: the last text of `model` holds the newest prompt, which is
-/// read once for requests with the same prompt that follow one another. Results in the order of the requests, each equal
-/// to decode()'s except that `forwards` is 0; calls done() after each. [one head, no drafts, at least two texts]
+/// read once for requests with the same prompt that follow one another. Results in the order of the requests, each
+/// equal to decode()'s except that `forwards` is 0; calls done() after each. [one head, no drafts, at least two texts]
 std::vector<Decoded> decode_all(CachedModel& model, const std::vector<DecodeRequest>& requests,
                                 const std::function<void()>& done);
 

@@ -1,6 +1,6 @@
-// DraftPace: decides, from the measured times of a text's passes, when the other heads draft. Where the weights fit into
-// the cache, a pass over several tokens costs about twice as much as one over one token, and drafts that are seldom right
-// lose time. How often they are right changes within a text.
+// DraftPace: decides, from the measured times of a text's passes, when the other heads draft. Where the weights fit
+// into the cache, a pass over several tokens costs about twice as much as one over one token, and drafts that are
+// seldom right lose time. How often they are right changes within a text.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ enum class Drafts {
   always,
 };
 
-/// With while_they_pay, the first passes are plain, to learn what a token costs without drafts, and so is one in 32 later
-/// ones. A stretch of drafts ends when it has lost the time of four plain passes since its best moment. The next one begins
-/// after plain passes of eight times its cost. There is none after two stretches in a row before which the other heads
-/// took more than an eighth of the time of the plain passes to read their tokens. So, apart from reading the prompt once,
-/// drafts cost a text about five plain passes and an eighth of the rest at most.
+/// With while_they_pay, the first passes are plain, to learn what a token costs without drafts, and so is one in 32
+/// later ones. A stretch of drafts ends when it has lost the time of four plain passes since its best moment. The next
+/// one begins after plain passes of eight times its cost. There is none after two stretches in a row before which the
+/// other heads took more than an eighth of the time of the plain passes to read their tokens. So, apart from reading
+/// the prompt once, drafts cost a text about five plain passes and an eighth of the rest at most.
 class DraftPace {
  public:
   explicit DraftPace(Drafts wanted) : wanted_(wanted) {}

@@ -31,13 +31,12 @@ ModelConfig checked_config(const fs::path& folder) {
   return model_config_of(folder, ModelConfig{});
 }
 
-std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelConfig& config, std::string& kind) {
+std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelConfig& config) {
   const ModelTokenizer named = tokenizer_of(folder);
-  kind = named.kind;
-  if (named.kind.empty()) return nullptr;
-  auto tokenizer = named.kind == "byte"  ? byte_tokenizer()
-                   : named.kind == "bpe" ? sentencepiece_tokenizer(named.file)
-                                         : json_tokenizer(named.file);
+  if (named.kind == SavedTokenizer::none) return nullptr;
+  auto tokenizer = named.kind == SavedTokenizer::byte  ? byte_tokenizer()
+                   : named.kind == SavedTokenizer::bpe ? sentencepiece_tokenizer(named.file)
+                                                       : json_tokenizer(named.file);
   if (tokenizer->vocab_size() > config.vocab_size)
     throw Error(ExitStatus::data, folder.string() + ": its tokenizer has " + with_thousands(tokenizer->vocab_size()) +
                                       " ids, the model " + with_thousands(config.vocab_size));
@@ -49,7 +48,7 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const Model
 TextModel::TextModel(fs::path folder)
     : folder_(std::move(folder)),
       config_(checked_config(folder_)),
-      tokenizer_(open_tokenizer_of(folder_, config_, tokenizer_kind_)),
+      tokenizer_(open_tokenizer_of(folder_, config_)),
       ends_(end_tokens(folder_)) {
   if (tokenizer_) ends_.push_back(tokenizer_->end_of_text());
 }

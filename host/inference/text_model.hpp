@@ -46,7 +46,6 @@ class TextModel {
  private:
   std::filesystem::path folder_;
   ModelConfig config_;
-  std::string tokenizer_kind_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<int64_t> ends_;
   SingleRank rank_;

@@ -18,8 +18,8 @@ class TextPages {
   /// The text's pages in the order of its positions, keys_of_panel (model/chunks.hpp) in each.
   const std::vector<int64_t>& of(int64_t text) const { return pages_[size_t(text)]; }
 
-  /// Makes positions begin … end-1 writable: takes free pages, and replaces pages that other texts use too. Returns which
-  /// pages to copy: from, to. Everything before `begin` exists.
+  /// Makes positions begin … end-1 writable: takes free pages, and replaces pages that other texts use too. Returns
+  /// which pages to copy: from, to. Everything before `begin` exists.
   std::vector<std::pair<int64_t, int64_t>> make_writable(int64_t text, int64_t begin, int64_t end);
   /// Text `to` shares the pages of the first `length` positions of text `from`, instead of its own.
   void share(int64_t from, int64_t to, int64_t length);

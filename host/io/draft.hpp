@@ -2,9 +2,9 @@
 // boot of the machine, six are random: processes in two containers have the same IDs.
 //
 // A draft has an owner, which holds a lock (flock) on it; the kernel releases the lock when the process ends for any
-// reason, so that a draft whose lock can be taken has no owner, in any container of this machine. Locks of other machines
-// may be invisible here; therefore only drafts of this boot are searched for and removed. On file systems without locks
-// on folders none is.
+// reason, so that a draft whose lock can be taken has no owner, in any container of this machine. Locks of other
+// machines may be invisible here; therefore only drafts of this boot are searched for and removed. On file systems
+// without locks on folders none is.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,8 @@ std::string target_of_draft(const std::string& name);
 
 /// The lock of a draft that has no owner any more; otherwise none.
 Descriptor abandoned_draft(const std::filesystem::path& draft);
-/// Removes the drafts in `folder` that processes on this machine have left behind. Ignores errors: the next process tries
-/// again.
+/// Removes the drafts in `folder` that processes on this machine have left behind. Ignores errors: the next process
+/// tries again.
 void remove_abandoned_drafts(const std::filesystem::path& folder);
 
 /// An empty folder, removed with its content by the destructor, or by a signal that ends the process.

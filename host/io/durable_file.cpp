@@ -59,9 +59,8 @@ int rename_to_new(const fs::path& from, const fs::path& to) {
 template <typename Between>
 void rename_then_sync(const fs::path& from, const fs::path& to, Between between) {
   announce(FileOperation::rename, from, "rename");
-  if (const int code = rename_to_new(from, to); code != 0) {
+  if (const int code = rename_to_new(from, to); code != 0)
     throw storage_error("rename " + from.string() + " to", to, code);
-  }
   between();
   try {
     sync_folder(parent_of(to));

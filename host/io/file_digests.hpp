@@ -1,9 +1,9 @@
-// FileDigests: SHA-256 of files' contents, remembered on the disk, so that a start reads only files that are new or have
-// changed. A file is taken as unchanged while its size, inode and times of modification and change are the same; the
-// system sets the time of change, programs cannot. A digest is not remembered if the file changed less than two seconds
-// before it was read: another write within the same tick of its clock could go unnoticed. Files are opened before they
-// are examined, so that a network file system asks its server. Changes through a memory mapping that was written to
-// before a file was read may go unnoticed.
+// FileDigests: SHA-256 of files' contents, remembered on the disk, so that a start reads only files that are new or
+// have changed. A file is taken as unchanged while its size, inode and times of modification and change are the same;
+// the system sets the time of change, programs cannot. A digest is not remembered if the file changed less than two
+// seconds before it was read: another write within the same tick of its clock could go unnoticed. Files are opened
+// before they are examined, so that a network file system asks its server. Changes through a memory mapping that was
+// written to before a file was read may go unnoticed.
 //
 // An unusable list of digests only costs time. Not thread-safe; several processes may use one list.
 #pragma once

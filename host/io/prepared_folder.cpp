@@ -6,7 +6,6 @@
 namespace wmtp {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 namespace {
 
@@ -40,7 +39,7 @@ std::optional<Json> read_prepared(const fs::path& folder) {
       return std::nullopt;
   }
   if (!has_all_ids(prepared)) return std::nullopt;
-  return prepared;
+  return std::make_optional(prepared);
 }
 
 void publish_prepared(FolderDraft& draft, Json prepared) {

@@ -3,19 +3,19 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.hpp"
 #include "io/durable_file.hpp"
 
 namespace wmtp {
 
 /// prepared.json of a folder whose files have the listed sizes, and its files of ids as many as were written; otherwise
 /// nullopt.
-std::optional<nlohmann::json> read_prepared(const std::filesystem::path& folder);
+std::optional<Json> read_prepared(const std::filesystem::path& folder);
 
 /// Adds the sizes of all files to `prepared`, writes it and publishes the draft, unless another process has published a
 /// complete folder. Replaces a damaged one. Error(storage), also if a file of ids is shorter than what was written.
-void publish_prepared(FolderDraft& draft, nlohmann::json prepared);
+void publish_prepared(FolderDraft& draft, Json prepared);
 
 }  // namespace wmtp

@@ -7,11 +7,11 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/installation.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/work_progress.hpp"
 #include "comm/rank_environment.hpp"
@@ -21,8 +21,6 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 
 ChildRequest engine_request(const std::vector<std::string>& arguments) {
   std::error_code failure;
@@ -61,11 +59,11 @@ void end_if_reader_has_gone(int status) {
                                                   : ""));
 }
 
-json ask(const std::string& command, const json& request) {
+Json ask(const std::string& command, const Json& request) {
   std::optional<ScratchFolder> folder(std::in_place);
   const std::filesystem::path file = folder->path() / "request", answer_file = folder->path() / "answer";
   const LogSettings log = log_settings();
-  const std::vector<uint8_t> bytes = json::to_cbor(
+  const std::vector<uint8_t> bytes = Json::to_cbor(
       {{"request", request}, {"quiet", log.quiet}, {"color", log.color}, {"hide_progress", progress_is_hidden()}});
   std::ofstream out(file, std::ios::binary);
   out.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
@@ -74,7 +72,7 @@ json ask(const std::string& command, const json& request) {
 
   const int status = run_to_its_end({command, file.string(), answer_file.string()});
   std::ifstream in(answer_file, std::ios::binary);
-  const json answer = json::from_cbor(in, /*strict=*/true, /*allow_exceptions=*/false);
+  const Json answer = Json::from_cbor(in, /*strict=*/true, /*allow_exceptions=*/false);
   folder.reset();  // throw_without_answer may end this process
   if (answer.is_discarded()) throw_without_answer(status);
   if (answer.contains("error")) throw Error(answer.at("status").get<ExitStatus>(), answer.at("error"));
@@ -110,7 +108,7 @@ int prepare_with_engine(const JobRequest& request) {
   return WEXITSTATUS(status);
 }
 
-nlohmann::json about_engine_of_this_build() { return ask("about", {}); }
+Json about_engine_of_this_build() { return ask("about", {}); }
 
 Generated generate_with_engine(const GenerateRequest& request) { return ask("generate", request); }
 

@@ -32,9 +32,9 @@ std::unique_ptr<SocketChild> start_step_planner(const std::filesystem::path& fil
 /// any error.
 int prepare_with_engine(const JobRequest& request);
 
-/// {"libtorch": version, "cpu": instruction set of LibTorch's kernels, "kernels": of ours, "bf16": "native" or "computed
-/// in fp32", "cuda": the devices, or why there are none}.
-nlohmann::json about_engine_of_this_build();
+/// {"libtorch": version, "cpu": instruction set of LibTorch's kernels, "kernels": of ours, "bf16": "native" or
+/// "computed in fp32", "cuda": the devices, or why there are none}.
+Json about_engine_of_this_build();
 
 // Each throws the engine's error with its status; Error(bug) if the engine is missing or ends without an answer.
 /// Error(usage) if the prompt does not suit the model, Error(data) if the model cannot be used.

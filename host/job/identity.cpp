@@ -27,7 +27,7 @@ std::string file_hash(const std::filesystem::path& file, FileDigests& digests) {
   return digests.read(file, &progress);
 }
 
-std::string plugin_part(const Catalog& catalog, const std::string& kind, const std::string& name) {
+std::string plugin_part(const Catalog& catalog, PluginKind kind, const std::string& name) {
   const auto description = catalog.describe(kind, name);
   return description.name + " " + description.version;
 }
@@ -45,9 +45,8 @@ std::string weights_content_hash(const std::filesystem::path& weights, const std
     const auto extension = entry.path().extension();
     if (entry.is_regular_file() && (extension == ".safetensors" || extension == ".json")) files.push_back(entry.path());
   }
-  if (files.empty()) {
+  if (files.empty())
     throw Error(ExitStatus::data, weights.string() + " contains no weights: wanted *.safetensors in it");
-  }
   std::sort(files.begin(), files.end());
   Sha256 hash;
   for (const auto& file : files) hash.add(file.filename().string() + " " + file_hash(file, digests) + "\n");
@@ -96,13 +95,13 @@ std::filesystem::path resolve_adapter(const Experiment& experiment, const std::f
 InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalog& catalog,
                          const std::filesystem::path& database) {
   InputHashes all;
-  const auto add_plugin = [&](const std::string& table, const std::string& kind, const std::string& name) {
+  const auto add_plugin = [&](const std::string& table, PluginKind kind, const std::string& name) {
     all.emplace_back(table, [&catalog, kind, name] { return plugin_part(catalog, kind, name); });
   };
   all.emplace_back("data", [&e, &database] { return data_content_hash(e, cache_folder_of(database)); });
-  add_plugin("pipeline", "pipeline", e.pipeline.plugin);
-  if (e.inner) add_plugin("pipeline.inner", "pipeline", e.inner->plugin);
-  add_plugin("adapter", "adapter", e.adapter.plugin);
+  add_plugin("pipeline", PluginKind::pipeline, e.pipeline.plugin);
+  if (e.inner) add_plugin("pipeline.inner", PluginKind::pipeline, e.inner->plugin);
+  add_plugin("adapter", PluginKind::adapter, e.adapter.plugin);
   if (!e.adapter_weights.empty())
     all.emplace_back("adapter.weights",
                      [&e, &database] { return weights_content_hash(resolve_adapter(e, database), database); });

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/json.hpp"
 #include "experiment/experiment.hpp"
 #include "log/log_reader.hpp"
 #include "plugins/catalog.hpp"

@@ -30,9 +30,11 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database) {
   hashes.of(experiment);
-  if (experiment.data.kind == "tokens") open_training_tokens(experiment, data_ranks(experiment.parallel, processes));
+  if (experiment.data.kind == DataKind::tokens)
+    open_training_tokens(experiment, data_ranks(experiment.parallel, processes));
   if (const std::string& weights = experiment.model.weights; !weights.empty()) {
-    const bool objective = catalog.describe("pipeline", experiment.pipeline.plugin).role == "objective";
+    const bool objective =
+        catalog.describe(PluginKind::pipeline, experiment.pipeline.plugin).role == PluginRole::objective;
     check_initial_weights(resolve_weights(weights, experiment, database), experiment.model,
                           objective ? 0 : experiment.model.future_tokens);
   }
@@ -52,8 +54,8 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
   if (const std::string misfit = misfit_of_heads(frozen, experiment.parallel.sequence); !misfit.empty())
     refuse("[parallel] " + misfit);
   if (table != "value") return;
-  const nlohmann::json heads = is_params_folder(weights) ? read_params(weights, SafetensorsFolder(weights)).value_heads
-                                                         : nlohmann::json::array();
+  const Json heads =
+      is_params_folder(weights) ? read_params(weights, SafetensorsFolder(weights)).value_heads : Json::array();
   if (heads.size() != 1)
     refuse("wanted a model with one value head, found " + std::to_string(heads.size()) +
            "; train one with pipeline critic");

@@ -1,10 +1,9 @@
 #include "job/job_request.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "experiment/load/load.hpp"
@@ -25,7 +24,7 @@ std::vector<std::string> all_overrides(const JobRequest& request) {
   if (request.nproc > 0) overrides.push_back("parallel.processes=" + std::to_string(request.nproc));
   check_is_utf8(request.name, "--name");
   // A JSON string is a TOML basic string.
-  if (!request.name.empty()) overrides.push_back("name=" + nlohmann::json(request.name).dump());
+  if (!request.name.empty()) overrides.push_back("name=" + Json(request.name).dump());
   return overrides;
 }
 
@@ -39,8 +38,8 @@ std::string to_text(const JobRequest& request) {
   JobRequest sent = request;
   sent.command = repaired_utf8(request.command);  // only shown
   try {
-    return nlohmann::json(sent).dump();
-  } catch (const nlohmann::json::type_error&) {
+    return Json(sent).dump();
+  } catch (const Json::type_error&) {
     throw Error(ExitStatus::usage,
                 "the path of the run log, of the temporary folder or of a run to resume is not UTF-8; rename it, or "
                 "choose another by --db or TMPDIR");
@@ -49,8 +48,8 @@ std::string to_text(const JobRequest& request) {
 
 JobRequest job_request_from(const std::string& text) {
   try {
-    return nlohmann::json::parse(text).get<JobRequest>();
-  } catch (const nlohmann::json::exception& error) {
+    return Json::parse(text).get<JobRequest>();
+  } catch (const Json::exception& error) {
     throw Error(ExitStatus::bug, std::string("this is not a request of wmtp-host: ") + error.what());
   }
 }
@@ -68,7 +67,7 @@ LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std
   LoadRequest request;
   request.file = std::move(file);
   request.overrides = std::move(overrides);
-  request.describe_plugin = [&catalog](const std::string& kind, const std::string& name) {
+  request.describe_plugin = [&catalog](PluginKind kind, const std::string& name) {
     return catalog.describe(kind, name);
   };
   request.check_plugin = check_plugin;

@@ -39,7 +39,8 @@ struct Job : JobRequest {
   Experiment experiment;  ///< or the stage to run
 };
 
-/// JSON, for the processes that a launcher starts; Error(usage) if a path is not UTF-8. `job_request_from` throws Error(bug).
+/// JSON, for the processes that a launcher starts; Error(usage) if a path is not UTF-8. `job_request_from` throws
+/// Error(bug).
 std::string to_text(const JobRequest& request);
 JobRequest job_request_from(const std::string& text);
 
@@ -61,8 +62,8 @@ inline int64_t processes_of(const Experiment& experiment, int64_t nproc) {
   return nproc > 0 ? nproc : experiment.parallel.processes;
 }
 
-/// Sets the experiment's number of processes to that of a foreign launcher, which the message names. Error(usage) if the
-/// file or the request contradicts it. [after the experiment is checked]
+/// Sets the experiment's number of processes to that of a foreign launcher, which the message names. Error(usage) if
+/// the file or the request contradicts it. [after the experiment is checked]
 void adopt_world_size(const JobRequest& request, int64_t world_size, const std::string& launcher,
                       Experiment& experiment);
 

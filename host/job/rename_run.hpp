@@ -7,7 +7,8 @@
 
 namespace wmtp {
 
-/// Error(usage) if the name is invalid, or the run is active. Error(storage) if the log or the folder cannot be changed.
+/// Error(usage) if the name is invalid, or the run is active. Error(storage) if the log or the folder cannot be
+/// changed.
 void rename_run(const std::filesystem::path& database, int64_t run_id, const std::string& name);
 
 }  // namespace wmtp

@@ -100,9 +100,9 @@ void log_extension(const Experiment& experiment, int64_t steps, const ResumePoin
   const auto rate = [&](int64_t step, int64_t of) {
     return printed("%.3g", learning_rate(experiment.schedule, experiment.optimizer.lr, step, of));
   };
-  if (experiment.schedule.name != "constant")
-    log_warning("the " + experiment.schedule.name + " schedule now ends at step " + std::to_string(last) +
-                ": the learning rate was " + rate(at, steps) + " at step " + std::to_string(at) +
+  if (experiment.schedule.name != Schedule::constant)
+    log_warning("the " + std::string(to_string(experiment.schedule.name)) + " schedule now ends at step " +
+                std::to_string(last) + ": the learning rate was " + rate(at, steps) + " at step " + std::to_string(at) +
                 ", and the next step uses " + rate(at + 1, last) + "; a run of " + std::to_string(last) +
                 " steps from the start differs");
 }

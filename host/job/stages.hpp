@@ -10,12 +10,12 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "experiment/experiment.hpp"
 #include "job/identity.hpp"
 

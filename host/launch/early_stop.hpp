@@ -1,5 +1,5 @@
-// What a request to stop does while no ranks run, so that nobody else takes it: it ends this process with one line, which
-// says what is left, and exit code 75. While ranks run, the launcher takes it (rank_launcher.hpp).
+// What a request to stop does while no ranks run, so that nobody else takes it: it ends this process with one line,
+// which says what is left, and exit code 75. While ranks run, the launcher takes it (rank_launcher.hpp).
 #pragma once
 
 #include <csignal>

@@ -26,7 +26,7 @@ std::string asked(const std::filesystem::path& database, const std::string& sql,
     const char* is_complete = "SELECT 1 FROM runs WHERE id = ?1 AND ended_at IS NOT NULL AND NOT log_incomplete";
     if (log.query(is_complete, {run_id}, 1).rows.empty()) return "";
     const Table table = log.query(sql, {run_id}, 1);
-    const nlohmann::json cell = table.rows.empty() ? nlohmann::json() : table.rows[0][0];
+    const Json cell = table.rows.empty() ? Json() : table.rows[0][0];
     return cell.is_null() ? "" : cell.is_string() ? cell.get<std::string>() : cell.dump();
   } catch (const std::exception&) {
     return "";

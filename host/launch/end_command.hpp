@@ -3,8 +3,8 @@
 // The program is started without a shell and without arguments, and gets the run in its environment: WMTP_RUN_ID ("" if
 // the run ended before it had a row), WMTP_RUN_NAME, WMTP_RUN_STATUS (finished, interrupted, failed),
 // WMTP_RUN_EXIT_CODE, WMTP_RUN_REASON ("" or why it failed), WMTP_RUN_LOSS (the last validation loss, else training
-// loss), WMTP_RUN_NOT_FINITE (number of logged training losses and gradient norms that are not finite), and WMTP_DB. It is
-// killed after a minute. Its failure is a warning and changes nothing.
+// loss), WMTP_RUN_NOT_FINITE (number of logged training losses and gradient norms that are not finite), and WMTP_DB. It
+// is killed after a minute. Its failure is a warning and changes nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 #include "launch/launched_run.hpp"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"

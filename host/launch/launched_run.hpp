@@ -50,8 +50,8 @@ class LaunchedRun {
 
   /// Checks what can be checked before starting a process: the experiment's inputs, ranks, memory and cores.
   void check(int64_t hosts = 1);
-  /// Only ranks, memory and cores: the ranks of several hosts compare their inputs, so that every host prints which data
-  /// and weights one of them lacks.
+  /// Only ranks, memory and cores: the ranks of several hosts compare their inputs, so that every host prints which
+  /// data and weights one of them lacks.
   void check_fit(int64_t hosts) { check_fit(job_.experiment, job_.experiment.parallel.processes, hosts); }
   /// Logs what run() would do with each stage.
   void log_stages();

@@ -186,9 +186,8 @@ void Launch::take_signal(const ReceivedSignal& signal) {
 void Launch::reap() {
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
-    if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status()) {
+    if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status())
       note_ending(rank, ending_of(name_of(rank), *status, forwarded_signal_));
-    }
   }
 }
 

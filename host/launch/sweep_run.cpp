@@ -145,9 +145,9 @@ class Sweep {
            "): ";
   }
 
-  std::vector<nlohmann::json> result_of(size_t i) const {
+  std::vector<Json> result_of(size_t i) const {
     const Experiment& experiment = members_[i].run->job().experiment;
-    std::vector<nlohmann::json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr};
+    std::vector<Json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr};
     if (const auto run = finished(i)) {
       const Table found =
           LogReader(database()).query("SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = ?1", {run->id});

@@ -36,9 +36,8 @@ std::string advice(int code, const char* option) {
 
 std::string uri_of(const std::filesystem::path& path) {
   std::string uri = "file:";
-  for (char c : std::filesystem::absolute(path).string()) {
+  for (char c : std::filesystem::absolute(path).string())
     uri += c == '%' || c == '?' || c == '#' ? printed("%%%02x", unsigned(c)) : std::string(1, c);
-  }
   return uri + "?immutable=1";
 }
 
@@ -93,9 +92,8 @@ void Database::fail(const std::string& what) const {
 }
 
 void Database::execute(const std::string& sql) {
-  if (sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+  if (sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
     fail("cannot run \"" + first_line(sql).substr(0, 60) + "\"");
-  }
 }
 
 int64_t Database::integer(const std::string& sql) {
@@ -140,9 +138,8 @@ void Statement::bind(int index, double value) {
 }
 
 void Statement::bind(int index, const std::string& value) {
-  if (sqlite3_bind_text64(statement_, index, value.data(), value.size(), SQLITE_TRANSIENT, SQLITE_UTF8) != SQLITE_OK) {
+  if (sqlite3_bind_text64(statement_, index, value.data(), value.size(), SQLITE_TRANSIENT, SQLITE_UTF8) != SQLITE_OK)
     database_.fail("cannot bind a text");
-  }
 }
 
 void Statement::bind(int index, std::nullopt_t) {
@@ -180,9 +177,8 @@ std::string Statement::text(int column) const {
 }
 
 Transaction::Transaction(Database& database) : database_(database) {
-  if (sqlite3_exec(database.handle(), "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) != SQLITE_OK) {
+  if (sqlite3_exec(database.handle(), "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) != SQLITE_OK)
     database.fail("cannot be locked for writing");
-  }
 }
 
 Transaction::~Transaction() {
@@ -191,9 +187,8 @@ Transaction::~Transaction() {
 }
 
 void Transaction::commit() {
-  if (sqlite3_exec(database_.handle(), "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) {
+  if (sqlite3_exec(database_.handle(), "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK)
     database_.fail("cannot be committed");
-  }
   open_ = false;
 }
 

@@ -39,7 +39,8 @@ struct LoggedTextLosses {
   std::string run_key{};      ///< as above
 };
 
-/// Logs everything in one transaction and returns its id. Error(storage), also if the log was replaced; Error(data) for unreadable texts.
+/// Logs everything in one transaction and returns its id. Error(storage), also if the log was replaced; Error(data) for
+/// unreadable texts.
 int64_t log_evaluation(const std::filesystem::path& database, const LoggedEvaluation& evaluation);
 int64_t log_text_losses(const std::filesystem::path& database, const LoggedTextLosses& losses);
 

@@ -8,7 +8,7 @@ bool LogQueue::push(Record record) {
   const int64_t rows = rows_of(record);
   {
     std::lock_guard lock(mutex_);
-    if (rows_ + rows > kMostRows) return false;
+    if (rows_ + rows > most_rows) return false;
     rows_ += rows;
     records_.push_back(std::move(record));
   }

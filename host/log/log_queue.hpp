@@ -14,7 +14,7 @@ namespace wmtp {
 class LogQueue {
  public:
   /// Limit on rows in the queue plus rows taken by the writer, about 100 bytes each.
-  static constexpr int64_t kMostRows = 400'000;
+  static constexpr int64_t most_rows = 400'000;
 
   /// Returns false and drops the record if the queue is full.
   bool push(Record record);

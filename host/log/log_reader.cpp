@@ -37,7 +37,7 @@ ReadableLog open(const std::filesystem::path& path, std::chrono::milliseconds li
   return log;
 }
 
-nlohmann::json cell(const Statement& statement, int column) {
+Json cell(const Statement& statement, int column) {
   sqlite3_stmt* row = statement.handle();
   switch (sqlite3_column_type(row, column)) {
     case SQLITE_INTEGER:
@@ -240,7 +240,7 @@ Table LogReader::table(const std::string& sql, const std::vector<SqlValue>& argu
   for (size_t held = 0; statement.step();) {
     table.capped = static_cast<int64_t>(table.rows.size()) >= max_rows;
     if (table.capped) break;
-    held += sizeof(Row) + table.columns.size() * sizeof(nlohmann::json) + bytes_of_texts(statement);
+    held += sizeof(Row) + table.columns.size() * sizeof(Json) + bytes_of_texts(statement);
     if (held > most_bytes && by_user)
       refuse("the result is larger than " + human_bytes(int64_t(most_bytes)) + "; request fewer rows");
     if (held > most_bytes) refuse_size(path_);

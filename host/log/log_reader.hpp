@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "log/database.hpp"
 #include "log/readable_log.hpp"
 
@@ -27,7 +27,7 @@ struct LoggedRun {
 
 /// Cells: null, integer, double (may be infinite, never NaN), text; a blob is text x'0a1b'. Column names are unique: a
 /// second "step" becomes "step:1".
-using Row = std::vector<nlohmann::json>;
+using Row = std::vector<Json>;
 struct Table {
   std::vector<std::string> columns;
   std::vector<Row> rows;

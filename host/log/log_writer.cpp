@@ -108,11 +108,11 @@ class RowWriter {
 
 namespace {
 
-constexpr auto kHeartbeat = 10s;
-constexpr auto kPace = 100ms;  // between transactions
-constexpr auto kFailingPatience = 5s;
-constexpr auto kLastPatience = 15s;  // for a lock, at the end
-constexpr auto kBusyTimeout = 1s;
+constexpr auto heartbeat_interval = 10s;
+constexpr auto pace = 100ms;  // between transactions
+constexpr auto failing_patience = 5s;
+constexpr auto last_patience = 15s;  // for a lock, at the end
+constexpr auto busy_timeout = 1s;
 
 int64_t count_rows(const std::deque<Record>& records) {
   return std::accumulate(records.begin(), records.end(), int64_t{0},
@@ -127,8 +127,8 @@ LogWriter::LogWriter(Database database, int64_t run_id, const std::string& run_k
       spool_(database_->path(), run_id, run_key),
       rows_(std::make_unique<RowWriter>(*database_, run_id)),
       sink_(std::move(sink)),
-      next_heartbeat_(Clock::now() + kHeartbeat) {
-  database_->set_busy_timeout(kBusyTimeout);
+      next_heartbeat_(Clock::now() + heartbeat_interval) {
+  database_->set_busy_timeout(busy_timeout);
   // Other threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
@@ -174,10 +174,10 @@ void LogWriter::work() {
     const bool due = Clock::now() >= next_heartbeat_;
     if ((!pending_.empty() || due) && !try_commit() && should_spill(stopping)) spill();
     if (stopping && (pending_.empty() || !only_locked_ || Clock::now() > deadline_)) return;
-    const bool stop_requested = queue_.stopped_within(failing_ ? 2 * kPace : kPace);
+    const bool stop_requested = queue_.stopped_within(failing_ ? 2 * pace : pace);
     if (stop_requested && !stopping) {
       stopping = true;
-      deadline_ = Clock::now() + kLastPatience;
+      deadline_ = Clock::now() + last_patience;
     }
   }
 }
@@ -207,7 +207,7 @@ bool LogWriter::try_commit() {
     transaction.commit();
     queue_.release(pending_rows_);
     pending_.clear();
-    if (beat) next_heartbeat_ = Clock::now() + kHeartbeat;
+    if (beat) next_heartbeat_ = Clock::now() + heartbeat_interval;
     failing_ = spilled_ = false;
     return true;
   } catch (const std::exception& error) {
@@ -232,7 +232,7 @@ void LogWriter::leave_moved_file() {
   try {
     Statement(*database_, "VACUUM INTO ?1").run(kept.string());
     auto database = std::make_unique<Database>(open_log_for_writing(kept));
-    database->set_busy_timeout(kBusyTimeout);
+    database->set_busy_timeout(busy_timeout);
     sync_loosely(*database);
     rows_ = std::make_unique<RowWriter>(*database, run_id_);
     database_ = std::move(database);
@@ -247,9 +247,9 @@ void LogWriter::leave_moved_file() {
 }
 
 bool LogWriter::should_spill(bool stopping) const {
-  if (pending_rows_ > LogQueue::kMostRows / 2) return true;
+  if (pending_rows_ > LogQueue::most_rows / 2) return true;
   if (only_locked_) return stopping && Clock::now() > deadline_;
-  return spilled_ || stopping || Clock::now() - failing_since_ > kFailingPatience;
+  return spilled_ || stopping || Clock::now() - failing_since_ > failing_patience;
 }
 
 void LogWriter::spill() {

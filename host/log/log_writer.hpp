@@ -7,8 +7,9 @@
 //            transaction succeeds again, the records of every failed wake-up are given up at once.
 // Records given up are written to the spool; if that fails too, they wait and are lost when the queue is full. If the
 // file was deleted or replaced, its content and all new records go to a new file in the same folder. In each of these
-// cases the log is incomplete, which is logged once as a warning and recorded in the run's row as soon as possible, until
-// the spool's rows have been added (spool.hpp). Records that are lost with the queue become an event of the spool.
+// cases the log is incomplete, which is logged once as a warning and recorded in the run's row as soon as possible,
+// until the spool's rows have been added (spool.hpp). Records that are lost with the queue become an event of the
+// spool.
 #pragma once
 
 #include <atomic>

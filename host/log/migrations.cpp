@@ -11,7 +11,7 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t kApplicationId = 2003661936;  // also in db/001_first.sql
+constexpr int64_t log_application_id = 2003661936;  // also in db/001_first.sql
 
 /// 1 for "001_first.sql"; 0 for a file that is not a step.
 int64_t step_number(const std::string& file) {
@@ -68,9 +68,9 @@ bool is_new_log(Database& database) {
   database.execute("COMMIT");
   if (empty && version == 0) return true;
   const std::string where = "run log " + database.path().string() + ": ";
-  if (application != kApplicationId) {
+  if (application != log_application_id) {
     throw SqliteError(where + "is a SQLite database of another program (application_id " + std::to_string(application) +
-                          ", a run log has " + std::to_string(kApplicationId) + "); name another file with --db",
+                          ", a run log has " + std::to_string(log_application_id) + "); name another file with --db",
                       SQLITE_NOTADB);
   }
   if (version > newest_schema_version()) {
@@ -113,9 +113,8 @@ void shadow_old_schema(Database& database) {
       temporary.replace(at, create.size(), "CREATE TEMP TABLE ");
     database.execute(temporary);
   }
-  for (const View& view : views_that_differ(database)) {
+  for (const View& view : views_that_differ(database))
     database.execute("CREATE TEMP VIEW " + view.sql.substr(std::string("CREATE VIEW ").size()));
-  }
 }
 
 }  // namespace wmtp

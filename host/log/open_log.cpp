@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uintmax_t kCheckedSize = 4 << 20;  // up to this size, checking all pages takes about 30 ms
+constexpr std::uintmax_t checked_size = 4 << 20;  // up to this size, checking all pages takes about 30 ms
 
 void make_folder_of(const std::filesystem::path& path) {
   std::error_code error;
@@ -43,7 +43,7 @@ int read_error_in(const std::string& found) {
 /// Damage found here ends the program with exit code 7; later it would only lose rows.
 void check_pages(Database& database) {
   std::error_code error;
-  if (std::filesystem::file_size(database.path(), error) > kCheckedSize || error) return;
+  if (std::filesystem::file_size(database.path(), error) > checked_size || error) return;
   const std::string found = last_line(database.text("PRAGMA quick_check(1)"));
   if (found == "ok") return;
   if (const int code = read_error_in(found); code != SQLITE_OK)
@@ -136,9 +136,8 @@ void sync_fully(Database& database) { database.execute("PRAGMA synchronous = FUL
 
 std::filesystem::path run_folder_of(const std::filesystem::path& database, int64_t run_id, const std::string& name) {
   std::string safe = name;
-  for (char& c : safe) {
+  for (char& c : safe)
     if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '-';
-  }
   return database.parent_path() / (std::to_string(run_id) + "-" + safe);
 }
 

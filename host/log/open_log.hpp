@@ -12,10 +12,10 @@
 
 namespace wmtp {
 
-constexpr std::chrono::seconds kPatience{15};
+constexpr std::chrono::seconds log_patience{15};
 
 /// The connection uses synchronous = FULL.
-Database open_log_for_writing(const std::filesystem::path& path, std::chrono::milliseconds patience = kPatience);
+Database open_log_for_writing(const std::filesystem::path& path, std::chrono::milliseconds patience = log_patience);
 
 /// For the rows of steps: a power failure may lose the last ones, but does not damage the file.
 void sync_loosely(Database& database);

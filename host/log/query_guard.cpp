@@ -10,11 +10,11 @@ namespace wmtp {
 namespace {
 
 /// Pragmas that only read; those in the second set also if they have an argument.
-const std::set<std::string_view> kReading{"application_id", "collation_list", "compile_options", "data_version",
-                                          "database_list",  "encoding",       "foreign_keys",    "freelist_count",
-                                          "function_list",  "journal_mode",   "page_count",      "page_size",
-                                          "query_only",     "schema_version", "table_list",      "user_version"};
-const std::set<std::string_view> kReadingWithArgument{
+const std::set<std::string_view> reading_pragmas{
+    "application_id", "collation_list", "compile_options", "data_version", "database_list", "encoding",
+    "foreign_keys",   "freelist_count", "function_list",   "journal_mode", "page_count",    "page_size",
+    "query_only",     "schema_version", "table_list",      "user_version"};
+const std::set<std::string_view> reading_with_argument{
     "foreign_key_check", "foreign_key_list", "index_info", "index_list", "index_xinfo",
     "integrity_check",   "quick_check",      "table_info", "table_list", "table_xinfo"};
 
@@ -27,7 +27,7 @@ bool reads_only(int action, std::string_view first, bool has_second, std::string
     case SQLITE_FUNCTION:
       return second != "load_extension";
     case SQLITE_PRAGMA:
-      return kReadingWithArgument.contains(first) || (kReading.contains(first) && !has_second);
+      return reading_with_argument.contains(first) || (reading_pragmas.contains(first) && !has_second);
     default:
       return false;
   }

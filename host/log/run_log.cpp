@@ -1,9 +1,9 @@
 #include "log/run_log.hpp"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "base/json.hpp"
 #include "base/secret.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -27,7 +27,7 @@ struct ParamText {
   std::string operator()(double value) const { return shortest_digits(value); }
   std::string operator()(const std::string& value) const { return value; }
   std::string operator()(const std::vector<std::string>& value) const {
-    return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   std::string operator()(const std::vector<double>& value) const { return toml_text(value); }
   std::string operator()(const std::vector<Fields>& value) const { return toml_text(value); }
@@ -78,7 +78,7 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const S
     : run_key_(drawn_token()) {
   Database database = open_log_for_writing(path);
   load_spools(path);
-  database.set_busy_timeout(kPatience);
+  database.set_busy_timeout(log_patience);
   Transaction transaction(database);
   run_id_ = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
   do {  // another log in this place may use the folder of this id: try the next one
@@ -119,9 +119,8 @@ void RunLog::generations(int64_t step, std::vector<Generation> records) {
 }
 
 void RunLog::checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state) {
-  if (state != "kept" && state != "deleted" && state != "damaged") {
+  if (state != "kept" && state != "deleted" && state != "damaged")
     throw Error(ExitStatus::bug, "checkpoint state \"" + state + "\" is not kept, deleted or damaged");
-  }
   writer_->push(CheckpointRecord{step, now_ns(), path.string(), bytes, state});
 }
 
@@ -170,7 +169,7 @@ bool RunLog::incomplete() const { return writer_->incomplete(); }
 bool close_lost_run(const std::filesystem::path& path, int64_t run_id, const std::string& run_key, ExitStatus status,
                     const std::string& message) {
   Database database(path, Database::Mode::write);
-  database.set_busy_timeout(kPatience);
+  database.set_busy_timeout(log_patience);
   if (is_new_log(database)) return false;
   migrate(database);  // an older program may have replaced the file
   sync_fully(database);

@@ -109,8 +109,8 @@ class RunLog {
 };
 
 /// Closes the row of a run that rank 0 has not closed, or has closed as finished although another rank failed after it.
-/// Returns whether it did. Leaves the row of another run alone, which has this number if the file was replaced; `run_key`
-/// tells. [launcher]
+/// Returns whether it did. Leaves the row of another run alone, which has this number if the file was replaced;
+/// `run_key` tells. [launcher]
 bool close_lost_run(const std::filesystem::path& database, int64_t run_id, const std::string& run_key,
                     ExitStatus status, const std::string& message);
 

@@ -27,18 +27,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointRecord, step, path, bytes, state, t
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EventRecord, time_ns, rank, level, kind, step, message)
 
 namespace {
-
-using nlohmann::json;
 constexpr const char *spool_extension = ".spool", *batch_table = "batch";
 constexpr size_t longest_line = 64 << 20;
 constexpr std::chrono::seconds patience{1};  // commands that read a log should not wait for its writers
 
-std::string line_of(const char* table, json row) {
+std::string line_of(const char* table, Json row) {
   row["table"] = table;
-  return row.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string line_of(const char* table, int64_t run_id, json row) {
+std::string line_of(const char* table, int64_t run_id, Json row) {
   row["run_id"] = run_id;
   return line_of(table, std::move(row));
 }
@@ -50,8 +48,8 @@ std::string lines_of(const MetricsRecord& record, int64_t run_id) {
     lines += line_of("metrics", run_id,
                      {{"step", record.step},
                       {"name", name},
-                      {"value", kind ? json() : json(value)},
-                      {"kind", kind ? json(kind) : json()},
+                      {"value", kind ? Json() : Json(value)},
+                      {"kind", kind ? Json(kind) : Json()},
                       {"time_ns", record.time_ns}});
   }
   return lines;
@@ -71,7 +69,7 @@ std::string lines_of(const RankTimes& record, int64_t run_id) {
 
 std::string lines_at_step(const char* table, const auto& record, int64_t run_id) {
   std::string lines;
-  for (json row : record.values) {
+  for (Json row : record.values) {
     row["step"] = record.step;
     lines += line_of(table, run_id, std::move(row));
   }
@@ -112,7 +110,7 @@ bool next_line(std::istream& in, std::string& line) {
 
 /// Of a batch's first line; nothing for another line.
 std::optional<std::string> run_key_in(const std::string& line) {
-  const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object() || row.value("table", "") != batch_table) return std::nullopt;
   return row.value("run_key", "");
 }
@@ -198,7 +196,7 @@ class SpoolLoader {
 
  private:
   void take(const std::string& line) {
-    const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!row.is_object()) return;  // cut by a crash
     const std::string table = row.value("table", "");
     if (table == batch_table)
@@ -207,7 +205,7 @@ class SpoolLoader {
       for (size_t i = 0; i < found->second.size(); ++i) statement(found->second[i]).run(run_, line);
   }
 
-  void begin_batch(const json& row) {
+  void begin_batch(const Json& row) {
     Statement& find = statement("SELECT run_id FROM run_keys WHERE key = ?1");
     find.bind(1, row.value("run_key", ""));
     run_ = find.step() ? find.integer(0) : 0;

@@ -1,6 +1,6 @@
 // The fallback of the run log: `<database>.run-<id>.spool`, with one JSON object (table name and columns) for each row
-// that could not be written to the database. Created when needed. A batch is written completely or not at all; its first
-// line has the run's key and a random name of the batch.
+// that could not be written to the database. Created when needed. A batch is written completely or not at all; its
+// first line has the run's key and a random name of the batch.
 //
 // The next program that opens the log adds the rows to it: each batch once, also if several programs do so at a time,
 // and only to the run with that key, because the file may since have been replaced by another log.

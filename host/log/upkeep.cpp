@@ -81,7 +81,7 @@ void snapshot_log(const fs::path& path, const fs::path& copy) {
   if (!fs::is_regular_file(path, ignored)) throw Error(ExitStatus::usage, "there is no run log " + path.string());
   FileDraft draft(copy);
   {
-    ReadableLog log = open_log_for_reading(path, kPatience);
+    ReadableLog log = open_log_for_reading(path, log_patience);
     Statement(log.database, "VACUUM INTO ?1").run(draft.path().string());
   }
   draft.publish();

@@ -27,8 +27,8 @@ class MemoryScope {
   bool is_outermost_;
 };
 
-/// This thread's allocations are not counted during the scope's lifetime: scratch memory of a library, whose size depends
-/// on the processor.
+/// This thread's allocations are not counted during the scope's lifetime: scratch memory of a library, whose size
+/// depends on the processor.
 class UncountedScope {
  public:
   UncountedScope();
@@ -38,8 +38,8 @@ class UncountedScope {
  private:
   bool previous_;
 };
-/// Whether a block of this thread counts: outside every UncountedScope, and larger than one number, because LibTorch makes
-/// tensors of one number for scalar arguments, depending on their values.
+/// Whether a block of this thread counts: outside every UncountedScope, and larger than one number, because LibTorch
+/// makes tensors of one number for scalar arguments, depending on their values.
 bool is_counted(size_t bytes);
 
 /// The process is in this phase during the scope's lifetime, and in the previous one afterwards. Allocations of other

@@ -11,13 +11,13 @@
 namespace wmtp {
 
 /// The exception being handled. An Error is returned unchanged. Out of memory becomes Error(device_memory), with the
-/// requested and free amounts if the allocator reports them, and with what to change. An error of the system becomes Error(storage) that names the limit (base/system_limits.hpp), anything
-/// else Error(bug).
+/// requested and free amounts if the allocator reports them, and with what to change. An error of the system becomes
+/// Error(storage) that names the limit (base/system_limits.hpp), anything else Error(bug).
 /// [inside a catch block]
 Error caught_error();
 
-/// Rethrows the exception being handled. If the CPU's memory did not suffice, as Error(device_memory): "out of memory on
-/// the CPU DOING; ADVICE", for work to which the advice about training does not apply. [inside a catch block]
+/// Rethrows the exception being handled. If the CPU's memory did not suffice, as Error(device_memory): "out of memory
+/// on the CPU DOING; ADVICE", for work to which the advice about training does not apply. [inside a catch block]
 [[noreturn]] void rethrow_from(const std::string& doing, const std::string& advice);
 
 }  // namespace wmtp

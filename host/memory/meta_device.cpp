@@ -76,8 +76,8 @@ c10::IValue with_zeros(const c10::IValue& value) {
   return value;
 }
 
-/// Runs an operator without a form for the meta device on zeros, for the shapes of its results. Such operators are called
-/// on values of tokens, not on hidden states or logits.
+/// Runs an operator without a form for the meta device on zeros, for the shapes of its results. Such operators are
+/// called on values of tokens, not on hidden states or logits.
 void on_zeros(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size();

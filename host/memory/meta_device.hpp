@@ -8,8 +8,8 @@
 
 namespace wmtp {
 
-/// From now on tensors of the meta device stand for tensors of `device`, and their bytes are counted in place of those of
-/// the host. [once, before the first tensor]
+/// From now on tensors of the meta device stand for tensors of `device`, and their bytes are counted in place of those
+/// of the host. [once, before the first tensor]
 void install_meta_device(c10::DeviceType device);
 
 /// The type of the device that meta tensors stand for; kMeta if install_meta_device was not called.
@@ -18,8 +18,8 @@ c10::DeviceType meta_stands_for();
 /// Called with the floating-point operations of each product and attention on meta tensors.
 void count_operations_by(std::function<void(double operations)> count);
 void count_operations(double operations);
-/// Calls call(begin, n) for parts of at most `size` of `count` elements. Of a step without values only a few: the others
-/// would allocate the same, and their operations are counted.
+/// Calls call(begin, n) for parts of at most `size` of `count` elements. Of a step without values only a few: the
+/// others would allocate the same, and their operations are counted.
 void for_each_part(int64_t count, int64_t size, bool is_meta,
                    const std::function<void(int64_t begin, int64_t n)>& call);
 

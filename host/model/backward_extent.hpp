@@ -20,8 +20,8 @@ class BackwardExtent {
   /// The lowest trunk block that is differentiated; num_trunk_blocks if none is.
   int64_t lowest_block() const { return lowest_block_; }
   bool trains_embedding() const { return trains_embedding_; }
-  /// Whether something below a head's loss trains, the output layer aside: the head itself, the final norm, the trunk or,
-  /// if heads are chained, a head before it. `head` is 1-based.
+  /// Whether something below a head's loss trains, the output layer aside: the head itself, the final norm, the trunk
+  /// or, if heads are chained, a head before it. `head` is 1-based.
   bool reaches_head(int64_t head) const { return heads_[size_t(head - 1)]; }
   /// The first head that is reached; the number of heads + 1 if none is. All heads after it are reached if they are
   /// chained.

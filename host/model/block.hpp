@@ -99,7 +99,8 @@ inline BlockLayer block_layer(const LayerNames& names, const ModelConfig& model)
   return {names};
 }
 
-/// Whether this is the block of a head that also reads the embedding of a token: of heads 2, 3, ... if they are chained.
+/// Whether this is the block of a head that also reads the embedding of a token: of heads 2, 3, ... if they are
+/// chained.
 inline bool is_chained(const ModelConfig& model, std::string_view block) {
   return has_chained_heads(model) && block.starts_with("extra_heads.");
 }
@@ -166,8 +167,8 @@ Rows block_forward(Math& math, const ModelConfig& model, std::string_view block,
   return math.add(h, part(Layer::ffn_norm, feed_forward, h));
 }
 
-/// The input of a chained head's block, from the output of the head before at a position, and the embedding of the token
-/// that this head predicts there (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+/// The input of a chained head's block, from the output of the head before at a position, and the embedding of the
+/// token that this head predicts there (DeepSeek-V3, arXiv 2412.19437, section 2.2).
 template <class Math, class Rows>
 Rows chained_input(Math& math, const Rows& before, const Rows& embedded) {
   const Rows token = math.norm(Layer::enorm, embedded), hidden = math.norm(Layer::hnorm, before);

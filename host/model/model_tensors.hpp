@@ -1,5 +1,5 @@
-// All tensors of a multi-token-prediction Llama, in the order of the forward pass, with shapes and their names in Meta's
-// and Hugging Face's files. Trunk blocks and the next-token head are layers.0 … layers.(L-n), the other heads
+// All tensors of a multi-token-prediction Llama, in the order of the forward pass, with shapes and their names in
+// Meta's and Hugging Face's files. Trunk blocks and the next-token head are layers.0 … layers.(L-n), the other heads
 // extra_heads.0 … extra_heads.(n-2); they share one norm and output (Gloeckle et al., arXiv 2404.19737). Chained heads
 // (model/block.hpp) are extra heads with three more tensors.
 #pragma once

@@ -73,14 +73,14 @@ class Planner {
     PlannedData data;
     const int64_t sequences = sequences_per_step(e_.train, data_ranks(e_.parallel, e_.parallel.processes));
     data.positions = e_.train.sequence_length;
-    if (e_.data.kind == "records") {
+    if (e_.data.kind == DataKind::records) {
       const auto longest = longest_row(e_, cache_, needs_.pairs);
       data.longest_is_known = longest.has_value();
       if (longest) data.positions = batch_positions(*longest, e_.train.sequence_length);
     }
     data.tokens_a_step = sequences * e_.train.sequence_length;
     if (e_.train.steps > 0) data.steps = e_.train.steps;
-    if (e_.train.steps == 0 && e_.data.kind == "tokens") data.steps = steps_over_tokens();
+    if (e_.train.steps == 0 && e_.data.kind == DataKind::tokens) data.steps = steps_over_tokens();
     return data;
   }
 

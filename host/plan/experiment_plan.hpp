@@ -1,5 +1,5 @@
-// The estimate of `plan`, without training: parameters, bytes per rank under every strategy, tokens, disk. No tensor has
-// values, so its time hardly depends on the model's size.
+// The estimate of `plan`, without training: parameters, bytes per rank under every strategy, tokens, disk. No tensor
+// has values, so its time hardly depends on the model's size.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,14 @@ struct ExperimentPlan {
   const ParameterCounts& counts() const { return variants.front().step.counts; }
 };
 
-/// `cache`: folder of prepared data. `hosts`: of equally many ranks each; with several, hybrid_shard by host is among the
-/// variants. Error(plugin); Error(data) if files of records are missing; Error(usage) as of check_frozen_parameters.
+/// `cache`: folder of prepared data. `hosts`: of equally many ranks each; with several, hybrid_shard by host is among
+/// the variants. Error(plugin); Error(data) if files of records are missing; Error(usage) as of
+/// check_frozen_parameters.
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
                                const PlanStep& plan_step, int64_t hosts = 1);
 
-/// full_shard with 2, 4, ... ranks of a host that divide each sequence, and as many micro-batches as leave the tokens of a
-/// step as they are. Empty if the experiment divides sequences itself.
+/// full_shard with 2, 4, ... ranks of a host that divide each sequence, and as many micro-batches as leave the tokens
+/// of a step as they are. Empty if the experiment divides sequences itself.
 std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
                                             const PlanStep& plan_step);
 

@@ -42,8 +42,8 @@ std::string misfit(const RanksHere& ranks, const Machine& machine);
 /// run. False if its adapter has options, because they may add any number of parameters.
 bool surely_fits(const Experiment& experiment, const Machine& machine);
 
-/// Error(usage) if the experiment does not fit on this machine and `hosts` - 1 others like it, or uses frozen parameters
-/// that it lacks (check_frozen_parameters). `cache` and other errors: as plan_experiment.
+/// Error(usage) if the experiment does not fit on this machine and `hosts` - 1 others like it, or uses frozen
+/// parameters that it lacks (check_frozen_parameters). `cache` and other errors: as plan_experiment.
 void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
                 int64_t hosts);
 

@@ -1,7 +1,7 @@
 // Rates on CPUs, from which `plan --like` derives seconds. The rate of operations is that of a finished run of the log:
 // the operations of a step, as its plan counts them, over the median time of its steps. So everything that a step does
-// besides products is part of the rate, with the exchange between ranks of one host. What an exchange between hosts adds
-// to it is measured on this machine.
+// besides products is part of the rate, with the exchange between ranks of one host. What an exchange between hosts
+// adds to it is measured on this machine.
 #pragma once
 
 #include <cstdint>

@@ -2,61 +2,60 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "report/table.hpp"
 
 namespace wmtp {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string state_of(const PlannedRun& stage) {
   return stage.reused_run == 0 ? "would run first: no finished run in the log"
                                : "run " + std::to_string(stage.reused_run) + " would be reused";
 }
 
-Json to_json(const MemoryMoment& moment) {
-  Json bytes;
+OrderedJson to_json(const MemoryMoment& moment) {
+  OrderedJson bytes;
   for (int i = 0; i < num_memory_categories; ++i) bytes[to_string(MemoryCategory(i))] = moment.bytes[size_t(i)];
   bytes["allocated"] = moment.total;
   return bytes;
 }
 
-Json to_json(const PlannedBatch& batch) {
+OrderedJson to_json(const PlannedBatch& batch) {
   return {{"batch_size", batch.batch_size},
           {"gradient_accumulation", batch.gradient_accumulation},
           {"phase", batch.phase},
           {"bytes", to_json(batch.peak)}};
 }
 
-Json to_json(const PlannedCluster& cluster) {
-  Json json{
+OrderedJson to_json(const PlannedCluster& cluster) {
+  OrderedJson json{
       {"hosts", cluster.hosts},
-      {"on", cluster.hardware ? Json(cluster.hardware->name) : Json()},
-      {"like", cluster.like ? Json({{"run", cluster.like->run}, {"operations", cluster.like->operations}}) : Json()},
+      {"on", cluster.hardware ? OrderedJson(cluster.hardware->name) : OrderedJson()},
+      {"like", cluster.like ? OrderedJson({{"run", cluster.like->run}, {"operations", cluster.like->operations}})
+                            : OrderedJson()},
       {"socket_seconds", cluster.socket_seconds},
-      {"recommended", cluster.best ? Json(to_string(cluster.best->variant->strategy)) : Json()},
-      {"recommended_sequence", cluster.best ? Json(cluster.best->variant->question.sequence) : Json()},
-      {"strategies", Json::array()},
-      {"divided", Json::array()}};
+      {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},
+      {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->question.sequence) : OrderedJson()},
+      {"strategies", OrderedJson::array()},
+      {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
     return cost.variant->question.sequence != cluster.costs.front().variant->question.sequence;
   };
   for (const StepCost& cost : cluster.costs) {
-    Json one{{"strategy", to_string(cost.variant->strategy)},
-             {"bytes", cost.memory},
-             {"fits", cluster.memory ? Json(cost.fits) : Json()},
-             {"bus_bytes", cost.traffic.bus},
-             {"network_bytes", cost.traffic.network},
-             {"operations", cost.variant->step.work.operations},
-             {"sequence", cost.variant->question.sequence}};
+    OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
+                    {"bytes", cost.memory},
+                    {"fits", cluster.memory ? OrderedJson(cost.fits) : OrderedJson()},
+                    {"bus_bytes", cost.traffic.bus},
+                    {"network_bytes", cost.traffic.network},
+                    {"operations", cost.variant->step.work.operations},
+                    {"sequence", cost.variant->question.sequence}};
     if (cost.time)
       one["time"] = {{"seconds", cost.time->seconds},
                      {"computation", cost.time->computation},
                      {"communication", cost.time->communication},
-                     {"mfu", cost.time->mfu > 0 ? Json(cost.time->mfu) : Json()}};
+                     {"mfu", cost.time->mfu > 0 ? OrderedJson(cost.time->mfu) : OrderedJson()}};
     json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
   }
   return json;
@@ -93,8 +92,7 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
     const auto peak = highest(variant.step.phases);
-    std::vector<nlohmann::json> row{strategy_of(variant), variant.adapter, peak->first,
-                                    shown_bytes(peak->second.total)};
+    std::vector<OrderedJson> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
     for (int i = 0; i < num_memory_categories; ++i)
       if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
     table.rows.push_back(std::move(row));
@@ -177,8 +175,8 @@ Table table_of(const PlannedCluster& cluster) {
   if (has_times && cluster.hardware) table.columns.emplace_back("MFU %");
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
-    std::vector<nlohmann::json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
-                                    rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
+    std::vector<OrderedJson> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
+                                 rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
     if (has_times) row.emplace_back(rounded(cost.time->seconds));
     if (has_times && cluster.hardware) row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
     if (cluster.memory) row.emplace_back(cost.fits ? "yes" : "no");
@@ -212,32 +210,32 @@ std::string largest_part(const MemoryMoment& moment) {
 
 void print_json(std::ostream& out, const PlanReport& report) {
   const ExperimentPlan& plan = report.plan;
-  Json json{{"name", report.experiment.name},
-            {"ranks", report.experiment.parallel.processes},
-            {"precision", to_string(report.experiment.parallel.precision)},
-            {"parameters", plan.counts().parameters},
-            {"trained", plan.counts().trained},
-            {"frozen", plan.counts().frozen},
-            {"tokens_a_step", plan.data.tokens_a_step},
-            {"steps", plan.data.steps ? Json(*plan.data.steps) : Json()},
-            {"positions", plan.data.positions},
-            {"longest_is_known", plan.data.longest_is_known},
-            {"training_state_bytes", 4 * plan.counts().state},
-            {"model_bytes", 4 * plan.counts().model},
-            {"sweep_members", report.members},
-            {"misfit", report.misfit.empty() ? Json() : Json(report.misfit)},
-            {"fit", Json()},
-            {"cluster", report.cluster ? to_json(*report.cluster) : Json()},
-            {"stages", Json::array()},
-            {"memory", Json::array()}};
+  OrderedJson json{{"name", report.experiment.name},
+                   {"ranks", report.experiment.parallel.processes},
+                   {"precision", to_string(report.experiment.parallel.precision)},
+                   {"parameters", plan.counts().parameters},
+                   {"trained", plan.counts().trained},
+                   {"frozen", plan.counts().frozen},
+                   {"tokens_a_step", plan.data.tokens_a_step},
+                   {"steps", plan.data.steps ? OrderedJson(*plan.data.steps) : OrderedJson()},
+                   {"positions", plan.data.positions},
+                   {"longest_is_known", plan.data.longest_is_known},
+                   {"training_state_bytes", 4 * plan.counts().state},
+                   {"model_bytes", 4 * plan.counts().model},
+                   {"sweep_members", report.members},
+                   {"misfit", report.misfit.empty() ? OrderedJson() : OrderedJson(report.misfit)},
+                   {"fit", OrderedJson()},
+                   {"cluster", report.cluster ? to_json(*report.cluster) : OrderedJson()},
+                   {"stages", OrderedJson::array()},
+                   {"memory", OrderedJson::array()}};
   if (report.fit)
     json["fit"] = {{"largest", to_json(report.fit->largest)},
-                   {"same_tokens", report.fit->same_tokens ? to_json(*report.fit->same_tokens) : Json()}};
+                   {"same_tokens", report.fit->same_tokens ? to_json(*report.fit->same_tokens) : OrderedJson()}};
   for (const PlannedRun& stage : report.stages)
     json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", state_of(stage)}});
   for (const PlannedVariant& variant : plan.variants) {
     const auto most = highest(variant.step.phases);
-    Json phases;
+    OrderedJson phases;
     for (const auto& [phase, moment] : variant.step.phases) phases[phase] = to_json(moment);
     json["memory"].push_back({{"adapter", variant.adapter},
                               {"strategy", to_string(variant.strategy)},
@@ -273,7 +271,7 @@ void print_text(std::ostream& out, const PlanReport& report) {
   }
   out << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "
       << counted(plan.data.tokens_a_step, "token");
-  if (e.data.kind == "records") out << ", padding included";
+  if (e.data.kind == DataKind::records) out << ", padding included";
   if (plan.data.steps) out << ": " << with_thousands(*plan.data.steps * plan.data.tokens_a_step);
   out << '\n';
   if (!plan.data.steps)

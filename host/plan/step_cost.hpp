@@ -52,8 +52,8 @@ std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan
                                  const std::vector<PlannedVariant>& divided, const std::optional<Rates>& rates,
                                  double peak, std::optional<int64_t> memory);
 
-/// Of those that fit, the one with the shortest step, or without times with the fewest bytes over the network, then over
-/// the bus; among nearly equal ones, the one with the least memory. Null if none fits.
+/// Of those that fit, the one with the shortest step, or without times with the fewest bytes over the network, then
+/// over the bus; among nearly equal ones, the one with the least memory. Null if none fits.
 const StepCost* recommended(const std::vector<StepCost>& costs);
 
 }  // namespace wmtp

@@ -30,7 +30,7 @@ void StepPlanner::start() {
 }
 
 PlannedStep StepPlanner::plan(const StepQuestion& question) {
-  const std::string text = nlohmann::json(question).dump();
+  const std::string text = Json(question).dump();
   if (const auto known = known_.find(text); known != known_.end()) return known->second;
   if (!engine_) start();
   const auto reply = engine_->send(text) ? engine_->receive(answer_limit_ms, longest_answer) : std::nullopt;
@@ -45,7 +45,7 @@ PlannedStep StepPlanner::plan(const StepQuestion& question) {
     throw Error(status_of_failure(status),
                 "the engine " + (ended ? text_of_ending(status) : "gave no answer in time") + when);
   }
-  const nlohmann::json answer = nlohmann::json::parse(*reply);
+  const Json answer = Json::parse(*reply);
   if (answer.contains("error"))
     throw Error(answer.at("status").get<ExitStatus>(), answer.at("error").get<std::string>());
   return known_[text] = answer.at("step").get<PlannedStep>();

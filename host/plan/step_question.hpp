@@ -1,5 +1,5 @@
-// StepQuestion: the layout in which a step of an experiment is planned; PlannedStep: what a rank of it needs. The engine
-// answers by running the step on tensors without values (plan/torch/planned_step.hpp).
+// StepQuestion: the layout in which a step of an experiment is planned; PlannedStep: what a rank of it needs. The
+// engine answers by running the step on tensors without values (plan/torch/planned_step.hpp).
 #pragma once
 
 #include <algorithm>

@@ -18,30 +18,28 @@
 namespace wmtp {
 namespace {
 
-constexpr const char* kinds[] = {"pipeline", "adapter"};
 constexpr size_t longest_name = 32;
 
-std::filesystem::path folder_of(const std::filesystem::path& root, const std::string& kind) {
-  return root / (kind + "s");
+std::filesystem::path folder_of(const std::filesystem::path& root, PluginKind kind) {
+  return root / (to_string(kind) + std::string("s"));
 }
 
 /// NAME of every NAME.so in a folder, sorted; empty if the folder does not exist.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code absent;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, absent)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
     if (entry.path().extension() == ".so") names.push_back(entry.path().stem().string());
-  }
   std::sort(names.begin(), names.end());
   return names;
 }
 
-PluginDescription describe_file(const std::string& kind, const std::string& name, const std::filesystem::path& file) {
+PluginDescription describe_file(PluginKind kind, const std::string& name, const std::filesystem::path& file) {
   PluginDescription description = probe_plugin(file);
   if (description.kind != kind || description.name != name) {
-    throw Error(ExitStatus::plugin, file.string() + ": contains the " + description.kind + " '" + description.name +
-                                        "', but its path is that of the " + kind + " '" + name +
-                                        "'; rename or move the file");
+    throw Error(ExitStatus::plugin, file.string() + ": contains the " + to_string(description.kind) + " '" +
+                                        description.name + "', but its path is that of the " + to_string(kind) + " '" +
+                                        name + "'; rename or move the file");
   }
   return description;
 }
@@ -70,7 +68,7 @@ Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
   folders_.push_back(own_plugin_folder());
 }
 
-PluginDescription Catalog::describe(const std::string& kind, const std::string& name) const {
+PluginDescription Catalog::describe(PluginKind kind, const std::string& name) const {
   if (!is_plugin_name(name)) {
     throw Error(ExitStatus::usage, printable(name) +
                                        " is not a valid plugin name: wanted at most 32 lower case letters, digits and "
@@ -81,9 +79,8 @@ PluginDescription Catalog::describe(const std::string& kind, const std::string& 
     const std::filesystem::path folder = folder_of(root, kind);
     const std::filesystem::path file = folder / (name + ".so");
     std::error_code unreadable;
-    if (std::filesystem::symlink_status(file, unreadable).type() != std::filesystem::file_type::not_found) {
+    if (std::filesystem::symlink_status(file, unreadable).type() != std::filesystem::file_type::not_found)
       return describe_file(kind, name, file);
-    }
     const auto names = names_in(folder);
     known.insert(known.end(), names.begin(), names.end());
     searched.push_back(folder.string());
@@ -93,27 +90,26 @@ PluginDescription Catalog::describe(const std::string& kind, const std::string& 
     if (built_in.kind == kind) known.push_back(built_in.name);
   }
   const std::string nearest = nearest_name(name, known);
-  throw Error(ExitStatus::plugin,
-              "no " + kind + " '" + name + "'" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") +
-                  "\n  searched: " + join_names(searched) + "\n  `wmtp-host plugins list` lists all plugins");
+  throw Error(ExitStatus::plugin, "no " + std::string(to_string(kind)) + " '" + name + "'" +
+                                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") + "\n  searched: " +
+                                      join_names(searched) + "\n  `wmtp-host plugins list` lists all plugins");
 }
 
-std::vector<std::string> Catalog::names(const std::string& kind) const {
+std::vector<std::string> Catalog::names(PluginKind kind) const {
   std::vector<std::string> all;
   for (const auto& root : folders_) {
     const auto names = names_in(folder_of(root, kind));
     all.insert(all.end(), names.begin(), names.end());
   }
-  for (const PluginDescription& built_in : probe_built_in()) {
+  for (const PluginDescription& built_in : probe_built_in())
     if (built_in.kind == kind) all.push_back(built_in.name);
-  }
   return all;
 }
 
 std::vector<Catalog::Listed> Catalog::list() const {
   std::vector<Listed> all;
-  std::set<std::pair<std::string, std::string>> seen;
-  for (const char* kind : kinds) {
+  std::set<std::pair<PluginKind, std::string>> seen;
+  for (const PluginKind kind : {PluginKind::pipeline, PluginKind::adapter}) {
     for (const auto& root : folders_) {
       for (const std::string& name : names_in(folder_of(root, kind))) {
         Listed one;
@@ -154,14 +150,14 @@ std::vector<Catalog::Listed> Catalog::list() const {
   return all;
 }
 
-PluginSetting setting_of(const Catalog& catalog, const std::string& kind, const PluginChoice& choice) {
+PluginSetting setting_of(const Catalog& catalog, PluginKind kind, const PluginChoice& choice) {
   return {catalog.describe(kind, choice.plugin), given_options(choice)};
 }
 
 PluginNeeds pipeline_needs(const Experiment& experiment, const Catalog& catalog) {
-  const PluginSetting outer = setting_of(catalog, "pipeline", experiment.pipeline);
+  const PluginSetting outer = setting_of(catalog, PluginKind::pipeline, experiment.pipeline);
   if (experiment.inner) {
-    const PluginSetting inner = setting_of(catalog, "pipeline", *experiment.inner);
+    const PluginSetting inner = setting_of(catalog, PluginKind::pipeline, *experiment.inner);
     return check_plugin(outer, &inner).needs;
   }
   if (outer.description.needs && outer.options.empty()) return *outer.description.needs;

@@ -22,7 +22,7 @@ class Catalog {
 
   /// Error(usage) if the name is not [a-z][a-z0-9_]{0,31}; Error(plugin) if the plugin is not found (with the most
   /// similar name and the searched folders) or its library is refused.
-  PluginDescription describe(const std::string& kind, const std::string& name) const;
+  PluginDescription describe(PluginKind kind, const std::string& name) const;
 
   struct Listed {
     PluginDescription description;
@@ -32,7 +32,7 @@ class Catalog {
   /// All plugins on the search path, including refused ones, with their problems.
   std::vector<Listed> list() const;
   /// The names of all plugins of a kind; runs no plugin code.
-  std::vector<std::string> names(const std::string& kind) const;
+  std::vector<std::string> names(PluginKind kind) const;
 
   const std::vector<std::filesystem::path>& folders() const { return folders_; }
 
@@ -44,7 +44,7 @@ class Catalog {
 bool is_plugin_name(const std::string& name);
 
 /// The description and the explicit options of a plugin in an experiment. Error(plugin).
-PluginSetting setting_of(const Catalog& catalog, const std::string& kind, const PluginChoice& choice);
+PluginSetting setting_of(const Catalog& catalog, PluginKind kind, const PluginChoice& choice);
 
 /// The needs of the experiment's pipeline with its options: from the cache, else from a child process. Error(plugin).
 PluginNeeds pipeline_needs(const Experiment& experiment, const Catalog& catalog);

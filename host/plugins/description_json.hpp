@@ -2,21 +2,12 @@
 // std::exception if a key is missing or has the wrong type.
 #pragma once
 
-#include <stdexcept>
-
 #include "base/json.hpp"
 #include "experiment/plugin_description.hpp"
 
 namespace wmtp {
 
-inline void to_json(nlohmann::json& out, OptionSpec::Type type) { out = to_string(type); }
-inline void from_json(const nlohmann::json& in, OptionSpec::Type& type) {
-  using enum OptionSpec::Type;
-  for (const OptionSpec::Type one : {number, integer, flag, text, texts})
-    if (in == to_string(one)) return void(type = one);
-  throw std::invalid_argument("unknown option type '" + in.get<std::string>() + "'");
-}
-
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ValueHeadNeed, name, kind, meaning)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PluginNeeds, when, reads, heads, pairs, prompts, scores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionMistake, of_inner, option, message, at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PluginAnswer, needs, mistake)

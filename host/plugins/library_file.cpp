@@ -106,23 +106,19 @@ Elf64_Ehdr read_header(Reader& reader, const std::filesystem::path& file) {
   reader.require(0, sizeof(Elf64_Ehdr), "ELF header");
   Elf64_Ehdr header;
   std::memcpy(&header, start.data(), sizeof header);
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
     refuse(file, "built for a 32-bit or big-endian machine; this host is 64-bit, little-endian");
-  }
-  if (header.e_machine != host_machine) {
+  if (header.e_machine != host_machine)
     refuse(file, "built for " + machine_name(header.e_machine) + "; this host is " + machine_name(host_machine));
-  }
-  if (header.e_type != ET_DYN) {
+  if (header.e_type != ET_DYN)
     refuse(file, "an ELF file of type " + std::to_string(header.e_type) + ", not a shared library (type 3)");
-  }
   return header;
 }
 
 void check_segments(Reader& reader, const Elf64_Ehdr& header, const std::filesystem::path& file) {
   if (header.e_phentsize != sizeof(Elf64_Phdr)) refuse(file, "damaged: its segment table has an unexpected entry size");
-  for (const Elf64_Phdr& segment : reader.table<Elf64_Phdr>(header.e_phoff, header.e_phnum, "segment table")) {
+  for (const Elf64_Phdr& segment : reader.table<Elf64_Phdr>(header.e_phoff, header.e_phnum, "segment table"))
     if (segment.p_type == PT_LOAD) reader.require(segment.p_offset, segment.p_filesz, "segment");
-  }
 }
 
 /// A library whose headers, sections and segments are within the file.

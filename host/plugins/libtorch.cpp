@@ -13,7 +13,7 @@
 #include "base/installation.hpp"
 #include "base/text.hpp"
 #include "plugins/library_file.hpp"
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {
@@ -59,8 +59,8 @@ std::string torch_of(const fs::path& python) {
   return last_line(run_child(python_child(python, program), std::chrono::seconds(20)).output);
 }
 
-/// Whether the dynamic linker takes LibTorch from LD_LIBRARY_PATH, which precedes run paths. Error(usage) if that is not
-/// the LibTorch of this build.
+/// Whether the dynamic linker takes LibTorch from LD_LIBRARY_PATH, which precedes run paths. Error(usage) if that is
+/// not the LibTorch of this build.
 bool loads_from_environment(const std::vector<std::string>& run_path) {
   for (const std::string& folder : folders_of_path(environment_value("LD_LIBRARY_PATH"))) {
     if (!contains_library(folder)) continue;

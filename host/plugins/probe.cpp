@@ -66,18 +66,17 @@ ChildResult run_probe(const std::vector<std::string>& question, std::chrono::mil
 }
 
 /// The JSON answer about `file` of a child that had this time limit.
-nlohmann::json answer_of(const ChildResult& child, const std::string& file, std::chrono::milliseconds limit,
-                         const ChildTask& task) {
-  if (child.timed_out) {
+Json answer_of(const ChildResult& child, const std::string& file, std::chrono::milliseconds limit,
+               const ChildTask& task) {
+  if (child.timed_out)
     refuse(file, fmt::format(fmt::runtime(task.took_too_long), std::chrono::duration<double>(limit).count()), child);
-  }
   if (child.signal != 0) {
     refuse(file,
            "its code terminated the probe with signal " + std::to_string(child.signal) + " (" +
                strsignal(child.signal) + ") " + task.when,
            child);
   }
-  const auto json = nlohmann::json::parse(child.output, nullptr, /*allow_exceptions=*/false);
+  const auto json = Json::parse(child.output, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     refuse(
         file,
@@ -88,14 +87,13 @@ nlohmann::json answer_of(const ChildResult& child, const std::string& file, std:
     throw Error(static_cast<ExitStatus>(json.value("status", static_cast<int>(ExitStatus::plugin))),
                 json.value("refused", ""));
   }
-  if (child.exit_code != 0) {
+  if (child.exit_code != 0)
     refuse(file, "its code terminated the probe with exit code " + std::to_string(child.exit_code), child);
-  }
   return json;
 }
 
 /// Steps 3 to 5.
-nlohmann::json ask_child(const std::string& file, const std::vector<std::string>& question) {
+Json ask_child(const std::string& file, const std::vector<std::string>& question) {
   const std::chrono::milliseconds limit = probe_program().limit;
   return answer_of(run_probe(question, limit), file, limit, describing);
 }
@@ -116,7 +114,7 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   PluginDescription description;
   try {
     description = ask_child(stamp.path.string(), {"describe", stamp.path.string()}).get<PluginDescription>();
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe returned no description: " + error.what());
   }
   description.path = stamp.path;
@@ -126,9 +124,9 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
 }
 
 PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
-  nlohmann::json settings{{"plugin", plugin}};
+  Json settings{{"plugin", plugin}};
   if (inner) settings["inner"] = *inner;
-  const std::string question = settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string question = settings.dump(-1, ' ', false, Json::error_handler_t::replace);
   const bool is_file = !plugin.description.path.empty();
   const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
   const ProbeCache cache(is_file ? ProbeCache::usual_folder() : "", program_version());
@@ -138,21 +136,19 @@ PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inne
     const auto answer = ask_child(where, {"check", question}).get<PluginAnswer>();
     if (!answer.mistake) cache.keep_answer(stamp, question, answer);
     return answer;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
   }
 }
 
-nlohmann::json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count) {
+Json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count) {
   const std::chrono::milliseconds limit = probe_program().limit, of_all = limit * (int64_t(count) + 1);
-  const nlohmann::json question{{"plugin", plugin}, {"device", device}, {"limit_ms", limit.count()}};
-  const ChildResult child =
-      run_probe({"try", question.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}, of_all);
+  const Json question{{"plugin", plugin}, {"device", device}, {"limit_ms", limit.count()}};
+  const ChildResult child = run_probe({"try", question.dump(-1, ' ', false, Json::error_handler_t::replace)}, of_all);
   return answer_of(child, plugin.description.name, of_all, running_trial);
 }
 
-nlohmann::json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit,
-                              const std::function<int()>& trial) {
+Json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit, const std::function<int()>& trial) {
   ChildRequest request;
   request.code = trial;
   return answer_of(run_child(request, limit), plugin, limit, running_trial);
@@ -161,8 +157,7 @@ nlohmann::json answer_in_fork(const std::string& plugin, std::chrono::millisecon
 std::vector<PluginDescription> probe_built_in() {
   std::vector<PluginDescription> all;
 #ifdef WMTP_STATIC_PLUGINS
-  for (const nlohmann::json& one : ask_child(probe_built_in_file, {"describe", probe_built_in_file}))
-    all.push_back(one);
+  for (const Json& one : ask_child(probe_built_in_file, {"describe", probe_built_in_file})) all.push_back(one);
 #endif
   return all;
 }

@@ -14,10 +14,10 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "experiment/plugin_description.hpp"
 
 namespace wmtp {
@@ -30,12 +30,11 @@ PluginDescription probe_plugin(const std::filesystem::path& file);
 PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner);
 
 /// The engine's answers to all `count` trials of a plugin (plugins/trials.hpp); not cached.
-nlohmann::json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count);
+Json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count);
 
 /// [in the engine, while it has one thread] The answer of `trial`, which answers a probe in a fork of this process.
 /// Error(plugin) with the failure.
-nlohmann::json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit,
-                              const std::function<int()>& trial);
+Json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit, const std::function<int()>& trial);
 
 /// Plugins linked into the engine (static build); empty in other builds. Not cached.
 std::vector<PluginDescription> probe_built_in();

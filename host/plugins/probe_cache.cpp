@@ -21,10 +21,10 @@ constexpr uintmax_t size_limit = 4 << 20;
 constexpr size_t max_answers = 64;
 constexpr const char* description_name = "description";
 
-nlohmann::json parsed(const fs::path& file) {
+Json parsed(const fs::path& file) {
   if (fs::file_size(file) > size_limit) throw std::length_error("too large");
   std::ifstream stream(file);
-  return nlohmann::json::parse(stream);
+  return Json::parse(stream);
 }
 
 /// Calls `change`. Failures cause no message, because nothing is lost: the next run probes again.
@@ -63,28 +63,27 @@ fs::path ProbeCache::folder_of(const FileStamp& stamp) const {
   return folder_ / sha256_of(stamp.path.string()).substr(0, 16);
 }
 
-nlohmann::json ProbeCache::key_of(const FileStamp& stamp) const {
+Json ProbeCache::key_of(const FileStamp& stamp) const {
   return {
       {"path", stamp.path.string()}, {"size", stamp.size}, {"modified_ns", stamp.modified_ns}, {"version", version_}};
 }
 
-nlohmann::json ProbeCache::read(const FileStamp& stamp, const std::string& name) const {
-  nlohmann::json entry = parsed(folder_of(stamp) / (name + ".json"));
+Json ProbeCache::read(const FileStamp& stamp, const std::string& name) const {
+  Json entry = parsed(folder_of(stamp) / (name + ".json"));
   if (entry.at("key") != key_of(stamp)) throw std::out_of_range("the entry of another version of the file");
   return entry.at("value");
 }
 
-void ProbeCache::write(const FileStamp& stamp, const std::string& name, const nlohmann::json& value) const {
+void ProbeCache::write(const FileStamp& stamp, const std::string& name, const Json& value) const {
   fs::create_directories(folder_of(stamp));
-  write_file_durably(folder_of(stamp) / (name + ".json"),
-                     nlohmann::json{{"key", key_of(stamp)}, {"value", value}}.dump() + "\n");
+  write_file_durably(folder_of(stamp) / (name + ".json"), Json{{"key", key_of(stamp)}, {"value", value}}.dump() + "\n");
 }
 
 void ProbeCache::remove_stale(const FileStamp& stamp) const {
   std::error_code ignored;
   fs::remove_all(folder_of(stamp), ignored);
   for (const fs::path& plugin : paths_in(folder_)) try {
-      const nlohmann::json entry = parsed(plugin / (description_name + std::string(".json")));
+      const Json entry = parsed(plugin / (description_name + std::string(".json")));
       if (!fs::exists(entry.at("key").at("path").get<std::string>())) fs::remove_all(plugin, ignored);
     } catch (const std::exception&) {
       fs::remove_all(plugin, ignored);
@@ -105,7 +104,7 @@ void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& descripti
   });
 }
 
-void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const {
+void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const Json& answer) const {
   if (folder_.empty()) return;
   attempt([&] {
     read(stamp, description_name);  // throws for a file, or a version of it, that was not described

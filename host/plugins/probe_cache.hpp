@@ -5,10 +5,10 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "experiment/plugin_description.hpp"
 #include "plugins/library_file.hpp"
@@ -19,8 +19,8 @@ class ProbeCache {
  public:
   /// `version`: the program's. An empty `folder` disables the cache.
   ProbeCache(std::filesystem::path folder, std::string version);
-  /// The first that can be written of $XDG_CACHE_HOME/wmtp/plugins, ~/.cache/wmtp/plugins and a private folder in TMPDIR
-  /// or /tmp (io/scratch_folder.hpp); empty if none can.
+  /// The first that can be written of $XDG_CACHE_HOME/wmtp/plugins, ~/.cache/wmtp/plugins and a private folder in
+  /// TMPDIR or /tmp (io/scratch_folder.hpp); empty if none can.
   static std::filesystem::path usual_folder();
 
   std::optional<PluginDescription> find(const FileStamp& stamp) const;
@@ -35,13 +35,13 @@ class ProbeCache {
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  void keep_answer(const FileStamp& stamp, const std::string& question, const nlohmann::json& answer) const;
+  void keep_answer(const FileStamp& stamp, const std::string& question, const Json& answer) const;
 
  private:
   std::filesystem::path folder_of(const FileStamp& stamp) const;
-  nlohmann::json key_of(const FileStamp& stamp) const;
-  nlohmann::json read(const FileStamp& stamp, const std::string& name) const;  ///< throws if there is none
-  void write(const FileStamp& stamp, const std::string& name, const nlohmann::json& value) const;
+  Json key_of(const FileStamp& stamp) const;
+  Json read(const FileStamp& stamp, const std::string& name) const;  ///< throws if there is none
+  void write(const FileStamp& stamp, const std::string& name, const Json& value) const;
   void remove_stale(const FileStamp& stamp) const;
 
   std::filesystem::path folder_;

@@ -34,7 +34,7 @@ std::string filled(std::string text, const std::map<std::string, std::string>& v
 
 }  // namespace
 
-std::vector<fs::path> make_plugin_folder(const std::string& kind, const std::string& name, const fs::path& folder) {
+std::vector<fs::path> make_plugin_folder(PluginKind kind, const std::string& name, const fs::path& folder) {
   if (!is_plugin_name(name))
     throw Error(ExitStatus::usage, "'" + name + "' is not a valid plugin name: wanted at most 32 lower case letters, " +
                                        "digits and '_', the first a letter");
@@ -42,14 +42,14 @@ std::vector<fs::path> make_plugin_folder(const std::string& kind, const std::str
     throw Error(ExitStatus::usage,
                 folder.string() + ": already exists; choose another name, or another folder with -o");
   const std::map<std::string, std::string> values{{"@NAME@", name},
-                                                  {"@KIND@", kind},
+                                                  {"@KIND@", to_string(kind)},
                                                   {"@CLASS@", class_of(name)},
                                                   {"@PREFIX@", library_folder().parent_path().string()}};
   FolderDraft draft(folder);
   std::vector<fs::path> files;
   for (const auto& [path, text] : embedded_templates()) {
     const size_t slash = path.find('/');
-    if (const std::string part = path.substr(0, slash); part != kind && part != "both") continue;
+    if (const std::string part = path.substr(0, slash); part != to_string(kind) && part != "both") continue;
     const std::string file = filled(path.substr(slash + 1), {{"NAME", name}});
     write_new_file(draft.path() / file, filled(text, values));
     files.push_back(folder / file);

@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "experiment/plugin_description.hpp"
+
 namespace wmtp {
 
-/// Creates `folder` atomically; `kind`: "pipeline" or "adapter". Returns its files. The build first looks for the sdk
-/// in this program's prefix. Error(usage) for an invalid name or an existing folder; Error(storage) if it cannot be
-/// written.
-std::vector<std::filesystem::path> make_plugin_folder(const std::string& kind, const std::string& name,
+/// Creates `folder` atomically. Returns its files. The build first looks for the sdk in this program's prefix.
+/// Error(usage) for an invalid name or an existing folder; Error(storage) if it cannot be written.
+std::vector<std::filesystem::path> make_plugin_folder(PluginKind kind, const std::string& name,
                                                       const std::filesystem::path& folder);
 
 }  // namespace wmtp

@@ -1,22 +1,23 @@
 #include "plugins/trials.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "plugins/probe.hpp"
 
 namespace wmtp {
 
 namespace {
 
-std::vector<Trial> trials_on_any_device(const std::string& role) {
+std::vector<Trial> trials_on_any_device(PluginRole role) {
   const Trial again{"again", "repeating the training gives bitwise identical results"};
   const Trial speed{"speed", "step time"};
-  if (role == "adapter")
+  if (role == PluginRole::adapter)
     return {{"trains", "training finishes with finite gradients"},
             {"merged", "merged weights give the same losses as base weights with the adapter"},
             again,
             speed};
   const Trial trains =
-      role == "objective"
+      role == PluginRole::objective
           ? Trial{"trains", "training finishes; the objective is a finite scalar that depends on its heads"}
           : Trial{"trains", "training finishes; weights have the right shape, are finite and not negative"};
   return {trains,
@@ -29,7 +30,7 @@ std::vector<Trial> trials_on_any_device(const std::string& role) {
 
 }  // namespace
 
-std::vector<Trial> trials_of(const std::string& role, const std::string& device) {
+std::vector<Trial> trials_of(PluginRole role, const std::string& device) {
   std::vector<Trial> trials = trials_on_any_device(role);
   if (device == "cuda") trials.insert(trials.begin() + 1, {"same_losses", "losses on the device equal the CPU's"});
   return trials;
@@ -38,27 +39,26 @@ std::vector<Trial> trials_of(const std::string& role, const std::string& device)
 std::vector<TrialResult> run_trials(const PluginSetting& plugin, const std::string& device) {
   std::vector<TrialResult> results;
   const std::vector<Trial> trials = trials_of(plugin.description.role, device);
-  const nlohmann::json answers = ask_trials(plugin, device, trials.size());
+  const Json answers = ask_trials(plugin, device, trials.size());
   for (size_t i = 0; i < trials.size(); ++i)
     results.push_back({trials[i], answers.at(i).at("passed"), answers.at(i).at("message")});
   return results;
 }
 
 std::string answer_trials(const std::string& question, const std::function<int(const std::string&)>& answer) {
-  nlohmann::json of_one = nlohmann::json::parse(question), answers = nlohmann::json::array();
-  const nlohmann::json description = of_one.at("plugin").at("description");
+  Json of_one = Json::parse(question), answers = Json::array();
+  const Json description = of_one.at("plugin").at("description");
   const std::chrono::milliseconds limit(of_one.at("limit_ms").get<int64_t>());
   for (const Trial& trial : trials_of(description.at("role"), of_one.at("device"))) {
     of_one["trial"] = trial.name;
     try {
-      const nlohmann::json report =
-          answer_in_fork(description.at("name"), limit, [&] { return answer(of_one.dump()); });
+      const Json report = answer_in_fork(description.at("name"), limit, [&] { return answer(of_one.dump()); });
       answers.push_back({{"passed", true}, {"message", report.at("report")}});
     } catch (const Error& error) {
       answers.push_back({{"passed", false}, {"message", error.what()}});
     }
   }
-  return answers.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return answers.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace wmtp

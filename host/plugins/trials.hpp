@@ -17,8 +17,8 @@ struct Trial {
   std::string promise;  ///< the tested property
 };
 
-/// In execution order. `role`: "weighting", "wrapper", "objective" or "adapter"; `device`: "cpu" or "cuda".
-std::vector<Trial> trials_of(const std::string& role, const std::string& device);
+/// In execution order. `device`: "cpu" or "cuda".
+std::vector<Trial> trials_of(PluginRole role, const std::string& device);
 
 struct TrialResult {
   Trial trial;

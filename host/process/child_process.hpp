@@ -1,12 +1,12 @@
 // Child processes: starts, signals, reaps them and reads their output.
 //
-// A child leads its own process group and is killed by the kernel (or gets another signal: ChildRequest::at_our_end) when
-// the thread that started it ends. When the child
+// A child leads its own process group and is killed by the kernel (or gets another signal: ChildRequest::at_our_end)
+// when the thread that started it ends. When the child
 // has ended, the rest of its group is killed. The destructor kills and reaps the whole group.
 //
 // Uses fork() and execve() because posix_spawn() supports neither PR_SET_PDEATHSIG nor before_exec. Between the two,
-// the child makes only async-signal-safe calls, so other threads of this process are harmless. A child may also run code
-// of this process without exec, if this process has no other threads.
+// the child makes only async-signal-safe calls, so other threads of this process are harmless. A child may also run
+// code of this process without exec, if this process has no other threads.
 #pragma once
 
 #include <sys/types.h>
@@ -55,8 +55,8 @@ struct ChildRequest {
 
 class ChildProcess {
  public:
-  /// Returns after exec. Error(storage) with the cause if the child cannot be started; Error(bug) if it is to run `code`
-  /// and this process has other threads, whose locks would stay locked in the child.
+  /// Returns after exec. Error(storage) with the cause if the child cannot be started; Error(bug) if it is to run
+  /// `code` and this process has other threads, whose locks would stay locked in the child.
   explicit ChildProcess(const ChildRequest& request);
   /// A child of this process that has been started otherwise and leads its process group; read ends of its pipes.
   ChildProcess(pid_t child, Descriptor out, Descriptor err) { own(child, std::move(out), std::move(err)); }

@@ -11,16 +11,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "process/child_setup.hpp"
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 
 /// Of the server: once when it is ready, then for each child.
 struct Answer {
@@ -117,7 +115,7 @@ void replace_environment(const std::vector<std::string>& entries) {
 
 /// [in the child] Returns its arguments.
 std::vector<std::string> become_child(const Sent& sent) {
-  const json request = json::from_cbor(bytes_of(sent[0].get()));
+  const Json request = Json::from_cbor(bytes_of(sent[0].get()));
   setpgid(0, 0);
   sigset_t mask;
   std::memcpy(&mask, request.at("signal_mask").get_binary().data(), sizeof mask);
@@ -166,10 +164,10 @@ void ForkServer::wait_until_ready() {
 ChildProcess ForkServer::start(const ChildRequest& request) {
   wait_until_ready();
   const auto* mask = reinterpret_cast<const uint8_t*>(&request.signal_mask);
-  const Descriptor file = memory_file(json::to_cbor({
+  const Descriptor file = memory_file(Json::to_cbor({
       {"arguments", request.arguments},
       {"environment", request.environment},
-      {"signal_mask", json::binary({mask, mask + sizeof request.signal_mask})},
+      {"signal_mask", Json::binary({mask, mask + sizeof request.signal_mask})},
   }));
   Pipe out, err;
   if (!request.inherit_stdout) out = Pipe::open();

@@ -1,8 +1,8 @@
 // A process that forks for each child, so that children share what it has loaded: loading LibTorch takes 0.4 s of
 // processor time, a fork of a process that has loaded it 0.02 s.
 //
-// A child is forked twice. Its first parent exits, and the kernel makes it a child of the ForkServer's process, which is
-// its "subreaper" for that moment (prctl(2)) and then signals and reaps it like any other child.
+// A child is forked twice. Its first parent exits, and the kernel makes it a child of the ForkServer's process, which
+// is its "subreaper" for that moment (prctl(2)) and then signals and reaps it like any other child.
 #pragma once
 
 #include <optional>

@@ -53,9 +53,8 @@ void LineSource::read_some() {
 
 void LineSource::forward_whole_lines() {
   size_t begin = 0;
-  for (size_t end; (end = unfinished_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  for (size_t end; (end = unfinished_.find('\n', begin)) != std::string::npos; begin = end + 1)
     sink_->line(prefix_, std::string_view(unfinished_).substr(begin, end - begin));
-  }
   unfinished_.erase(0, begin);
   if (unfinished_.size() > longest_line) {
     sink_->line(prefix_, unfinished_);

@@ -48,4 +48,14 @@ std::optional<std::string> SocketChild::receive(int limit_ms, size_t longest) {
   return line;
 }
 
+bool SocketChild::send_json(const OrderedJson& message) {
+  return send(message.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+}
+
+std::optional<Json> SocketChild::receive_json(int limit_ms, size_t longest) {
+  const auto line = receive(limit_ms, longest);
+  Json message = line ? Json::parse(*line, nullptr, false) : Json();
+  return message.is_object() ? std::optional(std::move(message)) : std::nullopt;
+}
+
 }  // namespace wmtp

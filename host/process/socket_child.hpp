@@ -1,11 +1,12 @@
-// SocketChild: a child process that exchanges lines with this one over a socket. Not pipes, because a write to a pipe whose
-// reader has ended would end this process.
+// SocketChild: a child process that exchanges lines with this one over a socket. Not pipes, because a write to a pipe
+// whose reader has ended would end this process.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "process/child_process.hpp"
 
 namespace wmtp {
@@ -21,9 +22,13 @@ class SocketChild {
 
   /// False if the child has ended.
   bool send(std::string_view line) { return send_line(socket_.get(), line); }
-  /// The child's next line, without its end. nullopt if the child has ended, is silent for `limit_ms` (-1: no limit), or
-  /// writes a line of more than `longest` bytes.
+  /// The child's next line, without its end. nullopt if the child has ended, is silent for `limit_ms` (-1: no limit),
+  /// or writes a line of more than `longest` bytes.
   std::optional<std::string> receive(int limit_ms, size_t longest);
+  /// As a line; bytes that are not UTF-8 are replaced.
+  bool send_json(const OrderedJson& message);
+  /// A line that is a JSON object; nullopt also for another line.
+  std::optional<Json> receive_json(int limit_ms, size_t longest);
 
   ChildProcess& process() { return child_; }
 

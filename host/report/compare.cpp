@@ -13,9 +13,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-using Json = nlohmann::ordered_json;
-
 struct LoggedValues {
   int64_t id = 0;
   std::map<std::string, std::string> params;
@@ -32,7 +29,7 @@ std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) 
 }
 
 /// A row for each key whose values differ.
-Table differing(std::vector<std::string> columns, const std::map<std::string, std::vector<json>>& values_of_key) {
+Table differing(std::vector<std::string> columns, const std::map<std::string, std::vector<Json>>& values_of_key) {
   Table table{std::move(columns), {}, false};
   for (const auto& [key, values] : values_of_key) {
     if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) continue;
@@ -68,7 +65,7 @@ class Comparison {
 
   /// Keys whose values differ between runs; the seed only if no side has several.
   Table params() const {
-    std::map<std::string, std::vector<json>> values;
+    std::map<std::string, std::vector<Json>> values;
     each([&](const LoggedValues& run) {
       for (const auto& [key, value] : run.params) values[key];
     });
@@ -195,7 +192,7 @@ class Comparison {
     return run;
   }
 
-  static json values_of(const Side& side, const std::string& key) {
+  static Json values_of(const Side& side, const std::string& key) {
     std::set<std::string> values;
     for (const auto& [seed, run] : side.runs)
       if (const auto found = run.params.find(key); found != run.params.end()) values.insert(found->second);
@@ -228,7 +225,7 @@ void print_metrics(std::ostream& out, const Comparison& comparison, bool all) {
       continue;
     }
     if (comparison.is_incomparable(name)) incomparable.push_back(name);
-    std::vector<json> row{name};
+    std::vector<Json> row{name};
     for (const Side& side : comparison.sides()) row.push_back(with_error(comparison.figure(side, name)));
     for (size_t i = 1; i < comparison.sides().size(); ++i)
       row.push_back(with_error(comparison.difference(comparison.sides()[i], name), true));
@@ -241,29 +238,31 @@ void print_metrics(std::ostream& out, const Comparison& comparison, bool all) {
   if (hides) out << (incomparable.empty() ? "\n" : "") << "time/ and perf/ are shown with --all\n";
 }
 
-Json json_of(const MeanOf& of) {
+OrderedJson json_of(const MeanOf& of) {
   if (of.count == 0) return nullptr;
-  return {{"mean", of.mean}, {"standard_error", of.count > 1 ? Json(of.error) : Json()}, {"count", of.count}};
+  return {
+      {"mean", of.mean}, {"standard_error", of.count > 1 ? OrderedJson(of.error) : OrderedJson()}, {"count", of.count}};
 }
 
 void print_json(std::ostream& out, const Comparison& comparison) {
-  Json all{{"runs", Json::array()}, {"params", Json::object()}, {"metrics", Json::object()}};
+  OrderedJson all{
+      {"runs", OrderedJson::array()}, {"params", OrderedJson::object()}, {"metrics", OrderedJson::object()}};
   for (const Side& side : comparison.sides()) {
-    Json ids = Json::object();
+    OrderedJson ids = OrderedJson::object();
     for (const auto& [seed, run] : side.runs) ids[std::to_string(seed)] = run.id;
     all["runs"].push_back({{"word", side.word}, {"run_of_seed", ids}});
   }
   for (const auto& row : comparison.params().rows)
-    all["params"][row[0].get<std::string>()] = std::vector<json>(row.begin() + 1, row.end());
+    all["params"][row[0].get<std::string>()] = std::vector<Json>(row.begin() + 1, row.end());
   for (const std::string& name : comparison.metric_names()) {
-    Json figures = Json::array(), differences = Json::array();
+    OrderedJson figures = OrderedJson::array(), differences = OrderedJson::array();
     for (const Side& side : comparison.sides()) {
       figures.push_back(json_of(comparison.figure(side, name)));
       differences.push_back(json_of(comparison.difference(side, name)));
     }
     all["metrics"][name] = {{"last", figures}, {"difference_from_first", differences}};
   }
-  out << all.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  out << all.dump(1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
 }
 
 }  // namespace
@@ -287,7 +286,7 @@ std::string with_error(const MeanOf& of, bool signed_number) {
 
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
   std::vector<std::string> columns{"key"};
-  std::map<std::string, std::vector<json>> values;
+  std::map<std::string, std::vector<Json>> values;
   for (size_t i = 0; i < runs.size(); ++i) {
     columns.push_back(std::to_string(runs[i]));
     for (const auto& [key, value] : params_of(log, runs[i])) {

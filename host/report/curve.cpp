@@ -10,8 +10,8 @@
 namespace wmtp {
 namespace {
 
-constexpr int kColumns = 60, kRows = 10;
-constexpr int kDotsAcross = 2, kDotsDown = 4;  // per braille character
+constexpr int plot_columns = 60, plot_rows = 10;
+constexpr int dots_across = 2, dots_down = 4;  // per braille character
 
 struct Frame {
   double left, right, bottom, top;
@@ -25,7 +25,7 @@ struct Frame {
 };
 
 /// Bits 0..7 of a braille character by column and row of the dot.
-constexpr std::array<std::array<uint8_t, kDotsDown>, kDotsAcross> kDot{
+constexpr std::array<std::array<uint8_t, dots_down>, dots_across> dot_bits{
     {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
 
 std::string braille(uint8_t dots) {
@@ -52,20 +52,19 @@ Frame frame_around(const Curve& a, const Curve& b) {
 void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool blocks) {
   if (line.points.size() + marks.points.size() < 2) return;
   const Frame frame = frame_around(line, marks);
-  std::array<std::array<uint8_t, kColumns>, kRows> dots{};
-  std::array<std::array<bool, kColumns>, kRows> marked{};
+  std::array<std::array<uint8_t, plot_columns>, plot_rows> dots{};
+  std::array<std::array<bool, plot_columns>, plot_rows> marked{};
   for (const CurvePoint& p : line.points) {
-    const int x = frame.column(p.x, kColumns * kDotsAcross), y = frame.row(p.y, kRows * kDotsDown);
-    dots[static_cast<size_t>(y / kDotsDown)][static_cast<size_t>(x / kDotsAcross)] |=
-        kDot[static_cast<size_t>(x % kDotsAcross)][static_cast<size_t>(y % kDotsDown)];
+    const int x = frame.column(p.x, plot_columns * dots_across), y = frame.row(p.y, plot_rows * dots_down);
+    dots[static_cast<size_t>(y / dots_down)][static_cast<size_t>(x / dots_across)] |=
+        dot_bits[static_cast<size_t>(x % dots_across)][static_cast<size_t>(y % dots_down)];
   }
-  for (const CurvePoint& p : marks.points) {
-    marked[static_cast<size_t>(frame.row(p.y, kRows))][static_cast<size_t>(frame.column(p.x, kColumns))] = true;
-  }
-  for (size_t row = 0; row < kRows; ++row) {
-    const bool labelled = row == 0 || row == kRows - 1;
+  for (const CurvePoint& p : marks.points)
+    marked[static_cast<size_t>(frame.row(p.y, plot_rows))][static_cast<size_t>(frame.column(p.x, plot_columns))] = true;
+  for (size_t row = 0; row < plot_rows; ++row) {
+    const bool labelled = row == 0 || row == plot_rows - 1;
     std::string text = (labelled ? printed("%9.4g", row == 0 ? frame.top : frame.bottom) : std::string(9, ' ')) + " |";
-    for (size_t column = 0; column < kColumns; ++column) {
+    for (size_t column = 0; column < plot_columns; ++column) {
       const uint8_t dot = dots[row][column];
       text += marked[row][column] ? "o" : dot == 0 ? " " : blocks ? braille(dot) : ".";
     }
@@ -74,8 +73,8 @@ void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool 
   }
   const auto step = [](double x) { return std::to_string(static_cast<int64_t>(x)); };
   const std::string left = step(frame.left), right = step(frame.right);
-  const size_t gap = kColumns - std::min<size_t>(kColumns - 1, left.size() + right.size());
-  out << std::string(10, ' ') << '+' << std::string(kColumns, '-') << '\n'
+  const size_t gap = plot_columns - std::min<size_t>(plot_columns - 1, left.size() + right.size());
+  out << std::string(10, ' ') << '+' << std::string(plot_columns, '-') << '\n'
       << std::string(11, ' ') << left << std::string(gap, ' ') << right << "  step\n";
   if (!line.points.empty()) out << std::string(11, ' ') << (blocks ? braille(0x36) : ".") << " " << line.name;
   if (!marks.points.empty()) out << (line.points.empty() ? std::string(11, ' ') : "   ") << "o " << marks.name;

@@ -15,12 +15,10 @@
 namespace wmtp {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int64_t kEventsShown = 20;
+constexpr int64_t events_shown = 20;
 
 /// Aggregates each segment by itself along the index. A total grows, so its extremes are its first and last values.
-const char* const kMetrics = R"sql(
+const char* const select_metrics = R"sql(
   WITH parts AS (
     SELECT v.name_id, count(*) AS points, min(v.step) AS first_step, max(v.step) AS last_step, min(v.value) AS lowest,
       max(v.value) AS highest, count(v.kind) AS not_finite
@@ -35,42 +33,42 @@ const char* const kMetrics = R"sql(
   FROM m CROSS JOIN v_curves AS f ON f.run_id = ?1 AND f.name = m.name AND f.step = first_step
   CROSS JOIN v_curves AS c ON c.run_id = ?1 AND c.name = m.name AND c.step = last_step
   GROUP BY m.name ORDER BY m.name)sql";
-const char* const kSegments =
+const char* const select_segments =
     "SELECT l.segment AS run, s.status, "
     "(SELECT min(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss') AS first_step, "
     "(SELECT max(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss' AND step < l.before_step) "
     "AS last_step, s.started_at, s.ended_at, s.world_size FROM v_lineage AS l JOIN runs AS s ON s.id = l.segment "
     "WHERE l.run_id = ?1 ORDER BY l.segment";
-const char* const kPlugins =
+const char* const select_plugins =
     "SELECT kind, name, version, sha256, path FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name";
-const char* const kMemory =
+const char* const select_memory =
     "SELECT rank, category, bytes, phase, step FROM v_memory_peak WHERE run_id = ?1 "
     "ORDER BY rank, bytes DESC";
-const char* const kCheckpoints =
+const char* const select_checkpoints =
     "SELECT step, state, bytes, path FROM checkpoints "
     "WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY run_id, step, path";
-const char* const kGenerations =
+const char* const select_generations =
     "SELECT g.step, g.prompt, g.text FROM v_lineage AS l JOIN generations AS g "
     "ON g.run_id = l.segment AND g.step < l.before_step WHERE l.run_id = ?1 ORDER BY g.step, g.number";
-const char* const kEvaluations =
+const char* const select_evaluations =
     "SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations "
     "WHERE run_id = ?1 ORDER BY id";
-const char* const kTextLosses =
+const char* const select_text_losses =
     "SELECT id, texts, stride, head, tokens, loss, NULL AS perplexity, bytes, bits_per_byte, time FROM v_text_losses "
     "WHERE run_id = ?1 ORDER BY id, head";
-const char* const kEvents =
+const char* const select_events =
     "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time, level, kind, rank, step, "
     "message "
     "FROM events WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY time_ns DESC";
-const char* const kParams = "SELECT key, value_text AS value FROM run_params WHERE run_id = ?1 ORDER BY key";
+const char* const select_params = "SELECT key, value_text AS value FROM run_params WHERE run_id = ?1 ORDER BY key";
 
-Json objects_of(const Table& table) {
-  Json array = Json::array();
+OrderedJson objects_of(const Table& table) {
+  OrderedJson array = OrderedJson::array();
   for (size_t row = 0; row < table.rows.size(); ++row) array.push_back(row_object(table, row));
   return array;
 }
 
-Json run_object(const LogReader& log, int64_t id) {
+OrderedJson run_object(const LogReader& log, int64_t id) {
   const Table run = log.query(
       "SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id "
       "LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1",
@@ -84,27 +82,27 @@ Json run_object(const LogReader& log, int64_t id) {
 
 /// Computes the perplexity here, because SQLite may have been built without exp().
 Table text_losses(const LogReader& log, int64_t id) {
-  Table table = log.query(kTextLosses, {id});
+  Table table = log.query(select_text_losses, {id});
   for (auto& row : table.rows)
     if (row[5].is_number()) row[6] = std::exp(row[5].get<double>());
   return table;
 }
 
-void print_json_run(std::ostream& out, const LogReader& log, Json run, int64_t id) {
-  Json params = Json::object();
-  for (const auto& row : log.query(kParams, {id}).rows) params[row[0].get<std::string>()] = row[1];
+void print_json_run(std::ostream& out, const LogReader& log, OrderedJson run, int64_t id) {
+  OrderedJson params = OrderedJson::object();
+  for (const auto& row : log.query(select_params, {id}).rows) params[row[0].get<std::string>()] = row[1];
   run["params"] = params;
-  run["plugins"] = objects_of(log.query(kPlugins, {id}));
-  run["segments"] = objects_of(log.query(kSegments, {id}));
-  run["metrics"] = objects_of(log.query(kMetrics, {id}));
+  run["plugins"] = objects_of(log.query(select_plugins, {id}));
+  run["segments"] = objects_of(log.query(select_segments, {id}));
+  run["metrics"] = objects_of(log.query(select_metrics, {id}));
   run["rank_seconds"] = objects_of(times_of_ranks(log, id));
-  run["memory_peak"] = objects_of(log.query(kMemory, {id}));
-  run["checkpoints"] = objects_of(log.query(kCheckpoints, {id}));
-  run["generations"] = objects_of(log.query(kGenerations, {id}));
-  run["evaluations"] = objects_of(log.query(kEvaluations, {id}));
+  run["memory_peak"] = objects_of(log.query(select_memory, {id}));
+  run["checkpoints"] = objects_of(log.query(select_checkpoints, {id}));
+  run["generations"] = objects_of(log.query(select_generations, {id}));
+  run["evaluations"] = objects_of(log.query(select_evaluations, {id}));
   run["text_losses"] = objects_of(text_losses(log, id));
-  run["events"] = objects_of(log.query(kEvents, {id}));
-  out << run.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  run["events"] = objects_of(log.query(select_events, {id}));
+  out << run.dump(1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
 }
 
 /// Means over at most 120 intervals of steps, so that a long run costs no more than a short one.
@@ -147,7 +145,7 @@ void print_section(std::ostream& out, const std::string& title, const Table& tab
   print_table(out, table, TableFormat::text);
 }
 
-void print_head(std::ostream& out, const Json& run) {
+void print_head(std::ostream& out, const OrderedJson& run) {
   const auto text = [&run](const char* key) { return shown(run.at(key)); };
   out << "run " << text("id") << "  " << text("name") << "  " << text("status");
   if (!run.at("exit_code").is_null()) out << " (exit " << text("exit_code") << ")";
@@ -177,16 +175,16 @@ void print_head(std::ostream& out, const Json& run) {
   }
 }
 
-void print_text_run(std::ostream& out, const LogReader& log, const Json& run, int64_t id,
+void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& run, int64_t id,
                     const std::vector<std::string>& metrics) {
   print_head(out, run);
-  print_section(out, "options", log.query(kParams, {id}));
+  print_section(out, "options", log.query(select_params, {id}));
   print_section(out, "plugins",
                 log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
                           "FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name",
                           {id}));
-  if (run.at("segments") != 1) print_section(out, "segments", log.query(kSegments, {id}));
-  print_section(out, "metrics", log.query(kMetrics, {id}));
+  if (run.at("segments") != 1) print_section(out, "segments", log.query(select_segments, {id}));
+  print_section(out, "metrics", log.query(select_metrics, {id}));
   print_curves(out, log, id, metrics);
 
   Table times = times_of_ranks(log, id);
@@ -197,19 +195,19 @@ void print_text_run(std::ostream& out, const LogReader& log, const Json& run, in
   int64_t rank = 0;
   const Table tensors = peaks_by_phase(log, id, rank);
   print_section(out, "tensors on rank " + std::to_string(rank) + ", peak per phase", tensors);
-  Table memory = log.query(kMemory, {id});
+  Table memory = log.query(select_memory, {id});
   for (auto& row : memory.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "peak memory", memory);
-  Table checkpoints = log.query(kCheckpoints, {id});
+  Table checkpoints = log.query(select_checkpoints, {id});
   for (auto& row : checkpoints.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "checkpoints", checkpoints);
-  Table texts = log.query(kGenerations, {id});
+  Table texts = log.query(select_generations, {id});
   if (!texts.rows.empty())
     std::erase_if(texts.rows, [last = texts.rows.back()[0]](const Row& row) { return row[0] != last; });
   print_section(out, "samples of the last step", texts);
-  print_section(out, "evaluations", log.query(kEvaluations, {id}));
+  print_section(out, "evaluations", log.query(select_evaluations, {id}));
   print_section(out, "losses on texts", text_losses(log, id));
-  Table events = log.query(kEvents, {id}, kEventsShown);
+  Table events = log.query(select_events, {id}, events_shown);
   std::reverse(events.rows.begin(), events.rows.end());
   print_section(out, events.capped ? "last events" : "events", {events.columns, events.rows, false});
 }
@@ -224,7 +222,7 @@ void print_run(std::ostream& out, const LogReader& log, int64_t id, TableFormat 
                 "WHERE run_id = " +
                     std::to_string(id) + "\"`");
   }
-  const Json run = run_object(log, id);
+  const OrderedJson run = run_object(log, id);
   if (format == TableFormat::json) return print_json_run(out, log, run, id);
   require_metrics(log, id, metrics);
   print_text_run(out, log, run, id, metrics);

@@ -43,8 +43,8 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
 void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
                const std::vector<std::string>& metrics = {});
 
-/// The resolved experiment, which can be run. Error(usage) with the line if a path in it is not UTF-8, which TOML cannot
-/// contain.
+/// The resolved experiment, which can be run. Error(usage) with the line if a path in it is not UTF-8, which TOML
+/// cannot contain.
 std::string runnable_experiment(const LogReader& log, int64_t run_id);
 /// The same on `out`.
 void print_experiment(std::ostream& out, const LogReader& log, int64_t run_id);

@@ -37,7 +37,7 @@ class Summary {
   }
 
  private:
-  std::vector<std::vector<nlohmann::json>> rows(const std::string& sql) const { return log_.query(sql, {id_}).rows; }
+  std::vector<std::vector<Json>> rows(const std::string& sql) const { return log_.query(sql, {id_}).rows; }
 
   std::optional<double> metric(const std::string& name, const std::string& order) const {
     const auto found = log_.query(
@@ -123,7 +123,7 @@ class Summary {
 
 }  // namespace
 
-std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu, const std::string& mfu_of) {
+std::string speed_text(const Json& tokens_per_second, const Json& mfu, const std::string& mfu_of) {
   const std::string speed = with_thousands(std::llround(tokens_per_second.get<double>())) + " tokens/s";
   if (!mfu.is_number()) return speed;
   if (mfu.get<double>() > 1 && mfu_of == multiplication)

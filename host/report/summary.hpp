@@ -11,8 +11,8 @@
 namespace wmtp {
 
 /// Six lines over all segments of the run: result (the change of the validation loss, else of the training loss),
-/// speed, time by phase with the slowest rank, peak memory per rank, path of the checkpoint, next command. Lines without
-/// data are omitted.
+/// speed, time by phase with the slowest rank, peak memory per rank, path of the checkpoint, next command. Lines
+/// without data are omitted.
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id);
 
 /// "8.3373 -> 6.4450, fell by 1.8924".
@@ -28,7 +28,6 @@ inline constexpr const char* multiplication = "plain matrix multiplication";
 /// "1,217 tokens/s, 46% of plain matrix multiplication", from the columns tokens_per_second (a number), mfu and mfu_of
 /// of v_runs. A share of multiplication above 1 is omitted: it means that the machine was busier while the
 /// multiplication was measured.
-std::string speed_text(const nlohmann::json& tokens_per_second, const nlohmann::json& mfu,
-                       const std::string& mfu_of = multiplication);
+std::string speed_text(const Json& tokens_per_second, const Json& mfu, const std::string& mfu_of = multiplication);
 
 }  // namespace wmtp

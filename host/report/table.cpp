@@ -10,11 +10,9 @@
 namespace wmtp {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr size_t kGap = 2;
-constexpr size_t kNarrowest = 8;                    // text columns are not cut below this width
-constexpr size_t kMostPrinted = size_t{256} << 20;  // a single long cell widens its column in every row
+constexpr size_t column_gap = 2;
+constexpr size_t narrowest = 8;                     // text columns are not cut below this width
+constexpr size_t most_printed = size_t{256} << 20;  // a single long cell widens its column in every row
 
 bool holds_numbers(const Table& table, size_t column) {
   bool number = false;
@@ -29,17 +27,16 @@ bool holds_numbers(const Table& table, size_t column) {
 /// Narrows text columns, widest first, until the table fits.
 void narrow(std::vector<size_t>& widths, const std::vector<bool>& numeric, size_t columns) {
   for (size_t i = 0; i < widths.size(); ++i)
-    if (!numeric[i]) widths[i] = std::min(widths[i], std::max(columns, kNarrowest));
+    if (!numeric[i]) widths[i] = std::min(widths[i], std::max(columns, narrowest));
   const auto total = [&] {
-    size_t sum = widths.empty() ? 0 : kGap * (widths.size() - 1);
+    size_t sum = widths.empty() ? 0 : column_gap * (widths.size() - 1);
     for (size_t width : widths) sum += width;
     return sum;
   };
   while (total() > columns) {
     size_t widest = widths.size();
-    for (size_t i = 0; i < widths.size(); ++i) {
-      if (!numeric[i] && widths[i] > kNarrowest && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
-    }
+    for (size_t i = 0; i < widths.size(); ++i)
+      if (!numeric[i] && widths[i] > narrowest && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
     if (widest == widths.size()) return;
     --widths[widest];
   }
@@ -47,9 +44,9 @@ void narrow(std::vector<size_t>& widths, const std::vector<bool>& numeric, size_
 
 void refuse_if_huge(const std::vector<size_t>& widths, size_t rows) {
   size_t line = 0;
-  for (const size_t width : widths) line += width + kGap;
-  if (line <= kMostPrinted / (rows + 1)) return;
-  throw Error(ExitStatus::usage, "the table would be larger than " + human_bytes(int64_t(kMostPrinted)) +
+  for (const size_t width : widths) line += width + column_gap;
+  if (line <= most_printed / (rows + 1)) return;
+  throw Error(ExitStatus::usage, "the table would be larger than " + human_bytes(int64_t(most_printed)) +
                                      ", with lines of " + with_thousands(int64_t(line)) +
                                      " characters; request fewer rows, or JSON or CSV");
 }
@@ -60,7 +57,7 @@ void print_row(std::ostream& out, const std::vector<std::string>& cells, const s
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string cell = cut_to(cells[i], widths[i]);
     const size_t pad = widths[i] - shown_length(cell);
-    if (i > 0) line.append(kGap, ' ');
+    if (i > 0) line.append(column_gap, ' ');
     if (numeric[i]) line.append(pad, ' ');
     line += cell;
     if (!numeric[i]) line.append(pad, ' ');
@@ -71,13 +68,12 @@ void print_row(std::ostream& out, const std::vector<std::string>& cells, const s
 
 void print_json(std::ostream& out, const Table& table) {
   out << '[';
-  for (size_t row = 0; row < table.rows.size(); ++row) {
-    out << (row ? ",\n " : "\n ") << row_object(table, row).dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
+  for (size_t row = 0; row < table.rows.size(); ++row)
+    out << (row ? ",\n " : "\n ") << row_object(table, row).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   out << (table.rows.empty() ? "]\n" : "\n]\n");
 }
 
-std::string csv_cell(const nlohmann::json& cell) {
+std::string csv_cell(const Json& cell) {
   if (cell.is_null()) return "";
   if (cell.is_number_float()) return shortest_digits(cell.get<double>());
   return csv_field(cell.is_string() ? cell.get<std::string>() : cell.dump());
@@ -94,14 +90,14 @@ void print_csv(std::ostream& out, const Table& table) {
 
 }  // namespace
 
-nlohmann::ordered_json row_object(const Table& table, size_t row) {
-  Json object = Json::object();
+OrderedJson row_object(const Table& table, size_t row) {
+  OrderedJson object = OrderedJson::object();
   for (size_t column = 0; column < table.columns.size(); ++column)
     object[table.columns[column]] = table.rows.at(row)[column];
   return object;
 }
 
-std::string shown(const nlohmann::json& cell) {
+std::string shown(const Json& cell) {
   if (cell.is_null()) return "-";
   if (cell.is_string()) return one_line(cell.get<std::string>());
   if (!cell.is_number_float()) return cell.dump();

@@ -18,9 +18,9 @@ void print_table(std::ostream& out, const Table& table, TableFormat format);
 void print_text_table(std::ostream& out, const Table& table, size_t columns);
 
 /// A row as an object of its columns.
-nlohmann::ordered_json row_object(const Table& table, size_t row);
+OrderedJson row_object(const Table& table, size_t row);
 
 /// A cell as text: 1.23457, 42, 1.5e-05; "-" for null.
-std::string shown(const nlohmann::json& cell);
+std::string shown(const Json& cell);
 
 }  // namespace wmtp

@@ -10,9 +10,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-using Json = nlohmann::ordered_json;
-
 constexpr std::chrono::milliseconds nap{100};
 
 class Watch {
@@ -24,7 +21,7 @@ class Watch {
     step_ = newest("train/loss") - 1;  // earlier steps are not shown
     validated_ = newest("valid/loss") - 1;
     while (true) {
-      const Json state = run_state();  // read before the steps, so that none are missed once the run has ended
+      const OrderedJson state = run_state();  // read before the steps, so that none are missed once the run has ended
       show_new_steps();
       if (state["status"] != "running") return ended(state);
       for (auto waited = std::chrono::milliseconds(0); waited < request_.interval; waited += nap) {
@@ -42,7 +39,7 @@ class Watch {
         .at(0);
   }
 
-  Json run_state() const {
+  OrderedJson run_state() const {
     return row_object(log_.query("SELECT name, status, exit_code, seconds, tokens_per_second FROM v_runs WHERE id = ?1",
                                  {request_.run_id}),
                       0);
@@ -71,9 +68,9 @@ class Watch {
     out_.flush();
   }
 
-  void show_step(const std::vector<json>& row) {
+  void show_step(const std::vector<Json>& row) {
     if (request_.json) {
-      out_ << Json{{"step", row[0]}, {"train_loss", row[1]}, {"tokens_per_second", row[2]}}.dump() << '\n';
+      out_ << OrderedJson{{"step", row[0]}, {"train_loss", row[1]}, {"tokens_per_second", row[2]}}.dump() << '\n';
       return;
     }
     out_ << "step " << shown(row[0]) << "  loss " << shown(row[1]);
@@ -81,19 +78,19 @@ class Watch {
     out_ << '\n';
   }
 
-  void show_validation(const std::vector<json>& row) {
+  void show_validation(const std::vector<Json>& row) {
     if (request_.json)
-      out_ << Json{{"step", row[0]}, {"valid_loss", row[1]}}.dump() << '\n';
+      out_ << OrderedJson{{"step", row[0]}, {"valid_loss", row[1]}}.dump() << '\n';
     else
       out_ << "step " << shown(row[0]) << ": validation loss " << shown(row[1]) << '\n';
   }
 
-  int ended(const Json& state) {
+  int ended(const OrderedJson& state) {
     const std::string status = state["status"];
     const bool lost = status == "lost";
     const int code = lost ? static_cast<int>(ExitStatus::peer) : state["exit_code"].get<int>();
     if (request_.json)
-      out_ << Json{{"status", status}, {"exit_code", lost ? json() : json(code)}}.dump() << '\n';
+      out_ << OrderedJson{{"status", status}, {"exit_code", lost ? Json() : Json(code)}}.dump() << '\n';
     else
       out_ << state["name"].get<std::string>() << ": " << status << " after "
            << human_seconds(state["seconds"].is_number() ? state["seconds"].get<double>() : 0)

@@ -1,8 +1,9 @@
 // ParameterGroup: flat storage of parameters that are gathered, reduced and updated together.
 //
 // Layout: parameters that Muon updates first, then those with weight decay, then the others, each sorted by their other
-// settings, so that parameters with equal settings are adjacent; each is aligned to 64 elements, and the total is padded
-// to a multiple of 64 * ranks. The master shard (fp32 if it trains, else the compute dtype) is a contiguous part of it.
+// settings, so that parameters with equal settings are adjacent; each is aligned to 64 elements, and the total is
+// padded to a multiple of 64 * ranks. The master shard (fp32 if it trains, else the compute dtype) is a contiguous part
+// of it.
 //
 //   strategy        master shard   gathered weights              gradient
 //   no_shard        all            the master (or a cast copy)   summed over ranks in the whole buffer
@@ -13,8 +14,8 @@
 //                                                                the replicate group
 //
 // With offloading, master shards and optimizer state are in host memory. Each gather transfers a copy in the compute
-// dtype through pinned memory to the device; a step's gradient is copied to the host. Offloaded frozen weights are freed
-// after each use, whatever the strategy.
+// dtype through pinned memory to the device; a step's gradient is copied to the host. Offloaded frozen weights are
+// freed after each use, whatever the strategy.
 //
 // A shard group is G consecutive ranks, a replicate group the W/G ranks that hold the same shard
 // (comm/torch/channels.hpp). With full sharding all ranks form one shard group; without sharding, one replicate group.
@@ -96,9 +97,9 @@ class ParameterGroup final : public WeightStore {
 
   // Gradients of a micro-batch; zero if nothing was written; no effect in a frozen group. `last`: the step's last
   // micro-batch, the only one in which no_shard and shard_optimizer reduce, and hybrid_shard reduces over replicate
-  // groups. A reduction exchanges the parts of a shard group, then those of a replicate group, then its sums; each finish_
-  // function waits for one of these collectives and starts the next, if there is one. After all three, the gradient is
-  // complete.
+  // groups. A reduction exchanges the parts of a shard group, then those of a replicate group, then its sums; each
+  // finish_ function waits for one of these collectives and starts the next, if there is one. After all three, the
+  // gradient is complete.
   void start_reduce(bool last);
   void finish_reduce();
   void finish_replicate_reduce();

@@ -85,8 +85,8 @@ class ShardedModel {
   Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence, const at::Tensor& documents) const {
     return {training, seed, step, sequence, documents, split_.is_whole() ? nullptr : &split_};
   }
-  /// The trunk's forward pass, [B,n,D]: embed() with the embedding gathered, then run(i, output before it) with each block
-  /// gathered. `after`: the unit that is read next. [all ranks, collective]
+  /// The trunk's forward pass, [B,n,D]: embed() with the embedding gathered, then run(i, output before it) with each
+  /// block gathered. `after`: the unit that is read next. [all ranks, collective]
   template <class Embed, class Run>
   at::Tensor forward_trunk(ShardUnit& after, Embed embed, Run run) const {
     const auto unit_of = [&](int64_t i) { return i < num_trunk_blocks() ? &unit(trunk_block_name(i)) : &after; };

@@ -62,7 +62,7 @@ ActivePipeline make_pipeline(const std::string& name, std::unique_ptr<Weighting>
 
 ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment) {
   const PluginDescription& description = plugin.description;
-  if (description.role == "objective")
+  if (description.role == PluginRole::objective)
     return make_pipeline(description.name, nullptr, create_objective(description, plugin.options), experiment);
   return make_pipeline(description.name, create_weighting(plugin, inner), nullptr, experiment);
 }

@@ -103,8 +103,8 @@ MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& p
   return inputs;
 }
 
-/// The H - 1 tokens after this rank's positions; after the end of a sequence its first ones, which only positions without
-/// a target read.
+/// The H - 1 tokens after this rank's positions; after the end of a sequence its first ones, which only positions
+/// without a target read.
 Tensor MicroStep::next_tokens(const Batch& batch) const {
   const Positions here = model_.split().here(batch.tokens.size(1));
   return at::roll(batch.tokens, -(here.first + here.count), 1).narrow(1, 0, model_.num_heads() - 1);

@@ -55,8 +55,8 @@ class MicroStep {
   /// Requires token heads. [all ranks, collective]
   std::vector<WeighedLosses> weigh(StepContext& step);
 
-  /// Sums [H], fp64, of each head's weights over this rank's targets, as run() will find them; calls the pipeline as in a
-  /// step. Requires token heads. [all ranks, collective]
+  /// Sums [H], fp64, of each head's weights over this rank's targets, as run() will find them; calls the pipeline as in
+  /// a step. Requires token heads. [all ranks, collective]
   at::Tensor weight_sums(StepContext& step);
 
   /// Error(plugin) with the position of the last step's faulty weights. [after the totals showed a fault]

@@ -1,4 +1,5 @@
-// OffloadedStack: tensors that wait outside the memory in which training computes; the last one in is the first one out.
+// OffloadedStack: tensors that wait outside the memory in which training computes; the last one in is the first one
+// out.
 //
 // On a CUDA device they are copied to pinned host memory, which is kept for the next step; on the CPU to a temporary
 // file without a name, which the kernel removes when the process ends for any reason. Copies run while the caller
@@ -26,8 +27,8 @@ class OffloadedStack {
   virtual at::Tensor pop() = 0;
 };
 
-/// For tensors on `device`; on the CPU the file is in `folder` (TMPDIR or /tmp if empty). Error(storage) if it cannot be
-/// created, and later if it cannot be written or read.
+/// For tensors on `device`; on the CPU the file is in `folder` (TMPDIR or /tmp if empty). Error(storage) if it cannot
+/// be created, and later if it cannot be written or read.
 std::unique_ptr<OffloadedStack> make_offloaded_stack(const at::Device& device, const std::filesystem::path& folder);
 
 }  // namespace wmtp

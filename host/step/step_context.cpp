@@ -10,8 +10,8 @@
 #include "plugins/torch/signals.hpp"
 
 namespace wmtp {
-
 namespace {
+
 /// A frozen model predicts the next token: its signal for the target of head k at source s is at source s+k-1.
 Tensor for_head(const Tensor& next_token, int64_t head) {
   const int64_t S = next_token.size(1);
@@ -25,6 +25,21 @@ uint32_t sum_of(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().contiguous();
   return crc32c(dense.const_data_ptr(), size_t(dense.nbytes()));
 }
+
+/// Safe in file names, pages and other programs: parts between '/', none of them empty, "." or "..".
+bool is_metric_name(const std::string& name) {
+  static const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  if (name.size() > 120) return false;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('/', at), name.size());
+    const std::string part = name.substr(at, end - at);
+    if (part.empty() || part == "." || part == ".." || part.find_first_not_of(allowed) != std::string::npos)
+      return false;
+    at = end + 1;
+  }
+  return true;
+}
+
 }  // namespace
 
 void GivenTensors::add(const std::string& name, const at::Tensor& tensor) {
@@ -130,22 +145,6 @@ void StepContext::check_holds_values(const Tensor& tensor, const std::string& wh
   if (!tensor.is_cpu() && tensor.device() != micro_.batch.tokens.device()) refuse("on " + tensor.device().str());
   if (tensor.layout() != at::kStrided) refuse("sparse");
 }
-
-namespace {
-/// Safe in file names, pages and other programs: parts between '/', none of them empty, "." or "..".
-bool is_metric_name(const std::string& name) {
-  static const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-  if (name.size() > 120) return false;
-  for (size_t at = 0; at <= name.size();) {
-    const size_t end = std::min(name.find('/', at), name.size());
-    const std::string part = name.substr(at, end - at);
-    if (part.empty() || part == "." || part == ".." || part.find_first_not_of(allowed) != std::string::npos)
-      return false;
-    at = end + 1;
-  }
-  return true;
-}
-}  // namespace
 
 void StepContext::metric(const std::string& name, const Tensor& sum, const Tensor& count) const {
   if (!is_metric_name(name))  // not an Error: the boundary adds the plugin's name

@@ -197,9 +197,9 @@ Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
   return at::stack(heads, -1);
 }
 
-/// train.normalize: both divisors are of the whole step, over all ranks and micro-batches: "tokens" divides by the head's
-/// valid tokens, "weights" by the sum of their weights; both also by the number of heads with targets in the step over
-/// the head's weight, which is infinite for weight 0.
+/// train.normalize: both divisors are of the whole step, over all ranks and micro-batches: "tokens" divides by the
+/// head's valid tokens, "weights" by the sum of their weights; both also by the number of heads with targets in the
+/// step over the head's weight, which is infinite for weight 0.
 Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   StepTotals& totals = rows.step.totals();
   totals.add("weight/sum", weights.sum(at::kDouble));

@@ -42,11 +42,13 @@ class TokenLoss {
   void weigh_all(StepContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
   /// hidden [B,L,D], normed, of this rank's L positions -> its gradient. The output layer must be gathered.
   at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
-  /// As gradient(), for a head whose hidden states need none: the output layer's gradient, if it trains, and the totals.
+  /// As gradient(), for a head whose hidden states need none: the output layer's gradient, if it trains, and the
+  /// totals.
   void add_loss(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's losses and their weights, without gradients. The output layer must be gathered.
   WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
-  /// The sum of a head's weights over this rank's targets. `hidden` is not read at When::before, where its width may be 0.
+  /// The sum of a head's weights over this rank's targets. `hidden` is not read at When::before, where its width may be
+  /// 0.
   at::Tensor weight_sum(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's scores of its targets, without gradients, 0 without a target: [B,S] each.
   Scores scores(StepContext& step, int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
@@ -56,8 +58,8 @@ class TokenLoss {
   void forget_weights() { judged_.clear(); }
 
  private:
-  /// One head's valid sources in a micro-batch, among this rank's positions; prompts and padding are excluded before the
-  /// output layer.
+  /// One head's valid sources in a micro-batch, among this rank's positions; prompts and padding are excluded before
+  /// the output layer.
   struct Rows {
     StepContext& step;
     int64_t head;

@@ -151,8 +151,9 @@ class JsonTokenizer final : public Tokenizer {
     return length.value_or(0);
   }
 
-  /// Appends the ids of the added tokens in `text` and calls encode_part(part, begins, more_follows) for the text between
-  /// them, where `begins` is false if the part only continues the text before; returns the number of bytes encoded.
+  /// Appends the ids of the added tokens in `text` and calls encode_part(part, begins, more_follows) for the text
+  /// between them, where `begins` is false if the part only continues the text before; returns the number of bytes
+  /// encoded.
   template <class EncodePart>
   size_t between(const AddedTokens& tokens, std::string_view text, bool begins, bool more_follows,
                  EncodePart encode_part, std::vector<int32_t>& ids) const {

@@ -21,8 +21,8 @@ class BytePairMerges {
 
   /// Appends the ids of a word. Not thread-safe: keeps the ids of short words.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;
-  /// Appends the ids of all runs of a word's beginning but the last, which further characters could continue, and returns
-  /// their length. [without ignore_merges]
+  /// Appends the ids of all runs of a word's beginning but the last, which further characters could continue, and
+  /// returns their length. [without ignore_merges]
   size_t encode_begin(std::string_view word, std::vector<int32_t>& ids) const;
 
  private:

@@ -21,9 +21,9 @@ class SplitPattern {
   };
   /// Whether a match depends on the text before it, so that a text must not be divided before it is matched.
   bool looks_back() const { return looks_back_; }
-  /// The first match in `text` (UTF-8) at or after byte `from`; it may be empty. If `more_follows`, the text may continue:
-  /// undecided if the continuation could change the match. Error(data) if matching takes more steps than PCRE2 allows.
-  /// Not thread-safe.
+  /// The first match in `text` (UTF-8) at or after byte `from`; it may be empty. If `more_follows`, the text may
+  /// continue: undecided if the continuation could change the match. Error(data) if matching takes more steps than
+  /// PCRE2 allows. Not thread-safe.
   Match find(std::string_view text, size_t from, bool more_follows) const;
 
  private:

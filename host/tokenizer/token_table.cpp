@@ -11,31 +11,29 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
-std::string shown(const json& value) { return printable(value.dump(-1, ' ', true)); }
+std::string shown(const Json& value) { return printable(value.dump(-1, ' ', true)); }
 
 /// Takes the events of one value. Everything but what a reader expects is passed to `other`, lists and objects as null.
-class ListReader : public nlohmann::json_sax<json> {
+class ListReader : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return other(nullptr); }
   bool boolean(bool value) override { return other(value); }
-  bool number_integer(json::number_integer_t value) override { return other(value); }
-  bool number_unsigned(json::number_unsigned_t value) override { return other(value); }
-  bool number_float(json::number_float_t value, const std::string& /*digits*/) override { return other(value); }
+  bool number_integer(Json::number_integer_t value) override { return other(value); }
+  bool number_unsigned(Json::number_unsigned_t value) override { return other(value); }
+  bool number_float(Json::number_float_t value, const std::string& /*digits*/) override { return other(value); }
   bool string(std::string& value) override { return other(value); }
-  bool binary(json::binary_t& /*value*/) override { return other(nullptr); }
-  bool start_object(size_t /*count*/) override { return opened(json::object()); }
+  bool binary(Json::binary_t& /*value*/) override { return other(nullptr); }
+  bool start_object(size_t /*count*/) override { return opened(Json::object()); }
   bool end_object() override { return closed(); }
-  bool start_array(size_t /*count*/) override { return opened(json::array()); }
+  bool start_array(size_t /*count*/) override { return opened(Json::array()); }
   bool end_array() override { return closed(); }
   bool key(std::string& /*name*/) override { return true; }
-  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+  bool parse_error(size_t, const std::string&, const Json::exception&) override { return false; }
 
  protected:
   /// `value`: of a list or an object only whether it is one or the other.
-  virtual bool other(const json& value) = 0;
-  virtual bool opened(const json& kind) {
+  virtual bool other(const Json& value) = 0;
+  virtual bool opened(const Json& kind) {
     if (depth_ > 0) other(kind);
     ++depth_;
     return true;
@@ -60,14 +58,14 @@ class VocabularyReader final : public ListReader {
     if (depth_ == 1) token_ = name;
     return true;
   }
-  bool number_unsigned(json::number_unsigned_t id) override {
+  bool number_unsigned(Json::number_unsigned_t id) override {
     if (depth_ != 1 || !lists_.is_object || id > std::numeric_limits<uint32_t>::max()) return other(id);
     if (!lists_.vocabulary.add(token_, id)) rules_.repeated_key(2, token_);
     return true;
   }
 
  private:
-  bool other(const json& value) override {
+  bool other(const Json& value) override {
     if (depth_ == 1 && lists_.is_object && lists_.vocabulary_mistake.empty())
       lists_.vocabulary_mistake = "the token " + printable(token_) + " has the id " + shown(value);
     return true;
@@ -101,7 +99,7 @@ class MergesReader final : public ListReader {
   }
 
  private:
-  bool other(const json& value) override {
+  bool other(const Json& value) override {
     if (lists_.is_list && depth_ == 1 && !value.is_array()) refuse(value);
     if (depth_ == 2) pair_.push_back(value);
     return true;
@@ -112,23 +110,23 @@ class MergesReader final : public ListReader {
       add(pair_[0].get_ref<const std::string&>(), pair_[1].get_ref<const std::string&>(), pair_);
     else
       refuse(pair_);
-    pair_ = json::array();
+    pair_ = Json::array();
     return true;
   }
 
-  void add(std::string_view left, std::string_view right, const json& found) {
+  void add(std::string_view left, std::string_view right, const Json& found) {
     if (left.empty() || right.empty() || right.find(' ') != std::string_view::npos)
       refuse(found);
     else
       lists_.merges.add(left, right);
   }
-  void refuse(const json& found) {
+  void refuse(const Json& found) {
     if (lists_.merges_mistake.empty())
       lists_.merges_mistake = found.is_string() ? printable(found.get<std::string>()) : shown(found);
   }
 
   TokenLists& lists_;
-  json pair_ = json::array();
+  Json pair_ = Json::array();
 };
 
 }  // namespace
@@ -180,12 +178,12 @@ std::string_view MergeTexts::part(size_t index) const {
   return std::string_view(text_).substr(begin, ends_[index] - begin);
 }
 
-json parse_tokenizer_json(std::string_view text, const std::string& where, TokenLists& lists) {
+Json parse_tokenizer_json(std::string_view text, const std::string& where, TokenLists& lists) {
   JsonRules rules;
   VocabularyReader vocabulary(lists, rules);
   MergesReader merges(lists);
   std::string part;  // of the document, which is being read
-  rules.reader = [&](size_t depth, const std::string& key) -> nlohmann::json_sax<json>* {
+  rules.reader = [&](size_t depth, const std::string& key) -> nlohmann::json_sax<Json>* {
     if (depth == 0) part = key;
     if (depth != 1 || part != "model") return nullptr;
     return key == "vocab" ? static_cast<ListReader*>(&vocabulary) : key == "merges" ? &merges : nullptr;

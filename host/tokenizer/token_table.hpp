@@ -1,13 +1,14 @@
-// The vocabulary and the merges of a tokenizer.json while it is read. Such a file may have millions of both, so each takes
-// a few bytes more than its text, where a document of JSON values would take hundreds.
+// The vocabulary and the merges of a tokenizer.json while it is read. Such a file may have millions of both, so each
+// takes a few bytes more than its text, where a document of JSON values would take hundreds.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/json.hpp"
 
 namespace wmtp {
 
@@ -58,6 +59,6 @@ struct TokenLists {
 
 /// Parses a tokenizer.json: model.vocab and model.merges into `lists` (they are null in the document), the rest as
 /// parse_strict_json does.
-nlohmann::json parse_tokenizer_json(std::string_view text, const std::string& where, TokenLists& lists);
+Json parse_tokenizer_json(std::string_view text, const std::string& where, TokenLists& lists);
 
 }  // namespace wmtp

@@ -23,8 +23,8 @@ class Tokenizer {
   std::vector<int32_t> missing_before(const std::vector<int32_t>& ids) const;
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   /// Appends the ids of the beginning of `text` and returns its length in bytes: the whole text or, if `more_follows`,
-  /// the part whose ids further text cannot change. `before`: the last id of the text that precedes it, which was encoded
-  /// in the same way; -1 if it is the first. (For Reads::repaired, the text must already be UTF-8.)
+  /// the part whose ids further text cannot change. `before`: the last id of the text that precedes it, which was
+  /// encoded in the same way; -1 if it is the first. (For Reads::repaired, the text must already be UTF-8.)
   virtual size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids,
                               int32_t before = -1) const;
   virtual std::string decode(const std::vector<int32_t>& ids) const = 0;

@@ -17,7 +17,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::json;
 
 /// Iterates over the fields of a message in protobuf's wire format.
 class Message {
@@ -131,7 +130,7 @@ SentencePieceModel read_model(const fs::path& file) {
 }
 
 /// All pairs of pieces that join to a piece, by descending score of the result, then by ids.
-json merges_of(const SentencePieceModel& model, const std::unordered_map<std::string_view, size_t>& ids) {
+Json merges_of(const SentencePieceModel& model, const std::unordered_map<std::string_view, size_t>& ids) {
   std::vector<std::tuple<float, size_t, size_t>> merges;
   for (const Piece& piece : model.pieces) {
     if (piece.type != Piece::normal) continue;
@@ -142,23 +141,23 @@ json merges_of(const SentencePieceModel& model, const std::unordered_map<std::st
     }
   }
   std::sort(merges.begin(), merges.end());
-  json list = json::array();
+  Json list = Json::array();
   for (const auto& [score, left, right] : merges) list.push_back({model.pieces[left].text, model.pieces[right].text});
   return list;
 }
 
-json added_token(size_t id, const std::string& content, bool special) {
+Json added_token(size_t id, const std::string& content, bool special) {
   return {{"id", id},        {"content", content},     {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", !special}, {"special", special}};
 }
 
 }  // namespace
 
-json byte_tokenizer_json() {
+Json byte_tokenizer_json() {
   constexpr unsigned bytes = 256;
-  json vocabulary = json::object();
+  Json vocabulary = Json::object();
   for (unsigned byte = 0; byte < bytes; ++byte) vocabulary[byte_letters()[byte]] = byte;
-  const json byte_level{
+  const Json byte_level{
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
@@ -168,15 +167,15 @@ json byte_tokenizer_json() {
           {"pre_tokenizer", byte_level},
           {"post_processor", nullptr},
           {"decoder", byte_level},
-          {"model", {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", json::array()}}}};
+          {"model", {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", Json::array()}}}};
 }
 
 bool is_sentencepiece_bpe(const fs::path& model) { return read_model(model).is_bpe; }
 
-std::optional<json> sentencepiece_tokenizer_json(const fs::path& file) {
+std::optional<Json> sentencepiece_tokenizer_json(const fs::path& file) {
   const SentencePieceModel model = read_model(file);
   if (!model.is_bpe || !model.keeps_texts) return std::nullopt;
-  json vocabulary = json::object(), added = json::array();
+  Json vocabulary = Json::object(), added = Json::array();
   std::unordered_map<std::string_view, size_t> ids;
   std::string unknown;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
@@ -187,8 +186,8 @@ std::optional<json> sentencepiece_tokenizer_json(const fs::path& file) {
     if (piece.type == Piece::unknown || piece.type == Piece::control || piece.type == Piece::user_defined)
       added.push_back(added_token(id, piece.text, piece.type != Piece::user_defined));
   }
-  const json space{{"String", " "}}, mark{{"String", space_mark}};
-  return json{{"version", "1.0"},
+  const Json space{{"String", " "}}, mark{{"String", space_mark}};
+  return Json{{"version", "1.0"},
               {"truncation", nullptr},
               {"padding", nullptr},
               {"added_tokens", std::move(added)},
@@ -210,7 +209,7 @@ std::optional<json> sentencepiece_tokenizer_json(const fs::path& file) {
                 {"merges", merges_of(model, ids)}}}};
 }
 
-json exported_tokenizer_config(const std::string& begin, const std::string& end) {
+Json exported_tokenizer_config(const std::string& begin, const std::string& end) {
   return {{"add_bos_token", false}, {"bos_token", begin},           {"clean_up_tokenization_spaces", false},
           {"eos_token", end},       {"split_special_tokens", true}, {"tokenizer_class", "PreTrainedTokenizerFast"}};
 }

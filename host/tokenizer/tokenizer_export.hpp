@@ -4,9 +4,10 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+
+#include "base/json.hpp"
 
 namespace wmtp {
 
@@ -14,17 +15,17 @@ inline constexpr const char* byte_begin_token = "<|begin_of_text|>";
 inline constexpr const char* byte_end_token = "<|end_of_text|>";
 
 /// tokenizer.json for the tokenizer "byte".
-nlohmann::json byte_tokenizer_json();
+Json byte_tokenizer_json();
 
 /// tokenizer.json for a SentencePiece BPE that does not normalize text, as trained by train_bpe; nullopt for other
 /// models. Error(data) if `model` is not a SentencePiece model.
-std::optional<nlohmann::json> sentencepiece_tokenizer_json(const std::filesystem::path& model);
+std::optional<Json> sentencepiece_tokenizer_json(const std::filesystem::path& model);
 
 /// Whether `model` is a SentencePiece BPE; Error(data) if it is not a SentencePiece model.
 bool is_sentencepiece_bpe(const std::filesystem::path& model);
 
 /// tokenizer_config.json for either: names the tokens that begin and end a text, which are neither recognized in a text
 /// nor prepended to it.
-nlohmann::json exported_tokenizer_config(const std::string& begin, const std::string& end);
+Json exported_tokenizer_config(const std::string& begin, const std::string& end);
 
 }  // namespace wmtp

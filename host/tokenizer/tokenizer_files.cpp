@@ -1,6 +1,5 @@
 #include "tokenizer/tokenizer_files.hpp"
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.hpp"
@@ -16,8 +15,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-
-using Json = nlohmann::json;
 
 fs::path config_path(const fs::path& file) { return file.parent_path() / tokenizer_config_name; }
 
@@ -138,13 +135,13 @@ std::optional<ChatTemplateFile> read_chat_template(const fs::path& file) {
 }
 
 std::string llama_tokenizer_config(bool begins_texts) {
-  return nlohmann::json{{"add_bos_token", begins_texts},
-                        {"add_prefix_space", begins_texts},
-                        {"bos_token", "<s>"},
-                        {"eos_token", "</s>"},
-                        {"legacy", false},
-                        {"tokenizer_class", "LlamaTokenizer"},
-                        {"unk_token", "<unk>"}}
+  return Json{{"add_bos_token", begins_texts},
+              {"add_prefix_space", begins_texts},
+              {"bos_token", "<s>"},
+              {"eos_token", "</s>"},
+              {"legacy", false},
+              {"tokenizer_class", "LlamaTokenizer"},
+              {"unk_token", "<unk>"}}
              .dump(2) +
          "\n";
 }

@@ -1,7 +1,7 @@
 // The files of an existing tokenizer, copied into every folder of a model or of prepared data: tokenizer.json or
 // tokenizer.model (SentencePiece); tokenizer_config.json, which names the end-of-text token and whether a SentencePiece
-// model prepends its BOS to a text; and chat_template.jinja. Tokenizers trained by this program have neither of the last
-// two.
+// model prepends its BOS to a text; and chat_template.jinja. Tokenizers trained by this program have neither of the
+// last two.
 #pragma once
 
 #include <cstdint>
@@ -60,13 +60,13 @@ std::optional<ChatTemplateFile> read_chat_template(const std::filesystem::path& 
 /// own model, or with neither, as in models trained by this program.
 std::string llama_tokenizer_config(bool begins_texts);
 
-/// Copies a file of an untrusted folder under the same name; false if it is not there. Error(data) if it is a link out of
-/// the folder, or cannot be read.
+/// Copies a file of an untrusted folder under the same name; false if it is not there. Error(data) if it is a link out
+/// of the folder, or cannot be read.
 bool copy_from_folder(const std::filesystem::path& from, const char* name, const std::filesystem::path& to);
 
 /// Copies `file` into `folder` under the standard name of its kind, with the other two if they exist. Warns of a chat
-/// template for records with tools that is not copied. Error(data) if one cannot be read, or one of the other two is a link
-/// out of its folder.
+/// template for records with tools that is not copied. Error(data) if one cannot be read, or one of the other two is a
+/// link out of its folder.
 void copy_tokenizer_files(const std::filesystem::path& file, const std::filesystem::path& folder);
 
 /// SHA-256 of the files copied by copy_tokenizer_files.

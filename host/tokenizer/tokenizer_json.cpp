@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "io/input_file.hpp"
@@ -16,8 +16,6 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 
 constexpr uint64_t max_id = (1 << 24) - 1;
 constexpr const char* gpt2_words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
@@ -53,33 +51,33 @@ class Reader {
  private:
   [[noreturn]] void refuse(const std::string& why) const { throw Error(ExitStatus::data, where_ + ": " + why); }
 
-  static const json& at(const json& object, const char* key) {
-    static const json nothing;
+  static const Json& at(const Json& object, const char* key) {
+    static const Json nothing;
     return object.is_object() && object.contains(key) ? object[key] : nothing;
   }
-  static std::string type_of(const json& part) {
-    const json& type = at(part, "type");
+  static std::string type_of(const Json& part) {
+    const Json& type = at(part, "type");
     return type.is_string() ? type.get<std::string>() : "";
   }
-  static bool is(const json& value, std::string_view text) {
+  static bool is(const Json& value, std::string_view text) {
     return value.is_string() && value.get_ref<const std::string&>() == text;
   }
   /// A part of the document. Sequences of at most one part are unwrapped, because they have no effect.
-  const json& part_of(const char* key, const char* list) const {
-    static const json nothing;
-    const json* part = &at(document_, key);
+  const Json& part_of(const char* key, const char* list) const {
+    static const Json nothing;
+    const Json* part = &at(document_, key);
     while (type_of(*part) == "Sequence" && at(*part, list).is_array() && at(*part, list).size() < 2)
       part = at(*part, list).empty() ? &nothing : &at(*part, list)[0];
     return *part;
   }
   /// The part's type or, if it has none, its JSON.
-  static std::string name_of(const json& part) {
+  static std::string name_of(const Json& part) {
     const std::string type = type_of(part);
     if (part.is_string()) return printable(part.get<std::string>());
     return printable(type.empty() ? part.dump(-1, ' ', true) : type);
   }
-  bool flag(const json& part, const char* key, const std::string& owner) const {
-    const json& value = at(part, key);
+  bool flag(const Json& part, const char* key, const std::string& owner) const {
+    const Json& value = at(part, key);
     if (value.is_null()) return false;
     if (!value.is_boolean()) refuse(owner + " " + key + " is " + name_of(value) + ", wanted true or false");
     return value;
@@ -126,11 +124,11 @@ class Reader {
   }
 
   void model() {
-    const json& model = at(document_, "model");
+    const Json& model = at(document_, "model");
     if (const std::string type = type_of(model); type != "BPE" && !(type.empty() && model.contains("merges")))
       refuse("model is " + name_of(model) + ", wanted BPE");
     for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
-      if (const json& value = at(model, key); !value.is_null() && value != "" && value != 0.0)
+      if (const Json& value = at(model, key); !value.is_null() && value != "" && value != 0.0)
         refuse(std::string("model ") + key + " is " + name_of(value) + ", wanted null");
     bpe_.byte_fallback = flag(model, "byte_fallback", "model");
     bpe_.ignore_merges = flag(model, "ignore_merges", "model");
@@ -139,7 +137,7 @@ class Reader {
     letters_ = bytes_by_text(bpe_.byte_fallback);
     if (!lists_.is_object) refuse("model has no vocab, wanted an object of tokens and ids");
     if (!lists_.vocabulary_mistake.empty()) refuse(lists_.vocabulary_mistake);
-    for (const json& added : at(document_, "added_tokens"))  // may also be in vocab, and are plain text there
+    for (const Json& added : at(document_, "added_tokens"))  // may also be in vocab, and are plain text there
       if (at(added, "content").is_string()) added_contents_.push_back(added["content"].get_ref<const std::string&>());
     std::ranges::sort(added_contents_);
     const TokenTable& vocabulary = lists_.vocabulary;
@@ -174,11 +172,11 @@ class Reader {
   }
 
   void added_tokens() {
-    const json& list = at(document_, "added_tokens");
+    const Json& list = at(document_, "added_tokens");
     if (!list.is_array() && !list.is_null()) refuse("added_tokens is " + name_of(list) + ", wanted a list");
     bpe_.added.reserve(list.size());
     uint64_t next = lists_.vocabulary.size();  // the tokenizers library numbers what is not in the vocabulary itself
-    for (const json& one : list) {
+    for (const Json& one : list) {
       if (!at(one, "content").is_string() || !at(one, "id").is_number_unsigned() || one["content"] == "")
         refuse("added_tokens contain " + name_of(one) + ", wanted objects with id and content");
       const std::string content = one["content"], owner = "the added token " + printable(content);
@@ -198,20 +196,20 @@ class Reader {
     }
   }
 
-  void normalizer(const json& part) {
+  void normalizer(const Json& part) {
     if (part.is_null()) return;
     if (type_of(part) != "NFC") refuse("normalizer is " + name_of(part) + ", wanted NFC or null");
     bpe_.composes = true;
   }
 
   /// Gemma's pre_tokenizer has no effect: its normalizer has replaced all spaces.
-  static bool splits_at_spaces(const json& part) {
+  static bool splits_at_spaces(const Json& part) {
     return type_of(part) == "Split" && is(at(at(part, "pattern"), "String"), " ") && at(part, "invert") != true;
   }
 
   /// How spaces become space_marks: by normalizers (older files, Gemma) or by the pre_tokenizer Metaspace.
   void spaces() {
-    const json &normalizer = part_of("normalizer", "normalizers"), &part = part_of("pre_tokenizer", "pretokenizers");
+    const Json &normalizer = part_of("normalizer", "normalizers"), &part = part_of("pre_tokenizer", "pretokenizers");
     const bool by_normalizers = part.is_null() || splits_at_spaces(part);
     if (!by_normalizers && !normalizer.is_null())
       refuse("normalizer is " + name_of(normalizer) +
@@ -220,9 +218,9 @@ class Reader {
     bpe_.marks_early = by_normalizers;
   }
 
-  void marks_by_normalizers(const json& part) {
+  void marks_by_normalizers(const Json& part) {
     bool replaces = false;
-    for (const json& one : type_of(part) == "Sequence" ? at(part, "normalizers") : json::array({part})) {
+    for (const Json& one : type_of(part) == "Sequence" ? at(part, "normalizers") : Json::array({part})) {
       const std::string type = type_of(one);
       if (type == "Prepend" && is(at(one, "prepend"), space_mark))
         bpe_.first_mark = TokenizerJson::FirstMark::always;
@@ -234,11 +232,11 @@ class Reader {
     if (!replaces) refuse("normalizer replaces no spaces, wanted Replace by U+2581, or the pre_tokenizer Metaspace");
   }
 
-  void marks_by_metaspace(const json& part) {
+  void marks_by_metaspace(const Json& part) {
     using FirstMark = TokenizerJson::FirstMark;
     const std::map<std::string, FirstMark> schemes{
         {"never", FirstMark::none}, {"first", FirstMark::text}, {"always", FirstMark::missing}};
-    const json& name = at(part, "prepend_scheme");
+    const Json& name = at(part, "prepend_scheme");
     const auto scheme = schemes.find(name.is_string() ? name.get<std::string>() : "");
     if (type_of(part) != "Metaspace" || !is(at(part, "replacement"), space_mark) || scheme == schemes.end())
       refuse("pre_tokenizer is " + name_of(part) +
@@ -247,33 +245,33 @@ class Reader {
     bpe_.first_mark = scheme->second;
   }
 
-  void decoder(const json& part) {
+  void decoder(const Json& part) {
     if (part.is_null()) return;
     const std::set<std::string> known =
         bpe_.byte_fallback ? std::set<std::string>{"Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"}
                            : std::set<std::string>{"ByteLevel"};
     const bool sequence = bpe_.byte_fallback && type_of(part) == "Sequence";
-    for (const json& one : sequence ? at(part, "decoders") : json::array({part}))
+    for (const Json& one : sequence ? at(part, "decoders") : Json::array({part}))
       if (!known.contains(type_of(one)))
         refuse("decoder is " + name_of(one) + ", wanted " +
                (bpe_.byte_fallback ? "Replace, ByteFallback, Fuse and Strip" : "ByteLevel"));
   }
 
   void pre_tokenizer() {
-    const json& part = part_of("pre_tokenizer", "pretokenizers");
+    const Json& part = part_of("pre_tokenizer", "pretokenizers");
     const bool sequence = type_of(part) == "Sequence";
-    const json list = sequence ? at(part, "pretokenizers") : json::array({part});
+    const Json list = sequence ? at(part, "pretokenizers") : Json::array({part});
     if (!list.is_array() || list.empty() || type_of(list.back()) != "ByteLevel")
       refuse("pre_tokenizer is " + name_of(part) + ", wanted ByteLevel, or a Sequence that ends with it");
     for (size_t i = 0; i + 1 < list.size(); ++i) split(list[i]);
-    const json& bytes = list.back();
+    const Json& bytes = list.back();
     bpe_.add_prefix_space = flag(bytes, "add_prefix_space", "pre_tokenizer ByteLevel");
     bpe_.prefixed_split = bpe_.splits.size();
     if (at(bytes, "use_regex").is_null() || flag(bytes, "use_regex", "pre_tokenizer ByteLevel"))
       bpe_.splits.push_back({gpt2_words});
   }
 
-  void split(const json& part) {
+  void split(const Json& part) {
     const std::string type = type_of(part);
     if (type == "Digits") {
       bpe_.splits.push_back({flag(part, "individual_digits", "pre_tokenizer Digits") ? R"(\p{N})" : R"(\p{N}+)"});
@@ -281,13 +279,13 @@ class Reader {
     }
     if (type != "Split")
       refuse("pre_tokenizer contains " + name_of(part) + ", wanted Split, Digits, and ByteLevel at the end");
-    const json& behavior = at(part, "behavior");
+    const Json& behavior = at(part, "behavior");
     const bool invert = flag(part, "invert", "pre_tokenizer Split"), keeps_all = behavior == "Isolated";
     if (!keeps_all && !(behavior == "Removed" && invert))
       refuse("pre_tokenizer Split has the behavior " + name_of(behavior) + (invert ? ", inverted" : "") +
              ", wanted Isolated, or Removed with invert");
-    const json& pattern = at(part, "pattern");
-    const json &expression = at(pattern, "Regex"), &text = at(pattern, "String");
+    const Json& pattern = at(part, "pattern");
+    const Json &expression = at(pattern, "Regex"), &text = at(pattern, "String");
     if (!expression.is_string() && !text.is_string())
       refuse("pre_tokenizer Split has the pattern " + name_of(pattern) + ", wanted a Regex or a String");
     if (text == "") refuse("pre_tokenizer Split has an empty String");
@@ -303,29 +301,29 @@ class Reader {
     return expression;
   }
 
-  void post_processor(const json& part) {
+  void post_processor(const Json& part) {
     const std::string type = type_of(part);
     if (part.is_null() || type == "ByteLevel") return;
     if (type == "Sequence") {
-      for (const json& one : at(part, "processors")) post_processor(one);
+      for (const Json& one : at(part, "processors")) post_processor(one);
       return;
     }
     if (type != "TemplateProcessing")
       refuse("post_processor is " + name_of(part) + ", wanted ByteLevel, TemplateProcessing or a Sequence of them");
     if (std::exchange(has_template_, true)) refuse("post_processor has a second TemplateProcessing, wanted one");
     bool in_text = false;
-    for (const json& one : at(part, "single")) {
+    for (const Json& one : at(part, "single")) {
       if (one.contains("Sequence")) {
         if (in_text) refuse("post_processor TemplateProcessing has the text twice, wanted it once");
         in_text = true;
         continue;
       }
-      const json& id = at(at(one, "SpecialToken"), "id");
-      const json& ids = id.is_string() ? at(at(at(part, "special_tokens"), id.get<std::string>().c_str()), "ids") : id;
+      const Json& id = at(at(one, "SpecialToken"), "id");
+      const Json& ids = id.is_string() ? at(at(at(part, "special_tokens"), id.get<std::string>().c_str()), "ids") : id;
       if (!ids.is_array() || in_text)
         refuse("post_processor TemplateProcessing has " + name_of(one) + (in_text ? " after the text" : "") +
                ", wanted special tokens before the text only");
-      for (const json& value : ids) {
+      for (const Json& value : ids) {
         if (!value.is_number_unsigned() || value.get<uint64_t>() >= bpe_.tokens.size())
           refuse("post_processor TemplateProcessing names the id " + name_of(value) + ", which is not a token");
         bpe_.before_text.push_back(value);
@@ -337,7 +335,7 @@ class Reader {
   std::string where_;
   std::unordered_map<std::string, char> letters_;  ///< bytes by letter (byte-level BPE) or by name (byte_fallback)
   TokenLists lists_;
-  json document_;  ///< without the lists
+  Json document_;  ///< without the lists
   TokenizerJson bpe_;
   std::vector<std::string_view> added_contents_;  ///< sorted
   bool has_template_ = false;

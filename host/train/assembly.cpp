@@ -40,7 +40,7 @@ std::vector<Peers::Input> contents_of(const std::filesystem::path& folder) {
 /// The ids that end a text of the initial weights in `folder`, if they have the tokenizer of the prepared data.
 std::vector<int64_t> ends_with_tokenizer(const std::filesystem::path& folder, const Prepared& data, bool is_byte) {
   if (!data.tokenizer || !std::filesystem::is_directory(folder)) return {};
-  if (is_byte && tokenizer_of(folder).kind == "byte") return end_tokens(folder);
+  if (is_byte && tokenizer_of(folder).kind == SavedTokenizer::byte) return end_tokens(folder);
   const auto theirs = tokenizer_file_in(folder), ours = tokenizer_file_in(data.folder);
   const bool are_there = is_there(theirs) && is_there(ours);
   return are_there && sha256_of_file(theirs) == sha256_of_file(ours) ? end_tokens(folder) : std::vector<int64_t>();
@@ -73,7 +73,7 @@ void refuse_misfit_of_steps(const Experiment& experiment, int64_t steps) {
                                        ": [log] profile_step = " + std::to_string(experiment.log.profile_step) +
                                        " is after the last step of a run of " + std::to_string(steps) + "; lower it");
   const ScheduleConfig& schedule = experiment.schedule;
-  if (schedule.name == "wsd" && schedule.warmup_steps + schedule.stable_steps >= steps)
+  if (schedule.name == Schedule::wsd && schedule.warmup_steps + schedule.stable_steps >= steps)
     throw Error(ExitStatus::usage,
                 experiment.file.string() + ": [schedule] warmup_steps = " + std::to_string(schedule.warmup_steps) +
                     " and stable_steps = " + std::to_string(schedule.stable_steps) +
@@ -88,10 +88,10 @@ std::string text_of(const ModelConfig& shape) {
               static_cast<long long>(shape.heads), static_cast<long long>(shape.kv_heads),
               static_cast<long long>(shape.ffn_dim), shape.rope_theta, shape.norm_eps);
   if (const auto& rope = shape.rope_scaling)
-    text += printed(", rope_scaling %s %.17g %.17g %.17g %lld", rope->rope_type.c_str(), rope->factor,
+    text += printed(", rope_scaling %s %.17g %.17g %.17g %lld", to_string(rope->rope_type), rope->factor,
                     rope->low_freq_factor, rope->high_freq_factor,
                     static_cast<long long>(rope->original_max_position_embeddings)) +
-            (rope->rope_type == "yarn"
+            (rope->rope_type == RopeType::yarn
                  ? printed(" %.17g %.17g %.17g", rope->attention_factor, rope->beta_fast, rope->beta_slow)
                  : "");
   for_each_shape_option(shape, [&](const ShapeOption& option, auto value) {
@@ -189,9 +189,9 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
     };
     // What packing changes is not part of the data's identity. Records are packed for training only.
     const DataConfig& config = experiment.data;
-    const std::string separate = config.packing && config.kind == "text" ? " separate documents" : "";
+    const std::string separate = config.packing && config.kind == DataKind::text ? " separate documents" : "";
     const std::string packs =
-        config.packing && config.kind == "records" ? " packs of " + config.select + " records" : "";
+        config.packing && config.kind == DataKind::records ? " packs of " + config.select + " records" : "";
     opened.training.push_back(cache(separate + packs));
     opened.validation.push_back(cache(" held out" + separate));
   }
@@ -242,7 +242,8 @@ Identity agree_on_identity(Session& session, const Experiment& experiment, const
       const auto plugin = plugins.find(name);
       if (plugin == plugins.end()) continue;
       const auto& [choice, description] = plugin->second;
-      *description = session.catalog().describe(name == "adapter" ? "adapter" : "pipeline", choice->plugin);
+      const PluginKind kind = name == "adapter" ? PluginKind::adapter : PluginKind::pipeline;
+      *description = session.catalog().describe(kind, choice->plugin);
       input.content = description->sha256;
     } catch (const Error& error) {
       input.lack = error;
@@ -261,7 +262,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
       data_(open_data(session, experiment, log)),
       model_(build_policy(session, experiment, stages)) {
-  ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == "byte");
+  ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == TokenizerKind::byte);
   const BatchRequest request = batch_request(experiment, pipeline_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);
@@ -281,12 +282,12 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
 ModelTokenizer Assembly::tokenizer() const {
   if (!has_tokenizer(experiment_.data)) return {};
   const bool is_json = std::filesystem::exists(data_.folder / tokenizer_json_name);
-  const std::string& kind = experiment_.data.tokenizer.kind;
+  const bool is_byte = experiment_.data.tokenizer.kind == TokenizerKind::byte;
   std::vector<int64_t> ends{data_.tokenizer->end_of_text()};
   std::ranges::copy_if(ends_, std::back_inserter(ends), [&](int64_t id) { return id != ends[0]; });
-  return {is_json          ? "tokenizer_json"
-          : kind == "file" ? "bpe"
-                           : kind,
+  return {is_json   ? SavedTokenizer::tokenizer_json
+          : is_byte ? SavedTokenizer::byte
+                    : SavedTokenizer::bpe,
           data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends)};
 }
 

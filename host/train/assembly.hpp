@@ -70,8 +70,8 @@ GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
 /// The policy and its batches as the experiment states them, for training on `device`. `adapter` outlives the result.
 ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
                                    const at::Device& device);
-/// A frozen model of this shape with the settings of its table: with its value heads, or the next-token head if there are
-/// none. `shape` outlives the result.
+/// A frozen model of this shape with the settings of its table: with its value heads, or the next-token head if there
+/// are none. `shape` outlives the result.
 ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenConfig& table, const ModelConfig& shape,
                                    const std::vector<ValueHead>& value_heads, const at::Device& device);
 BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const at::Device& device);

@@ -1,15 +1,12 @@
 #include "train/equal_states.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 constexpr const char* what = "comparing the pipeline's state";
 
 /// "Float [3] 1c291ca3": two states with equal texts are equal.
@@ -21,10 +18,10 @@ std::string text_of(const at::Tensor& state) {
 
 /// The first state that is not the same on all ranks, and where; "" if there is none.
 std::string difference_in(const std::vector<std::string>& reports) {
-  const json first = json::parse(reports[0]);
+  const Json first = Json::parse(reports[0]);
   for (size_t rank = 1; rank < reports.size(); ++rank) {
-    const json other = json::parse(reports[rank]);
-    for (const json& states : {first, other})
+    const Json other = Json::parse(reports[rank]);
+    for (const Json& states : {first, other})
       for (const auto& [name, text] : states.items())
         if (first.value(name, "") != other.value(name, ""))
           return "state " + printable(name) + " on rank " + std::to_string(rank) +
@@ -40,9 +37,9 @@ std::string difference_in(const std::vector<std::string>& reports) {
 void check_equal_states(const std::string& pipeline, const std::map<std::string, at::Tensor>& states,
                         Channels& channels) {
   if (channels.size() == 1) return;
-  json mine = json::object();
+  Json mine = Json::object();
   for (const auto& [name, state] : states) mine[name] = text_of(state);
-  const std::string report = mine.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string report = mine.dump(-1, ' ', false, Json::error_handler_t::replace);
   const double sum = crc32c(report.data(), report.size());
   const at::Tensor sums = channels.all(at::full({1}, sum, at::kDouble), what);
   if (sums.eq(sums[0]).all().item<bool>()) return;

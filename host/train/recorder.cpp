@@ -6,12 +6,12 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/environment.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/status_line.hpp"
 #include "base/text.hpp"
@@ -28,8 +28,6 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -63,16 +61,16 @@ RunStart run_start(Session& session, const Experiment& experiment, const Identit
 
 constexpr const char *peak_phase = "peak", *live_phase = "live", *process_phase = "process";  // as in db/README.md
 
-json by_category(const std::array<int64_t, num_memory_categories>& bytes) {
-  json categories;
+Json by_category(const std::array<int64_t, num_memory_categories>& bytes) {
+  Json categories;
   for (int i = 0; i < num_memory_categories; ++i) categories[to_string(MemoryCategory(i))] = bytes[size_t(i)];
   return categories;
 }
 
 /// This rank's bytes: {phase: {category: bytes}}.
-json memory_report(const at::Device& device) {
+Json memory_report(const at::Device& device) {
   const MemoryUsage usage = memory_usage();
-  json report;
+  Json report;
   for (const auto& [phase, moment] : usage.phases) {
     report[phase] = by_category(moment.bytes);
     report[phase]["allocated"] = moment.total;
@@ -173,19 +171,14 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
 /// A folder of another log would be mixed up with this run's. Refused on every rank.
 void Recorder::make_folder_of_keeper() {
   if (session_.keepers().all_share()) return;
-  std::optional<Error> failure;
-  try {
-    if (session_.is_keeper() && !session_.is_rank0()) {
-      if (is_there(run_folder_))
-        throw Error(ExitStatus::storage, run_folder_.string() +
-                                             " on this host belongs to another log than rank 0's; "
-                                             "move it away");
-      make_folder_durably(run_folder_);
-    }
-  } catch (const Error& error) {
-    failure = error;
-  }
-  session_.peers().check_start({}, failure);
+  const auto make = [&] {
+    if (!session_.is_keeper() || session_.is_rank0()) return;
+    if (is_there(run_folder_))
+      throw Error(ExitStatus::storage,
+                  run_folder_.string() + " on this host belongs to another log than rank 0's; move it away");
+    make_folder_durably(run_folder_);
+  };
+  session_.peers().rethrow_on_all_ranks("making the run's folder", failure_of(make));
 }
 
 Recorder::~Recorder() = default;
@@ -263,14 +256,14 @@ void Recorder::event(const std::string& level, const std::string& kind, int64_t 
 }
 
 void Recorder::resources(int64_t step) {
-  const std::string mine = json{{"memory", memory_report(session_.device())}, {"seconds", time_used()}}.dump();
+  const std::string mine = Json{{"memory", memory_report(session_.device())}, {"seconds", time_used()}}.dump();
   const auto reports = session_.peers().gather("reporting memory and time", mine);
   if (!log_) return;
   std::vector<MemoryRecord> records;
   std::map<std::string, double> seconds;
   std::vector<RankTime> times;
   for (int rank = 0; rank < session_.size(); ++rank) {
-    const json report = json::parse(reports[size_t(rank)]);
+    const Json report = Json::parse(reports[size_t(rank)]);
     for (const auto& [phase, used] : report["seconds"].items()) {
       seconds["time/" + phase] += used.get<double>() / session_.size();
       times.push_back({rank, step, phase, used.get<double>()});

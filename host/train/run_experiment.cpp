@@ -9,7 +9,6 @@
 #include "checkpoint/torch/adapter_files.hpp"
 #include "checkpoint/torch/folder_copies.hpp"
 #include "checkpoint/torch/model_files.hpp"
-#include "checkpoint/torch/shared_failure.hpp"
 #include "checkpoint/torch/state_saver.hpp"
 #include "checkpoint/torch/training_state.hpp"
 #include "data/tokens/step_count.hpp"
@@ -27,8 +26,6 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 
 /// The actions of a run. The destructor finishes and logs a save in flight, however the run ends.
 class TrainingRun {
@@ -76,8 +73,8 @@ class TrainingRun {
     last_save_ = std::chrono::steady_clock::now();
   }
 
-  /// Whether the model as it is now is to be validated first: at step 0, or where a signal stopped the resumed run after a
-  /// step that was due for it. [all ranks, collective]
+  /// Whether the model as it is now is to be validated first: at step 0, or where a signal stopped the resumed run
+  /// after a step that was due for it. [all ranks, collective]
   bool begins_with_validation() {
     return trainer().state().step == 0 || (validation_is_due() && !recorder_.validated(trainer().state().step));
   }
@@ -153,7 +150,7 @@ class TrainingRun {
     } else if (!report.skipped.empty()) {
       recorder_.event("warning", "skipped", report.step,
                       "step " + std::to_string(report.step) + " skipped: " + report.skipped + "; sequences " +
-                          json(report.sequences).dump());
+                          Json(report.sequences).dump());
       if (trainer().state().guard.gave_up()) return give_up(report.step);
     }
     if (report.stop) {
@@ -186,8 +183,8 @@ class TrainingRun {
     check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.channels());
   }
 
-  /// What `generate` would write after log.prompts with the model as it is now. Rank 0 reads a copy of the model from the
-  /// run's folder while the others wait. A copy that cannot be written costs the texts, not the run.
+  /// What `generate` would write after log.prompts with the model as it is now. Rank 0 reads a copy of the model from
+  /// the run's folder while the others wait. A copy that cannot be written costs the texts, not the run.
   std::vector<Generation> continue_prompts() {
     const std::vector<std::string>& prompts = experiment_.log.prompts;
     if (prompts.empty()) return {};
@@ -198,13 +195,13 @@ class TrainingRun {
     try {
       save_model(copy, step, identity_.config_hash, assembly_.model(), &assembly_.adapter(), assembly_.tokenizer(),
                  session_.channels());
-      SharedFailure failure;
-      if (session_.is_rank0()) {
-        failure.attempt([&] { texts = continued(prompts, copy); });
-        std::error_code ignored;
-        std::filesystem::remove_all(copy, ignored);
-      }
-      failure.share("continuing log.prompts", session_.peers());
+      const auto generate = [&] {
+        if (session_.is_rank0()) texts = continued(prompts, copy);
+      };
+      const std::optional<Error> failure = failure_of(generate);
+      std::error_code ignored;
+      if (session_.is_rank0()) std::filesystem::remove_all(copy, ignored);
+      session_.peers().rethrow_on_all_ranks("continuing log.prompts", failure);
     } catch (const Error& error) {
       if (error.status() != ExitStatus::storage) throw;
       recorder_.event("warning", "prompts", step, std::string("log.prompts not continued: ") + error.what());
@@ -327,14 +324,14 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
 
 /// Rank 0 plans for all ranks from the log.
 std::vector<PlannedRun> agree_on_plan(Session& session, const Experiment& experiment) {
-  json plan;
+  Json plan;
   if (session.is_rank0()) {
     ExperimentHashes hashes(session.catalog(), session.job().database);
     const std::vector<PlannedRun> runs = plan_run(experiment, hashes, session.job().resume);
     log_plan(runs);
     plan = runs;
   }
-  return json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));
+  return Json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 // core that another thread needs, and a step takes several times as long as with one thread. libgomp has no runtime
 // switch for this, but it stops spinning while there are more OpenMP threads than cores (GOMP_SPINCOUNT in its manual).
 // So a team of sleeping threads is kept while threads wait for cores. Whether the machine is still busy cannot be seen
-// meanwhile, because a thread that sleeps also waits for a core whenever it wakes up; so the team ends from time to time.
+// meanwhile, because a thread that sleeps also waits for a core whenever it wakes up; so the team ends from time to
+// time.
 //
 // Results are bitwise identical: neither the number of working threads nor their shares change.
 #pragma once
@@ -23,8 +24,8 @@ namespace wmtp {
 double seconds_without_core();
 
 /// Decides at each check whether the team is kept: from the third check in a row that finds threads waiting, for twenty
-/// checks. If threads wait within the ten checks after it has ended, it starts again at once, for twice as long, at most
-/// a hundred checks.
+/// checks. If threads wait within the ten checks after it has ended, it starts again at once, for twice as long, at
+/// most a hundred checks.
 class HoldDecision {
  public:
   /// `share`: seconds for which threads waited for cores, summed over threads, per second since the last check.

@@ -1,5 +1,5 @@
-// StepProfile: a recording of one training step by LibTorch's profiler, saved as a Chrome trace. It changes no number of
-// the step. A trace appears under its name complete; a crash leaves at most a draft (io/draft.hpp).
+// StepProfile: a recording of one training step by LibTorch's profiler, saved as a Chrome trace. It changes no number
+// of the step. A trace appears under its name complete; a crash leaves at most a draft (io/draft.hpp).
 #pragma once
 
 #include <c10/core/Device.h>

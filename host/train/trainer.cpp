@@ -72,7 +72,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
-                                          experiment.train.sequence_length, experiment.data.kind == "records"},
+                                          experiment.train.sequence_length, experiment.data.kind == DataKind::records},
                         micro_step_, environment_, pipeline, channels);
   if (data.validation && pipeline.weighting && experiment.log.samples > 0)
     samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
@@ -140,7 +140,7 @@ StepReport Trainer::step() {
   report.metrics["train/tokens"] = double(state_.tokens);
   report.metrics["perf/step_seconds"] = seconds;
   report.metrics["perf/tokens_per_second"] = double(counts.tokens) / seconds;
-  if (experiment_.data.kind == "records") {
+  if (experiment_.data.kind == DataKind::records) {
     report.metrics["perf/padding"] = 1 - double(counts.tokens) / double(counts.positions);
     report.metrics["perf/targets_per_second"] = double(counts.targets.empty() ? 0 : counts.targets[0]) / seconds;
   }
@@ -174,8 +174,8 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
   return kept;
 }
 
-/// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches, which no
-/// gradient can be computed without. If there are several micro-batches, all of them are weighed in advance, and the
+/// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches, which
+/// no gradient can be computed without. If there are several micro-batches, all of them are weighed in advance, and the
 /// pipeline's state is restored. Undefined if the divisors are others, or the only micro-batch finds them itself.
 at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts,
                                 const KeptSignals& kept) {
@@ -204,8 +204,8 @@ FrozenCache::Signals Trainer::signals_of(const std::vector<MicroBatch>& micros, 
   return signals;
 }
 
-/// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more tokens
-/// than it had stated.
+/// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more
+/// tokens than it had stated.
 StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
                                const at::Tensor& weight_sums, double waited_at_start) {
   const bool may_repeat = model_.compute().device().is_cuda();

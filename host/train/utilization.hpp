@@ -3,9 +3,9 @@
 //
 // Counted as in PaLM (Chowdhery et al. 2022, arXiv 2204.02311, appendix B), for comparison with other trainers. Each
 // matrix: per element and token 2 operations forward, 2 for the gradient of its input, 2 for its own gradient if it
-// trains. Attention: 12 * heads * head_dim * length of its document per block and token, without a discount for the causal
-// mask; with a sliding window, at most the window in place of the length. Not counted: recomputation, a weighting's extra pass, frozen
-// models, the embedding. The output layer counts once per head.
+// trains. Attention: 12 * heads * head_dim * length of its document per block and token, without a discount for the
+// causal mask; with a sliding window, at most the window in place of the length. Not counted: recomputation, a
+// weighting's extra pass, frozen models, the embedding. The output layer counts once per head.
 #pragma once
 
 #include <functional>

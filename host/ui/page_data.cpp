@@ -89,7 +89,7 @@ constexpr const char* run_states = R"sql(
 constexpr const char* newest_event = "SELECT coalesce(max(rowid), 0) FROM events";
 
 /// Nine significant digits, the precision of fp32; "nan", "inf" or "-inf" if not finite.
-PageJson number_json(double value) {
+OrderedJson number_json(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char digits[32];
@@ -114,8 +114,8 @@ class ObjectText {
 
 std::string quoted(int64_t run) { return '"' + std::to_string(run) + '"'; }
 
-PageJson cell_json(const nlohmann::json& cell) {
-  return cell.is_number_float() ? number_json(cell.get<double>()) : PageJson(cell);
+OrderedJson cell_json(const Json& cell) {
+  return cell.is_number_float() ? number_json(cell.get<double>()) : OrderedJson(cell);
 }
 
 std::string file_identity(const std::filesystem::path& path) {
@@ -161,31 +161,32 @@ class DrawnSeries {
   std::vector<double> trained_;  ///< of each point, if it is the axis: a refresh looks at few points of long curves
 };
 
-PageJson points_json(const DrawnSeries& drawn, const std::vector<double>& values, const std::vector<size_t>& which) {
-  PageJson step = PageJson::array(), seconds = PageJson::array(), tokens = PageJson::array(), value = PageJson::array();
+OrderedJson points_json(const DrawnSeries& drawn, const std::vector<double>& values, const std::vector<size_t>& which) {
+  OrderedJson step = OrderedJson::array(), seconds = OrderedJson::array(), tokens = OrderedJson::array(),
+              value = OrderedJson::array();
   for (const size_t i : which) {
     step.push_back(static_cast<int64_t>(drawn.series.step[i]));
     seconds.push_back(std::round(drawn.series.seconds[i] * 1000) / 1000);
     const double trained = drawn.tokens(i);
-    tokens.push_back(std::isfinite(trained) ? PageJson(std::round(trained)) : PageJson());
+    tokens.push_back(std::isfinite(trained) ? OrderedJson(std::round(trained)) : OrderedJson());
     value.push_back(number_json(values[i]));
   }
   return {{"step", step}, {"seconds", seconds}, {"tokens", tokens}, {"value", value}};
 }
 
 /// Appends without a search for the key, which a PageJson does from its beginning.
-void append(PageJson& object, const std::string& new_key, PageJson value) {
-  object.get_ref<PageJson::object_t&>().emplace_back(new_key, std::move(value));
+void append(OrderedJson& object, const std::string& new_key, OrderedJson value) {
+  object.get_ref<OrderedJson::object_t&>().emplace_back(new_key, std::move(value));
 }
 
-PageJson object_of(const std::vector<std::string>& columns, const Row& cells) {
-  PageJson object = PageJson::object();
+OrderedJson object_of(const std::vector<std::string>& columns, const Row& cells) {
+  OrderedJson object = OrderedJson::object();
   for (size_t i = 0; i < cells.size(); ++i) append(object, columns[i], cell_json(cells[i]));
   return object;
 }
 
-PageJson objects_of(const Table& table) {
-  PageJson rows = PageJson::array();
+OrderedJson objects_of(const Table& table) {
+  OrderedJson rows = OrderedJson::array();
   for (const Row& cells : table.rows) rows.push_back(object_of(table.columns, cells));
   return rows;
 }
@@ -200,7 +201,7 @@ void add_differing_values(const LogReader& log, size_t runs, ObjectText& differi
   };
   std::map<std::string, Key> keys;
   log.each_row("SELECT key, run_id, value_text, value_num FROM run_params", {}, [&](const Statement& row) {
-    const auto value = [&] { return dumped(row.null(3) ? PageJson(row.text(2)) : number_json(row.real(3))); };
+    const auto value = [&] { return dumped(row.null(3) ? OrderedJson(row.text(2)) : number_json(row.real(3))); };
     const auto [place, is_new] = keys.try_emplace(row.text(0));
     Key& key = place->second;
     if (is_new) key.text = row.text(2), key.value = value();
@@ -234,18 +235,18 @@ Window window_of(SeriesStore& store, const CurvesRequest& request) {
   return window;
 }
 
-PageJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, const Window& window) {
+OrderedJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, const Window& window) {
   const MetricSeries& series = drawn.series;
   const auto& x = drawn.x();
-  PageJson curve{{"points", series.step.size()},
-                 {"raw", points_json(drawn, series.value, thinned(x, series.value, window))},
-                 {"not_finite", points_json(drawn, series.value, not_finite(x, series.value, window))}};
+  OrderedJson curve{{"points", series.step.size()},
+                    {"raw", points_json(drawn, series.value, thinned(x, series.value, window))},
+                    {"not_finite", points_json(drawn, series.value, not_finite(x, series.value, window))}};
   if (request.smoothing > 0) {
     const std::vector<double> means = smoothed(series.step, series.value, request.smoothing);
     curve["smooth"] = points_json(drawn, means, thinned(x, means, window));
   }
   if (!series.starts.empty()) {
-    PageJson& segments = curve["segments"] = PageJson::array();
+    OrderedJson& segments = curve["segments"] = OrderedJson::array();
     for (const SegmentStart& start : series.starts)
       segments.push_back({{"run", start.run}, {"step", start.step}, {"seconds", start.seconds}});
   }
@@ -253,13 +254,13 @@ PageJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, cons
 }
 
 /// Points after the cursor, or nullopt if there are too many.
-std::optional<PageJson> new_points(const DrawnSeries& drawn, double smoothing, int64_t cursor) {
+std::optional<OrderedJson> new_points(const DrawnSeries& drawn, double smoothing, int64_t cursor) {
   const MetricSeries& series = drawn.series;
   std::vector<size_t> which;
   for (size_t i = 0; i < series.rowid.size(); ++i)
     if (series.rowid[i] > cursor) which.push_back(i);
   if (which.size() > most_new_points) return std::nullopt;
-  PageJson points = points_json(drawn, series.value, which);
+  OrderedJson points = points_json(drawn, series.value, which);
   if (smoothing > 0)
     points["smooth"] = points_json(drawn, smoothed(series.step, series.value, smoothing), which)["value"];
   return points;
@@ -290,7 +291,9 @@ std::string name_in(std::string_view toml) {
 
 }  // namespace
 
-std::string dumped(const PageJson& value) { return value.dump(-1, ' ', false, PageJson::error_handler_t::replace); }
+std::string dumped(const OrderedJson& value) {
+  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
 
 PageData::PageData(std::filesystem::path database) : path_(std::move(database)) { read_runs(); }
 
@@ -342,7 +345,7 @@ void PageData::read_runs() {
   log_->each_row("SELECT * FROM v_runs" + (all ? "" : " WHERE id IN (" + condition + ")"), {},
                  [&](const Statement& at) {
                    if (columns.empty()) columns = columns_of(at);
-                   const PageJson row = object_of(columns, row_of(at));
+                   const OrderedJson row = object_of(columns, row_of(at));
                    std::string text = dumped(row);
                    KnownRun& known = known_[row["id"].get<int64_t>()];
                    if (known.row && *known.row == text) return;
@@ -351,22 +354,22 @@ void PageData::read_runs() {
                  });
 }
 
-PageJson PageData::cursors() const {
+OrderedJson PageData::cursors() const {
   return {{"epoch", epoch_},
           {"version", version_},
           {"cursor", series_->cursor()},
           {"event_cursor", only_number(*log_, newest_event)}};
 }
 
-PageJson PageData::metric_names() const {
-  PageJson names = PageJson::array();
+OrderedJson PageData::metric_names() const {
+  OrderedJson names = OrderedJson::array();
   log_->each_row("SELECT name FROM metric_names ORDER BY name", {},
                  [&](const Statement& row) { names.push_back(row.text(0)); });
   return names;
 }
 
-PageJson PageData::log_and_cursors() const {
-  PageJson answer = cursors();
+OrderedJson PageData::log_and_cursors() const {
+  OrderedJson answer = cursors();
   answer["database"] = path_.string();
   answer["names"] = metric_names();
   return answer;
@@ -388,28 +391,28 @@ std::vector<SharedText> PageData::runs_text() {
   return parts;
 }
 
-PageJson PageData::runs(const std::vector<int64_t>& only) {
+OrderedJson PageData::runs(const std::vector<int64_t>& only) {
   const std::lock_guard lock(mutex_);
   read_runs();
-  PageJson answer = log_and_cursors();
-  answer["runs"] = PageJson::array();
+  OrderedJson answer = log_and_cursors();
+  answer["runs"] = OrderedJson::array();
   for (auto run = known_.rbegin(); run != known_.rend(); ++run)
     if (run->second.row && std::find(only.begin(), only.end(), run->first) != only.end())
-      answer["runs"].push_back(PageJson::parse(*run->second.row));
+      answer["runs"].push_back(OrderedJson::parse(*run->second.row));
   return answer;
 }
 
-PageJson PageData::curves(const CurvesRequest& request) {
+OrderedJson PageData::curves(const CurvesRequest& request) {
   const std::lock_guard lock(mutex_);
   read_runs();
   const Window window = window_of(*series_, request);
-  PageJson answer = cursors();
-  answer["curves"] = PageJson::array();
+  OrderedJson answer = cursors();
+  answer["curves"] = OrderedJson::array();
   for (const int64_t run : request.runs) {
     for (const std::string& name : request.names) {
       const DrawnSeries drawn(*series_, run, name, request.axis);
       if (drawn.series.step.empty() || std::isnan(drawn.x().front())) continue;
-      PageJson curve{{"run", run}, {"name", name}};
+      OrderedJson curve{{"run", run}, {"name", name}};
       curve.update(curve_json(drawn, request, window));
       answer["curves"].push_back(std::move(curve));
     }
@@ -417,26 +420,26 @@ PageJson PageData::curves(const CurvesRequest& request) {
   return answer;
 }
 
-PageJson PageData::refresh(const RefreshRequest& request) {
+OrderedJson PageData::refresh(const RefreshRequest& request) {
   const std::lock_guard lock(mutex_);
   read_runs();
   if (request.epoch != epoch_ || request.version > version_) return {{"reset", true}};
-  PageJson answer = cursors();
+  OrderedJson answer = cursors();
   answer["names"] = metric_names();
-  answer["runs"] = PageJson::array();
+  answer["runs"] = OrderedJson::array();
   for (auto run = known_.rbegin(); run != known_.rend(); ++run) {
     if (!run->second.row || run->second.version <= request.version) continue;
     if (answer["runs"].size() == most_new_runs) return {{"reset", true}};
-    answer["runs"].push_back(PageJson::parse(*run->second.row));
+    answer["runs"].push_back(OrderedJson::parse(*run->second.row));
   }
-  answer["new"] = PageJson::array();
+  answer["new"] = OrderedJson::array();
   for (const int64_t run : request.shown.runs) {
     for (const std::string& name : request.shown.names) {
       const DrawnSeries drawn(*series_, run, name, Axis::step);
       if (drawn.series.newest <= request.cursor) continue;
-      std::optional<PageJson> points = new_points(drawn, request.shown.smoothing, request.cursor);
+      std::optional<OrderedJson> points = new_points(drawn, request.shown.smoothing, request.cursor);
       if (!points) return {{"reset", true}};
-      PageJson curve{{"run", run}, {"name", name}};
+      OrderedJson curve{{"run", run}, {"name", name}};
       curve.update(*points);
       answer["new"].push_back(std::move(curve));
     }
@@ -462,12 +465,12 @@ SharedText PageData::configs() {
   return configs_ = shared("{\"keys\":" + keys.end() + "}");
 }
 
-PageJson PageData::run(int64_t run) {
+OrderedJson PageData::run(int64_t run) {
   const auto lock = locked();
-  PageJson rows = objects_of(log_->query(one_run, {run}));
+  OrderedJson rows = objects_of(log_->query(one_run, {run}));
   if (rows.empty()) throw Error(ExitStatus::usage, "no run " + std::to_string(run) + " in the log");
-  PageJson answer = std::move(rows[0]);
-  answer["params"] = PageJson::object();
+  OrderedJson answer = std::move(rows[0]);
+  answer["params"] = OrderedJson::object();
   log_->each_row(all_params, {run}, [&](const Statement& row) { answer["params"][row.text(0)] = row.text(1); });
   answer["segment_rows"] = objects_of(log_->query(segments_of_run, {run}));
   answer["checkpoints"] = objects_of(log_->query(checkpoints_of_run, {run}));
@@ -477,48 +480,48 @@ PageJson PageData::run(int64_t run) {
   answer["text_losses"] = objects_of(log_->query(texts_of_run, {run}));
   answer["rank_times"] = objects_of(times_of_ranks(*log_, run));
   const auto slowest = slowest_rank(*log_, run);
-  answer["slowest"] = slowest ? PageJson(text_of(*slowest)) : PageJson();
+  answer["slowest"] = slowest ? OrderedJson(text_of(*slowest)) : OrderedJson();
   return answer;
 }
 
-PageJson PageData::params(const std::vector<int64_t>& runs) {
+OrderedJson PageData::params(const std::vector<int64_t>& runs) {
   const auto lock = locked();
   const Table table = runs.size() == 1 ? log_->query(all_params, {runs[0]}) : differing_params(*log_, runs);
-  PageJson rows = PageJson::array();
+  OrderedJson rows = OrderedJson::array();
   for (const auto& row : table.rows)
-    rows.push_back({{"key", row[0]}, {"values", std::vector<nlohmann::json>(row.begin() + 1, row.end())}});
+    rows.push_back({{"key", row[0]}, {"values", std::vector<Json>(row.begin() + 1, row.end())}});
   return {{"runs", runs}, {"rows", rows}};
 }
 
-PageJson PageData::memory(int64_t run) {
+OrderedJson PageData::memory(int64_t run) {
   const auto lock = locked();
   const Table table = log_->query(memory_rows, {run});
   return {{"run", run}, {"columns", table.columns}, {"rows", table.rows}};
 }
 
-PageJson PageData::events_after(int64_t row, const std::vector<int64_t>& runs) const {
-  PageJson events = PageJson::array();
+OrderedJson PageData::events_after(int64_t row, const std::vector<int64_t>& runs) const {
+  OrderedJson events = OrderedJson::array();
   if (only_number(*log_, newest_event) <= row) return events;
   for (const int64_t run : runs) {
     const Table table = log_->query(newest_events, {run, row});
     for (const Row& cells : table.rows) {
-      PageJson& event = events.emplace_back();
+      OrderedJson& event = events.emplace_back();
       for (size_t i = 0; i < cells.size(); ++i) event[table.columns[i]] = cells[i];
     }
   }
   return events;
 }
 
-PageJson PageData::events(const std::vector<int64_t>& runs) {
+OrderedJson PageData::events(const std::vector<int64_t>& runs) {
   const auto lock = locked();
   return events_after(0, runs);
 }
 
-PageJson PageData::sampled(int64_t run) {
+OrderedJson PageData::sampled(int64_t run) {
   const auto lock = locked();
-  PageJson sampled{{"run", run}};
+  OrderedJson sampled{{"run", run}};
   for (const std::string column : {"step", "sequence", "head"}) {
-    PageJson& values = sampled[column + "s"] = PageJson::array();
+    OrderedJson& values = sampled[column + "s"] = OrderedJson::array();
     log_->each_row("SELECT DISTINCT s." + column +
                        " FROM v_lineage AS l JOIN samples AS s ON s.run_id = l.segment AND s.step < l.before_step "
                        "WHERE l.run_id = ?1 ORDER BY 1",
@@ -527,12 +530,12 @@ PageJson PageData::sampled(int64_t run) {
   return sampled;
 }
 
-PageJson PageData::tokens(int64_t run, int64_t step, int64_t sequence) {
+OrderedJson PageData::tokens(int64_t run, int64_t step, int64_t sequence) {
   const auto lock = locked();
   const Table table = log_->query(token_rows, {run, step, sequence});
-  PageJson columns;
+  OrderedJson columns;
   for (size_t i = 0; i < table.columns.size(); ++i) {
-    PageJson& values = columns[table.columns[i]] = PageJson::array();
+    OrderedJson& values = columns[table.columns[i]] = OrderedJson::array();
     for (const Row& cells : table.rows) values.push_back(cell_json(cells[i]));
   }
   return {{"run", run}, {"step", step}, {"sequence", sequence}, {"columns", columns}};

@@ -12,22 +12,20 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "log/log_reader.hpp"
 #include "ui/series_store.hpp"
 #include "ui/smoothing.hpp"
 
 namespace wmtp {
-
-using PageJson = nlohmann::ordered_json;
 using SharedText = std::shared_ptr<const std::string>;
 
 /// Serializes JSON, replacing invalid UTF-8 from the log with U+FFFD.
-std::string dumped(const PageJson& value);
+std::string dumped(const OrderedJson& value);
 
 /// What x is: the step, seconds of training, or tokens trained.
 enum class Axis { step, time, tokens };
@@ -57,26 +55,26 @@ class PageData {
   /// of runs are shared by all answers, because a log may have a hundred thousand.
   std::vector<SharedText> runs_text();
   /// The same of these runs.
-  PageJson runs(const std::vector<int64_t>& only);
+  OrderedJson runs(const std::vector<int64_t>& only);
   /// For each run and name that has values: `raw`, and `smooth` unless smoothing is 0; arrays step, seconds, tokens
   /// (null if unknown), value; for a resumed run `segments`, with the first step of each later one.
-  PageJson curves(const CurvesRequest& request);
-  PageJson refresh(const RefreshRequest& request);
+  OrderedJson curves(const CurvesRequest& request);
+  OrderedJson refresh(const RefreshRequest& request);
   /// The keys whose values differ between any runs of the log, with the value of each run; and "sweep", the
   /// name of the experiment, which members of a sweep share. Shared by all answers until there is another run.
   SharedText configs();
   /// One run: its rows in the log, experiment, segments, checkpoints, texts after log.prompts (of the newest steps),
   /// evaluations with their answers, losses on texts.
-  PageJson run(int64_t run);
+  OrderedJson run(int64_t run);
   /// All keys of one run, or the differing keys of several.
-  PageJson params(const std::vector<int64_t>& runs);
-  PageJson memory(int64_t run);
+  OrderedJson params(const std::vector<int64_t>& runs);
+  OrderedJson memory(int64_t run);
   /// At most 2,000 per run, the newest ones, in ascending order.
-  PageJson events(const std::vector<int64_t>& runs);
+  OrderedJson events(const std::vector<int64_t>& runs);
   /// Steps, sequences and heads of the run's samples.
-  PageJson sampled(int64_t run);
+  OrderedJson sampled(int64_t run);
   /// The tokens of one sequence at one step, as columns.
-  PageJson tokens(int64_t run, int64_t step, int64_t sequence);
+  OrderedJson tokens(int64_t run, int64_t step, int64_t sequence);
 
  private:
   struct KnownRun {
@@ -88,11 +86,11 @@ class PageData {
   std::unique_lock<std::mutex> locked();
   void open_if_changed();
   void read_runs();
-  PageJson cursors() const;
-  PageJson log_and_cursors() const;
-  PageJson metric_names() const;
+  OrderedJson cursors() const;
+  OrderedJson log_and_cursors() const;
+  OrderedJson metric_names() const;
   /// Events with a rowid above `row`.
-  PageJson events_after(int64_t row, const std::vector<int64_t>& runs) const;
+  OrderedJson events_after(int64_t row, const std::vector<int64_t>& runs) const;
 
   std::mutex mutex_;
   std::filesystem::path path_;

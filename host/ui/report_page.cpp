@@ -20,20 +20,20 @@ constexpr const char* policy =
     "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n";
 
 /// The curves without smoothing, each with its means under `smooth`, by factor.
-PageJson all_curves(PageData& data, const std::vector<int64_t>& runs, const PageJson& names) {
+OrderedJson all_curves(PageData& data, const std::vector<int64_t>& runs, const OrderedJson& names) {
   CurvesRequest request;
   request.runs = runs;
   for (const auto& name : names) request.names.push_back(name);
-  PageJson curves = data.curves(request)["curves"];
-  for (auto& curve : curves) curve["smooth"] = PageJson::object();
+  OrderedJson curves = data.curves(request)["curves"];
+  for (auto& curve : curves) curve["smooth"] = OrderedJson::object();
   for (const double factor : smoothings) {
     if (factor == 0) continue;
     request.smoothing = factor;
-    const PageJson smoothed = data.curves(request)["curves"];
+    const OrderedJson smoothed = data.curves(request)["curves"];
     for (const auto& with_mean : smoothed) {
       for (auto& curve : curves) {
         if (curve["run"] != with_mean["run"] || curve["name"] != with_mean["name"]) continue;
-        curve["smooth"][PageJson(factor).dump()] = with_mean["smooth"];
+        curve["smooth"][OrderedJson(factor).dump()] = with_mean["smooth"];
       }
     }
   }
@@ -41,46 +41,46 @@ PageJson all_curves(PageData& data, const std::vector<int64_t>& runs, const Page
 }
 
 /// The first, the last, and evenly spaced ones in between.
-PageJson spread(const PageJson& steps, size_t most) {
+OrderedJson spread(const OrderedJson& steps, size_t most) {
   if (steps.size() <= most) return steps;
-  PageJson kept = PageJson::array();
+  OrderedJson kept = OrderedJson::array();
   for (size_t i = 0; i < most; ++i) kept.push_back(steps[i * (steps.size() - 1) / (most - 1)]);
   return kept;
 }
 
-PageJson samples_of(PageData& data, int64_t run) {
-  PageJson sampled = data.sampled(run);
+OrderedJson samples_of(PageData& data, int64_t run) {
+  OrderedJson sampled = data.sampled(run);
   sampled["steps_in_log"] = sampled["steps"].size();
   sampled["steps"] = spread(sampled["steps"], most_sampled_steps);
-  PageJson tokens = PageJson::array();
+  OrderedJson tokens = OrderedJson::array();
   for (const auto& step : sampled["steps"])
     for (const auto& sequence : sampled["sequences"]) tokens.push_back(data.tokens(run, step, sequence));
   return {{"sampled", sampled}, {"tokens", tokens}};
 }
 
-PageJson report_data(PageData& data, const std::vector<int64_t>& runs) {
-  const PageJson log = data.runs(runs);
-  PageJson report{{"made", utc_now()}, {"version", WMTP_VERSION}, {"smoothings", smoothings}};
+OrderedJson report_data(PageData& data, const std::vector<int64_t>& runs) {
+  const OrderedJson log = data.runs(runs);
+  OrderedJson report{{"made", utc_now()}, {"version", WMTP_VERSION}, {"smoothings", smoothings}};
   report["database"] = log["database"];
   report["runs"] = log["runs"];
   report["curves"] = all_curves(data, runs, log["names"]);
-  report["names"] = PageJson::array();
+  report["names"] = OrderedJson::array();
   for (const auto& name : log["names"]) {
-    const auto has_it = [&](const PageJson& curve) { return curve["name"] == name; };
+    const auto has_it = [&](const OrderedJson& curve) { return curve["name"] == name; };
     if (std::any_of(report["curves"].begin(), report["curves"].end(), has_it)) report["names"].push_back(name);
   }
-  report["configs"] = {{"keys", PageJson::object()}};
-  const PageJson configs = PageJson::parse(*data.configs());
+  report["configs"] = {{"keys", OrderedJson::object()}};
+  const OrderedJson configs = OrderedJson::parse(*data.configs());
   for (const auto& [key, values] : configs["keys"].items())
     for (const int64_t run : runs)
       if (const auto value = values.find(std::to_string(run)); value != values.end())
         report["configs"]["keys"][key][value.key()] = *value;
-  report["pages"] = PageJson::array();
+  report["pages"] = OrderedJson::array();
   for (const int64_t run : runs) report["pages"].push_back(data.run(run));
   report["events"] = data.events(runs);
-  report["params"] = PageJson::array({data.params(runs)});
-  report["memory"] = PageJson::array();
-  report["samples"] = PageJson::array();
+  report["params"] = OrderedJson::array({data.params(runs)});
+  report["memory"] = OrderedJson::array();
+  report["samples"] = OrderedJson::array();
   for (const int64_t run : runs) {
     if (runs.size() > 1) report["params"].push_back(data.params({run}));
     report["memory"].push_back(data.memory(run));
@@ -111,7 +111,7 @@ std::string each_replaced(const std::string& page, const std::string& before, co
 
 }  // namespace
 
-std::string inside_script(const PageJson& value) {
+std::string inside_script(const OrderedJson& value) {
   const std::string text = dumped(value);
   std::string safe;
   safe.reserve(text.size());

@@ -16,7 +16,7 @@ std::string report_page(PageData& data, const std::vector<int64_t>& runs);
 
 /// JSON that is safe inside a <script> whatever its texts: without '<', '>', '&' and the line terminators specific to
 /// JavaScript (U+2028, U+2029).
-std::string inside_script(const PageJson& value);
+std::string inside_script(const OrderedJson& value);
 
 /// page.html with its files inlined: `<link rel="stylesheet" href="F">` and `<script src="F"></script>`.
 std::string with_files_inside(const std::string& page);

@@ -94,7 +94,7 @@ RefreshRequest refresh_request(const Parameters& given) {
   return request;
 }
 
-PageAnswer json(const PageJson& value) { return {200, "application/json", dumped(value)}; }
+PageAnswer json(const OrderedJson& value) { return {200, "application/json", dumped(value)}; }
 PageAnswer json(std::vector<SharedText> parts) { return {200, "application/json", "", std::move(parts)}; }
 
 using Route = std::function<PageAnswer(PageData&, const Parameters&)>;
@@ -175,7 +175,7 @@ PageAnswer answer_page(PageData& data, const std::string& path, const PageParame
 PageAnswer answer_change(const std::function<void()>& change) {
   return answer_or_error([&] {
     change();
-    return json(PageJson::object());
+    return json(OrderedJson::object());
   });
 }
 

@@ -33,7 +33,7 @@ class BadPlugins : public testing::Test {
 
   std::string refusal(const std::string& name) {
     try {
-      Catalog({plugins() / "bad"}).describe("pipeline", name);
+      Catalog({plugins() / "bad"}).describe(PluginKind::pipeline, name);
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::plugin);
       return error.what();
@@ -80,7 +80,7 @@ TEST_F(BadPlugins, ThatIsTruncatedIsRefused) {
   EXPECT_THROW(
       {
         try {
-          Catalog({folder_}).describe("pipeline", "value_objective");
+          Catalog({folder_}).describe(PluginKind::pipeline, "value_objective");
         } catch (const Error& error) {
           EXPECT_THAT(error.what(), HasSubstr("truncated"));
           throw;
@@ -97,9 +97,9 @@ TEST_F(BadPlugins, ThatWritesToStdoutIsStillDescribed) { EXPECT_EQ(refusal("writ
 
 TEST_F(BadPlugins, GoodOnesAreDescribedByTheProgram) {
   const Catalog catalog({plugins()});
-  EXPECT_EQ(catalog.describe("pipeline", "value_objective").role, "objective");
-  EXPECT_EQ(catalog.describe("adapter", "small_lora").options.size(), 2U);
-  EXPECT_EQ(catalog.describe("pipeline", "rho1").options.size(), 5U);
+  EXPECT_EQ(catalog.describe(PluginKind::pipeline, "value_objective").role, PluginRole::objective);
+  EXPECT_EQ(catalog.describe(PluginKind::adapter, "small_lora").options.size(), 2U);
+  EXPECT_EQ(catalog.describe(PluginKind::pipeline, "rho1").options.size(), 5U);
 }
 
 }  // namespace

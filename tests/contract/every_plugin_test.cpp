@@ -74,7 +74,7 @@ TEST(SmallLora, ItsForwardIsTheMergedWeightsForward) {
 
 TEST(ValueObjective, IsAMeanOverTheValidPositionsThatCanBeDifferentiated) {
   const PluginDescription description = described("pipeline", "value_objective");
-  EXPECT_EQ(description.role, "objective");
+  EXPECT_EQ(description.role, PluginRole::objective);
   EXPECT_EQ(description.needs->reads, std::vector<std::string>{"policy.value:return"});
   const auto objective = create_objective(description, {});
   FakeStep step(at::tensor(std::vector<int64_t>{1, 1, 0}).to(at::kBool).reshape({1, 3}));

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/installation.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "plugins/description_json.hpp"
 #include "plugins/torch/describe.hpp"
@@ -17,7 +17,7 @@ inline std::filesystem::path build_folder() { return library_folder().parent_pat
 inline std::filesystem::path test_plugins() { return build_folder() / "tests" / "plugins"; }
 
 inline PluginDescription described(const std::filesystem::path& file) {
-  PluginDescription description = nlohmann::json::parse(describe_plugin_file(file.string()));
+  PluginDescription description = Json::parse(describe_plugin_file(file.string()));
   description.path = file;
   description.sha256 = sha256_of_file(file);
   return description;
@@ -29,18 +29,16 @@ inline PluginDescription described(const std::string& kind, const std::string& n
   if (std::filesystem::exists(own)) return described(own);
   const auto shipped = own_plugin_folder() / (kind + "s") / (name + ".so");
   if (std::filesystem::exists(shipped)) return described(shipped);
-  for (const auto& json : nlohmann::json::parse(describe_plugin_file("built-in"))) {
+  for (const auto& json : Json::parse(describe_plugin_file("built-in")))
     if (json.at("kind") == kind && json.at("name") == name) return json.get<PluginDescription>();
-  }
   throw std::runtime_error("this build has no " + kind + " '" + name + "'");
 }
 
 /// Names of the shipped plugins of a kind, in files or linked into this build, in alphabetical order.
 inline std::vector<std::string> shipped(const std::string& kind) {
   std::vector<std::string> names;
-  for (const PluginEntry* entry : detail::BuiltIn::all()) {
+  for (const PluginEntry* entry : detail::BuiltIn::all())
     if ((kind == "adapter") == (entry->adapter != nullptr)) names.push_back(entry->name);
-  }
   const auto folder = own_plugin_folder() / (kind + "s");
   if (std::filesystem::exists(folder)) {
     for (const auto& file : std::filesystem::directory_iterator(folder)) names.push_back(file.path().stem());
@@ -51,9 +49,8 @@ inline std::vector<std::string> shipped(const std::string& kind) {
 
 /// A shipped plugin's entry, without the host's checks.
 inline const PluginEntry& entry_of(const std::string& kind, const std::string& name) {
-  for (const PluginEntry* entry : detail::BuiltIn::all()) {
+  for (const PluginEntry* entry : detail::BuiltIn::all())
     if ((kind == "adapter") == (entry->adapter != nullptr) && name == entry->name) return *entry;
-  }
   return open_plugin(own_plugin_folder() / (kind + "s") / (name + ".so"));
 }
 

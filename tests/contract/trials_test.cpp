@@ -15,8 +15,7 @@ namespace {
 const std::string device = std::getenv("WMTP_NULL_CUDA") ? "cuda" : "cpu";
 
 std::string question(const std::string& trial, const PluginDescription& plugin, OptionValues options) {
-  return nlohmann::json{{"trial", trial}, {"plugin", PluginSetting{plugin, std::move(options)}}, {"device", device}}
-      .dump();
+  return Json{{"trial", trial}, {"plugin", PluginSetting{plugin, std::move(options)}}, {"device", device}}.dump();
 }
 
 /// Names of the trials that a plugin fails.

@@ -83,6 +83,9 @@ def test_a_model_is_where_training_begins(place):
     place.host("init", "data.txt", "model", "-o", "tuned")
     place.host("run", "tuned/rho1.toml", "--dry-run")
     place.host("run", "tuned/baseline.toml", "--set", "train.steps=21")
+    first, tuned = (list(place.log.losses(run["id"]).values()) for run in place.log.runs())
+    assert len(first) == 1 and len(tuned) == 21
+    assert tuned[0] < first[0] - 0.1 and tuned[20] < tuned[0], "it begins with what the first run has learned"
 
 
 def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):

@@ -13,6 +13,7 @@ import experiment
 import pytest
 from host import clean_environment
 from paths import BUILD, ROOT, build_cache
+from runlog import RunLog
 
 TORCH = importlib.util.find_spec("torch")  # not imported, which takes seconds
 if not TORCH:
@@ -156,6 +157,7 @@ def test_torch_is_found_in_another_prefix(alone, tmp_path, how):
     experiment.write_tokens(tmp_path)
     file = experiment.write(tmp_path, experiment.experiment(train__steps=2))
     done(alone, "run", file, cwd=tmp_path, env=without_libtorch(tmp_path, **variables))
+    assert list(RunLog(tmp_path / "runs/wmtp.db").losses()) == [1, 2]
 
 
 def test_a_missing_torch_is_reported_in_one_line_with_the_places_searched(alone, tmp_path):

@@ -46,6 +46,8 @@ def test_too_few_windows_are_refused_with_both_counts(place):
 def test_exactly_enough_windows_are_enough(place):
     place.tokens(windows=12)
     place.run(train__steps=3, train__batch_size=2, parallel__processes=2)
+    assert list(place.log.losses()) == [1, 2, 3]
+    assert place.log.metric("train/tokens")[3] == 12 * SEQUENCE, "each of the 12 windows is read once"
 
 
 def test_more_ranks_than_sequences_is_refused(place):
@@ -183,3 +185,8 @@ def test_bins_of_difficulty_that_match_nothing_are_refused(place):
 def test_records_train(place):
     text = "".join(RECORD % (i, "true" if i % 2 else "false") for i in range(200))
     place.run(**records(place, text))
+    losses = list(place.log.losses().values())
+    assert len(losses) == 10 and losses == sorted(losses, reverse=True), losses
+    assert losses[0] == pytest.approx(np.log(257), rel=0.02), "of bytes and the end, which a new model cannot tell apart"
+    per_record = len("Add 1 and 2.\n3") + 1
+    assert place.log.metric("train/tokens") == {step: step * 2 * per_record for step in range(1, 11)}

@@ -8,6 +8,7 @@ import stat
 import pytest
 from experiment import ONE_RANK
 from places import assert_nothing_half_written
+from safetensors.numpy import load_file
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,10 @@ def test_the_cache_of_hugging_face_is_imported(place, model):
         shutil.copy(file, place.folder / "inside" / f"own-{file.name}")
         (place.folder / "inside" / file.name).symlink_to(f"own-{file.name}")
     place.host("checkpoint", "import", "inside", "-o", "fourth")
+    wanted = load_file(model.parent / "runs/1-trial/model/model.safetensors")
+    for name in ("ours", "original", "again", "fourth"):
+        found = load_file(place.folder / name / "model.safetensors")
+        assert found.keys() == wanted.keys() and all((found[key] == wanted[key]).all() for key in wanted), name
 
 
 def test_a_token_id_beyond_64_bits_is_refused(place, model):

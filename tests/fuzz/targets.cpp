@@ -1,8 +1,7 @@
 #include "targets.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/safetensors_header.hpp"
 
@@ -22,9 +21,8 @@ void safetensors_header(const uint8_t* bytes, size_t count) {
   const std::string_view text(reinterpret_cast<const char*>(bytes), count);
   expect_read_or_refused([&] {
     const int64_t file_size = 8 + static_cast<int64_t>(count) + 32;
-    for (const TensorEntry& entry : parse_safetensors_header(text, file_size, "input").entries) {
+    for (const TensorEntry& entry : parse_safetensors_header(text, file_size, "input").entries)
       if (entry.begin < file_size - 32 || entry.end > file_size || entry.begin > entry.end) __builtin_trap();
-    }
   });
 }
 
@@ -35,7 +33,7 @@ void manifest(const uint8_t* bytes, size_t count) {
 
 /// Adds a valid checksum to any object, so that mutations get past its check.
 void sealed_manifest(const uint8_t* bytes, size_t count) {
-  nlohmann::json document = nlohmann::json::parse(bytes, bytes + count, nullptr, false);
+  Json document = Json::parse(bytes, bytes + count, nullptr, false);
   if (!document.is_object()) return;
   document.erase("crc32c");
   const std::string body = document.dump();

@@ -17,7 +17,8 @@
 10. Only base/environment.cpp reads environment variables, so that an empty one counts as unset everywhere.
 11. docs/architecture.md fits on four screens, has a row for each room of host/ and at most 25 rows of "Where to look":
    what the tree does not say.
-12. A link of a page leads to a file that exists, and to a heading that it has.
+12. No line of a C++ source has more than 120 columns, except those of raw strings in tests.
+13. A link of a page leads to a file that exists, and to a heading that it has.
 """
 import re
 import subprocess
@@ -28,6 +29,7 @@ LIBTORCH = ("ATen/", "torch/", "c10/")
 GENERATED = "wmtp/headers_hash.hpp"  # by sdk/CMakeLists.txt
 MAX_FLOORS = 10
 MAX_LINES = 600
+MAX_COLUMNS = 120
 MAX_PAGE = 160  # lines: four screens
 MAX_ROWS = 25
 MIN_LINES = 50  # of a header with a single user, and its .cpp
@@ -169,6 +171,15 @@ def check_sizes(root):
                 yield file, 1, f"{len(lines)} lines; split it, or let its head say 'over 600 lines because ...'"
 
 
+def check_columns(root):
+    for folder in ("host", "sdk", "plugins", "tests"):
+        for file in source_files(root / folder):
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                is_data = folder == "tests" and '"' in line
+                if len(line) > MAX_COLUMNS and not is_data:
+                    yield file, number, f"{len(line)} columns; at most {MAX_COLUMNS}"
+
+
 def tracked_files(root):
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
                             capture_output=True)
@@ -283,7 +294,7 @@ def check_links(root):
 
 
 RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names,
-         check_small_headers, check_named_files, check_environment, check_architecture,
+         check_small_headers, check_named_files, check_environment, check_architecture, check_columns,
          check_links)
 
 

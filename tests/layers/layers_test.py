@@ -47,6 +47,7 @@ def test_a_sound_tree_has_no_violations(tmp_path):
     ("host/data/text/lines.hpp", '#include "cli/run.hpp"\n', "data/text includes cli, which is not on a lower floor"),
     ("host/data/corpus.cpp", '#include "data/torch/batches.hpp"\n', "data includes data/torch, which includes data"),
     ("host/data/corpus.cpp", '#include "data/torch/batches.hpp"\n', "includes data/torch/batches.hpp outside"),
+    ("host/data/corpus.cpp", "// " + "x" * 118 + "\n", "host/data/corpus.cpp:1: 121 columns; at most 120"),
     ("docs/architecture.md", "```floors\nbase\n```\n", "has no row for the room base"),
     ("docs/architecture.md", "```floors\nbase\n```\n" + "\n" * 160, "163 lines; at most 160"),
     ("docs/architecture.md", "```floors\nbase\n```\n## Where to look\n" + "| a | b |\n" * 28, "26 rows of"),

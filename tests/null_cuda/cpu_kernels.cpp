@@ -109,7 +109,8 @@ class Call {
     stack_.emplace_back(out);
   }
 
-  /// _fused_rms_norm_backward(dy, x, shape, scale, weight, mask), which has no kernel for the CPU. PyTorch's peer calls it.
+  /// _fused_rms_norm_backward(dy, x, shape, scale, weight, mask), which has no kernel for the CPU. PyTorch's peer calls
+  /// it.
   void differentiate_norm() {
     const auto argument = [&](size_t from_end) { return stack_[stack_.size() - from_end]; };
     const Tensor dy = argument(6).toTensor(), x = argument(5).toTensor(), weight = argument(2).toTensor();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "checkpoint/safetensors/safetensors_header.hpp"
@@ -71,9 +71,8 @@ int64_t byte_size(const TensorEntry& entry, const std::string& path) {
   int64_t bytes = dtype_size(entry.dtype);
   if (bytes == 0) refuse(path, "tensor " + printable(entry.name) + " has the unknown dtype " + printable(entry.dtype));
   for (const int64_t length : entry.shape) {
-    if (length < 0 || __builtin_mul_overflow(bytes, length, &bytes)) {
+    if (length < 0 || __builtin_mul_overflow(bytes, length, &bytes))
       refuse(path, "tensor " + printable(entry.name) + " has a shape that is negative or too large");
-    }
   }
   return bytes;
 }
@@ -82,13 +81,13 @@ int64_t byte_size(const TensorEntry& entry, const std::string& path) {
 std::string header_text(std::vector<TensorEntry>& entries, const std::map<std::string, std::string>& metadata,
                         const std::string& path) {
   std::string text = "{";
-  const auto add = [&](const std::string& key, const nlohmann::ordered_json& value) {
+  const auto add = [&](const std::string& key, const OrderedJson& value) {
     try {
       if (text.size() > 1) text += ",";
-      text += nlohmann::json(key).dump();
+      text += Json(key).dump();
       text += ":";
       text += value.dump();
-    } catch (const nlohmann::json::exception&) {
+    } catch (const Json::exception&) {
       refuse(path, printable(key) + " or its value is not UTF-8");
     }
   };
@@ -103,9 +102,8 @@ std::string header_text(std::vector<TensorEntry>& entries, const std::map<std::s
   }
   text += "}";
   text.append((8 - text.size() % 8) % 8, ' ');
-  if (static_cast<int64_t>(text.size()) > max_safetensors_header) {
+  if (static_cast<int64_t>(text.size()) > max_safetensors_header)
     refuse(path, "its header has " + std::to_string(text.size()) + " bytes, more than readers accept");
-  }
   return text;
 }
 
@@ -147,9 +145,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   size_ = data_begin;
   for (const TensorEntry& entry : entries) {
     const Part part{.begin = data_begin + entry.begin, .end = data_begin + entry.end};
-    if (entry.name == "__metadata__" || !parts_.emplace(entry.name, part).second) {
+    if (entry.name == "__metadata__" || !parts_.emplace(entry.name, part).second)
       refuse(path_, "tensor " + printable(entry.name) + " is named twice, or has the name reserved for metadata");
-    }
     size_ = part.end;
   }
   file_.write({reinterpret_cast<const char*>(&length), sizeof length});

@@ -85,7 +85,7 @@ void SafetensorsFolder::open(const fs::path& path) {
 void SafetensorsFolder::open_by_index(const fs::path& index) {
   constexpr int64_t limit = 16 << 20;
   const std::string where = index.string();
-  const nlohmann::json document = parse_strict_json(read_small_file(index, limit), where);
+  const Json document = parse_strict_json(read_small_file(index, limit), where);
   const auto map = document.is_object() ? document.find("weight_map") : document.end();
   if (map == document.end() || !map->is_object()) {
     throw Error(ExitStatus::data, where + ": weight_map is missing; wanted {\"weight_map\": {tensor: file}}");

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 
 namespace wmtp {
 namespace {
@@ -22,7 +22,7 @@ constexpr size_t max_piece = 64 << 10;
 }
 
 /// Accepts {name: {dtype, shape: [..], data_offsets: [begin, end]}, "__metadata__": {..}} and nothing else.
-class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
+class HeaderHandler : public nlohmann::json_sax<Json> {
  public:
   /// `is_cut`: the text is the readable part of a longer header.
   HeaderHandler(SafetensorsHeader& header, const std::string& where, bool is_cut)
@@ -78,9 +78,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
       has_dtype_ = true;
       place_ = Place::entry;
     } else if (place_ == Place::metadata_value) {
-      if (!header_.metadata.emplace(metadata_key_, text).second) {
+      if (!header_.metadata.emplace(metadata_key_, text).second)
         refuse("has the key " + printable(metadata_key_) + " twice");
-      }
       if (header_.metadata.size() > max_metadata) refuse("has more than " + std::to_string(max_metadata) + " keys");
       place_ = Place::metadata;
     } else {
@@ -101,9 +100,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool end_array() override {
-    if (place_ == Place::offset_values && offsets_->size() != 2) {
+    if (place_ == Place::offset_values && offsets_->size() != 2)
       refuse("has " + std::to_string(offsets_->size()) + " data_offsets; wanted [begin, end]");
-    }
     place_ = Place::entry;
     return true;
   }
@@ -113,9 +111,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     if (place_ != Place::shape_values && place_ != Place::offset_values) unexpected("a number");
     const size_t limit = place_ == Place::shape_values ? max_dimensions : 2;
     if (values->size() == limit) refuse("has more than " + std::to_string(limit) + " numbers in a list");
-    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
       refuse("has the number " + std::to_string(value) + ", which is too large");
-    }
     values->push_back(static_cast<int64_t>(value));
     return true;
   }
@@ -140,7 +137,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     unexpected("binary data");
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
+  bool parse_error(std::size_t position, const std::string&, const Json::exception&) override {
     throw Error(ExitStatus::data,
                 where_ + ": the header " +
                     (is_cut_ ? "has " + std::to_string(max_piece) + " bytes without a quote before byte "
@@ -181,9 +178,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void finish_entry() {
-    if (!has_dtype_ || !shape_ || !offsets_) {
+    if (!has_dtype_ || !shape_ || !offsets_)
       refuse(std::string("has no ") + (!has_dtype_ ? "dtype" : !shape_ ? "shape" : "data_offsets"));
-    }
     entry_.shape = std::move(*shape_);
     entry_.begin = (*offsets_)[0];
     entry_.end = (*offsets_)[1];
@@ -191,9 +187,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   [[noreturn]] void unexpected(const std::string& what) const {
-    if (place_ == Place::start) {
+    if (place_ == Place::start)
       throw Error(ExitStatus::data, where_ + ": the header is " + what + "; wanted an object of tensors");
-    }
     refuse("has " + what + " where " + wanted() + " was wanted");
   }
 
@@ -255,15 +250,13 @@ void check_size(const TensorEntry& entry, int64_t buffer, const std::string& whe
   const auto refuse = [&](const std::string& what) { refuse_tensor(where, "tensor " + printable(entry.name), what); };
   int64_t bytes = dtype_size(entry.dtype);
   const bool empty = std::find(entry.shape.begin(), entry.shape.end(), 0) != entry.shape.end();
-  for (const int64_t length : entry.shape) {
+  for (const int64_t length : entry.shape)
     if (!empty && __builtin_mul_overflow(bytes, length, &bytes)) refuse("has a shape of more than 2^63 bytes");
-  }
   if (empty) bytes = 0;
   const std::string offsets = std::string("[") + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + "]";
   if (entry.begin > entry.end) refuse("has data_offsets " + offsets + ", whose end is before their begin");
-  if (entry.end > buffer) {
+  if (entry.end > buffer)
     refuse("has data_offsets " + offsets + ", but the file has " + std::to_string(buffer) + " bytes of tensors");
-  }
   if (entry.end - entry.begin != bytes) {
     refuse("has " + std::to_string(entry.end - entry.begin) + " bytes by its data_offsets, " + std::to_string(bytes) +
            " by its shape and dtype");
@@ -303,7 +296,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, int64_t file_s
   SafetensorsHeader header;
   const std::string_view part = readable_part(json);
   HeaderHandler handler(header, where, part.size() < json.size());
-  nlohmann::json::sax_parse(part.begin(), part.end(), &handler);
+  Json::sax_parse(part.begin(), part.end(), &handler);
   const int64_t data_begin = 8 + static_cast<int64_t>(json.size());
   const int64_t buffer = file_size - data_begin;
   for (const TensorEntry& entry : header.entries) check_size(entry, buffer, where);

@@ -1,6 +1,5 @@
 #include "checkpoint/torch/adapter_files.hpp"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -10,7 +9,6 @@
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
-#include "checkpoint/torch/shared_failure.hpp"
 #include "checkpoint/verify.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
@@ -19,11 +17,10 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
-using nlohmann::json;
 namespace fs = std::filesystem;
 
 /// [rank 0]
-void write_folder(const fs::path& folder, Manifest manifest, const json& identity, const ParameterGroup& group,
+void write_folder(const fs::path& folder, Manifest manifest, const Json& identity, const ParameterGroup& group,
                   const Tensor& flat) {
   FolderDraft draft(folder);
   std::vector<TensorEntry> entries;
@@ -48,11 +45,11 @@ void write_folder(const fs::path& folder, Manifest manifest, const json& identit
 
 void check_identity(const fs::path& folder, const AdapterIdentity& adapter, const std::string& base) {
   const std::string where = (folder / adapter_identity_name).string();
-  const json found = parse_strict_json(read_small_file(folder / adapter_identity_name, 1 << 20), where);
+  const Json found = parse_strict_json(read_small_file(folder / adapter_identity_name, 1 << 20), where);
   const auto text = [&](const char* key) {
     return found.is_object() && found.contains(key) ? found[key].dump() : std::string("nothing");
   };
-  const json wanted = identity_json(adapter, base);
+  const Json wanted = identity_json(adapter, base);
   const auto compare = [&](const char* key, const std::string& what, const std::string& advice) {
     if (text(key) != wanted[key].dump())
       refuse(where, what + " is " + text(key) + ", but here " + wanted[key].dump() + "; " + advice);
@@ -60,7 +57,7 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
   compare("format_version", "its format_version", "load it with the program that wrote it");
   compare("plugin", "its plugin", "set [adapter] plugin to the one it was trained with");
   if (text("options") != wanted["options"].dump()) {
-    const json options = found.value("options", json());
+    const Json options = found.value("options", Json());
     for (const auto& [name, value] : wanted["options"].items()) {
       const std::string saved = options.is_object() && options.contains(name) ? options[name].dump() : "not given";
       if (saved != value.dump())
@@ -103,16 +100,15 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
   ParameterGroup& group = *model.adapter_unit()->groups().front();
   const std::string base = fingerprint_text(model.base_fingerprint());
   const Tensor flat = group.gather_master();
-  SharedFailure failure;
-  if (channels.rank() == 0)
-    failure.attempt([&] {
-      Manifest manifest;
-      manifest.step = step;
-      manifest.kind = "adapter";
-      manifest.config_hash = config_hash;
-      write_folder(folder, std::move(manifest), identity_json(adapter, base), group, flat);
-    });
-  failure.share("writing the adapter", channels.peers());
+  const auto write = [&] {
+    if (channels.rank() != 0) return;
+    Manifest manifest;
+    manifest.step = step;
+    manifest.kind = "adapter";
+    manifest.config_hash = config_hash;
+    write_folder(folder, std::move(manifest), identity_json(adapter, base), group, flat);
+  };
+  channels.peers().rethrow_on_all_ranks("writing the adapter", failure_of(write));
 }
 
 void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, ShardedModel& model) {

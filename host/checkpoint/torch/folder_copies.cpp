@@ -1,13 +1,12 @@
 #include "checkpoint/torch/folder_copies.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/torch/shared_failure.hpp"
 #include "checkpoint/verify.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
@@ -17,7 +16,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr int64_t bytes_at_once = 16 << 20;
 constexpr const char* copying = "copying files between the hosts";
@@ -31,7 +29,7 @@ struct Copy {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Copy, name, bytes, from)
 
 /// The files that some keeper lacks. `found`: by rank, the files that each keeper has; null for other ranks.
-std::vector<Copy> planned_copies(const fs::path& folder, const Manifest& manifest, const std::vector<json>& found) {
+std::vector<Copy> planned_copies(const fs::path& folder, const Manifest& manifest, const std::vector<Json>& found) {
   std::vector<Copy> copies;
   for (const auto& [name, bytes] : manifest.files) {
     std::vector<int> has;
@@ -87,26 +85,26 @@ void complete_on_every_host(Channels& channels, const Keepers& keepers, const fs
   Peers& peers = channels.peers();
   const int rank = channels.rank();
   const MemoryScope scope(MemoryCategory::checkpoint);
-  SharedFailure failure;
   std::string text;
-  if (rank == 0 && is_there(manifest_file))
-    failure.attempt([&] {
-      read_manifest(folder);  // refuses an invalid one
-      text = read_small_file(manifest_file, int64_t(fs::file_size(manifest_file)));
-    });
-  failure.share(copying, peers);
+  const auto read = [&] {
+    if (rank != 0 || !is_there(manifest_file)) return;
+    read_manifest(folder);  // refuses an invalid one
+    text = read_small_file(manifest_file, int64_t(fs::file_size(manifest_file)));
+  };
+  peers.rethrow_on_all_ranks(copying, failure_of(read));
   text = peers.broadcast(copying, text);
   if (text.empty()) return;
   const Manifest manifest = parse_manifest(text, manifest_file.string());
   const bool is_keeper = keepers.of(rank) == rank;
-  json mine;
+  Json mine;
   if (is_keeper) mine = intact_files(folder, manifest);
-  std::vector<json> found;
-  for (const std::string& files : peers.gather(copying, mine.dump())) found.push_back(json::parse(files));
+  std::vector<Json> found;
+  for (const std::string& files : peers.gather(copying, mine.dump())) found.push_back(Json::parse(files));
   std::vector<Copy> copies;
-  if (rank == 0) failure.attempt([&] { copies = planned_copies(folder, manifest, found); });
-  failure.share(copying, peers);
-  copies = json::parse(peers.broadcast(copying, json(copies).dump())).get<std::vector<Copy>>();
+  peers.rethrow_on_all_ranks(copying, failure_of([&] {
+                               if (rank == 0) copies = planned_copies(folder, manifest, found);
+                             }));
+  copies = Json::parse(peers.broadcast(copying, Json(copies).dump())).get<std::vector<Copy>>();
   if (is_keeper) make_folder_durably(folder);
   for (const Copy& copy : copies) {
     const bool lacks = is_keeper && std::find(mine.begin(), mine.end(), copy.name) == mine.end();

@@ -1,17 +1,15 @@
 #include "checkpoint/torch/model_files.hpp"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/work_progress.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/safetensors_folder.hpp"
-#include "checkpoint/torch/shared_failure.hpp"
 #include "huggingface/hf_config.hpp"
-#include "huggingface/params_file.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
 #include "tokenizer/tokenizer_files.hpp"
@@ -20,7 +18,6 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
-using nlohmann::json;
 constexpr const char* file_name = "model.safetensors";
 
 SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) {
@@ -94,9 +91,9 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
   Manifest manifest;
-  SharedFailure failure;
+  std::optional<Error> failure;
   const auto attempt = [&](auto&& work) {
-    if (writes) failure.attempt(work);
+    if (writes && !failure) failure = failure_of(work);
   };
   const std::vector<ParameterGroup*> groups = groups_of_model(model);
   attempt([&] {
@@ -129,14 +126,15 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   attempt([&] {
     writer->finish();
     write_new_file(draft->path() / params_file_name, params_text(shape_of(model, tokenizer)));
-    if (!tokenizer.file.empty() && tokenizer.kind != "byte") copy_tokenizer_files(tokenizer.file, draft->path());
+    if (!tokenizer.file.empty() && tokenizer.kind != SavedTokenizer::byte)
+      copy_tokenizer_files(tokenizer.file, draft->path());
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
     write_manifest(draft->path(), manifest);
     draft->publish();
   });
-  failure.share("writing the model", channels.peers());
+  channels.peers().rethrow_on_all_ranks("writing the model", failure);
   return writes ? writer->file_size() : 0;
 }
 
@@ -161,7 +159,7 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
 std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
   if (!is_params_folder(folder)) return {};
   std::vector<ValueHead> heads;
-  for (const json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
+  for (const Json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
     heads.push_back({head.at("name"), head.at("kind"), head.value("meaning", "")});
   return heads;
 }
@@ -170,11 +168,13 @@ ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
   if (!is_params_folder(folder)) return {};
   const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
   ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id};
-  if (tokenizer.kind != "bpe" && tokenizer.kind != "tokenizer_json") return tokenizer;
-  tokenizer.file = folder / (tokenizer.kind == "bpe" ? tokenizer_model_name : tokenizer_json_name);
+  const bool is_bpe = tokenizer.kind == SavedTokenizer::bpe;
+  if (!is_bpe && tokenizer.kind != SavedTokenizer::tokenizer_json) return tokenizer;
+  tokenizer.file = folder / (is_bpe ? tokenizer_model_name : tokenizer_json_name);
   if (!std::filesystem::exists(tokenizer.file))
-    throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" + tokenizer.kind +
-                                      "\" needs " + tokenizer.file.string() + ", which is missing");
+    throw Error(ExitStatus::data, (folder / params_file_name).string() + ": its tokenizer \"" +
+                                      to_string(tokenizer.kind) + "\" needs " + tokenizer.file.string() +
+                                      ", which is missing");
   return tokenizer;
 }
 

@@ -4,21 +4,22 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "comm/torch/channels.hpp"
 #include "huggingface/initial_weights.hpp"
+#include "huggingface/params_file.hpp"
 #include "shard/sharded_model.hpp"
 
 namespace wmtp {
 
 /// The tokenizer that belongs to a model.
 struct ModelTokenizer {
-  std::string kind;                           ///< "byte", "bpe", "tokenizer_json", or "" if the model has only ids
-  std::filesystem::path file;                 ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json
-  nlohmann::json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null if unknown
+  SavedTokenizer kind = SavedTokenizer::none;  ///< none: the model has only ids
+  std::filesystem::path file;                  ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json
+  Json bos_token_id, eos_token_id;   ///< an id, a list of ids, or null if unknown
 };
 
 /// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's
@@ -31,7 +32,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 /// missing, has another shape or dtype, or is unexpected (tensors of heads that the model does not use are allowed).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
-/// The tokenizer named in params.json; kind "" if none. Error(data) if its file is missing.
+/// The tokenizer named in params.json; of kind none if there is none. Error(data) if its file is missing.
 ModelTokenizer tokenizer_of(const std::filesystem::path& folder);
 
 /// The value heads of a model saved by this program (without a meaning if saved by an earlier version); empty for other

@@ -9,6 +9,7 @@
 
 #include "base/time_use.hpp"
 #include "checkpoint/retention.hpp"
+#include "comm/refusal.hpp"
 #include "comm/torch/background_store.hpp"
 #include "io/durable_file.hpp"
 #include "io/save_points.hpp"
@@ -18,7 +19,6 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
-using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 /// Adds its lifetime to a sum.
@@ -54,23 +54,6 @@ class CopyStream {
   c10::Stream stream_;
   c10::Event launched_{c10::DeviceType::CUDA};
 };
-
-/// Why the action failed; "" if it did not.
-template <class Action>
-std::string failure_of(Action action) {
-  try {
-    action();
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
-
-/// Error(storage) with the first failure, if any.
-void refuse_any(const std::vector<std::string>& failures) {
-  for (const std::string& failure : failures)
-    if (!failure.empty()) throw Error(ExitStatus::storage, failure);
-}
 
 }  // namespace
 
@@ -203,62 +186,45 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   std::optional<FolderDraft> draft;
   const std::filesystem::path folder = open_draft(store, work, draft);
   std::vector<Piece> pieces = pieces_of(work.flats, work.tensors, rank);
-  const std::string mine = write_rank_file(folder, pieces, rank);
-
-  // Rank 0 sends its failure to the others, which wait for it; their failures are in their reports.
-  json ended{{"error", ""}, {"rank_lost", false}, {"kept", json::array()}};
-  const auto attempt = [&](const auto& action) {
-    if (ended["error"] != "") return;
-    try {
-      action();
-    } catch (const Error& error) {
-      if (rank != 0) throw;
-      ended["error"] = error.what();
-      ended["rank_lost"] = error.status() == ExitStatus::peer;
-    } catch (const std::exception& error) {
-      ended["error"] = error.what();
-    }
-  };
+  std::string report;
+  store.rethrow_on_all_ranks(failure_of([&] { report = write_rank_file(folder, pieces, rank); }));
   Manifest manifest = work.manifest;
-  attempt([&] { add_reports(store.gather(mine), manifest); });
   bool has_published = false;
-  if (!keepers_.all_share() && store.broadcast(ended["error"].get<std::string>()).empty()) {
-    std::string failure;
-    if (draft && rank != 0) failure = failure_of([&] { draft->publish(); });
-    has_published = draft && rank != 0 && failure.empty();
-    attempt([&] { refuse_any(store.gather(failure)); });
-  }
-  if (rank == 0)
-    attempt([&] {
+  std::optional<Error> failure = store.failure_on_any_rank(failure_of([&] {
+    add_reports(store.gather(report), manifest);
+    if (!draft || rank == 0) return;
+    draft->publish();
+    has_published = true;
+  }));
+  Json kept = Json::array();
+  if (rank == 0 && !failure)
+    failure = failure_of([&] {
       publish(*draft, manifest);
       clear_older(outcome);
-      for (const std::filesystem::path& kept : list_checkpoints(run_folder_))
-        ended["kept"].push_back(kept.filename().string());
+      for (const std::filesystem::path& one : list_checkpoints(run_folder_)) kept.push_back(one.filename().string());
       reached(SavePoint::deleted);
     });
-  ended = json::parse(store.broadcast(ended.dump()));
-  if (has_published) failure_of([&] { clear_like_rank0(ended, work.target); });  // the next save tries again
-  outcome.failure = ended["error"];
-  outcome.rank_lost = ended["rank_lost"];
+  // Not failure_on_any_rank: once rank 0 has published the manifest, the loss of another rank is no failure of the
+  // save.
+  const std::string ended = store.broadcast(failure ? refusal_text(*failure) : kept.dump());
+  failure = refusal_in(ended);
+  if (has_published)  // the next save tries again
+    failure_of([&] { failure ? remove_folder(work.target) : clear_like_rank0(Json::parse(ended)); });
+  if (failure) throw *failure;
 }
 
 /// Returns the folder of this rank's keeper; keepers create theirs.
 std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work& work,
                                              std::optional<FolderDraft>& draft) const {
-  json mine{{"path", ""}, {"error", ""}};
-  if (is_keeper()) {
-    mine["error"] = failure_of([&] { draft.emplace(work.target); });
-    if (draft) mine["path"] = draft->path().string();
-    if (draft && peers_.rank() == 0) reached(SavePoint::draft_made);
-  }
-  // Only rank 0 uses these texts.
-  const std::vector<std::string> texts = keepers_.all_share() ? std::vector{mine.dump()} : store.gather(mine.dump());
-  json opened;
-  for (const std::string& text : texts) opened.push_back(json::parse(text));
-  opened = json::parse(store.broadcast(opened.dump()));
-  for (const json& one : opened)
-    if (one["error"] != "") throw Error(ExitStatus::storage, one["error"].get<std::string>());
-  return opened.at(size_t(keepers_.of(peers_.rank())))["path"].get<std::string>();
+  store.rethrow_on_all_ranks(failure_of([&] {
+    if (!is_keeper()) return;
+    draft.emplace(work.target);
+    if (peers_.rank() == 0) reached(SavePoint::draft_made);
+  }));
+  const std::string mine = draft ? draft->path().string() : "";
+  if (keepers_.all_share()) return store.broadcast(mine);
+  const std::vector<std::string> opened = Json::parse(store.broadcast(Json(store.gather(mine)).dump()));
+  return opened.at(size_t(keepers_.of(peers_.rank())));
 }
 
 /// [rank 0; does nothing on others, whose list is empty]
@@ -276,14 +242,9 @@ void StateSaver::publish(FolderDraft& draft, const Manifest& manifest) {
   reached(SavePoint::published);
 }
 
-void StateSaver::clear_like_rank0(const json& ended, const std::filesystem::path& target) const {
-  const auto is_kept = [&](const std::filesystem::path& folder) {
-    const json& kept = ended["kept"];
-    return ended["error"] == "" ? std::find(kept.begin(), kept.end(), folder.filename().string()) != kept.end()
-                                : folder != target;
-  };
+void StateSaver::clear_like_rank0(const std::vector<std::string>& kept) const {
   for (const std::filesystem::path& folder : list_checkpoints(run_folder_))
-    if (!is_kept(folder)) remove_folder(folder);
+    if (std::find(kept.begin(), kept.end(), folder.filename().string()) == kept.end()) remove_folder(folder);
 }
 
 void StateSaver::clear_older(SaveOutcome& outcome) const {

@@ -90,8 +90,8 @@ class StateSaver {
   void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;
   static void publish(FolderDraft& draft, const Manifest& manifest);
   void clear_older(SaveOutcome& outcome) const;
-  /// [keepers other than rank 0] Deletes the checkpoints that rank 0 does not have.
-  void clear_like_rank0(const nlohmann::json& ended, const std::filesystem::path& target) const;
+  /// [keepers other than rank 0] Deletes the checkpoints that rank 0 has not kept.
+  void clear_like_rank0(const std::vector<std::string>& kept) const;
 
   Peers& peers_;
   ShardedOptimizer& optimizer_;

@@ -84,8 +84,6 @@ void check_complete(const SliceReader& reader, const SavedState& saved, ShardedO
   }
 }
 
-using nlohmann::json;
-
 /// In the order of state_dtype_names.
 constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
     at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte, at::kBool};
@@ -168,33 +166,27 @@ std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map
 }
 
 std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank) {
-  try {
-    std::vector<TensorEntry> entries;
-    for (const Piece& piece : pieces)
-      entries.push_back({piece.slice.entry, state_dtype_name(piece.values.scalar_type()), {piece.values.numel()}});
-    SafetensorsWriter writer(folder / rank_file_name(rank), std::move(entries), {});
-    std::vector<Slice> slices;
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      write_piece(writer, pieces[i], i == pieces.size() / 2);
-      slices.push_back(pieces[i].slice);
-    }
-    reached(SavePoint::file_written);
-    writer.finish();
-    reached(SavePoint::file_synced);
-    const InputFile file(folder / rank_file_name(rank));
-    return json{{"slices", slices},
-                {"bytes", file.size()},
-                {"crc32c", crc32c_outside(file, slice_ranges(folder / rank_file_name(rank), slices))}}
-        .dump();
-  } catch (const std::exception& error) {
-    return json{{"error", error.what()}}.dump();
+  const std::filesystem::path path = folder / rank_file_name(rank);
+  std::vector<TensorEntry> entries;
+  for (const Piece& piece : pieces)
+    entries.push_back({piece.slice.entry, state_dtype_name(piece.values.scalar_type()), {piece.values.numel()}});
+  SafetensorsWriter writer(path, std::move(entries), {});
+  std::vector<Slice> slices;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    write_piece(writer, pieces[i], i == pieces.size() / 2);
+    slices.push_back(pieces[i].slice);
   }
+  reached(SavePoint::file_written);
+  writer.finish();
+  reached(SavePoint::file_synced);
+  const InputFile file(path);
+  const uint32_t crc = crc32c_outside(file, slice_ranges(path, slices));
+  return Json{{"slices", slices}, {"bytes", file.size()}, {"crc32c", crc}}.dump();
 }
 
 void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest) {
-  const json parsed = json::parse(report);
-  if (parsed.contains("error")) throw Error(ExitStatus::storage, parsed["error"].get<std::string>());
-  for (const json& slice : parsed["slices"]) manifest.slices.push_back(slice.get<Slice>());
+  const Json parsed = Json::parse(report);
+  for (const Json& slice : parsed["slices"]) manifest.slices.push_back(slice.get<Slice>());
   if (host.empty()) return;
   const std::string name = rank_file_name(rank);
   manifest.files[name] = parsed["bytes"];

@@ -53,10 +53,9 @@ std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map
                              int rank);
 
 /// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, the file's size
-/// and the checksum of its other bytes, or the error.
+/// and the checksum of its other bytes.
 std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank);
-/// Adds a report to the manifest; Error(storage) if it contains an error. `host`: the host that keeps the file; empty
-/// if it is in the manifest's folder.
+/// Adds a report to the manifest. `host`: the host that keeps the file; empty if it is in the manifest's folder.
 void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest);
 
 }  // namespace wmtp

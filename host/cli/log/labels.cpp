@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -16,8 +16,6 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 
 constexpr size_t longest_note = 10'000, longest_tag = 64;
 
@@ -88,13 +86,13 @@ std::vector<std::string> tags_in(const std::string& text) {
 }  // namespace
 
 void change_labels(const std::filesystem::path& database, const std::string& change) {
-  const json wanted = json::parse(change, nullptr, /*allow_exceptions=*/false);
-  const auto is = [&](const char* key, json::value_t type) {
+  const Json wanted = Json::parse(change, nullptr, /*allow_exceptions=*/false);
+  const auto is = [&](const char* key, Json::value_t type) {
     return wanted.contains(key) && wanted[key].type() == type;
   };
-  const bool is_whole = wanted.is_object() && wanted.size() == 5 && is("run", json::value_t::number_unsigned) &&
-                        is("name", json::value_t::string) && is("tags", json::value_t::string) &&
-                        is("note", json::value_t::string) && is("archived", json::value_t::boolean);
+  const bool is_whole = wanted.is_object() && wanted.size() == 5 && is("run", Json::value_t::number_unsigned) &&
+                        is("name", Json::value_t::string) && is("tags", Json::value_t::string) &&
+                        is("note", Json::value_t::string) && is("archived", Json::value_t::boolean);
   if (!is_whole)
     throw Error(ExitStatus::usage, "wanted a JSON object of run (a number), name, tags, note (strings) and archived");
   const LogReader log(database);

@@ -27,9 +27,8 @@ void add_sql(CommandLine& line) {
         const auto table = LogReader(globals.database_or(default_database)).ask(options->statement, options->limit);
         const auto format = options->json ? TableFormat::json : options->csv ? TableFormat::csv : TableFormat::text;
         print_table(std::cout, table, format);
-        if (table.capped && format != TableFormat::text) {
+        if (table.capped && format != TableFormat::text)
           std::cerr << "only the first " << options->limit << " rows are shown; raise --limit for more\n";
-        }
         return 0;
       });
   sql.add_option("STATEMENT", options->statement, "SELECT, WITH or a read-only PRAGMA")->required();

@@ -1,10 +1,10 @@
 // `checkpoint list RUN` and `checkpoint verify PATH`.
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/verify.hpp"
@@ -37,10 +37,9 @@ int verify(const Options& options) {
   for (const auto& [name, host] : manifest.hosts)
     if (!is_there(std::filesystem::path(options.path) / name)) hosts.insert(host);
   if (options.json) {
-    std::cout << nlohmann::ordered_json{{"path", options.path},  {"kind", manifest.kind},
-                                        {"step", manifest.step}, {"files", num_files},
-                                        {"bytes", bytes},        {"config_hash", manifest.config_hash},
-                                        {"other_hosts", hosts}}
+    std::cout << OrderedJson{{"path", options.path}, {"kind", manifest.kind}, {"step", manifest.step},
+                             {"files", num_files},   {"bytes", bytes},        {"config_hash", manifest.config_hash},
+                             {"other_hosts", hosts}}
                      .dump(2)
               << '\n';
   } else {

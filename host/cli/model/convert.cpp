@@ -160,7 +160,7 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
 }
 
 /// A table for an experiment; these JSON values are valid TOML.
-void print_table(const std::string& name, const nlohmann::ordered_json& values) {
+void print_table(const std::string& name, const OrderedJson& values) {
   std::cout << '[' << name << "]\n";
   for (const auto& [key, value] : values.items()) std::cout << key << " = " << value.dump() << '\n';
 }
@@ -168,7 +168,7 @@ void print_table(const std::string& name, const nlohmann::ordered_json& values) 
 int read_adapter(const Options& options) {
   const LoraOptions lora = import_adapter({options.source, options.base, options.target});
   log_written(options.target);
-  nlohmann::ordered_json table{{"plugin", "lora"}};
+  OrderedJson table{{"plugin", "lora"}};
   for (const auto& [key, value] : option_values(lora)) table[key] = value;
   table["weights"] = absolute_text(options.target);
   print_table("adapter", table);
@@ -189,18 +189,18 @@ int import_files(const Options& options) {
   const ModelConfig& model = imported.model;
   log_written(options.target);
   if (!imported.tokenizer_left_out.empty())
-    log_warning((imported.tokenizer.empty() ? "no tokenizer is imported: "
-                                            : "tokenizer.model is imported, tokenizer.json is not: ") +
+    log_warning((imported.tokenizer == SavedTokenizer::none ? "no tokenizer is imported: "
+                                                            : "tokenizer.model is imported, tokenizer.json is not: ") +
                 imported.tokenizer_left_out);
-  nlohmann::ordered_json table{{"dim", model.dim},
-                               {"layers", model.layers},
-                               {"heads", model.heads},
-                               {"kv_heads", model.kv_heads},
-                               {"ffn_dim", model.ffn_dim},
-                               {"vocab_size", model.vocab_size},
-                               {"future_tokens", model.future_tokens},
-                               {"rope_theta", model.rope_theta},
-                               {"norm_eps", model.norm_eps}};
+  OrderedJson table{{"dim", model.dim},
+                    {"layers", model.layers},
+                    {"heads", model.heads},
+                    {"kv_heads", model.kv_heads},
+                    {"ffn_dim", model.ffn_dim},
+                    {"vocab_size", model.vocab_size},
+                    {"future_tokens", model.future_tokens},
+                    {"rope_theta", model.rope_theta},
+                    {"norm_eps", model.norm_eps}};
   if (has_chained_heads(model)) table["future_heads"] = to_string(model.future_heads);
   for_each_shape_option(model, [&](const ShapeOption& option, const auto& value) {
     if (value) table[option.name] = value;

@@ -4,11 +4,11 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -84,7 +84,7 @@ void take_prompt(const Options& options, GenerateRequest& request) {
 
 void check_numbers(const Options& options) {
   const GenerateRequest& request = options.request;
-  const auto shown = [](double number) { return nlohmann::json(number).dump(); };
+  const auto shown = [](double number) { return Json(number).dump(); };
   if (!(request.temperature >= 0) || std::isinf(request.temperature))
     refuse("--temperature is " + shown(request.temperature) + ", wanted 0 (greedy) or more");
   if (!(request.top_p > 0 && request.top_p <= 1))
@@ -100,26 +100,26 @@ double per(double count, double of) { return of > 0 ? count / of : 0; }
 
 void print_json(const Generated& result, const std::filesystem::path& model) {
   const auto tokens = static_cast<double>(result.ids.size());
-  nlohmann::ordered_json json{{"model", model.string()},
-                              {"prompt_ids", result.prompt},
-                              {"ids", result.ids},
-                              {"text", result.text ? nlohmann::json(*result.text) : nlohmann::json()},
-                              {"end", result.end},
-                              {"decoding", result.decoding},
-                              {"heads", result.heads},
-                              {"tokens", result.ids.size()},
-                              {"forwards", result.forwards},
-                              {"forwards_with_drafts", result.drafted},
-                              {"tokens_per_forward", per(tokens, static_cast<double>(result.forwards))},
-                              {"seconds", result.seconds},
-                              {"tokens_per_second", per(tokens, result.seconds)}};
+  OrderedJson json{{"model", model.string()},
+                   {"prompt_ids", result.prompt},
+                   {"ids", result.ids},
+                   {"text", result.text ? Json(*result.text) : Json()},
+                   {"end", result.end},
+                   {"decoding", result.decoding},
+                   {"heads", result.heads},
+                   {"tokens", result.ids.size()},
+                   {"forwards", result.forwards},
+                   {"forwards_with_drafts", result.drafted},
+                   {"tokens_per_forward", per(tokens, static_cast<double>(result.forwards))},
+                   {"seconds", result.seconds},
+                   {"tokens_per_second", per(tokens, result.seconds)}};
   if (result.plain) {
     json["plain_forwards"] = result.plain->forwards;
     json["plain_seconds"] = result.plain->seconds;
     json["speed_up"] = per(result.plain->seconds, result.seconds);
   }
   // A text may end in the middle of a character.
-  std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 std::string summary_of(const Generated& result) {

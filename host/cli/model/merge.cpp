@@ -46,8 +46,8 @@ int merge(const Options& options, const GlobalOptions& globals) {
   if (is_there(options.target))
     throw Error(ExitStatus::usage, "-o " + options.target + " already exists; choose another folder");
   const OptionValues values = option_values(read_saved_lora(adapter).options);
-  merge_with_engine(
-      {adapter, options.base, options.target, {Catalog(globals.plugin_folders).describe("adapter", "lora"), values}});
+  const PluginDescription lora = Catalog(globals.plugin_folders).describe(PluginKind::adapter, "lora");
+  merge_with_engine({adapter, options.base, options.target, {lora, values}});
   log_info("wrote " + options.target);
   return static_cast<int>(ExitStatus::done);
 }

@@ -31,11 +31,11 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/environment.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/system_limits.hpp"
 #include "base/text.hpp"
@@ -65,8 +65,6 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 
 Job job_of(const JobRequest& request) {
   configure_log({request.quiet, !request.no_color});
@@ -104,8 +102,8 @@ Peers* own_peers = nullptr;
   leave(int(error.status()));
 }
 
-/// The terminate handler, for threads of libraries. One of ProcessGroupNCCL throws if a collective on the device does not
-/// complete within the timeout; the training thread is then blocked by the device and cannot report it.
+/// The terminate handler, for threads of libraries. One of ProcessGroupNCCL throws if a collective on the device does
+/// not complete within the timeout; the training thread is then blocked by the device and cannot report it.
 [[noreturn]] void end_after_uncaught_exception() {
   try {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
@@ -144,7 +142,8 @@ void explain_lack_of_threads(int status, void*) {
       Error(ExitStatus::storage, "OpenMP cannot start its threads: " + std::generic_category().message(EAGAIN))));
 }
 
-/// What a rank opens: connections and the store's (rank 0 holds 16 descriptors and 4 for each rank), and files meanwhile.
+/// What a rank opens: connections and the store's (rank 0 holds 16 descriptors and 4 for each rank), and files
+/// meanwhile.
 int descriptors_of_rank(int world_size) { return 12 + 5 * world_size; }
 
 /// Runs the job on this rank and ends the process. An error is printed and posted to the other ranks.
@@ -221,7 +220,7 @@ std::string about_cuda() {
 }
 
 /// The answer of about_engine_of_this_build(). Loads the CUDA backend where the machine has a device.
-json about_engine(const json&) {
+Json about_engine(const Json&) {
   return {{"libtorch", TORCH_VERSION},
           {"cpu", at::get_cpu_capability()},
           {"kernels", kernels::name(kernels::best_isa())},
@@ -229,30 +228,30 @@ json about_engine(const json&) {
           {"cuda", about_cuda()}};
 }
 
-json generated(const GenerateRequest& request) {
+Json generated(const GenerateRequest& request) {
   return generate(request, [&](const std::string& part) {
     if (request.streams) std::cout << part << std::flush;
   });
 }
 
-json merged(const MergeRequest& request) {
+Json merged(const MergeRequest& request) {
   merge_adapter(request);
   return nullptr;
 }
 
-const std::map<std::string, std::function<json(const json&)>> questions{
+const std::map<std::string, std::function<Json(const Json&)>> questions{
     {"about", about_engine},
-    {"generate", [](const json& request) { return generated(request); }},
-    {"answer", [](const json& request) { return json(write_answers(request)); }},
-    {"perplexity", [](const json& request) { return json(losses_of_heads(request)); }},
-    {"check_device", [](const json&) { return json(check_device()); }},
-    {"merge", [](const json& request) { return merged(request); }},
+    {"generate", [](const Json& request) { return generated(request); }},
+    {"answer", [](const Json& request) { return Json(write_answers(request)); }},
+    {"perplexity", [](const Json& request) { return Json(losses_of_heads(request)); }},
+    {"check_device", [](const Json&) { return Json(check_device()); }},
+    {"merge", [](const Json& request) { return merged(request); }},
 };
 
-json answer_to(const std::function<json(const json&)>& question, const std::string& file) {
+Json answer_to(const std::function<Json(const Json&)>& question, const std::string& file) {
   try {
     std::ifstream in(file, std::ios::binary);
-    const json envelope = json::from_cbor(in);
+    const Json envelope = Json::from_cbor(in);
     configure_log({envelope.at("quiet").get<bool>(), envelope.at("color").get<bool>()});
     if (envelope.at("hide_progress").get<bool>()) hide_progress();
     share_cores(1);
@@ -263,8 +262,8 @@ json answer_to(const std::function<json(const json&)>& question, const std::stri
   }
 }
 
-int ask(const std::function<json(const json&)>& question, const std::string& request, const std::string& answer_file) {
-  const std::vector<uint8_t> bytes = json::to_cbor(answer_to(question, request));
+int ask(const std::function<Json(const Json&)>& question, const std::string& request, const std::string& answer_file) {
+  const std::vector<uint8_t> bytes = Json::to_cbor(answer_to(question, request));
   std::ofstream out(answer_file, std::ios::binary);
   out.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
   out.close();

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "comm/refusal.hpp"
 #include "comm/torch/store_text.hpp"
 
 namespace wmtp {
@@ -52,6 +53,17 @@ std::vector<std::string> BackgroundStore::gather(const std::string& mine) {
     peers_.store()->deleteKey(place + std::to_string(rank));
   }
   return texts;
+}
+
+std::optional<Error> BackgroundStore::failure_on_any_rank(const std::optional<Error>& mine) {
+  std::string first = failure_text(peers_.rank(), mine);
+  try {
+    for (const std::string& failure : gather(first))
+      if (first.empty()) first = failure;
+  } catch (const Error& lost) {
+    if (first.empty()) first = refusal_text(lost);
+  }
+  return refusal_in(broadcast(first));
 }
 
 }  // namespace wmtp

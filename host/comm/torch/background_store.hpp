@@ -1,11 +1,12 @@
 // BackgroundStore: exchanges texts between background threads of all ranks through the rendezvous store, under separate
 // keys, so that they never interfere with the training's exchanges and use none of its connections.
 //
-// A wait ends with Error(peer) if the awaited rank has posted a fault, ended or is silent (Peers::has_set), the store is
-// gone, or this rank's training thread has found a rank lost. This class posts no faults: the training thread does,
+// A wait ends with Error(peer) if the awaited rank has posted a fault, ended or is silent (Peers::has_set), the store
+// is gone, or this rank's training thread has found a rank lost. This class posts no faults: the training thread does,
 // which notices every loss in its collectives or when it reads this thread's outcome.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ class BackgroundStore {
   std::string broadcast(const std::string& text_of_rank0);
   /// Returns every rank's text, by rank, on rank 0; empty on the others. Rank 0 removes them from the store.
   std::vector<std::string> gather(const std::string& mine);
+  /// Returns on every rank the failure of the lowest rank that has one, as Peers::rethrow_on_all_ranks does. That of
+  /// rank 0 may be the loss of another rank.
+  std::optional<Error> failure_on_any_rank(const std::optional<Error>& mine);
+  void rethrow_on_all_ranks(const std::optional<Error>& mine) {
+    if (const auto failure = failure_on_any_rank(mine)) throw *failure;
+  }
 
  private:
   std::string key(const char* kind) { return name_ + "/" + kind + "/" + std::to_string(exchanges_++); }

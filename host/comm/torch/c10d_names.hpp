@@ -1,6 +1,6 @@
-// Names of c10d's classes, for headers that hold pointers to them. c10d's own headers take seconds to compile in every file
-// that includes them, so only files that call a class include its header; classes that own such a pointer define their
-// destructor there.
+// Names of c10d's classes, for headers that hold pointers to them. c10d's own headers take seconds to compile in every
+// file that includes them, so only files that call a class include its header; classes that own such a pointer define
+// their destructor there.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>

@@ -52,8 +52,8 @@ class Channel {
   Channel(Peers& peers, c10::intrusive_ptr<c10d::Backend> backend);
   ~Channel();
 
-  /// output [W*n] = every rank's input [n], in rank order; the input may be its own part of the output. `what` names the
-  /// operation in errors.
+  /// output [W*n] = every rank's input [n], in rank order; the input may be its own part of the output. `what` names
+  /// the operation in errors.
   Pending all_gather(at::Tensor output, at::Tensor input, const std::string& what);
   /// `values` of rank `root`, on every rank. On the CPU only: the exchange through shared memory has no broadcast.
   Pending broadcast(at::Tensor values, int root, const std::string& what);

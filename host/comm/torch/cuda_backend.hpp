@@ -28,7 +28,8 @@ class CudaBackend {
   /// refuses operations without one. [before the first tensor]
   virtual void use_device(int device, bool deterministic) = 0;
   virtual CudaDevice current_device() = 0;
-  /// Share of about the last second in which the current device ran a kernel, as nvidia-smi shows it; nothing without NVML.
+  /// Share of about the last second in which the current device ran a kernel, as nvidia-smi shows it; nothing without
+  /// NVML.
   virtual std::optional<double> utilization() = 0;
   /// An NCCL communicator. [all ranks, collective]
   virtual c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

@@ -1,9 +1,9 @@
 #include "comm/torch/keepers.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/secret.hpp"
 #include "io/durable_file.hpp"
 
@@ -11,7 +11,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 /// The lowest rank of each host, in ascending order.
 std::vector<int> first_ranks(const std::vector<Place>& places) {
@@ -57,18 +56,15 @@ Keepers::Keepers(Peers& peers, const fs::path& folder) {
     return fs::path(asked.substr(token_end)) / (".rank-" + std::to_string(rank) + "-" + asked.substr(0, token_end));
   };
   std::optional<Mark> mark;
-  std::optional<Error> failure;
-  try {
-    if (std::count(first.begin(), first.end(), peers.rank()) > 0) mark.emplace(mark_of(peers.rank()));
-  } catch (const Error& error) {
-    failure = error;
-  }
-  peers.check_start({}, failure);  // afterwards all marks exist
+  const bool marks = std::count(first.begin(), first.end(), peers.rank()) > 0;
+  peers.rethrow_on_all_ranks(what, failure_of([&] {
+                               if (marks) mark.emplace(mark_of(peers.rank()));
+                             }));  // afterwards all marks exist
   const auto seen = std::find_if(first.begin(), first.end(), [&](int rank) { return is_there(mark_of(rank)); });
   std::vector<int> by_rank;
   for (const std::string& keeper : peers.gather(what, std::to_string(seen == first.end() ? peers.rank() : *seen)))
     by_rank.push_back(std::stoi(keeper));
-  *this = Keepers(json::parse(peers.broadcast(what, json(by_rank).dump())).get<std::vector<int>>());
+  *this = Keepers(Json::parse(peers.broadcast(what, Json(by_rank).dump())).get<std::vector<int>>());
 }
 
 }  // namespace wmtp

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "comm/refusal.hpp"
@@ -16,8 +16,6 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 using std::chrono::milliseconds;
 // Plus the launcher's patience, less than 5 s: the time in which all ranks of a hanging job end after the timeout.
 constexpr milliseconds time_to_report{2000};
@@ -67,13 +65,13 @@ std::string difference(const std::string& mine, const std::string& of_rank0) {
 
 /// The error that names what ranks lack or have differently than rank 0; the ranks of a host share a line.
 std::optional<Error> refusal_of_inputs(const std::vector<std::string>& reports, const std::vector<Place>& places) {
-  std::map<std::string, json> of_rank0;
-  for (const json& input : json::parse(reports[0])) of_rank0[input["name"]] = input;
+  std::map<std::string, Json> of_rank0;
+  for (const Json& input : Json::parse(reports[0])) of_rank0[input["name"]] = input;
   std::map<std::string, std::vector<int>> ranks;  // by line
   std::vector<std::string> lines;
   ExitStatus status = ExitStatus::usage;
   for (size_t rank = 0; rank < reports.size(); ++rank) {
-    for (const json& input : json::parse(reports[rank])) {
+    for (const Json& input : Json::parse(reports[rank])) {
       const std::string name = input["name"], lack = input["lack"], content = input["content"];
       const std::string wanted = of_rank0.contains(name) ? of_rank0[name]["content"].get<std::string>() : "";
       if (lack.empty() && (content == wanted || wanted.empty())) continue;
@@ -197,23 +195,6 @@ std::vector<Place> Peers::meet(const Place& mine, Clock::time_point end) {
   return places;
 }
 
-void Peers::check_start(const Settings& settings, const std::optional<Error>& refusal) {
-  if (!store_ && refusal) throw *refusal;
-  std::string mine;
-  for (const auto& [name, value] : settings) mine += name + "\t" + value + "\n";
-  const std::vector<std::string> all = gather("starting", refusal ? refusal_text(rank_, *refusal) : mine);
-  std::string verdict;
-  for (size_t rank = 0; rank < all.size() && verdict.empty(); ++rank) {
-    if (refusal_in(all[rank])) {
-      verdict = all[rank];
-    } else if (all[rank] != all[0] && !refusal_in(all[0])) {
-      verdict = refusal_text(int(rank), Error(ExitStatus::usage, difference(all[rank], all[0])));
-    }
-  }
-  verdict = broadcast("starting", verdict);
-  if (const auto error = refusal_in(verdict)) throw *error;
-}
-
 Peers::~Peers() = default;
 
 bool Peers::post_fault(const Error& error) noexcept {
@@ -223,7 +204,7 @@ bool Peers::post_fault(const Error& error) noexcept {
     store_->setTimeout(time_to_report);
     // Before posting the fault itself: rank 0 closes the store once every rank has posted its fault.
     first = store_->add("reported/" + std::string(error.what()), 1) == 1 && !adopted_;
-    store_->set(fault_key(rank_), bytes_of(std::to_string(int(error.status())) + " " + error.what()));
+    store_->set(fault_key(rank_), bytes_of(refusal_text(error)));
     if (hang_up_) hang_up_();
     if (rank_ != 0) return first;
     const milliseconds patience = error.status() == ExitStatus::peer ? time_after_a_loss : time_to_report;
@@ -255,7 +236,7 @@ std::string Peers::stopped_devices() const {
   int64_t least = 0, most = 0;
   for (int rank = 0; rank < size_; ++rank) {
     if (!store_->check({progress_key(rank)})) return "";
-    const json progress = json::parse(text_of(store_->get(progress_key(rank))));
+    const Json progress = Json::parse(text_of(store_->get(progress_key(rank))));
     const int64_t reached = progress["reached"];
     if (rank == 0) least = most = reached;
     if (reached < least) ranks.clear();
@@ -284,8 +265,8 @@ Error Peers::cause_of(const std::string& what_broke, const std::string& detail) 
     else if (store_->check({"broken/first"}))
       before = "; previously, " + text_of(store_->get("broken/first"));
     if (const auto progress = record_.device_progress())
-      store_->set(progress_key(rank_), bytes_of(json{{"reached", progress->reached}, {"next", progress->next}}.dump()));
-    store_->set(fault_key(rank_), bytes_of(std::to_string(int(ExitStatus::peer)) + " " + here));
+      store_->set(progress_key(rank_), bytes_of(Json{{"reached", progress->reached}, {"next", progress->next}}.dump()));
+    store_->set(fault_key(rank_), bytes_of(refusal_text(Error(ExitStatus::peer, here))));
     if (hang_up_) hang_up_();
     for (milliseconds waited{0}; waited < time_to_report; waited += poll_interval) {
       silent.clear();
@@ -294,11 +275,10 @@ Error Peers::cause_of(const std::string& what_broke, const std::string& detail) 
           silent.push_back(rank);
           continue;
         }
-        const std::string fault = text_of(store_->get(fault_key(rank)));
-        const int status = std::stoi(fault);
-        if (status == int(ExitStatus::peer)) continue;
+        const Error fault = refusal_in(text_of(store_->get(fault_key(rank)))).value();
+        if (fault.status() == ExitStatus::peer) continue;
         adopted_ = true;  // the rank that posted it prints it, even if the store is gone when this rank ends
-        return Error(ExitStatus(status), fault.substr(fault.find(' ') + 1));
+        return fault;
       }
       if (silent.empty()) break;
       std::this_thread::sleep_for(poll_interval);
@@ -382,20 +362,34 @@ std::vector<std::string> Peers::gather(const std::string& what, const std::strin
   return texts;
 }
 
+void Peers::rethrow_on_all_ranks(const std::string& what, const std::optional<Error>& mine) {
+  std::string first;
+  for (const std::string& failure : gather(what, failure_text(rank_, mine)))
+    if (first.empty()) first = failure;
+  if (const auto failure = refusal_in(broadcast(what, first))) throw *failure;
+}
+
+void Peers::check_settings(const Settings& mine) {
+  constexpr const char* what = "comparing the ranks' settings";
+  std::string text;
+  for (const auto& [name, value] : mine) text += name + "\t" + value + "\n";
+  const std::string of_rank0 = broadcast(what, text);
+  std::optional<Error> failure;
+  if (text != of_rank0) failure.emplace(ExitStatus::usage, difference(text, of_rank0));
+  rethrow_on_all_ranks(what, failure);
+}
+
 void Peers::check_inputs(const std::vector<Input>& mine) {
-  json report = json::array();
+  constexpr const char* what = "comparing the ranks' inputs";
+  Json report = Json::array();
   for (const Input& input : mine) {
     if (!store_ && input.lack) throw *input.lack;
     const auto& lack = input.lack;
     report.push_back({{"name", input.name}, {"content", input.content}, {"lack", lack ? lack->what() : ""}});
     report.back()["status"] = int(lack ? lack->status() : ExitStatus::usage);
   }
-  const std::vector<std::string> reports = gather("comparing the ranks' inputs", report.dump());
-  json verdict;
-  if (rank_ == 0)
-    if (const auto refusal = refusal_of_inputs(reports, places_)) verdict = {refusal->status(), refusal->what()};
-  verdict = json::parse(broadcast("comparing the ranks' inputs", verdict.dump()));
-  if (!verdict.is_null()) throw Error(verdict[0].get<ExitStatus>(), verdict[1].get<std::string>());
+  const std::vector<std::string> reports = gather(what, report.dump());
+  rethrow_on_all_ranks(what, rank_ == 0 ? refusal_of_inputs(reports, places_) : std::nullopt);
 }
 
 }  // namespace wmtp

@@ -2,8 +2,9 @@
 //
 // A rank that fails posts its fault (status and text) under its key and ends. A rank whose collective fails polls the
 // store, for a bounded time, for the faults of others: a fault other than a broken collective is the root cause and is
-// rethrown with its status; ranks without a posted fault are reported as lost, and if all answer, those whose device has
-// stopped. So all ranks end with the same reason, even without a launcher. Rank 0 serves the store and stays a moment longer so that the others can read it.
+// rethrown with its status; ranks without a posted fault are reported as lost, and if all answer, those whose device
+// has stopped. So all ranks end with the same reason, even without a launcher. Rank 0 serves the store and stays a
+// moment longer so that the others can read it.
 #pragma once
 
 #include <atomic>
@@ -24,6 +25,19 @@
 #include "comm/torch/pulse.hpp"
 
 namespace wmtp {
+
+/// Why the work failed; nullopt if it did not. An exception that is no Error becomes Error(storage).
+template <class Work>
+std::optional<Error> failure_of(Work&& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(ExitStatus::storage, error.what());
+  }
+}
 
 class Peers {
  public:
@@ -63,12 +77,6 @@ class Peers {
   /// (pulse.hpp) for the timeout; with `until_loss` also if lost(). Throws if the store is gone. [any thread]
   bool has_set(const std::string& key, int from, bool until_loss = false) const;
 
-  /// Settings with which a rank was started, by name.
-  using Settings = std::vector<std::pair<std::string, std::string>>;
-  /// Call first: throws on every rank if one was started with different settings than rank 0 (Error(usage)), or cannot
-  /// start, for the reason `refusal`. The message names the rank. [all ranks]
-  void check_start(const Settings& settings, const std::optional<Error>& refusal);
-
   // Exchange texts through the store. They wait as long as the other ranks run, so rank 0 may take minutes before a
   // broadcast, and for a silent one no longer than the timeout. `what` names the exchange in errors. [all ranks, in the
   // same order]
@@ -76,6 +84,13 @@ class Peers {
   std::string broadcast(const std::string& what, const std::string& text_of_rank0);
   /// Returns every rank's text, by rank, on rank 0; empty on the others.
   std::vector<std::string> gather(const std::string& what, const std::string& mine);
+  /// Makes a rank's failure everyone's: throws on every rank the failure of the lowest rank that has one. The message
+  /// names the rank, unless it is rank 0, which reports for all.
+  void rethrow_on_all_ranks(const std::string& what, const std::optional<Error>& mine);
+  /// Settings with which a rank was started, by name.
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  /// Throws on every rank if one was started with different settings than rank 0 (Error(usage)).
+  void check_settings(const Settings& mine);
   /// Something that every rank needs.
   struct Input {
     std::string name, content;

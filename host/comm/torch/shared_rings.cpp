@@ -30,6 +30,23 @@ uint64_t drawn() {
   return uint64_t(device()) << 32 | device();
 }
 
+template <class T>
+T load(T& value) {
+  return std::atomic_ref<T>(value).load(std::memory_order_acquire);
+}
+template <class T>
+void store(T& value, T next) {
+  std::atomic_ref<T>(value).store(next, std::memory_order_release);
+}
+
+/// Calls copy for a byte range of a ring, twice if it wraps around.
+template <class Copy>
+void in_ring(char* ring, int64_t capacity, uint64_t position, int64_t bytes, Copy copy) {
+  const int64_t begin = int64_t(position % uint64_t(capacity)), first = std::min(bytes, capacity - begin);
+  copy(ring + begin, int64_t{0}, first);
+  if (first < bytes) copy(ring, first, bytes - first);
+}
+
 }  // namespace
 
 /// The memory layout: header, one Process each, every reader's position in every ring (row: the ring's writer), rings.
@@ -63,27 +80,6 @@ struct SharedRings::Layout {
     return round_up(page + size * int64_t(sizeof(Process)) + size * size * int64_t(sizeof(Place)), page);
   }
 };
-
-namespace {
-
-template <class T>
-T load(T& value) {
-  return std::atomic_ref<T>(value).load(std::memory_order_acquire);
-}
-template <class T>
-void store(T& value, T next) {
-  std::atomic_ref<T>(value).store(next, std::memory_order_release);
-}
-
-/// Calls copy for a byte range of a ring, twice if it wraps around.
-template <class Copy>
-void in_ring(char* ring, int64_t capacity, uint64_t position, int64_t bytes, Copy copy) {
-  const int64_t begin = int64_t(position % uint64_t(capacity)), first = std::min(bytes, capacity - begin);
-  copy(ring + begin, int64_t{0}, first);
-  if (first < bytes) copy(ring, first, bytes - first);
-}
-
-}  // namespace
 
 SharedRings::SharedRings(int file, char* memory, int index)
     : file_(file),

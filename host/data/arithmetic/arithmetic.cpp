@@ -5,11 +5,11 @@
 #include "data/arithmetic/arithmetic.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/order.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
@@ -144,13 +144,12 @@ void write_arithmetic(const ArithmeticConfig& config, const std::filesystem::pat
   for (int64_t index = 0; index < config.problems; ++index, progress.done(1)) {
     Draws draws(config.seed, index);
     const Operand expression = problems.problem(index, draws);
-    nlohmann::ordered_json record{
-        {"instruction", to_text(*expression)},
-        {"input", ""},
-        {"output", ""},
-        {"task_id", "arithmetic-" + std::to_string(config.seed) + "/" + std::to_string(index)},
-        {"is_correct", true},
-        {"metadata", {{"difficulty", num_operations(*expression)}, {"source", "arithmetic"}}}};
+    OrderedJson record{{"instruction", to_text(*expression)},
+                       {"input", ""},
+                       {"output", ""},
+                       {"task_id", "arithmetic-" + std::to_string(config.seed) + "/" + std::to_string(index)},
+                       {"is_correct", true},
+                       {"metadata", {{"difficulty", num_operations(*expression)}, {"source", "arithmetic"}}}};
     const auto add = [&](const Derivation& answer, bool correct) {
       record["output"] = answer.text;
       record["is_correct"] = correct;

@@ -2,11 +2,10 @@
 
 #include <optional>
 
-#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/text/json_lines.hpp"
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 #include "process/socket_child.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 
@@ -14,33 +13,11 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr int reply_limit_ms = 60'000;
 constexpr size_t longest_reply = 4 * max_line_bytes;
-constexpr const char* what_to_install =
-    "chat templates are rendered by jinja2: install it (pip install 'jinja2>=3.1.6') for the python3 in PATH, or put "
-    "another Python first in PATH; data.template = \"chatml\" needs neither";
 
 }  // namespace
-
-/// The program reads a whole line before it answers with one, so that neither waits forever.
-class ChatTemplate::Process {
- public:
-  explicit Process(const fs::path& python)
-      : child_(python_child(python, embedded_programs().at("chats.py")), /*has_stdout=*/false) {}
-
-  /// nullopt if the program has ended, is silent, or does not stop writing.
-  std::optional<Json> ask(const nlohmann::ordered_json& question) {
-    if (!child_.send(question.dump(-1, ' ', false, Json::error_handler_t::replace))) return std::nullopt;
-    const auto reply = child_.receive(reply_limit_ms, longest_reply);
-    const Json answer = reply ? Json::parse(*reply, nullptr, false) : Json();
-    return answer.is_object() ? std::optional(answer) : std::nullopt;
-  }
-
- private:
-  SocketChild child_;
-};
 
 ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
   const auto found = read_chat_template(tokenizer);
@@ -51,18 +28,24 @@ ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
                                       "; add the one of the model, or set data.template = \"chatml\"");
   file_ = found->file;
   apart_ = found->apart;
-  const fs::path python = find_program("python3");
-  if (python.empty()) throw Error(ExitStatus::usage, std::string("found no python3 in PATH; ") + what_to_install);
-  process_ = std::make_unique<Process>(python);
-  const auto answer =
-      process_->ask({{"template", found->text}, {"with_tools", found->with_tools}, {"tokens", found->tokens}});
-  if (!answer) throw Error(ExitStatus::usage, python.string() + " cannot render chats; " + what_to_install);
-  if (answer->contains("missing"))
-    throw Error(ExitStatus::usage, answer->at("missing").get<std::string>() + "; " + what_to_install);
+  const PythonProgram renderer{"chats.py", "renders chat templates", "jinja2>=3.1.6"};
+  const ChildRequest request = renderer.request();
+  process_ = std::make_unique<SocketChild>(request, /*has_stdout=*/false);
+  const auto answer = ask({{"template", found->text}, {"with_tools", found->with_tools}, {"tokens", found->tokens}});
+  if (!answer || answer->contains("missing"))
+    throw Error(ExitStatus::usage, (answer ? answer->at("missing").get<std::string>()
+                                           : request.program.string() + " cannot render chats") +
+                                       "; " + renderer.advice() + "; data.template = \"chatml\" needs neither");
   check_usable(*answer);
 }
 
 ChatTemplate::~ChatTemplate() = default;
+
+/// nullopt if the program has ended, is silent, or does not stop writing. It reads a whole line before it answers with
+/// one, so that neither waits forever.
+std::optional<Json> ChatTemplate::ask(const OrderedJson& question) {
+  return process_->send_json(question) ? process_->receive_json(reply_limit_ms, longest_reply) : std::nullopt;
+}
 
 void ChatTemplate::check_usable(const Json& answer) const {
   if (answer.contains("unusable"))
@@ -79,8 +62,7 @@ std::vector<std::string> ChatTemplate::render(const Record& record) {
                           ": chat_template = a list of {\"name\", \"template\"}, default and "
                           "tool_use, and remove " +
                           chat_template_name};
-  const auto answer =
-      process_->ask({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
+  const auto answer = ask({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
   if (!answer)
     throw Error(ExitStatus::data, file_.string() + ": the chat template could not render a chat within a minute and " +
                                       human_bytes(int64_t{4} << 30) + " of memory");

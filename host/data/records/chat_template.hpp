@@ -1,9 +1,10 @@
-// Renders chats with the chat template of a tokenizer, which is an untrusted program in Jinja: jinja2 itself runs it, in a
-// sandbox, in a Python process (programs/chats.py) that gets one chat after the other.
+// Renders chats with the chat template of a tokenizer, which is an untrusted program in Jinja: jinja2 itself runs it,
+// in a sandbox, in a Python process (programs/chats.py) that gets one chat after the other.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,12 @@
 
 namespace wmtp {
 
+class SocketChild;
+
 class ChatTemplate {
  public:
   /// `tokenizer`: a tokenizer.json. Error(data) if there is no template in its folder, or the template is invalid;
-  /// Error(usage) if there is no python3 with jinja2.
+  /// Error(usage) if there is no Python with jinja2.
   explicit ChatTemplate(const std::filesystem::path& tokenizer);
   ~ChatTemplate();
 
@@ -23,15 +26,15 @@ class ChatTemplate {
   std::vector<std::string> render(const Record& record);
 
  private:
-  class Process;
-  void check_usable(const nlohmann::json& answer) const;
+  std::optional<Json> ask(const OrderedJson& question);
+  void check_usable(const Json& answer) const;
 
   std::filesystem::path file_, apart_;
-  std::unique_ptr<Process> process_;
+  std::unique_ptr<SocketChild> process_;
 };
 
-/// The same in ChatML: <|im_start|>ROLE, newline, content, <|im_end|> for each message; newlines between them. An answer
-/// is a content with its <|im_end|>. Throws a LineMistake for a message that is more than a role and a content.
+/// The same in ChatML: <|im_start|>ROLE, newline, content, <|im_end|> for each message; newlines between them. An
+/// answer is a content with its <|im_end|>. Throws a LineMistake for a message that is more than a role and a content.
 std::vector<std::string> chatml_parts(const Record& record);
 
 }  // namespace wmtp

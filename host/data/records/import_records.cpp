@@ -17,8 +17,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-using Record = nlohmann::ordered_json;
 
 enum class FieldType { text, parsed_number, texts, solutions, language, difficulty };
 
@@ -32,7 +30,7 @@ struct Field {
 struct Context {
   std::string file, language;
   int64_t line = 0;
-  std::function<void(const Record&)> add;
+  std::function<void(const OrderedJson&)> add;
 };
 
 struct Source {
@@ -151,8 +149,8 @@ class FieldCheck {
   JsonlMistakes& mistakes_;
 };
 
-Record record_of(const Json& instruction, const std::string& input, const Json& output, const std::string& task_id,
-                 bool correct, const char* source) {
+OrderedJson record_of(const Json& instruction, const std::string& input, const Json& output, const std::string& task_id,
+                      bool correct, const char* source) {
   return {{"instruction", instruction}, {"input", input},        {"output", output},
           {"task_id", task_id},         {"is_correct", correct}, {"metadata", {{"source", source}}}};
 }
@@ -165,7 +163,7 @@ void add_solutions(const Json& object, const char* field, bool correct, const Co
   const Solutions pairs = pairs_of(object[field]).value();
   for (const auto& [language, solution] : pairs) {
     if (language_of(*language)->name != context.language) continue;
-    Record record = record_of(object["description"], "", *solution, task_id, correct, "codecontests");
+    OrderedJson record = record_of(object["description"], "", *solution, task_id, correct, "codecontests");
     if (difficulty && *difficulty != 0) record["metadata"]["difficulty"] = *difficulty;
     context.add(record);
   }
@@ -249,7 +247,7 @@ Imported import_records(const std::string& from, const std::string& language, co
   Imported imported;
   JsonlMistakes mistakes(raw);
   JsonlWriter out(jsonl);
-  Context context{raw.stem().string(), language, 0, [&](const Record& record) {
+  Context context{raw.stem().string(), language, 0, [&](const OrderedJson& record) {
                     ++(record["is_correct"].get<bool>() ? imported.right : imported.wrong);
                     out.add(record.dump());
                   }};

@@ -19,7 +19,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// A 60-bit hash: among a million texts, the chance of any collision is about one in two million.
 int64_t hash60(std::string_view text) { return std::stoll(sha256_of(text).substr(0, 15), nullptr, 16); }
@@ -39,7 +38,7 @@ class LineReader {
       refuse_field(field, found ? &shown : nullptr, wanted);
     };
     try {
-      const auto ordered = parse_json<nlohmann::ordered_json>(line_, exact_numbers());
+      const auto ordered = parse_json<OrderedJson>(line_, exact_numbers());
       RecordFields(format, ordered, refuse).read(record_, [&] {
         if (good_) take(record_);
       });

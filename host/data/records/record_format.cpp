@@ -15,8 +15,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-using Ordered = nlohmann::ordered_json;
 
 constexpr int objects_looked_at = 10, lines_looked_at = 100;
 constexpr const char* a_list = "a list of at least one message";
@@ -121,28 +119,28 @@ void RecordFields::read(Record& record, const std::function<void()>& take) {
   if (good_) take();
 }
 
-const RecordFields::Ordered* RecordFields::field(const std::string& name) const { return field_of(line_, name); }
+const OrderedJson* RecordFields::field(const std::string& name) const { return field_of(line_, name); }
 
-void RecordFields::refuse(const std::string& field, const Ordered* found, const std::string& wanted) {
+void RecordFields::refuse(const std::string& field, const OrderedJson* found, const std::string& wanted) {
   refuse_(field, found, wanted);
   good_ = false;
 }
 
 void RecordFields::refuse_unread(const std::string& name) {
-  const Ordered* value = field(name);
+  const OrderedJson* value = field(name);
   if (value && !value->empty() && *value != "")
     refuse(name, value, "none: with data.format \"" + format_ + "\" it is not read, and the answer may depend on it");
 }
 
 std::string RecordFields::text(const std::string& name, bool required) {
-  const Ordered* value = field(name);
+  const OrderedJson* value = field(name);
   if (value && value->is_string()) return value->get<std::string>();
   if (value || required) refuse(name, value, "a string");
   return {};
 }
 
-RecordFields::Ordered RecordFields::messages(const std::string& name, const Ordered* found) {
-  Ordered list = Ordered::array();
+OrderedJson RecordFields::messages(const std::string& name, const OrderedJson* found) {
+  OrderedJson list = OrderedJson::array();
   if (!found || !found->is_array() || found->empty()) {
     refuse(name, found, a_list);
     return list;
@@ -152,16 +150,16 @@ RecordFields::Ordered RecordFields::messages(const std::string& name, const Orde
 }
 
 /// A message with a role and a content, as templates read it, and its other fields.
-RecordFields::Ordered RecordFields::message(const std::string& place, const Ordered& given) {
-  const auto refused = [&](const std::string& name, const Ordered* found, const std::string& wanted) {
+OrderedJson RecordFields::message(const std::string& place, const OrderedJson& given) {
+  const auto refused = [&](const std::string& name, const OrderedJson* found, const std::string& wanted) {
     refuse(place + name, found, wanted);
-    return Ordered{{"role", ""}, {"content", ""}};
+    return OrderedJson{{"role", ""}, {"content", ""}};
   };
   if (!given.is_object()) return refused("", &given, "a message");
   const auto member = [&](const char* name) { return field_of(given, name); };
   const auto wrong_weight = [&](const std::string& role) -> const char* {
     for (const char* name : {"weight", "train", "loss"}) {
-      const Ordered* value = member(name);
+      const OrderedJson* value = member(name);
       const bool trains = value && (*value == 1 || *value == true), is_off = value && (*value == 0 || *value == false);
       if (value && (role == "assistant" ? !trains : !is_off && *value != 1)) return name;
     }
@@ -172,20 +170,20 @@ RecordFields::Ordered RecordFields::message(const std::string& place, const Orde
                    "1 or none: every answer of the assistant is trained on, and nothing else");
   };
   if (format_ == "conversations" && !member("role")) {
-    const Ordered *from = member("from"), *value = member("value");
+    const OrderedJson *from = member("from"), *value = member("value");
     const std::string role = from && from->is_string() ? role_of(from->get<std::string>()) : "";
     if (role.empty()) return refused(".from", from, "\"human\", \"gpt\" or \"system\"");
     if (!value || !value->is_string()) return refused(".value", value, "a string");
     if (const char* name = wrong_weight(role)) return refused_weight(name);
     return {{"role", role}, {"content", *value}};
   }
-  const Ordered *role = member("role"), *content = member("content");
+  const OrderedJson *role = member("role"), *content = member("content");
   if (!role || !role->is_string()) return refused(".role", role, "a string");
   if (const char* name = wrong_weight(*role)) return refused_weight(name);
   const bool may_be_missing = member("tool_calls");
   if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
-  Ordered message =
-      Ordered::object();  // without fields that are null, as in transformers: templates would write "None"
+  OrderedJson message =
+      OrderedJson::object();  // without fields that are null, as in transformers: templates would write "None"
   for (const auto& [name, value] : given.items())
     if (!value.is_null()) message[name] = value;
   return message;
@@ -193,22 +191,22 @@ RecordFields::Ordered RecordFields::message(const std::string& place, const Orde
 
 void RecordFields::read_chat(Record& record, const std::string& name) {
   record.messages = messages(name, field(name));
-  const Ordered* system = field("system");
+  const OrderedJson* system = field("system");
   if (system && format_ == "conversations" && !text("system", true).empty())
-    record.messages.insert(record.messages.begin(), Ordered{{"role", "system"}, {"content", *system}});
+    record.messages.insert(record.messages.begin(), OrderedJson{{"role", "system"}, {"content", *system}});
   read_tools(record);
   has_answer(record, name);
 }
 
 void RecordFields::read_tools(Record& record) {
-  const Ordered* tools = field("tools");
+  const OrderedJson* tools = field("tools");
   if (tools && !tools->is_array()) refuse("tools", tools, "a list of descriptions of tools");
   if (tools) record.tools = *tools;
 }
 
 void RecordFields::read_completion(Record& record) {
-  const Ordered *prompt = field("prompt"), *completion = field("completion");
-  if (const Ordered* label = field("label"); label && *label == false)  // as for KTO
+  const OrderedJson *prompt = field("prompt"), *completion = field("completion");
+  if (const OrderedJson* label = field("label"); label && *label == false)  // as for KTO
     refuse("label", label, "true or none: every completion is an answer to learn");
   if (!prompt || !completion || !prompt->is_array() || !completion->is_array()) {
     record.has_whole_prompt = true;
@@ -219,24 +217,24 @@ void RecordFields::read_completion(Record& record) {
   }
   record.messages = messages("prompt", prompt);
   record.prompt_messages = record.messages.size();
-  for (const Ordered& one : messages("completion", completion)) record.messages.push_back(one);
+  for (const OrderedJson& one : messages("completion", completion)) record.messages.push_back(one);
   read_tools(record);
   has_answer(record, "completion");
 }
 
 /// The messages of an answer, after the prompt's unless they contain it.
-RecordFields::Ordered RecordFields::preferred(const std::string& name) {
-  const Ordered answer = messages(name, field(name));
-  const Ordered* prompt = field("prompt");
+OrderedJson RecordFields::preferred(const std::string& name) {
+  const OrderedJson answer = messages(name, field(name));
+  const OrderedJson* prompt = field("prompt");
   if (!good_ || answer[0]["role"] != "assistant") return answer;
-  Ordered list = prompt && prompt->is_string() ? Ordered::array({{{"role", "user"}, {"content", *prompt}}})
-                                               : messages("prompt", prompt);
-  for (const Ordered& one : answer) list.push_back(one);
+  OrderedJson list = prompt && prompt->is_string() ? OrderedJson::array({{{"role", "user"}, {"content", *prompt}}})
+                                                   : messages("prompt", prompt);
+  for (const OrderedJson& one : answer) list.push_back(one);
   return list;
 }
 
 void RecordFields::read_preference(Record& record, const std::function<void()>& take) {
-  const Ordered *chosen = field("chosen"), *rejected = field("rejected");
+  const OrderedJson *chosen = field("chosen"), *rejected = field("rejected");
   const bool is_text = (chosen && chosen->is_string()) || (rejected && rejected->is_string());
   if (is_text) {
     refuse_unread("tools");
@@ -244,7 +242,8 @@ void RecordFields::read_preference(Record& record, const std::function<void()>& 
     record.instruction = text("prompt", true);
     for (const char* name : {"chosen", "rejected"}) text(name, true);
   }
-  const Ordered lists[2]{is_text ? Ordered() : preferred("chosen"), is_text ? Ordered() : preferred("rejected")};
+  const OrderedJson lists[2]{is_text ? OrderedJson() : preferred("chosen"),
+                             is_text ? OrderedJson() : preferred("rejected")};
   if (!is_text) read_tools(record);
   if (!good_) return;
   if (!is_text) {
@@ -264,8 +263,8 @@ void RecordFields::read_preference(Record& record, const std::function<void()>& 
 bool RecordFields::has_answer(const Record& record, const std::string& name) {
   const auto begin = record.messages.begin() +
                      std::min(std::ptrdiff_t(record.prompt_messages), std::ptrdiff_t(record.messages.size()));
-  const bool found =
-      std::any_of(begin, record.messages.end(), [](const Ordered& message) { return message["role"] == "assistant"; });
+  const bool found = std::any_of(begin, record.messages.end(),
+                                 [](const OrderedJson& message) { return message["role"] == "assistant"; });
   if (good_ && !found)
     refuse(name, field(name),
            "a message of the assistant" + std::string(format_ == "preferences" ? " that only this answer has" : ""));

@@ -14,9 +14,10 @@
 
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "base/json.hpp"
 
 namespace wmtp {
 
@@ -33,30 +34,29 @@ std::string recognised_format(const std::filesystem::path& file);
 /// wrong one of a preference. refuse(field, value or null, wanted) is called for each mistake, and take() then not.
 class RecordFields {
  public:
-  using Ordered = nlohmann::ordered_json;  ///< templates see the order of keys
-  using Refuse = std::function<void(const std::string& field, const Ordered* found, const std::string& wanted)>;
+  using Refuse = std::function<void(const std::string& field, const OrderedJson* found, const std::string& wanted)>;
 
-  RecordFields(const std::string& format, const Ordered& line, const Refuse& refuse)
+  RecordFields(const std::string& format, const OrderedJson& line, const Refuse& refuse)
       : format_(format), line_(line), refuse_(refuse) {}
   void read(Record& record, const std::function<void()>& take);
 
  private:
-  const Ordered* field(const std::string& name) const;
-  void refuse(const std::string& field, const Ordered* found, const std::string& wanted);
+  const OrderedJson* field(const std::string& name) const;
+  void refuse(const std::string& field, const OrderedJson* found, const std::string& wanted);
   std::string text(const std::string& name, bool required);
-  Ordered messages(const std::string& name, const Ordered* found);
-  Ordered message(const std::string& place, const Ordered& given);
+  OrderedJson messages(const std::string& name, const OrderedJson* found);
+  OrderedJson message(const std::string& place, const OrderedJson& given);
   /// Refuses a field that other programs read, unless it is empty.
   void refuse_unread(const std::string& name);
   void read_tools(Record& record);
   void read_chat(Record& record, const std::string& name);
   void read_completion(Record& record);
   void read_preference(Record& record, const std::function<void()>& take);
-  Ordered preferred(const std::string& name);
+  OrderedJson preferred(const std::string& name);
   bool has_answer(const Record& record, const std::string& name);
 
   const std::string& format_;
-  const Ordered& line_;
+  const OrderedJson& line_;
   const Refuse& refuse_;
   bool good_ = true;
 };

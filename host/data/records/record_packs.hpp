@@ -12,8 +12,8 @@ namespace wmtp {
 /// Lists of records whose lengths together are at most a sequence's.
 class RecordPacks {
  public:
-  /// Best fit decreasing: the longest record first, each into the fullest pack that has room for it. At most 11/9 of the
-  /// smallest possible number of packs, and one (D. S. Johnson, 1973). Depends only on the lengths and the order of
+  /// Best fit decreasing: the longest record first, each into the fullest pack that has room for it. At most 11/9 of
+  /// the smallest possible number of packs, and one (D. S. Johnson, 1973). Depends only on the lengths and the order of
   /// `chosen`. `sequence_length`: at least the length of each.
   RecordPacks(const std::vector<RecordEntry>& entries, const std::vector<int64_t>& chosen, int64_t sequence_length);
 

@@ -19,9 +19,10 @@ RecordPlan record_plan(const Experiment& experiment, const fs::path& cache) {
   const RecordContent content = record_content(experiment, plan.files, cache);
   const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
   const std::string format = "records " + std::to_string(records_format) + " ";
-  const std::string tokenizer =
-      format + data.tokenizer.kind + " " + std::to_string(data.tokenizer.vocab_size) + " " + content.tokenizer;
-  if (data.tokenizer.kind == "bpe") plan.tokenizer = cache / ("tokenizer-" + short_hash(tokenizer) + ".model");
+  const std::string tokenizer = format + to_string(data.tokenizer.kind) + " " +
+                                std::to_string(data.tokenizer.vocab_size) + " " + content.tokenizer;
+  if (data.tokenizer.kind == TokenizerKind::bpe)
+    plan.tokenizer = cache / ("tokenizer-" + short_hash(tokenizer) + ".model");
   if (data.arithmetic.given)
     plan.arithmetic =
         cache / ("arithmetic-" + short_hash(format + table_text(experiment, "data.arithmetic")) + ".jsonl");

@@ -19,8 +19,8 @@ constexpr uint8_t prompt_kind = 1, answer_kind = 2;
 struct RecordEntry {
   int64_t offset = 0;    ///< of the first id, in ids
   int64_t problem = -1;  ///< the same for all answers to a problem; -1 unknown
-  /// Index in the turns of the position where the answer ends, followed by that where the next one begins, and so on, up
-  /// to `length`; -1: the answer ends with the record.
+  /// Index in the turns of the position where the answer ends, followed by that where the next one begins, and so on,
+  /// up to `length`; -1: the answer ends with the record.
   int64_t turns = -1;
   int32_t length = 0;       ///< ids: prompt, answer and end_of_text, or a chat
   int32_t prompt = 0;       ///< ids before the first answer

@@ -10,8 +10,6 @@ namespace wmtp {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr size_t piece_bytes = 1 << 20;
 constexpr size_t longest_quote = 40;
 

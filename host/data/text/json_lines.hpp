@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
+#include "base/json.hpp"
 #include "io/unpacked_file.hpp"
 
 namespace wmtp {
@@ -18,8 +18,8 @@ namespace wmtp {
 /// The tests of a programming problem, or the text of a book, can take tens of megabytes.
 constexpr size_t longest_jsonl_line = size_t{256} << 20;
 
-/// Reads one line after the other, without a byte order mark at the beginning. A line longer than `longest` bytes appears as empty and is never held in memory.
-/// Throws the errors of UnpackedFile.
+/// Reads one line after the other, without a byte order mark at the beginning. A line longer than `longest` bytes
+/// appears as empty and is never held in memory. Throws the errors of UnpackedFile.
 class LineStream {
  public:
   LineStream(const std::filesystem::path& file, size_t longest);
@@ -52,8 +52,8 @@ struct LineMistake {
 /// The line's object with the fields that `wants` accepts, or its mistake: not UTF-8, not JSON, not an object, nested
 /// deeper than 32 levels (nlohmann would overflow the stack), a number out of range, or an accepted field that occurs
 /// twice (nlohmann would silently keep the last).
-std::variant<nlohmann::json, LineMistake> parse_object(std::string_view line,
-                                                       const std::function<bool(const std::string& field)>& wants);
+std::variant<Json, LineMistake> parse_object(std::string_view line,
+                                             const std::function<bool(const std::string& field)>& wants);
 
 /// A field of users' JSON: nullptr if `json` is no object, or the field is missing or null, which counts as missing.
 template <class AnyJson>
@@ -63,6 +63,6 @@ const AnyJson* field_of(const AnyJson& json, const std::string& name) {
 }
 
 /// Describes a value in a message: `the number 3`, `the string "abc"`, `a list`.
-std::string found_text(const nlohmann::json& value);
+std::string found_text(const Json& value);
 
 }  // namespace wmtp

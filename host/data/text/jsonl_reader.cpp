@@ -12,7 +12,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 }  // namespace
 

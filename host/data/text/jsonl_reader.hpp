@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "data/text/json_lines.hpp"
 
 namespace wmtp {
@@ -22,7 +22,7 @@ class JsonlMistakes {
   void add(int64_t line, const std::string& field, const std::string& message);
   void add(int64_t line, const LineMistake& mistake);
   /// A value of the wrong type, or null for a missing one.
-  void add(int64_t line, const std::string& field, const nlohmann::json* found, const std::string& wanted);
+  void add(int64_t line, const std::string& field, const Json* found, const std::string& wanted);
   void add_long_line(int64_t line, size_t bytes);
   int64_t count() const { return static_cast<int64_t>(mistakes_.size()); }
   /// Error(data) with all mistakes, if any.
@@ -38,7 +38,6 @@ class JsonlMistakes {
 /// mistakes are added to `mistakes` and skipped. Error(data) if `file` is not a regular file, has another format
 /// (io/file_kind.hpp), or cannot be read. Shows progress.
 void for_each_json_line(const std::filesystem::path& file, const std::vector<std::string>& wanted,
-                        JsonlMistakes& mistakes,
-                        const std::function<void(int64_t line, const nlohmann::json& object)>& take);
+                        JsonlMistakes& mistakes, const std::function<void(int64_t line, const Json& object)>& take);
 
 }  // namespace wmtp

@@ -7,18 +7,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
-#include "base/embedded.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "base/work_progress.hpp"
 #include "io/durable_file.hpp"
 #include "io/file_kind.hpp"
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,8 +30,7 @@ constexpr size_t longest_message = 16 << 10;
 std::vector<std::string> arguments_of(const TableConversion& conversion) {
   for (const std::string& column : conversion.columns) check_is_utf8(column, "--columns");
   check_is_utf8(conversion.split, "--split");
-  std::vector<std::string> arguments{
-      nlohmann::json{{"columns", conversion.columns}, {"split", conversion.split}}.dump()};
+  std::vector<std::string> arguments{Json{{"columns", conversion.columns}, {"split", conversion.split}}.dump()};
   for (const fs::path& input : conversion.inputs) arguments.push_back(input.string());
   return arguments;
 }
@@ -51,16 +49,13 @@ std::string message_from(int pipe) {
 void convert_tables(const TableConversion& conversion) {
   for (const fs::path& input : conversion.inputs)
     if (!fs::is_directory(input)) check_file_kind(input, FileUse::table);
-  const fs::path python = find_program("python3");
-  if (python.empty())
-    throw Error(ExitStatus::usage, "found no python3 in PATH, which converts tables; install it, and pyarrow");
-  const std::vector<std::string> arguments = arguments_of(conversion);
+  const PythonProgram program{"tables.py", "converts tables", "pyarrow"};
+  ChildRequest request = program.request(arguments_of(conversion));
   FileDraft draft(conversion.jsonl);
   const Descriptor jsonl(open(draft.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (jsonl.get() < 0) throw storage_error("create", draft.path(), errno);
   const Descriptor none(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe messages = Pipe::open();
-  ChildRequest request = python_child(python, embedded_programs().at("tables.py"), arguments);
   request.descriptors = {none.get(), jsonl.get(), messages.write_end.get()};
   WorkProgress progress("converting " + counted(int64_t(conversion.inputs.size()), "input"));
   ChildProcess child(request);

@@ -1,11 +1,11 @@
 #include "data/text/text_check.hpp"
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -26,7 +26,7 @@ void check_has_text(const fs::path& file) {
   while (lines.next() && is_blank(lines.line())) {
   }
   const auto first = parse_object(lines.line(), [](const std::string&) { return true; });
-  const auto* object = std::get_if<nlohmann::json>(&first);
+  const auto* object = std::get_if<Json>(&first);
   if (!object || object->contains("text")) return;  // a mistake is reported with its line when the file is read
   std::vector<std::string> fields;
   for (const auto& [name, value] : object->items()) fields.push_back(name);

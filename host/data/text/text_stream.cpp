@@ -17,8 +17,8 @@ std::string text_of(const std::filesystem::path& file, const LineStream& lines) 
     mistakes.add_long_line(lines.number(), lines.bytes());
   } else {
     auto parsed = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
-    nlohmann::json* const object = std::get_if<nlohmann::json>(&parsed);
-    const auto found = object ? object->find("text") : nlohmann::json::iterator();
+    Json* const object = std::get_if<Json>(&parsed);
+    const auto found = object ? object->find("text") : Json::iterator();
     if (!object)
       mistakes.add(lines.number(), std::get<LineMistake>(parsed));
     else if (found == object->end() || !found->is_string())

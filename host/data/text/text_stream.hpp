@@ -1,6 +1,7 @@
-// Reads the text of a file from its beginning: of a text file its bytes, of JSON lines the string `text` of each object,
-// one after the other. Both may be packed (io/unpacked_file.hpp). Offsets count the bytes of this text, which are those
-// of the file only if it is neither packed nor JSON lines. Memory is bounded by a piece of text, or by one line of JSON.
+// Reads the text of a file from its beginning: of a text file its bytes, of JSON lines the string `text` of each
+// object, one after the other. Both may be packed (io/unpacked_file.hpp). Offsets count the bytes of this text, which
+// are those of the file only if it is neither packed nor JSON lines. Memory is bounded by a piece of text, or by one
+// line of JSON.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace wmtp {
 
 class TextStream {
  public:
-  /// `as_bytes`: the file is one text of its bytes, whatever they are. Throws the errors of UnpackedFile, here and below.
+  /// `as_bytes`: the file is one text of its bytes, whatever they are. Throws the errors of UnpackedFile, here and
+  /// below.
   explicit TextStream(const std::filesystem::path& file, bool as_bytes = false);
 
   /// Begins the next text: a text file is one, JSON lines have one for each line that is not blank. False after the

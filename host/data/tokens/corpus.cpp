@@ -157,15 +157,15 @@ TextContent text_content(const Experiment& experiment, const TextSplit& split, c
   TextContent result;
   const TextSplitting splitting = splitting_of(experiment);
   const bool as_text = !splitting.as_bytes;
-  if (experiment.data.tokenizer.kind == "bpe")
+  if (experiment.data.tokenizer.kind == TokenizerKind::bpe)
     result.tokenizer = hashes.of(tokenizer_files(experiment, split), as_text);
-  if (experiment.data.tokenizer.kind == "bpe") {
+  if (experiment.data.tokenizer.kind == TokenizerKind::bpe) {
     const bool is_split = experiment.data.tokenizer.files.empty();
     result.tokenizer +=
         TextSplitting{is_split ? splitting.separator : "", is_split ? splitting.held_out : 0, 0, splitting.as_bytes}
             .identity();
   }
-  if (experiment.data.tokenizer.kind == "file")
+  if (experiment.data.tokenizer.kind == TokenizerKind::file)
     result.tokenizer = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
   result.train = hashes.of(split.train, as_text) + splitting.identity();
   result.validation = hashes.of(split.validation, as_text);
@@ -177,11 +177,11 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   const DataConfig& data = experiment.data;
   const std::string train = hashes.of(files.train) + " " + table_text(experiment, "data.arithmetic");
   RecordContent result;
-  if (data.tokenizer.kind == "bpe" && !data.tokenizer.files.empty())
+  if (data.tokenizer.kind == TokenizerKind::bpe && !data.tokenizer.files.empty())
     result.tokenizer = hashes.of(files_of(experiment, data.tokenizer.files), /*as_text=*/true);
-  else if (data.tokenizer.kind == "file")
+  else if (data.tokenizer.kind == TokenizerKind::file)
     result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
-  else if (data.tokenizer.kind == "bpe")
+  else if (data.tokenizer.kind == TokenizerKind::bpe)
     result.tokenizer = sha256_of("records " + data.format + " " + data.prompt_template + " " + train);
   result.records = sha256_of(train + " " + hashes.of(files.validation) + " " + hashes.of(files.hold_out));
   return result;
@@ -189,15 +189,15 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
 
 std::string data_content_hash(const Experiment& experiment, const fs::path& cache) {
   const DataConfig& data = experiment.data;
-  if (data.kind == "random") return sha256_of("random");
-  if (data.kind == "tokens") {
+  if (data.kind == DataKind::random) return sha256_of("random");
+  if (data.kind == DataKind::tokens) {
     const fs::path file = experiment.resolve(data.file);
     id_layout(file, data.dtype, experiment.model.vocab_size);
     ContentHashes hashes(cache);
     const std::string index = has_megatron_index(file) ? " " + hashes.of_file(megatron_index(file)) : "";
     return sha256_of("tokens " + hashes.of_file(file) + index);
   }
-  if (data.kind == "records") {
+  if (data.kind == DataKind::records) {
     const RecordContent content = record_content(experiment, record_files(experiment), cache);
     return sha256_of("records " + content.tokenizer + " " + content.records);
   }

@@ -28,10 +28,10 @@ struct IdLayout {
 /// All of a file, with no header. Throws the errors of InputFile.
 IdLayout raw_ids(const std::filesystem::path& file, const std::string& type);
 
-/// `dtype`: data.dtype, "" if the experiment does not set it; `vocab_size`: 0 if it is not known. Error(data) if the file
-/// is no regular file of token ids (io/file_kind.hpp), is empty, contradicts its header, has ids of another type, or has
-/// a header for another `dtype`; and if it has no header and no `dtype`, for a vocabulary above uint16's, or if its
-/// bytes show that they are wider.
+/// `dtype`: data.dtype, "" if the experiment does not set it; `vocab_size`: 0 if it is not known. Error(data) if the
+/// file is no regular file of token ids (io/file_kind.hpp), is empty, contradicts its header, has ids of another type,
+/// or has a header for another `dtype`; and if it has no header and no `dtype`, for a vocabulary above uint16's, or if
+/// its bytes show that they are wider.
 IdLayout id_layout(const std::filesystem::path& file, const std::string& dtype, int64_t vocab_size = 0);
 
 /// The index that Megatron writes beside a file of ids, by its name; whether it exists and is one.

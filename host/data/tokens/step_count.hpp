@@ -13,7 +13,8 @@
 
 namespace wmtp {
 
-/// Sequences of one optimizer step, over all micro-batches and all `data_ranks`, the ranks that read different sequences.
+/// Sequences of one optimizer step, over all micro-batches and all `data_ranks`, the ranks that read different
+/// sequences.
 inline int64_t sequences_per_step(const TrainConfig& train, int64_t data_ranks) {
   return train.batch_size * train.gradient_accumulation * data_ranks;
 }

@@ -12,9 +12,10 @@ struct TextWindow {
   size_t first_new;   ///< earlier tokens of the window are context only: they were in the previous window
 };
 
-/// With stride == longest, windows are adjacent, and the last may be shorter; if it would be shorter than `shortest`, it
-/// begins with tokens of the one before it. With a smaller stride (not 0) every window of a long enough text is full, and new tokens after the first window have at least `longest - stride` preceding
-/// tokens, because the last window starts earlier.
+/// With stride == longest, windows are adjacent, and the last may be shorter; if it would be shorter than `shortest`,
+/// it begins with tokens of the one before it. With a smaller stride (not 0) every window of a long enough text is
+/// full, and new tokens after the first window have at least `longest - stride` preceding tokens, because the last
+/// window starts earlier.
 inline std::vector<TextWindow> windows_of_text(size_t tokens, size_t longest, size_t stride, size_t shortest = 1) {
   const size_t last_begin = tokens - std::min(tokens, stride == longest ? std::min(shortest, longest) : longest);
   std::vector<TextWindow> windows;

@@ -57,6 +57,20 @@ class WindowBatches final : public BatchSource {
   std::optional<int64_t> end_of_text_;
 };
 
+int64_t elements_of_kinds(int64_t tokens) { return (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t)); }
+
+/// [B,S] bytes at the end of a batch in one tensor.
+Tensor kinds_in(const Tensor& all, int64_t B, int64_t S) {
+  const int64_t kinds = elements_of_kinds(B * S);
+  return all.narrow(0, all.size(0) - kinds, kinds).view(at::kByte).narrow(0, 0, B * S).view({B, S});
+}
+
+/// A batch of views: tokens, then the three numbers of each row, then the kinds as bytes.
+Batch batch_in(const Tensor& all, int64_t B, int64_t S) {
+  const auto of_rows = [&](int64_t i) { return all.narrow(0, B * S + i * B, B); };
+  return {all.narrow(0, 0, B * S).view({B, S}), kinds_in(all, B, S), of_rows(0), of_rows(1), of_rows(2)};
+}
+
 }  // namespace
 
 MicroBatch BatchSource::training(int64_t first, int64_t rank, int64_t world) const {
@@ -78,24 +92,6 @@ std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowO
                                             std::optional<int64_t> end_of_text) {
   return std::make_unique<WindowBatches>(windows, order, batch_size, sequence_length, request, end_of_text);
 }
-
-namespace {
-
-int64_t elements_of_kinds(int64_t tokens) { return (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t)); }
-
-/// [B,S] bytes at the end of a batch in one tensor.
-Tensor kinds_in(const Tensor& all, int64_t B, int64_t S) {
-  const int64_t kinds = elements_of_kinds(B * S);
-  return all.narrow(0, all.size(0) - kinds, kinds).view(at::kByte).narrow(0, 0, B * S).view({B, S});
-}
-
-/// A batch of views: tokens, then the three numbers of each row, then the kinds as bytes.
-Batch batch_in(const Tensor& all, int64_t B, int64_t S) {
-  const auto of_rows = [&](int64_t i) { return all.narrow(0, B * S + i * B, B); };
-  return {all.narrow(0, 0, B * S).view({B, S}), kinds_in(all, B, S), of_rows(0), of_rows(1), of_rows(2)};
-}
-
-}  // namespace
 
 Batch empty_batch(int64_t B, int64_t S, const at::Device& device) {
   const at::TensorOptions ids = at::TensorOptions(at::kLong).device(device);

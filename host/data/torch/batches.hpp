@@ -67,8 +67,8 @@ struct BatchRequest {
   at::Device device = at::kCPU;
 };
 
-/// Windows of text, of a token file, or of random ids: every token is an answer. `windows` must outlive the source. With
-/// `end_of_text`, documents are separate and end with that id; without, each window is one document.
+/// Windows of text, of a token file, or of random ids: every token is an answer. `windows` must outlive the source.
+/// With `end_of_text`, documents are separate and end with that id; without, each window is one document.
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,
                                             int64_t sequence_length, const BatchRequest& request,
                                             std::optional<int64_t> end_of_text = std::nullopt);

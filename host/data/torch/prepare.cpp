@@ -1,10 +1,10 @@
 #include "data/torch/prepare.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
@@ -27,7 +27,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Log = std::function<void(const std::string&)>;
 
 constexpr int format_version = 2;
@@ -45,10 +44,10 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
   plan.split = split_text(experiment);
   const TextContent content = text_content(experiment, plan.split, cache);
   const TokenizerConfig& tokenizer = experiment.data.tokenizer;
-  const std::string settings = "format " + std::to_string(format_version) + " " + tokenizer.kind + " " +
+  const std::string settings = "format " + std::to_string(format_version) + " " + to_string(tokenizer.kind) + " " +
                                std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
   const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
-  if (tokenizer.kind == "bpe") plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
+  if (tokenizer.kind == TokenizerKind::bpe) plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
   plan.folder = cache / short_hash(settings + " " + content.train + " " + content.validation);
   return plan;
 }
@@ -95,7 +94,7 @@ void build(const Experiment& experiment, const Plan& plan, const Log& log) {
       },
       log);
   Json prepared{{"format", format_version},
-                {"tokenizer", experiment.data.tokenizer.kind},
+                {"tokenizer", to_string(experiment.data.tokenizer.kind)},
                 {"vocab_size", tokenizer->vocab_size()},
                 {"end_of_text", tokenizer->end_of_text()},
                 {"dtype", id_dtype(tokenizer->vocab_size())}};
@@ -138,10 +137,10 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
 }  // namespace
 
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
-  if (experiment.data.kind == "records") return prepare_records(experiment, cache, log);
-  if (experiment.data.kind == "tokens")
+  if (experiment.data.kind == DataKind::records) return prepare_records(experiment, cache, log);
+  if (experiment.data.kind == DataKind::tokens)
     id_layout(experiment.resolve(experiment.data.file), experiment.data.dtype, experiment.model.vocab_size);
-  if (experiment.data.kind != "text") return;
+  if (experiment.data.kind != DataKind::text) return;
   const Plan plan = plan_of(experiment, cache);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
   if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
@@ -155,20 +154,20 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
   const TrainConfig& train = experiment.train;
   const int64_t vocab_size = experiment.model.vocab_size;
   Prepared result;
-  if (data.kind == "random") {
+  if (data.kind == DataKind::random) {
     result.train = random_windows(experiment.seed, train.sequence_length, vocab_size);
-  } else if (data.kind == "tokens") {
+  } else if (data.kind == DataKind::tokens) {
     result.train = open_training_tokens(experiment, world_size);
     const fs::path file = experiment.resolve(data.file);
     result.identity = file.string() + " (" + data.dtype + ") of " + std::to_string(fs::file_size(file)) + " bytes at " +
                       std::to_string(fs::last_write_time(file).time_since_epoch().count());
   } else {
-    const bool records = data.kind == "records";
+    const bool records = data.kind == DataKind::records;
     result.folder = records ? records_folder(experiment, cache) : plan_of(experiment, cache).folder;
     result.identity = result.folder.filename().string();
     const auto prepared = read_prepared(result.folder);
     if (!prepared)
-      throw Error(ExitStatus::data, "the " + data.kind + (records ? " are" : " is") +
+      throw Error(ExitStatus::data, std::string("the ") + to_string(data.kind) + (records ? " are" : " is") +
                                         " not prepared: " + result.folder.string() + " is missing or damaged");
     result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));
     if (records) {

@@ -67,7 +67,7 @@ EncodedRecord RecordEncoder::encode_chat(const Record& record, const std::string
     if (encoded.ids.back() != tokenizer_.end_of_text()) encoded.ids.push_back(int32_t(tokenizer_.end_of_text()));
   } else {
     const TokenizerConfig& config = experiment_.data.tokenizer;
-    if (config.kind != "file" || !is_tokenizer_json(config.file))
+    if (config.kind != TokenizerKind::file || !is_tokenizer_json(config.file))
       throw Error(ExitStatus::data,
                   "records of messages need a chat template: set data.tokenizer to the tokenizer.json of a model that "
                   "has one, or data.template = \"chatml\"");

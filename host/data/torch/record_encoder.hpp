@@ -16,7 +16,8 @@ namespace wmtp {
 
 struct EncodedRecord {
   std::vector<int32_t> ids;
-  /// Positions where prompts and answers begin alternately, ascending: the first answer, the prompt after it, and so on.
+  /// Positions where prompts and answers begin alternately, ascending: the first answer, the prompt after it, and so
+  /// on.
   std::vector<int32_t> turns;
 };
 
@@ -26,8 +27,8 @@ class RecordEncoder {
       : experiment_(experiment), tokenizer_(tokenizer) {}
 
   /// data.template, by default "alpaca" for instructions, "none" for strings of `format` completions and preferences,
-  /// "chat" for messages. A chat is encoded as a whole; as in transformers, every token that has a character of an answer
-  /// belongs to it. Throws a LineMistake, or the errors of ChatTemplate.
+  /// "chat" for messages. A chat is encoded as a whole; as in transformers, every token that has a character of an
+  /// answer belongs to it. Throws a LineMistake, or the errors of ChatTemplate.
   EncodedRecord encode(const Record& record);
 
  private:

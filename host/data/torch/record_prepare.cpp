@@ -26,7 +26,6 @@ namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Log = std::function<void(const std::string&)>;
 
 constexpr double tokenizer_text_bytes = 8 << 20;  // the limit of train_bpe
@@ -173,7 +172,7 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Log& log)
       human_bytes(total_bytes(plan.files.train)) + ")");
   Json prepared = Builder(experiment, plan, *tokenizer, draft.path()).build();
   prepared["format"] = records_format;
-  prepared["tokenizer"] = config.kind;
+  prepared["tokenizer"] = to_string(config.kind);
   prepared["vocab_size"] = tokenizer->vocab_size();
   prepared["dtype"] = id_dtype(tokenizer->vocab_size());
   publish_prepared(draft, std::move(prepared));

@@ -130,9 +130,10 @@ std::unique_ptr<BatchSource> window_source(const Experiment& experiment, const T
 
 void check_pairs(const Experiment& experiment, const BatchRequest& request) {
   if (!request.pairs) return;
-  if (experiment.data.kind != "records")
+  if (experiment.data.kind != DataKind::records)
     throw Error(ExitStatus::usage, "the pipeline reads pairs of a right and a wrong answer, which data of kind \"" +
-                                       experiment.data.kind + "\" does not have; use kind \"records\"");
+                                       std::string(to_string(experiment.data.kind)) +
+                                       "\" does not have; use kind \"records\"");
   if (experiment.train.batch_size % 2 != 0)
     throw Error(ExitStatus::usage, "the pipeline reads pairs of two sequences: found train.batch_size " +
                                        std::to_string(experiment.train.batch_size) + ", wanted an even number");
@@ -230,7 +231,7 @@ std::unique_ptr<BatchSource> training_batches(const Experiment& experiment, cons
                                               const BatchRequest& request, int64_t world) {
   check_pairs(experiment, request);
   if (prepared.records) return training_records(experiment, *prepared.records, request, world);
-  const std::string order = experiment.data.kind == "random" ? "sequential" : experiment.data.order;
+  const std::string order = experiment.data.kind == DataKind::random ? "sequential" : experiment.data.order;
   return window_source(experiment, *prepared.train, order, request, prepared.tokenizer.get());
 }
 

@@ -1,5 +1,6 @@
 // Encodes documents into a token file: each document's ids, then end_of_text, unless its text ends with that token;
-// uint16 if the vocabulary allows, else uint32. Documents are read and encoded in pieces, so that a file may be larger than memory.
+// uint16 if the vocabulary allows, else uint32. Documents are read and encoded in pieces, so that a file may be larger
+// than memory.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ namespace wmtp {
 /// "uint16" if the vocabulary has fewer than 65,536 ids, else "uint32".
 std::string id_dtype(int64_t vocab_size);
 
-/// Calls `take` with pieces of about 1 MiB of each text until it returns false. Every piece except a text's first begins
-/// with a newline, or with a complete character if lines are longer. Throws the errors of TextStream.
+/// Calls `take` with pieces of about 1 MiB of each text until it returns false. Every piece except a text's first
+/// begins with a newline, or with a complete character if lines are longer. Throws the errors of TextStream.
 void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take,
                     bool as_bytes = false);
 

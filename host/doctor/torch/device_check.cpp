@@ -48,8 +48,8 @@ class Numbers {
   at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(1);
 };
 
-/// Computed at each of the widths, which select all variants of our kernels: with and without whole packs, with 1, 2 and
-/// 4 packs per thread, and widths that do not occupy whole warps.
+/// Computed at each of the widths, which select all variants of our kernels: with and without whole packs, with 1, 2
+/// and 4 packs per thread, and widths that do not occupy whole warps.
 struct Operation {
   const char* name;
   std::function<Tensors(Numbers&, int64_t width)> compute;

@@ -1,5 +1,5 @@
-// device_rates() (device_check.hpp). Operands are random: a device multiplies constants faster, because they cost it less
-// power.
+// device_rates() (device_check.hpp). Operands are random: a device multiplies constants faster, because they cost it
+// less power.
 #include "base/best_rate.hpp"
 #include "base/text.hpp"
 #include "comm/torch/cuda_backend.hpp"

@@ -37,31 +37,30 @@ class DataRules : RuleChecker {
  private:
   void kinds() {
     if (!bound_.good({"data", "data.kind"})) return;
-    const auto fits = [&](const std::vector<std::string>& kinds) {
-      return kinds.empty() || std::find(kinds.begin(), kinds.end(), e_.data.kind) != kinds.end();
-    };
+    const DataKind kind = e_.data.kind;
+    const std::string shown_kind = quote(to_string(kind));
     for (const SchemaTable& table : schema()) {
-      if (!fits(table.kinds) && bound_.has(table.name)) {
-        refuse_key(table.name, "[" + table.name + "] does not apply to data of kind " + quote(e_.data.kind),
-                   "remove the table; it is for kind " + join_names(table.kinds));
+      if (!applies_to(table.kinds, kind) && bound_.has(table.name)) {
+        refuse_key(table.name, "[" + table.name + "] does not apply to data of kind " + shown_kind,
+                   "remove the table; it is for kind " + join_names(names(table.kinds)));
       }
       for (const Key& key : table.keys) {
         const std::string path = path_of(table.name, key.name);
-        if (fits(key.kinds) || !bound_.has(path)) continue;
-        refuse_key(path, "[" + table.name + "] " + key.name + " does not apply to data of kind " + quote(e_.data.kind),
-                   "remove the key; it is for kind " + join_names(key.kinds));
+        if (applies_to(key.kinds, kind) || !bound_.has(path)) continue;
+        refuse_key(path, "[" + table.name + "] " + key.name + " does not apply to data of kind " + shown_kind,
+                   "remove the key; it is for kind " + join_names(names(key.kinds)));
       }
     }
     const bool generated = bound_.has("data.arithmetic");
-    const std::string needed = e_.data.kind == "tokens" ? "file" : has_tokenizer(e_.data) && !generated ? "files" : "";
+    const std::string needed = kind == DataKind::tokens ? "file" : has_tokenizer(e_.data) && !generated ? "files" : "";
     if (!needed.empty() && !bound_.has("data." + needed)) {
-      diagnostics_.add(bound_.keys.at("data"),
-                       "[data] lacks " + needed + ", which kind " + quote(e_.data.kind) + " requires");
+      diagnostics_.add(bound_.keys.at("data"), "[data] lacks " + needed + ", which kind " + shown_kind + " requires");
     }
   }
 
   void arithmetic() {
-    if (!bound_.has("data.arithmetic") || !bound_.good({"data", "data.kind"}) || e_.data.kind != "records") return;
+    if (!bound_.has("data.arithmetic") || !bound_.good({"data", "data.kind"}) || e_.data.kind != DataKind::records)
+      return;
     const ArithmeticConfig& a = e_.data.arithmetic;
     if (bound_.has("data.files")) {
       refuse_key("data.files", "found both files and [data.arithmetic], wanted one of them",
@@ -78,9 +77,8 @@ class DataRules : RuleChecker {
              "found answers_right 0 and answers_wrong 0, wanted at least one answer to each problem");
     }
     const std::set<std::string> operations(a.operations.begin(), a.operations.end());
-    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size()) {
+    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size())
       refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once");
-    }
   }
 
   void validation_share() {
@@ -93,15 +91,15 @@ class DataRules : RuleChecker {
     if (!bound_.good({"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"})) return;
     const TokenizerConfig& t = e_.data.tokenizer;
     const bool has_file = bound_.has("data.tokenizer.file");
-    if (has_file && t.kind != "file")
-      refuse_key("data.tokenizer.file", "[data.tokenizer] file does not apply to kind " + quote(t.kind),
+    if (has_file && t.kind != TokenizerKind::file)
+      refuse_key("data.tokenizer.file", "[data.tokenizer] file does not apply to kind " + quote(to_string(t.kind)),
                  "remove it, or set kind = \"file\"");
-    if (t.kind == "file") tokenizer_file(has_file);
-    if (has_tokenizer(e_.data) && t.kind == "bpe" && !bound_.has("data.tokenizer.vocab_size")) {
+    if (t.kind == TokenizerKind::file) tokenizer_file(has_file);
+    if (has_tokenizer(e_.data) && t.kind == TokenizerKind::bpe && !bound_.has("data.tokenizer.vocab_size")) {
       refuse("data.tokenizer.vocab_size", "[data.tokenizer] lacks vocab_size, which kind \"bpe\" requires");
       return;
     }
-    if (has_tokenizer(e_.data) && t.kind == "byte") {
+    if (has_tokenizer(e_.data) && t.kind == TokenizerKind::byte) {
       if (t.vocab_size != byte_vocab_size) {
         refuse("data.tokenizer.vocab_size", "found vocab_size " + number(t.vocab_size) + ", wanted " +
                                                 number(byte_vocab_size) + ", the size of the byte tokenizer");
@@ -112,7 +110,7 @@ class DataRules : RuleChecker {
       }
     }
     if (!bound_.good({"model", "model.vocab_size"})) return;
-    if (has_tokenizer(e_.data) && t.kind == "file") {
+    if (has_tokenizer(e_.data) && t.kind == TokenizerKind::file) {
       if (e_.model.vocab_size == 0)
         refuse("model.vocab_size", "[model] lacks vocab_size, which a tokenizer of kind \"file\" requires",
                "set the size of the weights' vocabulary, at least the number of the tokenizer's ids");
@@ -125,7 +123,8 @@ class DataRules : RuleChecker {
                                               "their own tokenizer");
     }
     if (!has_tokenizer(e_.data) && e_.model.vocab_size == 0) {
-      refuse("model.vocab_size", "[model] lacks vocab_size, which data of kind " + quote(e_.data.kind) + " requires");
+      refuse("model.vocab_size",
+             "[model] lacks vocab_size, which data of kind " + quote(to_string(e_.data.kind)) + " requires");
     }
   }
 
@@ -142,12 +141,13 @@ class DataRules : RuleChecker {
         !bound_.good({"data.tokenizer.file"}))
       return;
     const TokenizerConfig& t = e_.data.tokenizer;
-    if (t.kind == "file" && !t.file.ends_with(".json"))
+    if (t.kind == TokenizerKind::file && !t.file.ends_with(".json"))
       refuse("data.template", "found template \"chat\" with a SentencePiece model, wanted a tokenizer.json",
              "a SentencePiece model does not read the special tokens that chat templates write");
-    else if (t.kind != "file")
+    else if (t.kind != TokenizerKind::file)
       refuse("data.template",
-             "template \"chat\" needs the chat template of a tokenizer of kind \"file\", found kind " + quote(t.kind),
+             "template \"chat\" needs the chat template of a tokenizer of kind \"file\", found kind " +
+                 quote(to_string(t.kind)),
              "set template = \"chatml\", or use the tokenizer of a model");
   }
 
@@ -208,18 +208,18 @@ class DataRules : RuleChecker {
 /// Everything that the training text of a tokenizer depends on.
 std::set<std::string> tokenizer_text(const Experiment& e) {
   std::set<std::string> text;
-  if (e.data.tokenizer.kind == "file") text.insert(e.resolve(e.data.tokenizer.file).string());
-  if (e.data.tokenizer.kind != "bpe") return text;
+  if (e.data.tokenizer.kind == TokenizerKind::file) text.insert(e.resolve(e.data.tokenizer.file).string());
+  if (e.data.tokenizer.kind != TokenizerKind::bpe) return text;
   const bool own_files = !e.data.tokenizer.files.empty();
   for (const std::string& file : own_files ? e.data.tokenizer.files : e.data.files)
     text.insert(e.resolve(file).string());
   if (own_files) return text;
-  if (e.data.kind == "records") {
+  if (e.data.kind == DataKind::records) {
     text.insert("format " + e.data.format);
     text.insert("template " + e.data.prompt_template);
     for (const std::string& file : e.data.exclude) text.insert("without " + e.resolve(file).string());
   }
-  text.insert("kind " + e.data.kind);
+  text.insert(std::string("kind ") + to_string(e.data.kind));
   text.insert("separator " + e.data.separator);
   text.insert("without the last " + printed("%.17g", held_out_share(e)));
   text.insert(table_text(e, "data.arithmetic"));

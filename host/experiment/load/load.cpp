@@ -74,13 +74,13 @@ class Loader {
   /// problems.
   static void hold_out(Experiment& e, const LoadRequest& request) {
     if (!has_tokenizer(e.data)) return;
-    std::vector<std::string>& held_out = e.data.kind == "records" ? e.data.hold_out : e.data.exclude;
+    std::vector<std::string>& held_out = e.data.kind == DataKind::records ? e.data.hold_out : e.data.exclude;
     for (const std::string& pattern : request.held_out) {
       const auto known = [&](const std::string& one) { return e.resolve(one) == pattern; };
       if (std::none_of(held_out.begin(), held_out.end(), known)) held_out.push_back(pattern);
     }
-    if (e.data.kind == "records" && request.hold_out_problems) e.data.hold_out_problems = true;
-    if (e.data.kind == "text") e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
+    if (e.data.kind == DataKind::records && request.hold_out_problems) e.data.hold_out_problems = true;
+    if (e.data.kind == DataKind::text) e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
   }
 
   /// Tables that name the same file share one stage.
@@ -98,7 +98,7 @@ class Loader {
       request.held_out = parent.held_out;
       for (const auto* patterns : {&e.validation.files, &e.data.hold_out})
         for (const std::string& pattern : *patterns) request.held_out.push_back(e.resolve(pattern).string());
-      const bool by_problem = e.data.kind == "records" && e.validation.given && e.validation.files.empty();
+      const bool by_problem = e.data.kind == DataKind::records && e.validation.given && e.validation.files.empty();
       request.hold_out_problems = parent.hold_out_problems || e.data.hold_out_problems || by_problem;
       request.hold_out_share = std::max(parent.hold_out_share, held_out_share(e));
 
@@ -137,7 +137,9 @@ class Loader {
             trains_objective};
   }
 
-  bool has_objective(const Experiment& e) const { return describe_("pipeline", e.pipeline.plugin).role == "objective"; }
+  bool has_objective(const Experiment& e) const {
+    return describe_(PluginKind::pipeline, e.pipeline.plugin).role == PluginRole::objective;
+  }
 
   const DescribePlugin& describe_;
   const CheckPlugin& check_;

@@ -22,7 +22,7 @@
 namespace wmtp {
 
 /// Finds a plugin's description. Error(usage) for an invalid name, Error(plugin) for an absent or refused library.
-using DescribePlugin = std::function<PluginDescription(const std::string& kind, const std::string& name)>;
+using DescribePlugin = std::function<PluginDescription(PluginKind kind, const std::string& name)>;
 
 /// Creates a plugin with its options (a wrapper with its inner plugin) and returns its needs. Error(plugin) if the
 /// plugin fails. Not called if the description already contains the answer, or after errors in the options.

@@ -52,27 +52,28 @@ class PluginBinder {
 
   std::optional<PluginNeeds> pipeline() {
     Experiment& e = bound_.experiment;
-    auto outer = bind("pipeline", "pipeline", e.pipeline);
+    auto outer = bind("pipeline", PluginKind::pipeline, e.pipeline);
     if (!e.inner) {
       if (!outer) return std::nullopt;
-      if (outer->description.role != "wrapper") return ask("pipeline", *outer, nullptr);
+      if (outer->description.role != PluginRole::wrapper) return ask("pipeline", *outer, nullptr);
       diagnostics_.add(bound_.place("pipeline.plugin"),
                        quote(e.pipeline.plugin) + " is a wrapper, but there is no [pipeline.inner]",
                        "add [pipeline.inner] with plugin = \"...\" and its options");
       return std::nullopt;
     }
-    auto inner = bind("pipeline.inner", "pipeline", *e.inner);
+    auto inner = bind("pipeline.inner", PluginKind::pipeline, *e.inner);
     if (!is_wrapper_of_weighting(outer, inner) || !outer || !inner) return std::nullopt;
     return ask("pipeline", *outer, &*inner);
   }
 
   void adapter() {
-    if (auto setting = bind("adapter", "adapter", bound_.experiment.adapter)) ask("adapter", *setting, nullptr);
+    if (auto setting = bind("adapter", PluginKind::adapter, bound_.experiment.adapter))
+      ask("adapter", *setting, nullptr);
   }
 
  private:
   /// The plugin with its options; nullopt after an error in this table.
-  std::optional<PluginSetting> bind(const std::string& table, const std::string& kind, PluginChoice& choice) {
+  std::optional<PluginSetting> bind(const std::string& table, PluginKind kind, PluginChoice& choice) {
     const std::string plugin_key = path_of(table, "plugin");
     if (!bound_.good({table.c_str(), plugin_key.c_str()})) return std::nullopt;
     PluginSetting setting;
@@ -105,23 +106,24 @@ class PluginBinder {
       const std::string nearest = nearest_name(entry.key, names);
       std::string hint = names.empty() ? "it has no options" : "its options: " + join_names(names);
       if (!nearest.empty()) hint = "did you mean " + quote(nearest) + "?";
-      diagnostics_.add(entry.place,
-                       "unknown option " + quote(entry.key) + " of " + description.kind + " " + quote(choice.plugin),
-                       hint);
+      diagnostics_.add(
+          entry.place,
+          "unknown option " + quote(entry.key) + " of " + to_string(description.kind) + " " + quote(choice.plugin),
+          hint);
     }
   }
 
   bool is_wrapper_of_weighting(const std::optional<PluginSetting>& outer, const std::optional<PluginSetting>& inner) {
     const size_t before = diagnostics_.count();
-    if (outer && outer->description.role != "wrapper") {
+    if (outer && outer->description.role != PluginRole::wrapper) {
       diagnostics_.add(bound_.keys.at("pipeline.inner"),
                        "pipeline " + quote(outer->description.name) + " is not a wrapper, so it takes no inner plugin",
                        "remove [pipeline.inner], or set a wrapper as [pipeline] plugin");
     }
-    if (inner && inner->description.role != "weighting") {
-      diagnostics_.add(
-          bound_.place("pipeline.inner.plugin"),
-          "found the " + inner->description.role + " " + quote(inner->description.name) + ", wanted a weighting");
+    if (inner && inner->description.role != PluginRole::weighting) {
+      diagnostics_.add(bound_.place("pipeline.inner.plugin"),
+                       "found the " + std::string(to_string(inner->description.role)) + " " +
+                           quote(inner->description.name) + ", wanted a weighting");
     }
     return diagnostics_.count() == before;
   }

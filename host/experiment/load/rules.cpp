@@ -109,34 +109,34 @@ class Rules : RuleChecker {
   /// Each type requires its own keys and refuses all others.
   void rope_scaling(const std::string& table, const ModelConfig& m) {
     if (!bound_.has(table) || !bound_.good({table.c_str(), (table + ".rope_type").c_str()})) return;
-    const std::string type = m.rope_scaling ? m.rope_scaling->rope_type : "default";
+    using enum RopeType;
+    const RopeType type = m.rope_scaling ? m.rope_scaling->rope_type : none;
+    const std::string shown_type = quote(to_string(type));
     struct RopeKey {
       std::string name;
-      std::set<std::string> types;
+      std::set<RopeType> types;
       bool is_required = true;
     };
-    static const std::vector<RopeKey> all{{"factor", {"linear", "llama3", "yarn"}},
-                                          {"low_freq_factor", {"llama3"}},
-                                          {"high_freq_factor", {"llama3"}},
-                                          {"original_max_position_embeddings", {"llama3", "yarn"}},
-                                          {"attention_factor", {"yarn"}, false},
-                                          {"beta_fast", {"yarn"}, false},
-                                          {"beta_slow", {"yarn"}, false}};
+    static const std::vector<RopeKey> all{
+        {"factor", {linear, llama3, yarn}},  {"low_freq_factor", {llama3}},
+        {"high_freq_factor", {llama3}},      {"original_max_position_embeddings", {llama3, yarn}},
+        {"attention_factor", {yarn}, false}, {"beta_fast", {yarn}, false},
+        {"beta_slow", {yarn}, false}};
     std::vector<std::string> missing;
     for (const auto& [name, types, is_required] : all) {
       const std::string key = path_of(table, name);
       if (types.contains(type) && is_required && !bound_.has(key)) missing.push_back(name);
       if (!types.contains(type) && bound_.has(key))
-        refuse_key(key, "[" + table + "] " + name + " does not apply to rope_type " + quote(type), "remove it");
+        refuse_key(key, "[" + table + "] " + name + " does not apply to rope_type " + shown_type, "remove it");
     }
     if (!missing.empty())
-      refuse(table + ".rope_type", "[" + table + "] rope_type " + quote(type) + " lacks " + join_names(missing));
-    if (!missing.empty() || type == "default") return;
+      refuse(table + ".rope_type", "[" + table + "] rope_type " + shown_type + " lacks " + join_names(missing));
+    if (!missing.empty() || type == none) return;
     const RopeScaling& scaling = *m.rope_scaling;
-    if (type == "llama3")
+    if (type == llama3)
       larger(table, "high_freq_factor", scaling.high_freq_factor, "low_freq_factor", scaling.low_freq_factor);
-    if (type == "yarn") larger(table, "beta_fast", scaling.beta_fast, "beta_slow", scaling.beta_slow);
-    if (type == "yarn" && m.rope_theta <= 1)
+    if (type == yarn) larger(table, "beta_fast", scaling.beta_fast, "beta_slow", scaling.beta_slow);
+    if (type == yarn && m.rope_theta <= 1)
       refuse(table + ".rope_type",
              "[" + table + "] found rope_theta " + toml_text(m.rope_theta) + ", wanted more than 1 for rope_type yarn");
   }
@@ -178,9 +178,8 @@ class Rules : RuleChecker {
     const bool steps = bound_.has("train.steps"), epochs = bound_.has("train.epochs");
     if (!steps && !epochs) refuse("train.", "[train] lacks steps or epochs, the length of the run");
     if (steps && epochs) refuse_key("train.epochs", "found both steps and epochs, wanted one of them");
-    if (epochs && e_.data.kind == "random") {
+    if (epochs && e_.data.kind == DataKind::random)
       refuse_key("train.epochs", "random data is unlimited, so it has no epochs", "set [train] steps instead");
-    }
     if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
     if (steps && bound_.good({"log", "log.profile_step"}) && e_.log.profile_step > e_.train.steps)
       refuse("log.profile_step", "found profile_step " + number(e_.log.profile_step) +
@@ -191,7 +190,7 @@ class Rules : RuleChecker {
     const std::string key = "train.head_weights";
     if (!bound_.has(key) || !bound_.good({key.c_str()})) return;
     const std::vector<double>& weights = e_.train.head_weights;
-    if (needs && needs->when.empty()) {
+    if (needs && !needs->when) {
       refuse_key(key, "head_weights has no effect: " + title() + " trains no head that predicts tokens", "remove it");
     } else if (bound_.good({"model.future_tokens"}) && int64_t(weights.size()) != e_.model.future_tokens) {
       refuse(key, "found " + number(int64_t(weights.size())) + " head_weights for " + number(e_.model.future_tokens) +
@@ -206,10 +205,10 @@ class Rules : RuleChecker {
     if (!bound_.good({"log", key.c_str()})) return;
     const std::vector<std::string>& prompts = e_.log.prompts;
     if (prompts.empty()) return;
-    if (needs && needs->when.empty()) {
+    if (needs && !needs->when) {
       refuse_key(key, "prompts has no effect: " + title() + " trains no head that predicts tokens", "remove it");
     } else if (bound_.good({"data", "data.kind"}) && !has_tokenizer(e_.data)) {
-      refuse_key(key, "prompts requires a tokenizer, which data of kind " + quote(e_.data.kind) + " lacks",
+      refuse_key(key, "prompts requires a tokenizer, which data of kind " + quote(to_string(e_.data.kind)) + " lacks",
                  "remove it");
     } else if (std::find(prompts.begin(), prompts.end(), "") != prompts.end()) {
       refuse(key, "found an empty prompt, wanted at least one character");
@@ -254,14 +253,14 @@ class Rules : RuleChecker {
 
   void schedule() {
     if (!bound_.good({"schedule", "schedule.name", "schedule.stable_steps"})) return;
-    const bool wsd = e_.schedule.name == "wsd", stable = bound_.has("schedule.stable_steps");
+    const bool wsd = e_.schedule.name == Schedule::wsd, stable = bound_.has("schedule.stable_steps");
+    const std::string found = quote(to_string(e_.schedule.name));
     if (wsd && !stable) refuse("schedule.name", "\"wsd\" lacks stable_steps, the number of steps before the decay");
     if (!wsd && stable)
-      refuse_key("schedule.stable_steps",
-                 "stable_steps applies only to the schedule \"wsd\", found \"" + e_.schedule.name + "\"",
+      refuse_key("schedule.stable_steps", "stable_steps applies only to the schedule \"wsd\", found " + found,
                  "remove it, or set name = \"wsd\"");
     if (!wsd && bound_.has("schedule.decay"))
-      refuse_key("schedule.decay", "decay applies only to the schedule \"wsd\", found \"" + e_.schedule.name + "\"",
+      refuse_key("schedule.decay", "decay applies only to the schedule \"wsd\", found " + found,
                  "remove it, or set name = \"wsd\"");
   }
 
@@ -312,7 +311,7 @@ class Rules : RuleChecker {
         refuse(key, found("sequence_length " + number(length)) + ", which leaves " + number(length / ranks) +
                         " positions for each rank, wanted at least future_tokens = " + number(e_.model.future_tokens));
     }
-    if (bound_.good({"data.kind"}) && e_.data.kind == "records" && positions_multiple % ranks != 0)
+    if (bound_.good({"data.kind"}) && e_.data.kind == DataKind::records && positions_multiple % ranks != 0)
       refuse(key, found("records") + ", wanted a divisor of " + number(positions_multiple) +
                       ": the length of a batch of records is a multiple of that");
   }
@@ -387,9 +386,9 @@ class Rules : RuleChecker {
   }
 
   void pairs() {
-    if (bound_.good({"data", "data.kind"}) && e_.data.kind != "records") {
+    if (bound_.good({"data", "data.kind"}) && e_.data.kind != DataKind::records) {
       refuse("data.kind", title() + " needs pairs of a correct and an incorrect answer: found data of kind " +
-                              quote(e_.data.kind) + ", wanted kind \"records\"");
+                              quote(to_string(e_.data.kind)) + ", wanted kind \"records\"");
     }
     if (bound_.good({"train", "train.batch_size"}) && e_.train.batch_size % 2 != 0) {
       refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) +
@@ -431,7 +430,7 @@ void complete_shape(const Bound& bound, const std::string& table, ModelConfig& s
 /// A shape with an explicit default has the same identity as one without.
 void drop_defaults(ModelConfig& model) {
   if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
-  if (model.rope_scaling && model.rope_scaling->rope_type == "default") model.rope_scaling.reset();
+  if (model.rope_scaling && model.rope_scaling->rope_type == RopeType::none) model.rope_scaling.reset();
   if (model.rope_scaling) resolve_defaults(*model.rope_scaling);
 }
 
@@ -441,7 +440,8 @@ void resolve_defaults(Bound& bound) {
   Experiment& e = bound.experiment;
   TokenizerConfig& tokenizer = e.data.tokenizer;
   if (has_tokenizer(e.data) && bound.good({"data.tokenizer"})) tokenizer.given = true;
-  if (tokenizer.kind == "byte" && !bound.has("data.tokenizer.vocab_size")) tokenizer.vocab_size = byte_vocab_size;
+  if (tokenizer.kind == TokenizerKind::byte && !bound.has("data.tokenizer.vocab_size"))
+    tokenizer.vocab_size = byte_vocab_size;
   if (e.data.difficulty.end_weights.empty()) e.data.difficulty.end_weights = e.data.difficulty.weights;
   ModelConfig& m = e.model;
   if (m.kv_heads == 0) m.kv_heads = m.heads;
@@ -455,9 +455,8 @@ void resolve_defaults(Bound& bound) {
   };
   follow("model.kv_heads", "model.heads");
   follow("model.max_sequence_length", "train.sequence_length");
-  for (const char* from : {"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"}) {
+  for (const char* from : {"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"})
     follow("model.vocab_size", from);
-  }
 
   if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
   if (!bound.has("optimizer.momentum")) e.optimizer.momentum = traits_of(e.optimizer.kind).momentum.value_or(0);

@@ -11,7 +11,7 @@ namespace {
 
 bool learns_scores(const PluginNeeds& needs) {
   return std::any_of(needs.heads.begin(), needs.heads.end(),
-                     [](const std::string& head) { return head.ends_with(", score)"); });
+                     [](const ValueHeadNeed& head) { return head.meaning == "score"; });
 }
 
 /// The policy starts with the stage's tensors. The vocabulary is checked with the tokenizer.
@@ -49,10 +49,10 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
     const TokenizerConfig &wanted = e.data.tokenizer, &found = stage.data.tokenizer;
     if (!same_tokenizer(e, stage)) {
       diagnostics.add(place,
-                      "the stage has a different tokenizer: found " + found.kind + " with " +
-                          std::to_string(found.vocab_size) + " tokens, wanted " + wanted.kind + " with " +
+                      "the stage has a different tokenizer: found " + std::string(to_string(found.kind)) + " with " +
+                          std::to_string(found.vocab_size) + " tokens, wanted " + to_string(wanted.kind) + " with " +
                           std::to_string(wanted.vocab_size) +
-                          (wanted.kind == "bpe" ? ", trained on the same files" : ""),
+                          (wanted.kind == TokenizerKind::bpe ? ", trained on the same files" : ""),
                       "set the same [data.tokenizer] in both (kind, files and vocab_size)");
     }
   } else if (e.model.vocab_size != stage.model.vocab_size) {
@@ -60,7 +60,7 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
                                std::to_string(stage.model.vocab_size) + ", wanted " +
                                std::to_string(e.model.vocab_size) + " as in this experiment");
   }
-  if (e.data.kind == "text" && stage.data.kind == "text" && held_out_share(e) > 0 &&
+  if (e.data.kind == DataKind::text && stage.data.kind == DataKind::text && held_out_share(e) > 0 &&
       e.data.separator != stage.data.separator) {
     diagnostics.add(place,
                     "the stage has a different data.separator: found " + toml_text(stage.data.separator) + ", wanted " +

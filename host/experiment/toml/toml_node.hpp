@@ -40,9 +40,8 @@ struct Entry {
 };
 
 inline const Entry* Node::find(const std::string& key) const {
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : entries)
     if (entry.key == key) return &entry;
-  }
   return nullptr;
 }
 

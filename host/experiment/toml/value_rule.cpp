@@ -173,9 +173,8 @@ class Check {
     if (rule_.count > 0 ? node.items.size() != rule_.count : node.items.empty() && !rule_.may_be_empty)
       return refuse(node);
     std::vector<double> found;
-    for (const Node& item : node.items) {
+    for (const Node& item : node.items)
       if (const auto one = number(item)) found.push_back(*one);
-    }
     if (found.size() < node.items.size()) return std::nullopt;
     return Value(found);
   }

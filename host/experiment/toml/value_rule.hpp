@@ -20,12 +20,12 @@ struct Fields {
   std::map<std::string, double> numbers;
   bool operator==(const Fields&) const = default;
 };
-template <class Json>
-void to_json(Json& out, const Fields& fields) {
-  out = Json{{"texts", fields.texts}, {"numbers", fields.numbers}};
+template <class AnyJson>
+void to_json(AnyJson& out, const Fields& fields) {
+  out = AnyJson{{"texts", fields.texts}, {"numbers", fields.numbers}};
 }
-template <class Json>
-void from_json(const Json& in, Fields& fields) {
+template <class AnyJson>
+void from_json(const AnyJson& in, Fields& fields) {
   in.at("texts").get_to(fields.texts);
   in.at("numbers").get_to(fields.numbers);
 }
@@ -59,7 +59,8 @@ struct ValueRule {
   std::vector<std::pair<std::string, ValueRule>> fields;      ///< of tables: texts and numbers; the first is required
 };
 
-/// The value, a synonym of a choice replaced by its name; nullopt if an error was added. `name`: the key's name in messages.
+/// The value, a synonym of a choice replaced by its name; nullopt if an error was added. `name`: the key's name in
+/// messages.
 std::optional<Value> check_value(const Node& node, const ValueRule& rule, const std::string& name,
                                  Diagnostics& diagnostics);
 

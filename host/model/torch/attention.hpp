@@ -1,5 +1,5 @@
-// Causal attention with grouped queries. B batch, S positions, H query heads, K key and value heads (H a multiple of K),
-// D features.
+// Causal attention with grouped queries. B batch, S positions, H query heads, K key and value heads (H a multiple of
+// K), D features.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,9 +7,9 @@
 namespace wmtp {
 
 /// query [B,S,H,D], key and value [B,S,K,D], one dtype -> [B,S,H*D]:
-/// out[i] = sum_j softmax_j(query[i] . key[j] / sqrt(D)) value[j], over j <= i, or with a window over i - window < j <= i;
-/// query head h reads key head h / (H/K). `documents` [B,S] int32, contiguous, on the same device: the first position of
-/// each position's document, before which no key is read; undefined: each sequence is one document.
+/// out[i] = sum_j softmax_j(query[i] . key[j] / sqrt(D)) value[j], over j <= i, or with a window over i - window < j <=
+/// i; query head h reads key head h / (H/K). `documents` [B,S] int32, contiguous, on the same device: the first
+/// position of each position's document, before which no key is read; undefined: each sequence is one document.
 ///
 /// On the CPU, scores exist for only a few heads and queries at a time, are recomputed in backward, and have fp32
 /// accuracy even for bf16 inputs.

@@ -38,7 +38,8 @@ bool is_for_mkl(const Tensor& a) {
   return has_it && on_cpu(a) && a.scalar_type() == at::kBFloat16;
 }
 
-/// oneDNN's products take up to 1.7 times as long if they sum over many rows of b: gradients of the output layer's input.
+/// oneDNN's products take up to 1.7 times as long if they sum over many rows of b: gradients of the output layer's
+/// input.
 bool is_long_sum(const Tensor& a, const Tensor& b) {
   constexpr int64_t many = 8192;
   return is_for_mkl(a) && a.size(1) >= many && b.stride(1) == 1;

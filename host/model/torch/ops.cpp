@@ -120,7 +120,7 @@ struct Rotate : Function<Rotate> {
 /// the indices for beta_fast and beta_slow rotations, which are rounded to whole ones.
 Tensor kept_share(const Tensor& frequency, double theta, const RopeScaling& scaling) {
   const auto length = double(scaling.original_max_position_embeddings);
-  if (scaling.rope_type == "llama3") {
+  if (scaling.rope_type == RopeType::llama3) {
     const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
     return ((frequency * (length / (2 * M_PI)) - low) / (high - low)).clamp(0, 1);
   }
@@ -134,7 +134,7 @@ Tensor kept_share(const Tensor& frequency, double theta, const RopeScaling& scal
 
 Tensor stretched(const Tensor& frequency, double theta, const RopeScaling& scaling) {
   const Tensor slow = frequency / scaling.factor;
-  if (scaling.rope_type == "linear") return slow;
+  if (scaling.rope_type == RopeType::linear) return slow;
   const Tensor kept = kept_share(frequency, theta, scaling);
   return slow * (1 - kept) + frequency * kept;
 }
@@ -154,7 +154,7 @@ Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at:
   Tensor frequency = at::scalar_tensor(theta, options).pow(exponent).reciprocal();
   if (scaling) frequency = stretched(frequency, theta, *scaling);
   const Tensor angle = at::outer(at::arange(positions, options), frequency);
-  const double length = scaling && scaling->rope_type == "yarn" ? scaling->attention_factor : 1.0;
+  const double length = scaling && scaling->rope_type == RopeType::yarn ? scaling->attention_factor : 1.0;
   return at::complex(angle.cos() * length, angle.sin() * length).to(device);
 }
 

@@ -56,6 +56,22 @@ DeviceRows* norm_rows(const Tensor& x, const Tensor& weight) {
   return rows && rows->takes_norm(x) && rows->takes_norm(weight) ? rows : nullptr;
 }
 
+/// Relative to the largest logit, like the kernels.
+ScoredLogits cross_entropy_by_aten(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
+  Tensor wide = logits.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  const Tensor highest = wide.amax(1, /*keepdim=*/true);
+  wide.sub_(highest);
+  const Tensor of_target = wide.gather(1, targets.unsqueeze(1)).squeeze(1);
+  const Tensor log_sum = at::logsumexp(wide, 1);
+  ScoredLogits result{{log_sum - of_target, {}, {}}, log_sum + highest.squeeze(1)};
+  if (request.hits) result.scores.hits = of_target.ge(0).to(at::kFloat);
+  if (request.entropies) {
+    const Tensor probability = at::exp(wide - log_sum.unsqueeze(1));
+    result.scores.entropies = (log_sum - probability.mul_(wide.clamp_min_(-100)).sum(1)).clamp_min_(0);
+  }
+  return result;
+}
+
 }  // namespace
 
 Normed normed_rows(const Tensor& x, const Tensor& weight, double eps) {
@@ -150,26 +166,6 @@ Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreReques
   const auto part = [&](bool wanted) { return wanted ? at::empty({count}, options.dtype(at::kFloat)) : Tensor(); };
   return {part(true), part(request.entropies), part(request.hits)};
 }
-
-namespace {
-
-/// Relative to the largest logit, like the kernels.
-ScoredLogits cross_entropy_by_aten(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
-  Tensor wide = logits.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
-  const Tensor highest = wide.amax(1, /*keepdim=*/true);
-  wide.sub_(highest);
-  const Tensor of_target = wide.gather(1, targets.unsqueeze(1)).squeeze(1);
-  const Tensor log_sum = at::logsumexp(wide, 1);
-  ScoredLogits result{{log_sum - of_target, {}, {}}, log_sum + highest.squeeze(1)};
-  if (request.hits) result.scores.hits = of_target.ge(0).to(at::kFloat);
-  if (request.entropies) {
-    const Tensor probability = at::exp(wide - log_sum.unsqueeze(1));
-    result.scores.entropies = (log_sum - probability.mul_(wide.clamp_min_(-100)).sum(1)).clamp_min_(0);
-  }
-  return result;
-}
-
-}  // namespace
 
 ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
   DeviceRows* device = device_rows(logits);

@@ -53,8 +53,8 @@ at::Tensor cross_entropy_gradient(at::Tensor logits, const at::Tensor& targets, 
 
 /// sum (fp32, contiguous) = value, or += value.
 void accumulate(at::Tensor& sum, const at::Tensor& value, bool first);
-/// Parts of a norm of `values` (fp32 on the CPU, contiguous) in fp64, one for each block of fixed size: sums of |x|^order
-/// for order 1 or 2; for order 0 the largest |x|, NaN if one is NaN.
+/// Parts of a norm of `values` (fp32 on the CPU, contiguous) in fp64, one for each block of fixed size: sums of
+/// |x|^order for order 1 or 2; for order 0 the largest |x|, NaN if one is NaN.
 std::vector<double> norm_parts(const at::Tensor& values, int order);
 /// sum [count] (fp32, contiguous) = the sum of parts [n, count] in order. It may be the first of fp32 parts.
 void sum_of_parts(const at::Tensor& parts, at::Tensor& sum);

@@ -1,7 +1,8 @@
 // Attention over sequences whose positions are divided among ranks (DeepSpeed-Ulysses, Jacobs et al. 2023, arXiv
 // 2309.14509): an all-to-all gives each rank all positions of its part of the heads, and a second one returns the
 // results to the ranks of their positions. Both are differentiable; the numbers of a head are those of one rank.
-// Q ranks, of which rank q has positions [q S/Q, (q+1) S/Q). B batch, S positions, H query heads, K key heads, D features.
+// Q ranks, of which rank q has positions [q S/Q, (q+1) S/Q). B batch, S positions, H query heads, K key heads, D
+// features.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -64,8 +64,8 @@ std::string adapted_weight(const std::string& adapter_parameter);
 std::vector<Param> declared(const Adapter* adapter, const Linear& layer);
 /// The linear layers of a block, in Meta's names.
 std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block);
-/// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) for an
-/// unknown kind.
+/// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) for
+/// an unknown kind.
 std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead& head);
 
 }  // namespace wmtp

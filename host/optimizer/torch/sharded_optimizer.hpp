@@ -33,7 +33,8 @@ class ShardedOptimizer {
   /// Exchanges the parameters with their moving averages.
   void exchange_averages();
 
-  /// Each fp32 and laid out like the group's master shard, or like the end of it, where the parameters are that have it.
+  /// Each fp32 and laid out like the group's master shard, or like the end of it, where the parameters are that have
+  /// it.
   struct State {
     ParameterGroup* group;
     at::Tensor exp_avg, exp_avg_sq;  ///< exp_avg: also the momentum of muon and sgd

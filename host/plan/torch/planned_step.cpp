@@ -25,8 +25,8 @@ std::vector<ValueHead> value_heads_of(const Experiment* stage, const OpenParts& 
   return heads.empty() ? std::vector<ValueHead>{{"value", "linear"}} : heads;
 }
 
-/// Batches as large as the longest ones of a run, of sequences whose tokens are all targets. `separate`: rows may hold several
-/// documents.
+/// Batches as large as the longest ones of a run, of sequences whose tokens are all targets. `separate`: rows may hold
+/// several documents.
 class PlannedBatches final : public BatchSource {
  public:
   PlannedBatches(int64_t batch_size, int64_t positions, const BatchRequest& request, bool separate)

@@ -23,8 +23,8 @@ struct PlannedRank {
   PlannedStep step;
   IssuedCollectives collectives;
 };
-/// What rank `rank` of a step needs, the second or a later one, and the collectives from its start to that step's end. [after
-/// install_meta_device, in a process without other tensors]
+/// What rank `rank` of a step needs, the second or a later one, and the collectives from its start to that step's end.
+/// [after install_meta_device, in a process without other tensors]
 PlannedRank plan_rank(const Experiment& experiment, const StepQuestion& question, const OpenParts& open, int rank);
 
 /// In each phase the most that a rank needs, with the work of rank 0. The last rank differs from it where ranks divide

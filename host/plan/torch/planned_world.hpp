@@ -1,5 +1,5 @@
-// PlannedWorld: the ranks of a job that is planned. This process is one of them and there are no others: collectives send
-// nothing, but are listed, and tell the clock how many bytes they would receive.
+// PlannedWorld: the ranks of a job that is planned. This process is one of them and there are no others: collectives
+// send nothing, but are listed, and tell the clock how many bytes they would receive.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace wmtp {
 
-/// The work of a planned step and its seconds: operations advance the clock, collectives follow one another on each link,
-/// and the clock jumps to a collective's end where the engine waits for it.
+/// The work of a planned step and its seconds: operations advance the clock, collectives follow one another on each
+/// link, and the clock jumps to a collective's end where the engine waits for it.
 class StepClock {
  public:
   explicit StepClock(const std::optional<Rates>& rates) : rates_(rates) {}
@@ -53,8 +53,8 @@ struct WorldShape {
 /// Each rank of an axis sends one of equal parts of `bytes` to each other rank.
 Traffic traffic_of_all_to_all(const WorldShape& world, const Axis& axis, int64_t bytes);
 /// Each rank sends `bytes` to all others. On GPUs, the parts of other hosts enter a host once, divided among its ranks,
-/// and then travel over its bus, like in the rings of NCCL. In the one ring of Gloo, the parts of all other ranks enter a
-/// host, those of its own ranks included; these are means over its ranks.
+/// and then travel over its bus, like in the rings of NCCL. In the one ring of Gloo, the parts of all other ranks enter
+/// a host, those of its own ranks included; these are means over its ranks.
 Traffic traffic_of_all_gather(const WorldShape& world, const Axis& axis, int64_t bytes);
 
 /// The `number`th communicator between `size` ranks from `first`, each `stride` after the one before.
@@ -64,8 +64,8 @@ struct Communicator {
 };
 /// What a rank calls on each of its communicators, in order: purpose, operation, elements and types.
 using IssuedCollectives = std::map<Communicator, std::vector<std::string>>;
-/// The first collective in which a rank differs from another one of its communicator, so that they would wait for each other
-/// forever or exchange unrelated bytes; "" if there is none. `ranks`: by rank, all or some of a job's.
+/// The first collective in which a rank differs from another one of its communicator, so that they would wait for each
+/// other forever or exchange unrelated bytes; "" if there is none. `ranks`: by rank, all or some of a job's.
 std::string disagreement(const std::map<int, IssuedCollectives>& ranks);
 
 class PlannedWorld {

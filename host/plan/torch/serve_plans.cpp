@@ -21,8 +21,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
 /// Weighs every token alike.
 class EveryToken final : public Weighting {
  public:
@@ -57,8 +55,8 @@ class SumOfValues final : public Objective {
   Needs needs_;
 };
 
-/// A pipeline in place of one whose plugin reads values, which a planned step does not have: it is called at the same moments
-/// and gets the same signals, but what the plugin itself would allocate is not planned.
+/// A pipeline in place of one whose plugin reads values, which a planned step does not have: it is called at the same
+/// moments and gets the same signals, but what the plugin itself would allocate is not planned.
 ActivePipeline stand_in(const ActivePipeline& pipeline) {
   ActivePipeline other;
   other.name = pipeline.name;
@@ -78,9 +76,9 @@ class Plans {
   Plans(std::filesystem::path file, const std::vector<std::filesystem::path>& plugin_folders)
       : file_(std::move(file)), catalog_(plugin_folders) {}
 
-  json answer(const std::string& line) {
+  Json answer(const std::string& line) {
     try {
-      const auto question = json::parse(line).get<StepQuestion>();
+      const auto question = Json::parse(line).get<StepQuestion>();
       if (!experiment_) experiment_ = load_experiment(load_request(catalog_, file_, {}));
       share_cores(int(question.ranks / question.hosts));
       install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
@@ -112,9 +110,10 @@ class Plans {
 
   StepParts parts_of(const Experiment& experiment) const {
     std::optional<PluginSetting> inner;
-    if (experiment.inner) inner = setting_of(catalog_, "pipeline", *experiment.inner);
-    const PluginSetting adapter = setting_of(catalog_, "adapter", experiment.adapter);
-    return {open_pipeline(setting_of(catalog_, "pipeline", experiment.pipeline), inner ? &*inner : nullptr, experiment),
+    if (experiment.inner) inner = setting_of(catalog_, PluginKind::pipeline, *experiment.inner);
+    const PluginSetting adapter = setting_of(catalog_, PluginKind::adapter, experiment.adapter);
+    return {open_pipeline(setting_of(catalog_, PluginKind::pipeline, experiment.pipeline), inner ? &*inner : nullptr,
+                          experiment),
             create_adapter(adapter.description, adapter.options)};
   }
 
@@ -132,7 +131,7 @@ void serve_plans(const std::filesystem::path& file, const std::vector<std::files
   kernels::set_device_rows(&rows);
   Plans plans(file, plugin_folders);
   for (std::string line; std::getline(std::cin, line);)
-    if (!send_line(STDIN_FILENO, plans.answer(line).dump(-1, ' ', false, json::error_handler_t::replace))) return;
+    if (!send_line(STDIN_FILENO, plans.answer(line).dump(-1, ' ', false, Json::error_handler_t::replace))) return;
 }
 
 }  // namespace wmtp

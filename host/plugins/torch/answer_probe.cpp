@@ -7,16 +7,16 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 
 namespace wmtp {
 namespace {
 
 std::string refusal(ExitStatus status, const std::string& text) {
-  return nlohmann::json{{"refused", text}, {"status", static_cast<int>(status)}}.dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return Json{{"refused", text}, {"status", static_cast<int>(status)}}.dump(-1, ' ', false,
+                                                                            Json::error_handler_t::replace);
 }
 
 }  // namespace

@@ -26,57 +26,44 @@ std::set<std::string> head_names(const Needs& needs) {
       refuse("its value head '" + head.name + "' has kind '" + head.kind + "'; available: linear, mlp");
     if (head.meaning != "value" && head.meaning != "score")
       refuse("its value head '" + head.name + "' has meaning '" + head.meaning + "'; available: value, score");
-    if (!is_plugin_name(head.name) || !names.insert(head.name).second) {
+    if (!is_plugin_name(head.name) || !names.insert(head.name).second)
       refuse("its value head '" + head.name + "' needs a unique name of lower case letters, digits and '_'");
-    }
   }
   return names;
 }
 
 PluginNeeds plain(const Needs& needs) {
-  PluginNeeds texts;
+  PluginNeeds result;
   const std::set<std::string> heads = head_names(needs);
   for (const Signal signal : needs.reads) {
-    texts.reads.push_back(to_text(signal));
+    result.reads.push_back(to_text(signal));
     if (needs.when == When::before && !is_of_reference(signal))
       refuse("it reads " + to_text(signal) +
              ", which is not available at When::before; choose When::token, head or all");
   }
   for (const ValueSignal& value : needs.values) {
-    texts.reads.push_back(to_text(value));
+    result.reads.push_back(to_text(value));
     if (!value.is_frozen() && heads.count(value.head()) == 0)
       refuse("it reads " + to_text(value) + ", a value head that it does not declare");
     if (needs.when == When::token)
       refuse("it reads " + to_text(value) + ", which a TokenStep does not have; choose When::before, head or all");
   }
-  for (const ValueHead& head : needs.heads)
-    texts.heads.push_back(head.name + " (" + head.kind + (head.meaning == "score" ? ", score)" : ")"));
-  texts.pairs = needs.pairs;
-  texts.prompts = needs.prompts;
-  texts.scores = needs.scores;
-  return texts;
+  for (const ValueHead& head : needs.heads) result.heads.push_back({head.name, head.kind, head.meaning});
+  result.pairs = needs.pairs;
+  result.prompts = needs.prompts;
+  result.scores = needs.scores;
+  return result;
 }
 
-const char* to_text(When when) {
-  switch (when) {
-    case When::token:
-      return "token";
-    case When::before:
-      return "before";
-    case When::head:
-      return "head";
-    case When::all:
-      return "all";
-  }
-  return "";
-}
+static_assert(int(When::token) == int(WeighingMoment::token) && int(When::before) == int(WeighingMoment::before) &&
+              int(When::head) == int(WeighingMoment::head) && int(When::all) == int(WeighingMoment::all));
 
 template <class Pipeline>
 PluginNeeds needs_of(const std::string& name, const Pipeline& pipeline) {
   const Needs needs = guarded(name, "needs", [&] { return pipeline.needs(); });
-  PluginNeeds texts = plain(needs);
-  if constexpr (std::is_base_of_v<Weighting, Pipeline>) texts.when = to_text(needs.when);
-  return texts;
+  PluginNeeds result = plain(needs);
+  if constexpr (std::is_base_of_v<Weighting, Pipeline>) result.when = WeighingMoment(needs.when);
+  return result;
 }
 
 /// The needs with the default options; nullopt if they are unknown.
@@ -108,13 +95,12 @@ void describe_instance(const PluginEntry& entry, PluginDescription& description)
 PluginDescription describe(const PluginEntry& entry) {
   PluginDescription description;
   description.role = role_of(entry);
-  description.kind = entry.adapter ? "adapter" : "pipeline";
+  description.kind = entry.adapter ? PluginKind::adapter : PluginKind::pipeline;
   description.name = entry.name;
   description.version = entry.version;
   description.summary = entry.summary;
-  if (!is_plugin_name(description.name)) {
+  if (!is_plugin_name(description.name))
     refuse("its name '" + description.name + "' must have at most 32 lower case letters, digits and '_'");
-  }
   if (entry.wrapper)
     describe_instance<Wrapper>(entry, description);
   else if (entry.weighting)
@@ -129,11 +115,11 @@ PluginDescription describe(const PluginEntry& entry) {
 /// The needs of a plugin created with its options; throws OptionError if it refuses one.
 PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting* inner) {
   const std::string& name = plugin.description.name;
-  if (plugin.description.kind == "adapter") {
+  if (plugin.description.kind == PluginKind::adapter) {
     create_adapter(plugin.description, plugin.options);
     return {};
   }
-  if (plugin.description.role == "objective")
+  if (plugin.description.role == PluginRole::objective)
     return needs_of(name, *create_objective(plugin.description, plugin.options));
   // The inner plugin's needs first, so that its refusals are not attributed to the outer one.
   if (inner) needs_of(inner->description.name, *create_weighting(*inner, nullptr));
@@ -152,7 +138,7 @@ OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, 
 }  // namespace
 
 std::string check_plugin_options(const std::string& request) {
-  const auto json = nlohmann::json::parse(request);
+  const auto json = Json::parse(request);
   const PluginSetting plugin = json.at("plugin");
   std::optional<PluginSetting> inner;
   if (json.contains("inner")) inner = json["inner"].get<PluginSetting>();
@@ -163,18 +149,18 @@ std::string check_plugin_options(const std::string& request) {
   } catch (const OptionError& error) {
     answer.mistake = mistake_of(error, plugin, wrapped);
   }
-  return nlohmann::json(answer).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return Json(answer).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string describe_plugin_file(const std::string& file) {
   if (file == probe_built_in_file) {
-    nlohmann::json all = nlohmann::json::array();
+    Json all = Json::array();
     for (const PluginEntry* entry : detail::BuiltIn::all()) all.push_back(describe(*entry));
     return all.dump();
   }
   const PluginEntry& entry = open_plugin(file);
   try {
-    return nlohmann::json(describe(entry)).dump();
+    return Json(describe(entry)).dump();
   } catch (const Error& error) {
     throw Error(error.status(), file + ": " + error.what());
   }

@@ -33,7 +33,7 @@ const PluginEntry& checked(const std::string& where, const PluginEntry& entry) {
   return entry;
 }
 
-const char* kind_of(const PluginEntry& entry) { return entry.adapter ? "adapter" : "pipeline"; }
+PluginKind kind_of(const PluginEntry& entry) { return entry.adapter ? PluginKind::adapter : PluginKind::pipeline; }
 
 const PluginEntry& built_in(const PluginDescription& description) {
   for (const PluginEntry* entry : detail::BuiltIn::all()) {
@@ -44,11 +44,11 @@ const PluginEntry& built_in(const PluginDescription& description) {
 }
 
 template <class Base>
-std::unique_ptr<Base> create(const PluginDescription& description, const OptionValues& options, const char* role) {
+std::unique_ptr<Base> create(const PluginDescription& description, const OptionValues& options, PluginRole role) {
   const PluginEntry& entry = load_plugin(description);
   const std::string& name = description.name;
-  if (std::string(role_of(entry)) != role)
-    refuse("plugin " + name, std::string("its role is '") + role_of(entry) + "', wanted '" + role + "'");
+  if (const PluginRole found = role_of(entry); found != role)
+    refuse("plugin " + name, std::string("its role is '") + to_string(found) + "', wanted '" + to_string(role) + "'");
   std::unique_ptr<Base> plugin = create_instance<Base>(entry);
   bind_options(name, *plugin, options);
   return plugin;
@@ -74,8 +74,9 @@ class Wrapped final : public Weighting {
 
 }  // namespace
 
-const char* role_of(const PluginEntry& entry) {
-  return entry.adapter ? "adapter" : entry.objective ? "objective" : entry.wrapper ? "wrapper" : "weighting";
+PluginRole role_of(const PluginEntry& entry) {
+  using enum PluginRole;
+  return entry.adapter ? adapter : entry.objective ? objective : entry.wrapper ? wrapper : weighting;
 }
 
 const PluginEntry& open_plugin(const std::filesystem::path& file) {
@@ -104,9 +105,10 @@ const PluginEntry& load_plugin(const PluginDescription& description) {
   }
   const PluginEntry& entry = open_plugin(description.path);
   if (description.kind != kind_of(entry) || description.name != entry.name || description.version != entry.version) {
-    refuse(description.path.string(), "it declares itself as the " + std::string(kind_of(entry)) + " '" + entry.name +
-                                          "' " + entry.version + ", wanted the " + description.kind + " '" +
-                                          description.name + "' " + description.version);
+    refuse(description.path.string(), "it declares itself as the " + std::string(to_string(kind_of(entry))) + " '" +
+                                          entry.name + "' " + entry.version + ", wanted the " +
+                                          to_string(description.kind) + " '" + description.name + "' " +
+                                          description.version);
   }
   return entry;
 }
@@ -116,16 +118,17 @@ std::unique_ptr<Weighting> create_weighting(const PluginSetting& plugin, const P
   return create_wrapper(plugin, create_weighting(inner->description, inner->options));
 }
 std::unique_ptr<Weighting> create_weighting(const PluginDescription& description, const OptionValues& options) {
-  return create<Weighting>(description, options, "weighting");
+  return create<Weighting>(description, options, PluginRole::weighting);
 }
 std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::unique_ptr<Weighting> inner) {
-  return std::make_unique<Wrapped>(std::move(inner), create<Wrapper>(plugin.description, plugin.options, "wrapper"));
+  return std::make_unique<Wrapped>(std::move(inner),
+                                   create<Wrapper>(plugin.description, plugin.options, PluginRole::wrapper));
 }
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options) {
-  return create<Objective>(description, options, "objective");
+  return create<Objective>(description, options, PluginRole::objective);
 }
 std::unique_ptr<GuardedAdapter> create_adapter(const PluginDescription& description, const OptionValues& options) {
-  return std::make_unique<GuardedAdapter>(description.name, create<Adapter>(description, options, "adapter"));
+  return std::make_unique<GuardedAdapter>(description.name, create<Adapter>(description, options, PluginRole::adapter));
 }
 
 }  // namespace wmtp

@@ -19,8 +19,7 @@ namespace wmtp {
 /// entry is incomplete.
 const PluginEntry& open_plugin(const std::filesystem::path& file);
 
-/// "weighting", "wrapper", "objective" or "adapter".
-const char* role_of(const PluginEntry& entry);
+PluginRole role_of(const PluginEntry& entry);
 
 /// A new instance with default options. `Base` is Weighting, Wrapper, Objective or Adapter, matching the entry's role.
 template <class Base>

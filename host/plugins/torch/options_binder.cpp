@@ -24,13 +24,11 @@ void require_choice(const std::string& option, const std::string& value, const s
 OptionSpec& OptionsRecorder::add(const char* name, const char* help, OptionSpec::Type type) {
   const std::string text = name != nullptr ? name : "";
   if (!is_plugin_name(text)) fail(text, "its name must have at most 32 lower case letters, digits and '_'");
-  for (const char* own : {"plugin", "inner", "weights"}) {
+  for (const char* own : {"plugin", "inner", "weights"})
     if (text == own) fail(text, "the name is reserved");
-  }
   if (help == nullptr || help[0] == '\0') fail(text, "it has no help text");
-  for (const OptionSpec& spec : specs_) {
+  for (const OptionSpec& spec : specs_)
     if (spec.name == text) fail(text, "declared twice");
-  }
   OptionSpec spec;
   spec.name = text;
   spec.help = help;
@@ -103,9 +101,8 @@ void OptionsBinder::texts(const char* name, std::vector<std::string>& value, con
 }
 
 void OptionsBinder::require_all_taken() const {
-  for (const auto& [name, value] : values_) {
+  for (const auto& [name, value] : values_)
     if (std::find(taken_.begin(), taken_.end(), name) == taken_.end()) fail(name, "the plugin has no such option");
-  }
 }
 
 }  // namespace wmtp

@@ -3,8 +3,8 @@
 // SentencePiece alone does not guarantee that. It represents a space as U+2581, so that a U+2581 in the text would
 // decode to a space: here it is encoded as its three bytes. Its decoder repairs invalid UTF-8: here ids are decoded
 // through a table of each piece's bytes. No piece has a newline after its first byte, so that a text may be split
-// before any newline and encoded in parts. A BPE joins two characters only if a piece contains both in a row. Between all
-// others, a text is cut into words, and each word is encoded once (WordCache).
+// before any newline and encoded in parts. A BPE joins two characters only if a piece contains both in a row. Between
+// all others, a text is cut into words, and each word is encoded once (WordCache).
 //
 // A model that adds a space before a text, like Llama's, is loaded again without that, and gets the text with a space
 // before it; U+2581 is a space to it. A model that normalizes texts otherwise gets each as a whole, which is held in
@@ -343,9 +343,9 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const fs::path& model) {
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const fs::path& file) {
-  if (experiment.data.tokenizer.kind == "byte") return byte_tokenizer();
+  if (experiment.data.tokenizer.kind == TokenizerKind::byte) return byte_tokenizer();
   auto tokenizer = is_tokenizer_json(file) ? json_tokenizer(file) : sentencepiece_tokenizer(file);
-  if (experiment.data.tokenizer.kind == "file" && tokenizer->vocab_size() > experiment.model.vocab_size)
+  if (experiment.data.tokenizer.kind == TokenizerKind::file && tokenizer->vocab_size() > experiment.model.vocab_size)
     throw Error(ExitStatus::data, "[data.tokenizer] the tokenizer has " + with_thousands(tokenizer->vocab_size()) +
                                       " ids, the model " + with_thousands(experiment.model.vocab_size) +
                                       "; set [model] vocab_size to that or more");
@@ -399,12 +399,12 @@ std::unique_ptr<Tokenizer> prepare_tokenizer(const Experiment& experiment, const
                                              const fs::path& folder, const std::function<std::vector<TextPart>()>& text,
                                              const std::function<void(const std::string&)>& log) {
   const TokenizerConfig& config = experiment.data.tokenizer;
-  if (config.kind == "file") {
+  if (config.kind == TokenizerKind::file) {
     const fs::path file = experiment.resolve(config.file);
     copy_tokenizer_files(file, folder);
     return open_tokenizer(experiment, file);
   }
-  if (config.kind == "bpe") {
+  if (config.kind == TokenizerKind::bpe) {
     if (!fs::exists(model)) {
       const std::vector<TextPart> parts = text();
       log("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +

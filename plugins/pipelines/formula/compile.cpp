@@ -263,9 +263,8 @@ class Compiler {
     return {signal == head ? Operand::Kind::of_head : Operand::Kind::of_token, 0, at};
   }
   Operand emit(Op op, const Operand& x, size_t at) {
-    if (x.constant()) {
+    if (x.constant())
       return constant(op == Op::negate ? -x.number : op == Op::exp ? std::exp(x.number) : std::log(x.number), at);
-    }
     program_.code.push_back({.op = op});
     return {x.kind, 0, at};
   }

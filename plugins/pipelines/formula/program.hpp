@@ -62,8 +62,8 @@ struct Program {
 using Signals = std::array<Tensor, num_signals>;
 
 /// The formula's value: shaped like the signals, or a scalar if nothing in it differs from token to token. Quantiles
-/// are over `valid` on all ranks; a program without quantiles uses neither `valid` nor `collectives`. The program must not
-/// be constant.
+/// are over `valid` on all ranks; a program without quantiles uses neither `valid` nor `collectives`. The program must
+/// not be constant.
 Tensor run(const Program& program, const Signals& signals, const Tensor& valid, wmtp::Collectives* collectives);
 
 /// Whether the formula is finite and not negative if all signals are zero, as they are for invalid tokens.

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
 #include <wmtp/options.hpp>
 #include <wmtp/step.hpp>
 
@@ -18,24 +17,26 @@ struct Linear {
   int64_t out = 0;
 };
 
-/// Which dimension of its layer a parameter's dimension follows: none, `in` or `out`. The host checks the sizes. Sharding
-/// ignores it; tensor parallelism would cut the parameter where it cuts the layer.
+/// Which dimension of its layer a parameter's dimension follows: none, `in` or `out`. The host checks the sizes.
+/// Sharding ignores it; tensor parallelism would cut the parameter where it cuts the layer.
 enum class Cut { none, in, out };
 
 /// A parameter that an adapter adds to a linear layer; its full name is the layer's name + "." + name.
 struct Param {
-  std::string name;                   ///< "lora_A"
-  std::vector<int64_t> shape;         ///< two dimensions: [rows, columns]
-  /// row_norms: Euclidean norms of the rows of the layer's weight, drawn or loaded, when training starts; shape [1,out].
+  std::string name;            ///< "lora_A"
+  std::vector<int64_t> shape;  ///< two dimensions: [rows, columns]
+  /// row_norms: Euclidean norms of the rows of the layer's weight, drawn or loaded, when training starts; shape
+  /// [1,out].
   enum class Init { zeros, uniform, row_norms } init = Init::zeros;
-  double bound = 0;                   ///< uniform: drawn from (-bound, bound), keyed by (seed, full name)
-  double lr_scale = 1;                ///< its learning rate relative to the optimizer's; above 0
-  bool decays = true;                 ///< whether weight decay applies
+  double bound = 0;     ///< uniform: drawn from (-bound, bound), keyed by (seed, full name)
+  double lr_scale = 1;  ///< its learning rate relative to the optimizer's; above 0
+  bool decays = true;   ///< whether weight decay applies
   Cut rows = Cut::none, columns = Cut::none;
 };
 
-/// One use of a linear layer. Created by the host; valid during `forward`. base, linear, scale and dropout are differentiable
-/// in x; linear and scale also in their parameter: the host computes a parameter's gradient, autograd only that of x.
+/// One use of a linear layer. Created by the host; valid during `forward`. base, linear, scale and dropout are
+/// differentiable in x; linear and scale also in their parameter: the host computes a parameter's gradient, autograd
+/// only that of x.
 class WMTP_SDK_API LinearCall {
  public:
   virtual ~LinearCall();
@@ -49,8 +50,8 @@ class WMTP_SDK_API LinearCall {
   /// The layer's own weight [out,in], and a declared parameter, unchanged. Results computed from them have no gradient.
   virtual Tensor weight() = 0;
   virtual Tensor value(const std::string& param) = 0;
-  /// Zeroes each element with probability p and scales the rest by 1/(1-p). Drawn from (seed, step, sequence, layer), so
-  /// it is the same in every layout and when the forward pass is recomputed. The identity when not training.
+  /// Zeroes each element with probability p and scales the rest by 1/(1-p). Drawn from (seed, step, sequence, layer),
+  /// so it is the same in every layout and when the forward pass is recomputed. The identity when not training.
   virtual Tensor dropout(const Tensor& x, double p) = 0;
 };
 
@@ -67,8 +68,8 @@ class WMTP_SDK_API Adapter {
 class WMTP_SDK_API LinearAdapter : public Adapter {
  public:
   ~LinearAdapter() override;
-  /// Parameters added to this layer, the same in every call; an empty list leaves the layer unchanged. [before start, at
-  /// save]
+  /// Parameters added to this layer, the same in every call; an empty list leaves the layer unchanged. [before start,
+  /// at save]
   virtual std::vector<Param> declare(const Linear&) const = 0;
   /// The layer's output [..., out], with x's dtype and device, like all results of `call`: the CPU or this rank's CUDA
   /// device. Called only for layers for which `declare` returned parameters.

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
 #include <wmtp/options.hpp>
 #include <wmtp/step.hpp>
 
@@ -40,7 +39,8 @@ struct Needs {
   bool signed_weights = false;  ///< if false, a negative weight is an error
   bool pairs = false;           ///< a right and a wrong answer to the same problem, in neighbouring rows; records only
   bool prompts = false;         ///< prompt tokens are targets too
-  bool scores = false;          ///< only differences of the frozen value are used, so a head that learned scores is accepted
+  /// Only differences of the frozen value are used, so a head that learned scores is accepted.
+  bool scores = false;
 };
 
 /// Weights with an explicit meaning, never inferred from the shape. fp32 on the batch's device, finite.

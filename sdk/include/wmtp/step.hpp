@@ -13,8 +13,8 @@
 // the token at TARGET position s + k. Everything read from a step is aligned by source position.
 // Devices: the batch, every signal, value, leaf(), valid() and uniform() are on one device, that of valid(): the CPU or
 // this rank's CUDA device. Tensors that a plugin returns must be there too. counts(), answers() and pairs() are on the
-// CPU. A result of Collectives is on the device of its input, a state on that of its `first`; a metric may be on either.
-// Lifetime: a tensor from a step is valid until the call returns, unless kept through `state`.
+// CPU. A result of Collectives is on the device of its input, a state on that of its `first`; a metric may be on
+// either. Lifetime: a tensor from a step is valid until the call returns, unless kept through `state`.
 // Errors: an exception from a plugin ends the run on every rank with exit 3, the plugin's name and the message.
 #pragma once
 
@@ -24,15 +24,14 @@
 #include <string>
 #include <utility>
 #include <vector>
-
 #include <wmtp/export.hpp>
 
 namespace wmtp {
 
 using at::Tensor;
 
-/// A number for each token, fp32: the cross entropy of the target, or the entropy of the predicted distribution over the
-/// vocabulary, both in nats; of the policy, or of the frozen model of [reference], aligned with the policy's heads.
+/// A number for each token, fp32: the cross entropy of the target, or the entropy of the predicted distribution over
+/// the vocabulary, both in nats; of the policy, or of the frozen model of [reference], aligned with the policy's heads.
 enum class Signal { policy_loss, policy_entropy, reference_loss, reference_entropy };
 
 /// A number for each position, fp32, from a value head. It is defined AFTER the token at its position: V_t has seen

@@ -29,9 +29,8 @@ class SmallLora : public wmtp::LinearAdapter {
 
  private:
   static bool is_attention(const std::string& name) {
-    for (const char* end : {".wq", ".wk", ".wv", ".wo"}) {
+    for (const char* end : {".wq", ".wk", ".wv", ".wo"})
       if (name.ends_with(end)) return true;
-    }
     return false;
   }
   double scale() const { return alpha_ / static_cast<double>(rank_); }

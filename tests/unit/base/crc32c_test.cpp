@@ -34,9 +34,8 @@ TEST(Crc32c, InstructionAndTablesAgreeAtEveryLengthAndAlignment) {
 TEST(Crc32c, ContinuesFromThePreviousValue) {
   const std::string text(40'000, 'x');
   const uint32_t whole = crc32c(text.data(), text.size());
-  for (const size_t cut : {0, 1, 767, 768, 12'288, 39'999, 40'000}) {
+  for (const size_t cut : {0, 1, 767, 768, 12'288, 39'999, 40'000})
     EXPECT_EQ(crc32c(text.data() + cut, text.size() - cut, crc32c(text.data(), cut)), whole) << cut;
-  }
 }
 
 }  // namespace wmtp

@@ -9,8 +9,6 @@
 namespace wmtp {
 namespace {
 
-using nlohmann::json;
-
 std::string refused(const std::string& text) {
   try {
     return "accepted: " + parse_strict_json(text, "a.json").dump().substr(0, 80);
@@ -35,7 +33,7 @@ std::string many_keys(int count) {
 TEST(StrictJson, IsWhatTheTextSays) {
   for (const char* text : {"null", "true", "-3", "3", "1.5", "\"a\\u00e9\"", "[]", "{}", "[[],{},[1,[2]],\"\"]",
                            "{\"a\":{\"a\":1,\"b\":[{\"a\":null}]},\"b\":{}}", "18446744073709551615"})
-    EXPECT_EQ(parse_strict_json(text, "").dump(), json::parse(text).dump()) << text;
+    EXPECT_EQ(parse_strict_json(text, "").dump(), Json::parse(text).dump()) << text;
 }
 
 TEST(StrictJson, RefusesRepeatedKeysInOneObject) {
@@ -72,10 +70,9 @@ TEST(StrictJson, TakesTimeInProportionToItsLength) {
 
 TEST(JsonByRules, KeepsTheOrderOfKeysIfAskedAndTheLastOfRepeatedOnes) {
   const std::string text = "{\"b\":{\"z\":1,\"y\":[{\"d\":0,\"c\":0}],\"z\":[2]},\"a\":null}";
-  EXPECT_EQ(parse_json<nlohmann::ordered_json>(text, {}).dump(),
-            "{\"b\":{\"z\":[2],\"y\":[{\"d\":0,\"c\":0}]},\"a\":null}");
-  EXPECT_EQ(parse_json<nlohmann::ordered_json>(text, {}), nlohmann::ordered_json::parse(text));
-  EXPECT_EQ(parse_json<nlohmann::ordered_json>(many_keys(400'000), {}).size(), 400'001u);
+  EXPECT_EQ(parse_json<OrderedJson>(text, {}).dump(), "{\"b\":{\"z\":[2],\"y\":[{\"d\":0,\"c\":0}]},\"a\":null}");
+  EXPECT_EQ(parse_json<OrderedJson>(text, {}), OrderedJson::parse(text));
+  EXPECT_EQ(parse_json<OrderedJson>(many_keys(400'000), {}).size(), 400'001u);
 }
 
 TEST(JsonByRules, LeavesOutWhatIsNotWanted) {
@@ -83,11 +80,11 @@ TEST(JsonByRules, LeavesOutWhatIsNotWanted) {
   rules.too_deep = [] { FAIL(); };
   rules.wants = [](size_t depth, const std::string& key) { return depth > 0 || key == "text"; };
   const std::string text = "{\"x\":{\"text\":[1,{\"a\":2}]},\"text\":{\"a\":1,\"a\":[2]},\"y\":3}";
-  EXPECT_EQ(parse_json<json>(text, rules).dump(), "{\"text\":{\"a\":[2]}}");
+  EXPECT_EQ(parse_json<Json>(text, rules).dump(), "{\"text\":{\"a\":[2]}}");
 }
 
 TEST(JsonByRules, PassTheEventsOfAMemberToItsReader) {
-  struct Passed : nlohmann::json_sax<json> {
+  struct Passed : nlohmann::json_sax<Json> {
     std::string events;
     bool null() override { return (events += "null ", true); }
     bool boolean(bool) override { return (events += "bool ", true); }
@@ -95,18 +92,18 @@ TEST(JsonByRules, PassTheEventsOfAMemberToItsReader) {
     bool number_unsigned(uint64_t value) override { return (events += std::to_string(value) + " ", true); }
     bool number_float(double, const std::string& digits) override { return (events += digits + " ", true); }
     bool string(std::string& text) override { return (events += text + " ", true); }
-    bool binary(json::binary_t&) override { return true; }
+    bool binary(Json::binary_t&) override { return true; }
     bool start_object(size_t) override { return (events += "{ ", true); }
     bool key(std::string& name) override { return (events += name + ": ", true); }
     bool end_object() override { return (events += "} ", true); }
     bool start_array(size_t) override { return (events += "[ ", true); }
     bool end_array() override { return (events += "] ", true); }
-    bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
+    bool parse_error(size_t, const std::string&, const Json::exception&) override { return false; }
   } passed;
   JsonRules rules;
   rules.reader = [&](size_t depth, const std::string& key) { return depth == 1 && key == "t" ? &passed : nullptr; };
   const std::string text = R"({"m":{"a":[1],"t":{"x":[1,-2,{"t":null}],"y":true},"b":{}},"t":[2],"n":{"t":"s","c":3}})";
-  EXPECT_EQ(parse_json<json>(text, rules).dump(), R"({"m":{"a":[1],"b":{},"t":null},"n":{"c":3,"t":null},"t":[2]})");
+  EXPECT_EQ(parse_json<Json>(text, rules).dump(), R"({"m":{"a":[1],"b":{},"t":null},"n":{"c":3,"t":null},"t":[2]})");
   EXPECT_EQ(passed.events, "{ x: [ 1 -2 { t: null } ] y: bool } s ");
 }
 

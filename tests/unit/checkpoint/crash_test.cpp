@@ -22,9 +22,8 @@ class PowerCut {
   }
 
   void strike() const {
-    for (const auto& [from, to] : renames_) {
+    for (const auto& [from, to] : renames_)
       if (fs::exists(to)) fs::rename(to, from);
-    }
     for (const fs::path& file : unsynced_) {
       if (!fs::exists(file)) continue;
       const auto size = fs::file_size(file);
@@ -123,9 +122,8 @@ void crash_everywhere(bool power_cut) {
 
     remove_leftovers(folder / "run");
     for (const auto& item : fs::directory_iterator(folder.path())) {
-      for (const auto& entry : fs::directory_iterator(item)) {
+      for (const auto& entry : fs::directory_iterator(item))
         EXPECT_GE(step_of_name(entry.path().filename().string()), 0) << entry.path();
-      }
     }
     save_checkpoint(folder / "run", 9);
     EXPECT_EQ(newest_good(folder / "run", {})->manifest.step, 9);

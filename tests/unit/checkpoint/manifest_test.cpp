@@ -9,11 +9,9 @@
 
 namespace wmtp::test {
 
-using nlohmann::json;
-
 /// A valid manifest and the expected error for each change of it.
-json sound_document() {
-  return json::parse(R"({"format":"wmtp-checkpoint","version":1,"step":7,"world_size":2,"kind":"resume",
+Json sound_document() {
+  return Json::parse(R"({"format":"wmtp-checkpoint","version":1,"step":7,"world_size":2,"kind":"resume",
       "config_hash":"ab","plugins":{"pipeline rho1":"cd"},"state":{"tokens":9,"drawn":4,"guard_window":[2.5],
         "skipped_in_a_row":1,"optimizer_steps":{"layers.0":6},"pipeline_tensors":{"seen":[3]},
         "loss_scale":{"scale":4,"finite_steps":2,"overflows_left":1},"base_fingerprint":"f"},
@@ -23,7 +21,7 @@ json sound_document() {
                 {"tensor":"pipeline/seen","shape":[3],"begin":0,"end":3,"file":"rank-0000.safetensors","entry":"p","crc32c":3}]})");
 }
 
-std::string sealed(json document) {
+std::string sealed(Json document) {
   document.erase("crc32c");
   const std::string body = document.dump();
   document["crc32c"] = crc32c(body.data(), body.size());
@@ -49,85 +47,85 @@ TEST(Manifest, ReadsBackWhatWasWritten) {
 
 TEST(Manifest, RefusesEveryInvalidField) {
   struct Change {
-    std::function<void(json&)> apply;
+    std::function<void(Json&)> apply;
     std::string expected;
   };
   const std::vector<Change> changes{
-      {[](json& d) { d["step"] = -1; }, "step is -1"},
-      {[](json& d) { d["step"] = 1.5; }, "step is 1.5"},
-      {[](json& d) { d["step"] = "7"; }, "step is \"7\""},
-      {[](json& d) { d["step"] = 18446744073709551615u; }, "step is 18446744073709551615"},
-      {[](json& d) { d.erase("step"); }, "has no step"},
-      {[](json& d) {
+      {[](Json& d) { d["step"] = -1; }, "step is -1"},
+      {[](Json& d) { d["step"] = 1.5; }, "step is 1.5"},
+      {[](Json& d) { d["step"] = "7"; }, "step is \"7\""},
+      {[](Json& d) { d["step"] = 18446744073709551615u; }, "step is 18446744073709551615"},
+      {[](Json& d) { d.erase("step"); }, "has no step"},
+      {[](Json& d) {
          d["hosts"] = {{"rank-0002.safetensors", "b"}};
        },
        "hosts names \"rank-0002.safetensors\""},
-      {[](json& d) {
+      {[](Json& d) {
          d["hosts"] = {{"rank-0001.safetensors", 1}};
        },
        "has no string as the host of"},
-      {[](json& d) { d["world_size"] = 0; }, "world_size is 0"},
-      {[](json& d) { d["world_size"] = 1; }, "world_size is 1, but \"files\" lists 2 files of ranks"},
-      {[](json& d) { d["world_size"] = 3; }, "world_size is 3, but \"files\" lacks rank-0002.safetensors"},
-      {[](json& d) { d["world_size"] = 1000000; }, "world_size is 1000000, but \"files\" lacks rank-0002"},
-      {[](json& d) { d["kind"] = "model"; }, "world_size is 2; wanted 1 where kind is model"},
-      {[](json& d) { d["kind"] = "adapter", d["world_size"] = 1; },
+      {[](Json& d) { d["world_size"] = 0; }, "world_size is 0"},
+      {[](Json& d) { d["world_size"] = 1; }, "world_size is 1, but \"files\" lists 2 files of ranks"},
+      {[](Json& d) { d["world_size"] = 3; }, "world_size is 3, but \"files\" lacks rank-0002.safetensors"},
+      {[](Json& d) { d["world_size"] = 1000000; }, "world_size is 1000000, but \"files\" lacks rank-0002"},
+      {[](Json& d) { d["kind"] = "model"; }, "world_size is 2; wanted 1 where kind is model"},
+      {[](Json& d) { d["kind"] = "adapter", d["world_size"] = 1; },
        "state is not empty; wanted {} where kind is adapter"},
-      {[](json& d) { d["step"] = 1000000000001; }, "step is 1000000000001; wanted 0 to 1000000000000"},
-      {[](json& d) { d["kind"] = "other"; }, "kind is \"other\""},
-      {[](json& d) { d["format"] = "other"; }, "a different format"},
-      {[](json& d) { d["version"] = 2; }, "version 2; this program reads 1"},
-      {[](json& d) { d.erase("version"); }, "has no version"},
-      {[](json& d) { d["more"] = 1; }, "unknown key \"more\""},
-      {[](json& d) { d.erase("state"); }, "has no state"},
-      {[](json& d) { d["state"]["tokens"] = -9; }, "state tokens is -9"},
-      {[](json& d) { d["state"]["pipeline_tensors"]["seen"] = {4}; },
+      {[](Json& d) { d["step"] = 1000000000001; }, "step is 1000000000001; wanted 0 to 1000000000000"},
+      {[](Json& d) { d["kind"] = "other"; }, "kind is \"other\""},
+      {[](Json& d) { d["format"] = "other"; }, "a different format"},
+      {[](Json& d) { d["version"] = 2; }, "version 2; this program reads 1"},
+      {[](Json& d) { d.erase("version"); }, "has no version"},
+      {[](Json& d) { d["more"] = 1; }, "unknown key \"more\""},
+      {[](Json& d) { d.erase("state"); }, "has no state"},
+      {[](Json& d) { d["state"]["tokens"] = -9; }, "state tokens is -9"},
+      {[](Json& d) { d["state"]["pipeline_tensors"]["seen"] = {4}; },
        "\"pipeline/seen\" has a different shape than in state"},
-      {[](json& d) { d["state"].erase("pipeline_tensors"); }, "\"pipeline/seen\" is missing in state"},
-      {[](json& d) { d["state"]["pipeline_tensors"]["other"] = {3}; }, "names \"other\", which has no slice"},
-      {[](json& d) { d["plugins"] = json::array(); }, "plugins is array"},
-      {[](json& d) { d["plugins"]["x"] = 1; }, "no string as the hash of plugin \"x\""},
-      {[](json& d) { d["files"]["../x"] = d["files"]["rank-0000.safetensors"]; }, "files names \"../x\""},
-      {[](json& d) { d["files"]["a/b"] = d["files"]["rank-0000.safetensors"]; }, "files names \"a/b\""},
-      {[](json& d) { d["files"][""] = d["files"]["rank-0000.safetensors"]; }, "files names \"\""},
-      {[](json& d) { d["files"]["manifest.json"] = d["files"]["rank-0000.safetensors"]; },
+      {[](Json& d) { d["state"].erase("pipeline_tensors"); }, "\"pipeline/seen\" is missing in state"},
+      {[](Json& d) { d["state"]["pipeline_tensors"]["other"] = {3}; }, "names \"other\", which has no slice"},
+      {[](Json& d) { d["plugins"] = Json::array(); }, "plugins is array"},
+      {[](Json& d) { d["plugins"]["x"] = 1; }, "no string as the hash of plugin \"x\""},
+      {[](Json& d) { d["files"]["../x"] = d["files"]["rank-0000.safetensors"]; }, "files names \"../x\""},
+      {[](Json& d) { d["files"]["a/b"] = d["files"]["rank-0000.safetensors"]; }, "files names \"a/b\""},
+      {[](Json& d) { d["files"][""] = d["files"]["rank-0000.safetensors"]; }, "files names \"\""},
+      {[](Json& d) { d["files"]["manifest.json"] = d["files"]["rank-0000.safetensors"]; },
        "files names \"manifest.json\""},
-      {[](json& d) { d["files"]["rank-0000.safetensors"]["bytes"] = -1; }, "bytes is -1"},
-      {[](json& d) { d["files"]["rank-0000.safetensors"]["crc32c"] = 4294967296; }, "crc32c is 4294967296"},
-      {[](json& d) { d["files"]["rank-0000.safetensors"] = 100; }, "is number; wanted an object"},
-      {[](json& d) { d["slices"] = json::object(); }, "slices is object"},
-      {[](json& d) { d["slices"][0] = 1; }, "slice 0 is number"},
-      {[](json& d) { d["slices"][0].erase("entry"); }, "slice 0 has no entry"},
-      {[](json& d) { d["slices"][0]["x"] = 1; }, "slice 0 has the unknown key"},
-      {[](json& d) { d["slices"][0]["entry"] = ""; }, "empty tensor or entry"},
-      {[](json& d) { d["slices"][0]["file"] = "other"; }, "\"other\", which \"files\" lacks"},
-      {[](json& d) {
+      {[](Json& d) { d["files"]["rank-0000.safetensors"]["bytes"] = -1; }, "bytes is -1"},
+      {[](Json& d) { d["files"]["rank-0000.safetensors"]["crc32c"] = 4294967296; }, "crc32c is 4294967296"},
+      {[](Json& d) { d["files"]["rank-0000.safetensors"] = 100; }, "is number; wanted an object"},
+      {[](Json& d) { d["slices"] = Json::object(); }, "slices is object"},
+      {[](Json& d) { d["slices"][0] = 1; }, "slice 0 is number"},
+      {[](Json& d) { d["slices"][0].erase("entry"); }, "slice 0 has no entry"},
+      {[](Json& d) { d["slices"][0]["x"] = 1; }, "slice 0 has the unknown key"},
+      {[](Json& d) { d["slices"][0]["entry"] = ""; }, "empty tensor or entry"},
+      {[](Json& d) { d["slices"][0]["file"] = "other"; }, "\"other\", which \"files\" lacks"},
+      {[](Json& d) {
          d["slices"][0]["shape"] = {2, -3};
        },
        "shape is -3"},
-      {[](json& d) {
+      {[](Json& d) {
          d["slices"][0]["shape"] = {3, 2};
        },
        "has a different shape"},
-      {[](json& d) { d["slices"][1]["end"] = 7; }, "is [4, 7) of 6"},
-      {[](json& d) { d["slices"][1]["begin"] = 3; }, "begins at element 3; wanted 4"},
-      {[](json& d) { d["slices"][1]["begin"] = 5; }, "begins at element 5; wanted 4"},
-      {[](json& d) { d["slices"][1]["end"] = 5; }, "ends at element 5 of 6"},
-      {[](json& d) { d["slices"][0]["end"] = 5, d["slices"][0]["begin"] = 6; }, "is [6, 5)"},
-      {[](json& d) { d["slices"].erase(0); }, "begins at element 4; wanted 0"},
-      {[](json& d) {
+      {[](Json& d) { d["slices"][1]["end"] = 7; }, "is [4, 7) of 6"},
+      {[](Json& d) { d["slices"][1]["begin"] = 3; }, "begins at element 3; wanted 4"},
+      {[](Json& d) { d["slices"][1]["begin"] = 5; }, "begins at element 5; wanted 4"},
+      {[](Json& d) { d["slices"][1]["end"] = 5; }, "ends at element 5 of 6"},
+      {[](Json& d) { d["slices"][0]["end"] = 5, d["slices"][0]["begin"] = 6; }, "is [6, 5)"},
+      {[](Json& d) { d["slices"].erase(0); }, "begins at element 4; wanted 0"},
+      {[](Json& d) {
          d["slices"][0]["shape"] = {4611686018427387904, 4};
        },
        "negative or too large"},
-      {[](json& d) {
+      {[](Json& d) {
          d["slices"][2]["shape"] = {0, 4611686018427387904, 4};
        },
        "negative or too large"},
-      {[](json& d) { d["slices"][0]["shape"] = std::vector<int>(33, 1); }, "more than 32 dimensions"},
+      {[](Json& d) { d["slices"][0]["shape"] = std::vector<int>(33, 1); }, "more than 32 dimensions"},
   };
   EXPECT_EQ(parse_manifest(sealed(sound_document()), "m").step, 7);
   for (const Change& change : changes) {
-    json document = sound_document();
+    Json document = sound_document();
     change.apply(document);
     const std::string text = refusal(ExitStatus::data, [&] { parse_manifest(sealed(document), "run/manifest.json"); });
     EXPECT_SAYS(text, change.expected);
@@ -150,12 +148,12 @@ TEST(Manifest, RefusesTextThatIsNotCanonical) {
   std::string twice = good;
   twice.insert(1, "\"step\":7,");
   EXPECT_SAYS(refused(twice), "occurs twice");
-  json without = sound_document();
+  Json without = sound_document();
   EXPECT_SAYS(refused(without.dump()), "crc32c is missing");
 }
 
 TEST(Manifest, DoesNotCallAnotherVersionDamaged) {
-  json document = sound_document();
+  Json document = sound_document();
   document["version"] = 2;
   document["something"] = "new";
   EXPECT_THROW(parse_manifest(sealed(document), "m"), UnknownManifestVersion);
@@ -169,8 +167,8 @@ TEST(Manifest, RefusesAFileBeyondTheSizeLimit) {
 }
 
 TEST(Manifest, WriterRefusesWhatItCouldNotReadBack) {
-  for (const json& state : {json{{"x", std::nan("")}}, json{{"x", std::numeric_limits<double>::infinity()}},
-                            json{{"x", "\xff"}}, json::binary({1, 2})}) {
+  for (const Json& state : {Json{{"x", std::nan("")}}, Json{{"x", std::numeric_limits<double>::infinity()}},
+                            Json{{"x", "\xff"}}, Json::binary({1, 2})}) {
     TestFolder folder;
     Manifest manifest;
     manifest.kind = "resume";
@@ -191,15 +189,15 @@ TEST(Manifest, WriterRefusesWhatItCouldNotReadBack) {
 
 TEST(Manifest, FiveThousandMutatedManifestsNeverCrash) {
   std::mt19937 random(7);
-  const std::vector<json> values{
-      -1, 0, 1.5, "x", nullptr, json::array(), json::object(), true, 9223372036854775807, 18446744073709551615u};
+  const std::vector<Json> values{
+      -1, 0, 1.5, "x", nullptr, Json::array(), Json::object(), true, 9223372036854775807, 18446744073709551615u};
   int refused = 0;
   for (int i = 0; i < 5'000; ++i) {
-    json document = sound_document();
-    const json flat = document.flatten();
+    Json document = sound_document();
+    const Json flat = document.flatten();
     auto item = flat.begin();
     std::advance(item, random() % flat.size());
-    document[json::json_pointer(item.key())] = values[random() % values.size()];
+    document[Json::json_pointer(item.key())] = values[random() % values.size()];
     std::string text = sealed(document);
     if (random() % 4 == 0) text[random() % text.size()] = static_cast<char>(random());
     try {

@@ -93,7 +93,7 @@ TEST(Retention, LeavesACheckpointOfANewerVersionAlone) {
   TestFolder folder;
   save_checkpoint(folder.path(), 1);
   const fs::path path = folder / "step-000001/manifest.json";
-  nlohmann::json document = nlohmann::json::parse(get(path));
+  Json document = Json::parse(get(path));
   document["version"] = 2;
   document.erase("crc32c");
   const std::string body = document.dump();

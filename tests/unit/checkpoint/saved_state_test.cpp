@@ -7,13 +7,11 @@
 
 namespace wmtp::test {
 
-using nlohmann::json;
-
 Manifest sound_manifest() {
   Manifest manifest;
   manifest.step = 7;
   manifest.kind = "resume";
-  manifest.state = json::parse(R"({"tokens":9,"drawn":4,"guard_window":[2.5,-1,3],"skipped_in_a_row":1,
+  manifest.state = Json::parse(R"({"tokens":9,"drawn":4,"guard_window":[2.5,-1,3],"skipped_in_a_row":1,
       "optimizer_steps":{"layers.0":6},"pipeline_tensors":{"seen":[3,2]},"base_fingerprint":"f",
       "loss_scale":{"scale":65536,"finite_steps":2,"overflows_left":1}})");
   return manifest;
@@ -51,52 +49,52 @@ TEST(SavedState, AcceptsAbsentOptionalValues) {
 
 TEST(SavedState, RefusesEveryInvalidValueByItsKey) {
   struct Change {
-    std::function<void(json&)> apply;
+    std::function<void(Json&)> apply;
     std::string expected;
   };
   const std::vector<Change> changes{
-      {[](json& s) { s = nullptr; }, "state is null; wanted an object"},
-      {[](json& s) { s = json::array({1}); }, "state is array; wanted an object"},
-      {[](json& s) { s = "text"; }, "state is string; wanted an object"},
-      {[](json& s) { s["more"] = 1; }, "state has the unknown key \"more\""},
-      {[](json& s) { s.erase("tokens"); }, "state has no tokens"},
-      {[](json& s) { s["tokens"] = -1; }, "state tokens is -1; wanted an integer from 0"},
-      {[](json& s) { s["tokens"] = "9"; }, "state tokens is \"9\""},
-      {[](json& s) { s["tokens"] = 1.5; }, "state tokens is 1.5"},
-      {[](json& s) { s["tokens"] = nullptr; }, "state tokens is null"},
-      {[](json& s) { s["tokens"] = 18446744073709551615u; }, "state tokens is 18446744073709551615"},
-      {[](json& s) { s["tokens"] = 9007199254740993; }, "wanted an integer from 0 to 9007199254740992"},
-      {[](json& s) { s["drawn"] = -4; }, "state drawn is -4"},
-      {[](json& s) { s["drawn"] = json::array(); }, "state drawn is []"},
-      {[](json& s) { s.erase("guard_window"); }, "state has no guard_window"},
-      {[](json& s) { s["guard_window"] = 2.5; }, "state guard_window is number; wanted a list"},
-      {[](json& s) { s["guard_window"][1] = nullptr; }, "state guard_window is null; wanted finite numbers"},
-      {[](json& s) { s["guard_window"][1] = "2"; }, "state guard_window is \"2\"; wanted finite numbers"},
-      {[](json& s) { s["guard_window"][1] = std::numeric_limits<double>::infinity(); }, "state guard_window is null"},
-      {[](json& s) { s.erase("skipped_in_a_row"); }, "state has no skipped_in_a_row"},
-      {[](json& s) { s["skipped_in_a_row"] = -1; }, "state skipped_in_a_row is -1"},
-      {[](json& s) { s["skipped_in_a_row"] = 8; }, "state skipped_in_a_row is 8; wanted an integer from 0 to 7"},
-      {[](json& s) { s["skipped_in_a_row"] = true; }, "state skipped_in_a_row is true"},
-      {[](json& s) { s["base_fingerprint"] = 5; }, "state base_fingerprint is number; wanted a string"},
-      {[](json& s) { s.erase("optimizer_steps"); }, "state has no optimizer_steps"},
-      {[](json& s) { s["optimizer_steps"] = 6; }, "state optimizer_steps is number; wanted an object"},
-      {[](json& s) { s["optimizer_steps"]["layers.0"] = -6; }, "state: optimizer_steps layers.0 is -6"},
-      {[](json& s) { s["optimizer_steps"]["layers.0"] = 8; }, "layers.0 is 8; wanted an integer from 0 to 7"},
-      {[](json& s) { s["optimizer_steps"]["\x1b[2J"] = "x"; }, "optimizer_steps \"\\x1b[2J\" is \"x\""},
-      {[](json& s) { s["pipeline_tensors"] = "seen"; }, "pipeline_tensors is string; wanted an object"},
-      {[](json& s) { s["pipeline_tensors"]["seen"] = 3; }, "pipeline_tensors seen is number; wanted a list"},
-      {[](json& s) { s["pipeline_tensors"]["seen"][0] = -3; }, "pipeline_tensors seen is -3"},
-      {[](json& s) { s["loss_scale"] = 4; }, "loss_scale is number; wanted an object"},
-      {[](json& s) { s["loss_scale"].erase("scale"); }, "loss_scale has no scale"},
-      {[](json& s) { s["loss_scale"]["scale"] = 0; }, "scale is 0; wanted a power of two, at least 1"},
-      {[](json& s) { s["loss_scale"]["scale"] = -4; }, "scale is -4; wanted"},
-      {[](json& s) { s["loss_scale"]["scale"] = 0.5; }, "scale is 0.5; wanted"},
-      {[](json& s) { s["loss_scale"]["scale"] = 3; }, "scale is 3; wanted"},
-      {[](json& s) { s["loss_scale"]["scale"] = "4"; }, "scale is \"4\"; wanted"},
-      {[](json& s) { s["loss_scale"]["scale"] = std::numeric_limits<double>::quiet_NaN(); }, "scale is null; wanted"},
-      {[](json& s) { s["loss_scale"]["finite_steps"] = 8; }, "finite_steps is 8; wanted an integer from 0 to 7"},
-      {[](json& s) { s["loss_scale"]["overflows_left"] = 3; }, "overflows_left is 3; wanted an integer from 0 to 2"},
-      {[](json& s) { s["loss_scale"]["more"] = 3; }, "loss_scale has the unknown key \"more\""},
+      {[](Json& s) { s = nullptr; }, "state is null; wanted an object"},
+      {[](Json& s) { s = Json::array({1}); }, "state is array; wanted an object"},
+      {[](Json& s) { s = "text"; }, "state is string; wanted an object"},
+      {[](Json& s) { s["more"] = 1; }, "state has the unknown key \"more\""},
+      {[](Json& s) { s.erase("tokens"); }, "state has no tokens"},
+      {[](Json& s) { s["tokens"] = -1; }, "state tokens is -1; wanted an integer from 0"},
+      {[](Json& s) { s["tokens"] = "9"; }, "state tokens is \"9\""},
+      {[](Json& s) { s["tokens"] = 1.5; }, "state tokens is 1.5"},
+      {[](Json& s) { s["tokens"] = nullptr; }, "state tokens is null"},
+      {[](Json& s) { s["tokens"] = 18446744073709551615u; }, "state tokens is 18446744073709551615"},
+      {[](Json& s) { s["tokens"] = 9007199254740993; }, "wanted an integer from 0 to 9007199254740992"},
+      {[](Json& s) { s["drawn"] = -4; }, "state drawn is -4"},
+      {[](Json& s) { s["drawn"] = Json::array(); }, "state drawn is []"},
+      {[](Json& s) { s.erase("guard_window"); }, "state has no guard_window"},
+      {[](Json& s) { s["guard_window"] = 2.5; }, "state guard_window is number; wanted a list"},
+      {[](Json& s) { s["guard_window"][1] = nullptr; }, "state guard_window is null; wanted finite numbers"},
+      {[](Json& s) { s["guard_window"][1] = "2"; }, "state guard_window is \"2\"; wanted finite numbers"},
+      {[](Json& s) { s["guard_window"][1] = std::numeric_limits<double>::infinity(); }, "state guard_window is null"},
+      {[](Json& s) { s.erase("skipped_in_a_row"); }, "state has no skipped_in_a_row"},
+      {[](Json& s) { s["skipped_in_a_row"] = -1; }, "state skipped_in_a_row is -1"},
+      {[](Json& s) { s["skipped_in_a_row"] = 8; }, "state skipped_in_a_row is 8; wanted an integer from 0 to 7"},
+      {[](Json& s) { s["skipped_in_a_row"] = true; }, "state skipped_in_a_row is true"},
+      {[](Json& s) { s["base_fingerprint"] = 5; }, "state base_fingerprint is number; wanted a string"},
+      {[](Json& s) { s.erase("optimizer_steps"); }, "state has no optimizer_steps"},
+      {[](Json& s) { s["optimizer_steps"] = 6; }, "state optimizer_steps is number; wanted an object"},
+      {[](Json& s) { s["optimizer_steps"]["layers.0"] = -6; }, "state: optimizer_steps layers.0 is -6"},
+      {[](Json& s) { s["optimizer_steps"]["layers.0"] = 8; }, "layers.0 is 8; wanted an integer from 0 to 7"},
+      {[](Json& s) { s["optimizer_steps"]["\x1b[2J"] = "x"; }, "optimizer_steps \"\\x1b[2J\" is \"x\""},
+      {[](Json& s) { s["pipeline_tensors"] = "seen"; }, "pipeline_tensors is string; wanted an object"},
+      {[](Json& s) { s["pipeline_tensors"]["seen"] = 3; }, "pipeline_tensors seen is number; wanted a list"},
+      {[](Json& s) { s["pipeline_tensors"]["seen"][0] = -3; }, "pipeline_tensors seen is -3"},
+      {[](Json& s) { s["loss_scale"] = 4; }, "loss_scale is number; wanted an object"},
+      {[](Json& s) { s["loss_scale"].erase("scale"); }, "loss_scale has no scale"},
+      {[](Json& s) { s["loss_scale"]["scale"] = 0; }, "scale is 0; wanted a power of two, at least 1"},
+      {[](Json& s) { s["loss_scale"]["scale"] = -4; }, "scale is -4; wanted"},
+      {[](Json& s) { s["loss_scale"]["scale"] = 0.5; }, "scale is 0.5; wanted"},
+      {[](Json& s) { s["loss_scale"]["scale"] = 3; }, "scale is 3; wanted"},
+      {[](Json& s) { s["loss_scale"]["scale"] = "4"; }, "scale is \"4\"; wanted"},
+      {[](Json& s) { s["loss_scale"]["scale"] = std::numeric_limits<double>::quiet_NaN(); }, "scale is null; wanted"},
+      {[](Json& s) { s["loss_scale"]["finite_steps"] = 8; }, "finite_steps is 8; wanted an integer from 0 to 7"},
+      {[](Json& s) { s["loss_scale"]["overflows_left"] = 3; }, "overflows_left is 3; wanted an integer from 0 to 2"},
+      {[](Json& s) { s["loss_scale"]["more"] = 3; }, "loss_scale has the unknown key \"more\""},
   };
   for (const Change& change : changes) {
     Manifest manifest = sound_manifest();
@@ -110,7 +108,7 @@ TEST(SavedState, RefusesEveryInvalidValueByItsKey) {
 TEST(SavedState, AManifestWithAnInvalidStateIsRefusedByEveryReader) {
   TestFolder folder(memory_folder());
   const fs::path checkpoint = save_checkpoint(folder.path(), 3);
-  json document = json::parse(get(checkpoint / "manifest.json"));
+  Json document = Json::parse(get(checkpoint / "manifest.json"));
   document.erase("crc32c");
   document["state"]["tokens"] = -1;
   const std::string body = document.dump();

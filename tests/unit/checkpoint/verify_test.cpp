@@ -152,7 +152,7 @@ TEST(Verify, ReadsAtLeastHalfAGigabytePerSecondFromTheCache) {
   Manifest manifest;
   manifest.step = 1;
   manifest.kind = "model";
-  manifest.state = nlohmann::json::object();
+  manifest.state = Json::object();
   manifest.slices = {{"t", {count}, 0, count, "s.safetensors", "t", crc32c(values.data(), bytes)}};
   write_manifest(draft.path(), manifest);
   draft.publish();

@@ -66,9 +66,8 @@ TEST_F(CommandTest, HelpShowsExamplesFirstAndListsCommands) {
   EXPECT_EQ(help.code, 0);
   EXPECT_EQ(help.err, "");
   EXPECT_LT(help.out.find("examples:"), help.out.find("Usage:"));
-  for (const char* command : {"run", "runs", "sql", "plugins", "checkpoint", "data"}) {
+  for (const char* command : {"run", "runs", "sql", "plugins", "checkpoint", "data"})
     EXPECT_TRUE(has(help.out, std::string("\n  ") + command + " ")) << command;
-  }
   EXPECT_FALSE(has(help.out, "__probe"));
   EXPECT_FALSE(has(help.out, "checkpoint verify runs/"));
 }
@@ -154,9 +153,8 @@ TEST_F(CommandTest, ListsAcceptConditions) {
   EXPECT_EQ(
       host("runs list --status finished --status lost --name 'a*' --where x.y=1 --sort seconds --reverse --json").out,
       "[]\n");
-  for (const char* wrong : {"--status done", "--sort speed", "--limit 0", "--where keep"}) {
+  for (const char* wrong : {"--status done", "--sort speed", "--limit 0", "--where keep"})
     EXPECT_EQ(host(std::string("runs list ") + wrong).code, 2) << wrong;
-  }
   EXPECT_EQ(host("runs show 3 --toml --json").code, 2);
 }
 

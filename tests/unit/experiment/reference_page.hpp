@@ -13,9 +13,10 @@ namespace wmtp::test {
 inline std::string code(const std::string& text) { return std::string("`").append(text).append("`"); }
 
 /// "`text` and `records`"
-inline std::string kinds_of(std::vector<std::string> kinds) {
-  for (std::string& kind : kinds) kind = code(kind);
-  return join_names(kinds);
+inline std::string kinds_of(const std::vector<DataKind>& kinds) {
+  std::vector<std::string> all = names(kinds);
+  for (std::string& kind : all) kind = code(kind);
+  return join_names(all);
 }
 
 inline std::string default_of(const Key& key) {
@@ -67,9 +68,8 @@ inline std::string not_yet() {
       "## Not supported yet\n\nThese values are reserved and refused.\n\n| value | supported |\n| --- | --- |\n";
   for (const SchemaTable& table : schema()) {
     for (const Key& key : table.keys) {
-      for (const std::string& value : key.rule.planned) {
+      for (const std::string& value : key.rule.planned)
         text += "| `" + path_of(table.name, key.name) + "`: " + value + " | " + wanted(key.rule) + " |\n";
-      }
     }
   }
   return text;

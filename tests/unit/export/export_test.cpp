@@ -4,9 +4,9 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "export/logged_run.hpp"
 #include "export/mlflow.hpp"
 #include "export/tables.hpp"
@@ -95,7 +95,7 @@ TEST_F(ExportTest, JsonHasTheRowAndEveryTable) {
   run("second");
   std::string text;
   write_runs_json(LogReader(log_), {2, 1}, [&](std::string_view more) { text += more; });
-  const auto runs = nlohmann::json::parse(text);
+  const auto runs = Json::parse(text);
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[0]["name"], "second");
   EXPECT_EQ(runs[1]["status"], "finished");

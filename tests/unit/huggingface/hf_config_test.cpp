@@ -9,9 +9,7 @@
 namespace wmtp::test {
 namespace {
 
-using nlohmann::json;
-
-const json llama_2{{"model_type", "llama"},
+const Json llama_2{{"model_type", "llama"},
                    {"architectures", {"LlamaForCausalLM"}},
                    {"hidden_size", 4096},
                    {"num_hidden_layers", 32},
@@ -24,14 +22,14 @@ const json llama_2{{"model_type", "llama"},
                    {"pretraining_tp", 1},
                    {"transformers_version", "4.31.0"}};
 
-ModelConfig read(const json& config) {
+ModelConfig read(const Json& config) {
   TestFolder folder;
   put(folder / "config.json", config.dump());
   return read_hf_config(folder.path());
 }
 
-std::string refused(json changes) {
-  json config = llama_2;
+std::string refused(Json changes) {
+  Json config = llama_2;
   for (const auto& [key, value] : changes.items()) config[key] = value;
   return refusal(ExitStatus::data, [&] { read(config); });
 }
@@ -46,12 +44,12 @@ TEST(HfConfig, ReadsConfigsOfLlama2And3AndOfNewerTransformers) {
   EXPECT_EQ(model.norm_eps, 1e-5);
   EXPECT_EQ(model.future_tokens, 1);
   EXPECT_EQ(model.max_sequence_length, 4096);
-  json llama_3 = llama_2;
+  Json llama_3 = llama_2;
   llama_3["num_key_value_heads"] = 8;
   llama_3["rope_theta"] = 500000.0;
   EXPECT_EQ(read(llama_3).rope_theta, 500000.0);
   EXPECT_EQ(read(llama_3).kv_heads, 8);
-  json newer = llama_2;
+  Json newer = llama_2;
   newer["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 250000}};
   EXPECT_EQ(read(newer).rope_theta, 250000.0);
 }
@@ -76,12 +74,12 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
     EXPECT_EQ(back, model);
   };
   expect_back();
-  model.rope_scaling = RopeScaling{"llama3", 8, 1, 4, 8192};
+  model.rope_scaling = RopeScaling{RopeType::llama3, 8, 1, 4, 8192};
   model.tie_word_embeddings = true;
   expect_back();
-  model.rope_scaling = RopeScaling{"yarn", 4, 0, 0, 8192, 1.25, 24, 0.5};
+  model.rope_scaling = RopeScaling{RopeType::yarn, 4, 0, 0, 8192, 1.25, 24, 0.5};
   expect_back();
-  model.rope_scaling = RopeScaling{"linear", 2.5};
+  model.rope_scaling = RopeScaling{RopeType::linear, 2.5};
   model.qkv_bias = true;
   expect_back();
   model.o_bias = true;
@@ -114,17 +112,17 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
 }
 
 TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
-  json llama = llama_2;
+  Json llama = llama_2;
   llama["rope_scaling"] = {{"factor", 8.0},
                            {"low_freq_factor", 1.0},
                            {"high_freq_factor", 4.0},
                            {"original_max_position_embeddings", 8192},
                            {"rope_type", "llama3"}};
-  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{RopeType::llama3, 8, 1, 4, 8192}));
   const double usual = 0.1 * std::log(4.0) + 1;
-  json yarn{{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 8192}, {"truncate", true}};
+  Json yarn{{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 8192}, {"truncate", true}};
   llama["rope_scaling"] = yarn;
-  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"yarn", 4, 0, 0, 8192, usual, 32, 1}));
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{RopeType::yarn, 4, 0, 0, 8192, usual, 32, 1}));
   yarn["mscale"] = 2.0;
   llama["rope_scaling"] = yarn;
   EXPECT_EQ(read(llama).rope_scaling->attention_factor, usual) << "of the two keys one alone has no effect";
@@ -135,12 +133,12 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
   yarn["beta_fast"] = nullptr;
   yarn["beta_slow"] = 2;
   llama["rope_scaling"] = yarn;
-  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"yarn", 4, 0, 0, 8192, 1.5, 32, 2}));
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{RopeType::yarn, 4, 0, 0, 8192, 1.5, 32, 2}));
   llama["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
   llama["tie_word_embeddings"] = true;
-  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{"linear", 2}));
+  EXPECT_EQ(read(llama).rope_scaling, (RopeScaling{RopeType::linear, 2}));
   EXPECT_TRUE(read(llama).tie_word_embeddings);
-  json qwen = llama_2;
+  Json qwen = llama_2;
   qwen["model_type"] = "qwen2";
   qwen["architectures"] = {"Qwen2ForCausalLM"};
   qwen["num_key_value_heads"] = 8;
@@ -158,7 +156,7 @@ TEST(HfConfig, ReadsConfigsOfLlama31AndQwen2) {
 }
 
 TEST(HfConfig, ReadsConfigsOfQwen3AndMistral) {
-  json qwen = llama_2;
+  Json qwen = llama_2;
   qwen["model_type"] = "qwen3";
   qwen["architectures"] = {"Qwen3ForCausalLM"};
   qwen["num_key_value_heads"] = 8;
@@ -167,7 +165,7 @@ TEST(HfConfig, ReadsConfigsOfQwen3AndMistral) {
   EXPECT_EQ(read(qwen).head_dim, 128) << "transformers' default";
   qwen["head_dim"] = 32;
   EXPECT_EQ(read(qwen).head_dim, 0) << "the quotient";
-  json mistral = llama_2;
+  Json mistral = llama_2;
   mistral["model_type"] = "mistral";
   mistral["architectures"] = {"MistralForCausalLM"};
   mistral["num_key_value_heads"] = 8;
@@ -176,20 +174,20 @@ TEST(HfConfig, ReadsConfigsOfQwen3AndMistral) {
   EXPECT_EQ(read(mistral).sliding_window, 0);
   mistral["sliding_window"] = 512;
   EXPECT_EQ(read(mistral).sliding_window, 512);
-  mistral["layer_types"] = json(32, "sliding_attention");
+  mistral["layer_types"] = Json(32, "sliding_attention");
   EXPECT_EQ(read(mistral).sliding_window, 512);
-  mistral["layer_types"] = json(32, "full_attention");
+  mistral["layer_types"] = Json(32, "full_attention");
   EXPECT_EQ(read(mistral).sliding_window, 0);
   mistral["layer_types"][7] = "sliding_attention";
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(mistral); }),
               "wanted a list of \"full_attention\" or of \"sliding_attention\" for each block");
-  mistral["layer_types"] = json(32, "sliding_attention");
+  mistral["layer_types"] = Json(32, "sliding_attention");
   mistral["sliding_window"] = nullptr;
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(mistral); }), "sliding_window is null; wanted a number");
 }
 
 TEST(HfConfig, TheRopeThetaOfRopeScalingCounts) {
-  json config = llama_2;
+  Json config = llama_2;
   config["rope_theta"] = 1e4;
   config["rope_scaling"] = {{"type", "linear"}, {"factor", 2}, {"rope_theta", 5e5}};
   EXPECT_EQ(read(config).rope_theta, 5e5);
@@ -197,7 +195,7 @@ TEST(HfConfig, TheRopeThetaOfRopeScalingCounts) {
   EXPECT_EQ(read(config).rope_theta, 5e5);
   config["rope_parameters"] = config["rope_scaling"];
   EXPECT_EQ(read(config).rope_theta, 5e5);
-  config["rope_scaling"] = json::object();
+  config["rope_scaling"] = Json::object();
   config["rope_parameters"]["rope_theta"] = 2e5;
   EXPECT_EQ(read(config).rope_theta, 2e5) << "an empty rope_scaling replaces nothing";
 }
@@ -229,7 +227,7 @@ TEST(HfConfig, TheNamesOfTheTensorsDecideWhoseAFolderWithBothFilesIs) {
 }
 
 TEST(HfConfig, ReadsConfigsOfOlmo2) {
-  json olmo = llama_2;
+  Json olmo = llama_2;
   olmo["model_type"] = "olmo2";
   olmo["architectures"] = {"Olmo2ForCausalLM"};
   olmo.erase("rms_norm_eps");
@@ -244,7 +242,7 @@ TEST(HfConfig, ReadsConfigsOfOlmo2) {
 }
 
 TEST(HfConfig, ReadsConfigsOfSmolLM3) {
-  json smol = llama_2;
+  Json smol = llama_2;
   smol["model_type"] = "smollm3";
   smol["architectures"] = {"SmolLM3ForCausalLM"};
   smol["num_key_value_heads"] = 8;
@@ -258,7 +256,7 @@ TEST(HfConfig, ReadsConfigsOfSmolLM3) {
   EXPECT_EQ(read(smol).no_rope_layer_interval, 2) << "the list counts";
   smol["no_rope_layers"] = {1, 1, 1, 1, 1, 1};
   EXPECT_EQ(read(smol).no_rope_layer_interval, 0);
-  for (const json& list : {json{1, 0, 1, 1, 1, 0}, json{1, 0, 1, 0}, json{1, 1}, json(3), json{1, "0", 1, 0, 1, 0}}) {
+  for (const Json& list : {Json{1, 0, 1, 1, 1, 0}, Json{1, 0, 1, 0}, Json{1, 1}, Json(3), Json{1, "0", 1, 0, 1, 0}}) {
     smol["no_rope_layers"] = list;
     EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(smol); }), "wanted a list with a number for each block") << list;
   }
@@ -280,21 +278,21 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
                          {"original_max_position_embeddings", 8192}}}}),
               "high_freq_factor (the larger one)");
   EXPECT_SAYS(refused({{"rope_scaling", "yarn"}}), "rope_scaling is \"yarn\"");
-  const json yarn{{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 8192}};
-  const json wrong{{"truncate", false}, {"original_max_position_embeddings", nullptr},
+  const Json yarn{{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 8192}};
+  const Json wrong{{"truncate", false}, {"original_max_position_embeddings", nullptr},
                    {"factor", nullptr}, {"attention_factor", -1},
                    {"beta_fast", 1},    {"beta_slow", "1"},
                    {"finetuned", true}};
   for (const auto& [key, value] : wrong.items()) {
-    json changed = yarn;
+    Json changed = yarn;
     changed[key] = value;
     EXPECT_SAYS(refused({{"rope_scaling", changed}}), "wanted rope_type \"yarn\" with factor") << key;
   }
   EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
                        {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
               "wanted the same as in rope_scaling");
-  for (const json& other : {json{{"rope_type", "default"}, {"rope_theta", 1e4}},
-                            json{{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 2e4}}})
+  for (const Json& other : {Json{{"rope_type", "default"}, {"rope_theta", 1e4}},
+                            Json{{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 2e4}}})
     EXPECT_SAYS(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}, {"rope_parameters", other}}),
                 "wanted the same as in rope_scaling")
         << other;
@@ -302,9 +300,9 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
                        {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}, {"rope_theta", 1e4}}}}),
               "wanted the same as in rope_scaling");
   EXPECT_SAYS(refused({{"is_causal", false}}), "is_causal is false; wanted true");
-  EXPECT_SAYS(refused({{"layer_types", json(31, "full_attention")}}),
+  EXPECT_SAYS(refused({{"layer_types", Json(31, "full_attention")}}),
               "wanted a list of \"full_attention\" for each block");
-  EXPECT_SAYS(refused({{"layer_types", json(32, "sliding_attention")}}), "layer_types is [");
+  EXPECT_SAYS(refused({{"layer_types", Json(32, "sliding_attention")}}), "layer_types is [");
   EXPECT_SAYS(refused({{"model_type", "gemma"}}), "wanted one of \"llama\", \"qwen2\", \"qwen3\", \"mistral\"");
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", -1}}}}), "rope_parameters is ");
   EXPECT_SAYS(refused({{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}}),
@@ -343,11 +341,11 @@ TEST(ParamsFile, ReadsMetaKeysAndInfersTheRestFromTheTensors) {
       folder / "w.safetensors",
       {{"tok_embeddings.weight", "F32", {20, 0}}, {"layers.0.feed_forward.w1.weight", "F32", {12, 0}}}, {});
   writer.finish();
-  const auto read = [&](const json& params) {
+  const auto read = [&](const Json& params) {
     put(folder / "params.json", params.dump());
     return read_params(folder.path(), SafetensorsFolder(folder.path()));
   };
-  json params{{"dim", 8}, {"n_layers", 4}, {"n_heads", 4}, {"vocab_size", -1}, {"multiple_of", 256}};
+  Json params{{"dim", 8}, {"n_layers", 4}, {"n_heads", 4}, {"vocab_size", -1}, {"multiple_of", 256}};
   const ModelConfig model = read(params).model;
   EXPECT_EQ(model.vocab_size, 20);
   EXPECT_EQ(model.ffn_dim, 12);

@@ -7,8 +7,6 @@
 namespace wmtp::test {
 namespace {
 
-using nlohmann::json;
-
 LoraOptions some_options() {
   LoraOptions lora;
   lora.rank = 4;
@@ -24,8 +22,8 @@ LoraOptions some_options() {
 
 TEST(LoraOptions, RoundTripsThroughAPeftConfig) {
   TestFolder folder;
-  const json config = peft_config_json(some_options(), "/models/base");
-  EXPECT_EQ(config["target_modules"], json({"gate_proj", "q_proj"}));
+  const Json config = peft_config_json(some_options(), "/models/base");
+  EXPECT_EQ(config["target_modules"], Json({"gate_proj", "q_proj"}));
   EXPECT_EQ(config["lora_alpha"].dump(), "6");
   EXPECT_EQ(config["base_model_name_or_path"], "/models/base");
   EXPECT_TRUE(peft_config_json(some_options(), "")["base_model_name_or_path"].is_null());
@@ -38,7 +36,7 @@ TEST(LoraOptions, RoundTripsThroughAPeftConfig) {
 
 TEST(LoraOptions, RefusesAnUnknownOption) {
   TestFolder folder;
-  json identity = identity_json({"lora", "1.0", option_values(some_options())}, "00ff");
+  Json identity = identity_json({"lora", "1.0", option_values(some_options())}, "00ff");
   const auto read = [&] {
     put(folder / "adapter.json", identity.dump());
     return read_saved_lora(folder.path());

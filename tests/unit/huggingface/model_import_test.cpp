@@ -11,10 +11,8 @@
 namespace wmtp::test {
 namespace {
 
-using nlohmann::json;
-
 /// Writes a folder in Meta's format: one block and its heads.
-void write_meta(const fs::path& folder, int64_t future_tokens, const json& more = json::object()) {
+void write_meta(const fs::path& folder, int64_t future_tokens, const Json& more = Json::object()) {
   ModelConfig model;
   model.dim = 4;
   model.layers = model.future_tokens = future_tokens;
@@ -24,7 +22,7 @@ void write_meta(const fs::path& folder, int64_t future_tokens, const json& more 
   fs::create_directory(folder);
   SavedShape saved;
   saved.model = model;
-  json params = json::parse(params_text(saved));
+  Json params = Json::parse(params_text(saved));
   params.update(more);
   put(folder / "params.json", params.dump());
   std::vector<TensorEntry> entries;
@@ -53,7 +51,7 @@ std::string bytes_of(const fs::path& folder, const std::string& tensor) {
 
 TEST(ModelImport, ImportExportImportKeepsEveryByte) {
   TestFolder folder;
-  const json value_heads{{"value_heads", {{{"name", "v"}, {"kind", "linear"}}}}};
+  const Json value_heads{{"value_heads", {{{"name", "v"}, {"kind", "linear"}}}}};
   write_meta(folder / "meta", 3, value_heads);
   EXPECT_EQ(import_model({folder / "meta", folder / "one"}).model.future_tokens, 3);
   EXPECT_EQ(verify_checkpoint(folder / "one").kind, "model");
@@ -62,7 +60,7 @@ TEST(ModelImport, ImportExportImportKeepsEveryByte) {
   import_model({folder / "hf", folder / "two"});
   for (const std::string& name : SafetensorsFolder(folder / "meta").names())
     EXPECT_EQ(bytes_of(folder / "two", name), bytes_of(folder / "meta", name)) << name;
-  EXPECT_EQ(json::parse(get(folder / "two/params.json"))["value_heads"], value_heads["value_heads"]);
+  EXPECT_EQ(Json::parse(get(folder / "two/params.json"))["value_heads"], value_heads["value_heads"]);
 }
 
 TEST(ModelImport, CopiesRequestedHeadsAndKeepsExistingOnes) {

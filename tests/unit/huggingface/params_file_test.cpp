@@ -7,8 +7,6 @@
 
 namespace wmtp::test {
 namespace {
-
-using nlohmann::json;
 using Ids = std::vector<int64_t>;
 
 TEST(EndTokens, AreThoseOfTheModelAndOfItsSettingsOfGeneration) {
@@ -32,9 +30,9 @@ TEST(EndTokens, OfAMalformedFileAreRefused) {
 }
 
 TEST(TokenIds, AreWrittenAsOneAListOrNone) {
-  EXPECT_EQ(token_ids_json({}), json());
-  EXPECT_EQ(token_ids_json({5}), json(5));
-  EXPECT_EQ(token_ids_json({5, 7}), json({5, 7}));
+  EXPECT_EQ(token_ids_json({}), Json());
+  EXPECT_EQ(token_ids_json({5}), Json(5));
+  EXPECT_EQ(token_ids_json({5, 7}), Json({5, 7}));
 }
 
 }  // namespace

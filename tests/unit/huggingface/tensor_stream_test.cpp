@@ -78,7 +78,7 @@ TEST(TensorStream, RefusesATensorThatContradictsItsManifest) {
   write_tensor(model / "m.safetensors", "F32", {5}, values_of(1, 5));
   Manifest manifest;
   manifest.kind = "model";
-  manifest.state = nlohmann::json::object();
+  manifest.state = Json::object();
   const std::vector<float> others = values_of(7, 5);
   manifest.slices = {{"param/w", {5}, 0, 5, "m.safetensors", "w", crc32c(others.data(), 20)}};
   write_manifest(model, manifest);

@@ -56,7 +56,7 @@ TEST(CachedModel, LogitsEqualThoseOfAWholeForwardPass) {
 TEST(CachedModel, SupportsBiasesTiedEmbeddingsAndRopeScaling) {
   ModelConfig shape = test::odd_shape(2);
   shape.qkv_bias = shape.o_bias = shape.tie_word_embeddings = true;
-  shape.rope_scaling = RopeScaling{"llama3", 4, 1, 4, 16};
+  shape.rope_scaling = RopeScaling{RopeType::llama3, 4, 1, 4, 16};
   MadeModel made(shape, S, 1);
   const auto ids = test::random_ids(S, made.config.vocab_size, 2);
   const Tensor wanted = test::whole_forward(*made, ids)[0];

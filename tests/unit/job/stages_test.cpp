@@ -140,7 +140,7 @@ TEST_F(StagesTest, ExtendTheRunWithTheMostOfFewerSteps) {
 
 TEST_F(StagesTest, GiveTheirModelsToTheRunsThatNeedThem) {
   logged("middle", ExitStatus::done);
-  const auto sent = nlohmann::json::parse(nlohmann::json(planned(*top_)).dump()).get<std::vector<PlannedRun>>();
+  const auto sent = Json::parse(Json(planned(*top_)).dump()).get<std::vector<PlannedRun>>();
   Words started;
   Stages given;
   EXPECT_EQ(run_in_order(sent,

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/json.hpp"
 #include "log/evaluations.hpp"
 #include "log/spool.hpp"
 #include "log/upkeep.hpp"
@@ -47,27 +47,27 @@ TEST_F(LogFaultsTest, KeepsTheCommittedRowsOfAKilledRunAndShowsItAsLost) {
 }
 
 TEST_F(LogFaultsTest, LosesNoVisibleRowInTwoHundredRandomKills) {
-  constexpr int kAtOnce = 4;  // writers, each with its own log, so that their waits overlap
+  constexpr int at_once = 4;  // writers, each with its own log, so that their waits overlap
   std::minstd_rand chance(5);
   int64_t seen_in_all = 0;
   const auto log_of = [&](int writer) { file_ = folder_ / std::to_string(writer) / "wmtp.db"; };
-  for (int trial = 1; trial <= 200 / kAtOnce; ++trial) {
+  for (int trial = 1; trial <= 200 / at_once; ++trial) {
     const std::string rows = " FROM metrics WHERE run_id = " + std::to_string(trial);
     std::vector<pid_t> writers;
     std::vector<useconds_t> lives;  // a writer commits every 100 ms
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < at_once; ++i) {
       log_of(i);
       writers.push_back(endless_writer(100));
       lives.push_back(useconds_t(chance() % 250'000));
     }
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < at_once; ++i) {
       log_of(i);
       EXPECT_TRUE(eventually([&] {
         return std::filesystem::exists(file_) && !LogReader(file_).query("SELECT 1" + rows, {}, 1).rows.empty();
       }));
     }
     std::sort(lives.begin(), lives.end());
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < at_once; ++i) {
       usleep(i == 0 ? lives[0] : lives[size_t(i)] - lives[size_t(i) - 1]);
       log_of(i);
       const int64_t seen = integer("SELECT count(*)" + rows);
@@ -80,7 +80,7 @@ TEST_F(LogFaultsTest, LosesNoVisibleRowInTwoHundredRandomKills) {
     }
     ASSERT_FALSE(HasFailure());  // only here, when no writer is running
   }
-  for (int i = 0; i < kAtOnce; ++i) {
+  for (int i = 0; i < at_once; ++i) {
     log_of(i);
     EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
   }
@@ -155,7 +155,7 @@ TEST_F(LogFaultsTest, SpillsToATextFileWhenTheDiskIsFull) {
   std::string line;
   int metrics = 0, events = 0, nans = 0, texts = 0;
   while (std::getline(spool, line)) {
-    const auto row = nlohmann::json::parse(line);
+    const auto row = Json::parse(line);
     EXPECT_EQ(row["run_id"], 1);
     metrics += row["table"] == "metrics";
     nans += row["table"] == "metrics" && row["kind"] == "nan" && row["value"].is_null();
@@ -298,7 +298,7 @@ TEST_F(LogFaultsTest, EndsInBoundedTimeUnderAPermanentLock) {
   std::ifstream spool(file_.string() + ".run-1.spool");
   std::string rows;
   for (std::string line; std::getline(spool, line);) {
-    const auto row = nlohmann::json::parse(line);
+    const auto row = Json::parse(line);
     rows += row.value("table", "") + row.value("name", "") + row.value("status", "") + " ";
   }
   EXPECT_EQ(rows, "batch metricstrain/loss batch runsfinished ");
@@ -309,12 +309,12 @@ TEST_F(LogFaultsTest, EndsInBoundedTimeUnderAPermanentLock) {
 }
 
 TEST_F(LogFaultsTest, SupportsEightConcurrentWriters) {
-  constexpr int64_t kSteps = 300;
+  constexpr int64_t num_steps = 300;
   std::vector<pid_t> children;
   for (int i = 0; i < 8; ++i) {
     children.push_back(in_child([&] {
       RunLog log(file_, start());
-      for (int64_t step = 1; step <= kSteps; ++step) {
+      for (int64_t step = 1; step <= num_steps; ++step) {
         log.metrics(step, {{"train/loss", 1.0}, {"train/lr", 2.0}, {"rank/" + std::to_string(getpid()), 3.0}});
         usleep(5000);
       }
@@ -324,7 +324,7 @@ TEST_F(LogFaultsTest, SupportsEightConcurrentWriters) {
   }
   for (pid_t child : children) EXPECT_EQ(wait_for(child), 0);
   EXPECT_EQ(integer("SELECT count(*) FROM runs WHERE status = 'finished' AND log_incomplete = 0"), 8);
-  EXPECT_EQ(integer("SELECT count(*) FROM metrics"), 8 * kSteps * 3);
+  EXPECT_EQ(integer("SELECT count(*) FROM metrics"), 8 * num_steps * 3);
   EXPECT_EQ(text("PRAGMA integrity_check"), "ok");
 }
 

@@ -7,7 +7,7 @@
 namespace wmtp {
 namespace {
 
-const std::filesystem::path kQueries = source_tree() / "db/queries";
+const std::filesystem::path shown_queries = source_tree() / "db/queries";
 
 class QueriesTest : public LogTest {
  protected:
@@ -52,13 +52,13 @@ class QueriesTest : public LogTest {
   }
 
   Table ask(const std::string& name) const {
-    return LogReader(file_).query(content(kQueries / (name + ".sql")), {}, 1000);
+    return LogReader(file_).query(content(shown_queries / (name + ".sql")), {}, 1000);
   }
 };
 
 TEST_F(QueriesTest, EveryFileIsAQueryThatRuns) {
   int files = 0;
-  for (const auto& file : std::filesystem::directory_iterator(kQueries)) {
+  for (const auto& file : std::filesystem::directory_iterator(shown_queries)) {
     EXPECT_FALSE(ask(file.path().stem()).rows.empty()) << file.path();
     ++files;
   }
@@ -66,7 +66,7 @@ TEST_F(QueriesTest, EveryFileIsAQueryThatRuns) {
 }
 
 TEST_F(QueriesTest, TheQueriesOfTheSchemaPageRun) {
-  const std::string page = content(kQueries / "../README.md");
+  const std::string page = content(shown_queries / "../README.md");
   const size_t begin = page.find("```sql\n") + 7;
   std::stringstream block(page.substr(begin, page.find("```", begin) - begin));
   int asked = 0;
@@ -107,7 +107,7 @@ TEST_F(QueriesTest, HeadOneIsComparedBecauseAMeanOverHeadsDependsOnTheirNumber) 
 TEST_F(QueriesTest, EffectOfAnOptionAveragesOverRuns) {
   const Table effect = ask("effect_of_an_option");
   ASSERT_EQ(effect.rows.size(), 2u);
-  EXPECT_EQ(effect.rows[0], (std::vector<nlohmann::json>{0.6, 2, 1.5, 1.0, 2.0}));
+  EXPECT_EQ(effect.rows[0], (std::vector<Json>{0.6, 2, 1.5, 1.0, 2.0}));
 }
 
 TEST_F(QueriesTest, MemoryByStrategyTakesTheLargestRank) {
@@ -134,7 +134,7 @@ TEST_F(QueriesTest, SlowestStepsAreComparedWithTheMean) {
 TEST_F(QueriesTest, WhereTimeGoesAddsUpTheHeads) {
   const Table time = ask("where_time_goes");
   ASSERT_EQ(time.rows.size(), 3u);
-  EXPECT_EQ(time.rows[0], (std::vector<nlohmann::json>{"data", 10.0, 0.5}));
+  EXPECT_EQ(time.rows[0], (std::vector<Json>{"data", 10.0, 0.5}));
   EXPECT_EQ(time.rows[1][1], 5.0);
   EXPECT_EQ(time.rows[2][1], 5.0);
 }
@@ -142,7 +142,7 @@ TEST_F(QueriesTest, WhereTimeGoesAddsUpTheHeads) {
 TEST_F(QueriesTest, TokensLeftOutAreThoseOfTheSmallestWeight) {
   const Table tokens = ask("tokens_left_out");
   ASSERT_EQ(tokens.rows.size(), 2u) << "the first token is nobody's target";
-  EXPECT_EQ(tokens.rows[0], (std::vector<nlohmann::json>{0, 2, "(", 0.0, 0.5, 0.75, -0.25}));
+  EXPECT_EQ(tokens.rows[0], (std::vector<Json>{0, 2, "(", 0.0, 0.5, 0.75, -0.25}));
 }
 
 TEST_F(QueriesTest, NotFiniteFindsTheNaN) { EXPECT_EQ(ask("not_finite").rows[0][2], "nan"); }
@@ -161,18 +161,16 @@ TEST_F(QueriesTest, ViewsOfOneRunReadNoWholeTable) {
                           "SELECT * FROM events WHERE run_id = 1 ORDER BY time_ns"}) {
     for (const auto& row : LogReader(file_).query(std::string("EXPLAIN QUERY PLAN ") + sql, {}, 100).rows) {
       const std::string step = row[3];
-      for (const char* table : {"SCAN v", "SCAN m", "SCAN r", "SCAN metric_values", "SCAN memory", "SCAN events"}) {
+      for (const char* table : {"SCAN v", "SCAN m", "SCAN r", "SCAN metric_values", "SCAN memory", "SCAN events"})
         EXPECT_NE(step, table) << sql;
-      }
     }
   }
 }
 
 TEST_F(QueriesTest, DeletingARunTakesItsRowsAlong) {
   execute("DELETE FROM runs WHERE id = 1");
-  for (const char* table : {"metrics", "run_params", "run_plugins", "memory", "samples"}) {
+  for (const char* table : {"metrics", "run_params", "run_plugins", "memory", "samples"})
     EXPECT_EQ(integer(std::string("SELECT count(*) FROM ") + table + " WHERE run_id = 1"), 0) << table;
-  }
 }
 
 }  // namespace

@@ -67,9 +67,8 @@ TEST_F(RunLogTest, TakesTheNextIdIfAnotherLogUsesTheRunFolder) {
 }
 
 TEST_F(RunLogTest, RecordsFailedForEveryCodeButFinishedAndInterrupted) {
-  for (ExitStatus status : {ExitStatus::interrupted, ExitStatus::guard, ExitStatus::peer}) {
+  for (ExitStatus status : {ExitStatus::interrupted, ExitStatus::guard, ExitStatus::peer})
     RunLog(file_, start()).end(status);
-  }
   EXPECT_EQ(text("SELECT group_concat(status || exit_code) FROM (SELECT * FROM runs ORDER BY id)"),
             "interrupted75,failed5,failed6");
 }

@@ -236,9 +236,7 @@ TEST_F(Allocator, ABlockUsedForASmallerTensorKeepsItsCapacity) {
   std::vector<at::Tensor> held;
   for (int round = 0; round < 3; ++round) {
     held.clear();
-    for (int64_t i = 0; i < 40; ++i) {
-      held.push_back(bytes((3 + (i + round) % 7) * megabyte).fill_(i));
-    }
+    for (int64_t i = 0; i < 40; ++i) held.push_back(bytes((3 + (i + round) % 7) * megabyte).fill_(i));
     for (int64_t i = 0; i < 40; ++i) EXPECT_TRUE(held[size_t(i)].eq(i).all().item<bool>());
   }
 }

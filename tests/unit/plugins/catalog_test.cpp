@@ -54,7 +54,7 @@ class CatalogTest : public testing::Test {
   }
   std::string refusal(const Catalog& catalog, const std::string& name, ExitStatus status = ExitStatus::plugin) {
     try {
-      catalog.describe("pipeline", name);
+      catalog.describe(PluginKind::pipeline, name);
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), status);
       return error.what();
@@ -89,9 +89,9 @@ TEST_F(CatalogTest, TheFirstFolderWins) {
   add("second", "rho1");
   setenv("WMTP_PLUGIN_PATH",
          (":" + (folder_.path() / "absent").string() + ":" + (folder_.path() / "second").string()).c_str(), 1);
-  EXPECT_EQ(Catalog({folder_.path() / "first"}).describe("pipeline", "rho1").path, first);
+  EXPECT_EQ(Catalog({folder_.path() / "first"}).describe(PluginKind::pipeline, "rho1").path, first);
   const Catalog by_variable({});
-  EXPECT_EQ(by_variable.describe("pipeline", "rho1").path, folder_.path() / "second/pipelines/rho1.so");
+  EXPECT_EQ(by_variable.describe(PluginKind::pipeline, "rho1").path, folder_.path() / "second/pipelines/rho1.so");
   ASSERT_EQ(by_variable.folders().size(), 3U) << "an empty part is not a folder";
   EXPECT_EQ(by_variable.folders().back(), own_plugin_folder());
 
@@ -123,12 +123,12 @@ TEST_F(CatalogTest, ABadFileIsRefusedAndLaterFoldersAreNotSearched) {
 TEST_F(CatalogTest, RunsTheChildOnceForAFile) {
   add("a", "rho1");
   const Catalog catalog({folder_.path() / "a"});
-  const PluginDescription first = catalog.describe("pipeline", "rho1");
+  const PluginDescription first = catalog.describe(PluginKind::pipeline, "rho1");
   EXPECT_EQ(first.sha256.size(), 64U);
-  EXPECT_EQ(catalog.describe("pipeline", "rho1").sha256, first.sha256);
+  EXPECT_EQ(catalog.describe(PluginKind::pipeline, "rho1").sha256, first.sha256);
   EXPECT_EQ(times_asked(), 1U);
   std::filesystem::last_write_time(first.path, std::filesystem::file_time_type::clock::now() + 5s);
-  catalog.describe("pipeline", "rho1");
+  catalog.describe(PluginKind::pipeline, "rho1");
   EXPECT_EQ(times_asked(), 2U) << "a changed file was not probed again";
 }
 

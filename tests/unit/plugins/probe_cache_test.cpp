@@ -19,13 +19,11 @@ using test::TemporaryFolder;
 
 PluginDescription rho1() {
   PluginDescription description;
-  description.kind = "pipeline";
-  description.role = "weighting";
   description.name = "rho1";
   description.version = "1.0";
   description.summary = "keeps some tokens";
-  description.needs =
-      PluginNeeds{{"policy.loss", "reference.loss"}, {"return (mlp, score)"}, true, false, "head", true};
+  description.needs = PluginNeeds{
+      {"policy.loss", "reference.loss"}, {{"return", "mlp", "score"}}, true, false, WeighingMoment::head, true};
   description.path = "/plugins/rho1.so";
   description.sha256 = "00ff";
   description.options = {
@@ -39,17 +37,31 @@ PluginDescription rho1() {
 
 TEST(DescriptionJson, RoundTripsEveryType) {
   const PluginDescription before = rho1();
-  const PluginDescription after = nlohmann::json::parse(nlohmann::json(before).dump());
-  EXPECT_EQ(nlohmann::json(after), nlohmann::json(before));
+  const PluginDescription after = Json::parse(Json(before).dump());
+  EXPECT_EQ(Json(after), Json(before));
   EXPECT_EQ(after.needs, before.needs);
   PluginDescription wrapper = rho1();
   wrapper.needs.reset();
-  EXPECT_FALSE(nlohmann::json(wrapper).get<PluginDescription>().needs);
+  EXPECT_FALSE(Json(wrapper).get<PluginDescription>().needs);
   ASSERT_EQ(after.options.size(), 5U);
   EXPECT_EQ(after.options[0].default_value, OptionValue(1.0)) << "a whole number must stay a double";
   EXPECT_EQ(after.options[1].default_value, OptionValue(int64_t{3}));
   EXPECT_FALSE(after.options[1].max.has_value());
   EXPECT_EQ(after.options[4].default_value, before.options[4].default_value);
+}
+
+TEST(DescriptionJson, RefusesHeadsAndNamesOfEarlierVersions) {
+  const nlohmann::json needs = *rho1().needs;
+  EXPECT_EQ(needs["heads"], (nlohmann::json{{{"name", "return"}, {"kind", "mlp"}, {"meaning", "score"}}}));
+  EXPECT_EQ(needs["when"], "head");
+  for (const auto& [key, earlier] : {std::pair<const char*, nlohmann::json>{"heads", {"return (mlp, score)"}},
+                                     {"when", ""},
+                                     {"when", "later"},
+                                     {"when", 2}}) {
+    nlohmann::json changed = needs;
+    changed[key] = earlier;
+    EXPECT_ANY_THROW(changed.get<PluginNeeds>()) << changed;
+  }
 }
 
 TEST(ProbeCache, RemembersAFileUntilItChanges) {
@@ -59,7 +71,7 @@ TEST(ProbeCache, RemembersAFileUntilItChanges) {
   EXPECT_FALSE(cache.find(stamp).has_value());
   cache.keep(stamp, rho1());
   ASSERT_TRUE(cache.find(stamp).has_value());
-  EXPECT_EQ(nlohmann::json(*cache.find(stamp)), nlohmann::json(rho1()));
+  EXPECT_EQ(Json(*cache.find(stamp)), Json(rho1()));
 
   EXPECT_FALSE(cache.find({stamp.path, 2, 42}).has_value()) << "another size";
   EXPECT_FALSE(cache.find({stamp.path, 1, 43}).has_value()) << "another time";
@@ -74,15 +86,15 @@ TEST(DescriptionJson, RoundTripsSettingsAndAnswersWithTheirTypes) {
                               {"per_rank", true},
                               {"mode", std::string("a \"b\"\n")},
                               {"targets", std::vector<std::string>{}}}};
-  const PluginSetting after = nlohmann::json::parse(nlohmann::json(before).dump());
+  const PluginSetting after = Json::parse(Json(before).dump());
   EXPECT_EQ(after.options, before.options);
   EXPECT_EQ(after.description.path, before.description.path);
   EXPECT_EQ(after.description.sha256, before.description.sha256);
-  const PluginAnswer mistake = nlohmann::json(PluginAnswer{{}, OptionMistake{true, "mode", "no", 3}});
+  const PluginAnswer mistake = Json(PluginAnswer{{}, OptionMistake{true, "mode", "no", 3}});
   ASSERT_TRUE(mistake.mistake);
   EXPECT_TRUE(mistake.mistake->of_inner);
   EXPECT_EQ(mistake.mistake->at, 3);
-  EXPECT_EQ(nlohmann::json(PluginAnswer{*rho1().needs, {}}).get<PluginAnswer>().needs, rho1().needs);
+  EXPECT_EQ(Json(PluginAnswer{*rho1().needs, {}}).get<PluginAnswer>().needs, rho1().needs);
 }
 
 TEST(ProbeCache, RemembersNeedsUntilTheFileOrTheQuestionChanges) {

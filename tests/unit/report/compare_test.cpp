@@ -39,10 +39,10 @@ class CompareTest : public testing::Test {
     log.metrics(2, speed(1, 4));
     if (finishes) log.end(ExitStatus::done);
   }
-  nlohmann::json compare(const std::vector<std::string>& words) const {
+  Json compare(const std::vector<std::string>& words) const {
     std::ostringstream out;
     print_comparison(out, LogReader(file_), words, TableFormat::json);
-    return nlohmann::json::parse(out.str());
+    return Json::parse(out.str());
   }
   std::string text(const std::vector<std::string>& words) const {
     std::ostringstream out;
@@ -56,7 +56,7 @@ TEST_F(CompareTest, ShowsOnlyConfigurationThatDiffers) {
   run("a", 1, 0.5, 3);
   run("b", 2, 0.6, 4);
   const auto found = compare({"1", "2"});
-  EXPECT_EQ(found["params"], (nlohmann::json{{"pipeline.keep", {"0.5", "0.6"}}, {"seed", {"1", "2"}}}));
+  EXPECT_EQ(found["params"], (Json{{"pipeline.keep", {"0.5", "0.6"}}, {"seed", {"1", "2"}}}));
   EXPECT_EQ(found["metrics"]["valid/loss"]["last"][1]["mean"], 4);
   EXPECT_EQ(found["metrics"]["valid/loss, lowest"]["last"][0]["mean"], 2);
   EXPECT_EQ(found["metrics"]["perf/tokens_per_second"]["last"][0]["mean"], 50) << "200 tokens in 4 s";

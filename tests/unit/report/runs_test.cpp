@@ -91,7 +91,7 @@ bool holds(const std::string& text, const std::string& part) { return text.find(
 
 TEST_F(RunsTest, AnEmptyLogSuggestsACommand) {
   EXPECT_TRUE(holds(list(TableFormat::text), "wmtp-host run FILE.toml"));
-  EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json)), nlohmann::json::array());
+  EXPECT_EQ(Json::parse(list(TableFormat::json)), Json::array());
 }
 
 TEST_F(RunsTest, TheListShowsLossesSpeedAndStatus) {
@@ -100,7 +100,7 @@ TEST_F(RunsTest, TheListShowsLossesSpeedAndStatus) {
   for (const char* part : {"train/loss", "tokens/s", "rho1", "finished", "4.25", "12,345", "20"}) {
     EXPECT_TRUE(holds(text, part)) << part << '\n' << text;
   }
-  const auto json = nlohmann::json::parse(list(TableFormat::json))[0];
+  const auto json = Json::parse(list(TableFormat::json))[0];
   EXPECT_EQ(json["steps"], 20);
   EXPECT_EQ(json["valid_loss"], 4.25);
   EXPECT_EQ(json["tokens_per_second"], 12345.0);
@@ -117,7 +117,7 @@ TEST_F(RunsTest, TheListFiltersAndSortsRuns) {
     std::ostringstream out;
     print_runs_list(out, LogReader(file_), TableFormat::json, selection);
     std::vector<int64_t> found;
-    for (const auto& run : nlohmann::json::parse(out.str())) found.push_back(run["id"]);
+    for (const auto& run : Json::parse(out.str())) found.push_back(run["id"]);
     return found;
   };
   using Ids = std::vector<int64_t>;
@@ -170,7 +170,7 @@ TEST_F(RunsTest, TheListShowsALostRun) {
   Database(file_, Database::Mode::write)
       .execute("UPDATE runs SET status = 'running', ended_at = NULL, heartbeat_at = '2020-01-01T00:00:00Z'");
   EXPECT_TRUE(holds(list(TableFormat::text), "lost"));
-  EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["status"], "lost");
+  EXPECT_EQ(Json::parse(list(TableFormat::json))[0]["status"], "lost");
 }
 
 TEST_F(RunsTest, ShowHasEverySection) {
@@ -185,7 +185,7 @@ TEST_F(RunsTest, ShowHasEverySection) {
 
 TEST_F(RunsTest, ShowIsOneObjectInJson) {
   rho1_run();
-  const auto json = nlohmann::json::parse(show(TableFormat::json));
+  const auto json = Json::parse(show(TableFormat::json));
   EXPECT_EQ(json["id"], 1);
   EXPECT_EQ(json["params"]["pipeline.keep"], "0.6");
   EXPECT_EQ(json["plugins"][0]["sha256"], "0123456789abcdef");
@@ -266,7 +266,7 @@ TEST_F(RunsTest, SpeedIsTokensOverSecondsOfAllSegmentsOfARun) {
   EXPECT_DOUBLE_EQ(speed(1)[1], 0.02) << "0.2 s of bare multiplication in 10 s";
   EXPECT_DOUBLE_EQ(speed(2)[0], 5000 / 11.5);
   EXPECT_DOUBLE_EQ(speed(2)[1], 0.5 / 11.5);
-  EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["tokens_per_second"], speed(2)[0]);
+  EXPECT_EQ(Json::parse(list(TableFormat::json))[0]["tokens_per_second"], speed(2)[0]);
   EXPECT_TRUE(holds(list(TableFormat::text), " 435 ")) << list(TableFormat::text);
   std::ostringstream summary, shown;
   run_summary(summary, LogReader(file_), 2);
@@ -278,14 +278,14 @@ TEST_F(RunsTest, SpeedIsTokensOverSecondsOfAllSegmentsOfARun) {
 
 TEST_F(RunsTest, SpeedCountsStepsThatAreNotLogged) {
   timed_run(file_, {10, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, 0, /*every=*/5);
-  EXPECT_DOUBLE_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["tokens_per_second"], 10'000 / 14.5);
+  EXPECT_DOUBLE_EQ(Json::parse(list(TableFormat::json))[0]["tokens_per_second"], 10'000 / 14.5);
 }
 
 TEST_F(RunsTest, SpeedOfAnOlderVersionsRunIsThatOfItsLoggedSteps) {
   timed_run(file_, {9.5, 0.5}, 0);
   Database(file_, Database::Mode::write)
       .execute("DELETE FROM metric_values WHERE name_id IN (SELECT id FROM metric_names WHERE name GLOB 'perf/run_*')");
-  EXPECT_DOUBLE_EQ(nlohmann::json::parse(list(TableFormat::json))[0]["tokens_per_second"], 200);
+  EXPECT_DOUBLE_EQ(Json::parse(list(TableFormat::json))[0]["tokens_per_second"], 200);
 }
 
 TEST_F(RunsTest, AShareOfMultiplicationAboveOneIsNotPrinted) {
@@ -394,7 +394,7 @@ TEST_F(RunsTest, AResumedRunIsOneRunWithItsSegments) {
     EXPECT_TRUE(holds(summary.str(), part)) << summary.str();
 
   print_run(shown, LogReader(file_), last, TableFormat::json);
-  const auto run = nlohmann::json::parse(shown.str());
+  const auto run = Json::parse(shown.str());
   EXPECT_EQ(run["segments"].size(), 2u);
   EXPECT_EQ(run["segments"][0]["last_step"], 3);
   EXPECT_EQ(run["segments"][1]["first_step"], 4);
@@ -409,10 +409,10 @@ TEST_F(RunsTest, AResumedRunIsOneRunWithItsSegments) {
     }
   }
 
-  EXPECT_EQ(nlohmann::json::parse(list(TableFormat::json)).size(), 1u) << "one row for both";
+  EXPECT_EQ(Json::parse(list(TableFormat::json)).size(), 1u) << "one row for both";
   std::ostringstream all;
   print_runs_list(all, LogReader(file_), TableFormat::json, {.segments = true});
-  EXPECT_EQ(nlohmann::json::parse(all.str()).size(), 2u);
+  EXPECT_EQ(Json::parse(all.str()).size(), 2u);
 }
 
 TEST_F(RunsTest, ALossThatIsNotFiniteIsNotReplacedByThatOfAnOlderSegment) {
@@ -426,7 +426,7 @@ TEST_F(RunsTest, ALossThatIsNotFiniteIsNotReplacedByThatOfAnOlderSegment) {
   RunLog log(file_, start);
   log.metrics(4, {{"train/loss", std::nan("")}});
   log.end(ExitStatus::done);
-  const auto run = nlohmann::json::parse(list(TableFormat::json))[0];
+  const auto run = Json::parse(list(TableFormat::json))[0];
   EXPECT_EQ(run["steps"], 4);
   EXPECT_TRUE(run["train_loss"].is_null()) << run;
 }
@@ -438,7 +438,7 @@ TEST_F(RunsTest, TheListHidesArchivedRunsAndSelectsByTag) {
   const auto count = [&](const RunSelection& selection) {
     std::ostringstream out;
     print_runs_list(out, LogReader(file_), TableFormat::json, selection);
-    return nlohmann::json::parse(out.str()).size();
+    return Json::parse(out.str()).size();
   };
   EXPECT_EQ(count({}), 1u);
   EXPECT_EQ(count({.archived = true}), 2u);
@@ -466,7 +466,7 @@ TEST_F(RunsTest, ThePeakOfACategoryNamesItsPhase) {
           .query("SELECT bytes, phase, step FROM v_memory_peak WHERE rank = 0 AND category = ?1 ", {"activations"}, 10)
           .rows;
   ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0], (std::vector<nlohmann::json>{64 << 20, "backward", 20}));
+  EXPECT_EQ(rows[0], (std::vector<Json>{64 << 20, "backward", 20}));
 }
 
 TEST_F(RunsTest, TheSummaryOmitsMissingMeasurements) {

@@ -13,7 +13,7 @@
 namespace wmtp {
 namespace {
 
-const Table kTable{
+const Table sample_table{
     {"id", "name", "loss"}, {{1, "short", 2.5}, {20, "a \"longer\", name\nof two lines", nullptr}}, false};
 
 std::string printed(const Table& table, TableFormat format) {
@@ -23,7 +23,7 @@ std::string printed(const Table& table, TableFormat format) {
 }
 
 TEST(Table, AlignsNumbersRightAndTextLeft) {
-  EXPECT_EQ(printed(kTable, TableFormat::text),
+  EXPECT_EQ(printed(sample_table, TableFormat::text),
             "id  name                            loss\n"
             " 1  short                            2.5\n"
             "20  a \"longer\", name\\nof two lines     -\n");
@@ -61,19 +61,20 @@ TEST(Table, CountsCharactersRatherThanBytes) {
 TEST(Table, EscapesControlCharacters) { EXPECT_EQ(one_line("a\x1b[2Jb\tc"), "a\\x1b[2Jb\\tc"); }
 
 TEST(Table, MentionsMoreRowsIfCapped) {
-  Table table = kTable;
+  Table table = sample_table;
   table.capped = true;
   EXPECT_NE(printed(table, TableFormat::text).find("more rows than the 2 shown"), std::string::npos);
 }
 
 TEST(Table, IsAnArrayOfObjectsInJson) {
-  const auto json = nlohmann::json::parse(printed(kTable, TableFormat::json));
+  const auto json = Json::parse(printed(sample_table, TableFormat::json));
   ASSERT_EQ(json.size(), 2u);
   EXPECT_EQ(json[0]["loss"], 2.5);
   EXPECT_TRUE(json[1]["loss"].is_null());
   EXPECT_EQ(json[1]["name"], "a \"longer\", name\nof two lines");
-  EXPECT_LT(printed(kTable, TableFormat::json).find("\"id\""), printed(kTable, TableFormat::json).find("\"name\""));
-  EXPECT_EQ(nlohmann::json::parse(printed({{"a"}, {}, false}, TableFormat::json)), nlohmann::json::array());
+  EXPECT_LT(printed(sample_table, TableFormat::json).find("\"id\""),
+            printed(sample_table, TableFormat::json).find("\"name\""));
+  EXPECT_EQ(Json::parse(printed({{"a"}, {}, false}, TableFormat::json)), Json::array());
 }
 
 TEST(Table, JsonHasNoNaNAndNoInvalidUtf8) {
@@ -83,11 +84,11 @@ TEST(Table, JsonHasNoNaNAndNoInvalidUtf8) {
   const std::string text = printed(odd, TableFormat::json);
   EXPECT_EQ(text.find("nan"), std::string::npos);
   EXPECT_EQ(text.find("inf"), std::string::npos);
-  EXPECT_TRUE(nlohmann::json::parse(text)[0]["a"].is_null());
+  EXPECT_TRUE(Json::parse(text)[0]["a"].is_null());
 }
 
 TEST(Table, CsvIsQuotedByRfc4180) {
-  EXPECT_EQ(printed(kTable, TableFormat::csv),
+  EXPECT_EQ(printed(sample_table, TableFormat::csv),
             "id,name,loss\r\n1,short,2.5\r\n20,\"a \"\"longer\"\", name\nof two lines\",\r\n");
 }
 

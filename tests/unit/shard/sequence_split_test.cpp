@@ -1,5 +1,5 @@
-// Divided positions on ranks as threads: parts and whole tensors, and attention with its gradients, equal to those of one
-// rank.
+// Divided positions on ranks as threads: parts and whole tensors, and attention with its gradients, equal to those of
+// one rank.
 #include "shard/sequence_split.hpp"
 
 #include <ATen/core/grad_mode.h>

@@ -171,7 +171,8 @@ TEST_F(SignalFiles, RejectTheRecordOfAnotherWindowOrKey) {
   EXPECT_FALSE(knows(other, 1));
 }
 
-/// The window below 2^32 whose record of one value 0 has the checksum 0: checksums are linear over bits, so solve for it.
+/// The window below 2^32 whose record of one value 0 has the checksum 0: checksums are linear over bits, so solve for
+/// it.
 int64_t window_of_zero_sum(const std::string& header_bytes) {
   const auto sum = [&](int64_t window) {
     const float zero = 0;

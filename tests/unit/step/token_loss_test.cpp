@@ -77,8 +77,8 @@ class TokenLossTest : public testing::Test {
     return found;
   }
 
-  /// The same by autograd over all logits: mean over heads with targets of head weight * sum(weight * ce) / sum(valid or
-  /// weight).
+  /// The same by autograd over all logits: mean over heads with targets of head weight * sum(weight * ce) / sum(valid
+  /// or weight).
   using WeightOf = std::function<Tensor(const Tensor& ce, const Tensor& entropy)>;
   void expect_as_by_hand(const Found& found, const MicroBatch& micro, const WeightOf& weight_of, bool normalize,
                          const std::string& what) {

@@ -39,7 +39,7 @@ class DataTest : public ::testing::Test {
   Experiment text_experiment() const {
     Experiment experiment;
     experiment.file = folder_ / "experiment.toml";
-    experiment.data.kind = "text";
+    experiment.data.kind = DataKind::text;
     experiment.data.files = {at("text/**")};
     experiment.model.vocab_size = 258;
     experiment.train.steps = 1;

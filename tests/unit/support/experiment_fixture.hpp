@@ -16,14 +16,15 @@
 
 namespace wmtp {
 
-inline PluginDescription known_plugin(const std::string& kind, const std::string& name) {
+inline PluginDescription known_plugin(PluginKind kind, const std::string& name) {
+  const bool is_adapter = kind == PluginKind::adapter;
   PluginDescription plugin;
   plugin.kind = kind;
   plugin.name = name;
-  plugin.role = kind == "adapter" ? "adapter" : "weighting";
-  plugin.needs.emplace().when = "before";
+  plugin.role = is_adapter ? PluginRole::adapter : PluginRole::weighting;
+  plugin.needs.emplace().when = WeighingMoment::before;
   using Type = OptionSpec::Type;
-  if (kind == "pipeline" && name == "rho1") {
+  if (!is_adapter && name == "rho1") {
     plugin.needs->reads = {"policy.loss", "reference.loss"};
     plugin.options = {{"keep", Type::number, 0.6, 0.0, 1.0, {}, "part that is kept"},
                       {"mode", Type::text, std::string("signed"), {}, {}, {"signed", "absolute"}, "of the excess"},
@@ -31,32 +32,32 @@ inline PluginDescription known_plugin(const std::string& kind, const std::string
                       {"limit", Type::number, std::numeric_limits<double>::infinity(), {}, {}, {}, "of a weight"}};
     return plugin;
   }
-  if (kind == "adapter" && name == "lora") {
+  if (is_adapter && name == "lora") {
     plugin.options = {{"rank", Type::integer, int64_t{8}, 1.0, 1024.0, {}, "rank"},
                       {"targets", Type::texts, std::vector<std::string>{"wq"}, {}, {}, {"wq", "wv"}, "slots"}};
     return plugin;
   }
-  if (kind == "pipeline" && name == "shuffled") {
-    plugin.role = "wrapper";
+  if (!is_adapter && name == "shuffled") {
+    plugin.role = PluginRole::wrapper;
     plugin.needs.reset();
     plugin.options = {{"seed", Type::integer, int64_t{0}, {}, {}, {}, "of the order"}};
     return plugin;
   }
-  if (kind == "pipeline" && name == "critic") {
-    plugin.role = "objective";
-    plugin.needs = PluginNeeds{{"policy.value:value"}, {"value (mlp, score)"}, true, false};
+  if (!is_adapter && name == "critic") {
+    plugin.role = PluginRole::objective;
+    plugin.needs = PluginNeeds{{"policy.value:value"}, {{"value", "mlp", "score"}}, true, false};
     plugin.options = {{"loss", Type::text, std::string("pairwise"), {}, {}, {"pairwise", "lambda_return"}, "which"}};
     return plugin;
   }
-  if (kind == "pipeline" && name == "formula") {
+  if (!is_adapter && name == "formula") {
     plugin.needs.reset();
     plugin.options = {{"weight", Type::text, std::string(), {}, {}, {}, "over ce, ref and value"},
                       {"low", Type::number, 0.0, {}, {}, {}, "smallest"}};
     return plugin;
   }
-  if ((kind == "pipeline" && name == "baseline") || (kind == "adapter" && name == "full")) return plugin;
+  if (name == (is_adapter ? "full" : "baseline")) return plugin;
   if (name.find('/') != std::string::npos) throw Error(ExitStatus::usage, "\"" + name + "\" is no name of a plugin");
-  throw Error(ExitStatus::plugin, "no " + kind + " \"" + name + "\"\nsearched: somewhere");
+  throw Error(ExitStatus::plugin, "no " + std::string(to_string(kind)) + " \"" + name + "\"\nsearched: somewhere");
 }
 
 /// The given value of an option, or its default.
@@ -79,7 +80,7 @@ inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSettin
   const std::string& name = plugin.description.name;
   if (name == "critic") {
     const bool pairs = option<std::string>(plugin, "loss") == "pairwise";
-    return {{{"policy.value:value"}, {pairs ? "value (mlp, score)" : "value (mlp)"}, pairs, false}, {}};
+    return {{{"policy.value:value"}, {{"value", "mlp", pairs ? "score" : "value"}}, pairs, false}, {}};
   }
   if (name != "formula") return {*plugin.description.needs, {}};
   const std::string weight = option<std::string>(plugin, "weight");

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "base/json.hpp"
 
 namespace wmtp {
 
@@ -17,15 +18,15 @@ inline std::string letter_of(int byte) {
   return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
 }
 
-inline nlohmann::json added(int id, const std::string& content, bool special = true) {
+inline Json added(int id, const std::string& content, bool special = true) {
   return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
-inline nlohmann::json tokenizer_of(nlohmann::json vocabulary, nlohmann::json merges, bool byte_fallback) {
+inline Json tokenizer_of(Json vocabulary, Json merges, bool byte_fallback) {
   return {{"truncation", nullptr},
           {"padding", nullptr},
-          {"added_tokens", nlohmann::json::array()},
+          {"added_tokens", Json::array()},
           {"normalizer", nullptr},
           {"pre_tokenizer", nullptr},
           {"post_processor", nullptr},
@@ -34,8 +35,8 @@ inline nlohmann::json tokenizer_of(nlohmann::json vocabulary, nlohmann::json mer
 }
 
 /// Bytes have their own ids; 256 is " a", 257 "ab", 258 " ab"; 259 <end>, 260 <tool>, which is not special.
-inline nlohmann::json byte_level_json() {
-  nlohmann::json vocabulary;
+inline Json byte_level_json() {
+  Json vocabulary;
   for (int byte = 0; byte < 256; ++byte) vocabulary[letter_of(byte)] = byte;
   const std::string space = letter_of(' ');
   vocabulary[space + "a"] = 256;
@@ -49,9 +50,9 @@ inline nlohmann::json byte_level_json() {
 }
 
 /// As Llama 2's: <unk> 0, <s> 1, </s> 2, bytes from 3 on, U+2581 259, a 260, b 261, "▁a" 262, "ab" 263, é 264.
-inline nlohmann::json sentencepiece_json() {
+inline Json sentencepiece_json() {
   const std::string mark = "\xe2\x96\x81";
-  nlohmann::json vocabulary{{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
+  Json vocabulary{{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
   for (int byte = 0; byte < 256; ++byte) {
     char name[8];
     std::snprintf(name, sizeof name, "<0x%02X>", byte);
@@ -61,7 +62,7 @@ inline nlohmann::json sentencepiece_json() {
   for (const std::string& token :
        {mark, std::string("a"), std::string("b"), mark + "a", std::string("ab"), std::string("\xc3\xa9")})
     vocabulary[token] = next++;
-  auto made = tokenizer_of(vocabulary, nlohmann::json::parse("[[\"" + mark + "\",\"a\"],[\"a\",\"b\"]]"), true);
+  auto made = tokenizer_of(vocabulary, Json::parse("[[\"" + mark + "\",\"a\"],[\"a\",\"b\"]]"), true);
   made["added_tokens"] = {added(0, "<unk>"), added(1, "<s>"), added(2, "</s>")};
   made["normalizer"] = {{"type", "Sequence"},
                         {"normalizers",
@@ -80,7 +81,7 @@ inline nlohmann::json sentencepiece_json() {
   return made;
 }
 
-inline nlohmann::json metaspace(const std::string& scheme, bool split = false) {
+inline Json metaspace(const std::string& scheme, bool split = false) {
   return {{"type", "Metaspace"}, {"replacement", "\xe2\x96\x81"}, {"prepend_scheme", scheme}, {"split", split}};
 }
 

@@ -96,12 +96,12 @@ std::vector<T> read_all(const SafetensorsFile& file, const std::string& tensor) 
 }
 
 /// `state` of a checkpoint for resuming, before the optimizer's steps are known.
-inline nlohmann::json sound_state() {
+inline Json sound_state() {
   return {{"tokens", 5},
           {"drawn", 12},
           {"guard_window", {2.5, 2.25}},
           {"skipped_in_a_row", 0},
-          {"optimizer_steps", nlohmann::json::object()}};
+          {"optimizer_steps", Json::object()}};
 }
 
 /// Two ranks' shards of two tensors (embedding [6, 4], norm [5]) and a file without tensors.

@@ -7,14 +7,12 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 using Ids = std::vector<int32_t>;
 
 class JsonTokenizerTest : public DataTest {
  protected:
-  std::unique_ptr<Tokenizer> open(const json& document, const std::string& end = "<end>") const {
-    write("tokenizer_config.json", json{{"eos_token", end}}.dump());
+  std::unique_ptr<Tokenizer> open(const Json& document, const std::string& end = "<end>") const {
+    write("tokenizer_config.json", Json{{"eos_token", end}}.dump());
     return json_tokenizer(write("tokenizer.json", document.dump()));
   }
 };
@@ -43,14 +41,14 @@ TEST_F(JsonTokenizerTest, ReplacesInvalidUtf8AsPythonDoes) {
 }
 
 TEST_F(JsonTokenizerTest, NormalizesToNfcIfTheFileAsksForIt) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   EXPECT_EQ(open(document)->encode("e\xcc\x81"), (Ids{'e', 0xcc, 0x81}));
   document["normalizer"] = {{"type", "NFC"}};
   EXPECT_EQ(open(document)->encode("e\xcc\x81"), (Ids{0xc3, 0xa9}));
 }
 
 TEST_F(JsonTokenizerTest, NormalizesManyMarksInALineOfTime) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["normalizer"] = {{"type", "NFC"}};
   const auto tokenizer = open(document);
   const auto bytes = [&](const std::string& text) { return tokenizer->decode(tokenizer->encode(text)); };
@@ -71,7 +69,7 @@ TEST_F(JsonTokenizerTest, NormalizesManyMarksInALineOfTime) {
 }
 
 TEST_F(JsonTokenizerTest, AddsASpaceBeforeEveryPieceIfTheFileAsksForIt) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["pre_tokenizer"]["add_prefix_space"] = true;
   EXPECT_EQ(open(document)->encode("ab<end>a"), (Ids{258, 259, 256}));
   EXPECT_EQ(open(document)->encode(" ab"), Ids{258});
@@ -105,7 +103,7 @@ TEST_F(JsonTokenizerTest, EncodesOfAnUnfinishedTextWhatNoFurtherTextCanChange) {
 }
 
 TEST_F(JsonTokenizerTest, EncodesAnUnfinishedTextEarlyAlsoIfItsBeginningIsMarked) {
-  json document = sentencepiece_json(), of_words = added(265, "b b", false);
+  Json document = sentencepiece_json(), of_words = added(265, "b b", false);
   of_words["normalized"] = true;
   document["added_tokens"].push_back(of_words);
   const std::string text = "ab a</s>ab  b b\xc3\xa9 b b\xe2\x96\x81<s></s> aa b a</s>b";
@@ -134,7 +132,7 @@ TEST_F(JsonTokenizerTest, EncodesAnUnfinishedTextEarlyAlsoIfItIsNormalizedOrPref
       "1=\xcc\xb8 ab";
   for (const bool composes : {false, true})
     for (const bool prefixes : {false, true}) {
-      json document = byte_level_json();
+      Json document = byte_level_json();
       if (composes) document["normalizer"] = {{"type", "NFC"}};
       document["pre_tokenizer"]["add_prefix_space"] = prefixes;
       const auto tokenizer = open(document);
@@ -147,11 +145,11 @@ TEST_F(JsonTokenizerTest, EncodesAnUnfinishedTextEarlyAlsoIfItIsNormalizedOrPref
 
 TEST_F(JsonTokenizerTest, AddsNoFirstMarkIfTheConfigOfALlamaSaysSo) {
   const int mark_a = 262, ab = 263;
-  const auto ids_with = [&](const json& config) {
+  const auto ids_with = [&](const Json& config) {
     write("tokenizer_config.json", config.dump());
     return json_tokenizer(write("tokenizer.json", sentencepiece_json().dump()))->encode("ab a");
   };
-  json config{{"eos_token", "</s>"}, {"tokenizer_class", "LlamaTokenizer"}, {"add_prefix_space", false}};
+  Json config{{"eos_token", "</s>"}, {"tokenizer_class", "LlamaTokenizer"}, {"add_prefix_space", false}};
   EXPECT_EQ(ids_with(config), (Ids{ab, mark_a}));
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
   EXPECT_EQ(ids_with(config)[0], mark_a) << "in transformers, that class takes the file as it is";
@@ -172,7 +170,7 @@ TEST_F(JsonTokenizerTest, PutsNothingBeforeATextThatBeginsWithIt) {
 
 TEST_F(JsonTokenizerTest, AddsSentencePieceMarksWhereTheLibraryDoes) {
   const int mark = 259, a = 260, b = 261, mark_a = 262, ab = 263;
-  json document = sentencepiece_json();
+  Json document = sentencepiece_json();
   const auto by_normalizers = open(document, "</s>");
   EXPECT_EQ(by_normalizers->encode("ab a"), (Ids{mark_a, b, mark_a}));
   EXPECT_EQ(by_normalizers->encode(" a</s>ab"), (Ids{mark, mark_a, 2, mark_a, b})) << "before every piece";
@@ -201,7 +199,7 @@ TEST_F(JsonTokenizerTest, AddsSentencePieceMarksWhereTheLibraryDoes) {
 
 TEST_F(JsonTokenizerTest, FindsNormalizedTokensInNormalizedText) {
   const int mark = 259, a = 260, b = 261, mark_a = 262, pair = 265, tool = 266;
-  json document = sentencepiece_json(), of_words = added(pair, "a a", false), of_tools = added(tool, "<t>", false);
+  Json document = sentencepiece_json(), of_words = added(pair, "a a", false), of_tools = added(tool, "<t>", false);
   of_words["normalized"] = of_tools["normalized"] = true;
   document["added_tokens"].push_back(of_words);
   document["added_tokens"].push_back(of_tools);
@@ -214,7 +212,7 @@ TEST_F(JsonTokenizerTest, FindsNormalizedTokensInNormalizedText) {
   const auto without = open(document, "</s>");
   EXPECT_EQ(without->encode("ba ab<t>"), (Ids{b, pair, b, tool}));
   EXPECT_EQ(without->decode({pair, tool}), "a a<t>");
-  json composed = byte_level_json();
+  Json composed = byte_level_json();
   composed["normalizer"] = {{"type", "NFC"}};
   composed["added_tokens"][1] = added(260, "e\xcc\x81", false);
   composed["added_tokens"][1]["normalized"] = true;
@@ -222,10 +220,10 @@ TEST_F(JsonTokenizerTest, FindsNormalizedTokensInNormalizedText) {
 }
 
 TEST_F(JsonTokenizerTest, LetsTokensTakeInWhiteSpace) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["pre_tokenizer"]["use_regex"] = false;
   const auto add = [&](int id, const char* content, bool left, bool right) {
-    json one = added(id, content, false);
+    Json one = added(id, content, false);
     one["lstrip"] = left;
     one["rstrip"] = right;
     document["added_tokens"].push_back(one);
@@ -247,7 +245,7 @@ TEST_F(JsonTokenizerTest, LetsTokensTakeInWhiteSpace) {
 }
 
 TEST_F(JsonTokenizerTest, ReadsSpecialTokensInATextAsTextIfTheConfigSplitsThem) {
-  write("tokenizer_config.json", json{{"eos_token", "<end>"}, {"split_special_tokens", true}}.dump());
+  write("tokenizer_config.json", Json{{"eos_token", "<end>"}, {"split_special_tokens", true}}.dump());
   const auto tokenizer = json_tokenizer(write("tokenizer.json", byte_level_json().dump()));
   EXPECT_EQ(tokenizer->encode("<end><tool>"), (Ids{'<', 'e', 'n', 'd', '>', 260}));
   EXPECT_EQ(tokenizer->end_of_text(), 259);
@@ -261,7 +259,7 @@ TEST_F(JsonTokenizerTest, EncodesUnknownCharactersOfASentencePieceModelAsBytes) 
 }
 
 TEST_F(JsonTokenizerTest, EmptyMatchesOfASplitCutTheText) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["model"]["merges"] = {"a b"};
   const auto ids = [&](const std::string& expression, const std::string& text) {
     document["pre_tokenizer"] = {
@@ -279,7 +277,7 @@ TEST_F(JsonTokenizerTest, EmptyMatchesOfASplitCutTheText) {
 }
 
 TEST_F(JsonTokenizerTest, ReadsATextWholeIfASplitLooksBack) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["pre_tokenizer"] = {
       {"type", "Sequence"},
       {"pretokenizers",
@@ -290,8 +288,8 @@ TEST_F(JsonTokenizerTest, ReadsATextWholeIfASplitLooksBack) {
 }
 
 TEST_F(JsonTokenizerTest, RefusesAConfigThatContradictsTheFile) {
-  const auto refused = [&](const json& config, const json& document = byte_level_json()) {
-    json whole = config;
+  const auto refused = [&](const Json& config, const Json& document = byte_level_json()) {
+    Json whole = config;
     whole["eos_token"] = "<end>";
     const auto file = write("tokenizer.json", document.dump());
     write("tokenizer_config.json", whole.dump());
@@ -302,9 +300,9 @@ TEST_F(JsonTokenizerTest, RefusesAConfigThatContradictsTheFile) {
     }
     return std::string();
   };
-  json token = added(260, "<tool>", false);
+  Json token = added(260, "<tool>", false);
   token.erase("id");
-  const auto decoder = [&](const std::string& id) { return json{{"added_tokens_decoder", {{id, token}}}}; };
+  const auto decoder = [&](const std::string& id) { return Json{{"added_tokens_decoder", {{id, token}}}}; };
   EXPECT_EQ(refused(decoder("260")), "");
   EXPECT_TRUE(
       has(refused(decoder("261")), "its added_tokens_decoder has \"<tool>\" with the id 261, unlike tokenizer.json"));
@@ -313,13 +311,13 @@ TEST_F(JsonTokenizerTest, RefusesAConfigThatContradictsTheFile) {
   token["rstrip"] = false;
   token["normalized"] = true;
   EXPECT_EQ(refused(decoder("260")), "") << "nothing is normalized";
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["normalizer"] = {{"type", "NFC"}};
   EXPECT_TRUE(has(refused(decoder("260"), document), "other properties of \"<tool>\""));
-  for (const json& config : {json{{"pad_token", "<X>"}}, json{{"additional_special_tokens", {"<end>", "<X>"}}},
-                             json{{"extra_special_tokens", {{"x_token", "<X>"}}}},
-                             json{{"model_specific_special_tokens", {{"x_token", "<X>"}}}}, json{{"x_token", "<X>"}},
-                             json{{"bos_token", {{"content", "<X>"}, {"lstrip", false}}}}})
+  for (const Json& config : {Json{{"pad_token", "<X>"}}, Json{{"additional_special_tokens", {"<end>", "<X>"}}},
+                             Json{{"extra_special_tokens", {{"x_token", "<X>"}}}},
+                             Json{{"model_specific_special_tokens", {{"x_token", "<X>"}}}}, Json{{"x_token", "<X>"}},
+                             Json{{"bos_token", {{"content", "<X>"}, {"lstrip", false}}}}})
     EXPECT_TRUE(has(refused(config), "it names the special token \"<X>\", unlike tokenizer.json")) << config;
   EXPECT_EQ(refused({{"pad_token", "<tool>"}, {"unk_token", nullptr}, {"add_bos_token", true}}), "");
   EXPECT_TRUE(has(refused({{"tokenizer_class", "GPT2Tokenizer"}, {"add_prefix_space", true}}),

@@ -5,23 +5,21 @@
 
 namespace wmtp {
 namespace {
-
-using nlohmann::json;
 using FirstMark = TokenizerJson::FirstMark;
 
 class TokenizerJsonTest : public DataTest {
  protected:
-  TokenizerJson read(const json& document) const {
+  TokenizerJson read(const Json& document) const {
     return read_tokenizer_json(write("tokenizer.json", document.dump()));
   }
-  void expect_refused(const json& document, const std::string& part) const {
+  void expect_refused(const Json& document, const std::string& part) const {
     const std::string message = error_of(ExitStatus::data, [&] { read(document); });
     EXPECT_TRUE(has(message, "tokenizer.json: ") && has(message, part)) << message;
   }
 };
 
 TEST_F(TokenizerJsonTest, ReadsTokensAsTheBytesOfTheirLetters) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["model"]["vocab"]["<end>"] = 259;
   document["model"]["vocab"]["<tool>"] = 260;
   document["model"]["vocab"]["\xc4\xa0\xc4\x8a\xc3\xa9"] = 261;  // U+0120, U+010A, é: a space, a newline, the byte E9
@@ -42,7 +40,7 @@ TEST_F(TokenizerJsonTest, ReadsTokensAsTheBytesOfTheirLetters) {
 }
 
 TEST_F(TokenizerJsonTest, ReadsPreTokenizersInTheirOrder) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   EXPECT_EQ(read(document).splits.size(), 1u) << "that of GPT-2";
   document["pre_tokenizer"] = {
       {"type", "Sequence"},
@@ -62,21 +60,21 @@ TEST_F(TokenizerJsonTest, ReadsPreTokenizersInTheirOrder) {
 }
 
 TEST_F(TokenizerJsonTest, ASequenceOfOnePartEqualsThePartAndAnEmptyOneEqualsNull) {
-  const auto none = [](const char* list) { return json{{"type", "Sequence"}, {list, json::array()}}; };
-  json document = byte_level_json();
+  const auto none = [](const char* list) { return Json{{"type", "Sequence"}, {list, Json::array()}}; };
+  Json document = byte_level_json();
   document["normalizer"] = none("normalizers");
   document["post_processor"] = none("processors");
   document["decoder"] = none("decoders");
   EXPECT_FALSE(read(document).composes);
-  document["normalizer"]["normalizers"] = json::array({json{{"type", "NFC"}}});
+  document["normalizer"]["normalizers"] = Json::array({Json{{"type", "NFC"}}});
   EXPECT_TRUE(read(document).composes);
-  json pieces = sentencepiece_json();
+  Json pieces = sentencepiece_json();
   pieces["pre_tokenizer"] = none("pretokenizers");
   EXPECT_EQ(read(pieces).first_mark, read(sentencepiece_json()).first_mark);
 }
 
 TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
-  json document = sentencepiece_json();
+  Json document = sentencepiece_json();
   const TokenizerJson bpe = read(document);
   EXPECT_TRUE(bpe.byte_fallback);
   EXPECT_EQ(bpe.first_mark, FirstMark::always);
@@ -97,7 +95,7 @@ TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
 }
 
 TEST_F(TokenizerJsonTest, IgnoresASplitAtSpacesThatTheNormalizerHasReplaced) {
-  json document = sentencepiece_json();
+  Json document = sentencepiece_json();
   document["normalizer"] = document["normalizer"]["normalizers"][1];
   document["pre_tokenizer"] = {
       {"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithPrevious"}, {"invert", false}};
@@ -111,77 +109,77 @@ TEST_F(TokenizerJsonTest, IgnoresASplitAtSpacesThatTheNormalizerHasReplaced) {
 }
 
 TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfASentencePieceModel) {
-  const auto refuse = [&](const std::string& part, const std::function<void(json&)>& change) {
-    json document = sentencepiece_json();
+  const auto refuse = [&](const std::string& part, const std::function<void(Json&)>& change) {
+    Json document = sentencepiece_json();
     change(document);
     expect_refused(document, part);
   };
-  refuse("normalizer contains \"NFKC\"", [](json& document) {
+  refuse("normalizer contains \"NFKC\"", [](Json& document) {
     document["normalizer"]["normalizers"][0] = {{"type", "NFKC"}};
   });
-  refuse("normalizer replaces no spaces", [](json& document) { document["normalizer"]["normalizers"].erase(1); });
-  refuse("normalizer contains", [](json& document) { document["normalizer"] = nullptr; });
-  refuse("wanted null with a pre_tokenizer", [](json& document) { document["pre_tokenizer"] = metaspace("first"); });
-  refuse("pre_tokenizer Metaspace has split true", [](json& document) {
+  refuse("normalizer replaces no spaces", [](Json& document) { document["normalizer"]["normalizers"].erase(1); });
+  refuse("normalizer contains", [](Json& document) { document["normalizer"] = nullptr; });
+  refuse("wanted null with a pre_tokenizer", [](Json& document) { document["pre_tokenizer"] = metaspace("first"); });
+  refuse("pre_tokenizer Metaspace has split true", [](Json& document) {
     document["normalizer"] = nullptr;
     document["pre_tokenizer"] = metaspace("first", true);
   });
-  refuse("wanted Metaspace with U+2581 and a prepend_scheme", [](json& document) {
+  refuse("wanted Metaspace with U+2581 and a prepend_scheme", [](Json& document) {
     document["normalizer"] = nullptr;
     document["pre_tokenizer"] = metaspace("sometimes");
   });
-  refuse("the byte 10 is not a token", [](json& document) { document["model"]["vocab"].erase("<0x0A>"); });
-  refuse("ignore_merges is true", [](json& document) { document["model"]["ignore_merges"] = true; });
-  refuse("decoder is \"ByteLevel\"", [](json& document) { document["decoder"] = {{"type", "ByteLevel"}}; });
+  refuse("the byte 10 is not a token", [](Json& document) { document["model"]["vocab"].erase("<0x0A>"); });
+  refuse("ignore_merges is true", [](Json& document) { document["model"]["ignore_merges"] = true; });
+  refuse("decoder is \"ByteLevel\"", [](Json& document) { document["decoder"] = {{"type", "ByteLevel"}}; });
 }
 
 TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfAByteLevelModel) {
-  const auto refuse = [&](const std::string& part, const std::function<void(json&)>& change) {
-    json document = byte_level_json();
+  const auto refuse = [&](const std::string& part, const std::function<void(Json&)>& change) {
+    Json document = byte_level_json();
     change(document);
     expect_refused(document, part);
   };
-  const auto with_split = [](const json& split) {
-    return json{{"type", "Sequence"}, {"pretokenizers", {split, {{"type", "ByteLevel"}, {"use_regex", false}}}}};
+  const auto with_split = [](const Json& split) {
+    return Json{{"type", "Sequence"}, {"pretokenizers", {split, {{"type", "ByteLevel"}, {"use_regex", false}}}}};
   };
-  refuse("normalizer is \"NFKC\"", [](json& document) { document["normalizer"] = {{"type", "NFKC"}}; });
-  refuse("model is \"WordPiece\"", [](json& document) { document["model"]["type"] = "WordPiece"; });
-  refuse("pre_tokenizer is \"Metaspace\"", [](json& document) { document["pre_tokenizer"] = {{"type", "Metaspace"}}; });
-  refuse("pre_tokenizer contains \"Whitespace\"", [&](json& document) {
+  refuse("normalizer is \"NFKC\"", [](Json& document) { document["normalizer"] = {{"type", "NFKC"}}; });
+  refuse("model is \"WordPiece\"", [](Json& document) { document["model"]["type"] = "WordPiece"; });
+  refuse("pre_tokenizer is \"Metaspace\"", [](Json& document) { document["pre_tokenizer"] = {{"type", "Metaspace"}}; });
+  refuse("pre_tokenizer contains \"Whitespace\"", [&](Json& document) {
     document["pre_tokenizer"] = with_split({{"type", "Whitespace"}});
   });
-  refuse("pre_tokenizer Split has the behavior \"MergedWithNext\"", [&](json& document) {
+  refuse("pre_tokenizer Split has the behavior \"MergedWithNext\"", [&](Json& document) {
     document["pre_tokenizer"] = with_split(
         {{"type", "Split"}, {"pattern", {{"Regex", "x"}}}, {"behavior", "MergedWithNext"}, {"invert", false}});
   });
-  refuse("pre_tokenizer Split has an empty String", [&](json& document) {
+  refuse("pre_tokenizer Split has an empty String", [&](Json& document) {
     document["pre_tokenizer"] =
         with_split({{"type", "Split"}, {"pattern", {{"String", ""}}}, {"behavior", "Isolated"}, {"invert", false}});
   });
-  refuse("decoder is \"WordPiece\"", [](json& document) { document["decoder"] = {{"type", "WordPiece"}}; });
-  refuse("post_processor is \"BertProcessing\"", [](json& document) {
+  refuse("decoder is \"WordPiece\"", [](Json& document) { document["decoder"] = {{"type", "WordPiece"}}; });
+  refuse("post_processor is \"BertProcessing\"", [](Json& document) {
     document["post_processor"] = {{"type", "BertProcessing"}};
   });
   refuse("the added token \"<tool>\" has single_word true",
-         [](json& document) { document["added_tokens"][1]["single_word"] = true; });
-  refuse("model dropout is \"0.5\"", [](json& document) { document["model"]["dropout"] = 0.5; });
-  refuse("the byte 33 is not a token", [](json& document) { document["model"]["vocab"].erase("!"); });
+         [](Json& document) { document["added_tokens"][1]["single_word"] = true; });
+  refuse("model dropout is \"0.5\"", [](Json& document) { document["model"]["dropout"] = 0.5; });
+  refuse("the byte 33 is not a token", [](Json& document) { document["model"]["vocab"].erase("!"); });
   refuse("merges: \"nowhere\" is not in the vocabulary",
-         [](json& document) { document["model"]["merges"].push_back("nowhere t"); });
-  refuse("two tokens have the id 257", [](json& document) { document["model"]["vocab"]["aaaa"] = 257; });
+         [](Json& document) { document["model"]["merges"].push_back("nowhere t"); });
+  refuse("two tokens have the id 257", [](Json& document) { document["model"]["vocab"]["aaaa"] = 257; });
 }
 
 TEST_F(TokenizerJsonTest, IgnoresTruncationAndPaddingAsTransformersDoes) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["truncation"] = {{"direction", "Right"}, {"max_length", 5}, {"strategy", "LongestFirst"}, {"stride", 0}};
   document["padding"] = {{"strategy", {{"Fixed", 8}}}, {"pad_id", 259}, {"pad_token", "<end>"}};
   EXPECT_EQ(read(document).tokens, read(byte_level_json()).tokens);
 }
 
 TEST_F(TokenizerJsonTest, ReadsTheIdsBeforeATextFromTheTemplate) {
-  json document = byte_level_json();
-  const json text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
-  const json end{{"SpecialToken", {{"id", "<end>"}, {"type_id", 0}}}};
+  Json document = byte_level_json();
+  const Json text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const Json end{{"SpecialToken", {{"id", "<end>"}, {"type_id", 0}}}};
   document["post_processor"] = {{"type", "TemplateProcessing"},
                                 {"single", {end, end, text}},
                                 {"special_tokens", {{"<end>", {{"id", "<end>"}, {"ids", {259}}}}}}};
@@ -197,7 +195,7 @@ TEST_F(TokenizerJsonTest, ReadsTheIdsBeforeATextFromTheTemplate) {
 }
 
 TEST_F(TokenizerJsonTest, RefusesAnAddedTokenWhoseIdDiffersFromTheVocabulary) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["model"]["vocab"]["<end>"] = 259;
   EXPECT_EQ(read(document).tokens.size(), 261u);
   document["model"]["vocab"]["<end>"] = 70000;  // above the largest id
@@ -208,7 +206,7 @@ TEST_F(TokenizerJsonTest, RefusesAnAddedTokenWhoseIdDiffersFromTheVocabulary) {
 }
 
 TEST_F(TokenizerJsonTest, RefusesAnAddedTokenThatTheLibraryWouldNumberAnew) {
-  json document = byte_level_json();
+  Json document = byte_level_json();
   document["added_tokens"][1] = added(300, "<tool>", false);
   expect_refused(document, "the added token \"<tool>\" has the id 300, wanted 260, as the tokenizers library numbers");
   document["model"]["vocab"]["<tool>"] = 300;
@@ -221,8 +219,8 @@ TEST_F(TokenizerJsonTest, RefusesAnAddedTokenThatTheLibraryWouldNumberAnew) {
 }
 
 TEST_F(TokenizerJsonTest, RefusesTemplatesThatDoNotContainTheTextOnce) {
-  json document = sentencepiece_json();
-  const json one = document["post_processor"];
+  Json document = sentencepiece_json();
+  const Json one = document["post_processor"];
   document["post_processor"] = {{"type", "Sequence"}, {"processors", {one, one}}};
   expect_refused(document, "post_processor has a second TemplateProcessing");
   document["post_processor"] = one;

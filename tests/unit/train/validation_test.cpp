@@ -47,7 +47,7 @@ class ValidationTest : public testing::Test {
   ValidationTest() {
     experiment_.model.future_tokens = heads;
     experiment_.model.layers = 2;
-    experiment_.data.kind = "records";
+    experiment_.data.kind = DataKind::records;
   }
   std::map<std::string, double> after_training(Channels& channels, bool prompts, int steps) {
     const Answers training(learnable, experiment_.train.batch_size, S, heads, prompts),

@@ -40,8 +40,8 @@ class PageDataTest : public LogTest {
     for (const SharedText& part : parts) text += *part;
     return text;
   }
-  static PageJson all_runs(PageData& data) { return PageJson::parse(joined(data.runs_text())); }
-  static RefreshRequest after(const PageJson& answer, const std::vector<int64_t>& runs) {
+  static OrderedJson all_runs(PageData& data) { return OrderedJson::parse(joined(data.runs_text())); }
+  static RefreshRequest after(const OrderedJson& answer, const std::vector<int64_t>& runs) {
     return {answer["epoch"], answer["version"], answer["cursor"], answer["event_cursor"], losses(runs)};
   }
 };
@@ -49,12 +49,12 @@ class PageDataTest : public LogTest {
 TEST_F(PageDataTest, ListsRunsNewestFirstWithTheirLastValues) {
   run("a", 4), run("b", 2);
   PageData data(file_);
-  const PageJson answer = all_runs(data);
+  const OrderedJson answer = all_runs(data);
   ASSERT_EQ(answer["runs"].size(), 2u);
   EXPECT_EQ(answer["runs"][0]["name"], "b");
   EXPECT_EQ(answer["runs"][1]["steps"], 4);
   EXPECT_EQ(answer["runs"][1]["train_loss"], 0.25);
-  EXPECT_EQ(answer["names"], PageJson({"train/loss"}));
+  EXPECT_EQ(answer["names"], OrderedJson({"train/loss"}));
 }
 
 TEST_F(PageDataTest, SharesTheTextOfRunsAndConfigurationsBetweenAnswers) {
@@ -70,28 +70,28 @@ TEST_F(PageDataTest, SharesTheTextOfRunsAndConfigurationsBetweenAnswers) {
   EXPECT_EQ(data.configs(), data.configs());
   const PageAnswer answer = answer_page(data, "/api/runs", {});
   EXPECT_EQ(answer.more.at(1), first[1]);
-  EXPECT_EQ(PageJson::parse(answer.body + joined(answer.more)), all_runs(data));
-  EXPECT_EQ(data.runs({a})["runs"], PageJson::array({all_runs(data)["runs"][1]}));
+  EXPECT_EQ(OrderedJson::parse(answer.body + joined(answer.more)), all_runs(data));
+  EXPECT_EQ(data.runs({a})["runs"], OrderedJson::array({all_runs(data)["runs"][1]}));
 }
 
 TEST_F(PageDataTest, ReloadsThePageWhenVeryManyRunsAreNew) {
   run("a", 1);
   PageData data(file_);
-  const PageJson before = all_runs(data);
+  const OrderedJson before = all_runs(data);
   execute(
       "CREATE TEMP TABLE one AS SELECT * FROM runs; UPDATE one SET id = NULL; "
       "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500) INSERT INTO runs SELECT one.* "
       "FROM n, one");
-  EXPECT_EQ(data.refresh(after(before, {})), PageJson({{"reset", true}}));
+  EXPECT_EQ(data.refresh(after(before, {})), OrderedJson({{"reset", true}}));
   EXPECT_EQ(all_runs(data)["runs"].size(), 1501u);
 }
 
 TEST_F(PageDataTest, ShowsAnEmptyPageUntilTheLogHasRuns) {
   PageData data(file_);
-  const PageJson before = all_runs(data);
+  const OrderedJson before = all_runs(data);
   EXPECT_TRUE(before["runs"].empty());
   run("a", 3);
-  const PageJson refreshed = data.refresh(after(before, {}));
+  const OrderedJson refreshed = data.refresh(after(before, {}));
   EXPECT_TRUE(refreshed.contains("reset") || refreshed["runs"].size() == 1) << refreshed;
   EXPECT_EQ(all_runs(data)["runs"].size(), 1u);
 }
@@ -102,7 +102,7 @@ TEST_F(PageDataTest, SmoothsCurvesOverAllPoints) {
   CurvesRequest request = losses({id});
   request.smoothing = 0.9;
   request.cells = 10;
-  const PageJson curve = data.curves(request)["curves"].at(0);
+  const OrderedJson curve = data.curves(request)["curves"].at(0);
   EXPECT_EQ(curve["points"], 1000);
   EXPECT_LE(curve["raw"]["step"].size(), 22u);
   std::vector<double> steps, all;
@@ -120,16 +120,16 @@ TEST_F(PageDataTest, ListsNonFiniteValuesSeparatelyByKind) {
   value(id, 5, "NULL", "'inf'");
   value(id, 6, "NULL", "'-inf'");
   PageData data(file_);
-  const PageJson curve = data.curves(losses({id}))["curves"].at(0);
-  EXPECT_EQ(curve["raw"]["step"], PageJson({1, 2, 3}));
-  EXPECT_EQ(curve["not_finite"]["step"], PageJson({4, 5, 6}));
-  EXPECT_EQ(curve["not_finite"]["value"], PageJson({"nan", "inf", "-inf"}));
+  const OrderedJson curve = data.curves(losses({id}))["curves"].at(0);
+  EXPECT_EQ(curve["raw"]["step"], OrderedJson({1, 2, 3}));
+  EXPECT_EQ(curve["not_finite"]["step"], OrderedJson({4, 5, 6}));
+  EXPECT_EQ(curve["not_finite"]["value"], OrderedJson({"nan", "inf", "-inf"}));
 }
 
 TEST_F(PageDataTest, SendsOnlyNewRowsAfterTheCursor) {
   const int64_t a = run("a", 3), b = run("b", 3);
   PageData data(file_);
-  const PageJson first = all_runs(data);
+  const OrderedJson first = all_runs(data);
   data.curves(losses({a, b}));
   EXPECT_TRUE(data.refresh(after(first, {a, b}))["new"].empty());
   EXPECT_TRUE(data.refresh(after(first, {a, b}))["runs"].empty());
@@ -138,11 +138,11 @@ TEST_F(PageDataTest, SendsOnlyNewRowsAfterTheCursor) {
   value(b, 5, "NULL", "'nan'");
   RefreshRequest request = after(first, {a, b});
   request.shown.smoothing = 0.5;
-  const PageJson answer = data.refresh(request);
+  const OrderedJson answer = data.refresh(request);
   ASSERT_EQ(answer["new"].size(), 1u) << answer;
   EXPECT_EQ(answer["new"][0]["run"], b);
-  EXPECT_EQ(answer["new"][0]["step"], PageJson({4, 5}));
-  EXPECT_EQ(answer["new"][0]["value"], PageJson({0.125, "nan"}));
+  EXPECT_EQ(answer["new"][0]["step"], OrderedJson({4, 5}));
+  EXPECT_EQ(answer["new"][0]["value"], OrderedJson({0.125, "nan"}));
   EXPECT_NEAR(answer["new"][0]["smooth"][0].get<double>(), 0.125, 1e-8) << "too few points";
   ASSERT_EQ(answer["runs"].size(), 1u);
   EXPECT_EQ(answer["runs"][0]["steps"], 5);
@@ -152,13 +152,13 @@ TEST_F(PageDataTest, SendsOnlyNewRowsAfterTheCursor) {
 TEST_F(PageDataTest, ResetsAPageWhenARunIsDeletedSinceRowidsAreReused) {
   const int64_t a = run("a", 3), b = run("b", 3);
   PageData data(file_);
-  const PageJson first = all_runs(data);
+  const OrderedJson first = all_runs(data);
   execute("PRAGMA foreign_keys = ON; DELETE FROM runs WHERE id = " + std::to_string(b));
   const int64_t c = run("c", 4);
-  EXPECT_EQ(data.refresh(after(first, {a, b})), PageJson({{"reset", true}}));
-  const PageJson curves = data.curves(losses({a, b, c}))["curves"];
+  EXPECT_EQ(data.refresh(after(first, {a, b})), OrderedJson({{"reset", true}}));
+  const OrderedJson curves = data.curves(losses({a, b, c}))["curves"];
   ASSERT_EQ(curves.size(), 2u);
-  EXPECT_EQ(curves[1]["raw"]["step"], PageJson({1, 2, 3, 4}));
+  EXPECT_EQ(curves[1]["raw"]["step"], OrderedJson({1, 2, 3, 4}));
 }
 
 TEST_F(PageDataTest, JoinsTheSegmentsOfAResumedRun) {
@@ -172,39 +172,40 @@ TEST_F(PageDataTest, JoinsTheSegmentsOfAResumedRun) {
     return eventually([&] { return integer("SELECT count(*) FROM metric_values WHERE run_id = 2") == rows; });
   };
   ASSERT_TRUE(logged(1));
-  const PageJson before = all_runs(data);
-  EXPECT_EQ(data.curves(losses({2}))["curves"].at(0)["raw"]["step"], PageJson({1, 2, 3, 4, 5}));
+  const OrderedJson before = all_runs(data);
+  EXPECT_EQ(data.curves(losses({2}))["curves"].at(0)["raw"]["step"], OrderedJson({1, 2, 3, 4, 5}));
   log.metrics(4, {{"train/loss", 9.0}, {"train/tokens", 400.0}});
   ASSERT_TRUE(logged(3));
-  EXPECT_EQ(data.refresh(after(before, {2})), PageJson({{"reset", true}})) << "the repeated steps are no longer part";
-  const PageJson now = all_runs(data);
-  const PageJson curve = data.curves(losses({2}))["curves"].at(0);
-  EXPECT_EQ(curve["raw"]["step"], PageJson({1, 2, 3, 4}));
+  EXPECT_EQ(data.refresh(after(before, {2})), OrderedJson({{"reset", true}}))
+      << "the repeated steps are no longer part";
+  const OrderedJson now = all_runs(data);
+  const OrderedJson curve = data.curves(losses({2}))["curves"].at(0);
+  EXPECT_EQ(curve["raw"]["step"], OrderedJson({1, 2, 3, 4}));
   EXPECT_EQ(curve["raw"]["value"][3], 9.0);
-  EXPECT_EQ(curve["raw"]["tokens"], PageJson({100, 200, 300, 400}));
+  EXPECT_EQ(curve["raw"]["tokens"], OrderedJson({100, 200, 300, 400}));
   EXPECT_EQ(curve["segments"][0]["run"], 2);
   EXPECT_EQ(curve["segments"][0]["step"], 4.0);
   const auto seconds = curve["raw"]["seconds"].get<std::vector<double>>();
   EXPECT_TRUE(std::is_sorted(seconds.begin(), seconds.end())) << curve;
   log.metrics(5, {{"train/loss", 8.0}});
   ASSERT_TRUE(logged(4));
-  const PageJson answer = data.refresh(after(now, {2}));
+  const OrderedJson answer = data.refresh(after(now, {2}));
   ASSERT_TRUE(answer.contains("new")) << answer;
-  EXPECT_EQ(answer["new"].at(0)["step"], PageJson({5}));
+  EXPECT_EQ(answer["new"].at(0)["step"], OrderedJson({5}));
   EXPECT_EQ(now["runs"][1]["resumed_by"], 2);
 }
 
 TEST_F(PageDataTest, ListsTheConfigurationThatDiffersBetweenRuns) {
   run("a", 1), run("b", 1);
   PageData data(file_);
-  EXPECT_EQ(PageJson::parse(*data.configs())["keys"],
-            PageJson({{"data.files", {{"1", "a"}, {"2", "b"}}}, {"sweep", {{"1", "tiny"}, {"2", "tiny"}}}}));
+  EXPECT_EQ(OrderedJson::parse(*data.configs())["keys"],
+            OrderedJson({{"data.files", {{"1", "a"}, {"2", "b"}}}, {"sweep", {{"1", "tiny"}, {"2", "tiny"}}}}));
 }
 
 TEST_F(PageDataTest, HasAPageForOneRun) {
   run("a", 2);
   PageData data(file_);
-  const PageJson answer = data.run(1);
+  const OrderedJson answer = data.run(1);
   EXPECT_EQ(answer["name"], "a");
   EXPECT_EQ(answer["params"]["pipeline.keep"], "0.5");
   EXPECT_EQ(answer["segment_rows"].size(), 1u);
@@ -221,15 +222,15 @@ TEST_F(PageDataTest, ZoomsToFullDetail) {
   request.cells = 20;
   request.from = 500, request.to = 510;
   EXPECT_EQ(data.curves(request)["curves"].at(0)["raw"]["step"],
-            PageJson({499, 500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511}));
+            OrderedJson({499, 500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511}));
 }
 
 TEST_F(PageDataTest, ShowsTheDifferencesOfRunsAndTheWholeConfigOfOne) {
   const int64_t a = run("a", 1), b = run("b", 1);
   PageData data(file_);
-  const PageJson differing = data.params({a, b});
+  const OrderedJson differing = data.params({a, b});
   ASSERT_EQ(differing["rows"].size(), 1u);
-  EXPECT_EQ(differing["rows"][0], PageJson({{"key", "data.files"}, {"values", {"a", "b"}}}));
+  EXPECT_EQ(differing["rows"][0], OrderedJson({{"key", "data.files"}, {"values", {"a", "b"}}}));
   EXPECT_EQ(data.params({a})["rows"].size(), 2u);
 }
 
@@ -241,11 +242,11 @@ TEST_F(PageDataTest, ReturnsSamplesByHeadWithUnchangedText) {
   insert.run(id, 1, text, 0.5, 1.5);
   insert.run(id, 2, text, std::nullopt, std::nullopt);
   PageData data(file_);
-  EXPECT_EQ(data.sampled(id), PageJson({{"run", id}, {"steps", {10}}, {"sequences", {0}}, {"heads", {1, 2}}}));
-  const PageJson columns = data.tokens(id, 10, 0)["columns"];
-  EXPECT_EQ(columns["text"], PageJson({text, text}));
-  EXPECT_EQ(columns["weight"], PageJson({0.5, nullptr}));
-  EXPECT_EQ(columns["reference_loss"], PageJson({1.5, nullptr}));
+  EXPECT_EQ(data.sampled(id), OrderedJson({{"run", id}, {"steps", {10}}, {"sequences", {0}}, {"heads", {1, 2}}}));
+  const OrderedJson columns = data.tokens(id, 10, 0)["columns"];
+  EXPECT_EQ(columns["text"], OrderedJson({text, text}));
+  EXPECT_EQ(columns["weight"], OrderedJson({0.5, nullptr}));
+  EXPECT_EQ(columns["reference_loss"], OrderedJson({1.5, nullptr}));
 }
 
 TEST_F(PageDataTest, ReturnsMemoryAndEventsOfTheLog) {
@@ -255,8 +256,8 @@ TEST_F(PageDataTest, ReturnsMemoryAndEventsOfTheLog) {
   const int64_t id = log.run_id();
   log.end(ExitStatus::done);
   PageData data(file_);
-  EXPECT_EQ(data.memory(id)["rows"][1], PageJson({1, 1, "forward", "activations", 2048}));
-  const PageJson events = data.events({id});
+  EXPECT_EQ(data.memory(id)["rows"][1], OrderedJson({1, 1, "forward", "activations", 2048}));
+  const OrderedJson events = data.events({id});
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0]["message"], "loss <b>rose</b>");
   EXPECT_EQ(events[0]["step"], 3);
@@ -270,7 +271,7 @@ TEST_F(PageDataTest, AnswersRequestsByPathAndRefusesInvalidParameters) {
   const PageAnswer curves =
       answer_page(data, "/api/curves", {{"runs", "1"}, {"name", "train/loss"}, {"smoothing", "0.9"}});
   ASSERT_EQ(curves.status, 200) << curves.body;
-  EXPECT_EQ(PageJson::parse(curves.body)["curves"][0]["raw"]["step"], PageJson({1, 2, 3}));
+  EXPECT_EQ(OrderedJson::parse(curves.body)["curves"][0]["raw"]["step"], OrderedJson({1, 2, 3}));
   EXPECT_EQ(answer_page(data, "/absent", {}).status, 404);
   EXPECT_EQ(answer_page(data, "/../../etc/passwd", {}).status, 404);
   for (const PageParameters& wrong : std::vector<PageParameters>{{{"runs", "x"}},
@@ -279,7 +280,7 @@ TEST_F(PageDataTest, AnswersRequestsByPathAndRefusesInvalidParameters) {
                                                                  {{"runs", "1"}, {"from", "nan"}}}) {
     const PageAnswer refused = answer_page(data, "/api/curves", wrong);
     EXPECT_EQ(refused.status, 400) << refused.body;
-    EXPECT_TRUE(PageJson::parse(refused.body).contains("error"));
+    EXPECT_TRUE(OrderedJson::parse(refused.body).contains("error"));
   }
 }
 
@@ -289,7 +290,7 @@ TEST_F(PageDataTest, ReplacesTextThatIsNotUtf8) {
   PageData data(file_);
   const PageAnswer events = answer_page(data, "/api/events", {{"runs", std::to_string(id)}});
   ASSERT_EQ(events.status, 200) << events.body;
-  EXPECT_EQ(PageJson::parse(events.body)[0]["message"],
+  EXPECT_EQ(OrderedJson::parse(events.body)[0]["message"],
             "A\xef\xbf\xbd"
             "B");
 }

@@ -9,10 +9,10 @@ namespace wmtp {
 namespace {
 
 TEST(InsideScript, EscapesEverythingThatEndsTheScriptAndKeepsTheValue) {
-  const PageJson value{{"text", "</script><!-- & \xe2\x80\xa8 \xe2\x80\xa9 \xe2\x80\xb0 \"quoted\" \\ \n"}};
+  const OrderedJson value{{"text", "</script><!-- & \xe2\x80\xa8 \xe2\x80\xa9 \xe2\x80\xb0 \"quoted\" \\ \n"}};
   const std::string text = inside_script(value);
   for (const char* part : {"<", ">", "&", "\xe2\x80\xa8", "\xe2\x80\xa9"}) EXPECT_FALSE(holds(text, part)) << text;
-  EXPECT_EQ(PageJson::parse(text), value);
+  EXPECT_EQ(OrderedJson::parse(text), value);
 }
 
 TEST(PageFiles, ContainNothingThatEndsAScriptOrAStyle) {
@@ -34,10 +34,10 @@ TEST(PageFiles, AreAllEmbedded) {
 
 class ReportPageTest : public LogTest {
  protected:
-  static PageJson embedded(const std::string& page) {
+  static OrderedJson embedded(const std::string& page) {
     const std::string before = "<script type=\"application/json\" id=\"report\">";
     const size_t begin = page.find(before) + before.size();
-    return PageJson::parse(page.substr(begin, page.find("</script>", begin) - begin));
+    return OrderedJson::parse(page.substr(begin, page.find("</script>", begin) - begin));
   }
 };
 
@@ -51,10 +51,10 @@ TEST_F(ReportPageTest, HasOnlyTheChosenRunsWithSmoothedCurves) {
   PageData data(file_);
   const std::string page = report_page(data, {1, 2});
   EXPECT_FALSE(holds(page, "<script>alert(1)"));
-  const PageJson report = embedded(page);
+  const OrderedJson report = embedded(page);
   ASSERT_EQ(report["runs"].size(), 2u);
   EXPECT_EQ(report["runs"][0]["name"], "</script><script>alert(1)</script>");
-  EXPECT_EQ(report["names"], PageJson({"train/loss"}));
+  EXPECT_EQ(report["names"], OrderedJson({"train/loss"}));
   ASSERT_EQ(report["curves"].size(), 2u);
   EXPECT_EQ(report["curves"][0]["smooth"]["0.9"]["step"].size(), 50u);
   EXPECT_EQ(report["params"].size(), 3u);
@@ -66,7 +66,7 @@ TEST_F(ReportPageTest, SelectsEvenlySpacedSamplesAndReportsTheirTotal) {
   for (int step = 1; step <= 100; ++step)
     execute("INSERT INTO samples VALUES (1, " + std::to_string(step) + ", 0, 0, 1, 65, 'A', 1, 2, NULL)");
   PageData data(file_);
-  const PageJson samples = embedded(report_page(data, {1}))["samples"][0];
+  const OrderedJson samples = embedded(report_page(data, {1}))["samples"][0];
   EXPECT_EQ(samples["sampled"]["steps_in_log"], 100);
   EXPECT_EQ(samples["sampled"]["steps"].size(), 40u);
   EXPECT_EQ(samples["sampled"]["steps"].front(), 1);

@@ -36,7 +36,7 @@ def pyarrow():
         import pyarrow.parquet
     except ImportError as why:
         is_missing = isinstance(why, ModuleNotFoundError) and (why.name or "").startswith("pyarrow")
-        advice = "install it (pip install pyarrow), or put another Python first in PATH"
+        advice = "install it (pip install pyarrow), or name a Python that has it in WMTP_PYTHON"
         sys.stderr.write(f"{sys.executable} has no pyarrow, which reads these files: {advice}" if is_missing else
                          f"{sys.executable} cannot load pyarrow, which reads these files: {why}")
         sys.exit(2)

@@ -31,8 +31,8 @@ struct AttentionHead {
 
 template <class T>
 struct Attention {
-  /// out, laid out like query: sum over j of softmax_j(q[i] . k[j] / sqrt(D)) v[j], j from first_key(i) to i. scratch: attention_scratch
-  /// (model/chunks.hpp) floats, aligned to 64 bytes.
+  /// out, laid out like query: sum over j of softmax_j(q[i] . k[j] / sqrt(D)) v[j], j from first_key(i) to i. scratch:
+  /// attention_scratch (model/chunks.hpp) floats, aligned to 64 bytes.
   void (*forward)(const AttentionHead& head, const T* query, const T* key, const T* value, T* out, float* log_sums,
                   float* scratch);
   /// dq, laid out like query; dk and dv (fp32, laid out like key) are these queries' contributions, up to key `end`.

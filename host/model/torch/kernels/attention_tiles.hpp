@@ -86,7 +86,8 @@ inline void turn_dwords(const void* from, int64_t stride, int64_t count, uint32_
                                                                         static_cast<const uint32_t*>(from) + i, 4));
 }
 
-/// Rows [count][D], padded with zeros to 32 -> b tiles [rows/16][D/32] for products over features, with a column for each row.
+/// Rows [count][D], padded with zeros to 32 -> b tiles [rows/16][D/32] for products over features, with a column for
+/// each row.
 inline void as_columns(const Bf16* from, int64_t stride, int64_t count, int64_t D, uint32_t* to) {
   for (int64_t row = 0; row < count; row += tile_edge)
     for (int64_t d = 0; d < D; d += tile_depth, to += tile_dwords)
@@ -122,7 +123,8 @@ inline void copy_rows(const Bf16* from, int64_t stride, int64_t count, int64_t D
                           row < count ? _mm512_loadu_si512(from + row * stride + d) : _mm512_setzero_si512());
 }
 
-/// c[32][32] = a[32][32 steps] times b tiles, of which a step's second is at `right` and the next step's at `step` dwords.
+/// c[32][32] = a[32][32 steps] times b tiles, of which a step's second is at `right` and the next step's at `step`
+/// dwords.
 inline void product_tiles(const Bf16* a, int64_t a_stride, const uint32_t* b, int64_t right, int64_t step,
                           int64_t steps, float* c, int64_t c_stride) {
   zero_tiles();

@@ -29,8 +29,8 @@ class DeviceRows {
                                       const at::Tensor& coefficients) = 0;
   /// parts [n, sum.numel()], summed in their order to `sum` (fp32).
   virtual void sum_of_parts(const at::Tensor& parts, at::Tensor& sum) = 0;
-  /// factors [B, ...]: 0 where an element's 32 random bits are below the threshold, else `kept`. `before`: elements of a
-  /// whole sequence before these. The other arguments are those of DropoutKey (model/torch/dropout.hpp).
+  /// factors [B, ...]: 0 where an element's 32 random bits are below the threshold, else `kept`. `before`: elements of
+  /// a whole sequence before these. The other arguments are those of DropoutKey (model/torch/dropout.hpp).
   virtual void dropout_factors(uint64_t layer, int64_t step, const at::Tensor& sequence, int64_t before,
                                int64_t threshold, double kept, at::Tensor& factors) = 0;
 };

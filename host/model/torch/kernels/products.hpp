@@ -30,8 +30,8 @@ struct Products {
                            int64_t stride);
   void (*times_transposed_bf16)(const float* x, const Bf16* w, float* y, int64_t rows, int64_t outs, int64_t width,
                                 int64_t stride);
-  /// scores[j] = sum_i x[i] * keys[j][i] for all keys of the pages that hold keys first … end-1: pages [width][keys_of_panel].
-  /// The order of summation depends only on `width`.
+  /// scores[j] = sum_i x[i] * keys[j][i] for all keys of the pages that hold keys first … end-1: pages
+  /// [width][keys_of_panel]. The order of summation depends only on `width`.
   void (*score)(const float* x, const Pages& keys, int64_t width, int64_t first, int64_t end, float* scores);
   /// y[i] = sum_j shares[j] * values[j][i], j from first to end-1: pages [keys_of_panel][width]. The order of summation
   /// depends only on `width`, `first` and `end`.

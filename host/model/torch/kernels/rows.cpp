@@ -28,9 +28,9 @@ WMTP_DECLARE_ISA(avx2)
 #endif
 WMTP_DECLARE_ISA(generic)
 
-#if defined(__x86_64__)
 namespace {
 
+#if defined(__x86_64__)
 /// Linux saves the registers of tiles only for a process that has asked for them; its threads and forks inherit that.
 bool may_use_tiles() {
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -38,8 +38,18 @@ bool may_use_tiles() {
   return granted;
 }
 
-}  // namespace
 #endif
+
+/// The limit that a user has set for LibTorch or oneDNN applies to these kernels, too. Both ignore unknown names.
+Isa limit() {
+  const std::string aten = environment_value("ATEN_CPU_CAPABILITY"), onednn = onednn_limit();
+  if (aten == "default" || onednn == "SSE41" || onednn == "AVX") return Isa::generic;
+  if (aten == "avx2" || onednn.starts_with("AVX2")) return Isa::avx2;
+  const bool has_512 = onednn.starts_with("AVX512") || onednn.starts_with("AVX10");
+  return has_512 && onednn.find("AMX") == onednn.npos ? Isa::avx512 : Isa::amx;
+}
+
+}  // namespace
 
 bool runs(Isa isa) {
 #if defined(__x86_64__)
@@ -79,19 +89,6 @@ const Attention<Bf16>& attention<Bf16>([[maybe_unused]] Isa isa) {
   return WMTP_CHOOSE(bf16_attention);
 }
 const Products& products([[maybe_unused]] Isa isa) { return WMTP_CHOOSE(products_table); }
-
-namespace {
-
-/// The limit that a user has set for LibTorch or oneDNN applies to these kernels, too. Both ignore unknown names.
-Isa limit() {
-  const std::string aten = environment_value("ATEN_CPU_CAPABILITY"), onednn = onednn_limit();
-  if (aten == "default" || onednn == "SSE41" || onednn == "AVX") return Isa::generic;
-  if (aten == "avx2" || onednn.starts_with("AVX2")) return Isa::avx2;
-  const bool has_512 = onednn.starts_with("AVX512") || onednn.starts_with("AVX10");
-  return has_512 && onednn.find("AMX") == onednn.npos ? Isa::avx512 : Isa::amx;
-}
-
-}  // namespace
 
 Isa best_isa() {
   static const Isa highest = limit();

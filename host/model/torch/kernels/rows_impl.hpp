@@ -27,8 +27,8 @@ inline void store(Bf16& to, float x) {  // round to nearest, ties to even; prese
   to.bits = uint16_t(x != x ? 0x7fc0u : rounded);
 }
 
-/// exp to 1.5 ulp: 2^n * p(r), r in +-ln2/2, with Cephes' polynomial (Moshier); 0 below -87, NaN for NaN. Adding 1.5 * 2^23
-/// rounds to an integer and leaves it in the lowest bits.
+/// exp to 1.5 ulp: 2^n * p(r), r in +-ln2/2, with Cephes' polynomial (Moshier); 0 below -87, NaN for NaN. Adding 1.5 *
+/// 2^23 rounds to an integer and leaves it in the lowest bits.
 inline float exp_of(float x) {
   constexpr float to_integer = 12582912.0f;
   const float clamped = x < -87.3f ? -87.3f : (x > 88.3f ? 88.3f : x);
@@ -169,8 +169,8 @@ inline void clear(float* x, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) x[i] = 0.0f;
 }
 
-/// x <- scale * x of the first `count` of `end` numbers, far_below for the others; returns the largest. Like the functions
-/// below, in whole vectors of a fixed number of lanes: a loop of unknown length would get a scalar remainder.
+/// x <- scale * x of the first `count` of `end` numbers, far_below for the others; returns the largest. Like the
+/// functions below, in whole vectors of a fixed number of lanes: a loop of unknown length would get a scalar remainder.
 inline float scaled(float* x, float scale, int64_t count, int64_t end) {
   float most[lanes];
   for (float& one : most) one = far_below;

@@ -18,7 +18,8 @@ inline bool takes(const at::Tensor& x) {
   return on_cpu(x) && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
-/// Kernels read and write elements one after another, without strides: every pointer that one is given is from in or out.
+/// Kernels read and write elements one after another, without strides: every pointer that one is given is from in or
+/// out.
 inline void check_contiguous(const at::Tensor& x) {
   TORCH_CHECK(x.is_contiguous(), "a kernel needs a contiguous tensor, found sizes ", x.sizes(), " with strides ",
               x.strides());
@@ -34,7 +35,8 @@ T* out(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());
 }
 
-/// Calls call.template operator()<T>() with the element type T of `x`; not for a meta tensor, which has nothing to compute.
+/// Calls call.template operator()<T>() with the element type T of `x`; not for a meta tensor, which has nothing to
+/// compute.
 template <class Call>
 void by_type(const at::Tensor& x, Call call) {
   if (x.is_meta()) return;

@@ -80,7 +80,7 @@ Experiment small_experiment(const SmallParts& parts) {
   e.model.ffn_dim = 48;
   e.model.vocab_size = 64;
   e.model.future_tokens = 2;
-  e.data.kind = "records";
+  e.data.kind = DataKind::records;
   e.train.steps = 1000;
   e.train.batch_size = parts.batch_size;
   e.train.sequence_length = parts.sequence_length;

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/time_use.hpp"
 #include "checkpoint/torch/model_files.hpp"
@@ -81,20 +81,21 @@ class TimedObjective final : public Objective {
 class Candidate {
  public:
   Candidate(PluginSetting plugin, const at::Device& device) : plugin_(std::move(plugin)), device_(device) {
-    if (plugin_.description.role == "adapter") adapter_ = create_adapter(plugin_.description, plugin_.options);
+    if (plugin_.description.role == PluginRole::adapter)
+      adapter_ = create_adapter(plugin_.description, plugin_.options);
   }
 
   SmallParts parts() const {
     SmallParts parts;
     parts.device = device_;
     parts.name = plugin_.description.name;
-    const std::string& role = plugin_.description.role;
-    if (role == "adapter") {
+    const PluginRole role = plugin_.description.role;
+    if (role == PluginRole::adapter) {
       parts.adapter = adapter_.get();
       parts.weighting = [] { return std::make_unique<Companion>(); };
-    } else if (role == "objective") {
+    } else if (role == PluginRole::objective) {
       parts.objective = [this] { return create_objective(plugin_.description, plugin_.options); };
-    } else if (role == "wrapper") {
+    } else if (role == PluginRole::wrapper) {
       parts.weighting = [this] { return create_wrapper(plugin_, std::make_unique<Companion>()); };
     } else {
       parts.weighting = [this] { return create_weighting(plugin_.description, plugin_.options); };
@@ -235,9 +236,9 @@ std::string try_plugin(const std::string& question) {
   static const std::map<std::string, std::string (*)(const Candidate&)> trials{
       {"trains", trains}, {"same_losses", same_losses}, {"no_targets", no_targets}, {"extremes", extremes},
       {"again", again},   {"resumes", resumes},         {"merged", merged},         {"speed", speed}};
-  const auto json = nlohmann::json::parse(question);
+  const auto json = Json::parse(question);
   const Candidate candidate(json.at("plugin").get<PluginSetting>(), device_named(json.at("device")));
-  return nlohmann::json{{"report", trials.at(json.at("trial"))(candidate)}}.dump();
+  return Json{{"report", trials.at(json.at("trial"))(candidate)}}.dump();
 }
 
 }  // namespace wmtp

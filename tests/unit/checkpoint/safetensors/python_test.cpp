@@ -11,9 +11,8 @@ class PythonSafetensors : public testing::Test {
   void SetUp() override {
     const fs::path root = source_tree();
     python_ = root / ".venv/bin/python";
-    if (!fs::exists(python_) || run("import safetensors.numpy") != 0) {
+    if (!fs::exists(python_) || run("import safetensors.numpy") != 0)
       GTEST_SKIP() << ".venv lacks safetensors or numpy";
-    }
   }
   int run(const std::string& code) const {
     put(folder_ / "code.py", code);

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "checkpoint/verify.hpp"
 #include "support/ranks.hpp"
@@ -116,7 +116,7 @@ TEST_F(AdapterFiles, ContainOnlyTheAdaptersParametersAndItsIdentity) {
   EXPECT_EQ(file.entries().size(), 9U);
   EXPECT_EQ(bytes, 3 * 4 * (32 * 256 * 2 + 256));
   EXPECT_LE(int64_t(std::filesystem::file_size(file.path())), bytes + bytes / 100);
-  const auto identity_file = nlohmann::json::parse(std::ifstream(adapter_ / "adapter.json"));
+  const auto identity_file = Json::parse(std::ifstream(adapter_ / "adapter.json"));
   EXPECT_EQ(identity_file.at("plugin"), "low_rank");
   EXPECT_EQ(identity_file.at("version"), "1.0");
   EXPECT_EQ(identity_file.at("options").at("rank"), 32);
@@ -143,7 +143,7 @@ TEST_F(AdapterFiles, LoadBitForBitInEveryLayout) {
 TEST_F(AdapterFiles, OfAnotherBaseAreRefusedNamingBothFingerprints) {
   save({});
   const std::string message = refusal(identity, {1, Strategy::full_shard, /*seed=*/2});
-  const auto identity_file = nlohmann::json::parse(std::ifstream(adapter_ / "adapter.json"));
+  const auto identity_file = Json::parse(std::ifstream(adapter_ / "adapter.json"));
   EXPECT_NE(message.find(identity_file.at("base_fingerprint").get<std::string>()), std::string::npos) << message;
   on_a_model({1, Strategy::full_shard, 2}, LowRank(), [&](ShardedModel& model, Channels&) {
     EXPECT_NE(message.find(fingerprint_text(model.base_fingerprint())), std::string::npos) << message;

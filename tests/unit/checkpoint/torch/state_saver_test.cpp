@@ -348,9 +348,8 @@ TEST(StateSaver, RefusesAnIncompleteCheckpointBeforeAnythingIsChanged) {
   const std::string wanted = "tensor \"exp_avg/output.weight\" is BF16; wanted F32";
   expect_refused(rank_file_name(1) + ": " + wanted,
                  [](const fs::path& checkpoint) { change_dtype(checkpoint, "exp_avg/output.weight", "BF16"); });
-  expect_refused("optimizer_steps has no '", change_manifest([](Manifest& manifest) {
-                   manifest.state["optimizer_steps"] = nlohmann::json::object();
-                 }));
+  expect_refused("optimizer_steps has no '",
+                 change_manifest([](Manifest& manifest) { manifest.state["optimizer_steps"] = Json::object(); }));
   expect_refused("tensor 'param/output.weight': its shape is", change_manifest([](Manifest& manifest) {
                    for (Slice& slice : manifest.slices)
                      if (slice.tensor == "param/output.weight") slice.shape = {20, 34};

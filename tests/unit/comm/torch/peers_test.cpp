@@ -73,5 +73,38 @@ TEST(Peers, NameEveryInputThatARankLacksOrHasDifferentlyOnEveryRank) {
   });
 }
 
+TEST(Peers, RethrowTheFailureOfTheLowestRankOnEveryRankAndNameTheRankUnlessItIsRankZero) {
+  for (const int first : {0, 1})
+    on_ranks(3, [&](Channels& channels) {
+      Peers& peers = channels.peers();
+      EXPECT_NO_THROW(peers.rethrow_on_all_ranks("the work", std::nullopt));
+      const auto failure = failure_of([&] {
+        if (peers.rank() >= first) throw std::runtime_error("no space on " + std::to_string(peers.rank()));
+      });
+      try {
+        peers.rethrow_on_all_ranks("the work", failure);
+        ADD_FAILURE() << "the failure stayed on its rank";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.status(), ExitStatus::storage);
+        EXPECT_STREQ(error.what(), first == 0 ? "no space on 0" : "rank 1: no space on 1");
+      }
+    });
+}
+
+TEST(Peers, NameTheRankThatWasStartedWithOtherSettings) {
+  on_ranks(2, [&](Channels& channels) {
+    const std::string mine = channels.rank() == 0 ? "no" : "yes";
+    EXPECT_NO_THROW(channels.peers().check_settings({{"--resume", "no"}}));
+    try {
+      channels.peers().check_settings({{"--resume", mine}});
+      ADD_FAILURE() << "different settings were accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::usage);
+      EXPECT_STREQ(error.what(),
+                   "rank 1: --resume is 'yes' here and 'no' on rank 0; start all ranks with the same settings");
+    }
+  });
+}
+
 }  // namespace
 }  // namespace wmtp::test

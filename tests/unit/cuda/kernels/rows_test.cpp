@@ -1,5 +1,5 @@
-// The CUDA kernels, compiled for the CPU, against the CPU's own kernels: in fp32 to rounding, in bf16 and fp16 to one unit
-// in the last place; bitwise the same for any order of a block's threads.
+// The CUDA kernels, compiled for the CPU, against the CPU's own kernels: in fp32 to rounding, in bf16 and fp16 to one
+// unit in the last place; bitwise the same for any order of a block's threads.
 #define WMTP_ISA reference
 #include "model/torch/kernels/rows_impl.hpp"
 #include "on_cpu.hpp"

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "base/json.hpp"
 #include "data/arithmetic/derivation.hpp"
 #include "support/data_fixture.hpp"
 
 namespace wmtp {
 namespace {
-
-using Json = nlohmann::json;
 
 // An independent evaluator: parses the text and computes with integers that are reduced at the end.
 class Evaluator {

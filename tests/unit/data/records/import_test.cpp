@@ -1,7 +1,7 @@
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json.hpp"
 #include "data/records/import_records.hpp"
 #include "data/text/jsonl_reader.hpp"
 #include "support/data_fixture.hpp"
@@ -9,8 +9,6 @@
 
 namespace wmtp {
 namespace {
-
-using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 class Import : public DataTest {

@@ -105,7 +105,7 @@ TEST_F(RecordFormat, OfPreferencesIsARightAndAWrongAnswerToOneProblem) {
     EXPECT_GE(found[i].problem, 0);
     EXPECT_EQ(found[i].problem, found[i + 1].problem);
     if (i >= 4) {
-      EXPECT_EQ(found[i].messages, nlohmann::ordered_json::parse("[" + hi + ", " + hello + "]")) << i;
+      EXPECT_EQ(found[i].messages, OrderedJson::parse("[" + hi + ", " + hello + "]")) << i;
       EXPECT_EQ(found[i + 1].messages[1]["content"], "No.");
       EXPECT_EQ(found[i].prompt_messages, 1u);
     }

@@ -125,7 +125,7 @@ TEST_F(Corpus, HashesContentNamesSplitAndTokenizerFiles) {
   EXPECT_NE(hash_of(split), before);
 
   auto bpe = experiment;
-  bpe.data.tokenizer.kind = "bpe";
+  bpe.data.tokenizer.kind = TokenizerKind::bpe;
   bpe.data.tokenizer.files = {"other.txt"};
   const auto tokenized = hash_of(bpe);
   write("other.txt", "y");
@@ -144,7 +144,7 @@ TEST_F(Corpus, RefusesAsTextAFileWhoseDigestIsRememberedAsThatOfTokens) {
 
 TEST_F(Corpus, HashesTheBytesOfATokenFileAndTheKindOfRandomData) {
   auto tokens = text_experiment();
-  tokens.data.kind = "tokens";
+  tokens.data.kind = DataKind::tokens;
   tokens.data.file = write("a.bin", "1234").filename();
   const auto before = hash_of(tokens);
   tokens.data.file = write("b.bin", "1234").filename();
@@ -153,7 +153,7 @@ TEST_F(Corpus, HashesTheBytesOfATokenFileAndTheKindOfRandomData) {
   EXPECT_NE(hash_of(tokens), before);
 
   auto random = text_experiment();
-  random.data.kind = "random";
+  random.data.kind = DataKind::random;
   const auto kind = hash_of(random);
   random.seed = 7;
   EXPECT_EQ(hash_of(random), kind);

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json.hpp"
 #include "support/data_fixture.hpp"
 #include "support/packed.hpp"
 
@@ -46,7 +46,7 @@ class Prepare : public DataTest {
   Experiment bpe_experiment() const {
     auto experiment = text_experiment();
     experiment.data.tokenizer.given = true;
-    experiment.data.tokenizer.kind = "bpe";
+    experiment.data.tokenizer.kind = TokenizerKind::bpe;
     experiment.data.tokenizer.vocab_size = experiment.model.vocab_size = 300;
     return experiment;
   }
@@ -65,7 +65,7 @@ class Prepare : public DataTest {
     std::iota(ids.begin(), ids.end(), uint16_t{0});
     write("ids.bin", {reinterpret_cast<const char*>(ids.data()), ids.size() * 2});
     auto experiment = text_experiment();
-    experiment.data.kind = "tokens";
+    experiment.data.kind = DataKind::tokens;
     experiment.data.file = "ids.bin";
     experiment.model.vocab_size = 65536;
     return experiment;
@@ -283,7 +283,7 @@ TEST_F(Prepare, RebuildsWhatHasFewerIdsThanWereWritten) {
   write_words(3);
   const auto folder = prepare_and_open(bpe_experiment()).folder;
   const auto train = read(folder / "train.bin");
-  auto prepared = nlohmann::json::parse(read(folder / "prepared.json"));
+  auto prepared = Json::parse(read(folder / "prepared.json"));
   fs::resize_file(folder / "train.bin", 10);
   prepared["files"]["train.bin"] = 10;  // as if it had been published while another process was writing it
   write("cache/" + folder.filename().string() + "/prepared.json", prepared.dump());
@@ -416,7 +416,7 @@ TEST_F(Prepare, ATokenFileTooSmallForOneStepIsNotToBeReadInFewerSteps) {
 
 TEST_F(Prepare, DrawsRandomIdsWithoutAnyFile) {
   auto experiment = text_experiment();
-  experiment.data.kind = "random";
+  experiment.data.kind = DataKind::random;
   experiment.model.vocab_size = 50;
   const auto prepared = prepare_and_open(experiment, 4);
   std::vector<int64_t> ids(8);

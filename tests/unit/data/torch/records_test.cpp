@@ -32,7 +32,7 @@ class RecordData : public DataTest {
 
   Experiment experiment() const {
     Experiment e = text_experiment();
-    e.data.kind = "records";
+    e.data.kind = DataKind::records;
     e.data.files = {at("a.jsonl")};
     e.data.prompt_template = "plain";
     e.train.batch_size = 4;
@@ -316,7 +316,7 @@ TEST_F(RecordData, RefusePairsWhereTheyAreImpossible) {
   e.train.batch_size = 3;
   EXPECT_TRUE(has(refused(e, pairs_wanted(), 1, ExitStatus::usage), "wanted an even number"));
   e = experiment();
-  e.data.kind = "random";
+  e.data.kind = DataKind::random;
   EXPECT_TRUE(has(refused(e, pairs_wanted(), 1, ExitStatus::usage), "kind \"random\" does not have"));
 }
 
@@ -453,7 +453,7 @@ TEST_F(RecordData, TrainATokenizerOnTheirTexts) {
             std::to_string(i) + "\", \"task_id\": " + std::to_string(i) + ", \"is_correct\": true}\n";
   write("a.jsonl", text);
   Experiment e = experiment();
-  e.data.tokenizer = {true, "bpe", {}, "", 340};
+  e.data.tokenizer = {true, TokenizerKind::bpe, {}, "", 340};
   e.model.vocab_size = 340;
   e.data.order = "sequential";
   const Prepared prepared = open(e);

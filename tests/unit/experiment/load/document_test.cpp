@@ -48,7 +48,7 @@ TEST_F(Extends, FollowsChainsAcrossFolders) {
   EXPECT_EQ(e.resolve(e.data.exclude[0]), folder_ / "x.py");
   EXPECT_EQ(e.data.exclude[1], "/y.py");
   EXPECT_EQ(e.model.rope_scaling->factor, 8);
-  EXPECT_EQ(e.model.rope_scaling->rope_type, "linear");
+  EXPECT_EQ(e.model.rope_scaling->rope_type, RopeType::linear);
 }
 
 TEST_F(Extends, KeepsRunsOfTheLogAndFindsStagesBesideTheBase) {

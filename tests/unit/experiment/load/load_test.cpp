@@ -313,7 +313,7 @@ TEST_F(Load, FailsWithThePluginStatusOnlyIfAllErrorsArePluginFailures) {
 }
 
 TEST_F(Load, PropagatesOtherFailuresOfAPlugin) {
-  const auto broken = [](const std::string&, const std::string&) -> PluginDescription {
+  const auto broken = [](PluginKind, const std::string&) -> PluginDescription {
     throw Error(ExitStatus::storage, "disk full");
   };
   try {

@@ -69,16 +69,17 @@ TEST_F(Rules, GiveEachRopeScalingItsOwnKeys) {
   const std::string llama3 =
       "rope_type = \"llama3\"\nfactor = 8\nlow_freq_factor = 1\noriginal_max_position_embeddings = 8192\n";
   EXPECT_EQ(load(scaled + llama3 + "high_freq_factor = 4\n").model.rope_scaling,
-            (RopeScaling{"llama3", 8, 1, 4, 8192}));
-  EXPECT_EQ(load(scaled + "rope_type = \"linear\"\nfactor = 2.5\n").model.rope_scaling, (RopeScaling{"linear", 2.5}));
+            (RopeScaling{RopeType::llama3, 8, 1, 4, 8192}));
+  EXPECT_EQ(load(scaled + "rope_type = \"linear\"\nfactor = 2.5\n").model.rope_scaling,
+            (RopeScaling{RopeType::linear, 2.5}));
   EXPECT_FALSE(load(scaled + "rope_type = \"default\"\n").model.rope_scaling);
   EXPECT_FALSE(load(small).model.rope_scaling);
   expect_in_order(refused(scaled), {"[model.rope_scaling] lacks rope_type"});
   const std::string yarn = "rope_type = \"yarn\"\nfactor = 4\noriginal_max_position_embeddings = 8192\n";
   EXPECT_EQ(load(scaled + yarn).model.rope_scaling,
-            (RopeScaling{"yarn", 4, 0, 0, 8192, 0.1 * std::log(4.0) + 1, 32, 1}));
+            (RopeScaling{RopeType::yarn, 4, 0, 0, 8192, 0.1 * std::log(4.0) + 1, 32, 1}));
   EXPECT_EQ(load(scaled + yarn + "attention_factor = 1\nbeta_fast = 8\nbeta_slow = 2\n").model.rope_scaling,
-            (RopeScaling{"yarn", 4, 0, 0, 8192, 1, 8, 2}));
+            (RopeScaling{RopeType::yarn, 4, 0, 0, 8192, 1, 8, 2}));
   expect_in_order(refused(scaled + yarn + "beta_fast = 1\n"),
                   {"found beta_fast 1.0, wanted more than beta_slow = 1.0"});
   expect_in_order(refused(scaled + yarn, {"model.rope_theta=1"}), {"found rope_theta 1.0, wanted more than 1"});
@@ -171,7 +172,7 @@ TEST_F(Rules, RequireStableStepsForWsdOnly) {
   expect_in_order(refused(wsd, {"schedule.stable_steps=8"}), {"leaves no steps for the decay", "[train] steps = 10"});
   expect_in_order(refused(with(wsd, "stable_steps = 7\n", "")), {"a.toml:", "\"wsd\" lacks stable_steps"});
   expect_in_order(refused(wsd, {"schedule.name=cosine"}), {"stable_steps applies only to the schedule \"wsd\""});
-  EXPECT_EQ(load(wsd, {"schedule.decay=cosine"}).schedule.decay, "cosine");
+  EXPECT_EQ(load(wsd, {"schedule.decay=cosine"}).schedule.decay, DecayShape::cosine);
   expect_in_order(refused(small, {"schedule.decay=cosine"}),
                   {"decay applies only to the schedule \"wsd\", found \"constant\""});
 }
@@ -288,7 +289,7 @@ TEST_F(Rules, DefaultToTheByteTokenizer) {
   const std::string bytes =
       with(text_experiment, "[data.tokenizer]\nkind = \"bpe\"\nfiles = [\"corpus/**.py\"]\nvocab_size = 512\n", "");
   EXPECT_EQ(load(bytes).model.vocab_size, 258);
-  EXPECT_EQ(load(bytes).data.tokenizer.kind, "byte");
+  EXPECT_EQ(load(bytes).data.tokenizer.kind, TokenizerKind::byte);
   expect_in_order(refused(bytes + "[data.tokenizer]\nvocab_size = 300\n"),
                   {"found vocab_size 300, wanted 258, the size of the byte tokenizer"});
   expect_in_order(refused(bytes + "[data.tokenizer]\nfiles = [\"a\"]\n"),

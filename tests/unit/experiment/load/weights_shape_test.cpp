@@ -19,7 +19,7 @@ ModelConfig one_head() {
   model.rope_theta = 500000;
   model.norm_eps = 1e-6;
   model.tie_word_embeddings = true;
-  model.rope_scaling = RopeScaling{.rope_type = "linear", .factor = 4};
+  model.rope_scaling = RopeScaling{.rope_type = RopeType::linear, .factor = 4};
   return model;
 }
 

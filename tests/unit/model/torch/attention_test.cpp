@@ -1,4 +1,5 @@
-// Causal attention against the formula in fp64 by autograd, and the kernels of every instruction set against each other.
+// Causal attention against the formula in fp64 by autograd, and the kernels of every instruction set against each
+// other.
 #include "model/torch/attention.hpp"
 
 #include <gtest/gtest.h>

@@ -136,8 +136,8 @@ TEST_F(Ops, RopeScalingReducesOnlyLowFrequencies) {
     return at::angle(rotary_table(S, D, theta, at::kCPU, scaling)[1]).to(at::kDouble);
   };
   const Tensor plain = angles({});
-  EXPECT_LT(distance(angles(RopeScaling{"linear", 4}), plain / 4), 1e-6);
-  const Tensor llama3 = angles(RopeScaling{"llama3", 8, 1, 4, 8192});
+  EXPECT_LT(distance(angles(RopeScaling{RopeType::linear, 4}), plain / 4), 1e-6);
+  const Tensor llama3 = angles(RopeScaling{RopeType::llama3, 8, 1, 4, 8192});
   int slow = 0, fast = 0, between = 0;
   for (int64_t i = 0; i < D / 2; ++i) {
     const double angle = plain[i].item<double>(), wave = 2 * M_PI / angle, found = llama3[i].item<double>();
@@ -154,7 +154,8 @@ TEST_F(Ops, RopeScalingReducesOnlyLowFrequencies) {
 TEST_F(Ops, YarnReducesTheFrequenciesWithFewRotationsAndLengthensAllPairs) {
   const int64_t S = 3, D = 128, length = 8192;
   const double theta = 500000, factor = 8, stretch = 1.25;
-  const Tensor table = rotary_table(S, D, theta, at::kCPU, RopeScaling{"yarn", factor, 0, 0, length, stretch, 32, 1});
+  const Tensor table =
+      rotary_table(S, D, theta, at::kCPU, RopeScaling{RopeType::yarn, factor, 0, 0, length, stretch, 32, 1});
   EXPECT_LT(distance(table.abs(), at::full({S, D / 2}, stretch)), 1e-6);
   const Tensor plain = at::angle(rotary_table(S, D, theta, at::kCPU)[1]), found = at::angle(table[1]);
   int slow = 0, fast = 0;

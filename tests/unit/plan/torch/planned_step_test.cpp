@@ -232,8 +232,8 @@ TEST(MemoryPlan, MatchesLogitsInManyChunks) {
   expect_planned(e);
 }
 
-/// Without repetition a step multiplies what perf/mfu counts, except for the output layer at positions without a target,
-/// for which there are `left_out` products of a row of the sequence.
+/// Without repetition a step multiplies what perf/mfu counts, except for the output layer at positions without a
+/// target, for which there are `left_out` products of a row of the sequence.
 template <class AdapterType>
 void expect_operations(const Experiment& e, int64_t left_out) {
   const AdapterType adapter;

@@ -156,8 +156,8 @@ TEST(StepTime, WaitsOnlyForCommunicationWithoutAProductMeanwhileIfLinksAreFast) 
   const double norm = bytes_of(question, 4, "norm");
   // Without one: the embedding and the trunk's first block in forward, the output and the first head, the trunk's last
   // block in backward; the last head's reduction, because those of the output and the norm follow at once; at the end
-  // those of the trunk's first block and of the embedding. The gather of the trunk's last block in backward also waits for
-  // the reductions of the output and the norm, which began before it.
+  // those of the trunk's first block and of the embedding. The gather of the trunk's last block in backward also waits
+  // for the reductions of the output and the norm, which began before it.
   EXPECT_NEAR(time.seconds - time.computation, ((3 + 2) * block + (2 + 1 + 1) * table + norm) * 3 / 4 / 1e3, 0.01);
   EXPECT_EQ(variant(question, Strategy::full_shard, 1, 1).step.work.traffic.bus, 0);
 }
@@ -249,8 +249,8 @@ TEST(StepTime, ScalesFrom8To128DevicesLikeTorchtitan) {
   EXPECT_EQ(std::lround(on_128), 5506) << "docs/plan.md";
 }
 
-/// fms-fsdp, README.md: Llama 2 7B, hybrid sharding on 128 A100 in 16 hosts, 2 x 4,096 tokens per GPU. The figure is the
-/// calibration; our schedule waits for a part of the sums over hosts, which that trainer hides.
+/// fms-fsdp, README.md: Llama 2 7B, hybrid sharding on 128 A100 in 16 hosts, 2 x 4,096 tokens per GPU. The figure is
+/// the calibration; our schedule waits for a part of the sums over hosts, which that trainer hides.
 TEST(StepTime, ReproducesTheCalibrationOfTheA100) {
   TestPlan question = in_bf16(llama(4096, 32, 32, 11008, 32000), 2, 4096);
   question.experiment.parallel.reduce = Precision::bf16;

@@ -1,8 +1,10 @@
-#include "process/python_child.hpp"
+#include "process/python_program.hpp"
 
 #include <fmt/format.h>
 
+#include "base/embedded.hpp"
 #include "base/environment.hpp"
+#include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -18,16 +20,16 @@ std::string absolute_folders(const std::string& path) {
 
 }  // namespace
 
-UsersPython users_python() {
-  const std::string chosen = environment_value("WMTP_PYTHON");
+UsersPython users_python(const std::string& named) {
+  const std::string chosen = named.empty() ? environment_value("WMTP_PYTHON") : named;
   if (chosen.empty()) return {find_program("python3"), "python3 in PATH"};
   return {find_program(chosen), printable(chosen)};
 }
 
-// Not by -I, which also ignores the user's own packages (~/.local, PYTHONPATH), where jinja2 or wandb may be; nor by -P,
-// which Python has since 3.11. -c puts an empty entry first in sys.path, which the first line removes before anything is
-// imported (sys is built in). Python itself imports from PYTHONPATH before that line, and by then has made relative
-// entries absolute: these are removed from the variable.
+// Not by -I, which also ignores the user's own packages (~/.local, PYTHONPATH), where jinja2 or wandb may be; nor by
+// -P, which Python has since 3.11. -c puts an empty entry first in sys.path, which the first line removes before
+// anything is imported (sys is built in). Python itself imports from PYTHONPATH before that line, and by then has made
+// relative entries absolute: these are removed from the variable.
 ChildRequest python_child(const std::filesystem::path& python, const std::string& program,
                           const std::vector<std::string>& arguments) {
   constexpr char without_working_folder[] = "import sys; sys.path[:] = [folder for folder in sys.path if folder]\n";
@@ -43,6 +45,16 @@ ChildRequest python_child(const std::filesystem::path& python, const std::string
   }
   request.environment = environment_entries(variables);
   return request;
+}
+
+ChildRequest PythonProgram::request(const std::vector<std::string>& arguments) const {
+  const auto [python, name] = users_python();
+  if (python.empty()) throw Error(ExitStatus::usage, "found no " + name + ", which " + purpose + "; " + advice());
+  return python_child(python, embedded_programs().at(file), arguments);
+}
+
+std::string PythonProgram::advice() const {
+  return "name a Python that has " + package + " in WMTP_PYTHON (pip install '" + package + "')";
 }
 
 }  // namespace wmtp
