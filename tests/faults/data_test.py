@@ -187,6 +187,6 @@ def test_records_train(place):
     place.run(**records(place, text))
     losses = list(place.log.losses().values())
     assert len(losses) == 10 and losses == sorted(losses, reverse=True), losses
-    assert losses[0] == pytest.approx(np.log(257), rel=0.02), "of bytes and the end, which a new model cannot tell apart"
+    assert losses[0] == pytest.approx(np.log(257), rel=0.02), "a new model tells no byte from another"
     per_record = len("Add 1 and 2.\n3") + 1
     assert place.log.metric("train/tokens") == {step: step * 2 * per_record for step in range(1, 11)}

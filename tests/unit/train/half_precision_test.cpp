@@ -1,4 +1,5 @@
-// Training in fp16: equal to fp32 up to rounding, and the handling of overflowing gradients.
+// Promises of optimizer/loss_scale.hpp and optimizer/guard.hpp, seen in whole steps: training in fp16 equals fp32 up to
+// rounding, and overflowing gradients are handled.
 #include <gtest/gtest.h>
 
 #include "support/ranks.hpp"

@@ -1,4 +1,5 @@
-// The memory of a step by phase, as counted by the allocator. One rank, so that the phases belong to this step only.
+// Promises of step/ and shard/ about memory, seen in a whole step: its bytes by phase, as memory/allocator.hpp counts
+// them. One rank, so that the phases belong to this step only.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -1,5 +1,6 @@
-// A run that is saved midway and resumed with another number of ranks or another strategy. Where ranks times batch stay
-// the same, a step has the same sequences, so numbers may differ by the order of sums only.
+// A promise of checkpoint/torch and train/trainer.hpp together: a run that is saved midway and resumed with another
+// number of ranks or another strategy. Where ranks times batch stay the same, a step has the same sequences, so numbers
+// may differ by the order of sums only.
 #include <gtest/gtest.h>
 
 #include "checkpoint/torch/state_saver.hpp"

@@ -7,6 +7,7 @@
 #include "data/torch/record_prepare.hpp"
 #include "data/torch/sources.hpp"
 #include "support/data_fixture.hpp"
+#include "support/tensors.hpp"
 
 namespace wmtp {
 namespace {
@@ -57,11 +58,7 @@ class RecordData : public DataTest {
 };
 
 using Ids = std::vector<int64_t>;
-
-Ids ids_of(const at::Tensor& row) {
-  const at::Tensor flat = row.to(at::kLong).contiguous();
-  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
-}
+using test::numbers_of;
 
 BatchRequest pairs_wanted() {
   BatchRequest request;
@@ -82,13 +79,13 @@ TEST_F(RecordData, ArePackedIntoSequencesWhoseRecordsAreSeparate) {
   const auto source = training_batches(e, prepared, request, 1);
   EXPECT_EQ(source->count(), 2) << "15 tokens; 6 and 4 tokens";
   const auto micro = source->training(0, 0, 1);
-  EXPECT_EQ(ids_of(micro.batch.tokens[1].narrow(0, 0, 11)),
+  EXPECT_EQ(numbers_of(micro.batch.tokens[1].narrow(0, 0, 11)),
             (Ids{'q', '\n', 'a', 'b', 'c', 257, 'q', '\n', 'd', 257, 0}));
-  EXPECT_EQ(ids_of(micro.batch.kind[1].narrow(0, 0, 11)), (Ids{1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 0}));
-  EXPECT_EQ(ids_of(micro.documents[1].narrow(0, 0, 12)), (Ids{0, 0, 0, 0, 0, 0, 6, 6, 6, 6, 10, 11}));
-  EXPECT_EQ(ids_of(micro.sources(1)[1].narrow(0, 0, 10)), (Ids{0, 1, 1, 1, 1, 0, 0, 1, 1, 0}));
-  EXPECT_EQ(ids_of(micro.sources(3)[1].narrow(0, 0, 10)), (Ids{1, 1, 1, 0, 0, 0, 1, 0, 0, 0}));
-  EXPECT_EQ(ids_of(micro.batch.correct), (Ids{-1, -1})) << "of several records";
+  EXPECT_EQ(numbers_of(micro.batch.kind[1].narrow(0, 0, 11)), (Ids{1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 0}));
+  EXPECT_EQ(numbers_of(micro.documents[1].narrow(0, 0, 12)), (Ids{0, 0, 0, 0, 0, 0, 6, 6, 6, 6, 10, 11}));
+  EXPECT_EQ(numbers_of(micro.sources(1)[1].narrow(0, 0, 10)), (Ids{0, 1, 1, 1, 1, 0, 0, 1, 1, 0}));
+  EXPECT_EQ(numbers_of(micro.sources(3)[1].narrow(0, 0, 10)), (Ids{1, 1, 1, 0, 0, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{-1, -1})) << "of several records";
   EXPECT_EQ(micro.windows, (Ids{0, 1})) << "packs";
   EXPECT_EQ(micro.tokens, 15 + 6 + 4);
   EXPECT_EQ(micro.keys, 15 * 15 + 6 * 6 + 4 * 4);
@@ -108,12 +105,12 @@ TEST_F(RecordData, BecomePromptAnswerAndPadding) {
   request.heads = 3;
   const auto micro = training_batches(e, prepared, request, 1)->training(0, 0, 1);
   ASSERT_EQ(micro.batch.tokens.size(1), 16) << "six ids, rounded up";
-  EXPECT_EQ(ids_of(micro.batch.tokens[0].narrow(0, 0, 7)), (Ids{'q', '\n', 'a', 'b', 'c', 257, 0}));
-  EXPECT_EQ(ids_of(micro.batch.kind[0].narrow(0, 0, 7)), (Ids{1, 1, 2, 2, 2, 2, 0}));
-  EXPECT_EQ(ids_of(micro.batch.kind[2].narrow(0, 0, 4)), (Ids{1, 1, 2, 0}));
+  EXPECT_EQ(numbers_of(micro.batch.tokens[0].narrow(0, 0, 7)), (Ids{'q', '\n', 'a', 'b', 'c', 257, 0}));
+  EXPECT_EQ(numbers_of(micro.batch.kind[0].narrow(0, 0, 7)), (Ids{1, 1, 2, 2, 2, 2, 0}));
+  EXPECT_EQ(numbers_of(micro.batch.kind[2].narrow(0, 0, 4)), (Ids{1, 1, 2, 0}));
   EXPECT_TRUE(at::equal(micro.targets, micro.batch.kind.eq(2)));
-  EXPECT_EQ(ids_of(micro.batch.correct), (Ids{1, 0, -1}));
-  EXPECT_EQ(ids_of(micro.batch.partner), (Ids{-1, -1, -1}));
+  EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{1, 0, -1}));
+  EXPECT_EQ(numbers_of(micro.batch.partner), (Ids{-1, -1, -1}));
   EXPECT_EQ(micro.windows, (Ids{0, 1, 2}));
   EXPECT_EQ(micro.answers, 4 + 2 + 1);
   for (int64_t k = 1; k <= 3; ++k)
@@ -196,7 +193,7 @@ TEST_F(RecordData, LongerThanASequenceAreTruncatedOnRequest) {
   const Prepared prepared = open(e, &said);
   const auto micro = training_batches(e, prepared, {}, 1)->training(0, 0, 1);
   ASSERT_EQ(micro.batch.tokens.size(1), 64);
-  EXPECT_EQ(ids_of(micro.batch.tokens[1].narrow(0, 60, 4)), (Ids{'x', 'x', 'x', 'x'})) << "without end of text";
+  EXPECT_EQ(numbers_of(micro.batch.tokens[1].narrow(0, 60, 4)), (Ids{'x', 'x', 'x', 'x'})) << "without end of text";
   EXPECT_EQ(micro.answers, 4 + 62);
   EXPECT_EQ(said[said.size() - 2],
             "2 records to train on, 0 for validation; 1 truncated to 64 (longest: 103 tokens); excluded: 1 longer than "
@@ -263,8 +260,8 @@ TEST_F(RecordData, OfPreferencesArePairs) {
   const auto source = training_batches(e, prepared, pairs_wanted(), 1);
   EXPECT_EQ(source->count(), 8);
   const auto micro = source->training(0, 0, 1);
-  EXPECT_EQ(ids_of(micro.batch.correct), (Ids{1, 0, 1, 0}));
-  EXPECT_EQ(ids_of(micro.batch.tokens[0].narrow(0, 0, 2)), (Ids{'q', 'r'})) << "the prompt as it is";
+  EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{1, 0, 1, 0}));
+  EXPECT_EQ(numbers_of(micro.batch.tokens[0].narrow(0, 0, 2)), (Ids{'q', 'r'})) << "the prompt as it is";
 }
 
 TEST_F(RecordData, OfMessagesNeedATemplateForThem) {
@@ -285,8 +282,8 @@ TEST_F(RecordData, ComeInPairsOfOneProblem) {
   for (int64_t m = 0; m < 40; ++m) {
     for (int64_t rank = 0; rank < 2; ++rank) {
       const auto micro = source->training(m * 8, rank, 2);
-      EXPECT_EQ(ids_of(micro.batch.correct), (Ids{1, 0, 1, 0}));
-      EXPECT_EQ(ids_of(micro.batch.partner), (Ids{1, 0, 3, 2}));
+      EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{1, 0, 1, 0}));
+      EXPECT_EQ(numbers_of(micro.batch.partner), (Ids{1, 0, 3, 2}));
       EXPECT_EQ(micro.pairs, 2);
       for (size_t b = 0; b < 4; b += 2) {
         const auto& entries = prepared.records->entries();
@@ -398,8 +395,8 @@ TEST_F(RecordData, GiveValidationRowsOfPadding) {
   const Prepared prepared = open(e);
   const auto micro = validation_batches(e, prepared, pairs_wanted())->fetch({0, 1, -1, -1}, 0, 1);
   EXPECT_EQ(micro.pairs, 1);
-  EXPECT_EQ(ids_of(micro.batch.partner), (Ids{1, 0, -1, -1}));
-  EXPECT_EQ(ids_of(micro.batch.correct), (Ids{1, 0, -1, -1}));
+  EXPECT_EQ(numbers_of(micro.batch.partner), (Ids{1, 0, -1, -1}));
+  EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{1, 0, -1, -1}));
   EXPECT_EQ(micro.targets[2].sum().item<int64_t>(), 0);
   EXPECT_EQ(micro.windows[3], -1);
 }
@@ -459,7 +456,7 @@ TEST_F(RecordData, TrainATokenizerOnTheirTexts) {
   const Prepared prepared = open(e);
   const auto micro = training_batches(e, prepared, {}, 1)->training(0, 0, 1);
   std::vector<int32_t> ids;
-  for (const int64_t id : ids_of(micro.batch.tokens[1])) ids.push_back(static_cast<int32_t>(id));
+  for (const int64_t id : numbers_of(micro.batch.tokens[1])) ids.push_back(static_cast<int32_t>(id));
   ids.resize(static_cast<size_t>(prepared.records->entries()[1].length));
   EXPECT_EQ(prepared.tokenizer->decode(ids), "How many of the 37 ducks swim?\nThere are 1 ducks that swim.\n#### 1");
   EXPECT_EQ(ids.back(), prepared.tokenizer->end_of_text());
