@@ -92,7 +92,7 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
     const auto peak = highest(variant.step.phases);
-    std::vector<OrderedJson> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
+    std::vector<Json> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
     for (int i = 0; i < num_memory_categories; ++i)
       if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
     table.rows.push_back(std::move(row));
@@ -175,7 +175,7 @@ Table table_of(const PlannedCluster& cluster) {
   if (has_times && cluster.hardware) table.columns.emplace_back("MFU %");
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
-    std::vector<OrderedJson> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
+    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
                                  rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
     if (has_times) row.emplace_back(rounded(cost.time->seconds));
     if (has_times && cluster.hardware) row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
