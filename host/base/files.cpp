@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const char* name_of(fs::file_type type) {
+const char* file_type_name(fs::file_type type) {
   switch (type) {
     case fs::file_type::directory:
       return "a folder";
@@ -51,7 +51,7 @@ void check_is_file(const fs::path& path, ExitStatus status) {
   if (type == fs::file_type::not_found)
     throw Error(status, path.string() + " does not exist; check the path, or restore the file");
   if (!failure && type != fs::file_type::regular)
-    throw Error(status, path.string() + " is " + name_of(type) + ", not a regular file; specify a regular file");
+    throw Error(status, path.string() + " is " + file_type_name(type) + ", not a regular file; specify a regular file");
 }
 
 std::vector<fs::path> paths_in(const fs::path& folder) {

@@ -15,7 +15,7 @@ Json parse_strict_json(std::string_view text, const std::string& where) {
 
 Json parse_strict_json(std::string_view text, const std::string& where, JsonRules& rules) {
   rules.too_deep = [&] {
-    throw Error(ExitStatus::data, where + ": nested more than " + std::to_string(rules.deepest) +
+    throw Error(ExitStatus::data, where + ": nested more than " + std::to_string(rules.max_depth) +
                                       " levels deep; the file was not written by this program");
   };
   rules.repeated_key = [&](size_t, const std::string& key) {

@@ -93,7 +93,7 @@ class Builder : public nlohmann::json_sax<AnyJson> {
   static constexpr bool is_ordered = std::is_same_v<AnyJson, OrderedJson>;  // its objects are lists
 
   void check_depth() const {
-    if (open_.size() + read_depth_ > rules_.deepest) rules_.too_deep();
+    if (open_.size() + read_depth_ > rules_.max_depth) rules_.too_deep();
   }
 
   /// Passes an event to the reader of the current member's value; false if there is none. `opens`: 1 for the begin of a

@@ -14,7 +14,7 @@ namespace wmtp {
 
 /// `depth`: the number of lists and objects around the object of the key; 0 for the outermost.
 struct JsonRules {
-  size_t deepest = 32;                     ///< lists and objects around a value
+  size_t max_depth = 32;                   ///< lists and objects around a value
   std::function<void()> too_deep = [] {};  ///< throws, or the text may be nested without a limit
   /// False: the member is left out.
   std::function<bool(size_t depth, const std::string& key)> wants = [](size_t, const std::string&) { return true; };

@@ -45,28 +45,28 @@ LogSettings log_settings() { return loggers().settings; }
 
 void log_info(std::string_view message) {
   if (loggers().settings.quiet) return;
-  const StatusGap gap;
+  const StatusPause gap;
   loggers().information->info(message);
 }
 
 void log_warning(std::string_view message) {
-  const StatusGap gap;
+  const StatusPause gap;
   loggers().problems->warn(message);
 }
 
 void log_error(std::string_view message) {
-  const StatusGap gap;
+  const StatusPause gap;
   loggers().problems->error(message);
 }
 
 void log_failure(std::string_view message) {
   if (message.find('\n') == std::string::npos) return log_error(message);
-  const StatusGap gap;
+  const StatusPause gap;
   loggers().information->error(message);
 }
 
 bool stderr_takes_color() {
-  return environment_value("NO_COLOR").empty() && !environment_value("TERM").empty() && status_is_drawn();
+  return environment_value("NO_COLOR").empty() && !environment_value("TERM").empty() && can_draw_status();
 }
 
 }  // namespace wmtp

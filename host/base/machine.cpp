@@ -23,14 +23,14 @@ std::optional<int64_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-struct GroupFiles {
+struct CgroupFiles {
   const char *limit, *used, *cache_prefix;
 };
-constexpr GroupFiles of_v1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
-constexpr GroupFiles of_v2{"memory.max", "memory.current", ""};
+constexpr CgroupFiles cgroup_v1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
+constexpr CgroupFiles cgroup_v2{"memory.max", "memory.current", ""};
 
 /// Lowers `least` to the memory that one group leaves.
-void take_memory(const fs::path& folder, const GroupFiles& files, std::optional<int64_t>& least) {
+void take_memory(const fs::path& folder, const CgroupFiles& files, std::optional<int64_t>& least) {
   const auto limit = number_in(folder / files.limit), used = number_in(folder / files.used);
   if (!limit || !used) return;
   const auto stat = numbers_in(folder / "memory.stat");
@@ -48,7 +48,7 @@ using Visit = std::function<void(const fs::path& folder, bool is_v2)>;
 /// Calls `visit` with the folders of this process's groups that limit what `controller` controls. A group's limit
 /// applies to all groups below it. In a container the path may be the host's, which is not visible there, but the root
 /// is.
-void visit_groups(const fs::path& root, const std::string& controller, const Visit& visit) {
+void visit_cgroups(const fs::path& root, const std::string& controller, const Visit& visit) {
   std::ifstream groups(root / "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "0::/user.slice", "9:memory:/docker/4f"
     const size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -76,7 +76,7 @@ double cpu_quota(const fs::path& folder, bool is_v2) {
 }
 
 /// Cores in this thread's affinity mask, whose size the kernel does not tell.
-int cores_of_mask() {
+int affinity_cores() {
   constexpr int most = 1 << 20;
   for (int size = CPU_SETSIZE; size <= most; size *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(size), [](cpu_set_t* s) { CPU_FREE(s); });
@@ -105,23 +105,23 @@ std::optional<int64_t> available_memory(const fs::path& root) {
   std::optional<int64_t> least;
   const auto system = numbers_in(root / "proc/meminfo");
   if (const auto available = system.find("MemAvailable"); available != system.end()) least = available->second * 1024;
-  visit_groups(root, "memory",
-               [&](const fs::path& folder, bool is_v2) { take_memory(folder, is_v2 ? of_v2 : of_v1, least); });
+  visit_cgroups(root, "memory",
+                [&](const fs::path& folder, bool is_v2) { take_memory(folder, is_v2 ? cgroup_v2 : cgroup_v1, least); });
   return least;
 }
 
-std::optional<int64_t> most_processes_of_groups(const fs::path& root) {
+std::optional<int64_t> cgroup_pids_limit(const fs::path& root) {
   std::optional<int64_t> least;
-  visit_groups(root, "pids", [&](const fs::path& folder, bool) {
+  visit_cgroups(root, "pids", [&](const fs::path& folder, bool) {
     if (const auto limit = number_in(folder / "pids.max")) least = std::min(*limit, least.value_or(*limit));
   });
   return least;
 }
 
 int usable_cores(const fs::path& root) {
-  double cores = cores_of_mask();
-  visit_groups(root, "cpu",
-               [&](const fs::path& folder, bool is_v2) { cores = std::min(cores, cpu_quota(folder, is_v2)); });
+  double cores = affinity_cores();
+  visit_cgroups(root, "cpu",
+                [&](const fs::path& folder, bool is_v2) { cores = std::min(cores, cpu_quota(folder, is_v2)); });
   return std::max(1, int(cores));
 }
 

@@ -17,7 +17,7 @@ std::map<std::string, int64_t> numbers_in(const std::filesystem::path& file);
 std::optional<int64_t> available_memory(const std::filesystem::path& root = "/");
 
 /// The least number of processes and threads to which a control group of this process is limited (pids.max).
-std::optional<int64_t> most_processes_of_groups(const std::filesystem::path& root = "/");
+std::optional<int64_t> cgroup_pids_limit(const std::filesystem::path& root = "/");
 
 /// The cores that this process may run on, at most the CPU quota of its control groups (v1 or v2), rounded down, at
 /// least

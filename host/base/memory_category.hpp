@@ -26,7 +26,7 @@ constexpr const char* to_string(MemoryCategory category) {
 }
 
 /// Bytes live at one moment.
-struct MemoryMoment {
+struct MemorySnapshot {
   std::array<int64_t, num_memory_categories> bytes{};
   int64_t total = 0;  ///< their sum
 };

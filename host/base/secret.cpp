@@ -12,11 +12,11 @@
 
 namespace wmtp {
 
-std::string drawn_token() {
+std::string random_token() {
   uint8_t drawn[16];
   if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
     throw Error(ExitStatus::storage, std::string("the system provides no random numbers: ") + std::strerror(errno));
-  return hex_of(drawn);
+  return to_hex(drawn);
 }
 
 bool same_secret(const std::string& a, const std::string& b) {

@@ -6,7 +6,7 @@
 namespace wmtp {
 
 /// A random token: 128 bits as hexadecimal digits. Error(storage) if the system provides no random numbers.
-std::string drawn_token();
+std::string random_token();
 /// Compares in constant time.
 bool same_secret(const std::string& a, const std::string& b);
 

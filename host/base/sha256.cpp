@@ -60,11 +60,11 @@ std::string Sha256::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned length = 0;
   check(EVP_DigestFinal_ex(context_->digest.get(), bytes.data(), &length));
-  return hex_of(std::span(bytes).first(length));
+  return to_hex(std::span(bytes).first(length));
 }
 
-std::string sha256_of(std::string_view bytes) { return Sha256().add(bytes).hex(); }
-std::string sha256_of_file(const std::filesystem::path& file, WorkProgress* progress) {
+std::string sha256_hex(std::string_view bytes) { return Sha256().add(bytes).hex(); }
+std::string file_sha256_hex(const std::filesystem::path& file, WorkProgress* progress) {
   return Sha256().add_file(file, progress).hex();
 }
 

@@ -25,8 +25,8 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-std::string sha256_of(std::string_view bytes);
+std::string sha256_hex(std::string_view bytes);
 /// Reports the bytes read to `progress`.
-std::string sha256_of_file(const std::filesystem::path& file, WorkProgress* progress = nullptr);
+std::string file_sha256_hex(const std::filesystem::path& file, WorkProgress* progress = nullptr);
 
 }  // namespace wmtp

@@ -21,7 +21,7 @@ bool is_plain(char c) {
 std::string escaped(const std::string& word) {
   std::string text = "$'";
   for (size_t at = 0; at < word.size();) {
-    const size_t valid = valid_utf8(std::string_view(word).substr(at));
+    const size_t valid = valid_utf8_prefix(std::string_view(word).substr(at));
     for (const size_t end = at + valid; at < end; ++at) {
       const char c = word[at];
       text += is_control(c)            ? printed("\\%03o", static_cast<unsigned char>(c))
@@ -37,7 +37,7 @@ std::string escaped(const std::string& word) {
 
 std::string shell_quoted(const std::string& word) {
   if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
-  if (valid_utf8(word) != word.size() || std::any_of(word.begin(), word.end(), is_control)) return escaped(word);
+  if (valid_utf8_prefix(word) != word.size() || std::any_of(word.begin(), word.end(), is_control)) return escaped(word);
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";

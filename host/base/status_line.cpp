@@ -50,9 +50,9 @@ char32_t code_point(std::string_view character) {
 
 }  // namespace
 
-bool status_is_drawn() { return isatty(STDERR_FILENO) == 1 && environment_value("TERM") != "dumb"; }
+bool can_draw_status() { return isatty(STDERR_FILENO) == 1 && environment_value("TERM") != "dumb"; }
 
-std::string fitted_status(const std::string& text, size_t columns) {
+std::string truncate_status(const std::string& text, size_t columns) {
   const std::string valid = repaired_utf8(text);
   std::string shown;
   size_t used = 0, before_last = 0;  // before_last: bytes of `shown` that leave a column for the ellipsis
@@ -70,25 +70,25 @@ std::string fitted_status(const std::string& text, size_t columns) {
 }
 
 void show_status(const std::string& text) {
-  const bool drawn = status_is_drawn();
+  const bool drawn = can_draw_status();
   const std::lock_guard lock(mutex);
   clear();
   // In the last column some terminals already begin the next row.
-  std::fputs((drawn ? fitted_status(text, columns_of_terminal() - 1) : text + "\n").c_str(), stderr);
+  std::fputs((drawn ? truncate_status(text, columns_of_terminal() - 1) : text + "\n").c_str(), stderr);
   is_visible = drawn;
 }
 
-void keep_status() {
+void end_status_line() {
   const std::lock_guard lock(mutex);
   if (is_visible) std::fputc('\n', stderr);
   is_visible = false;
 }
 
-StatusGap::StatusGap() {
+StatusPause::StatusPause() {
   mutex.lock();
   clear();
 }
 
-StatusGap::~StatusGap() { mutex.unlock(); }
+StatusPause::~StatusPause() { mutex.unlock(); }
 
 }  // namespace wmtp

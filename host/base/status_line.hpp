@@ -7,21 +7,21 @@
 namespace wmtp {
 
 /// Whether stderr is a terminal that can erase a line.
-bool status_is_drawn();
+bool can_draw_status();
 void show_status(const std::string& text);
 /// Ends the line, so that it stays visible.
-void keep_status();
+void end_status_line();
 
 /// The beginning of `text`, with an ellipsis if it was cut, that takes at most so many columns of a terminal: two for a
 /// wide character. Invalid UTF-8 is replaced, control characters are question marks.
-std::string fitted_status(const std::string& text, size_t columns);
+std::string truncate_status(const std::string& text, size_t columns);
 
 /// Clears the status line and prevents drawing it while this exists. For other output to stderr.
-class StatusGap {
+class StatusPause {
  public:
-  StatusGap();
-  ~StatusGap();
-  StatusGap(const StatusGap&) = delete;
+  StatusPause();
+  ~StatusPause();
+  StatusPause(const StatusPause&) = delete;
 };
 
 }  // namespace wmtp

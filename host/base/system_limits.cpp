@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 constexpr rlim_t smallest_stack = 256 << 10;
 
 /// The soft limit; nullopt if there is none.
-std::optional<int64_t> limit_of(__rlimit_resource resource) {
+std::optional<int64_t> soft_limit(__rlimit_resource resource) {
   rlimit limit{};
   if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   return int64_t(limit.rlim_cur);
@@ -42,8 +42,8 @@ std::string limit_text(const std::string& option, const std::string& what, int64
   return "ulimit " + option + " (" + what + ") is " + std::to_string(value);
 }
 
-std::string text_of_files() {
-  const auto limit = limit_of(RLIMIT_NOFILE);
+std::string open_files_limit_text() {
+  const auto limit = soft_limit(RLIMIT_NOFILE);
   return limit ? limit_text("-n", "open files of a process", *limit) : "";
 }
 
@@ -60,25 +60,25 @@ std::optional<MemoryLimit> memory_limit() {
     return limit - (found == status.end() ? 0 : found->second * 1024);
   };
   std::optional<MemoryLimit> nearest;
-  if (const auto limit = limit_of(RLIMIT_AS))
+  if (const auto limit = soft_limit(RLIMIT_AS))
     nearest = {limit_text("-v", "KiB of address space", *limit / 1024), left(*limit, "VmSize")};
-  if (const auto limit = limit_of(RLIMIT_DATA); limit && (!nearest || left(*limit, "VmData") < nearest->left))
+  if (const auto limit = soft_limit(RLIMIT_DATA); limit && (!nearest || left(*limit, "VmData") < nearest->left))
     nearest = {limit_text("-d", "KiB of data", *limit / 1024), left(*limit, "VmData")};
   return nearest;
 }
 
-std::string text_of_memory() {
+std::string memory_limits_text() {
   const auto limit = memory_limit();
   return limit ? limit->text : "";
 }
 
-std::string text_of_file_size() {
-  const auto limit = limit_of(RLIMIT_FSIZE);
+std::string file_size_limit_text() {
+  const auto limit = soft_limit(RLIMIT_FSIZE);
   return limit ? limit_text("-f", "KiB of a file", *limit / 1024) : "";
 }
 
-std::string text_of_time() {
-  const auto limit = limit_of(RLIMIT_CPU);
+std::string cpu_time_limit_text() {
+  const auto limit = soft_limit(RLIMIT_CPU);
   return limit ? limit_text("-t", "seconds of computing", *limit) : "";
 }
 
@@ -86,11 +86,11 @@ std::string text_of_time() {
 bool is_memory_full() {
   constexpr int64_t usual_stack = 8 << 20, reserve = 4 << 20;
   const auto limit = memory_limit();
-  return limit && limit->left < limit_of(RLIMIT_STACK).value_or(usual_stack) + reserve;
+  return limit && limit->left < soft_limit(RLIMIT_STACK).value_or(usual_stack) + reserve;
 }
 
 /// Threads of all processes of this user, which RLIMIT_NPROC counts.
-int64_t threads_of_user() {
+int64_t user_thread_count() {
   int64_t threads = 0;
   std::error_code gone;
   for (fs::directory_iterator process("/proc", gone), end; process != end && !gone; process.increment(gone)) {
@@ -103,15 +103,15 @@ int64_t threads_of_user() {
 }
 
 /// The limit because of which no thread or process could be started, else all that may be the cause.
-std::string text_of_threads() {
+std::string thread_limit_text() {
   constexpr int64_t ended_meanwhile = 4;
-  if (is_memory_full()) return text_of_memory();
-  const auto of_user = limit_of(RLIMIT_NPROC), of_group = most_processes_of_groups();
-  const bool is_user_full = of_user && threads_of_user() + ended_meanwhile >= *of_user;
+  if (is_memory_full()) return memory_limits_text();
+  const auto user_limit = soft_limit(RLIMIT_NPROC), group_limit = cgroup_pids_limit();
+  const bool is_user_full = user_limit && user_thread_count() + ended_meanwhile >= *user_limit;
   // It was full, in this process or in one that has ended.
-  if (const std::string memory = text_of_memory(); !memory.empty() && !is_user_full) return memory;
-  const std::string user = of_user ? limit_text("-u", "threads and processes of this user", *of_user) : "";
-  const std::string group = of_group ? "pids.max of its control group is " + std::to_string(*of_group) : "";
+  if (const std::string memory = memory_limits_text(); !memory.empty() && !is_user_full) return memory;
+  const std::string user = user_limit ? limit_text("-u", "threads and processes of this user", *user_limit) : "";
+  const std::string group = group_limit ? "pids.max of its control group is " + std::to_string(*group_limit) : "";
   if (user.empty() || group.empty()) return user + group;
   if (is_user_full) return user;
   return user + ", and " + group;
@@ -125,21 +125,21 @@ struct Cause {
 };
 constexpr Cause causes[] = {
     {"Too many open files in system", [] { return std::string("fs.file-max of this machine is reached"); }},
-    {"Too many open files", text_of_files},
-    {"Resource temporarily unavailable", text_of_threads},
-    {"can't start new thread", text_of_threads},
-    {"Thread creation failed", text_of_threads},
-    {"pthread_create failed", text_of_threads},
-    {"File too large", text_of_file_size},
-    {"Cannot allocate memory", text_of_memory},
-    {"cannot allocate memory", text_of_memory},
-    {"failed to map segment", text_of_memory},
-    {"cannot map zero-fill pages", text_of_memory},
-    {"cannot create shared object descriptor", text_of_memory},
-    {"Memory allocation still failed", text_of_memory},
-    {"bad_alloc", text_of_memory},
-    {"(SQLite code 7)", text_of_memory},
-    {"MemoryError", text_of_memory},
+    {"Too many open files", open_files_limit_text},
+    {"Resource temporarily unavailable", thread_limit_text},
+    {"can't start new thread", thread_limit_text},
+    {"Thread creation failed", thread_limit_text},
+    {"pthread_create failed", thread_limit_text},
+    {"File too large", file_size_limit_text},
+    {"Cannot allocate memory", memory_limits_text},
+    {"cannot allocate memory", memory_limits_text},
+    {"failed to map segment", memory_limits_text},
+    {"cannot map zero-fill pages", memory_limits_text},
+    {"cannot create shared object descriptor", memory_limits_text},
+    {"Memory allocation still failed", memory_limits_text},
+    {"bad_alloc", memory_limits_text},
+    {"(SQLite code 7)", memory_limits_text},
+    {"MemoryError", memory_limits_text},
 };
 
 std::string with_limit(const std::string& text, const std::string& limit) {
@@ -147,7 +147,7 @@ std::string with_limit(const std::string& text, const std::string& limit) {
 }
 
 /// What could not be done: "a/b: Permission denied".
-std::string text_of(const std::system_error& error) {
+std::string system_error_text(const std::system_error& error) {
   const std::string cause = error.code().message();
   const auto* of_file = dynamic_cast<const fs::filesystem_error*>(&error);
   if (!of_file)
@@ -170,7 +170,7 @@ Error with_limit_named(const Error& error) {
   return error;
 }
 
-void throw_if_of_limit(const Error& error) {
+void throw_if_limit_caused(const Error& error) {
   if (const Error named = with_limit_named(error); named.what() != std::string(error.what())) throw named;
 }
 
@@ -181,27 +181,27 @@ std::optional<Error> caught_system_error() {
     const Error named = with_limit_named(error);
     return named.what() == std::string(error.what()) ? std::nullopt : std::optional(named);
   } catch (const std::system_error& error) {
-    return with_limit_named(Error(ExitStatus::storage, text_of(error)));
+    return with_limit_named(Error(ExitStatus::storage, system_error_text(error)));
   } catch (const std::bad_alloc&) {
-    return Error(ExitStatus::device_memory, with_limit("out of memory", text_of_memory()));
+    return Error(ExitStatus::device_memory, with_limit("out of memory", memory_limits_text()));
   } catch (...) {
     return std::nullopt;
   }
 }
 
-std::string memory_limit_named() { return with_limit("", text_of_memory()); }
+std::string memory_limit_text() { return with_limit("", memory_limits_text()); }
 
-std::string limits_at_end_of_program(int wait_status) {
+std::string limits_text_for_exit(int wait_status) {
   constexpr int not_loaded = 127, few_files = 64;
-  if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXCPU) return with_limit("", text_of_time());
+  if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXCPU) return with_limit("", cpu_time_limit_text());
   if (!WIFSIGNALED(wait_status) && WEXITSTATUS(wait_status) != not_loaded) return "";
-  const auto files = limit_of(RLIMIT_NOFILE);
-  const std::string of_files = files && *files < few_files && !WIFSIGNALED(wait_status) ? text_of_files() : "";
-  return with_limit(with_limit("", text_of_memory()), of_files);
+  const auto files = soft_limit(RLIMIT_NOFILE);
+  const std::string of_files = files && *files < few_files && !WIFSIGNALED(wait_status) ? open_files_limit_text() : "";
+  return with_limit(with_limit("", memory_limits_text()), of_files);
 }
 
 void check_stack_limit() {
-  const auto limit = limit_of(RLIMIT_STACK);
+  const auto limit = soft_limit(RLIMIT_STACK);
   if (limit && rlim_t(*limit) < smallest_stack)
     throw Error(ExitStatus::storage, limit_text("-s", "KiB of a stack", *limit / 1024) + ", wanted at least " +
                                          std::to_string(smallest_stack / 1024) + "; raise it");
@@ -214,7 +214,7 @@ void check_descriptors(int count) {
     if (opened.back().get() < 0)
       throw Error(ExitStatus::storage,
                   with_limit("cannot open " + std::to_string(count) + " files and connections: " + std::strerror(errno),
-                             errno == EMFILE ? text_of_files() : ""));
+                             errno == EMFILE ? open_files_limit_text() : ""));
   }
 }
 

@@ -20,15 +20,15 @@ std::optional<Error> caught_system_error();
 Error with_limit_named(const Error& error);
 
 /// Throws with_limit_named(error) if it names a limit.
-void throw_if_of_limit(const Error& error);
+void throw_if_limit_caused(const Error& error);
 
 /// The limit because of which this process may have no more memory: "; ulimit -v (…) is …, raise it". "" if there is
 /// none.
-std::string memory_limit_named();
+std::string memory_limit_text();
 
 /// The limits because of which a program that ended with this status of waitpid() may have been ended, or not been
 /// loaded: "; ulimit -v (…) is …, raise it". "" if there is none.
-std::string limits_at_end_of_program(int wait_status);
+std::string limits_text_for_exit(int wait_status);
 
 /// Error(storage) if a stack may be too small for this program. [at its start]
 void check_stack_limit();

@@ -75,7 +75,7 @@ size_t shown_length(std::string_view text) {
   return length;
 }
 
-std::string cut_to(std::string_view text, size_t most) {
+std::string truncate_text(std::string_view text, size_t most) {
   if (shown_length(text) <= most) return std::string(text);
   size_t characters = 0, end = 0;
   while (end < text.size() && (is_continuation(text[end]) || ++characters < most)) ++end;
@@ -106,7 +106,7 @@ std::string join_names(const std::vector<std::string>& names) {
   return text;
 }
 
-std::vector<std::string> folders_of_path(const std::string& path) {
+std::vector<std::string> split_search_path(const std::string& path) {
   std::vector<std::string> folders;
   std::istringstream parts(path);
   for (std::string folder; std::getline(parts, folder, ':');)
@@ -177,7 +177,7 @@ std::string counted(int64_t number, const std::string& noun, const std::string& 
   return with_thousands(number) + " " + noun + (number == 1 ? "" : ending);
 }
 
-std::string hex_of(std::span<const uint8_t> bytes) {
+std::string to_hex(std::span<const uint8_t> bytes) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text;
   for (const uint8_t byte : bytes) text += {digits[byte >> 4], digits[byte & 15]};
@@ -187,10 +187,10 @@ std::string hex_of(std::span<const uint8_t> bytes) {
 std::string printable(std::string_view name) {
   constexpr size_t limit = 120;
   std::string text = "\"";
-  for (const char c : name.substr(0, start_of_character(name, limit))) {
+  for (const char c : name.substr(0, character_start(name, limit))) {
     const auto byte = static_cast<uint8_t>(c);
     const bool is_control = byte < 0x20 || byte == 0x7f;
-    text += is_control ? "\\x" + hex_of({&byte, 1}) : std::string(1, c);
+    text += is_control ? "\\x" + to_hex({&byte, 1}) : std::string(1, c);
   }
   return text + (name.size() > limit ? "…\"" : "\"");
 }

@@ -21,7 +21,7 @@ inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte
 size_t shown_length(std::string_view text);
 
 /// At most `most` characters, the last one an ellipsis if the text was cut.
-std::string cut_to(std::string_view text, size_t most);
+std::string truncate_text(std::string_view text, size_t most);
 
 std::string first_line(const std::string& text);
 
@@ -36,7 +36,7 @@ std::string join_names(const std::vector<std::string>& names);
 
 /// The folders of a search path like PATH. Empty ones, which would mean the current folder, are left out: code is
 /// loaded only from folders that somebody named.
-std::vector<std::string> folders_of_path(const std::string& path);
+std::vector<std::string> split_search_path(const std::string& path);
 
 /// 1234567 -> "1,234,567"
 std::string with_thousands(int64_t number);
@@ -60,7 +60,7 @@ int64_t now_ns();
 std::string counted(int64_t number, const std::string& noun, const std::string& ending = "s");
 
 /// Two lower-case hexadecimal digits for each byte.
-std::string hex_of(std::span<const uint8_t> bytes);
+std::string to_hex(std::span<const uint8_t> bytes);
 
 /// Parses the whole text as a decimal number; nullopt for other text and for numbers out of T's range.
 template <class T = int64_t>

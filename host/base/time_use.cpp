@@ -66,7 +66,7 @@ double time_used(const std::string& name) {
   return found == account().seconds.end() ? 0.0 : found->second;
 }
 
-void forget_time_used() {
+void reset_time_used() {
   account().bring_up_to_date();
   for (auto& [name, seconds] : account().seconds) seconds = 0;
 }

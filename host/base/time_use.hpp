@@ -37,10 +37,10 @@ class DeviceClock {
 /// Measures this thread's time by `clock` from now on. `clock` must outlive the thread.
 void use_device_clock(DeviceClock& clock);
 
-/// Seconds of this thread by scope name, since its start or forget_time_used(); "other" outside all scopes. With a
+/// Seconds of this thread by scope name, since its start or reset_time_used(); "other" outside all scopes. With a
 /// device's clock: up to the last mark that it has reached.
 std::map<std::string, double> time_used();
 double time_used(const std::string& name);
-void forget_time_used();
+void reset_time_used();
 
 }  // namespace wmtp

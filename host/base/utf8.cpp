@@ -44,7 +44,7 @@ size_t character_length(std::string_view bytes) {
 
 }  // namespace
 
-size_t valid_utf8(std::string_view bytes) {
+size_t valid_utf8_prefix(std::string_view bytes) {
   size_t valid = 0;
   while (valid < bytes.size()) {
     uint64_t eight = uint64_t{1} << 63;  // bytes of most texts are ASCII
@@ -63,7 +63,7 @@ size_t valid_utf8(std::string_view bytes) {
 std::string repaired_utf8(std::string_view bytes) {
   std::string text;
   while (!bytes.empty()) {
-    const size_t valid = valid_utf8(bytes);
+    const size_t valid = valid_utf8_prefix(bytes);
     text += bytes.substr(0, valid);
     bytes.remove_prefix(valid);
     if (bytes.empty()) break;
@@ -74,14 +74,14 @@ std::string repaired_utf8(std::string_view bytes) {
 }
 
 void check_is_utf8(std::string_view text, const std::string& what) {
-  const size_t valid = valid_utf8(text);
+  const size_t valid = valid_utf8_prefix(text);
   if (valid == text.size()) return;
   throw Error(ExitStatus::usage, what + " is " + printable(repaired_utf8(text)) +
                                      printed(": found byte 0x%02x, wanted UTF-8; rename it, or choose another",
                                              static_cast<unsigned char>(text[valid])));
 }
 
-size_t without_open_end(std::string_view bytes) {
+size_t complete_utf8_length(std::string_view bytes) {
   for (size_t length = 1; length <= std::min<size_t>(3, bytes.size()); ++length) {
     const Start start = start_of(bytes.substr(bytes.size() - length));
     if (start.length == length && start.wanted > length) return bytes.size() - length;
@@ -89,12 +89,12 @@ size_t without_open_end(std::string_view bytes) {
   return bytes.size();
 }
 
-size_t start_of_character(std::string_view text, size_t at) {
+size_t character_start(std::string_view text, size_t at) {
   while (at > 0 && at < text.size() && is_continuation(text[at])) --at;
   return at;
 }
 
-size_t cut_of(std::string_view text) {
+size_t split_point(std::string_view text) {
   if (text.empty()) return 0;
   const size_t newline = text.rfind('\n');
   if (newline != std::string_view::npos && newline > 0) return newline;

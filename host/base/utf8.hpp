@@ -8,7 +8,7 @@
 namespace wmtp {
 
 /// Length of the longest prefix of complete UTF-8 characters.
-size_t valid_utf8(std::string_view bytes);
+size_t valid_utf8_prefix(std::string_view bytes);
 
 /// Replaces each invalid sequence with U+FFFD, like Python's decode(errors="replace"): a byte that cannot begin a
 /// character, or the longest valid beginning of one (Unicode 15, 3.9, maximal subparts).
@@ -19,12 +19,12 @@ std::string repaired_utf8(std::string_view bytes);
 void check_is_utf8(std::string_view text, const std::string& what);
 
 /// Length of `bytes` without a trailing incomplete character that further bytes could complete.
-size_t without_open_end(std::string_view bytes);
+size_t complete_utf8_length(std::string_view bytes);
 
 /// The offset of the first byte of the character that contains byte `at` of a UTF-8 text; text.size() for text.size().
-size_t start_of_character(std::string_view text, size_t at);
+size_t character_start(std::string_view text, size_t at);
 
 /// Where to split a text that will continue: before its last newline, otherwise before its last character.
-size_t cut_of(std::string_view text);
+size_t split_point(std::string_view text);
 
 }  // namespace wmtp

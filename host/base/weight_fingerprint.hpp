@@ -14,10 +14,9 @@ namespace wmtp {
 
 /// The fingerprint of elements [begin, begin + count) of the flattened parameter.
 inline uint64_t fingerprint(const std::string& name, int64_t begin, const float* values, int64_t count) {
-  const uint64_t key = spread_bits(name_key(name, 0)) + uint64_t(begin);
+  const uint64_t key = mix64(name_key(name, 0)) + uint64_t(begin);
   uint64_t sum = 0;
-  for (int64_t i = 0; i < count; ++i)
-    sum += spread_bits(spread_bits(key + uint64_t(i)) ^ std::bit_cast<uint32_t>(values[i]));
+  for (int64_t i = 0; i < count; ++i) sum += mix64(mix64(key + uint64_t(i)) ^ std::bit_cast<uint32_t>(values[i]));
   return sum;
 }
 

@@ -10,7 +10,7 @@ namespace wmtp {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto before_first = 2000ms, between_drawings = 200ms, between_lines = 5000ms;
+constexpr auto before_first = 2000ms, redraw_interval = 200ms, line_interval = 5000ms;
 
 bool is_hidden = false;
 std::string owner;
@@ -24,7 +24,7 @@ std::string amount(int64_t number, WorkProgress::Unit unit) {
 void hide_progress() { is_hidden = true; }
 
 bool progress_is_hidden() { return is_hidden; }
-void name_progress(const std::string& who) { owner = who; }
+void set_progress_prefix(const std::string& who) { owner = who; }
 
 WorkProgress::WorkProgress(std::string what, int64_t total, Unit unit)
     : what_(owner.empty() ? std::move(what) : owner + ": " + what), total_(total), unit_(unit) {
@@ -43,12 +43,12 @@ WorkProgress::~WorkProgress() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
-  if (shown_) const StatusGap gone;  // clears only its own line, not the training's
+  if (shown_) const StatusPause gone;  // clears only its own line, not the training's
 }
 
 void WorkProgress::show_until(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  const auto pause = status_is_drawn() ? between_drawings : between_lines;
+  const auto pause = can_draw_status() ? redraw_interval : line_interval;
   for (auto wait = before_first;; wait = pause) {
     stopped_.wait_for(lock, stop, wait, [] { return false; });
     if (stop.stop_requested()) return;

@@ -19,7 +19,7 @@ namespace wmtp {
 void hide_progress();
 bool progress_is_hidden();
 /// [while no progress exists] A prefix, the name of the run: "rho1". "": none.
-void name_progress(const std::string& who);
+void set_progress_prefix(const std::string& who);
 
 class WorkProgress {
  public:

@@ -291,7 +291,7 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
 
 std::string checkpoint_name(int64_t step) { return printed("step-%06lld", static_cast<long long>(step)); }
 
-int64_t step_of_name(std::string_view name) {
+int64_t parse_checkpoint_step(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (!name.starts_with(prefix)) return -1;
   const int64_t step = parsed_number(name.substr(prefix.size())).value_or(-1);
@@ -305,9 +305,10 @@ std::vector<fs::path> list_checkpoints(const fs::path& run_folder) {
   std::vector<fs::path> folders;
   std::error_code ignored;
   for (const fs::path& path : paths_in(run_folder))
-    if (step_of_name(path.filename().string()) >= 0 && fs::is_directory(path, ignored)) folders.push_back(path);
+    if (parse_checkpoint_step(path.filename().string()) >= 0 && fs::is_directory(path, ignored))
+      folders.push_back(path);
   std::ranges::sort(folders, std::greater<>{},
-                    [](const fs::path& folder) { return step_of_name(folder.filename().string()); });
+                    [](const fs::path& folder) { return parse_checkpoint_step(folder.filename().string()); });
   return folders;
 }
 

@@ -73,6 +73,6 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 /// "step-000100"
 std::string checkpoint_name(int64_t step);
 /// The step in such a name, or -1.
-int64_t step_of_name(std::string_view name);
+int64_t parse_checkpoint_step(std::string_view name);
 
 }  // namespace wmtp

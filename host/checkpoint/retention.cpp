@@ -23,8 +23,8 @@ fs::path set_aside(const fs::path& folder) {
 
 /// Whether this is the name of a draft of a checkpoint or a model.
 bool is_draft_of_run(const std::string& name) {
-  const std::string target = target_of_draft(name);
-  return target == "model" || target == "adapter" || step_of_name(target) >= 0;
+  const std::string target = draft_target(name);
+  return target == "model" || target == "adapter" || parse_checkpoint_step(target) >= 0;
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::vector<fs::path> remove_leftovers(const fs::path& run_folder) {
   std::vector<fs::path> leftovers;
   for (const fs::path& path : paths_in(run_folder)) {
     if (!is_draft_of_run(path.filename().string())) continue;
-    const Descriptor lock = abandoned_draft(path);
+    const Descriptor lock = lock_abandoned_draft(path);
     if (lock.get() < 0) continue;
     remove_folder(path);
     leftovers.push_back(path);

@@ -26,7 +26,7 @@ void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dt
   const std::vector<SliceRange> ranges = slice_ranges(path, manifest.slices);
   dtypes.check(path, ranges);
   for (const SliceRange& range : ranges) {
-    const uint32_t sum = crc32c_of_range(file, range.begin, range.end);
+    const uint32_t sum = crc32c_range(file, range.begin, range.end);
     if (sum != range.slice->crc32c) {
       throw Error(ExitStatus::data, path.string() + ": tensor " + printable(range.slice->tensor) +
                                         " has the checksum " + hex(sum) + ", but the manifest lists " +
@@ -107,7 +107,7 @@ void SliceDtypes::check(const std::filesystem::path& file, const std::vector<Sli
   }
 }
 
-uint32_t crc32c_of_range(const InputFile& file, int64_t begin, int64_t end, uint32_t previous) {
+uint32_t crc32c_range(const InputFile& file, int64_t begin, int64_t end, uint32_t previous) {
   // Small enough to stay in the second-level cache between the copy and the checksum.
   constexpr int64_t piece = 256 << 10;
   thread_local std::vector<char> buffer(piece);
@@ -124,10 +124,10 @@ uint32_t crc32c_outside(const InputFile& file, const std::vector<SliceRange>& ra
   uint32_t sum = 0;
   int64_t position = 0;
   for (const SliceRange& range : ranges) {
-    sum = crc32c_of_range(file, position, range.begin, sum);
+    sum = crc32c_range(file, position, range.begin, sum);
     position = range.end;
   }
-  return crc32c_of_range(file, position, file.size(), sum);
+  return crc32c_range(file, position, file.size(), sum);
 }
 
 Manifest verify_checkpoint(const fs::path& folder) {
@@ -137,7 +137,7 @@ Manifest verify_checkpoint(const fs::path& folder) {
                 folder.string() + " is not a folder; specify a step-NNNNNN, model or adapter folder of a run");
   }
   Manifest manifest = read_manifest(folder);
-  const int64_t named_step = step_of_name(folder.filename().string());
+  const int64_t named_step = parse_checkpoint_step(folder.filename().string());
   if (named_step >= 0 && named_step != manifest.step) {
     throw Error(ExitStatus::data, (folder / manifest_file_name).string() + ": its step is " +
                                       std::to_string(manifest.step) + "; the folder's name says " +

@@ -51,7 +51,7 @@ class SliceDtypes {
 inline constexpr std::array<const char*, 8> state_dtype_names{"F32", "F64", "BF16", "F16", "I64", "I32", "U8", "BOOL"};
 
 /// Checksum of the bytes in [begin, end), continuing from `previous`.
-uint32_t crc32c_of_range(const InputFile& file, int64_t begin, int64_t end, uint32_t previous = 0);
+uint32_t crc32c_range(const InputFile& file, int64_t begin, int64_t end, uint32_t previous = 0);
 
 /// Checksum of all bytes outside the ranges.
 uint32_t crc32c_outside(const InputFile& file, const std::vector<SliceRange>& ranges);

@@ -29,7 +29,7 @@ const std::map<std::string, std::vector<const char*>> short_forms{
     {"train", {"run"}}, {"ls", {"runs", "list"}}, {"rm", {"runs", "delete"}}};
 
 /// The command line with the command's full name.
-std::vector<const char*> in_full(int argc, const char* const* argv) {
+std::vector<const char*> expand_short_forms(int argc, const char* const* argv) {
   std::vector<const char*> words(argv, argv + argc);
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string word = words[i];
@@ -45,7 +45,7 @@ std::vector<const char*> in_full(int argc, const char* const* argv) {
 }
 
 /// The command line as a shell reads it.
-std::string in_a_shell(const std::vector<const char*>& words) {
+std::string shell_quoted_words(const std::vector<const char*>& words) {
   std::string line = "wmtp-host";
   for (size_t i = 1; i < words.size(); ++i) line += " " + shell_quoted(words[i]);
   return line;
@@ -233,8 +233,8 @@ std::string CommandLine::explain(const CLI::ParseError& error) const {
 
 std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
   try {
-    const std::vector<const char*> words = in_full(argc, argv);
-    globals_.command = in_a_shell(words);
+    const std::vector<const char*> words = expand_short_forms(argc, argv);
+    globals_.command = shell_quoted_words(words);
     app_.parse(int(words.size()), words.data());
   } catch (const CLI::CallForHelp&) {
     for (const CLI::App* app : typed_commands())

@@ -11,7 +11,7 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t most_names = 1000;
+constexpr int64_t max_names = 1000;
 
 // clang-format off
 constexpr const char* bash_script = R"shell(# eval "$(wmtp-host completion bash)"
@@ -62,7 +62,7 @@ int print_script(const std::string& shell) {
 
 void print_runs(const std::string& prefix, const GlobalOptions& globals) {
   const LogReader log(globals.database_or(default_database), std::chrono::milliseconds(500));
-  const Table names = log.query("SELECT DISTINCT name FROM runs ORDER BY id DESC", {}, most_names);
+  const Table names = log.query("SELECT DISTINCT name FROM runs ORDER BY id DESC", {}, max_names);
   for (const auto& row : names.rows)
     if (const auto name = row[0].get<std::string>(); name.starts_with(prefix)) std::cout << name << '\n';
 }

@@ -135,9 +135,9 @@ DataKind kind_of(const InspectOptions& options) {
 int inspect(const InspectOptions& options) {
   if (fs::is_directory(options.file)) throw Error(ExitStatus::data, options.file + ": is a folder, wanted a file");
   const DataKind kind = kind_of(options);
-  const std::vector<Finding> found = kind == DataKind::tokens    ? inspect_tokens(options.file, options.dtype)
-                                     : kind == DataKind::records ? inspect_records(options.file)
-                                                                 : inspect_text(options.file);
+  const std::vector<Statistic> found = kind == DataKind::tokens    ? inspect_tokens(options.file, options.dtype)
+                                       : kind == DataKind::records ? inspect_records(options.file)
+                                                                   : inspect_text(options.file);
   Table table{{"kind"}, {{to_string(kind)}}, false};
   for (const auto& [name, value] : found) {
     table.columns.push_back(name);

@@ -45,7 +45,7 @@ constexpr const char* eval_help =
 struct Options : SuiteRequest {
   std::vector<std::string> texts;
   int64_t stride = 0;
-  std::vector<const CLI::Option*> of_answers;  ///< valid only with a RUN
+  std::vector<const CLI::Option*> answer_options;  ///< valid only with a RUN
   int64_t memory_mib = limits.memory_bytes >> 20;
   bool json = false;
 };
@@ -87,7 +87,7 @@ void check_use(const Options& options) {
   if (options.run.empty() == options.samples.empty())
     refuse(options.run.empty() ? "RUN or --samples is missing" : "found both a RUN and --samples, wanted one of them");
   if (options.stride > 0 && options.texts.empty()) refuse("--stride requires --text");
-  for (const CLI::Option* option : options.of_answers)
+  for (const CLI::Option* option : options.answer_options)
     if (option->count() > 0 && options.run.empty()) refuse(option->get_name() + " requires a RUN");
   if (options.answers.samples > 1 && options.answers.temperature == 0)
     refuse("--answers " + std::to_string(options.answers.samples) +
@@ -112,7 +112,7 @@ int evaluate(Options options, const GlobalOptions& globals) {
 
 void add_answer_options(CLI::App& eval, Options& options) {
   const auto add = [&](CLI::Option* option) {
-    options.of_answers.push_back(option->group("Options for generating answers"));
+    options.answer_options.push_back(option->group("Options for generating answers"));
     return option;
   };
   AnswerRequest& answers = options.answers;

@@ -32,11 +32,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t longest_sequence = 1024, shortest_sequence = 16, text_sequence = 256;
-constexpr int64_t fewest_records_to_validate = 200;  // 1 in 20 is held out, by a hash: none of 200 once in 30,000 times
+constexpr int64_t max_init_sequence = 1024, min_init_sequence = 16, text_sequence = 256;
+constexpr int64_t min_records_to_validate = 200;  // 1 in 20 is held out, by a hash: none of 200 once in 30,000 times
 constexpr int64_t bytes_for_bpe = 1 << 20, bytes_of_template = 256;
 constexpr double held_out = 0.1;
-constexpr size_t most_names = 8, pointer_bytes = 1024;
+constexpr size_t max_names = 8, pointer_bytes = 1024;
 
 struct Found {
   DataKind kind = DataKind::text;
@@ -52,11 +52,11 @@ struct Options {
 };
 
 /// "3 files", with their names if they are few.
-std::string names_of(const std::vector<fs::path>& files, const fs::path& folder) {
+std::string relative_names(const std::vector<fs::path>& files, const fs::path& folder) {
   std::vector<std::string> names;
   for (const fs::path& file : files) names.push_back(printable(file.lexically_relative(folder).string()));
   const std::string count = counted(int64_t(files.size()), "file");
-  return files.size() > most_names ? count : count + " (" + join_names(names) + ")";
+  return files.size() > max_names ? count : count + " (" + join_names(names) + ")";
 }
 
 bool is_model(const fs::path& path) { return fs::is_directory(path) && is_there(path / "config.json"); }
@@ -64,7 +64,7 @@ bool is_model(const fs::path& path) { return fs::is_directory(path) && is_there(
 /// JSON lines with a field text are text, others records.
 bool has_records(const fs::path& file) {
   if (!has_json_lines(file)) return false;
-  LineStream lines(file, longest_jsonl_line);
+  LineStream lines(file, max_jsonl_line_bytes);
   while (lines.next() && is_blank(lines.line())) {
   }
   const auto first = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
@@ -72,14 +72,14 @@ bool has_records(const fs::path& file) {
   return object && !object->contains("text");
 }
 
-void look_at_records(Found& found) {
+void inspect_record_files(Found& found) {
   RecordMistakes mistakes;
   for (const fs::path& file : found.files)
     for_each_record(file, {}, mistakes, [&](const Record& record) {
       ++found.records;
       found.is_chat = found.is_chat || record.messages.is_array();
       int64_t bytes = bytes_of_template;
-      for (const std::string& text : texts_of(record)) bytes += int64_t(text.size()) + 32;
+      for (const std::string& text : record_texts(record)) bytes += int64_t(text.size()) + 32;
       found.longest = std::max(found.longest, bytes);
     });
   mistakes.raise();
@@ -110,17 +110,18 @@ void choose_files(const fs::path& folder, Found& found) {
   std::partition_copy(all.begin(), all.end(), std::back_inserter(lines), std::back_inserter(others), has_json_lines);
   const bool are_json_lines = !lines.empty();
   if (!are_json_lines) std::swap(lines, others);
-  DataSplits splits = splits_of(folder, lines, are_json_lines);
+  DataSplits splits = find_data_splits(folder, lines, are_json_lines);
   found.files = std::move(splits.train);
   found.validation = std::move(splits.validation);
   found.patterns = patterns_of(folder, found.files);
   if (!found.validation.empty()) found.validation_patterns = patterns_of(folder, found.validation);
-  if (!others.empty()) found.remarks += "left out " + names_of(others, folder) + ", which contain no JSON lines\n";
-  if (!splits.rest.empty()) found.remarks += "left out " + names_of(splits.rest, folder) + ", another split\n";
-  if (!found.validation.empty()) found.remarks += "validates on " + names_of(found.validation, folder) + "\n";
+  if (!others.empty())
+    found.remarks += "left out " + relative_names(others, folder) + ", which contain no JSON lines\n";
+  if (!splits.rest.empty()) found.remarks += "left out " + relative_names(splits.rest, folder) + ", another split\n";
+  if (!found.validation.empty()) found.remarks += "validates on " + relative_names(found.validation, folder) + "\n";
 }
 
-Found look_at(const fs::path& data) {
+Found inspect_path(const fs::path& data) {
   Found found;
   const fs::path place = absolute_path(data);
   check_is_utf8(place.string(), "init");  // it becomes part of TOML
@@ -134,12 +135,12 @@ Found look_at(const fs::path& data) {
     for (const fs::path& file : *files) check_file_kind(file, FileUse::text);
   found.kind = has_records(found.files[0]) ? DataKind::records : DataKind::text;
   if (found.kind == DataKind::records) {
-    look_at_records(found);
+    inspect_record_files(found);
   } else {
     check_text_files(found.files);
-    found.bytes = bytes_of(whole_files(found.files));
+    found.bytes = document_bytes(whole_files(found.files));
   }
-  const std::string files = found.files.size() == 1 ? "1 file" : names_of(found.files, place);
+  const std::string files = found.files.size() == 1 ? "1 file" : relative_names(found.files, place);
   found.text = found.kind == DataKind::records
                    ? counted(found.records, "record") + " (" + found.format + ") in " + files
                    : human_bytes(found.bytes) + " of text in " + files;
@@ -227,18 +228,19 @@ class Experiments {
     if (found_.is_chat && !has_template_) records_ += "template = \"chatml\"\n";
     records_ += "too_long = \"truncate\"\n";
     const int64_t wanted = round_up(found_.longest / bytes_per_token_ + 1, 64);
-    sequence_ = std::min(longest_sequence, wanted);
+    sequence_ = std::min(max_init_sequence, wanted);
     batch_ = std::min<int64_t>(4, found_.records);
-    if (has_validation() || found_.records >= fewest_records_to_validate) validation_ = validation_table();
+    if (has_validation() || found_.records >= min_records_to_validate) validation_ = validation_table();
   }
 
   void size_for_text() {
-    const int64_t held = has_validation() ? bytes_of(whole_files(found_.validation))
-                                          : bytes_of(split_files(found_.files, {"", held_out, held_out}).validation);
+    const int64_t held = has_validation()
+                             ? document_bytes(whole_files(found_.validation))
+                             : document_bytes(split_files(found_.files, {"", held_out, held_out}).validation);
     const int64_t trained = found_.bytes - (has_validation() ? 0 : held);
     const auto windows = [&](int64_t bytes) { return bytes / bytes_per_token_ / 2 / sequence_; };  // at least
     sequence_ = text_sequence;
-    while (sequence_ > shortest_sequence && (windows(trained) < batch_ || windows(held) < 1)) sequence_ /= 2;
+    while (sequence_ > min_init_sequence && (windows(trained) < batch_ || windows(held) < 1)) sequence_ /= 2;
     if (windows(trained) < batch_)
       throw Error(ExitStatus::data, join_names(found_.patterns) + ": found " + human_bytes(found_.bytes) +
                                         " of text, which is too little to train on");
@@ -261,13 +263,13 @@ int init(const Options& options) {
     throw Error(ExitStatus::usage, options.model + " is no folder of a Hugging Face model: it contains no config.json");
   if (!options.model.empty())
     for (const fs::path& file : paths_in(options.model))
-      if (fs::is_regular_file(file)) refuse_pointer(file, start_of(file, pointer_bytes));
+      if (fs::is_regular_file(file)) refuse_pointer(file, read_file_start(file, pointer_bytes));
   const std::vector<std::string> names{"baseline", "reference", "rho1"};
   const auto file_of = [&](const std::string& name) { return fs::path(options.folder) / (name + ".toml"); };
   for (const std::string& name : names)
     if (is_there(file_of(name)))
       throw Error(ExitStatus::usage, file_of(name).string() + " already exists; choose another folder with -o");
-  const Found found = look_at(options.data);
+  const Found found = inspect_path(options.data);
   const Experiments experiments(found, options.model);
   fs::create_directories(options.folder);
   for (const std::string& name : names) write_new_file(file_of(name), experiments.text(name));

@@ -50,7 +50,7 @@ int64_t parsed_bytes(const std::string& text) {
 PlannedFit fit_into(const std::string& memory, const Experiment& experiment, const ExperimentPlan& plan,
                     const PlanStep& plan_step) {
   const int64_t bytes = parsed_bytes(memory);
-  const StepQuestion& question = plan.variants.front().question;
+  const StepRequest& question = plan.variants.front().question;
   if (const auto largest = largest_batch(plan_step, question, bytes))
     return {memory, *largest, largest_batch_of_same_tokens(plan_step, question, bytes)};
   const auto changes = changes_that_fit(plan_step, plan, bytes);
@@ -90,7 +90,7 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
   double peak = 0;
   const Precision precision = experiment.parallel.precision;
   if (!options.on.empty()) {
-    cluster.hardware = &hardware_named(options.on);
+    cluster.hardware = &find_hardware(options.on);
     rates = rates_on(*cluster.hardware, precision);
     peak = stated_peak(cluster.hardware->device, precision);
   } else if (like) {
@@ -106,7 +106,7 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
   }
   if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
   if (!options.fit.empty()) cluster.memory = parsed_bytes(options.fit);
-  cluster.divided = divided_layouts(experiment, plan, plan_step);
+  cluster.divided = sequence_parallel_layouts(experiment, plan, plan_step);
   cluster.costs = step_costs(plan_step, plan, cluster.divided, rates, peak, cluster.memory);
   if (cluster.memory) cluster.best = recommended(cluster.costs);
   return cluster;
@@ -131,17 +131,18 @@ int plan(const Options& options, const GlobalOptions& globals) {
   LoadRequest request = load_request(catalog, options.file, overrides);
   request.texts = &texts;
   const Experiment as_read = load_experiment(request);
-  const Experiment experiment = with_ranks_of_a_host(as_read, ranks_on_each(as_read, options.nodes));
+  const Experiment experiment = with_host_shard_groups(as_read, ranks_per_host(as_read, options.nodes));
   const auto database = globals.database_or(experiment.log.database);
   ExperimentHashes hashes(catalog, database);
   check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
   StepPlanner planner(experiment, catalog);
-  const PlanStep plan_step = [&](const StepQuestion& question) { return planner.plan(question); };
-  const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_of(database), plan_step, options.nodes);
-  const std::vector<PlannedRun> stages = plan_stages(experiment, hashes, /*resume=*/false);
-  for (const PlannedRun& stage : stages)
+  const PlanStep plan_step = [&](const StepRequest& question) { return planner.plan(question); };
+  const ExperimentPlan plan =
+      plan_experiment(experiment, catalog, cache_folder_path(database), plan_step, options.nodes);
+  const std::vector<RunPlan> stages = plan_stages(experiment, hashes, /*resume=*/false);
+  for (const RunPlan& stage : stages)
     if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)
-      check_inputs(one, processes_of(one, options.nproc), catalog, hashes, database);
+      check_inputs(one, num_processes(one, options.nproc), catalog, hashes, database);
   Machine machine = this_machine(experiment);
   machine.hosts = options.nodes;
   std::optional<MeasuredRate> like;
@@ -152,7 +153,7 @@ int plan(const Options& options, const GlobalOptions& globals) {
       plan,
       stages,
       read_sweep(options.file, overrides, texts).size(),
-      is_for_cluster ? "" : misfit(ranks_here(experiment, plan, machine), machine),
+      is_for_cluster ? "" : misfit(local_ranks_to_fit(experiment, plan, machine), machine),
       options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan, plan_step)),
       is_for_cluster || like ? std::optional(plan_cluster(options, experiment, plan, like, plan_step)) : std::nullopt};
   if (options.json)

@@ -1,4 +1,4 @@
-// The command `run`: parses options and chooses between one run (launch/launched_run.hpp), a sweep
+// The command `run`: parses options and chooses between one run (launch/run_launcher.hpp), a sweep
 // (launch/sweep_run.hpp) and a rank: in a job of torchrun, srun or mpirun this process becomes wmtp-engine (exec).
 #include <iostream>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "job/engine_process.hpp"
 #include "launch/early_stop.hpp"
 #include "launch/end_command.hpp"
-#include "launch/launched_run.hpp"
+#include "launch/run_launcher.hpp"
 #include "launch/sweep_run.hpp"
 #include "report/table.hpp"
 
@@ -78,7 +78,7 @@ int run_and_print(const SweepRequest& request, SourceTexts& texts) {
 }
 
 int run_one(const Options& options, const std::optional<JobNode>& node, SourceTexts& texts) {
-  LaunchedRun run(options.request, texts);
+  RunLauncher run(options.request, texts);
   run.on_end(options.end_command);
   if (node && !options.dry_run) {
     run.check_fit(node->count);
@@ -127,7 +127,7 @@ int run(Options options, const GlobalOptions& globals) {
   try {
     return run_as(environment, std::move(options));
   } catch (const Error& error) {
-    if (environment && !options.dry_run) tell_refusal(*environment, error);
+    if (environment && !options.dry_run) publish_refusal(*environment, error);
     throw;
   }
 }

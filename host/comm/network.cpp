@@ -27,9 +27,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds shortest_pause{5}, longest_pause{200};
-constexpr milliseconds one_attempt{2000};  // a host that drops packets must not use up all the time
-constexpr milliseconds before_notice{5000};
+constexpr milliseconds min_pause{5}, max_pause{200};
+constexpr milliseconds attempt_timeout{2000};  // a host that drops packets must not use up all the time
+constexpr milliseconds notice_delay{5000};
 
 Socket new_socket(int family, int type) { return Socket(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
@@ -129,15 +129,15 @@ int Socket::port() const {
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-void Socket::send_at_once() const {
+void Socket::disable_nagle() const {
   const int yes = 1;
   setsockopt(fd(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
 void Socket::enable_keep_alive() const {
-  constexpr int yes = 1, seconds_until_asked = 10, seconds_between = 5, times = 3;
+  constexpr int yes = 1, seconds_until_probe = 10, seconds_between = 5, times = 3;
   setsockopt(fd(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-  setsockopt(fd(), IPPROTO_TCP, TCP_KEEPIDLE, &seconds_until_asked, sizeof seconds_until_asked);
+  setsockopt(fd(), IPPROTO_TCP, TCP_KEEPIDLE, &seconds_until_probe, sizeof seconds_until_probe);
   setsockopt(fd(), IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between, sizeof seconds_between);
   setsockopt(fd(), IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
@@ -174,7 +174,7 @@ Socket connected_to(const std::string& host, int port, milliseconds limit, std::
   const Addresses addresses = resolve(host, port, SOCK_STREAM, cause);
   for (const addrinfo* to = addresses.get(); to; to = to->ai_next) {
     Socket socket = new_socket(to->ai_family, SOCK_STREAM);
-    const int error = socket.fd() < 0 ? errno : connect_within(socket.fd(), *to, std::min(limit, one_attempt));
+    const int error = socket.fd() < 0 ? errno : connect_within(socket.fd(), *to, std::min(limit, attempt_timeout));
     if (error == 0) return socket;
     const std::string number = numeric(to->ai_addr, to->ai_addrlen);
     cause = (number == host ? "" : number + ": ") + std::strerror(error);
@@ -182,9 +182,9 @@ Socket connected_to(const std::string& host, int port, milliseconds limit, std::
   return Socket();
 }
 
-Socket connected_in_time(const std::string& place,
-                         const std::function<Socket(milliseconds limit, std::string& cause)>& attempt,
-                         milliseconds timeout, const std::function<void(const std::string& cause)>& on_wait) {
+Socket connect_with_retry(const std::string& place,
+                          const std::function<Socket(milliseconds limit, std::string& cause)>& attempt,
+                          milliseconds timeout, const std::function<void(const std::string& cause)>& on_wait) {
   const auto begun = Clock::now();
   bool noticed = false;
   while (true) {
@@ -197,12 +197,12 @@ Socket connected_in_time(const std::string& place,
       throw Error(ExitStatus::peer, "cannot connect to " + place + " within " +
                                         std::to_string(std::chrono::ceil<std::chrono::seconds>(timeout).count()) +
                                         " s (" + cause + "); check that rank 0 runs, and MASTER_ADDR");
-    if (!noticed && passed >= before_notice) {
+    if (!noticed && passed >= notice_delay) {
       noticed = true;
       on_wait(cause);
     }
     const auto tenth = std::chrono::duration_cast<milliseconds>(passed / 10);
-    std::this_thread::sleep_for(std::clamp(tenth, shortest_pause, longest_pause));
+    std::this_thread::sleep_for(std::clamp(tenth, min_pause, max_pause));
   }
 }
 
@@ -212,23 +212,23 @@ Socket reserved_loopback_port(int port) {
   const Addresses at = resolve(address, port, SOCK_STREAM, cause);
   Socket socket = at ? try_to_bind(*at, /*listens=*/false) : Socket();
   if (socket.fd() < 0) throw_no_listener(address, port, errno);
-  listener_at(address, socket.port());
+  listen_on_address(address, socket.port());
   return socket;
 }
 
-Socket listener_at(const std::string& address, int port) {
+Socket listen_on_address(const std::string& address, int port) {
   std::string cause;
   const Addresses at = resolve(address, port, SOCK_STREAM, cause);
   if (!at) throw Error(ExitStatus::peer, "rendezvous: cannot listen on " + place_text(address, port) + ": " + cause);
   Socket socket = try_to_bind(*at, /*listens=*/true);
   if (socket.fd() < 0) throw_no_listener(address, port, errno);
-  if (is_loopback(address) && connected_to(address, socket.port(), one_attempt, cause).fd() < 0)
+  if (is_loopback(address) && connected_to(address, socket.port(), attempt_timeout, cause).fd() < 0)
     throw Error(ExitStatus::peer, "rendezvous: this host cannot reach itself on " + address + ": " + cause +
                                       "; is the loopback interface up?");
   return socket;
 }
 
-Socket listener_as(const std::string& host, int port) {
+Socket listen_on_host(const std::string& host, int port) {
   std::string cause;
   const Addresses addresses = resolve(host, port, SOCK_STREAM, cause);
   for (const addrinfo* at = addresses.get(); at; at = at->ai_next) {
@@ -247,7 +247,7 @@ Socket listener_as(const std::string& host, int port) {
   throw_no_listener("0.0.0.0", port, errno);
 }
 
-std::string own_address_on_route_to(const std::string& address) {
+std::string source_address_for(const std::string& address) {
   std::string cause;
   const Addresses to = resolve(address, 9, SOCK_DGRAM, cause);
   if (!to) return {};
@@ -263,14 +263,14 @@ bool can_reach(const std::string& own, const std::string& other, int port, std::
   for (const addrinfo* one = to.get(); one; one = one->ai_next) {
     if (one->ai_family != from->ai_family) continue;
     const Socket socket = try_to_bind(*from, /*listens=*/false);
-    const int error = socket.fd() < 0 ? errno : connect_within(socket.fd(), *one, one_attempt);
+    const int error = socket.fd() < 0 ? errno : connect_within(socket.fd(), *one, attempt_timeout);
     if (error == 0 || error == ECONNREFUSED) return true;
     cause = std::strerror(error);
   }
   return false;
 }
 
-std::vector<Interface> interfaces_of_this_host() {
+std::vector<Interface> list_interfaces() {
   const InterfaceList list;
   std::vector<Interface> all;
   for (const ifaddrs* one = list.first; one; one = one->ifa_next) {
@@ -287,7 +287,7 @@ std::vector<Interface> interfaces_of_this_host() {
 
 bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
 
-std::string identity_of_this_host() {
+std::string host_identity() {
   return first_line_of("/proc/sys/kernel/random/boot_id") + "/" + first_line_of("/proc/sys/kernel/hostname");
 }
 

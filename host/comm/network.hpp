@@ -21,7 +21,7 @@ class Socket {
   std::string own_address() const;
   int port() const;  ///< of the local end
   /// Disables Nagle's algorithm (TCP_NODELAY).
-  void send_at_once() const;
+  void disable_nagle() const;
   /// Enables keep-alive: a peer whose host or network fails is noticed within half a minute.
   void enable_keep_alive() const;
   // std::runtime_error with the cause if the peer has closed or nothing is transferred until `end`.
@@ -41,24 +41,24 @@ Socket connected_to(const std::string& host, int port, std::chrono::milliseconds
 
 /// Repeats `attempt` until it returns a connection or `timeout` has passed. `on_wait` is called once, after five
 /// seconds, with the cause of the delay. Error(peer) names `place` and the cause.
-Socket connected_in_time(const std::string& place,
-                         const std::function<Socket(std::chrono::milliseconds limit, std::string& cause)>& attempt,
-                         std::chrono::milliseconds timeout,
-                         const std::function<void(const std::string& cause)>& on_wait);
+Socket connect_with_retry(const std::string& place,
+                          const std::function<Socket(std::chrono::milliseconds limit, std::string& cause)>& attempt,
+                          std::chrono::milliseconds timeout,
+                          const std::function<void(const std::string& cause)>& on_wait);
 
-/// Binds a port of 127.0.0.1 (0: any free one) without listening: other programs cannot take it, but listener_at() can
-/// listen on it; tries that once. Errors as listener_at().
+/// Binds a port of 127.0.0.1 (0: any free one) without listening: other programs cannot take it, but listen_on_address() can
+/// listen on it; tries that once. Errors as listen_on_address().
 Socket reserved_loopback_port(int port);
 
 /// Listens on this address of this host. Error(usage) if the port is in use, Error(peer) on other failures, and if the
 /// host cannot reach itself through its loopback interface.
-Socket listener_at(const std::string& address, int port);
+Socket listen_on_address(const std::string& address, int port);
 /// Listens on the first non-loopback address of `host`, a name of this host. If there is none, because the name means
 /// the loopback or a forwarding machine, listens on all addresses. Port 0: any free one. Errors as above.
-Socket listener_as(const std::string& host, int port);
+Socket listen_on_host(const std::string& host, int port);
 
 /// The source address for sending from this host to `address`; sends nothing. Empty if there is no route.
-std::string own_address_on_route_to(const std::string& address);
+std::string source_address_for(const std::string& address);
 
 /// Whether packets from this host's address `own` reach `other`, and its answers return: `other` accepts or refuses a
 /// connection within two seconds. `cause`: why not.
@@ -69,11 +69,11 @@ struct Interface {
   std::string address;  ///< its first one, IPv4 before IPv6; empty: none
   bool is_up = false;
 };
-std::vector<Interface> interfaces_of_this_host();
+std::vector<Interface> list_interfaces();
 
 bool is_loopback(const std::string& address);
 
 /// The same for all processes of a host (or of a container with its own hostname), and unique to it.
-std::string identity_of_this_host();
+std::string host_identity();
 
 }  // namespace wmtp

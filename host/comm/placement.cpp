@@ -76,7 +76,7 @@ std::optional<InterfaceChoice> interface_choice(const RankEnvironment& environme
   return {};
 }
 
-std::string text_of(const Interface& one) {
+std::string interface_text(const Interface& one) {
   return one.name + (one.address.empty() ? ", which has no address" : " (" + one.address + ")") +
          (one.is_up ? "" : ", which is down");
 }
@@ -84,12 +84,12 @@ std::string text_of(const Interface& one) {
 std::string names_of_usable(const std::vector<Interface>& all) {
   std::string text;
   for (const Interface& one : all)
-    if (is_usable(one)) text += (text.empty() ? "" : ", ") + text_of(one);
+    if (is_usable(one)) text += (text.empty() ? "" : ", ") + interface_text(one);
   return text;
 }
 
-Error unreachable(int rank, const Place& own, const Place& other, const std::string& cause) {
-  const auto at = [](const Place& place) {
+Error unreachable(int rank, const RankLocation& own, const RankLocation& other, const std::string& cause) {
+  const auto at = [](const RankLocation& place) {
     return place.address + (place.interface.empty() ? "" : " (interface " + place.interface + ")");
   };
   return Error(ExitStatus::usage, "rank " + std::to_string(rank) + " cannot communicate from " + at(own) +
@@ -99,24 +99,25 @@ Error unreachable(int rank, const Place& own, const Place& other, const std::str
 }
 
 /// The first place that is not on the loopback, or null.
-const Place* routable(const std::vector<Place>& places) {
-  const auto found = std::find_if(places.begin(), places.end(), [](const Place& p) { return !is_loopback(p.address); });
+const RankLocation* routable(const std::vector<RankLocation>& places) {
+  const auto found =
+      std::find_if(places.begin(), places.end(), [](const RankLocation& p) { return !is_loopback(p.address); });
   return found == places.end() ? nullptr : &*found;
 }
 
-std::string address_among(const Place& own, int rank, const std::vector<Place>& places) {
-  const Place* other = is_loopback(own.address) ? routable(places) : nullptr;
+std::string address_among(const RankLocation& own, int rank, const std::vector<RankLocation>& places) {
+  const RankLocation* other = is_loopback(own.address) ? routable(places) : nullptr;
   if (!other) return own.address;
   if (!own.interface.empty()) throw unreachable(rank, own, *other, "the first address is only valid on its own host");
-  const std::string found = own_address_on_route_to(other->address);
+  const std::string found = source_address_for(other->address);
   return found.empty() ? own.address : found;
 }
 
 }  // namespace
 
-std::string Place::to_text() const { return host + " " + address + " " + interface; }
+std::string RankLocation::to_text() const { return host + " " + address + " " + interface; }
 
-Place Place::from_text(const std::string& text) {
+RankLocation RankLocation::from_text(const std::string& text) {
   const size_t first = text.find(' '), second = text.find(' ', first + 1);
   return {text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)};
 }
@@ -124,41 +125,41 @@ Place Place::from_text(const std::string& text) {
 void check_interface(const RankEnvironment& environment) {
   const auto choice = interface_choice(environment);
   if (!choice) return;
-  const std::vector<Interface> all = interfaces_of_this_host();
-  const std::string own = own_address_on_route_to(environment.master_addr), rendezvous = rendezvous_text(environment);
+  const std::vector<Interface> all = list_interfaces();
+  const std::string own = source_address_for(environment.master_addr), rendezvous = rendezvous_text(environment);
   if (choice->among(all, own)) return;
   const auto unusable = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == choice->text; });
   throw Error(ExitStatus::usage,
               std::string(choice->variable) + ": found " +
-                  (unusable == all.end() ? "no interface '" + choice->text + "'" : text_of(*unusable)) +
+                  (unusable == all.end() ? "no interface '" + choice->text + "'" : interface_text(*unusable)) +
                   ", wanted one of " + names_of_usable(all) +
                   ", several with commas, the beginning of a name, or ^ and those to leave out; unset it to use " +
                   (own.empty() ? "the route to the rendezvous at " + rendezvous + ", which this host does not have now"
                                : own + ", from which this host reaches the rendezvous at " + rendezvous));
 }
 
-Place this_place(const RankEnvironment& environment, const std::string& address) {
+RankLocation this_rank_location(const RankEnvironment& environment, const std::string& address) {
   const auto choice = interface_choice(environment);
-  if (!choice) return {identity_of_this_host(), address};
-  const std::vector<Interface> all = interfaces_of_this_host();
-  const Interface* const found = choice->among(all, own_address_on_route_to(environment.master_addr));
+  if (!choice) return {host_identity(), address};
+  const std::vector<Interface> all = list_interfaces();
+  const Interface* const found = choice->among(all, source_address_for(environment.master_addr));
   if (!found) throw Error(ExitStatus::peer, std::string(choice->variable) + ": the interface has gone down");
-  return {identity_of_this_host(), found->address, found->name};
+  return {host_identity(), found->address, found->name};
 }
 
 std::string nccl_interface(const RankEnvironment& environment, const Placement& placement) {
   const std::string given = environment_value("NCCL_SOCKET_IFNAME");
   if (!given.empty()) {
     const bool is_of_other_hosts =
-        environment.on_one_host() && !InterfaceChoice("", given).among(interfaces_of_this_host(), "");
+        environment.on_one_host() && !InterfaceChoice("", given).among(list_interfaces(), "");
     return is_of_other_hosts ? "=lo" : given;
   }
   return placement.interface.empty() ? "" : "=" + placement.interface;
 }
 
-Placement placement_of(const RankEnvironment& environment, const std::vector<Place>& places) {
+Placement compute_placement(const RankEnvironment& environment, const std::vector<RankLocation>& places) {
   const auto here = places.begin() + environment.rank;
-  const auto on_this_host = [&](const Place& place) { return place.host == here->host; };
+  const auto on_this_host = [&](const RankLocation& place) { return place.host == here->host; };
   Placement placement;
   placement.address = address_among(*here, environment.rank, places);
   placement.interface = here->interface;
@@ -168,14 +169,14 @@ Placement placement_of(const RankEnvironment& environment, const std::vector<Pla
   return placement;
 }
 
-int64_t ranks_of_each_host(const std::vector<Place>& places, const std::string& wanted_by) {
-  constexpr size_t most_shown = 8;
+int64_t count_ranks_per_host(const std::vector<RankLocation>& places, const std::string& wanted_by) {
+  constexpr size_t max_shown = 8;
   struct Series {  ///< of consecutive ranks
-    Place place;
+    RankLocation place;
     int64_t ranks = 0;
   };
   std::vector<Series> series;
-  for (const Place& place : places) {
+  for (const RankLocation& place : places) {
     if (series.empty() || series.back().place.host != place.host) series.push_back({place});
     ++series.back().ranks;
   }
@@ -184,15 +185,15 @@ int64_t ranks_of_each_host(const std::vector<Place>& places, const std::string& 
   for (const Series& one : series) equal = hosts.insert(one.place.host).second && one.ranks == series[0].ranks && equal;
   if (equal) return series[0].ranks;
   std::string found;
-  for (size_t i = 0; i < std::min(series.size(), most_shown); ++i)
+  for (size_t i = 0; i < std::min(series.size(), max_shown); ++i)
     found += (i ? ", then " : "") + counted(series[i].ranks, "rank") + " on " + series[i].place.host_name();
-  throw Error(ExitStatus::usage, wanted_by + ": found " + found + (series.size() > most_shown ? ", ..." : "") +
+  throw Error(ExitStatus::usage, wanted_by + ": found " + found + (series.size() > max_shown ? ", ..." : "") +
                                      ", wanted equally many consecutive ranks on each host");
 }
 
-void check_route(const RankEnvironment& environment, const std::vector<Place>& places) {
-  const Place& own = places.at(size_t(environment.rank));
-  Place rank0 = places.at(0);
+void check_route(const RankEnvironment& environment, const std::vector<RankLocation>& places) {
+  const RankLocation& own = places.at(size_t(environment.rank));
+  RankLocation rank0 = places.at(0);
   if (own.host == rank0.host || (own.interface.empty() && rank0.interface.empty())) return;
   if (rank0.interface.empty()) rank0.address = environment.master_addr;
   std::string cause;

@@ -14,14 +14,14 @@
 namespace wmtp {
 
 /// What a rank publishes about itself at the rendezvous.
-struct Place {
-  std::string host;            ///< identity_of_this_host()
+struct RankLocation {
+  std::string host;            ///< host_identity()
   std::string address;         ///< numeric; the one from which it reached rank 0, or of the chosen interface
   std::string interface = {};  ///< chosen by the user; empty: none
 
   std::string host_name() const { return host.substr(host.rfind('/') + 1); }
   std::string to_text() const;
-  static Place from_text(const std::string& text);
+  static RankLocation from_text(const std::string& text);
 };
 
 struct Placement {
@@ -35,7 +35,7 @@ struct Placement {
 void check_interface(const RankEnvironment& environment);
 
 /// The place of this process, which reached rank 0 from `address`. [after check_interface]
-Place this_place(const RankEnvironment& environment, const std::string& address);
+RankLocation this_rank_location(const RankEnvironment& environment, const std::string& address);
 
 /// NCCL_SOCKET_IFNAME for this process: the user's value, unless all ranks are on one host that lacks the interface;
 /// else the chosen interface. "": NCCL chooses.
@@ -43,14 +43,14 @@ std::string nccl_interface(const RankEnvironment& environment, const Placement& 
 
 /// `places`: of all ranks, by rank. Uses the launcher's local ranks if it sets them, otherwise counts ranks by host.
 /// Error(usage) with both addresses if a chosen interface is the loopback and ranks on other hosts cannot reach it.
-Placement placement_of(const RankEnvironment& environment, const std::vector<Place>& places);
+Placement compute_placement(const RankEnvironment& environment, const std::vector<RankLocation>& places);
 
 /// The number of ranks on each host. Error(usage) naming the hosts and the setting `wanted_by` if the hosts have
 /// different numbers of ranks, or the ranks of a host are not consecutive.
-int64_t ranks_of_each_host(const std::vector<Place>& places, const std::string& wanted_by);
+int64_t count_ranks_per_host(const std::vector<RankLocation>& places, const std::string& wanted_by);
 
 /// Error(usage) with both addresses if this rank or rank 0 has chosen an interface, and this rank cannot reach rank 0
 /// from its own. Takes at most two seconds.
-void check_route(const RankEnvironment& environment, const std::vector<Place>& places);
+void check_route(const RankEnvironment& environment, const std::vector<RankLocation>& places);
 
 }  // namespace wmtp

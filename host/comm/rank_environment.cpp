@@ -36,10 +36,10 @@ int integer(const char* name, int min, int max) {
   return *value;
 }
 
-/// `told`: a further variable because of which all are required.
-void require(const std::vector<const char*>& names, const std::string& remedy, const char* told = nullptr) {
+/// `also`: a further variable because of which all are required.
+void require(const std::vector<const char*>& names, const std::string& remedy, const char* also = nullptr) {
   std::vector<std::string> present, missing;
-  if (told && is_set(told)) present.emplace_back(told);
+  if (also && is_set(also)) present.emplace_back(also);
   for (const char* name : names) (is_set(name) ? present : missing).emplace_back(name);
   if (missing.empty()) return;
   throw Error(ExitStatus::usage, "environment: " + join_names(present) +
@@ -48,7 +48,7 @@ void require(const std::vector<const char*>& names, const std::string& remedy, c
                                      remedy);
 }
 
-constexpr int largest_world = 1 << 20;
+constexpr int max_world_size = 1 << 20;
 
 std::string launcher_text(const std::string& name, const char* size_variable) {
   return name + " (" + size_variable + " is " + variable(size_variable) + ")";
@@ -63,7 +63,7 @@ RankEnvironment from_torchrun() {
           "start with torchrun --no-python, which sets them all, or unset RANK, WORLD_SIZE and LOCAL_RANK",
           "LOCAL_RANK");
   RankEnvironment env;
-  env.world_size = integer("WORLD_SIZE", 1, largest_world);
+  env.world_size = integer("WORLD_SIZE", 1, max_world_size);
   env.rank = integer("RANK", 0, env.world_size - 1);
   env.local_world_size = optional_integer("LOCAL_WORLD_SIZE", 1, env.world_size);
   env.local_rank = optional_integer("LOCAL_RANK", 0, env.local_world_size.value_or(env.world_size) - 1);
@@ -87,7 +87,7 @@ RankEnvironment from_slurm() {
   const char* const size = slurm_size();
   require({"SLURM_PROCID", size, "SLURM_LOCALID"}, "start with srun, or unset SLURM_PROCID");
   RankEnvironment env;
-  env.world_size = integer(size, 1, largest_world);
+  env.world_size = integer(size, 1, max_world_size);
   env.launcher = launcher_text("srun", size);
   env.rank = integer("SLURM_PROCID", 0, env.world_size - 1);
   env.local_rank = integer("SLURM_LOCALID", 0, env.world_size - 1);
@@ -132,7 +132,7 @@ constexpr MpiNames mpich{"mpiexec",
 RankEnvironment from_mpi(const MpiNames& names) {
   require({names.rank, names.size}, std::string("start with ") + names.launcher + ", or unset " + names.rank);
   RankEnvironment env;
-  env.world_size = integer(names.size, 1, largest_world);
+  env.world_size = integer(names.size, 1, max_world_size);
   env.launcher = launcher_text(names.launcher, names.size);
   env.rank = integer(names.rank, 0, env.world_size - 1);
   env.local_world_size = optional_integer(names.local_size, 1, env.world_size);
@@ -208,7 +208,7 @@ int wanted_master_port() { return is_set("MASTER_PORT") ? integer("MASTER_PORT",
 
 void check_thread_count() {
   constexpr const char* name = "OMP_NUM_THREADS";
-  constexpr int most_threads = 1024;
+  constexpr int max_threads = 1024;
   const std::string text = variable(name);
   if (text.empty()) {
     unsetenv(name);  // libgomp warns about an empty value
@@ -216,9 +216,9 @@ void check_thread_count() {
   }
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    if (!number_in(std::string_view(text).substr(begin, end - begin), 1, most_threads))
+    if (!number_in(std::string_view(text).substr(begin, end - begin), 1, max_threads))
       throw Error(ExitStatus::usage, std::string("environment: ") + name + " is " + printable(text) + ", wanted 1 to " +
-                                         std::to_string(most_threads) +
+                                         std::to_string(max_threads) +
                                          " threads; unset it to give every rank its share of the cores");
     begin = end + 1;
   }

@@ -12,8 +12,8 @@
 
 namespace wmtp {
 
-std::string place_key(int rank);
-inline constexpr const char* places_key = "places";
+std::string location_key(int rank);
+inline constexpr const char* locations_key = "places";
 
 /// The error with its rank in front of the message.
 Error named_by_rank(int rank, const Error& error);
@@ -21,10 +21,10 @@ std::string refusal_text(const Error& error);
 /// The same for a rank that may have no failure, then "". Rank 0 is not named, because it reports for all.
 std::string failure_text(int rank, const std::optional<Error>& failure);
 /// The error in a refusal; nullopt for other texts.
-std::optional<Error> refusal_in(const std::string& text);
+std::optional<Error> parse_refusal(const std::string& text);
 
 /// For a rank that ends before the rendezvous; takes at most about ten seconds. Does nothing under our launcher and
 /// torchrun, which end the other ranks themselves.
-void tell_refusal(const RankEnvironment& environment, const Error& error) noexcept;
+void publish_refusal(const RankEnvironment& environment, const Error& error) noexcept;
 
 }  // namespace wmtp

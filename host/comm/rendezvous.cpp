@@ -2,24 +2,25 @@
 
 namespace wmtp {
 
-std::unique_ptr<StoreServer> serve_rendezvous(const RankEnvironment& environment, const MeetingPlace& place) {
-  const MeetingPlace here = as_seen_from_here(environment, place);
+std::unique_ptr<StoreServer> serve_rendezvous(const RankEnvironment& environment, const RendezvousAddress& place) {
+  const RendezvousAddress here = reachable_address(environment, place);
   return std::make_unique<StoreServer>(
-      environment.on_one_host() ? listener_at(here.host, here.port) : listener_as(here.host, here.port), here.token);
+      environment.on_one_host() ? listen_on_address(here.host, here.port) : listen_on_host(here.host, here.port),
+      here.token);
 }
 
-MeetingPlace as_seen_from_here(const RankEnvironment& environment, MeetingPlace place) {
+RendezvousAddress reachable_address(const RankEnvironment& environment, RendezvousAddress place) {
   if (environment.on_one_host() && !is_loopback(place.host)) place.host = "127.0.0.1";
   return place;
 }
 
-MeetingPlace named_place(const RankEnvironment& environment) {
+RendezvousAddress rendezvous_address(const RankEnvironment& environment) {
   return {environment.master_addr, environment.master_port, environment.token};
 }
 
 std::unique_ptr<StoreClient> join_rendezvous(const RankEnvironment& environment, std::chrono::milliseconds timeout,
                                              const std::function<void(const std::string& cause)>& on_wait) {
-  const MeetingPlace place = as_seen_from_here(environment, named_place(environment));
+  const RendezvousAddress place = reachable_address(environment, rendezvous_address(environment));
   return std::make_unique<StoreClient>(
       rendezvous_text(environment), [&] { return place; }, timeout, on_wait);
 }

@@ -14,13 +14,13 @@
 namespace wmtp {
 
 /// Serves at `place`, whose host is a name of this host; port 0: any free one. Error(usage) if in use. [rank 0]
-std::unique_ptr<StoreServer> serve_rendezvous(const RankEnvironment& environment, const MeetingPlace& place);
+std::unique_ptr<StoreServer> serve_rendezvous(const RankEnvironment& environment, const RendezvousAddress& place);
 
 /// The address at which this rank can reach `place`.
-MeetingPlace as_seen_from_here(const RankEnvironment& environment, MeetingPlace place);
+RendezvousAddress reachable_address(const RankEnvironment& environment, RendezvousAddress place);
 
 /// MASTER_ADDR and MASTER_PORT.
-MeetingPlace named_place(const RankEnvironment& environment);
+RendezvousAddress rendezvous_address(const RankEnvironment& environment);
 
 /// Connects to the rendezvous at MASTER_PORT. Errors of StoreClient. [all ranks]
 std::unique_ptr<StoreClient> join_rendezvous(const RankEnvironment& environment, std::chrono::milliseconds timeout,

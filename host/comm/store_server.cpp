@@ -32,10 +32,10 @@ int64_t integer(const std::string& text) {
 
 }  // namespace
 
-StoreServer::StoreServer(Socket listener, const std::string& token, std::chrono::milliseconds time_to_greet)
+StoreServer::StoreServer(Socket listener, const std::string& token, std::chrono::milliseconds greeting_timeout)
     : listener_(std::move(listener)),
       wake_(eventfd_socket()),
-      time_to_greet_(time_to_greet),
+      greeting_timeout_(greeting_timeout),
       wanted_greeting_(clients_greeting(token)),
       own_greeting_(servers_greeting(token)),
       thread_([this] { serve(); }) {}
@@ -66,10 +66,10 @@ void StoreServer::serve() {
 }
 
 int StoreServer::milliseconds_to_next_deadline() const {
-  const auto oldest =
-      std::find_if(connections_.begin(), connections_.end(), [](const Connection& one) { return !one.is_known; });
+  const auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                                   [](const Connection& one) { return !one.is_authenticated; });
   if (oldest == connections_.end()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(oldest->greets_by - Clock::now());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(oldest->greeting_deadline - Clock::now());
   return int(std::max<int64_t>(0, left.count()));
 }
 
@@ -78,20 +78,21 @@ void StoreServer::accept_some() {
     Socket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.fd() < 0) {
       const bool none_left = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-      if (none_left && !drop_oldest_stranger()) std::this_thread::sleep_for(pause_without_descriptors);
+      if (none_left && !drop_oldest_unauthenticated()) std::this_thread::sleep_for(pause_without_descriptors);
       return;
     }
-    socket.send_at_once();
+    socket.disable_nagle();
     socket.enable_keep_alive();
-    const auto is_stranger = [](const Connection& one) { return !one.is_known; };
-    if (std::count_if(connections_.begin(), connections_.end(), is_stranger) >= max_strangers) drop_oldest_stranger();
-    connections_.push_back({std::move(socket), Clock::now() + time_to_greet_});
+    const auto is_unauthenticated = [](const Connection& one) { return !one.is_authenticated; };
+    if (std::count_if(connections_.begin(), connections_.end(), is_unauthenticated) >= max_unauthenticated)
+      drop_oldest_unauthenticated();
+    connections_.push_back({std::move(socket), Clock::now() + greeting_timeout_});
   }
 }
 
-bool StoreServer::drop_oldest_stranger() {
-  const auto oldest =
-      std::find_if(connections_.begin(), connections_.end(), [](const Connection& one) { return !one.is_known; });
+bool StoreServer::drop_oldest_unauthenticated() {
+  const auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                                   [](const Connection& one) { return !one.is_authenticated; });
   if (oldest == connections_.end()) return false;
   connections_.erase(oldest);
   return true;
@@ -100,15 +101,15 @@ bool StoreServer::drop_oldest_stranger() {
 /// Receives and sends what is possible without blocking. False if the connection has closed.
 bool StoreServer::handle(Connection& connection, short events) {
   try {
-    if (!connection.is_known && Clock::now() >= connection.greets_by) return false;
+    if (!connection.is_authenticated && Clock::now() >= connection.greeting_deadline) return false;
     if (events == 0) return true;
     if (events & POLLOUT) return send_some(connection);
     char piece[1 << 16];
-    const size_t room = connection.is_known ? sizeof piece : greeting_size - connection.in.size();
+    const size_t room = connection.is_authenticated ? sizeof piece : greeting_size - connection.in.size();
     const ssize_t got = recv(connection.socket.fd(), piece, room, 0);
     if (got <= 0) return got < 0 && would_block();
     connection.in.append(piece, size_t(got));
-    if (!connection.is_known) return connection.in.size() < greeting_size || greet(connection);
+    if (!connection.is_authenticated) return connection.in.size() < greeting_size || greet(connection);
     while (const auto request = take_message(connection.in)) connection.out += encoded(answer(connection, *request));
     return send_some(connection);
   } catch (const std::exception&) {  // an invalid message, or out of memory
@@ -117,10 +118,10 @@ bool StoreServer::handle(Connection& connection, short events) {
 }
 
 bool StoreServer::greet(Connection& connection) {
-  connection.is_known = same_secret(connection.in, wanted_greeting_);
+  connection.is_authenticated = same_secret(connection.in, wanted_greeting_);
   connection.in.clear();
-  connection.out = connection.is_known ? own_greeting_ : refusing_greeting();
-  return send_some(connection) && connection.is_known;
+  connection.out = connection.is_authenticated ? own_greeting_ : refusing_greeting();
+  return send_some(connection) && connection.is_authenticated;
 }
 
 bool StoreServer::send_some(Connection& connection) {

@@ -22,7 +22,7 @@ size_t number_at(std::string_view bytes) {
 }
 
 std::string greeting(const std::string& role, const std::string& token) {
-  return std::string(greeting_prefix) + sha256_of("wmtp-rendezvous 1 " + role + " " + token);
+  return std::string(greeting_prefix) + sha256_hex("wmtp-rendezvous 1 " + role + " " + token);
 }
 
 [[noreturn]] void refuse_message() { throw std::runtime_error("invalid message"); }
@@ -36,7 +36,7 @@ std::string refusing_greeting() { return std::string(greeting_prefix) + std::str
 std::string encoded(const Message& message) {
   size_t size = 0;
   for (const std::string& text : message) size += number_size + text.size();
-  if (size > largest_message)
+  if (size > max_message_bytes)
     throw std::length_error("a text of " + std::to_string(size) + " bytes is too long for the rendezvous");
   std::string bytes;
   bytes.reserve(number_size + size);
@@ -51,7 +51,7 @@ std::string encoded(const Message& message) {
 std::optional<Message> take_message(std::string& bytes) {
   if (bytes.size() < number_size) return {};
   const size_t size = number_at(bytes);
-  if (size > largest_message) refuse_message();
+  if (size > max_message_bytes) refuse_message();
   if (bytes.size() < number_size + size) return {};
   Message message;
   for (std::string_view rest = std::string_view(bytes).substr(number_size, size); !rest.empty();) {

@@ -15,7 +15,7 @@ namespace wmtp {
 
 using Message = std::vector<std::string>;
 
-inline constexpr size_t largest_message = size_t{64} << 20;
+inline constexpr size_t max_message_bytes = size_t{64} << 20;
 
 inline constexpr std::string_view greeting_prefix = "wmtp-rendezvous ";
 inline constexpr size_t greeting_size = greeting_prefix.size() + 64;
@@ -24,7 +24,7 @@ std::string servers_greeting(const std::string& token);
 /// The server's answer to a client with the wrong token.
 std::string refusing_greeting();
 
-/// std::length_error if larger than largest_message.
+/// std::length_error if larger than max_message_bytes.
 std::string encoded(const Message& message);
 /// Removes the first message from the front of `bytes`; nullopt while it is incomplete. std::runtime_error for an
 /// invalid message or, as soon as its size is known, for one that is too large.

@@ -1,4 +1,4 @@
-// DeviceRows implemented with the kernels of cuda/kernels.
+// DeviceRowKernels implemented with the kernels of cuda/kernels.
 #pragma once
 
 #include <c10/cuda/CUDAException.h>
@@ -10,12 +10,12 @@
 
 namespace wmtp {
 
-class CudaRows final : public kernels::DeviceRows {
+class CudaRows final : public kernels::DeviceRowKernels {
   using Tensor = at::Tensor;
 
  public:
   bool takes_norm(const Tensor& x) override {
-    return cuda::supports_norm(type_of(x), x.size(-1)) && reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
+    return cuda::supports_norm(kernel_type(x), x.size(-1)) && reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
   }
   void rms_norm(const Tensor& x, const Tensor& weight, double eps, Tensor& y, Tensor& scale) override {
     cuda::rms_norm(launch(x), kernels::in<void>(x), kernels::in<void>(weight), float(eps), kernels::out<void>(y),
@@ -72,12 +72,12 @@ class CudaRows final : public kernels::DeviceRows {
   }
 
  private:
-  static cuda::Type type_of(const Tensor& x) {
+  static cuda::Type kernel_type(const Tensor& x) {
     return x.scalar_type() == at::kFloat      ? cuda::Type::fp32
            : x.scalar_type() == at::kBFloat16 ? cuda::Type::bf16
                                               : cuda::Type::fp16;
   }
-  static cuda::Launch launch(const Tensor& x) { return {type_of(x), c10::cuda::getCurrentCUDAStream().stream()}; }
+  static cuda::Launch launch(const Tensor& x) { return {kernel_type(x), c10::cuda::getCurrentCUDAStream().stream()}; }
   static float* floats(const Tensor& x) { return x.defined() ? kernels::out<float>(x) : nullptr; }
   static int64_t rows_of(const Tensor& x) { return x.numel() / x.size(-1); }
 };

@@ -47,7 +47,7 @@ void machine(MachineCheck& finding) {
 std::vector<MachineCheck> engine() {
   Json about;
   std::vector<MachineCheck> findings{found("engine", [&](MachineCheck& finding) {
-    about = about_engine_of_this_build();
+    about = engine_info();
     finding.text = "LibTorch " + about["libtorch"].get<std::string>() + ", " + about["cpu"].get<std::string>() +
                    ", kernels for " + about["kernels"].get<std::string>() + ", bf16 products " +
                    about["bf16"].get<std::string>();

@@ -25,12 +25,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t most_output = 64 << 10;  ///< of output, the last bytes of which are kept
+constexpr size_t max_output_bytes = 64 << 10;  ///< of output, the last bytes of which are kept
 
 /// `output` becomes descriptors 1 and 2, the Landlock rules the last one.
 ChildProcess started(const ProcessStart& start, int output) {
   const std::string folder = start.folder.empty() ? "/" : start.folder.string();
-  const Descriptor rules(rules_for_writing_below(start.folder));
+  const Descriptor rules(landlock_rules(start.folder));
   const std::vector<sock_filter> filter = system_call_filter();
   ChildRequest request;
   request.program = start.arguments.front();
@@ -104,7 +104,7 @@ bool ConfinedProcess::has_ended() const {
   return poll(&ended, 1, 0) == 1;
 }
 
-void ConfinedProcess::take_output() { read_available(output(), text_, most_output); }
+void ConfinedProcess::take_output() { read_available(output(), text_, max_output_bytes); }
 
 int ConfinedProcess::end() {
   process_.kill_group();

@@ -19,7 +19,7 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t most_open_files = 64;
+constexpr int64_t max_open_files = 64;
 
 /// Bits missing in the headers of older kernels.
 constexpr uint64_t landlock_truncate = 1ULL << 14, landlock_ioctl_of_devices = 1ULL << 15;
@@ -64,7 +64,7 @@ void allow(int rules, const std::filesystem::path& place, uint64_t access) {
 
 }  // namespace
 
-int rules_for_writing_below(const std::filesystem::path& folder) {
+int landlock_rules(const std::filesystem::path& folder) {
   const long version = syscall(__NR_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < 1)
     throw Error(ExitStatus::usage,
@@ -89,7 +89,7 @@ bool confine(int rules, const std::vector<sock_filter>& filter, int64_t memory_b
              int64_t cpu_seconds) {
   const sock_fprog program{uint16_t(filter.size()), const_cast<sock_filter*>(filter.data())};
   return limit(RLIMIT_AS, memory_bytes) && limit(RLIMIT_FSIZE, file_bytes) && limit(RLIMIT_CPU, cpu_seconds) &&
-         limit(RLIMIT_NOFILE, most_open_files) && limit(RLIMIT_CORE, 0) && drop_capabilities() &&
+         limit(RLIMIT_NOFILE, max_open_files) && limit(RLIMIT_CORE, 0) && drop_capabilities() &&
          prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(__NR_landlock_restrict_self, rules, 0) == 0 &&
          syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
 }

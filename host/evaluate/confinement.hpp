@@ -13,7 +13,7 @@ namespace wmtp {
 /// Landlock rules: allow reading and executing everything, and writing, creating and removing only below `folder` if
 /// not empty; forbid tracing or reading the memory of processes without these rules. Returns a descriptor for
 /// confine(). Error(usage) if the kernel has no Landlock.
-int rules_for_writing_below(const std::filesystem::path& folder);
+int landlock_rules(const std::filesystem::path& folder);
 
 /// [in the child] False if a step failed, with the cause in errno.
 bool confine(int rules, const std::vector<sock_filter>& filter, int64_t memory_bytes, int64_t file_bytes,

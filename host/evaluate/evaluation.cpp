@@ -111,8 +111,8 @@ void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>&
                                            std::to_string(counts[i]));
 }
 
-Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
-               const std::vector<int64_t>& ks) {
+Score compute_score(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+                    const std::vector<Judged>& judged, const std::vector<int64_t>& ks) {
   check_samples(suite, samples, ks);
   const std::vector<int64_t> counts = samples_of_problems(suite, samples);
   std::vector<int64_t> passed(suite.size(), 0);

@@ -28,10 +28,10 @@ struct Score {
 
 /// Error(usage) if a problem has fewer samples than one of `ks`; empty `ks`: those of 1, 10 and 100 for which every
 /// problem has enough samples. Error(data) if a problem has no sample.
-Score score_of(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const std::vector<Judged>& judged,
-               const std::vector<int64_t>& ks);
+Score compute_score(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
+                    const std::vector<Judged>& judged, const std::vector<int64_t>& ks);
 
-/// Throws the errors of score_of before any program is run.
+/// Throws the errors of compute_score before any program is run.
 void check_samples(const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                    const std::vector<int64_t>& ks);
 

@@ -15,7 +15,7 @@
 #include "job/find_model.hpp"
 #include "log/evaluations.hpp"
 #include "log/log_option.hpp"
-#include "log/upkeep.hpp"
+#include "log/maintenance.hpp"
 
 namespace wmtp {
 namespace {
@@ -36,13 +36,13 @@ void write_results(const std::string& file, const std::vector<Problem>& suite, c
 }
 
 std::vector<Sample> answers_of(const SuiteRequest& request, const Suite& suite, const std::filesystem::path& model) {
-  AnswerRequest question = request.answers;
-  question.model = model;
-  question.stops = suite.stops;
-  for (const Problem& problem : suite.problems) question.prompts.push_back(problem.prompt);
+  AnswerRequest answer_request = request.answers;
+  answer_request.model = model;
+  answer_request.stops = suite.stops;
+  for (const Problem& problem : suite.problems) answer_request.prompts.push_back(problem.prompt);
   std::vector<Sample> samples;
   size_t too_long = 0;
-  for (const auto& sample : answer_with_engine(question))
+  for (const auto& sample : answer_with_engine(answer_request))
     for (size_t problem = 0; problem < sample.size(); ++problem) {
       too_long += !sample[problem];
       samples.push_back({problem, sample[problem].value_or("")});
@@ -67,7 +67,7 @@ void log_answers(const std::filesystem::path& database, int64_t run_id, const st
                               // Verdicts depend on the extraction.
                               .suite = absolute_path(request.suite).string() +
                                        (request.extract.empty() ? "" : " (--extract " + request.extract + ")"),
-                              .suite_sha256 = sha256_of_file(request.suite),
+                              .suite_sha256 = file_sha256_hex(request.suite),
                               .max_tokens = how.max_tokens,
                               .temperature = how.temperature,
                               .top_p = how.top_p,
@@ -115,19 +115,19 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
   std::optional<Sandbox> sandbox;
   if (read.runs_programs) sandbox.emplace(request.python, request.limits).check_works();
   const FoundModel model = request.run.empty() ? FoundModel() : find_model(request.run, database);
-  const std::string run_key = model.run_id > 0 ? run_key_of(database, model.run_id) : "";
+  const std::string run_key = model.run_id > 0 ? read_run_key(database, model.run_id) : "";
   std::vector<Sample> samples =
       request.run.empty() ? read_samples(request.samples, suite) : answers_of(request, read, model.folder);
   check_samples(suite, samples, request.ks);
   std::vector<Judged> judged =
       judge(suite, samples, sandbox ? &*sandbox : nullptr, request.jobs, extraction_named(request.extract));
   const int64_t not_counted = sandbox ? leave_out_unjudged(samples, judged, *sandbox) : 0;
-  SuiteResult result{suite.size(), not_counted, score_of(suite, samples, judged, request.ks), {}};
+  SuiteResult result{suite.size(), not_counted, compute_score(suite, samples, judged, request.ks), {}};
   if (!request.output.empty()) write_results(request.output, suite, samples, judged);
   if (model.run_id > 0) log_answers(database, model.run_id, run_key, request, suite, samples, judged);
   if (request.extract.empty()) return result;
   for (const auto& [name, extraction] : extractions) {
-    const Score exact = score_of(suite, samples, judge(suite, samples, nullptr, 1, extraction), {1});
+    const Score exact = compute_score(suite, samples, judge(suite, samples, nullptr, 1, extraction), {1});
     result.exact_match.emplace_back(name, exact.pass_at.at(1));
   }
   return result;
@@ -141,7 +141,7 @@ Table evaluate_texts(const std::string& run, const std::vector<std::string>& tex
   request.texts.assign(texts.begin(), texts.end());
   request.stride = stride;
   LoggedTextLosses logged{.run_id = model.run_id, .texts = request.texts, .stride = stride};
-  if (model.run_id > 0) logged.run_key = run_key_of(database, model.run_id);
+  if (model.run_id > 0) logged.run_key = read_run_key(database, model.run_id);
   Table table{{"head", "tokens", "loss", "perplexity", "bytes", "bits_per_byte"}, {}, false};
   for (const HeadLoss& head : perplexity_with_engine(request)) {
     logged.heads.push_back({head.tokens, head.loss, head.bytes});

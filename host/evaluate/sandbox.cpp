@@ -44,7 +44,7 @@ fs::path interpreter_of(const fs::path& program) {
         run_child(program, {"-I", "-c", "import sys; print(sys.executable)"}, interpreter_start_limit);
     if (child.exit_code == 0 && child.signal == 0) return first_line(child.output);
   } catch (const Error& error) {  // a file that the system cannot execute
-    throw_if_of_limit(error);
+    throw_if_limit_caused(error);
   }
   return {};
 }
@@ -199,7 +199,7 @@ const char* to_string(Verdict verdict) {
 
 Sandbox::Sandbox(const std::string& python, const SandboxLimits& limits)
     : python_(find_interpreter(python)), limits_(limits) {
-  close(rules_for_writing_below({}));
+  close(landlock_rules({}));
   check_usage_is_visible();
 }
 

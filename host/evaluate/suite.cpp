@@ -50,12 +50,12 @@ class Fields {
     return all;
   }
 
-  bool has(const char* name) const { return field_of(object_, name); }
+  bool has(const char* name) const { return find_field(object_, name); }
 
  private:
   /// Null, recording a mistake, unless the field exists and has the type.
   const Json* find(const char* name, bool (Json::*has_type)() const noexcept, const std::string& wanted) {
-    const Json* value = field_of(object_, name);
+    const Json* value = find_field(object_, name);
     if (value && (value->*has_type)()) return value;
     mistakes_.add(line_, name, value, wanted);
     return nullptr;
@@ -98,14 +98,14 @@ Problem record(Fields& fields, const std::string& prompt_template) {
   record.instruction = fields.text("instruction");
   record.input = fields.text_or_nothing("input");
   Problem problem;
-  problem.prompt = prompt_of(record, prompt_template);
+  problem.prompt = format_prompt(record, prompt_template);
   problem.answer = fields.text("output");
   return problem;
 }
 
 enum class Shape { human_eval, mbpp, records };
 
-const char* name_of(Shape shape) {
+const char* shape_name(Shape shape) {
   return shape == Shape::human_eval ? "HumanEval" : shape == Shape::mbpp ? "MBPP" : "records";
 }
 
@@ -155,7 +155,7 @@ Suite read_suite(const std::filesystem::path& file, const std::string& prompt_te
           "judged");
     if (shape.value_or(*here) != *here)
       return mistakes.add(line, "",
-                          std::string("has the format of ") + name_of(*here) +
+                          std::string("has the format of ") + shape_name(*here) +
                               ", unlike earlier lines; all lines of a suite must have the same format");
     shape = here;
     const bool is_record = *here == Shape::records;

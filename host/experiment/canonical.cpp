@@ -52,7 +52,7 @@ class Printer {
 
 std::string toml_of(const Experiment& experiment, bool with_origins) {
   Printer printer;
-  const auto origin_of = [&](const std::string& path) {
+  const auto origin_text = [&](const std::string& path) {
     const auto stated = experiment.origins.find(path);
     return stated == experiment.origins.end() ? "default" : stated->second;
   };
@@ -60,7 +60,7 @@ std::string toml_of(const Experiment& experiment, bool with_origins) {
                  [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
                    const bool is_given = key || table.plugin(experiment).given.count(name) > 0;
                    printer.add(table, name, key ? with_absolute_paths(experiment, *key, value) : value, !is_given,
-                               with_origins ? origin_of(path_of(table.name, name)) : "");
+                               with_origins ? origin_text(key_path(table.name, name)) : "");
                  });
   return printer.text();
 }
@@ -96,7 +96,7 @@ std::string table_text(const Experiment& experiment, const std::string& name) {
 std::map<std::string, Value> flat_values(const Experiment& experiment) {
   std::map<std::string, Value> flat;
   for_each_value(experiment, [&](const SchemaTable& table, const Key*, const std::string& name, const Value& value) {
-    flat[path_of(table.name, name)] = value;
+    flat[key_path(table.name, name)] = value;
   });
   return flat;
 }

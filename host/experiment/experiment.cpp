@@ -32,7 +32,7 @@ std::string first_read(const PluginNeeds& needs, const std::string& model) {
   return "";
 }
 
-int64_t ranks_on_each(const Experiment& experiment, int64_t hosts) {
+int64_t ranks_per_host(const Experiment& experiment, int64_t hosts) {
   const int64_t processes = experiment.parallel.processes;
   if (processes % hosts == 0) return processes / hosts;
   throw Error(ExitStatus::usage, experiment.file.string() + ": " + counted(processes, "process", "es") +
@@ -41,34 +41,34 @@ int64_t ranks_on_each(const Experiment& experiment, int64_t hosts) {
                                      std::to_string((processes / hosts + 1) * hosts));
 }
 
-Experiment with_ranks_of_a_host(Experiment experiment, int64_t ranks) {
+Experiment with_host_shard_groups(Experiment experiment, int64_t ranks) {
   int64_t& size = experiment.parallel.shard_group_size;
-  if (size == ranks_of_a_host) size = ranks;
+  if (size == host_shard_groups) size = ranks;
   return experiment;
 }
 
-std::string misfit_of_groups(const Experiment& experiment, int64_t processes) {
+std::string shard_group_misfit(const Experiment& experiment, int64_t processes) {
   const int64_t size = experiment.parallel.shard_group_size;
   if (size == 0 || processes % size == 0) return "";
   return "found shard_group_size " + std::to_string(size) + " for " + std::to_string(processes) +
          " processes, wanted a divisor of the number of processes";
 }
 
-std::string misfit_of_sequence(const Experiment& experiment, int64_t processes) {
+std::string sequence_misfit(const Experiment& experiment, int64_t processes) {
   const int64_t sequence = experiment.parallel.sequence;
   if (processes % sequence == 0) return "";
   return "found sequence " + std::to_string(sequence) + " for " + std::to_string(processes) +
          " processes, wanted a divisor of the number of processes";
 }
 
-std::string misfit_of_heads(const ModelConfig& shape, int64_t sequence) {
+std::string attention_head_misfit(const ModelConfig& shape, int64_t sequence) {
   if (shape.kv_heads % sequence == 0) return "";
   return "found sequence " + std::to_string(sequence) + " for " + std::to_string(shape.kv_heads) +
          " kv_heads, wanted a divisor: each rank computes the attention of equally many heads";
 }
 
 void check_groups(const Experiment& experiment, int64_t processes) {
-  for (const std::string& misfit : {misfit_of_groups(experiment, processes), misfit_of_sequence(experiment, processes)})
+  for (const std::string& misfit : {shard_group_misfit(experiment, processes), sequence_misfit(experiment, processes)})
     if (!misfit.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
 }
 

@@ -244,7 +244,7 @@ struct ScheduleConfig {
 };
 
 /// As shard_group_size: the ranks of a host, until the hosts are known. Divides every number of ranks.
-inline constexpr int64_t ranks_of_a_host = -1;
+inline constexpr int64_t host_shard_groups = -1;
 
 struct ParallelConfig {
   int64_t processes = 1;
@@ -366,20 +366,20 @@ inline std::array<std::pair<std::string, const FrozenConfig*>, 2> frozen_tables(
 }
 
 /// The number of ranks on each of `hosts`. Error(usage) if they cannot have equally many.
-int64_t ranks_on_each(const Experiment& experiment, int64_t hosts);
+int64_t ranks_per_host(const Experiment& experiment, int64_t hosts);
 /// The experiment with shard groups of that number of ranks if its groups are the ranks of a host.
-Experiment with_ranks_of_a_host(Experiment experiment, int64_t ranks);
+Experiment with_host_shard_groups(Experiment experiment, int64_t ranks);
 
 /// The number of groups of ranks that read different sequences.
 inline int64_t data_ranks(const ParallelConfig& parallel, int64_t ranks) { return ranks / parallel.sequence; }
 
 /// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
-std::string misfit_of_groups(const Experiment& experiment, int64_t processes);
+std::string shard_group_misfit(const Experiment& experiment, int64_t processes);
 /// Why they do not form whole groups of `sequence` ranks; "" when they do.
-std::string misfit_of_sequence(const Experiment& experiment, int64_t processes);
+std::string sequence_misfit(const Experiment& experiment, int64_t processes);
 /// Why `sequence` ranks cannot divide the attention heads of a model of this shape; "" when they can.
-std::string misfit_of_heads(const ModelConfig& shape, int64_t sequence);
-/// Error(usage) with the reason of misfit_of_groups or misfit_of_sequence, for the number of ranks given by a launcher.
+std::string attention_head_misfit(const ModelConfig& shape, int64_t sequence);
+/// Error(usage) with the reason of shard_group_misfit or sequence_misfit, for the number of ranks given by a launcher.
 void check_groups(const Experiment& experiment, int64_t processes);
 
 }  // namespace wmtp

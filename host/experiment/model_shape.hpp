@@ -15,7 +15,7 @@ struct ShapeOption {
   std::variant<bool ModelConfig::*, int64_t ModelConfig::*> member;  ///< default: false or 0
   /// Whether this key must match the weights that a model starts from. head_dim and tie_word_embeddings have checks of
   /// their own.
-  bool is_of_weights = false;
+  bool must_match_weights = false;
   int64_t least = 0, most = 0;  ///< range of a number
   const char* default_text = "`false`";
 };

@@ -81,13 +81,13 @@ struct PluginSetting {
 
 /// An option value that is in range but refused by the plugin.
 struct OptionMistake {
-  bool of_inner = false;  ///< an option of the inner plugin
+  bool is_inner_option = false;  ///< an option of the inner plugin
   std::string option, message;
   int64_t at = -1;  ///< byte offset of the error in a text option; -1: the whole value
 };
 
 /// A plugin's answer when it is created with these options.
-struct PluginAnswer {
+struct PluginCheckResult {
   PluginNeeds needs;
   std::optional<OptionMistake> mistake;  ///< if set, `needs` is empty
 };

@@ -251,11 +251,11 @@ SchemaTable parallel_table() {
   groups.get = [](const Experiment& e) -> std::optional<Value> {
     const int64_t size = e.parallel.shard_group_size;
     if (size == 0) return std::nullopt;
-    return size == ranks_of_a_host ? Value(std::string("host")) : Value(size);
+    return size == host_shard_groups ? Value(std::string("host")) : Value(size);
   };
   groups.set = [](Experiment& e, const Value& value) {
     const auto* size = std::get_if<int64_t>(&value);
-    e.parallel.shard_group_size = size ? *size : ranks_of_a_host;
+    e.parallel.shard_group_size = size ? *size : host_shard_groups;
   };
   return {
       "parallel",
@@ -452,7 +452,7 @@ const Key* find_key(const SchemaTable& table, const std::string& key) {
   return found == table.keys.end() ? nullptr : &*found;
 }
 
-std::string path_of(const std::string& table, const std::string& key) {
+std::string key_path(const std::string& table, const std::string& key) {
   return table.empty() ? key : table + "." + key;
 }
 

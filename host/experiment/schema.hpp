@@ -109,6 +109,6 @@ const SchemaTable* find_table(const std::string& name);
 const Key* find_key(const SchemaTable& table, const std::string& key);
 
 /// "train" and "steps" -> "train.steps"
-std::string path_of(const std::string& table, const std::string& key);
+std::string key_path(const std::string& table, const std::string& key);
 
 }  // namespace wmtp

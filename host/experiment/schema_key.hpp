@@ -12,8 +12,8 @@
 
 #define AT(member) \
   [](auto& e) -> auto& { return e.member; }
-#define IN(place, member) \
-  [place](auto& e) -> auto& { return place(e).member; }
+#define IN(accessor, member) \
+  [accessor](auto& e) -> auto& { return accessor(e).member; }
 
 namespace wmtp {
 
@@ -31,19 +31,19 @@ std::vector<SchemaTable> data_tables();
 SchemaTable validation_table();
 
 template <class T>
-struct OfOptional {
+struct RemoveOptional {
   using Type = T;
 };
 template <class T>
-struct OfOptional<std::optional<T>> {
+struct RemoveOptional<std::optional<T>> {
   using Type = T;
 };
 template <class T>
-constexpr bool is_optional = !std::is_same_v<T, typename OfOptional<T>::Type>;
+constexpr bool is_optional = !std::is_same_v<T, typename RemoveOptional<T>::Type>;
 
 template <class Member>
-ValueRule rule_of() {
-  using T = typename OfOptional<Member>::Type;
+ValueRule rule_for() {
+  using T = typename RemoveOptional<Member>::Type;
   ValueRule rule;
   if constexpr (std::is_same_v<T, bool>)
     rule.type = ValueType::flag;
@@ -74,22 +74,22 @@ std::optional<Value> to_value(const Member& member) {
 
 template <class Member>
 void from_value(const Value& value, Member& member) {
-  using T = typename OfOptional<Member>::Type;
+  using T = typename RemoveOptional<Member>::Type;
   if constexpr (std::is_enum_v<T>)
     member = from_name<T>(std::get<std::string>(value)).value();
   else
     member = std::get<T>(value);
 }
 
-template <class Place>
-Key key(std::string name, Place place, std::string help) {
-  using Member = std::remove_cvref_t<decltype(place(std::declval<Experiment&>()))>;
+template <class Accessor>
+Key key(std::string name, Accessor accessor, std::string help) {
+  using Member = std::remove_cvref_t<decltype(accessor(std::declval<Experiment&>()))>;
   Key result;
   result.name = std::move(name);
   result.help = std::move(help);
-  result.rule = rule_of<Member>();
-  result.get = [place](const Experiment& e) { return to_value(place(e)); };
-  result.set = [place](Experiment& e, const Value& value) { from_value(value, place(e)); };
+  result.rule = rule_for<Member>();
+  result.get = [accessor](const Experiment& e) { return to_value(accessor(e)); };
+  result.set = [accessor](Experiment& e, const Value& value) { from_value(value, accessor(e)); };
   return result;
 }
 

@@ -61,10 +61,10 @@ std::vector<Key> model_keys(Model model, bool is_policy) {
   return keys;
 }
 
-/// `place` returns the std::optional.
-template <class Place>
-SchemaTable rope_table(const std::string& model, Place place, std::function<bool(const Experiment&)> has_model) {
-  const auto scaling = [place](auto& e) -> auto& { return *place(e); };
+/// `accessor` returns the std::optional.
+template <class Accessor>
+SchemaTable rope_table(const std::string& model, Accessor accessor, std::function<bool(const Experiment&)> has_model) {
+  const auto scaling = [accessor](auto& e) -> auto& { return *accessor(e); };
   SchemaTable table{
       model + ".rope_scaling",
       std::string("Scales the rotary position embedding, for sequences longer than those of pretraining, as in Llama "
@@ -111,8 +111,8 @@ SchemaTable rope_table(const std::string& model, Place place, std::function<bool
            .above(0)
            .defaults_to("1")
            .unset_when_empty()}};
-  table.is_given = [place, has_model](const Experiment& e) { return has_model(e) && place(e).has_value(); };
-  table.mark_given = [place](Experiment& e) { place(e).emplace(); };
+  table.is_given = [accessor, has_model](const Experiment& e) { return has_model(e) && accessor(e).has_value(); };
+  table.mark_given = [accessor](Experiment& e) { accessor(e).emplace(); };
   return table;
 }
 

@@ -7,7 +7,7 @@
 #include "base/embedded.hpp"
 #include "base/normal_path.hpp"
 #include "base/text.hpp"
-#include "export/logged_run.hpp"
+#include "export/run_export_reader.hpp"
 #include "io/durable_file.hpp"
 #include "log/database.hpp"
 
@@ -16,11 +16,11 @@ namespace {
 
 constexpr Database::Kind mlflow_file{"MLflow file", "-o"};
 constexpr int64_t experiment_id = 1;  // every MLflow has experiment 0, "Default"
-constexpr size_t longest_param = 8000, longest_tag = 5000, longest_name = 250;
+constexpr size_t max_param_length = 8000, max_tag_length = 5000, max_name_length = 250;
 
 int64_t milliseconds(int64_t time_ns) { return time_ns / 1'000'000; }
 
-const char* status_of(const std::string& status) {
+const char* mlflow_status(const std::string& status) {
   static const std::map<std::string, const char*> names{
       {"running", "RUNNING"}, {"finished", "FINISHED"}, {"interrupted", "KILLED"}};
   const auto found = names.find(status);
@@ -46,15 +46,15 @@ class MlflowWriter {
                 "SELECT run_uuid, \"key\", max(step), value, is_nan, timestamp FROM metrics WHERE run_uuid = ?1 "
                 "GROUP BY \"key\"") {}
 
-  void write(const LoggedRunRows& rows, const std::filesystem::path& log) {
+  void write(const RunExportReader& rows, const std::filesystem::path& log) {
     id_ = tracked_run_id(log, rows.column("id").get<int64_t>(), rows.text("started_at"));
     run_name_ = "run " + rows.text("id");
-    const std::string name = truncate(rows.text("name"), longest_name, "name");
-    run_.run(id_, name, status_of(rows.text("status")), milliseconds(rows.started_ns()),
+    const std::string name = truncate(rows.text("name"), max_name_length, "name");
+    run_.run(id_, name, mlflow_status(rows.text("status")), milliseconds(rows.started_ns()),
              rows.ended_ns() > 0 ? std::optional(milliseconds(rows.ended_ns())) : std::nullopt, rows.text("git_commit"),
              target_ + "-artifacts/" + id_ + "/artifacts", experiment_id);
     for (const LoggedOption& option : rows.options())
-      param_.run(id_, option.key, truncate(option.text, longest_param, "parameter " + option.key));
+      param_.run(id_, option.key, truncate(option.text, max_param_length, "parameter " + option.key));
     write_tags(rows, name);
     for (const std::string& metric : rows.metric_names())
       rows.each_point(metric, [&](const LoggedPoint& point) { write(metric, point); });
@@ -72,7 +72,7 @@ class MlflowWriter {
     metric_.run(id_, key, point.step, value, int64_t{is_nan}, milliseconds(point.time_ns));
   }
 
-  void write_memory(const LoggedRunRows& rows) {
+  void write_memory(const RunExportReader& rows) {
     const bool on_gpu = rows.text("device") == "cuda";
     rows.each_memory([&](const LoggedMemory& memory) {
       const bool is_gpu = memory.category == "allocated";
@@ -83,7 +83,7 @@ class MlflowWriter {
     });
   }
 
-  void write_tags(const LoggedRunRows& rows, const std::string& name) {
+  void write_tags(const RunExportReader& rows, const std::string& name) {
     tag("mlflow.runName", name);
     tag("mlflow.source.name", "wmtp-host");
     tag("mlflow.source.type", "LOCAL");
@@ -100,13 +100,13 @@ class MlflowWriter {
   }
 
   void tag(const std::string& key, const std::string& value) {
-    if (!value.empty()) tag_.run(id_, key, truncate(value, longest_tag, "tag " + key));
+    if (!value.empty()) tag_.run(id_, key, truncate(value, max_tag_length, "tag " + key));
   }
 
   /// MLflow counts characters.
   std::string truncate(const std::string& text, size_t longest, const std::string& what) {
     if (shown_length(text) > longest) truncated_.push_back(run_name_ + ": " + what);
-    return cut_to(text, longest);
+    return truncate_text(text, longest);
   }
 
   std::string target_, id_, run_name_;
@@ -136,7 +136,7 @@ std::vector<std::string> export_mlflow(const LogReader& log, const std::vector<i
     database.execute(embedded_sql().at("mlflow.sql"));
     MlflowWriter writer(database, target);
     for (const int64_t run : runs) {
-      const LoggedRunRows rows(log, run);
+      const RunExportReader rows(log, run);
       if (run == runs.front()) write_experiments(database, target, milliseconds(rows.started_ns()));
       writer.write(rows, log.database());
     }

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "export/logged_run.hpp"
+#include "export/run_export_reader.hpp"
 #include "export/tables.hpp"
 #include "io/scratch_folder.hpp"
 #include "process/python_program.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "export/logged_run.hpp"
+#include "export/run_export_reader.hpp"
 #include "log/records.hpp"
 
 namespace wmtp {
@@ -47,20 +47,20 @@ constexpr std::array<Rows, 12> tables{{
     {"generations", "SELECT step, number, prompt, text FROM generations WHERE run_id = ?1 ORDER BY step, number"},
 }};
 
-std::string text_of(const OrderedJson& value) {
+std::string json_text(const OrderedJson& value) {
   return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextOutput& out) {
   std::vector<std::string> columns;
   const char* before = "\n   ";
-  out(std::string(",\n  ") + text_of(rows.name) + ": [");
+  out(std::string(",\n  ") + json_text(rows.name) + ": [");
   const auto take = [&](const Statement& statement) {
-    if (columns.empty()) columns = columns_of(statement);
-    Row row = row_of(statement);
+    if (columns.empty()) columns = column_names(statement);
+    Row row = read_row(statement);
     OrderedJson object = OrderedJson::object();
     for (size_t i = 0; i < row.size(); ++i) object[columns[i]] = std::move(row[i]);
-    out(before + text_of(object));
+    out(before + json_text(object));
     before = ",\n   ";
   };
   log.each_row(rows.sql, {run}, take, LogReader::unlimited);
@@ -72,12 +72,12 @@ void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextO
 void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, const TextOutput& out) {
   out("run_id,run,step,name,value,kind,time_ns,segment\r\n");
   for (const int64_t run : runs) {
-    const LoggedRunRows rows(log, run);
+    const RunExportReader rows(log, run);
     const std::string head = std::to_string(run) + "," + csv_field(rows.text("name")) + ",";
     for (const std::string& name : rows.metric_names()) {
       const std::string metric = "," + csv_field(name) + ",";
       rows.each_point(name, [&](const LoggedPoint& point) {
-        const char* kind = kind_of(point.value);
+        const char* kind = non_finite_name(point.value);
         out(head + std::to_string(point.step) + metric + (kind ? std::string(kind) : shortest_digits(point.value)) +
             "," + (kind ? kind : "") + "," + std::to_string(point.time_ns) + "," + std::to_string(point.segment) +
             "\r\n");
@@ -89,7 +89,7 @@ void write_metrics_csv(const LogReader& log, const std::vector<int64_t>& runs, c
 void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out) {
   std::map<std::string, size_t> columns;
   std::string head = "step,timestamp";
-  for (const std::string& name : LoggedRunRows(log, run).metric_names()) {
+  for (const std::string& name : RunExportReader(log, run).metric_names()) {
     columns.emplace(name, columns.size());
     head += "," + csv_field(name);
   }
@@ -111,7 +111,7 @@ void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out) {
     }
     begin = std::to_string(step) + "," + row.text(4);
     const double value = logged_number(row, 2, 3);
-    const char* kind = kind_of(value);
+    const char* kind = non_finite_name(value);
     cells.at(columns.at(row.text(1))) = kind ? kind : shortest_digits(value);
   };
   log.each_row(
@@ -131,7 +131,7 @@ void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, con
     out(before);
     const char* between = "\n  ";
     for (size_t i = 0; i < row.columns.size(); ++i) {
-      out(between + text_of(row.columns[i]) + ": " + text_of(row.rows.at(0)[i]));
+      out(between + json_text(row.columns[i]) + ": " + json_text(row.rows.at(0)[i]));
       between = ",\n  ";
     }
     for (const Rows& table : tables) write_rows(log, table, run, out);

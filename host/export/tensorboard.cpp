@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 #include "export/event_file.hpp"
-#include "export/logged_run.hpp"
+#include "export/run_export_reader.hpp"
 #include "io/durable_file.hpp"
 #include "log/open_log.hpp"
 
@@ -23,7 +23,7 @@ std::map<std::string, Value> typed(const std::vector<LoggedOption>& options) {
   return values;
 }
 
-void write_run(const LoggedRunRows& rows, int64_t run, const std::filesystem::path& folder) {
+void write_run(const RunExportReader& rows, int64_t run, const std::filesystem::path& folder) {
   make_folder_durably(folder);
   EventFile file(folder / event_file_name(rows.started_ns(), std::to_string(run)), rows.started_ns());
   file.options(rows.started_ns(), typed(rows.options()));
@@ -86,15 +86,15 @@ class TensorboardSink : public RecordSink {
 void export_tensorboard(const LogReader& log, const std::vector<int64_t>& runs, const std::filesystem::path& folder) {
   OutputFolder product(folder);
   for (const int64_t run : runs) {
-    const LoggedRunRows rows(log, run);
-    write_run(rows, run, product.path() / run_folder_of({}, run, rows.text("name")).filename());
+    const RunExportReader rows(log, run);
+    write_run(rows, run, product.path() / run_folder_path({}, run, rows.text("name")).filename());
   }
   product.publish();
 }
 
 std::unique_ptr<RecordSink> tensorboard_sink(const std::filesystem::path& folder, int64_t run_id,
                                              const RunStart& start) {
-  return std::make_unique<TensorboardSink>(folder / run_folder_of({}, run_id, start.name).filename(), run_id, start);
+  return std::make_unique<TensorboardSink>(folder / run_folder_path({}, run_id, start.name).filename(), run_id, start);
 }
 
 }  // namespace wmtp

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "export/logged_run.hpp"
+#include "export/run_export_reader.hpp"
 #include "log/records.hpp"
 #include "process/python_program.hpp"
 #include "process/socket_child.hpp"
@@ -58,9 +58,9 @@ OrderedJson typed(const LoggedOption& option) {
   return *option.number;
 }
 
-class FollowedRun {
+class RunFollower {
  public:
-  FollowedRun(const LogReader& log, int64_t run_id, Bridge& bridge) : log_(log), id_(run_id), bridge_(bridge) {}
+  RunFollower(const LogReader& log, int64_t run_id, Bridge& bridge) : log_(log), id_(run_id), bridge_(bridge) {}
 
   /// Sends the run to its end.
   void send() {
@@ -83,7 +83,7 @@ class FollowedRun {
   }
 
   OrderedJson description(const OrderedJson& state) const {
-    const LoggedRunRows rows(log_, id_);
+    const RunExportReader rows(log_, id_);
     const Table first = log_.query(
         "SELECT id, started_at FROM runs WHERE id = (SELECT min(segment) FROM v_lineage WHERE run_id = ?1)", {id_});
     OrderedJson about, config, tags = OrderedJson::array();
@@ -119,7 +119,7 @@ class FollowedRun {
         step = {{"step", row.integer(0)}, {"seconds", double(row.integer(4)) / 1e9}, {"values", OrderedJson::object()}};
       }
       const double value = logged_number(row, 2, 3);
-      const char* kind = kind_of(value);
+      const char* kind = non_finite_name(value);
       step["values"][row.text(1)] = kind ? OrderedJson(kind) : OrderedJson(value);
     };
     log_.each_row(
@@ -137,11 +137,11 @@ class FollowedRun {
 }  // namespace
 
 void send_to_tracker(const LogReader& log, const std::vector<int64_t>& runs, const std::string& package,
-                     const std::function<void(const std::string&)>& tell) {
+                     const std::function<void(const std::string&)>& report_line) {
   Bridge bridge(package);
   for (const int64_t run : runs) {
-    FollowedRun(log, run, bridge).send();
-    tell(bridge.result());
+    RunFollower(log, run, bridge).send();
+    report_line(bridge.result());
   }
 }
 

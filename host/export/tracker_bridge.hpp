@@ -18,6 +18,6 @@ namespace wmtp {
 /// `package` is wandb or trackio, imported by the user's Python (process/python_program.hpp).
 /// Reports one line per run. Error(usage) if Python or the package is missing, or the package refuses.
 void send_to_tracker(const LogReader& log, const std::vector<int64_t>& runs, const std::string& package,
-                     const std::function<void(const std::string&)>& tell);
+                     const std::function<void(const std::string&)>& report_line);
 
 }  // namespace wmtp

@@ -52,7 +52,7 @@ class Draft {
 
   void copy(const std::string& from, const std::string& to, const std::vector<int64_t>& shape, int64_t zeros = 0,
             int64_t rotary_heads = 0) {
-    const TensorPlace place = *files_.find(from);
+    const StoredTensor place = *files_.find(from);
     const int64_t size = row_size(shape), head_rows = rotary_heads > 0 ? shape[0] / rotary_heads : 0;
     std::vector<int64_t> widened = shape;
     if (zeros > 0) widened[1] += zeros;
@@ -99,7 +99,7 @@ void write(const std::vector<DraftTensor>& tensors, const fs::path& file) {
   writer.finish();
 }
 
-Json config_of(const SavedShape& saved, const std::string& dtype) {
+Json draft_config(const SavedShape& saved, const std::string& dtype) {
   const int64_t last = num_trunk_blocks(saved.model);  // the target's last block
   Json config = hf_config_json(saved.model, dtype);
   config["architectures"] = {"LlamaForCausalLMEagle3"};
@@ -148,7 +148,7 @@ int64_t export_eagle(const ModelExport& request) {
   if (!saved.has_max_sequence_length) saved.model.max_sequence_length = default_sequence_length;
   OutputFolder product(request.target);
   write(Draft(model, files, request.dtype).tensors(), product.path() / hf_model_name);
-  write_new_file(product.path() / hf_config_name, pretty_json(config_of(saved, request.dtype)));
+  write_new_file(product.path() / hf_config_name, pretty_json(draft_config(saved, request.dtype)));
   product.publish();
   return model.future_tokens;
 }

@@ -33,7 +33,7 @@ Json rope_parameters_json(const ModelConfig& model) {
 
 /// An architecture of transformers that equals Llama except for its options.
 struct Family {
-  enum class Biases { none, of_qkv, by_key };  ///< by_key: attention_bias adds them to all four projections
+  enum class Biases { none, qkv_only, by_key };  ///< by_key: attention_bias adds them to all four projections
   const char* model_type;
   const char* architecture;
   Biases biases = Biases::by_key;
@@ -49,7 +49,7 @@ struct Family {
 using Biases = Family::Biases;
 constexpr Family families[] = {
     {.model_type = "llama", .architecture = "LlamaForCausalLM", .has_kv_default = true},
-    {.model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .biases = Biases::of_qkv},
+    {.model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .biases = Biases::qkv_only},
     {.model_type = "qwen3", .architecture = "Qwen3ForCausalLM", .qk_norm = true, .default_head_dim = 128},
     {.model_type = "mistral", .architecture = "MistralForCausalLM", .biases = Biases::none, .default_window = 4096},
     {.model_type = "smollm3",
@@ -65,10 +65,10 @@ constexpr Family families[] = {
 
 bool has_biases(const Family& family, const ModelConfig& model) {
   if (family.biases == Biases::by_key) return model.qkv_bias == model.o_bias;
-  return model.qkv_bias == (family.biases == Biases::of_qkv) && !model.o_bias;
+  return model.qkv_bias == (family.biases == Biases::qkv_only) && !model.o_bias;
 }
 
-const Family& family_of(ExternalJson& keys) {
+const Family& find_family(ExternalJson& keys) {
   std::string known;
   for (const Family& family : families) {
     if (keys.has("model_type") && keys.value("model_type") == family.model_type) return family;
@@ -79,7 +79,7 @@ const Family& family_of(ExternalJson& keys) {
 }
 
 /// The first one with these options. Error(usage) if no architecture combines them.
-const Family& family_of(const ModelConfig& model) {
+const Family& find_family(const ModelConfig& model) {
   for (const Family& family : families)
     if (has_biases(family, model) && family.qk_norm == model.qk_norm && family.olmo_norms == model.post_norm &&
         family.olmo_norms == model.joint_qk_norm && (family.default_window > 0) == (model.sliding_window > 0) &&
@@ -99,7 +99,7 @@ void check_architecture(ExternalJson& keys, const Family& family) {
   keys.only("is_causal", {true});
   for (const char* key : {"quantization_config", "num_local_experts"}) keys.only(key, {});
   // Unless use_sliding_window is true.
-  const bool ignores_window = family.biases == Biases::of_qkv || family.qk_norm || family.default_interval > 0;
+  const bool ignores_window = family.biases == Biases::qkv_only || family.qk_norm || family.default_interval > 0;
   if (!ignores_window && family.default_window == 0) keys.only("sliding_window", {});
 }
 
@@ -149,7 +149,7 @@ void read_window(ExternalJson& keys, const Family& family, ModelConfig& model) {
 /// Keeps head_dim only if it is not the quotient.
 void read_attention(ExternalJson& keys, const Family& family, ModelConfig& model) {
   model.o_bias = family.biases == Biases::by_key && keys.flag("attention_bias", false);
-  model.qkv_bias = family.biases == Biases::of_qkv || model.o_bias;
+  model.qkv_bias = family.biases == Biases::qkv_only || model.o_bias;
   if (family.default_window > 0)
     read_window(keys, family, model);
   else
@@ -176,7 +176,7 @@ std::filesystem::path hf_files(const std::filesystem::path& folder) {
 
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
   ExternalJson keys(folder / hf_config_name);
-  const Family& family = family_of(keys);
+  const Family& family = find_family(keys);
   check_architecture(keys, family);
   ModelConfig model;
   model.future_tokens = 1;
@@ -216,7 +216,7 @@ SavedShape read_hf_shape(const std::filesystem::path& folder) {
 
 Json hf_config_json(const ModelConfig& model, const std::string& dtype) {
   const char* name = dtype == "BF16" ? "bfloat16" : "float32";
-  const Family& family = family_of(model);
+  const Family& family = find_family(model);
   Json config{{"architectures", {family.architecture}},
               {"attention_bias", model.o_bias},
               {"attention_dropout", 0.0},
@@ -241,7 +241,7 @@ Json hf_config_json(const ModelConfig& model, const std::string& dtype) {
               {"torch_dtype", name},
               {"vocab_size", model.vocab_size}};
   if (model.sliding_window > 0) config["sliding_window"] = model.sliding_window;
-  if (family.biases == Biases::of_qkv || model.qk_norm || model.no_rope_layer_interval > 0)
+  if (family.biases == Biases::qkv_only || model.qk_norm || model.no_rope_layer_interval > 0)
     config["use_sliding_window"] = false;
   if (model.no_rope_layer_interval > 0) {
     config["no_rope_layer_interval"] = model.no_rope_layer_interval;

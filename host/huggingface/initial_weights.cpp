@@ -40,15 +40,15 @@ void check_stated_shape(const fs::path& folder, const ModelConfig& stated, const
            ", or remove it");
 }
 
-bool is_of_first_head(const std::string& name, const ModelConfig& model) {
+bool is_in_first_head(const std::string& name, const ModelConfig& model) {
   return name.starts_with(head_block_name(model, 1) + ".");
 }
 
 /// A reference uses one head, a value model none.
-bool is_of_unused_head(const std::string& name, const ModelConfig& model, int64_t token_heads) {
+bool is_in_unused_head(const std::string& name, const ModelConfig& model, int64_t token_heads) {
   if (name.starts_with("value_heads.")) return true;
   if (name.starts_with(extra_heads)) return token_heads <= 1;
-  return token_heads == 0 && (name == output_weight || is_of_first_head(name, model));
+  return token_heads == 0 && (name == output_weight || is_in_first_head(name, model));
 }
 
 bool has_value_heads(const fs::path& folder) {
@@ -56,7 +56,7 @@ bool has_value_heads(const fs::path& folder) {
 }
 
 std::string advice_for_missing(const std::string& name, const fs::path& weights, int64_t token_heads) {
-  if (is_of_chain(name))
+  if (is_chain_tensor(name))
     return "; chained heads that the weights lack are made with [model] new_heads = \"copy\" or \"new\"; parallel "
            "heads need [model] future_heads = \"parallel\"";
   if (name.starts_with(extra_heads))
@@ -81,7 +81,7 @@ InitialWeights::InitialWeights(fs::path weights, const ModelConfig& model, int64
       if (!tensor.hf_name.empty()) known.emplace(tensor.hf_name, std::move(tensor));
   for (const std::string& name : files_->names()) {
     if (is_derived_buffer(name)) continue;
-    const TensorPlace place = *files_->find(name);
+    const StoredTensor place = *files_->find(name);
     const auto found = known.find(name);
     const bool is_tied_output = !known.empty() && name == hf_output_weight && found == known.end();
     if (is_tied_output && embedding && equal_bytes(place, *embedding)) continue;
@@ -112,7 +112,7 @@ std::optional<InitialWeights::Tensor> InitialWeights::find(const std::string& na
   auto tensor = model_.new_heads.empty() || fits_chain(name) ? lookup(name) : std::nullopt;
   if (!tensor && name.starts_with(extra_heads)) {
     // The last block, which is copied, has no layers of a chain.
-    if (model_.new_heads == "new" || (model_.new_heads == "copy" && is_of_chain(name))) return std::nullopt;
+    if (model_.new_heads == "new" || (model_.new_heads == "copy" && is_chain_tensor(name))) return std::nullopt;
     if (model_.new_heads == "copy")
       tensor = lookup(head_block_name(model_, 1) + name.substr(name.find('.', extra_heads.size())));
   }
@@ -132,12 +132,12 @@ void InitialWeights::check_names(const std::set<std::string>& known) const {
   // Without an output matrix there is no token head, and the last block is the trunk's.
   const bool may_have_head = states_shape_ || model_.tie_word_embeddings || tensors_.contains(output_weight);
   const auto is_unused = [&](const std::string& name) {
-    return is_of_unused_head(name, model_, token_heads_) && (may_have_head || !is_of_first_head(name, model_));
+    return is_in_unused_head(name, model_, token_heads_) && (may_have_head || !is_in_first_head(name, model_));
   };
   for (const auto& [name, tensor] : tensors_)
     if (!known.contains(name) && !is_unused(name))
       throw Error(ExitStatus::data, weights_.string() + ": tensor '" + name +
-                                        "' is not part of the model; check [model] " + keys_behind(name));
+                                        "' is not part of the model; check [model] " + config_keys_for_tensor(name));
 }
 
 void InitialWeights::Tensor::read(int64_t begin, int64_t count, float* out) const {
@@ -161,7 +161,7 @@ void check_initial_weights(const fs::path& weights, const ModelConfig& model, in
   const InitialWeights source(weights, model, token_heads);
   std::set<std::string> known;
   for (const ModelTensor& tensor : model_tensors(model)) {
-    if (is_of_unused_head(tensor.name, model, token_heads)) continue;
+    if (is_in_unused_head(tensor.name, model, token_heads)) continue;
     source.find(tensor.name, tensor.shape, /*may_initialize=*/false);
     known.insert(tensor.name);
   }
@@ -170,10 +170,10 @@ void check_initial_weights(const fs::path& weights, const ModelConfig& model, in
 
 std::optional<ModelConfig> stated_shape(const fs::path& folder) {
   const bool is_stated = is_there(folder / hf_config_name) || is_there(folder / params_file_name);
-  return is_stated ? std::optional(model_config_of(folder, {})) : std::nullopt;
+  return is_stated ? std::optional(read_model_config(folder, {})) : std::nullopt;
 }
 
-ModelConfig model_config_of(const fs::path& folder, const ModelConfig& like) {
+ModelConfig read_model_config(const fs::path& folder, const ModelConfig& like) {
   ModelConfig config = like;
   if (is_hf_folder(folder)) {
     config = read_hf_shape(folder).model;
@@ -190,7 +190,7 @@ ModelConfig model_config_of(const fs::path& folder, const ModelConfig& like) {
 }
 
 std::vector<std::string> math_differences(const fs::path& path, const ModelConfig& model) {
-  const ModelConfig found = model_config_of(path, model);
+  const ModelConfig found = read_model_config(path, model);
   std::vector<std::string> differences;
   const auto compare = [&](const char* key, const Json& there, const Json& here) {
     if (there != here)

@@ -25,7 +25,7 @@ class InitialWeights {
   InitialWeights(std::filesystem::path weights, const ModelConfig& model, int64_t token_heads);
 
   struct Tensor {
-    TensorPlace place;
+    StoredTensor place;
     int64_t rotary_heads = 0;  ///< if positive, the rows are in halves order (RowOrder in tensor_stream.hpp)
     /// Reads `count` elements of the flattened tensor from element `begin` on, in Meta's order. Error(data) if it does
     /// not have a weight dtype.
@@ -54,7 +54,7 @@ class InitialWeights {
 void check_initial_weights(const std::filesystem::path& weights, const ModelConfig& model, int64_t token_heads);
 
 /// The model described by config.json or params.json in the weights' folder; `like` fills what they leave open.
-ModelConfig model_config_of(const std::filesystem::path& folder, const ModelConfig& like);
+ModelConfig read_model_config(const std::filesystem::path& folder, const ModelConfig& like);
 
 /// The shape in the folder's config.json or params.json; nullopt without one, as for a file.
 std::optional<ModelConfig> stated_shape(const std::filesystem::path& folder);

@@ -19,34 +19,34 @@ namespace fs = std::filesystem;
 
 constexpr size_t main_file = 0, heads_file = 1;
 
-TensorMove::Target target_of(const ModelTensor& tensor, ModelFormat format) {
+TensorCopy::Target copy_target(const ModelTensor& tensor, ModelFormat format) {
   if (format == ModelFormat::meta) return {main_file, tensor.name};
-  return tensor.hf_name.empty() ? TensorMove::Target{heads_file, tensor.name}
-                                : TensorMove::Target{main_file, tensor.hf_name};
+  return tensor.hf_name.empty() ? TensorCopy::Target{heads_file, tensor.name}
+                                : TensorCopy::Target{main_file, tensor.hf_name};
 }
 
 /// Every tensor of the model with its targets. Error(data) if one is missing, misshapen or unexpected.
-std::vector<TensorMove> plan_moves(const ModelExport& request, const SavedShape& saved,
-                                   const SafetensorsFolder& files) {
+std::vector<TensorCopy> plan_copies(const ModelExport& request, const SavedShape& saved,
+                                    const SafetensorsFolder& files) {
   TensorCheck check(files);
-  std::vector<TensorMove> moves;
+  std::vector<TensorCopy> moves;
   for (const ModelTensor& tensor : model_tensors(saved.model)) {
     const auto place = check.take(tensor.name, tensor.shape);
     if (!place) continue;
-    TensorMove move{*place, {target_of(tensor, request.format)}, tensor.shape, request.dtype};
+    TensorCopy move{*place, {copy_target(tensor, request.format)}, tensor.shape, request.dtype};
     if (request.format == ModelFormat::meta && saved.model.tie_word_embeddings && tensor.name == embedding_weight)
       move.targets.push_back({main_file, output_weight});  // Meta's code does not tie embeddings
     if (request.format == ModelFormat::hf && !tensor.hf_name.empty())
       move.reorder(RowOrder::pairs_to_halves, tensor.rotary_heads, tensor.shape[0]);
     moves.push_back(std::move(move));
   }
-  const auto of_value_head = [](const std::string& name) { return name.starts_with("value_heads."); };
-  check.check_rest(of_value_head);
+  const auto is_value_head = [](const std::string& name) { return name.starts_with("value_heads."); };
+  check.check_rest(is_value_head);
   refuse_tensors(request.model.string(), check.mistakes(),
                  "specify a complete model: a run's model folder, or an imported one");
   for (const std::string& name : files.names())
-    if (of_value_head(name)) {
-      const TensorPlace place = *files.find(name);
+    if (is_value_head(name)) {
+      const StoredTensor place = *files.find(name);
       moves.push_back(
           {place, {{request.format == ModelFormat::hf ? heads_file : main_file, name}}, place.entry->shape});
     }
@@ -134,10 +134,10 @@ ExportedModel export_model(const ModelExport& request) {
                                        ": it has one head, which transformers computes itself; export it without "
                                        "--modeling");
   if (!saved.has_max_sequence_length) saved.model.max_sequence_length = default_sequence_length;
-  std::vector<TensorMove> moves = plan_moves(request, saved, files);
-  const SourceSums sums(request.model, "model");
+  std::vector<TensorCopy> moves = plan_copies(request, saved, files);
+  const SourceChecksums sums(request.model, "model");
   OutputFolder product(request.target);
-  move_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
+  copy_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
   write_descriptions(request, saved, product.path());
   bool has_tokenizer = copy_tokenizer(request.model, product.path());
   if (request.format == ModelFormat::hf) {

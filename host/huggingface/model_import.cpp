@@ -76,7 +76,7 @@ class Planner {
     if (source.heads) heads_check_.emplace(*source.heads);
   }
 
-  std::vector<TensorMove> plan(const fs::path& folder) {
+  std::vector<TensorCopy> plan(const fs::path& folder) {
     for (const ModelTensor& tensor : model_tensors(model_)) add(tensor);
     add_value_heads();
     finish(folder);
@@ -91,7 +91,7 @@ class Planner {
     const bool by_hf_name = source_.is_hf && !extra;
     const auto place = check.take(by_hf_name ? tensor.hf_name : tensor.name, tensor.shape);
     if (!place) return;
-    TensorMove move{*place, {{0, tensor.name}}, tensor.shape};
+    TensorCopy move{*place, {{0, tensor.name}}, tensor.shape};
     const std::string last = head_block_name(model_, 1) + ".";
     for (int64_t i = 0; i < copies_ && tensor.name.starts_with(last); ++i)
       move.targets.push_back({0, "extra_heads." + std::to_string(i) + "." + tensor.name.substr(last.size())});
@@ -99,7 +99,7 @@ class Planner {
     moves_.push_back(std::move(move));
   }
 
-  bool is_of_value_head(const std::string& name) const {
+  bool is_in_value_head(const std::string& name) const {
     for (const Json& head : source_.saved.value_heads)
       if (name.starts_with("value_heads." + head.at("name").get<std::string>() + ".")) return true;
     return false;
@@ -108,8 +108,8 @@ class Planner {
   void add_value_heads() {
     const SafetensorsFolder& files = source_.heads ? *source_.heads : *source_.files;
     for (const std::string& name : files.names())
-      if (is_of_value_head(name)) {
-        const TensorPlace place = *files.find(name);
+      if (is_in_value_head(name)) {
+        const StoredTensor place = *files.find(name);
         (source_.heads ? *heads_check_ : check_).take(name, place.entry->shape);
         moves_.push_back({place, {{0, name}}, place.entry->shape});
       }
@@ -146,7 +146,7 @@ class Planner {
   TensorCheck check_;
   std::optional<TensorCheck> heads_check_;
   std::string differing_copy_;
-  std::vector<TensorMove> moves_;
+  std::vector<TensorCopy> moves_;
 };
 
 /// byte or bpe if tokenizer.json is what export_model writes for that tokenizer of this program; else none.
@@ -227,7 +227,7 @@ void keep_tokenizer(const fs::path& from, SavedTokenizer kind, bool from_meta, c
 void check_texts(const fs::path& folder) {
   for (const char* name : {hf_config_name, params_file_name, tokenizer_json_name, tokenizer_model_name,
                            tokenizer_config_name, chat_template_name, generation_config_name})
-    if (is_there(folder / name)) check_is_of_its_folder(folder / name);
+    if (is_there(folder / name)) check_link_stays_inside(folder / name);
 }
 
 }  // namespace
@@ -237,12 +237,12 @@ ImportedModel import_model(const ModelImport& request) {
   check_texts(request.source);
   Source source = open_source(request.source);
   const int64_t copies = add_heads(request, source.saved.model);
-  std::vector<TensorMove> moves = Planner(source, source.saved.model, copies).plan(request.source);
-  const SourceSums sums = source.is_hf ? SourceSums() : SourceSums(request.source, "model");
+  std::vector<TensorCopy> moves = Planner(source, source.saved.model, copies).plan(request.source);
+  const SourceChecksums sums = source.is_hf ? SourceChecksums() : SourceChecksums(request.source, "model");
   OutputFolder product(request.target);
   Manifest manifest;
   manifest.kind = "model";
-  manifest.slices = move_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
+  manifest.slices = copy_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
   // Our params.json names the tokenizer.
   const bool from_meta = !source.is_hf && source.saved.tokenizer == SavedTokenizer::none;
   const std::string left_out = find_tokenizer(request.source, source.saved);

@@ -45,7 +45,7 @@ void for_each_part(const LoraOptions& lora, const ModelConfig& model, Call call)
     }
 }
 
-void reorder(TensorMove& move, RowOrder order, const BlockLayer& layer, const LoraPart& part) {
+void reorder(TensorCopy& move, RowOrder order, const BlockLayer& layer, const LoraPart& part) {
   if (part.has_rows_of_weight) move.reorder(order, layer.rotary_heads, layer.out);
 }
 
@@ -57,10 +57,10 @@ ModelConfig shape_in(const fs::path& model) {
   return read_params(model, SafetensorsFolder(model)).model;
 }
 
-std::vector<TensorMove> moves_to_peft(const SavedLora& saved, const ModelConfig& model, const fs::path& adapter,
-                                      const SafetensorsFolder& files) {
+std::vector<TensorCopy> copies_to_peft(const SavedLora& saved, const ModelConfig& model, const fs::path& adapter,
+                                       const SafetensorsFolder& files) {
   TensorCheck check(files);
-  std::vector<TensorMove> moves;
+  std::vector<TensorCopy> moves;
   for_each_part(saved.options, model, [&](const auto& block, const auto& layer, const auto& part) {
     const auto place = check.take(own_name(block, layer, part), part.shape);
     if (!place) return;
@@ -68,7 +68,7 @@ std::vector<TensorMove> moves_to_peft(const SavedLora& saved, const ModelConfig&
       moves.push_back({*place, {{1, own_name(block, layer, part)}}, part.shape});
       return;
     }
-    TensorMove move{*place, {{0, peft_name(block, layer, part)}}, part.peft_shape};
+    TensorCopy move{*place, {{0, peft_name(block, layer, part)}}, part.peft_shape};
     reorder(move, RowOrder::pairs_to_halves, layer, part);
     moves.push_back(std::move(move));
   });
@@ -124,18 +124,18 @@ class PeftFolder {
                                         "--future-tokens, or an adapter that this program exported");
   }
 
-  std::vector<TensorMove> moves() const {
+  std::vector<TensorCopy> moves() const {
     TensorCheck check(files_);
     std::optional<TensorCheck> extra_check;
     if (extra_) extra_check.emplace(*extra_);
-    std::vector<TensorMove> moves;
+    std::vector<TensorCopy> moves;
     for_each_part(lora_, model_, [&](const auto& block, const auto& layer, const auto& part) {
       const std::string name = own_name(block, layer, part);
       const bool known = in_peft(block);
       const auto place =
           known ? check.take(peft_name(block, layer, part), part.peft_shape) : extra_check->take(name, part.shape);
       if (!place) return;
-      TensorMove move{*place, {{0, name}}, part.shape};
+      TensorCopy move{*place, {{0, name}}, part.shape};
       if (known) reorder(move, RowOrder::halves_to_pairs, layer, part);
       moves.push_back(std::move(move));
     });
@@ -171,7 +171,7 @@ class PeftFolder {
   LoraOptions lora_;
 };
 
-uint64_t fingerprint_of(const TensorPlace& place, const std::string& name) {
+uint64_t tensor_fingerprint(const StoredTensor& place, const std::string& name) {
   constexpr int64_t piece = 64 << 10;
   const int64_t count = (place.entry->end - place.entry->begin) / dtype_size(place.entry->dtype);
   std::vector<float> values(piece);
@@ -188,12 +188,12 @@ uint64_t fingerprint_of(const TensorPlace& place, const std::string& name) {
 std::string model_fingerprint(const fs::path& model) {
   const SafetensorsFolder files(model);
   TensorCheck check(files);
-  std::vector<std::pair<std::string, TensorPlace>> places;
+  std::vector<std::pair<std::string, StoredTensor>> places;
   for (const ModelTensor& tensor : model_tensors(shape_in(model)))
     if (const auto place = check.take(tensor.name, tensor.shape)) places.emplace_back(tensor.name, *place);
   refuse_tensors(model.string(), check.mistakes(), "choose a complete model as base");
   uint64_t sum = 0;
-  for (const auto& [name, place] : places) sum += fingerprint_of(place, name);
+  for (const auto& [name, place] : places) sum += tensor_fingerprint(place, name);
   return fingerprint_text(sum);
 }
 
@@ -220,13 +220,13 @@ LoraOptions export_adapter(const AdapterExport& request) {
   const ModelConfig model = shape_in(request.shape);
   if (request.shape_is_base) check_base(request.adapter, saved.base_fingerprint, request.shape);
   const SafetensorsFolder files(request.adapter / adapter_tensors_name);
-  std::vector<TensorMove> moves = moves_to_peft(saved, model, request.adapter, files);
-  const SourceSums sums(request.adapter, "adapter");
+  std::vector<TensorCopy> moves = copies_to_peft(saved, model, request.adapter, files);
+  const SourceChecksums sums(request.adapter, "adapter");
   std::vector<std::string> names{peft_tensors_name};
   if (model.future_tokens > 1) names.emplace_back(extra_tensors_name);
   const std::string base = request.shape_is_base ? absolute_text(request.shape) : saved.base_path;
   OutputFolder product(request.target);
-  move_tensors(std::move(moves), product.path(), names, sums);
+  copy_tensors(std::move(moves), product.path(), names, sums);
   write_new_file(product.path() / peft_config_name, pretty_json(peft_config_json(saved.options, base)));
   write_new_file(product.path() / extra_identity_name, pretty_json({{"format_version", extra_format_version},
                                                                     {"base_fingerprint", saved.base_fingerprint},
@@ -242,12 +242,12 @@ LoraOptions import_adapter(const AdapterImport& request) {
   PeftFolder source(request.source, model);
   const ExtraIdentity extra = read_extra_identity(request.source);
   source.lora().plus_ratio = extra.plus_ratio;
-  std::vector<TensorMove> moves = source.moves();
+  std::vector<TensorCopy> moves = source.moves();
   const std::string base = check_base(request.source, extra.base_fingerprint, request.base);
   OutputFolder product(request.target);
   Manifest manifest;
   manifest.kind = "adapter";
-  manifest.slices = move_tensors(std::move(moves), product.path(), {adapter_tensors_name}, SourceSums());
+  manifest.slices = copy_tensors(std::move(moves), product.path(), {adapter_tensors_name}, SourceChecksums());
   const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora()), absolute_base};
   write_new_file(product.path() / adapter_identity_name, pretty_json(identity_json(identity, base)));
   write_manifest(product.path(), manifest);

@@ -34,7 +34,7 @@ bool has_only(const Json& part, const std::set<std::string>& own) {
 }
 
 /// nullopt for a type that this program does not have.
-std::optional<RopeType> type_of(const Json& part) {
+std::optional<RopeType> rope_type_name(const Json& part) {
   if (!part.is_object()) return std::nullopt;
   for (const char* key : {"rope_type", "type"})
     if (part.contains(key) && !part[key].is_null())
@@ -78,7 +78,7 @@ bool read_yarn(const Json& part, RopeScaling& scaling) {
 std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key) {
   if (!keys.has(key)) return std::nullopt;
   const Json& part = keys.value(key);
-  const auto type = type_of(part);
+  const auto type = rope_type_name(part);
   if (type == RopeType::none && has_only(part, {})) return std::nullopt;
   if (!type || type == RopeType::none) {
     keys.refuse(key, "positions that are not scaled, or scaled by rope_type \"linear\", \"llama3\" or \"yarn\"");

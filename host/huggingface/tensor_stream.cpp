@@ -20,14 +20,14 @@ using Writers = std::vector<std::unique_ptr<SafetensorsWriter>>;
 constexpr int64_t piece_elements = 64 << 10;
 
 /// Checksums of all bytes read, and of the bytes written to each target.
-struct MoveSums {
+struct CopySums {
   uint32_t read = 0, written = 0;
 };
 
 /// Executes one move, piece by piece in its own buffers.
 class Pieces {
  public:
-  explicit Pieces(const TensorMove& move)
+  explicit Pieces(const TensorCopy& move)
       : move_(move),
         entry_(*move.source.entry),
         read_size_(dtype_size(entry_.dtype)),
@@ -41,8 +41,8 @@ class Pieces {
 
   int64_t count() const { return count_; }
 
-  MoveSums run(const Writers& writers, WorkProgress& progress) {
-    MoveSums sums;
+  CopySums run(const Writers& writers, WorkProgress& progress) {
+    CopySums sums;
     const int64_t write_size = dtype_size(move_.dtype);
     for (int64_t begin = 0; begin < count_; begin += size_) {
       const int64_t count = std::min(size_, count_ - begin);
@@ -51,7 +51,7 @@ class Pieces {
       sums.read = crc32c(read_.data(), read, sums.read);
       const uint8_t* bytes = converted(reordered(), count);
       sums.written = bytes == read_.data() ? sums.read : crc32c(bytes, written, sums.written);
-      for (const TensorMove::Target& target : move_.targets)
+      for (const TensorCopy::Target& target : move_.targets)
         writers[target.file]->write(target.name, begin * write_size, bytes, written);
       progress.done(int64_t(read));
     }
@@ -73,7 +73,7 @@ class Pieces {
     return reinterpret_cast<const uint8_t*>(short_.data());
   }
 
-  const TensorMove& move_;
+  const TensorCopy& move_;
   const TensorEntry& entry_;
   const int64_t read_size_, count_, size_;  ///< size_: elements of a piece; of one head if reordered
   std::vector<uint8_t> read_, ordered_;
@@ -83,7 +83,7 @@ class Pieces {
 
 }  // namespace
 
-void TensorMove::reorder(RowOrder wanted, int64_t rotary_heads, int64_t all_rows) {
+void TensorCopy::reorder(RowOrder wanted, int64_t rotary_heads, int64_t all_rows) {
   if (rotary_heads == 0) return;
   order = wanted;
   heads = rotary_heads;
@@ -99,7 +99,7 @@ void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_
   }
 }
 
-SourceSums::SourceSums(const fs::path& folder, const std::string& kind) {
+SourceChecksums::SourceChecksums(const fs::path& folder, const std::string& kind) {
   if (!is_there(folder / manifest_file_name)) return;
   has_manifest_ = true;
   const Manifest manifest = read_manifest(folder);
@@ -115,7 +115,7 @@ SourceSums::SourceSums(const fs::path& folder, const std::string& kind) {
   for (const Slice& slice : manifest.slices) sums_[{slice.file, slice.entry}] = slice.crc32c;
 }
 
-void SourceSums::check(const TensorPlace& place, uint32_t sum) const {
+void SourceChecksums::check(const StoredTensor& place, uint32_t sum) const {
   if (!has_manifest_) return;
   const auto found = sums_.find({place.file->path().filename().string(), place.entry->name});
   if (found != sums_.end() && found->second == sum) return;
@@ -125,13 +125,13 @@ void SourceSums::check(const TensorPlace& place, uint32_t sum) const {
                   "; the file is damaged, use another copy");
 }
 
-std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const fs::path& folder,
-                                const std::vector<std::string>& files, const SourceSums& sums) {
+std::vector<Slice> copy_tensors(std::vector<TensorCopy> moves, const fs::path& folder,
+                                const std::vector<std::string>& files, const SourceChecksums& sums) {
   std::ranges::stable_sort(
-      moves, {}, [](const TensorMove& move) { return std::pair(move.source.file->path(), move.source.entry->begin); });
+      moves, {}, [](const TensorCopy& move) { return std::pair(move.source.file->path(), move.source.entry->begin); });
   std::vector<std::vector<TensorEntry>> entries(files.size());
-  for (const TensorMove& move : moves)
-    for (const TensorMove::Target& target : move.targets)
+  for (const TensorCopy& move : moves)
+    for (const TensorCopy::Target& target : move.targets)
       entries[target.file].push_back({target.name, move.dtype, move.shape});
   Writers writers;
   for (size_t i = 0; i < files.size(); ++i)
@@ -139,13 +139,13 @@ std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const fs::path& f
                                                           std::map<std::string, std::string>{{"format", "pt"}}));
   std::vector<Slice> slices;
   int64_t all = 0;
-  for (const TensorMove& move : moves) all += move.source.entry->end - move.source.entry->begin;
+  for (const TensorCopy& move : moves) all += move.source.entry->end - move.source.entry->begin;
   WorkProgress progress("copying tensors", all, WorkProgress::Unit::bytes);
-  for (const TensorMove& move : moves) {
+  for (const TensorCopy& move : moves) {
     Pieces pieces(move);
-    const MoveSums moved = pieces.run(writers, progress);
+    const CopySums moved = pieces.run(writers, progress);
     sums.check(move.source, moved.read);
-    for (const TensorMove::Target& target : move.targets)
+    for (const TensorCopy::Target& target : move.targets)
       slices.push_back({parameter_prefix + target.name, move.shape, 0, pieces.count(), files[target.file], target.name,
                         moved.written});
   }

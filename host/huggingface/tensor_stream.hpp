@@ -26,10 +26,10 @@ inline int64_t halves_row(int64_t pair_row, int64_t head_rows) { return pair_row
 void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_rows, int64_t row_bytes);
 
 /// A tensor and its targets, each of which receives a copy.
-struct TensorMove {
-  TensorPlace source;
+struct TensorCopy {
+  StoredTensor source;
   struct Target {
-    size_t file = 0;  ///< index into the files of move_tensors
+    size_t file = 0;  ///< index into the files of copy_tensors
     std::string name;
   };
   std::vector<Target> targets;
@@ -43,14 +43,14 @@ struct TensorMove {
 };
 
 /// Checksums from the manifest in a folder of weights. Weights of other programs have none and are not checked.
-class SourceSums {
+class SourceChecksums {
  public:
-  SourceSums() = default;
+  SourceChecksums() = default;
   /// Reads manifest.json, if `folder` has one, and checks file sizes and the bytes outside tensors. Error(data) names
   /// the difference, or refuses a manifest of another kind.
-  SourceSums(const std::filesystem::path& folder, const std::string& kind);
+  SourceChecksums(const std::filesystem::path& folder, const std::string& kind);
   /// Error(data) if `sum` differs from the tensor's checksum in the manifest.
-  void check(const TensorPlace& place, uint32_t sum) const;
+  void check(const StoredTensor& place, uint32_t sum) const;
 
  private:
   bool has_manifest_ = false;
@@ -59,7 +59,7 @@ class SourceSums {
 
 /// Writes the safetensors files `files` into `folder`, each with the targets that name it. Reads and writes
 /// sequentially. Returns the slices for a manifest.
-std::vector<Slice> move_tensors(std::vector<TensorMove> moves, const std::filesystem::path& folder,
-                                const std::vector<std::string>& files, const SourceSums& sums);
+std::vector<Slice> copy_tensors(std::vector<TensorCopy> moves, const std::filesystem::path& folder,
+                                const std::vector<std::string>& files, const SourceChecksums& sums);
 
 }  // namespace wmtp

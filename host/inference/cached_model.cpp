@@ -22,7 +22,7 @@ using kernels::out;
 
 namespace {
 
-constexpr int64_t multiplications_of_task = int64_t{1} << 18;
+constexpr int64_t multiplications_per_task = int64_t{1} << 18;
 constexpr int64_t softmax_multiple = 16;  ///< widths passed to causal_softmax are multiples of this
 
 /// first, first + 1, ... end - 1.
@@ -57,7 +57,7 @@ class CachedMath {
     return block_.attention(query, wanted_rows_);
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return row_swiglu(gate, up); }
-  Tensor add(const Tensor& x, const Tensor& y) const { return sum_of_rows(x, y); }
+  Tensor add(const Tensor& x, const Tensor& y) const { return row_add(x, y); }
   Tensor joined(const Tensor& x, const Tensor& y) const { return at::cat({x, y}, 1); }
   Tensor wanted(const Tensor& x) const { return wanted_.size(0) == rows_.size() ? x : x.index_select(0, wanted_); }
 
@@ -75,7 +75,7 @@ void TextRows::append(int64_t text, int64_t begin, int64_t n) {
 
 std::vector<int64_t> TextRows::positions() const {
   std::vector<int64_t> positions;
-  for (const Place& place : places_) positions.push_back(place.position);
+  for (const TextPosition& place : places_) positions.push_back(place.position);
   return positions;
 }
 
@@ -86,7 +86,7 @@ TextRows TextRows::only(const std::vector<int64_t>& indices) const {
 }
 
 CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name,
-                         const std::function<Tensor(const std::string&)>& find, const TextPages& pages)
+                         const std::function<Tensor(const std::string&)>& find, const KvPageTable& pages)
     : model_(model), name_(name), head_dim_(head_dim(model)), pages_(pages) {
   for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
@@ -94,20 +94,20 @@ CachedBlock::CachedBlock(const ModelConfig& model, const std::string& name,
     weights.weight = find(full_name + ".weight");
     if (layer.has_bias) weights.bias = find(full_name + ".bias");
   }
-  keys_ = at::zeros({pages.count(), model_.kv_heads, head_dim_, keys_of_panel}, at::kFloat);
-  values_ = at::zeros({pages.count(), model_.kv_heads, keys_of_panel, head_dim_}, at::kFloat);
+  keys_ = at::zeros({pages.count(), model_.kv_heads, head_dim_, keys_per_panel}, at::kFloat);
+  values_ = at::zeros({pages.count(), model_.kv_heads, keys_per_panel, head_dim_}, at::kFloat);
 }
 
 void CachedBlock::cache_rows(const Tensor& key, const Tensor& value, const TextRows& rows) const {
   const int64_t heads = model_.kv_heads;
   for_each_row(rows.size(), [&](int64_t i) {
     for (int64_t k = 0; k < heads; ++k) {
-      const int64_t position = rows[i].position, place = position % keys_of_panel, from = (i * heads + k) * head_dim_;
-      const int64_t page = pages_.of(rows[i].text)[size_t(position / keys_of_panel)];
-      const int64_t to = (page * heads + k) * head_dim_ * keys_of_panel;
+      const int64_t position = rows[i].position, place = position % keys_per_panel, from = (i * heads + k) * head_dim_;
+      const int64_t page = pages_.pages(rows[i].text)[size_t(position / keys_per_panel)];
+      const int64_t to = (page * heads + k) * head_dim_ * keys_per_panel;
       float* const keys = out<float>(keys_) + to + place;
       const float* const one = in<float>(key) + from;
-      for (int64_t d = 0; d < head_dim_; ++d) keys[d * keys_of_panel] = one[d];
+      for (int64_t d = 0; d < head_dim_; ++d) keys[d * keys_per_panel] = one[d];
       std::copy_n(in<float>(value) + from, head_dim_, out<float>(values_) + to + place * head_dim_);
     }
   });
@@ -121,26 +121,26 @@ void CachedBlock::copy_page(int64_t from, int64_t to) {
 /// a time. All rows of a head follow one another, because they may share pages.
 Tensor CachedBlock::attention(const Tensor& query, const TextRows& rows) const {
   Tensor mixed = at::empty_like(query);
-  const int64_t n = rows.size(), of_page = head_dim_ * keys_of_panel, stride = model_.kv_heads * of_page;
+  const int64_t n = rows.size(), page_floats = head_dim_ * keys_per_panel, stride = model_.kv_heads * page_floats;
   int64_t most = 0;
   for (int64_t i = 0; i < n; ++i) most = std::max(most, rows[i].position + 1);
   const float scale = 1.0f / std::sqrt(float(head_dim_));
-  const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (2 * most * head_dim_));
+  const int64_t grain = std::max<int64_t>(1, multiplications_per_task / (2 * most * head_dim_));
   at::parallel_for(0, model_.heads * n, grain, [&](int64_t begin, int64_t end) {
     const kernels::Products& products = kernels::products();
-    std::vector<float> scores(size_t(round_up(most, keys_of_panel) + softmax_multiple));
+    std::vector<float> scores(size_t(round_up(most, keys_per_panel) + softmax_multiple));
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t head = task / n, row = task % n, of_query = (row * model_.heads + head) * head_dim_;
-      const int64_t of_head = head / (model_.heads / model_.kv_heads) * of_page;
+      const int64_t head = task / n, row = task % n, query_offset = (row * model_.heads + head) * head_dim_;
+      const int64_t head_offset = head / (model_.heads / model_.kv_heads) * page_floats;
       const int64_t after = rows[row].position + 1;
       const int64_t count = model_.sliding_window > 0 ? std::min(after, model_.sliding_window) : after;
       const int64_t first = after - count;
-      const int64_t* numbers = pages_.of(rows[row].text).data();
-      products.score(in<float>(query) + of_query, {in<float>(keys_) + of_head, numbers, stride}, head_dim_, first,
-                     after, scores.data());
+      const int64_t* numbers = pages_.pages(rows[row].text).data();
+      products.score(in<float>(query) + query_offset, {in<float>(keys_) + head_offset, numbers, stride}, head_dim_,
+                     first, after, scores.data());
       kernels::rows<float>().causal_softmax(scores.data() + first, scale, count, round_up(count, softmax_multiple));
-      products.mix(scores.data(), {in<float>(values_) + of_head, numbers, stride}, head_dim_, first, after,
-                   out<float>(mixed) + of_query);
+      products.mix(scores.data(), {in<float>(values_) + head_offset, numbers, stride}, head_dim_, first, after,
+                   out<float>(mixed) + query_offset);
     }
   });
   return mixed;
@@ -177,7 +177,7 @@ CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts, 
   if (copies) weights_.clear();
 }
 
-Tensor CachedModel::logits_of(const Tensor& hidden) const {
+Tensor CachedModel::output_logits(const Tensor& hidden) const {
   return row_products(row_norms(hidden, norm_, eps_), output_);
 }
 
@@ -203,7 +203,7 @@ Tensor CachedModel::feed(const std::vector<int64_t>& ids, Logits logits) {
   const TextRows rows(0, before, n);
   Tensor h = embedded(ids);
   for (CachedBlock& block : trunk_) h = block.run(h, rows, indices(0, n), rotary_);
-  const int64_t first = logits == Logits::of_all ? 0 : n - 1;
+  const int64_t first = logits == Logits::all_tokens ? 0 : n - 1;
   const Tensor output = heads_.front().run(h, rows, indices(is_chained_ ? 0 : first, n), rotary_);
   const Tensor& read = is_chained_ ? output : h;
   if (num_heads() > 1) {
@@ -212,7 +212,7 @@ Tensor CachedModel::feed(const std::vector<int64_t>& ids, Logits logits) {
     rows_begin_ = unread;
   }
   ids_.insert(ids_.end(), ids.begin(), ids.end());
-  return logits_of(is_chained_ ? output.narrow(0, first, n - first) : output);
+  return output_logits(is_chained_ ? output.narrow(0, first, n - first) : output);
 }
 
 Tensor CachedModel::feed(const std::vector<Portion>& portions) {
@@ -228,7 +228,7 @@ Tensor CachedModel::feed(const std::vector<Portion>& portions) {
   }
   Tensor h = embedded(ids);
   for (CachedBlock& block : trunk_) h = block.run(h, rows, indices(0, rows.size()), rotary_);
-  return logits_of(heads_.front().run(h, rows, last, rotary_));
+  return output_logits(heads_.front().run(h, rows, last, rotary_));
 }
 
 void CachedModel::shorten(int64_t length, int64_t text) {
@@ -268,7 +268,7 @@ std::vector<int64_t> CachedModel::propose_from(const Tensor& rows, int64_t begin
   const int64_t n = rows.size(0);
   for (size_t k = 1; k < heads_.size(); ++k)
     hidden.push_back(heads_[k].run(rows, TextRows(0, begin, n), {n - 1}, rotary_));
-  const Tensor logits = logits_of(at::cat(hidden));
+  const Tensor logits = output_logits(at::cat(hidden));
   std::vector<int64_t> ids;
   for (int64_t k = 0; k < logits.size(0); ++k) ids.push_back(most_likely(logits[k]));
   return ids;
@@ -282,7 +282,7 @@ std::vector<int64_t> CachedModel::propose_in_chain(Tensor rows, int64_t begin, i
     tokens.erase(tokens.begin());
     tokens.push_back(k == 1 ? next : proposed.back());
     rows = heads_[k].run(rows, TextRows(0, begin, n), indices(0, n), rotary_, embedded(tokens));
-    proposed.push_back(most_likely(logits_of(rows.narrow(0, n - 1, 1))[0]));
+    proposed.push_back(most_likely(output_logits(rows.narrow(0, n - 1, 1))[0]));
   }
   return proposed;
 }

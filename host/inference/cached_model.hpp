@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "inference/text_pages.hpp"
+#include "inference/kv_page_table.hpp"
 #include "model/torch/block.hpp"
 #include "shard/sharded_model.hpp"
 
@@ -19,7 +19,7 @@ namespace wmtp {
 /// Tokens of texts that are read together, one row of features each.
 class TextRows {
  public:
-  struct Place {
+  struct TextPosition {
     int64_t text, position;
   };
   /// The n tokens of a text from position `begin` on.
@@ -28,13 +28,13 @@ class TextRows {
   void append(int64_t text, int64_t begin, int64_t n);
 
   int64_t size() const { return int64_t(places_.size()); }
-  const Place& operator[](int64_t row) const { return places_[size_t(row)]; }
+  const TextPosition& operator[](int64_t row) const { return places_[size_t(row)]; }
   std::vector<int64_t> positions() const;
   /// The rows with these indices.
   TextRows only(const std::vector<int64_t>& indices) const;
 
  private:
-  std::vector<Place> places_;
+  std::vector<TextPosition> places_;
 };
 
 /// A block (model/block.hpp) with a key-value cache for each text and without an adapter, computed row by row, so
@@ -44,14 +44,14 @@ class CachedBlock {
   /// Uses the weights returned by `find` without copying: whole, on the CPU, matrices in fp32 or bf16. `pages` must
   /// outlive this object.
   CachedBlock(const ModelConfig& model, const std::string& name,
-              const std::function<at::Tensor(const std::string&)>& find, const TextPages& pages);
+              const std::function<at::Tensor(const std::string&)>& find, const KvPageTable& pages);
 
   /// x [n,D]: tokens at the places of `rows`; those before them in the same texts are cached. Caches their keys and
   /// values, replacing previous ones at these positions. Returns the block's output for the rows with the indices
   /// `wanted`, [w,D]. `embedded` [n,D]: only for a chained head's block.
   at::Tensor run(const at::Tensor& x, const TextRows& rows, const std::vector<int64_t>& wanted,
                  const at::Tensor& rotary, const at::Tensor& embedded = {});
-  /// After TextPages::make_writable.
+  /// After KvPageTable::make_writable.
   void copy_page(int64_t from, int64_t to);
 
  private:
@@ -66,7 +66,7 @@ class CachedBlock {
   std::string name_;
   int64_t head_dim_;
   std::map<Layer, Weights> weights_;
-  const TextPages& pages_;
+  const KvPageTable& pages_;
   at::Tensor keys_;    ///< [pages, kv_heads, head_dim, 64]
   at::Tensor values_;  ///< [pages, kv_heads, 64, head_dim]
 };
@@ -85,7 +85,7 @@ class CachedModel {
   /// Cached tokens of a text.
   int64_t length(int64_t text = 0) const { return lengths_[size_t(text)]; }
 
-  enum class Logits { of_last, of_all };
+  enum class Logits { last_token, all_tokens };
   /// Appends `ids` (at least one) to text 0. Returns head 1's logits after the last of them, [1,V], or after each,
   /// [n,V]: bitwise the same however a text is split. Error(bug) beyond positions().
   at::Tensor feed(const std::vector<int64_t>& ids, Logits logits);
@@ -113,12 +113,12 @@ class CachedModel {
   std::vector<int64_t> propose_in_chain(at::Tensor rows, int64_t begin, int64_t next);
   at::Tensor embedded(const std::vector<int64_t>& ids) const;
   void extend(int64_t text, int64_t n);
-  at::Tensor logits_of(const at::Tensor& hidden) const;
+  at::Tensor output_logits(const at::Tensor& hidden) const;
 
   std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which hold views of these
   int64_t positions_;
   std::vector<int64_t> lengths_;  ///< of each text
-  TextPages pages_;
+  KvPageTable pages_;
   bool is_chained_;
   double eps_;
   at::Tensor embedding_, norm_, output_, rotary_;

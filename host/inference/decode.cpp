@@ -14,9 +14,9 @@ using at::Tensor;
 using Logits = CachedModel::Logits;
 
 /// The text of one request, which grows token by token.
-class Growing {
+class GeneratedText {
  public:
-  Growing(const DecodeRequest& request, int64_t positions) : request_(request), positions_(positions) {}
+  GeneratedText(const DecodeRequest& request, int64_t positions) : request_(request), positions_(positions) {}
 
   /// The next token according to logits [V]. Safe to call from several threads for different texts.
   int64_t choice(const Tensor& logits) const {
@@ -60,21 +60,21 @@ class Decoding {
       : model_(model), request_(request), text_(request, model.positions()) {}
 
   Decoded run() {
-    text_.append(text_.choice(feed(request_.prompt, Logits::of_last)[0]));
+    text_.append(text_.choice(feed(request_.prompt, Logits::last_token)[0]));
     while (!text_.ended()) {
-      const bool drafts = pace_.wants_drafts();
-      if (pace_.has_ended()) model_.stop_proposing();
+      const bool drafts = policy_.wants_drafts();
+      if (policy_.has_ended()) model_.stop_proposing();
       const auto begun = std::chrono::steady_clock::now();
       const std::vector<int64_t> fed = next_tokens(drafts);
       const int64_t before = model_.length();
-      const Tensor logits = feed(fed, Logits::of_all);
+      const Tensor logits = feed(fed, Logits::all_tokens);
       const double seconds = seconds_since(begun);
       size_t accepted = 0;  // fed[0] is head 1's own choice
       do {
         text_.append(text_.choice(logits[int64_t(accepted++)]));
       } while (!text_.ended() && accepted < fed.size() && fed[accepted] == text_.last());
       model_.shorten(before + int64_t(accepted));
-      pace_.took(seconds, int64_t(accepted), drafts);
+      policy_.record_pass(seconds, int64_t(accepted), drafts);
       if (drafts) ++text_.decoded().drafted;
     }
     return std::move(text_.decoded());
@@ -99,15 +99,15 @@ class Decoding {
 
   CachedModel& model_;
   const DecodeRequest& request_;
-  Growing text_;
-  DraftPace pace_{request_.drafts};
+  GeneratedText text_;
+  DraftPolicy policy_{request_.drafts};
 };
 
 class BatchDecoding {
  public:
   BatchDecoding(CachedModel& model, const std::vector<DecodeRequest>& requests, const std::function<void()>& done)
-      : model_(model), requests_(requests), done_(done), all_(requests.size()), of_prompt_(model.num_texts() - 1) {
-    for (int64_t text = 0; text < of_prompt_; ++text) free_.push_back(text);
+      : model_(model), requests_(requests), done_(done), all_(requests.size()), prompt_text_(model.num_texts() - 1) {
+    for (int64_t text = 0; text < prompt_text_; ++text) free_.push_back(text);
   }
 
   std::vector<Decoded> run() {
@@ -122,21 +122,21 @@ class BatchDecoding {
   struct Running {
     size_t request;
     int64_t text;  ///< of the model
-    Growing growing;
+    GeneratedText generated;
   };
 
   void begin_next() {
     const size_t number = next_++;
     const DecodeRequest& request = requests_[number];
     if (number == 0 || request.prompt != requests_[number - 1].prompt) {
-      model_.shorten(0, of_prompt_);
-      after_prompt_ = model_.feed({{of_prompt_, request.prompt}})[0];
+      model_.shorten(0, prompt_text_);
+      after_prompt_ = model_.feed({{prompt_text_, request.prompt}})[0];
     }
-    Running one{number, free_.back(), Growing(request, model_.positions())};
-    one.growing.append(one.growing.choice(after_prompt_));
+    Running one{number, free_.back(), GeneratedText(request, model_.positions())};
+    one.generated.append(one.generated.choice(after_prompt_));
     if (has_ended(one)) return;
     free_.pop_back();
-    model_.copy_text(of_prompt_, one.text, int64_t(request.prompt.size()));
+    model_.copy_text(prompt_text_, one.text, int64_t(request.prompt.size()));
     running_.push_back(std::move(one));
   }
 
@@ -144,13 +144,13 @@ class BatchDecoding {
   void extend_all() {
     if (running_.empty()) return;
     std::vector<CachedModel::Portion> portions;
-    for (const Running& one : running_) portions.push_back({one.text, {one.growing.last()}});
+    for (const Running& one : running_) portions.push_back({one.text, {one.generated.last()}});
     const Tensor logits = model_.feed(portions);
     std::vector<int64_t> ids(running_.size());
     at::parallel_for(0, int64_t(ids.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) ids[size_t(i)] = running_[size_t(i)].growing.choice(logits[i]);
+      for (int64_t i = begin; i < end; ++i) ids[size_t(i)] = running_[size_t(i)].generated.choice(logits[i]);
     });
-    for (size_t i = 0; i < ids.size(); ++i) running_[i].growing.append(ids[i]);
+    for (size_t i = 0; i < ids.size(); ++i) running_[i].generated.append(ids[i]);
     std::vector<Running> still;
     for (Running& one : running_)
       if (has_ended(one))
@@ -161,8 +161,8 @@ class BatchDecoding {
   }
 
   bool has_ended(Running& one) {
-    if (!one.growing.ended()) return false;
-    all_[one.request] = std::move(one.growing.decoded());
+    if (!one.generated.ended()) return false;
+    all_[one.request] = std::move(one.generated.decoded());
     done_();
     return true;
   }
@@ -174,7 +174,7 @@ class BatchDecoding {
   std::vector<Running> running_;
   std::vector<int64_t> free_;  ///< texts of the model
   size_t next_ = 0;            ///< request
-  int64_t of_prompt_;          ///< the text that holds the newest prompt
+  int64_t prompt_text_;        ///< the text that holds the newest prompt
   Tensor after_prompt_;        ///< logits [V]
 };
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "inference/cached_model.hpp"
-#include "inference/draft_pace.hpp"
+#include "inference/draft_policy.hpp"
 #include "inference/sampling.hpp"
 
 namespace wmtp {

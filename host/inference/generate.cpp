@@ -12,12 +12,12 @@
 namespace wmtp {
 namespace {
 
-constexpr const char* lack_of_memory = "use a smaller model or fewer tokens, or close other programs that use memory";
+constexpr const char* memory_advice = "use a smaller model or fewer tokens, or close other programs that use memory";
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitStatus::usage, what); }
 
 std::vector<int64_t> prompt_ids(const GenerateRequest& request, const TextModel& model) {
-  const std::vector<int64_t> ids = request.text ? model.ids_of(*request.text) : request.ids;
+  const std::vector<int64_t> ids = request.text ? model.encode_prompt(*request.text) : request.ids;
   const ModelConfig& config = model.config();
   if (ids.empty()) refuse("--ids is empty; a prompt needs at least one id");
   for (const int64_t id : ids)
@@ -30,7 +30,7 @@ std::vector<int64_t> prompt_ids(const GenerateRequest& request, const TextModel&
   return ids;
 }
 
-const char* text_of(Decoded::End end) {
+const char* end_reason_text(Decoded::End end) {
   switch (end) {
     case Decoded::End::max_tokens:
       return "max_tokens";
@@ -87,7 +87,7 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   wanted.prompt = result.prompt;
   wanted.max_tokens = request.max_tokens;
   wanted.sampling = {request.temperature, request.top_p, request.seed};
-  wanted.drafts = !drafts ? Drafts::none : request.compares ? Drafts::always : Drafts::while_they_pay;
+  wanted.drafts = !drafts ? Drafts::none : request.compares ? Drafts::always : Drafts::adaptive;
   wanted.ends = model.ends();
   if (const Tokenizer* tokenizer = model.tokenizer()) {
     result.text.emplace();
@@ -107,10 +107,10 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   result.heads = model.num_heads();
   result.forwards = decoded.forwards;
   result.drafted = decoded.drafted;
-  result.end = text_of(decoded.end);
+  result.end = end_reason_text(decoded.end);
   return result;
 } catch (...) {
-  rethrow_from("while text was generated", lack_of_memory);
+  rethrow_from("while text was generated", memory_advice);
 }
 
 Answers write_answers(const AnswerRequest& request) try {
@@ -118,7 +118,7 @@ Answers write_answers(const AnswerRequest& request) try {
   std::vector<std::vector<int64_t>> prompts;
   int64_t positions = 1, fitting = 0;
   for (const std::string& prompt : request.prompts) {
-    prompts.push_back(model.ids_of(prompt));
+    prompts.push_back(model.encode_prompt(prompt));
     const auto tokens = int64_t(prompts.back().size());
     if (!model.fits(tokens)) continue;
     ++fitting;
@@ -148,7 +148,7 @@ Answers write_answers(const AnswerRequest& request) try {
   model.decode_all(wanted, [&] { progress.done(1); });
   return answers;
 } catch (...) {
-  rethrow_from("while prompts were answered", lack_of_memory);
+  rethrow_from("while prompts were answered", memory_advice);
 }
 
 }  // namespace wmtp

@@ -14,19 +14,19 @@ namespace wmtp {
 void merge_adapter(const MergeRequest& request) try {
   if (std::filesystem::exists(request.base / manifest_file_name)) verify_checkpoint(request.base);
   const std::unique_ptr<Adapter> adapter = create_adapter(request.plugin.description, request.plugin.options);
-  const ModelConfig config = model_config_of(request.base, ModelConfig{});
+  const ModelConfig config = read_model_config(request.base, ModelConfig{});
   SingleRank rank;
   ShardedModelRequest wanted;
   wanted.layout.model = &config;
   wanted.layout.heads = Heads::all;
   wanted.layout.adapter = adapter.get();
-  wanted.layout.value_heads = value_heads_of(request.base);
+  wanted.layout.value_heads = read_saved_value_heads(request.base);
   wanted.options.strategy = Strategy::no_shard;
   wanted.positions = 1;  // only the weights are used
   ShardedModel model(wanted, rank.channels);
   load_model(request.base, model);
   load_adapter(request.adapter, {request.plugin.description.name, "", request.plugin.options}, model);
-  ModelTokenizer tokenizer = tokenizer_of(request.base);
+  ModelTokenizer tokenizer = read_model_tokenizer(request.base);
   tokenizer.eos_token_id = token_ids_json(end_tokens(request.base));  // generation_config.json is not copied
   save_model(request.target, /*step=*/0, /*config_hash=*/"", model, adapter.get(), tokenizer, rank.channels);
 } catch (...) {

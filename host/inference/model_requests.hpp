@@ -17,7 +17,7 @@ Answers write_answers(const AnswerRequest& request);
 /// Each head's losses on the texts, head 1 first. Error(usage) for a text that the tokenizer rejects, for texts without
 /// a token to predict and for a stride above the window's length; Error(data) if the model cannot be used or names no
 /// tokenizer.
-std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request);
+std::vector<HeadLoss> head_losses(const PerplexityRequest& request);
 
 /// Merges an adapter into its base model: writes the request's target, a folder like a run's model/, with the base's
 /// tokenizer. Holds the whole model in fp32. Error(data) if either folder is damaged, or the adapter has another base,

@@ -13,10 +13,10 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t longest_window = 1024;  // if the model has no max_sequence_length
+constexpr int64_t max_window = 1024;  // if the model has no max_sequence_length
 
 /// The texts of a file: one, or those of JSON lines.
-std::vector<std::string> texts_of(const std::filesystem::path& file) {
+std::vector<std::string> record_texts(const std::filesystem::path& file) {
   std::vector<std::string> texts;
   std::string piece(1 << 20, '\0');
   for (TextStream in(file); in.next_text();) {
@@ -28,12 +28,12 @@ std::vector<std::string> texts_of(const std::filesystem::path& file) {
 }
 
 /// The ids of the texts in order, each ended by end_of_text, as in a token file for training.
-std::vector<int64_t> ids_of(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
+std::vector<int64_t> encode_prompt(const std::vector<std::filesystem::path>& texts, const TextModel& model) {
   std::vector<int64_t> ids;
   check_text_files(texts);
   for (const auto& file : texts)
-    for (const std::string& text : texts_of(file)) {
-      const std::vector<int64_t> text_ids = model.ids_of(text);
+    for (const std::string& text : record_texts(file)) {
+      const std::vector<int64_t> text_ids = model.encode_prompt(text);
       ids.insert(ids.end(), text_ids.begin(), text_ids.end());
       if (ids.back() != model.tokenizer()->end_of_text()) ids.push_back(model.tokenizer()->end_of_text());
     }
@@ -64,19 +64,19 @@ MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& 
 }
 
 /// Bytes of text in the last `tokens` ids before `end`.
-int64_t bytes_of(const std::vector<int64_t>& ids, size_t end, int64_t tokens, const Tokenizer& tokenizer) {
+int64_t decoded_bytes(const std::vector<int64_t>& ids, size_t end, int64_t tokens, const Tokenizer& tokenizer) {
   const auto last = ids.begin() + int64_t(end);
   return int64_t(tokenizer.decode({last - tokens, last}).size());
 }
 
 }  // namespace
 
-std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) try {
+std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
   TextModel model(request.model);
   const int64_t longest = model.config().max_sequence_length;
-  const auto S = size_t(longest > 0 ? longest : longest_window);
+  const auto S = size_t(longest > 0 ? longest : max_window);
   const size_t stride = stride_of(request, S);
-  const std::vector<int64_t> ids = ids_of(request.texts, model);
+  const std::vector<int64_t> ids = encode_prompt(request.texts, model);
   model.load(/*drafts=*/true, int64_t(S));
 
   ActivePipeline nothing;  // without a weighting
@@ -89,7 +89,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) try {
 
   std::vector<HeadLoss> heads(size_t(model.num_heads()));
   WorkProgress progress("reading tokens", int64_t(ids.size()));
-  for (const TextWindow& window : windows_of_text(ids.size(), S, stride, heads.size() + 1)) {
+  for (const TextWindow& window : split_into_windows(ids.size(), S, stride, heads.size() + 1)) {
     if (window.end - window.begin <= heads.size()) break;  // all of the text is too short for the last head
     const MicroBatch micro = micro_batch_of(window, ids, model.num_heads());
     const StepCounts counts;
@@ -99,7 +99,7 @@ std::vector<HeadLoss> losses_of_heads(const PerplexityRequest& request) try {
     for (size_t k = 0; k < heads.size(); ++k) {
       heads[k].tokens += micro.counts[k];
       heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();
-      heads[k].bytes += bytes_of(ids, window.end, micro.counts[k], *model.tokenizer());
+      heads[k].bytes += decoded_bytes(ids, window.end, micro.counts[k], *model.tokenizer());
     }
     progress.done(int64_t(window.end - window.first_new));
   }

@@ -17,14 +17,14 @@ using kernels::out;
 namespace {
 
 /// Below this many multiplications a second thread costs more time than it saves.
-constexpr int64_t multiplications_of_task = int64_t{1} << 19;
+constexpr int64_t multiplications_per_task = int64_t{1} << 19;
 
 }  // namespace
 
 Tensor row_products(const Tensor& x, const Tensor& w) {
-  const int64_t n = x.size(0), width = x.size(1), outs = w.size(0), block = kernels::columns_of_block;
+  const int64_t n = x.size(0), width = x.size(1), outs = w.size(0), block = kernels::columns_per_block;
   Tensor y = at::empty({n, outs}, x.options());
-  const int64_t grain = std::max<int64_t>(1, multiplications_of_task / (n * width * block));
+  const int64_t grain = std::max<int64_t>(1, multiplications_per_task / (n * width * block));
   at::parallel_for(0, (outs + block - 1) / block, grain, [&](int64_t begin, int64_t end) {
     const int64_t first = begin * block, last = std::min(end * block, outs);
     const kernels::Products& products = kernels::products();
@@ -78,7 +78,7 @@ Tensor with_bias(const Tensor& x, const Tensor& bias) {
   return x;
 }
 
-Tensor sum_of_rows(const Tensor& x, const Tensor& y) {
+Tensor row_add(const Tensor& x, const Tensor& y) {
   Tensor sum = x.clone();
   kernels::rows<float>().accumulate(out<float>(sum), in<float>(y), /*first=*/false, x.numel());
   return sum;

@@ -14,8 +14,8 @@ namespace wmtp {
 /// Calls call(row) for n rows, on all threads if there are many.
 template <class Call>
 void for_each_row(int64_t n, Call call) {
-  constexpr int64_t rows_of_task = 16;
-  at::parallel_for(0, n, rows_of_task, [&](int64_t begin, int64_t end) {
+  constexpr int64_t rows_per_task = 16;
+  at::parallel_for(0, n, rows_per_task, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) call(row);
   });
 }
@@ -31,6 +31,6 @@ at::Tensor row_rotated(const at::Tensor& x, const at::Tensor& rotary, const std:
 /// x += bias, x [n,D], bias [D]; does nothing if the bias is undefined. Returns x.
 at::Tensor with_bias(const at::Tensor& x, const at::Tensor& bias);
 /// x + y, both [n,D].
-at::Tensor sum_of_rows(const at::Tensor& x, const at::Tensor& y);
+at::Tensor row_add(const at::Tensor& x, const at::Tensor& y);
 
 }  // namespace wmtp

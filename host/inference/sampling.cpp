@@ -16,22 +16,22 @@ std::vector<Candidate> nucleus(const at::Tensor& logits, double temperature, dou
   double sum = 0;
   for (int64_t i = 0; i < logits.numel(); ++i) {
     all.push_back({i, std::exp((double(x[i]) - highest) / temperature)});
-    sum += all.back().share;
+    sum += all.back().probability;
   }
   // A heap instead of a sort: only the few ids that are taken from a large vocabulary need ordering.
   const auto less = [](const Candidate& a, const Candidate& b) {
-    return a.share < b.share || (a.share == b.share && a.id > b.id);
+    return a.probability < b.probability || (a.probability == b.probability && a.id > b.id);
   };
   std::make_heap(all.begin(), all.end(), less);
   std::vector<Candidate> taken;
   double mass = 0;
-  while (!all.empty() && all.front().share > 0 && mass < top_p * sum) {
+  while (!all.empty() && all.front().probability > 0 && mass < top_p * sum) {
     std::pop_heap(all.begin(), all.end(), less);
-    mass += all.back().share;
+    mass += all.back().probability;
     taken.push_back(all.back());
     all.pop_back();
   }
-  for (Candidate& candidate : taken) candidate.share /= mass;
+  for (Candidate& candidate : taken) candidate.probability /= mass;
   return taken;
 }
 
@@ -42,7 +42,7 @@ int64_t draw(const at::Tensor& logits, const Sampling& sampling, int64_t positio
   const std::vector<Candidate> candidates = nucleus(logits, sampling.temperature, sampling.top_p);
   double below = 0;
   for (const Candidate& candidate : candidates) {
-    below += candidate.share;
+    below += candidate.probability;
     if (point < below) return candidate.id;
   }
   return candidates.back().id;  // the shares sum to 1 up to rounding

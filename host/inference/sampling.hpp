@@ -19,7 +19,7 @@ struct Sampling {
 
 struct Candidate {
   int64_t id = 0;
-  double share = 0;
+  double probability = 0;
 };
 
 /// The smallest set of most likely ids whose shares of softmax(logits / temperature) sum to at least top_p, most likely

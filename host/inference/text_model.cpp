@@ -26,13 +26,13 @@ ModelConfig checked_config(const fs::path& folder) {
   if (!predicts_tokens(read_params(folder, files), files))
     throw Error(ExitStatus::data,
                 folder.string() + ": the model has no token heads" +
-                    (value_heads_of(folder).empty() ? "" : ": it is a critic's model, which predicts values") +
+                    (read_saved_value_heads(folder).empty() ? "" : ": it is a critic's model, which predicts values") +
                     "; wanted a model that was trained to predict tokens");
-  return model_config_of(folder, ModelConfig{});
+  return read_model_config(folder, ModelConfig{});
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelConfig& config) {
-  const ModelTokenizer named = tokenizer_of(folder);
+  const ModelTokenizer named = read_model_tokenizer(folder);
   if (named.kind == SavedTokenizer::none) return nullptr;
   auto tokenizer = named.kind == SavedTokenizer::byte  ? byte_tokenizer()
                    : named.kind == SavedTokenizer::bpe ? sentencepiece_tokenizer(named.file)
@@ -53,17 +53,17 @@ TextModel::TextModel(fs::path folder)
   if (tokenizer_) ends_.push_back(tokenizer_->end_of_text());
 }
 
-std::vector<int64_t> TextModel::ids_of(const std::string& text) const {
+std::vector<int64_t> TextModel::encode_prompt(const std::string& text) const {
   if (!tokenizer_)
     throw Error(
         ExitStatus::data,
         folder_.string() + ": the model has no tokenizer, so text cannot be encoded; pass ids with --ids \"1 2 3\"");
   if (text.empty()) refuse("the prompt is empty; wanted at least one character");
-  const size_t valid = valid_utf8(text);
+  const size_t valid = valid_utf8_prefix(text);
   if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
     refuse("the prompt is not UTF-8 at byte " + with_thousands(int64_t(valid)) +
            ", but this model's tokenizer requires UTF-8");
-  const std::vector<int32_t> encoded = tokenizer_->encode(text), before = tokenizer_->missing_before(encoded);
+  const std::vector<int32_t> encoded = tokenizer_->encode(text), before = tokenizer_->missing_prefix_ids(encoded);
   std::vector<int64_t> ids(before.begin(), before.end());
   ids.insert(ids.end(), encoded.begin(), encoded.end());
   return ids;

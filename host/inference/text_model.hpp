@@ -27,7 +27,7 @@ class TextModel {
   const std::vector<int64_t>& ends() const { return ends_; }
   /// At least one id, with the ids that begin a text unless it begins with them. Error(usage) for a text that the
   /// tokenizer rejects, Error(data) without a tokenizer.
-  std::vector<int64_t> ids_of(const std::string& text) const;
+  std::vector<int64_t> encode_prompt(const std::string& text) const;
   /// Whether a prompt of `tokens` fits the model. A model without max_sequence_length accepts any.
   bool fits(int64_t tokens) const;
   /// The number of positions needed for a prompt and `max_tokens` more, the last of which needs none.

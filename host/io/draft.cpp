@@ -24,7 +24,7 @@ const std::string& digits_of_boot() {
   static const std::string digits = [] {
     std::string id;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-    return (id.empty() ? drawn_token() : sha256_of(id)).substr(0, num_digits);
+    return (id.empty() ? random_token() : sha256_hex(id)).substr(0, num_digits);
   }();
   return digits;
 }
@@ -36,16 +36,16 @@ Descriptor opened(const fs::path& folder) {
 }  // namespace
 
 fs::path draft_path(const fs::path& target) {
-  return fs::path(target.string() + std::string(mark) + digits_of_boot() + drawn_token().substr(0, num_digits));
+  return fs::path(target.string() + std::string(mark) + digits_of_boot() + random_token().substr(0, num_digits));
 }
 
-std::string target_of_draft(const std::string& name) {
+std::string draft_target(const std::string& name) {
   const size_t at = name.rfind(mark);
   if (at == std::string::npos || name.size() != at + mark.size() + 2 * num_digits) return "";
   return name.find_first_not_of("0123456789abcdef", at + mark.size()) == std::string::npos ? name.substr(0, at) : "";
 }
 
-Descriptor abandoned_draft(const fs::path& draft) {
+Descriptor lock_abandoned_draft(const fs::path& draft) {
   Descriptor lock = opened(draft);
   return lock.get() >= 0 && flock(lock.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(lock) : Descriptor();
 }
@@ -53,9 +53,10 @@ Descriptor abandoned_draft(const fs::path& draft) {
 void remove_abandoned_drafts(const fs::path& folder) {
   std::error_code failure, ignored;
   for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure)) {
-    const std::string name = entry->path().filename().string(), target = target_of_draft(name);
+    const std::string name = entry->path().filename().string(), target = draft_target(name);
     if (target.empty() || name.compare(target.size() + mark.size(), num_digits, digits_of_boot()) != 0) continue;
-    if (const Descriptor lock = abandoned_draft(entry->path()); lock.get() >= 0) fs::remove_all(entry->path(), ignored);
+    if (const Descriptor lock = lock_abandoned_draft(entry->path()); lock.get() >= 0)
+      fs::remove_all(entry->path(), ignored);
   }
 }
 

@@ -18,10 +18,10 @@ namespace wmtp {
 /// A new name for a draft, in the folder of `target`.
 std::filesystem::path draft_path(const std::filesystem::path& target);
 /// The name of the target of a draft; "" if `name` is not the name of a draft.
-std::string target_of_draft(const std::string& name);
+std::string draft_target(const std::string& name);
 
 /// The lock of a draft that has no owner any more; otherwise none.
-Descriptor abandoned_draft(const std::filesystem::path& draft);
+Descriptor lock_abandoned_draft(const std::filesystem::path& draft);
 /// Removes the drafts in `folder` that processes on this machine have left behind. Ignores errors: the next process
 /// tries again.
 void remove_abandoned_drafts(const std::filesystem::path& folder);
@@ -38,7 +38,7 @@ class DraftFolder {
 
  private:
   std::filesystem::path path_;
-  RemovedBySignal removed_;
+  CleanupOnSignal removed_;
   Descriptor lock_;
 };
 

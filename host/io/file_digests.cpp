@@ -20,12 +20,12 @@ namespace fs = std::filesystem;
 constexpr size_t digest_size = 64, words_of_state = 4;
 constexpr int64_t longest_list = int64_t{256} << 20;  // of about a million files
 
-std::string key_of(const fs::path& file) { return absolute_path(file).string(); }
+std::string file_key(const fs::path& file) { return absolute_path(file).string(); }
 
 int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
 /// Empty if the file cannot be examined. Sets `changed` to the later of both times, in ns.
-std::string state_of(const fs::path& file, int64_t* changed = nullptr) {
+std::string file_state(const fs::path& file, int64_t* changed = nullptr) {
   struct stat found = {};
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.get() < 0 || ::fstat(opened.get(), &found) != 0) return "";
@@ -59,18 +59,18 @@ FileDigests::~FileDigests() {
 }
 
 std::optional<std::string> FileDigests::known(const fs::path& file) const {
-  const auto entry = entries_.find(key_of(file));
-  if (entry == entries_.end() || entry->second.state != state_of(file)) return std::nullopt;
+  const auto entry = entries_.find(file_key(file));
+  if (entry == entries_.end() || entry->second.state != file_state(file)) return std::nullopt;
   return entry->second.digest;
 }
 
 std::string FileDigests::read(const fs::path& file, WorkProgress* progress) {
   int64_t changed = 0;
-  const std::string before = state_of(file, &changed);
+  const std::string before = file_state(file, &changed);
   const int64_t now = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  std::string digest = sha256_of_file(file, progress);
-  const std::string key = key_of(file);
-  const bool is_settled = now - changed >= settled_.count() && before == state_of(file);
+  std::string digest = file_sha256_hex(file, progress);
+  const std::string key = file_key(file);
+  const bool is_settled = now - changed >= settled_.count() && before == file_state(file);
   if (is_settled && key.find('\n') == std::string::npos) entries_[key] = fresh_[key] = {before, digest};
   return digest;
 }

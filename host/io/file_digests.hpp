@@ -27,7 +27,7 @@ class FileDigests {
 
   /// nullopt: the file must be read.
   std::optional<std::string> known(const std::filesystem::path& file) const;
-  /// Reads the file. Errors as sha256_of_file.
+  /// Reads the file. Errors as file_sha256_hex.
   std::string read(const std::filesystem::path& file, WorkProgress* progress = nullptr);
 
  private:

@@ -8,7 +8,7 @@
 #include "base/files.hpp"
 #include "base/shell_text.hpp"
 #include "base/utf8.hpp"
-#include "io/unpacked_file.hpp"
+#include "io/decompressed_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -83,14 +83,13 @@ struct NameOfKind {
 };
 
 // Names of what is neither text nor raw token ids, for files whose bytes show no kind.
-constexpr std::array names_of_kinds{NameOfKind{".parquet", "a name of Parquet"},
-                                    NameOfKind{".arrow", "a name of Arrow"}, NameOfKind{".npy", "a name of numpy"},
-                                    NameOfKind{".npz", "a name of numpy"}};
-constexpr std::array names_of_ids{".bin", ".idx"};
-constexpr std::array names_of_json_lines{".jsonl", ".ndjson", ".json"};
-constexpr std::array names_of_text{".jsonl", ".ndjson", ".json", ".txt", ".md", ".csv", ".tsv", ".html", ".xml"};
+constexpr std::array named_kinds{NameOfKind{".parquet", "a name of Parquet"}, NameOfKind{".arrow", "a name of Arrow"},
+                                 NameOfKind{".npy", "a name of numpy"}, NameOfKind{".npz", "a name of numpy"}};
+constexpr std::array token_file_extensions{".bin", ".idx"};
+constexpr std::array json_lines_extensions{".jsonl", ".ndjson", ".json"};
+constexpr std::array text_extensions{".jsonl", ".ndjson", ".json", ".txt", ".md", ".csv", ".tsv", ".html", ".xml"};
 
-const char* name_of(FileUse use) {
+const char* file_use_name(FileUse use) {
   switch (use) {
     case FileUse::text:
       return "text";
@@ -121,15 +120,15 @@ bool is_one_of(const std::string& extension, const Names& names) {
 }
 
 /// Token ids may begin with gzip's two magic bytes; the compression method after them has always been 8.
-Packing packing_found(std::string_view start, FileUse use) {
-  const Packing packing = packing_of(start);
-  const bool is_short = use == FileUse::tokens && packing == Packing::gzip && !start.starts_with("\x1f\x8b\x08");
-  return is_short ? Packing::none : packing;
+Compression packing_found(std::string_view start, FileUse use) {
+  const Compression packing = detect_compression(start);
+  const bool is_short = use == FileUse::tokens && packing == Compression::gzip && !start.starts_with("\x1f\x8b\x08");
+  return is_short ? Compression::none : packing;
 }
 
-std::string unpacking(Packing packing, const fs::path& file) {
-  return std::string("unpack it first: ") + (packing == Packing::gzip ? "gunzip -k " : "zstd -d ") +
-         packed_argument(file, packing);
+std::string unpacking(Compression packing, const fs::path& file) {
+  return std::string("unpack it first: ") + (packing == Compression::gzip ? "gunzip -k " : "zstd -d ") +
+         compressed_file_argument(file, packing);
 }
 
 bool is_at(std::string_view start, const Signature& one) {
@@ -173,11 +172,12 @@ std::string possible_encoding(std::string_view start) {
 
 /// Whether these bytes can only be text.
 bool is_certainly_text(std::string_view start) {
-  const size_t complete = without_open_end(start);
+  const size_t complete = complete_utf8_length(start);
   const bool is_printed = std::all_of(start.begin(), start.end(), [](char c) {
     return static_cast<unsigned char>(c) >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r';
   });
-  return start.size() >= shortest_text_for_certain && is_printed && valid_utf8(start.substr(0, complete)) == complete;
+  return start.size() >= shortest_text_for_certain && is_printed &&
+         valid_utf8_prefix(start.substr(0, complete)) == complete;
 }
 
 /// The length of the white space and the byte order marks with which a text begins.
@@ -195,7 +195,7 @@ size_t blank_before(std::string_view text) {
 
 /// The first bytes of the first line that is neither blank nor a comment; "" if there is none.
 std::string first_content(const fs::path& file) {
-  UnpackedFile in(file);
+  DecompressedFile in(file);
   std::string text(looked_at_bytes, '\0');
   text.resize(in.read(text.data(), text.size()));
   bool ended = text.size() < looked_at_bytes;
@@ -222,20 +222,20 @@ std::string first_content(const fs::path& file) {
 class KindCheck {
  public:
   KindCheck(const fs::path& file, FileUse use)
-      : file_(file), use_(use), start_(start_of(file, looked_at_bytes)), outer_(packing_found(start_, use)) {}
+      : file_(file), use_(use), start_(read_file_start(file, looked_at_bytes)), outer_(packing_found(start_, use)) {}
 
   void run() {
     refuse_pointer(file_, start_);
     const bool may_be_packed = use_ == FileUse::text || use_ == FileUse::json_lines;
-    if (outer_ != Packing::none && may_be_packed) {
+    if (outer_ != Compression::none && may_be_packed) {
       start_.resize(looked_at_bytes);
-      start_.resize(UnpackedFile(file_).read(start_.data(), start_.size()));
+      start_.resize(DecompressedFile(file_).read(start_.data(), start_.size()));
       is_inside_ = true;
       refuse_pointer(file_, start_);
     }
-    const Packing packing = packing_found(start_, use_);
-    if (packing == Packing::gzip) refuse("a gzip file", unpacking(packing, file_));
-    if (packing == Packing::zstd) refuse("a zstd file", unpacking(packing, file_));
+    const Compression packing = packing_found(start_, use_);
+    if (packing == Compression::gzip) refuse("a gzip file", unpacking(packing, file_));
+    if (packing == Compression::zstd) refuse("a zstd file", unpacking(packing, file_));
     for (const Signature& one : signatures)
       if (is_at(start_, one) && !is_wanted(one)) refuse(one);
     if (use_ == FileUse::tokens)
@@ -249,14 +249,14 @@ class KindCheck {
     if (use_ == FileUse::table) return one.advice == by_convert;
     // Token ids are numpy files, and may begin with four bytes of ones.
     return use_ == FileUse::tokens && (one.advice == by_numpy || one.bytes == "\xff\xff\xff\xff"sv ||
-                                       one.bytes.starts_with("MMIDIDX"));  // which id_layout explains
+                                       one.bytes.starts_with("MMIDIDX"));  // which token_id_layout explains
   }
 
   void check_ids() const {
     const std::string extension = extension_of(file_, false);
     if (begins_as_safetensors(start_)) refuse("a safetensors file", "name a file of token ids");
     if (!start_.starts_with("\x93NUMPY")) refuse_name(extension);
-    if (is_one_of(extension, names_of_text) || is_certainly_text(start_))
+    if (is_one_of(extension, text_extensions) || is_certainly_text(start_))
       refuse("text", "set [data] kind = \"text\" or \"records\", and files instead of file");
   }
 
@@ -275,7 +275,7 @@ class KindCheck {
     const std::string extension = extension_of(file_, is_inside_);
     if (is_list(extension)) refuse("a JSON list", advice_of(by_convert));
     refuse_name(extension);
-    if (is_one_of(extension, names_of_ids) && !is_certainly_text(start_))
+    if (is_one_of(extension, token_file_extensions) && !is_certainly_text(start_))
       refuse("a name of token ids",
              "if it contains them, set [data] kind = \"tokens\" and file; if it is text, rename it");
   }
@@ -288,7 +288,7 @@ class KindCheck {
   bool is_list(const std::string& extension) const {
     const std::string text = first_content(file_);
     if (!text.starts_with('[')) return false;
-    if (use_ == FileUse::json_lines || is_one_of(extension, names_of_json_lines)) return true;
+    if (use_ == FileUse::json_lines || is_one_of(extension, json_lines_extensions)) return true;
     const size_t object = text.find_first_not_of(" \t\r\n", 1);
     const size_t key =
         object < text.size() && text[object] == '{' ? text.find_first_not_of(" \t\r\n", object + 1) : text.npos;
@@ -297,7 +297,7 @@ class KindCheck {
 
   /// Refuses a name of a kind whose first bytes the file lacks.
   void refuse_name(const std::string& extension) const {
-    for (const NameOfKind& one : names_of_kinds)
+    for (const NameOfKind& one : named_kinds)
       if (extension == one.extension)
         refuse(std::string(one.name) + ", but other bytes", "replace the file by a good copy, or rename it");
   }
@@ -330,19 +330,19 @@ class KindCheck {
 
   [[noreturn]] void refuse(const std::string& found, const std::string& what_to_do) const {
     throw Error(ExitStatus::data, file_.string() + ": found " + found + (is_inside_ ? " inside" : "") + ", wanted " +
-                                      name_of(use_) + "; " + what_to_do);
+                                      file_use_name(use_) + "; " + what_to_do);
   }
 
   const fs::path& file_;
   FileUse use_;
   std::string start_;
-  Packing outer_;
+  Compression outer_;
   bool is_inside_ = false;  ///< start_ is of the unpacked text
 };
 
 }  // namespace
 
-std::string start_of(const fs::path& file, size_t bytes) {
+std::string read_file_start(const fs::path& file, size_t bytes) {
   check_is_file(file);
   std::ifstream in(file, std::ios::binary);
   std::string start(bytes, '\0');
@@ -356,7 +356,7 @@ void check_file_kind(const fs::path& file, FileUse use) { KindCheck(file, use).r
 
 bool has_json_lines(const fs::path& file) {
   const std::string extension = extension_of(file, /*is_packed=*/true);
-  if (is_one_of(extension, names_of_json_lines)) return true;
+  if (is_one_of(extension, json_lines_extensions)) return true;
   const std::string text = first_content(file);
   const size_t key = text.starts_with('{') ? text.find_first_not_of(" \t", 1) : std::string::npos;
   return key != std::string::npos && (text[key] == '"' || text[key] == '}');

@@ -14,7 +14,7 @@ namespace wmtp {
 enum class FileUse { text, json_lines, tokens, table, tokenizer };
 
 /// The first bytes, at most `bytes`. Error(data) if `file` is not a regular file or cannot be read.
-std::string start_of(const std::filesystem::path& file, size_t bytes);
+std::string read_file_start(const std::filesystem::path& file, size_t bytes);
 
 /// Error(data) "FILE: found a zip archive, wanted text; unpack it first: unzip FILE", by the beginning of the file, if
 /// it is nothing that can be used so; also if it is not a regular file or cannot be read. Text and JSON lines may be
@@ -23,7 +23,7 @@ void check_file_kind(const std::filesystem::path& file, FileUse use);
 
 /// Whether a file of text is JSON lines: by its name (.jsonl, .ndjson, .json, also packed), or if its first line that
 /// is neither blank nor a comment begins with an object's first key. A mistake in a line does not make it another kind.
-/// Throws the errors of UnpackedFile.
+/// Throws the errors of DecompressedFile.
 bool has_json_lines(const std::filesystem::path& file);
 
 /// Error(data) if `start`, the beginning of `file` or of what is packed in it, is a pointer that Git LFS, git-annex or

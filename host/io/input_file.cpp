@@ -63,7 +63,7 @@ std::optional<std::string> read_cached_file(const std::filesystem::path& path, i
   return text;
 }
 
-void check_is_of_its_folder(const std::filesystem::path& file) {
+void check_link_stays_inside(const std::filesystem::path& file) {
   namespace fs = std::filesystem;
   std::error_code failure, ignored;
   const fs::path folder = fs::canonical(fs::absolute(file).parent_path(), ignored);

@@ -36,7 +36,7 @@ std::optional<std::string> read_cached_file(const std::filesystem::path& path, i
 
 /// Error(data) if a file of an untrusted folder is a link that leaves the folder. Those of a snapshot in Hugging Face's
 /// cache, which are links to ../../blobs, may do that.
-void check_is_of_its_folder(const std::filesystem::path& file);
+void check_link_stays_inside(const std::filesystem::path& file);
 
 /// The content. Error(data) if it is longer than `limit` bytes, before anything is read, or a pointer of Git LFS.
 std::string read_small_file(const std::filesystem::path& path, int64_t limit);

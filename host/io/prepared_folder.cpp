@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int64_t longest_prepared = 16 << 20;
+constexpr int64_t max_prepared_bytes = 16 << 20;
 
 /// Whether a file of ids has as many as were written. The sizes of `files` are those that it had when it was published.
 bool has_all_ids(const Json& prepared, const Json& counted, const std::string& file) {
@@ -29,7 +29,7 @@ bool has_all_ids(const Json& prepared) {
 }  // namespace
 
 std::optional<Json> read_prepared(const fs::path& folder) {
-  const auto text = read_cached_file(folder / "prepared.json", longest_prepared);
+  const auto text = read_cached_file(folder / "prepared.json", max_prepared_bytes);
   if (!text) return std::nullopt;
   const Json prepared = Json::parse(*text, nullptr, false);
   if (!prepared.is_object() || !prepared.contains("files")) return std::nullopt;

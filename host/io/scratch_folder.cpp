@@ -125,7 +125,7 @@ fs::path temporary_folder() {
   return folder;
 }
 
-fs::path lasting_folder(const std::string& name) {
+fs::path persistent_temp_folder(const std::string& name) {
   const fs::path parent = chosen_temporary_folder().first, path = parent / (prefix() + name);
   if (!is_trusted_parent(parent)) return {};
   if (mkdir(path.c_str(), S_IRWXU) == 0) chmod(path.c_str(), S_IRWXU);  // whatever the umask

@@ -35,7 +35,7 @@ std::filesystem::path temporary_folder();
 
 /// A folder that remains: `wmtp-<uid>-NAME` in TMPDIR or /tmp, made if it is not there. Empty if it cannot be made, or
 /// if others could have written it. [name does not have six characters]
-std::filesystem::path lasting_folder(const std::string& name);
+std::filesystem::path persistent_temp_folder(const std::string& name);
 
 /// Removes folders of this user in `parent` that have no owner. Ignores errors: the next process tries again.
 void remove_abandoned_scratch_folders(const std::filesystem::path& parent);

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view digits = "0123456789";
-constexpr size_t most_digits = 6;  // a set of a million files
+constexpr size_t max_digits = 6;  // a set of a million files
 
 /// A name "BEFORE NUMBER -of- TOTAL AFTER", such as "train-", "00000", "00003", ".parquet".
 struct ShardName {
@@ -28,7 +28,7 @@ std::optional<ShardName> shard_name_of(const std::string& name) {
     const size_t before = name.find_last_not_of(digits, at - 1);
     const size_t begin = before == std::string::npos ? 0 : before + 1, total = at + of.size();
     const size_t end = std::min(name.find_first_not_of(digits, total), name.size());
-    if (begin < at && total < end && at - begin == end - total && end - total <= most_digits)
+    if (begin < at && total < end && at - begin == end - total && end - total <= max_digits)
       return ShardName{name.substr(0, begin), name.substr(begin, at - begin), name.substr(total, end - total),
                        name.substr(end)};
   }

@@ -15,20 +15,20 @@
 namespace wmtp {
 namespace {
 
-constexpr int most_folders = 32, most_nested = 16, most_tries = 3;
+constexpr int max_folders = 32, max_nesting_depth = 16, max_tries = 3;
 
 struct Slot {
   std::atomic<bool> is_used = false;
   std::atomic<pid_t> owner = 0;  ///< a fork leaves the folders to its parent; 0: the path is not complete
   char path[PATH_MAX];           ///< in place, because a handler may run in any thread while another one unregisters
 };
-Slot slots[most_folders];
+Slot slots[max_folders];
 
 // In a signal handler; system calls only.
 
 void remove_below(int parent, const char* name, int depth) {
-  if (unlinkat(parent, name, 0) == 0 || errno != EISDIR || depth > most_nested) return;
-  for (int i = 0; i < most_tries; ++i) {  // another thread may still be writing
+  if (unlinkat(parent, name, 0) == 0 || errno != EISDIR || depth > max_nesting_depth) return;
+  for (int i = 0; i < max_tries; ++i) {  // another thread may still be writing
     const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) return;
     alignas(dirent64) char entries[2048];
@@ -62,11 +62,11 @@ void install_handlers() {
 
 }  // namespace
 
-RemovedBySignal::RemovedBySignal(const std::filesystem::path& folder) {
+CleanupOnSignal::CleanupOnSignal(const std::filesystem::path& folder) {
   install_handlers();  // each time: who handled a signal may have stopped doing so
   const std::string path = folder.string();
   if (path.size() >= PATH_MAX) return;
-  for (int i = 0; i < most_folders; ++i) {
+  for (int i = 0; i < max_folders; ++i) {
     if (slots[i].is_used.exchange(true)) continue;
     std::memcpy(slots[i].path, path.c_str(), path.size() + 1);
     slots[i].owner = getpid();
@@ -75,7 +75,7 @@ RemovedBySignal::RemovedBySignal(const std::filesystem::path& folder) {
   }
 }
 
-RemovedBySignal::~RemovedBySignal() {
+CleanupOnSignal::~CleanupOnSignal() {
   if (slot_ < 0) return;
   slots[slot_].owner = 0;
   slots[slot_].is_used = false;

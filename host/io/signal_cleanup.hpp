@@ -8,11 +8,11 @@ namespace wmtp {
 
 /// Registers a folder while this exists. Beyond 32 of them, and paths that are longer than the system's limit, nothing
 /// is registered.
-class RemovedBySignal {
+class CleanupOnSignal {
  public:
-  explicit RemovedBySignal(const std::filesystem::path& folder);
-  ~RemovedBySignal();
-  RemovedBySignal(const RemovedBySignal&) = delete;
+  explicit CleanupOnSignal(const std::filesystem::path& folder);
+  ~CleanupOnSignal();
+  CleanupOnSignal(const CleanupOnSignal&) = delete;
 
  private:
   int slot_ = -1;

@@ -4,22 +4,22 @@
 
 #include "base/files.hpp"
 #include "io/run_lock.hpp"
+#include "log/maintenance.hpp"
 #include "log/open_log.hpp"
-#include "log/upkeep.hpp"
 
 namespace wmtp {
 
 namespace fs = std::filesystem;
 
-DeletableRun deletable_run(const LogReader& log, int64_t run_id) {
-  DeletableRun run{log.run(run_id), 0, run_key_of(log.database(), run_id)};
+RunToDelete find_run_to_delete(const LogReader& log, int64_t run_id) {
+  RunToDelete run{log.run(run_id), 0, read_run_key(log.database(), run_id)};
   if (run.status == "running" || RunLock::is_held(run.folder))
     throw Error(ExitStatus::usage, "run " + std::to_string(run_id) + " (" + run.name + ") is running; stop it first");
   run.bytes = bytes_below(run.folder);
   return run;
 }
 
-void delete_run(const fs::path& database, const DeletableRun& run) {
+void delete_run(const fs::path& database, const RunToDelete& run) {
   const fs::path aside = run.folder.string() + ".deleted-" + std::to_string(getpid());
   std::error_code error;
   const bool has_folder = fs::exists(run.folder, error);

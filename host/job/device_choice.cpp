@@ -4,7 +4,7 @@
 #include "base/text.hpp"
 
 namespace wmtp {
-std::optional<int> choose_device(const DeviceQuestion& q) {
+std::optional<int> choose_device(const DeviceRequest& q) {
   if (q.wanted == "cpu" || (q.wanted == "auto" && q.local_ranks > q.devices)) return std::nullopt;
   if (q.local_rank >= q.devices)
     throw Error(ExitStatus::usage, "parallel.device = \"" + q.wanted + "\": rank " + std::to_string(q.rank) +
@@ -14,7 +14,7 @@ std::optional<int> choose_device(const DeviceQuestion& q) {
   return q.local_rank;
 }
 
-std::string about_unused_devices(const DeviceQuestion& q) {
+std::string unused_devices_notice(const DeviceRequest& q) {
   if (q.wanted != "auto" || q.devices == 0 || q.local_ranks <= q.devices) return "";
   return "[parallel] device = \"auto\": " + counted(q.local_ranks, "process", "es") + " on this host and " +
          counted(q.devices, "CUDA device") +

@@ -9,16 +9,16 @@
 
 namespace wmtp {
 
-struct DeviceQuestion {
+struct DeviceRequest {
   std::string wanted;  ///< [parallel] device
   int devices = 0;     ///< CUDA devices of this host
   int rank = 0, local_rank = 0, local_ranks = 1;
 };
 
 /// The index of this rank's CUDA device; nullopt for the CPU. Error(usage) if "cuda" is impossible.
-std::optional<int> choose_device(const DeviceQuestion& question);
+std::optional<int> choose_device(const DeviceRequest& device_request);
 
 /// A notice if "auto" leaves devices unused, otherwise empty. The same on every rank of a host.
-std::string about_unused_devices(const DeviceQuestion& question);
+std::string unused_devices_notice(const DeviceRequest& device_request);
 
 }  // namespace wmtp

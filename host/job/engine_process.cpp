@@ -39,7 +39,7 @@ int run_to_its_end(const std::vector<std::string>& arguments) {
   check_thread_count();
   ChildRequest request = engine_request(arguments);
   request.inherit_stdout = request.inherit_stderr = true;
-  request.at_our_end = SIGTERM;  // removes its drafts
+  request.parent_death_signal = SIGTERM;  // removes its drafts
   return ChildProcess(request).wait();
 }
 
@@ -50,18 +50,18 @@ void end_if_reader_has_gone(int status) {
   throw Error(ExitStatus::storage, "cannot write to standard output; the reader of a pipe has gone");  // it is ignored
 }
 
-[[noreturn]] void throw_without_answer(int status) {
+[[noreturn]] void throw_without_reply(int status) {
   end_if_reader_has_gone(status);
-  if (was_not_loaded(status)) throw Error(status_of_failure(status), "the engine " + text_of_ending(status));
-  throw Error(status_of_failure(status), "the engine " + text_of_ending(status) + " before answering" +
-                                             (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-                                                  ? "; if the machine ran out of memory, use a smaller model"
-                                                  : ""));
+  if (was_not_loaded(status)) throw Error(failure_status(status), "the engine " + exit_text(status));
+  throw Error(failure_status(status), "the engine " + exit_text(status) + " before answering" +
+                                          (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                                               ? "; if the machine ran out of memory, use a smaller model"
+                                               : ""));
 }
 
-Json ask(const std::string& command, const Json& request) {
+Json request_from_engine(const std::string& command, const Json& request) {
   std::optional<ScratchFolder> folder(std::in_place);
-  const std::filesystem::path file = folder->path() / "request", answer_file = folder->path() / "answer";
+  const std::filesystem::path file = folder->path() / "request", reply_file = folder->path() / "reply";
   const LogSettings log = log_settings();
   const std::vector<uint8_t> bytes = Json::to_cbor(
       {{"request", request}, {"quiet", log.quiet}, {"color", log.color}, {"hide_progress", progress_is_hidden()}});
@@ -70,13 +70,13 @@ Json ask(const std::string& command, const Json& request) {
   out.close();
   if (!out) throw Error(ExitStatus::storage, "cannot write " + file.string() + ": " + std::strerror(errno));
 
-  const int status = run_to_its_end({command, file.string(), answer_file.string()});
-  std::ifstream in(answer_file, std::ios::binary);
-  const Json answer = Json::from_cbor(in, /*strict=*/true, /*allow_exceptions=*/false);
-  folder.reset();  // throw_without_answer may end this process
-  if (answer.is_discarded()) throw_without_answer(status);
-  if (answer.contains("error")) throw Error(answer.at("status").get<ExitStatus>(), answer.at("error"));
-  return answer.at("result");
+  const int status = run_to_its_end({command, file.string(), reply_file.string()});
+  std::ifstream in(reply_file, std::ios::binary);
+  const Json reply = Json::from_cbor(in, /*strict=*/true, /*allow_exceptions=*/false);
+  folder.reset();  // throw_without_reply may end this process
+  if (reply.is_discarded()) throw_without_reply(status);
+  if (reply.contains("error")) throw Error(reply.at("status").get<ExitStatus>(), reply.at("error"));
+  return reply.at("result");
 }
 
 }  // namespace
@@ -104,20 +104,22 @@ void become_rank(const JobRequest& request) {
 
 int prepare_with_engine(const JobRequest& request) {
   const int status = run_to_its_end({"prepare", to_text(request)});
-  if (!WIFEXITED(status) || was_not_loaded(status)) throw_without_answer(status);
+  if (!WIFEXITED(status) || was_not_loaded(status)) throw_without_reply(status);
   return WEXITSTATUS(status);
 }
 
-Json about_engine_of_this_build() { return ask("about", {}); }
+Json engine_info() { return request_from_engine("about", {}); }
 
-Generated generate_with_engine(const GenerateRequest& request) { return ask("generate", request); }
+Generated generate_with_engine(const GenerateRequest& request) { return request_from_engine("generate", request); }
 
-Answers answer_with_engine(const AnswerRequest& request) { return ask("answer", request); }
+Answers answer_with_engine(const AnswerRequest& request) { return request_from_engine("answer", request); }
 
-std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request) { return ask("perplexity", request); }
+std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request) {
+  return request_from_engine("perplexity", request);
+}
 
-std::vector<DeviceCheck> check_device_with_engine() { return ask("check_device", nullptr); }
+std::vector<DeviceCheck> check_device_with_engine() { return request_from_engine("check_device", nullptr); }
 
-void merge_with_engine(const MergeRequest& request) { ask("merge", request); }
+void merge_with_engine(const MergeRequest& request) { request_from_engine("merge", request); }
 
 }  // namespace wmtp

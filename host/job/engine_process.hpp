@@ -34,14 +34,14 @@ int prepare_with_engine(const JobRequest& request);
 
 /// {"libtorch": version, "cpu": instruction set of LibTorch's kernels, "kernels": of ours, "bf16": "native" or
 /// "computed in fp32", "cuda": the devices, or why there are none}.
-Json about_engine_of_this_build();
+Json engine_info();
 
 // Each throws the engine's error with its status; Error(bug) if the engine is missing or ends without an answer.
 /// Error(usage) if the prompt does not suit the model, Error(data) if the model cannot be used.
 Generated generate_with_engine(const GenerateRequest& request);
 /// Error(data) if the model cannot be used or names no tokenizer.
 Answers answer_with_engine(const AnswerRequest& request);
-/// One per head, in order. Throws the errors of losses_of_heads in inference/model_requests.hpp.
+/// One per head, in order. Throws the errors of head_losses in inference/model_requests.hpp.
 std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request);
 /// Error(usage) without a usable CUDA device.
 std::vector<DeviceCheck> check_device_with_engine();

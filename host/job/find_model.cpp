@@ -21,7 +21,7 @@ fs::path model_in_folder(const fs::path& folder) {
                   "its model/, where a run writes them at its end");
 }
 
-LoggedRun find_run(const LogReader& log, const std::string& run) {
+RunInfo find_run(const LogReader& log, const std::string& run) {
   const bool number = !run.empty() && std::all_of(run.begin(), run.end(), ::isdigit);
   const int64_t id = log.resolve_run(run);
   if (!number)
@@ -37,7 +37,7 @@ FoundModel find_model(const std::string& run_or_folder, const fs::path& database
     throw Error(ExitStatus::usage, run_or_folder +
                                        (fs::exists(run_or_folder) ? " is not a folder" : " does not exist") +
                                        "; wanted a model's folder, or a run's number or name");
-  const LoggedRun run = find_run(LogReader(database), run_or_folder);
+  const RunInfo run = find_run(LogReader(database), run_or_folder);
   const fs::path model = model_in(run.folder);
   if (holds_model(model)) return {model, run.id};
   const std::string which = "run " + std::to_string(run.id) + " ('" + run.name + "') ";

@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t longest_ref = 4096, longest_packed_refs = 16 << 20;
-constexpr int most_links = 5;  // git's own limit of symbolic refs
+constexpr int64_t max_ref_bytes = 4096, max_packed_refs_bytes = 16 << 20;
+constexpr int max_links = 5;  // git's own limit of symbolic refs
 
 /// The text without its last newline; "" if the file is missing or longer than `limit`.
-std::string text_of(const fs::path& file, int64_t limit = longest_ref) try {
+std::string read_text(const fs::path& file, int64_t limit = max_ref_bytes) try {
   std::string text = read_small_file(file, limit);
   text.erase(text.find_last_not_of("\r\n ") + 1);
   return text;
@@ -49,7 +49,7 @@ fs::path repository_of(const fs::path& folder) {
     const fs::path dot_git = at / ".git";
     const fs::file_status found = fs::status(dot_git, ignored);
     if (fs::exists(found)) {
-      const std::string named = value_of(text_of(dot_git), "gitdir: ");
+      const std::string named = value_of(read_text(dot_git), "gitdir: ");
       const fs::path repository = fs::is_directory(found) ? dot_git : named.empty() ? fs::path() : at / named;
       return is_own(at) && is_own(dot_git) && is_own(repository) ? repository : fs::path();
     }
@@ -59,7 +59,7 @@ fs::path repository_of(const fs::path& folder) {
 }
 
 std::string packed_ref(const fs::path& common, const std::string& ref) {
-  const std::string packed = "\n" + text_of(common / "packed-refs", longest_packed_refs) + "\n";
+  const std::string packed = "\n" + read_text(common / "packed-refs", max_packed_refs_bytes) + "\n";
   const size_t found = packed.find(" " + ref + "\n");
   if (found == std::string::npos) return {};
   const size_t line = packed.rfind('\n', found) + 1;
@@ -75,14 +75,14 @@ bool is_name_of_ref(const fs::path& ref) {
 std::string git_commit(const fs::path& folder) {
   const fs::path repository = repository_of(folder);
   if (repository.empty()) return {};
-  const std::string shared = text_of(repository / "commondir");
+  const std::string shared = read_text(repository / "commondir");
   const fs::path common = shared.empty() ? repository : repository / shared;
-  std::string value = text_of(repository / "HEAD");
-  for (int link = 0; link < most_links && !is_commit(value); ++link) {
+  std::string value = read_text(repository / "HEAD");
+  for (int link = 0; link < max_links && !is_commit(value); ++link) {
     const std::string ref = value_of(value, "ref: ");
     if (ref.empty() || !is_name_of_ref(ref)) return {};
-    value = text_of(repository / ref);
-    if (value.empty()) value = text_of(common / ref);
+    value = read_text(repository / ref);
+    if (value.empty()) value = read_text(common / ref);
     if (value.empty()) value = packed_ref(common, ref);
   }
   return is_commit(value) ? value : std::string();

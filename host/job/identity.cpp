@@ -37,8 +37,8 @@ std::string plugin_part(const Catalog& catalog, PluginKind kind, const std::stri
 std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database) {
   const bool is_folder = std::filesystem::is_directory(weights);
   if (const auto manifest = weights / manifest_file_name; is_folder && std::filesystem::exists(manifest))
-    return sha256_of_file(manifest);
-  FileDigests digests(cache_folder_of(database) / "hashes.txt");
+    return file_sha256_hex(manifest);
+  FileDigests digests(cache_folder_path(database) / "hashes.txt");
   if (!is_folder) return file_hash(weights, digests);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(weights)) {
@@ -98,7 +98,7 @@ InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalo
   const auto add_plugin = [&](const std::string& table, PluginKind kind, const std::string& name) {
     all.emplace_back(table, [&catalog, kind, name] { return plugin_part(catalog, kind, name); });
   };
-  all.emplace_back("data", [&e, &database] { return data_content_hash(e, cache_folder_of(database)); });
+  all.emplace_back("data", [&e, &database] { return data_content_hash(e, cache_folder_path(database)); });
   add_plugin("pipeline", PluginKind::pipeline, e.pipeline.plugin);
   if (e.inner) add_plugin("pipeline.inner", PluginKind::pipeline, e.inner->plugin);
   add_plugin("adapter", PluginKind::adapter, e.adapter.plugin);
@@ -124,7 +124,7 @@ std::string experiment_hash(const Experiment& experiment, const Stages& stages, 
   return config_hash(experiment, parts);
 }
 
-std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database) {
+std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database) {
   for (const auto& run : LogReader(database).finished_with_hash(config_hash)) {
     try {
       verify_checkpoint(model_in(run.folder));

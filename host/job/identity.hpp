@@ -19,7 +19,7 @@
 namespace wmtp {
 
 /// Where prepared data, frozen signals and digests are kept that runs of one log share.
-inline std::filesystem::path cache_folder_of(const std::filesystem::path& database) {
+inline std::filesystem::path cache_folder_path(const std::filesystem::path& database) {
   return database.parent_path() / "cache";
 }
 
@@ -44,7 +44,7 @@ std::string experiment_hash(const Experiment& experiment, const Stages& stages, 
                             const std::filesystem::path& database);
 
 /// The newest finished run with this hash whose model/ passes verification.
-std::optional<LoggedRun> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
+std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
 
 /// The folder of a run's finished model.
 inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }

@@ -15,12 +15,12 @@ namespace {
 void check_frozen(const std::string& table, const FrozenConfig& config, const Experiment& experiment,
                   const Catalog& catalog, const std::filesystem::path& database) {
   if (const Experiment* stage = experiment.stage(table))
-    if (const std::string misfit = misfit_of_heads(stage->model, experiment.parallel.sequence); !misfit.empty())
+    if (const std::string misfit = attention_head_misfit(stage->model, experiment.parallel.sequence); !misfit.empty())
       throw Error(ExitStatus::usage,
                   experiment.file.string() + ": [parallel] " + misfit + " (of " + stage->file.string() + ")");
   if (config.weights.empty()) return;
   const auto weights = resolve_weights(config.weights, experiment, database);
-  const ModelConfig shape = config.model ? *config.model : model_config_of(weights, experiment.model);
+  const ModelConfig shape = config.model ? *config.model : read_model_config(weights, experiment.model);
   check_frozen_shape(table, weights, shape, experiment, table == "value" && pipeline_needs(experiment, catalog).scores);
   check_initial_weights(weights, shape, table == "value" ? 0 : 1);
 }
@@ -29,7 +29,7 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
 
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database) {
-  hashes.of(experiment);
+  hashes.hash(experiment);
   if (experiment.data.kind == DataKind::tokens)
     open_training_tokens(experiment, data_ranks(experiment.parallel, processes));
   if (const std::string& weights = experiment.model.weights; !weights.empty()) {
@@ -51,7 +51,7 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
   if (frozen.vocab_size != vocab_size)
     refuse("its vocabulary has " + std::to_string(frozen.vocab_size) + " ids, the policy's " +
            std::to_string(vocab_size) + "; both must share a tokenizer");
-  if (const std::string misfit = misfit_of_heads(frozen, experiment.parallel.sequence); !misfit.empty())
+  if (const std::string misfit = attention_head_misfit(frozen, experiment.parallel.sequence); !misfit.empty())
     refuse("[parallel] " + misfit);
   if (table != "value") return;
   const Json heads =

@@ -71,7 +71,7 @@ LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std
     return catalog.describe(kind, name);
   };
   request.check_plugin = check_plugin;
-  request.shape_of_weights = [](const Experiment& experiment) -> std::optional<ModelConfig> {
+  request.read_weights_shape = [](const Experiment& experiment) -> std::optional<ModelConfig> {
     const std::string& weights = experiment.model.weights;
     if (weights.starts_with("run:")) return std::nullopt;  // that run may be trained later
     return stated_shape(resolve_weights(weights, experiment, {}));
@@ -87,7 +87,7 @@ Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& tex
   if (!request.stage.empty()) {
     const Experiment stage = experiment_at(job.experiment, request.stage);
     job.experiment = stage;
-    job.experiment.parallel.processes = processes_of(stage, request.nproc);
+    job.experiment.parallel.processes = num_processes(stage, request.nproc);
   }
   job.database = chosen_database(request.database, job.experiment.log.database);
   return job;

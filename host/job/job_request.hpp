@@ -26,7 +26,7 @@ struct JobRequest {
   std::string name_suffix;             ///< for a member of a sweep, appended to the file's name
   int64_t nproc = 0;                   ///< --nproc; 0: not given
   bool resume = false;
-  std::vector<std::string> stage;                     ///< the stage to run (PlannedRun::path); empty: the experiment
+  std::vector<std::string> stage;                     ///< the stage to run (RunPlan::path); empty: the experiment
   Stages stages;                                      ///< stages that it needs, found or trained by the launcher
   ResumePoint from;                                   ///< found by the launcher
   std::filesystem::path sources;                      ///< texts already read by the launcher (SourceTexts); "": none
@@ -58,7 +58,7 @@ LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std
 Job make_job(const JobRequest& request, const Catalog& catalog, SourceTexts& texts);
 
 /// --nproc, which also applies to every stage, or else the experiment's [parallel] processes.
-inline int64_t processes_of(const Experiment& experiment, int64_t nproc) {
+inline int64_t num_processes(const Experiment& experiment, int64_t nproc) {
   return nproc > 0 ? nproc : experiment.parallel.processes;
 }
 

@@ -5,8 +5,8 @@
 #include "base/text.hpp"
 #include "io/run_lock.hpp"
 #include "log/log_reader.hpp"
+#include "log/maintenance.hpp"
 #include "log/open_log.hpp"
-#include "log/upkeep.hpp"
 
 namespace wmtp {
 
@@ -14,11 +14,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t longest_name = 64;  // as `name` in an experiment
+constexpr size_t max_name_length = 64;  // as `name` in an experiment
 
 void check_name(const std::string& name) {
   const auto is_good = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
-  if (!name.empty() && name.size() <= longest_name && std::isalnum(static_cast<unsigned char>(name[0])) &&
+  if (!name.empty() && name.size() <= max_name_length && std::isalnum(static_cast<unsigned char>(name[0])) &&
       std::all_of(name.begin(), name.end(), is_good))
     return;
   throw Error(ExitStatus::usage,
@@ -30,10 +30,10 @@ void check_name(const std::string& name) {
 
 void rename_run(const fs::path& database, int64_t run_id, const std::string& name) {
   check_name(name);
-  const LoggedRun run = LogReader(database).run(run_id);
+  const RunInfo run = LogReader(database).run(run_id);
   if (run.status == "running" || RunLock::is_held(run.folder))
     throw Error(ExitStatus::usage, "run " + std::to_string(run_id) + " (" + run.name + ") is running; stop it first");
-  const fs::path folder = run_folder_of(database, run_id, name);
+  const fs::path folder = run_folder_path(database, run_id, name);
   std::error_code error;
   const bool moves = fs::exists(run.folder, error) && folder != run.folder;
   if (moves && fs::exists(folder, error))

@@ -17,12 +17,12 @@ namespace wmtp {
 namespace {
 
 struct Planner {
-  PlannedRun planned(const Experiment& experiment, const std::vector<std::string>& path) {
-    PlannedRun run;
+  RunPlan planned(const Experiment& experiment, const std::vector<std::string>& path) {
+    RunPlan run;
     run.path = path;
     run.file = experiment.file.filename().string();
-    run.config_hash = hashes.of(experiment);
-    for (const auto& [table, stage] : experiment.stages) run.needs[table] = hashes.of(*stage);
+    run.config_hash = hashes.hash(experiment);
+    for (const auto& [table, stage] : experiment.stages) run.needs[table] = hashes.hash(*stage);
     run.begun = resume && has_unfinished_run(run.config_hash, hashes.database());
     if (const auto finished = path.empty() ? std::nullopt : reusable_run(run.config_hash, hashes.database())) {
       run.reused_run = finished->id;
@@ -36,14 +36,14 @@ struct Planner {
   void add_stages(const Experiment& experiment, std::vector<std::string> path) {
     path.emplace_back();
     for (const auto& [table, stage] : experiment.stages) {
-      const std::string& hash = hashes.of(*stage);
-      const auto same = [&](const PlannedRun& run) { return run.config_hash == hash; };
+      const std::string& hash = hashes.hash(*stage);
+      const auto same = [&](const RunPlan& run) { return run.config_hash == hash; };
       if (std::any_of(runs.begin(), runs.end(), same)) continue;
       path.back() = table;
-      PlannedRun run = planned(*stage, path);
+      RunPlan run = planned(*stage, path);
       std::vector<std::string> tables;
       for (const auto& [name, other] : experiment.stages)
-        if (hashes.of(*other) == hash) tables.push_back(name);
+        if (hashes.hash(*other) == hash) tables.push_back(name);
       run.tables = join_names(tables);
       if (run.reused_run == 0) add_stages(*stage, path);
       runs.push_back(std::move(run));
@@ -52,28 +52,28 @@ struct Planner {
 
   ExperimentHashes& hashes;
   bool resume;
-  std::vector<PlannedRun> runs = {};
+  std::vector<RunPlan> runs = {};
 };
 
 /// A killed process holds its lock until its memory is released.
-constexpr std::chrono::milliseconds time_to_die{2000}, between_looks{50};
+constexpr std::chrono::milliseconds lock_release_timeout{2000}, poll_interval{50};
 
-bool stays_held(const std::filesystem::path& run_folder) {
-  for (auto waited = between_looks; RunLock::is_held(run_folder); waited += between_looks) {
-    if (waited > time_to_die) return true;
-    std::this_thread::sleep_for(between_looks);
+bool is_held_after_timeout(const std::filesystem::path& run_folder) {
+  for (auto waited = poll_interval; RunLock::is_held(run_folder); waited += poll_interval) {
+    if (waited > lock_release_timeout) return true;
+    std::this_thread::sleep_for(poll_interval);
   }
   return false;
 }
 
 /// The newest run with an intact checkpoint; see resume_point.
-std::optional<ResumePoint> newest_checkpoint(const std::vector<LoggedRun>& runs) {
+std::optional<ResumePoint> newest_checkpoint(const std::vector<RunInfo>& runs) {
   const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
     log_warning("damaged checkpoint set aside: " + was.string() + ": " + reason);
   };
-  for (const LoggedRun& run : runs) {
+  for (const RunInfo& run : runs) {
     if (!std::filesystem::exists(run.folder)) continue;
-    if (stays_held(run.folder))
+    if (is_held_after_timeout(run.folder))
       throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
                                         " of this experiment is still running (" + run.folder.string() +
                                         " is locked); stop it first");
@@ -94,7 +94,7 @@ std::vector<int64_t> fewer_steps(const LogReader& log, const Experiment& experim
 }
 
 void log_extension(const Experiment& experiment, int64_t steps, const ResumePoint& from) {
-  const int64_t last = experiment.train.steps, at = step_of_name(from.folder.filename().string());
+  const int64_t last = experiment.train.steps, at = parse_checkpoint_step(from.folder.filename().string());
   log_info("run " + std::to_string(from.run_id) + " of " + counted(steps, "step") + " is extended to " +
            std::to_string(last));
   const auto rate = [&](int64_t step, int64_t of) {
@@ -107,16 +107,16 @@ void log_extension(const Experiment& experiment, int64_t steps, const ResumePoin
                 " steps from the start differs");
 }
 
-std::string continuation(const PlannedRun& run) {
+std::string continuation(const RunPlan& run) {
   return ": continues run " + std::to_string(run.from.run_id) + " at step " +
-         std::to_string(step_of_name(run.from.folder.filename().string()) + 1);
+         std::to_string(parse_checkpoint_step(run.from.folder.filename().string()) + 1);
 }
 
 std::optional<ResumePoint> extended_run(const Experiment& experiment, ExperimentHashes& hashes) {
   if (!std::filesystem::exists(hashes.database())) return std::nullopt;
   const LogReader log(hashes.database());
   for (const int64_t steps : fewer_steps(log, experiment)) {
-    const std::string& hash = hashes.of(hashes.with_steps(experiment, steps));
+    const std::string& hash = hashes.hash(hashes.with_steps(experiment, steps));
     for (const auto& runs : {log.finished_with_hash(hash), log.unfinished_with_hash(hash)})
       if (auto from = newest_checkpoint(runs)) {
         log_extension(experiment, steps, *from);
@@ -135,7 +135,7 @@ const Experiment& ExperimentHashes::with_steps(const Experiment& experiment, int
   return other_steps_.back();
 }
 
-const std::string& ExperimentHashes::of(const Experiment& experiment) {
+const std::string& ExperimentHashes::hash(const Experiment& experiment) {
   const auto known = known_.find(&experiment);
   if (known != known_.end()) return known->second;
   Stages stages;
@@ -143,17 +143,17 @@ const std::string& ExperimentHashes::of(const Experiment& experiment) {
   return known_[&experiment] = experiment_hash(experiment, stages, catalog_, database_);
 }
 
-std::vector<PlannedRun> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
+std::vector<RunPlan> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
   Planner planner{hashes, resume};
   planner.add_stages(experiment, {});
   return std::move(planner.runs);
 }
 
-std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
-  PlannedRun own = Planner{hashes, resume}.planned(experiment, {});
+std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
+  RunPlan own = Planner{hashes, resume}.planned(experiment, {});
   if (resume && own.from.run_id == 0) own.from = extended_run(experiment, hashes).value_or(ResumePoint());
-  std::vector<PlannedRun> runs = plan_stages(experiment, hashes, resume);
-  const bool resumes = own.from.run_id > 0 || std::any_of(runs.begin(), runs.end(), std::mem_fn(&PlannedRun::begun));
+  std::vector<RunPlan> runs = plan_stages(experiment, hashes, resume);
+  const bool resumes = own.from.run_id > 0 || std::any_of(runs.begin(), runs.end(), std::mem_fn(&RunPlan::begun));
   if (resume && !resumes)
     throw Error(
         ExitStatus::data,
@@ -172,27 +172,27 @@ const Experiment& experiment_at(const Experiment& experiment, const std::vector<
   return *at;
 }
 
-void log_plan(const std::vector<PlannedRun>& runs) {
-  for (const PlannedRun& run : runs)
+void log_plan(const std::vector<RunPlan>& runs) {
+  for (const RunPlan& run : runs)
     if (run.path.empty() && run.from.run_id > 0) log_info(run.file + continuation(run));
-  for (const PlannedRun& run : runs)
+  for (const RunPlan& run : runs)
     if (run.reused_run > 0)
       log_info(run.tables + ": run " + std::to_string(run.reused_run) + " of " + run.file + " is reused");
 }
 
-std::string title_of(const PlannedRun& stage) { return stage.tables + ": " + stage.file; }
+std::string stage_title(const RunPlan& stage) { return stage.tables + ": " + stage.file; }
 
-void log_start(const PlannedRun& run) {
+void log_start(const RunPlan& run) {
   if (run.path.empty()) return;
-  if (run.from.run_id > 0) log_info(title_of(run) + continuation(run));
-  log_info(title_of(run) + (run.from.run_id > 0 ? " resumes from its last checkpoint first"
-                            : run.begun         ? " restarts first, because its unfinished run has no checkpoint"
-                                                : " runs first: no finished run in the log"));
+  if (run.from.run_id > 0) log_info(stage_title(run) + continuation(run));
+  log_info(stage_title(run) + (run.from.run_id > 0 ? " resumes from its last checkpoint first"
+                               : run.begun         ? " restarts first, because its unfinished run has no checkpoint"
+                                                   : " runs first: no finished run in the log"));
 }
 
-ExitStatus run_in_order(const std::vector<PlannedRun>& runs, const StartRun& start) {
+ExitStatus run_in_order(const std::vector<RunPlan>& runs, const StartRun& start) {
   std::map<std::string, std::filesystem::path> models;  // by config hash
-  for (const PlannedRun& run : runs) {
+  for (const RunPlan& run : runs) {
     RunResult result{ExitStatus::done, run.model};
     if (run.reused_run == 0) {
       Stages stages;

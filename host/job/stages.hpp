@@ -44,7 +44,7 @@ class ExperimentHashes {
   virtual ~ExperimentHashes() = default;
   const std::filesystem::path& database() const { return database_; }
   /// The hash of an experiment, which must outlive this object. Errors as experiment_hash.
-  virtual const std::string& of(const Experiment& experiment);
+  virtual const std::string& hash(const Experiment& experiment);
   /// The same experiment with another number of steps; lives as long as this object.
   const Experiment& with_steps(const Experiment& experiment, int64_t steps);
 
@@ -56,7 +56,7 @@ class ExperimentHashes {
 };
 
 /// A run of a stage or of the experiment itself.
-struct PlannedRun {
+struct RunPlan {
   std::vector<std::string> path;  ///< tables from the experiment down to the stage; empty for the experiment
   std::string tables;             ///< that name the stage: "reference", or "model and value"
   std::string file;               ///< its name, for messages
@@ -67,37 +67,37 @@ struct PlannedRun {
   bool begun = false;                        ///< the log has an unfinished run of it; only set with --resume
   ResumePoint from;                          ///< with --resume only
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedRun, path, tables, file, config_hash, needs, reused_run, model, begun, from)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunPlan, path, tables, file, config_hash, needs, reused_run, model, begun, from)
 
 /// The stages in execution order, deepest first, each once even if several tables name it. A stage with a finished run
 /// in the log is reused, and the stages below it do not run. `resume`: a stage continues from the last checkpoint of an
 /// unfinished run. Errors as experiment_hash and resume_point.
-std::vector<PlannedRun> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
+std::vector<RunPlan> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
 
 /// The stages, then the experiment itself. With `resume` it continues from its unfinished run, or else from the newest
 /// run of its name with fewer [train] steps and no other difference, which is extended. Error(data) if `resume` finds
 /// neither a checkpoint of the experiment nor an unfinished run of a stage; logs a message if only a stage has one.
-std::vector<PlannedRun> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
+std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
 
-/// The experiment at the end of a PlannedRun's path.
+/// The experiment at the end of a RunPlan's path.
 const Experiment& experiment_at(const Experiment& experiment, const std::vector<std::string>& path);
 
 /// Logs a line per reused stage.
-void log_plan(const std::vector<PlannedRun>& runs);
+void log_plan(const std::vector<RunPlan>& runs);
 
 /// "reference: base.toml".
-std::string title_of(const PlannedRun& stage);
+std::string stage_title(const RunPlan& stage);
 
 /// Logs that a stage starts or resumes; does nothing for the experiment.
-void log_start(const PlannedRun& run);
+void log_start(const RunPlan& run);
 
 struct RunResult {
   ExitStatus status = ExitStatus::done;
   std::filesystem::path model;  ///< complete when done
 };
-using StartRun = std::function<RunResult(const PlannedRun& run, const Stages& stages)>;
+using StartRun = std::function<RunResult(const RunPlan& run, const Stages& stages)>;
 
 /// Starts each run that is not reused, with the models of its stages. Stops at the first that is not done.
-ExitStatus run_in_order(const std::vector<PlannedRun>& runs, const StartRun& start);
+ExitStatus run_in_order(const std::vector<RunPlan>& runs, const StartRun& start);
 
 }  // namespace wmtp

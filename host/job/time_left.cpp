@@ -4,12 +4,12 @@
 
 namespace wmtp {
 namespace {
-constexpr double newest_share = 0.1;
+constexpr double smoothing_factor = 0.1;
 }
 
 void TimeLeft::step(int64_t step, double seconds) {
   const bool first_is_known_only = step <= plan_.first_step + 1;  // which is slower, with cold caches
-  step_ = first_is_known_only ? seconds : (1 - newest_share) * step_ + newest_share * seconds;
+  step_ = first_is_known_only ? seconds : (1 - smoothing_factor) * step_ + smoothing_factor * seconds;
 }
 
 double TimeLeft::seconds_after(int64_t step) const {

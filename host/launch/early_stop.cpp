@@ -27,7 +27,7 @@ EarlyStop::EarlyStop() {
   have_run = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
-  action.sa_mask = taken_stop_signals();
+  action.sa_mask = handled_stop_signals();
   for (size_t i = 0; i < stop_signals.size(); ++i)
     sigaction(stop_signals[i], sigismember(&action.sa_mask, stop_signals[i]) == 1 ? &action : nullptr, &before_[i]);
 }

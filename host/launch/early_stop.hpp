@@ -8,7 +8,7 @@
 
 namespace wmtp {
 
-/// Handles taken_stop_signals() while this exists.
+/// Handles handled_stop_signals() while this exists.
 class EarlyStop {
  public:
   EarlyStop();

@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::chrono::minutes limit{1};
 
-const char* status_of(ExitStatus status) {
+const char* status_name(ExitStatus status) {
   if (status == ExitStatus::done) return "finished";
   return status == ExitStatus::interrupted ? "interrupted" : "failed";
 }
 
 /// "" if the log cannot be read, or lacks rows that wait beside it (log/spool.hpp): the message matters more.
-std::string asked(const std::filesystem::path& database, const std::string& sql, int64_t run_id) {
+std::string query_text(const std::filesystem::path& database, const std::string& sql, int64_t run_id) {
   try {
     const LogReader log(database);
     const char* is_complete = "SELECT 1 FROM runs WHERE id = ?1 AND ended_at IS NOT NULL AND NOT log_incomplete";
@@ -45,20 +45,21 @@ std::filesystem::path checked_end_command(const std::string& program) {
   return std::filesystem::absolute(program);
 }
 
-void tell_end(const std::filesystem::path& program, const std::filesystem::path& database, const EndedRun& run) {
+void run_end_command(const std::filesystem::path& program, const std::filesystem::path& database,
+                     const RunOutcome& run) {
   auto variables = own_environment();
   variables["WMTP_RUN_ID"] = run.id > 0 ? std::to_string(run.id) : "";
   variables["WMTP_RUN_NAME"] = run.name;
-  variables["WMTP_RUN_STATUS"] = status_of(run.status);
+  variables["WMTP_RUN_STATUS"] = status_name(run.status);
   variables["WMTP_RUN_EXIT_CODE"] = std::to_string(static_cast<int>(run.status));
   variables["WMTP_RUN_REASON"] = run.reason;
   variables["WMTP_RUN_LOSS"] =
-      asked(database, "SELECT coalesce(valid_loss, train_loss) FROM v_runs WHERE id = ?1", run.id);
+      query_text(database, "SELECT coalesce(valid_loss, train_loss) FROM v_runs WHERE id = ?1", run.id);
   variables["WMTP_RUN_NOT_FINITE"] =
-      asked(database,
-            "SELECT count(*) FROM metrics WHERE run_id = ?1 AND name IN ('train/loss', 'train/grad_norm') "
-            "AND kind IS NOT NULL",
-            run.id);
+      query_text(database,
+                 "SELECT count(*) FROM metrics WHERE run_id = ?1 AND name IN ('train/loss', 'train/grad_norm') "
+                 "AND kind IS NOT NULL",
+                 run.id);
   variables["WMTP_DB"] = std::filesystem::absolute(database).string();
   ChildRequest request;
   request.program = program;

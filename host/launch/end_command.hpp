@@ -15,7 +15,7 @@
 
 namespace wmtp {
 
-struct EndedRun {
+struct RunOutcome {
   int64_t id = 0;  ///< 0: none
   std::string name;
   ExitStatus status = ExitStatus::done;
@@ -25,6 +25,7 @@ struct EndedRun {
 /// The absolute path. Error(usage) unless it is an executable file.
 std::filesystem::path checked_end_command(const std::string& program);
 
-void tell_end(const std::filesystem::path& program, const std::filesystem::path& database, const EndedRun& run);
+void run_end_command(const std::filesystem::path& program, const std::filesystem::path& database,
+                     const RunOutcome& run);
 
 }  // namespace wmtp

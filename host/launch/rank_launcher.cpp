@@ -52,12 +52,12 @@ struct Ending {
 };
 
 Ending ending_of(const std::string& name, int wait_status, int forwarded_signal) {
-  const std::string text = name + " " + text_of_ending(wait_status);
+  const std::string text = name + " " + exit_text(wait_status);
   if (WIFSIGNALED(wait_status)) {
     constexpr std::array of_itself{SIGXCPU, SIGABRT, SIGSEGV, SIGBUS};  // a library may use memory that it was refused
     const bool by_itself = std::find(of_itself.begin(), of_itself.end(), WTERMSIG(wait_status)) != of_itself.end();
-    if (by_itself && status_of_failure(wait_status) == ExitStatus::storage)
-      return {status_of_failure(wait_status), false, text};
+    if (by_itself && failure_status(wait_status) == ExitStatus::storage)
+      return {failure_status(wait_status), false, text};
     const auto status = WTERMSIG(wait_status) == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
     return {status, false, text};
   }
@@ -77,7 +77,7 @@ Ending ending_of(const std::string& name, int wait_status, int forwarded_signal)
     case ExitStatus::interrupted:
       return {static_cast<ExitStatus>(code), true, text};
   }
-  if (was_not_loaded(wait_status)) return {status_of_failure(wait_status), false, text};
+  if (was_not_loaded(wait_status)) return {failure_status(wait_status), false, text};
   return {ExitStatus::bug, false, text + ", which is not an exit code of wmtp-host"};
 }
 
@@ -85,7 +85,7 @@ class Launch {
  public:
   Launch(LaunchRequest request, LineSink& out, LineSink& err) : request_(std::move(request)), out_(out), err_(err) {
     const int port = port_of_rank0();
-    token_ = drawn_token();
+    token_ = random_token();
     endings_.resize(static_cast<size_t>(request_.num_ranks));
     for (int rank = 0; rank < request_.num_ranks; ++rank) start(rank, port);
     request_.start_rank = nullptr;
@@ -100,22 +100,22 @@ class Launch {
       escalate();
     }
     for (auto& source : sources_) source.drain();
-    tell_failure();
+    report_failure();
     return result();
   }
 
  private:
   int port_of_rank0();
-  std::string name_of(int local) const { return "rank " + std::to_string(request_.first_rank() + local); }
+  std::string rank_name(int local) const { return "rank " + std::to_string(request_.first_rank() + local); }
   void start(int local, int port);
   void wait_for_something();
   void take_signal(const ReceivedSignal& signal);
   void reap();
   void note_ending(int rank, Ending ending);
-  void tell_failure();
+  void report_failure();
   void escalate();
-  bool is_patient() const { return patience_ == Patience::endless || patience_ == Patience::parting; }
-  bool has_deadline() const { return patience_ != Patience::endless && patience_ != Patience::over; }
+  bool is_patient() const { return stop_phase_ == StopPhase::endless || stop_phase_ == StopPhase::parting; }
+  bool has_deadline() const { return stop_phase_ != StopPhase::endless && stop_phase_ != StopPhase::over; }
   LaunchResult result() const;
 
   LaunchRequest request_;
@@ -128,11 +128,11 @@ class Launch {
   std::vector<ChildProcess> ranks_;
   std::vector<LineSource> sources_;
   std::vector<std::optional<Ending>> endings_;
-  std::vector<int> order_;  ///< ranks in the order in which they ended
-  std::string untold_;      ///< how the first rank failed that may leave the cause to another rank
+  std::vector<int> order_;          ///< ranks in the order in which they ended
+  std::string unreported_failure_;  ///< how the first rank failed that may leave the cause to another rank
   int forwarded_signal_ = 0;
   bool killed_by_user_ = false;
-  enum class Patience { endless, parting, grace, terminated, over } patience_ = Patience::endless;
+  enum class StopPhase { endless, parting, grace, terminated, over } stop_phase_ = StopPhase::endless;
   Clock::time_point deadline_;
 };
 
@@ -151,9 +151,9 @@ void Launch::start(int local, int port) {
   child.environment = rank_variables(request_, local, port, token_);
   child.inherit_stdout = is_rank0 && out_.terminal();
   child.inherit_stderr = is_rank0 && err_.terminal();
-  child.signal_mask = signals_.mask_before();
+  child.signal_mask = signals_.previous_mask();
   ranks_.push_back(request_.start_rank(child));
-  const std::string prefix = is_rank0 ? "" : "[" + name_of(local) + "] ";
+  const std::string prefix = is_rank0 ? "" : "[" + rank_name(local) + "] ";
   sources_.emplace_back(ranks_.back().stdout_pipe(), prefix, out_);
   sources_.emplace_back(ranks_.back().stderr_pipe(), prefix, err_);
 }
@@ -187,52 +187,53 @@ void Launch::reap() {
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
     if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status())
-      note_ending(rank, ending_of(name_of(rank), *status, forwarded_signal_));
+      note_ending(rank, ending_of(rank_name(rank), *status, forwarded_signal_));
   }
 }
 
 void Launch::note_ending(int rank, Ending ending) {
   // A rank terminated because another one failed may end as if the user had stopped it.
-  const bool terminated = patience_ == Patience::terminated && forwarded_signal_ == 0;
+  const bool terminated = stop_phase_ == StopPhase::terminated && forwarded_signal_ == 0;
   if (terminated && ending.status == ExitStatus::interrupted) ending.status = ExitStatus::peer;
   const bool bad = ending.status != ExitStatus::done && ending.status != ExitStatus::interrupted;
   if (bad && is_patient() && !killed_by_user_) {
-    patience_ = Patience::grace;
+    stop_phase_ = StopPhase::grace;
     // A rank that reports a lost peer has already waited for it.
     const bool waited = ending.by_itself && ending.status == ExitStatus::peer;
     deadline_ = seconds_from_now(waited ? request_.kill_seconds : request_.grace_seconds);
-    if (request_.num_ranks > 1 || !ending.by_itself) untold_ = ending.text;
-    if (!ending.by_itself) tell_failure();
-  } else if (!bad && patience_ == Patience::endless) {
-    patience_ = Patience::parting;
+    if (request_.num_ranks > 1 || !ending.by_itself) unreported_failure_ = ending.text;
+    if (!ending.by_itself) report_failure();
+  } else if (!bad && stop_phase_ == StopPhase::endless) {
+    stop_phase_ = StopPhase::parting;
     deadline_ = seconds_from_now(request_.timeout_seconds);
   }
   endings_[static_cast<size_t>(rank)] = std::move(ending);
   order_.push_back(rank);
 }
 
-void Launch::tell_failure() {
-  if (!untold_.empty()) err_.line("", std::exchange(untold_, ""));
+void Launch::report_failure() {
+  if (!unreported_failure_.empty()) err_.line("", std::exchange(unreported_failure_, ""));
 }
 
 void Launch::escalate() {
   if (!has_deadline() || Clock::now() < deadline_) return;
-  tell_failure();
-  const bool kill = patience_ == Patience::terminated;
-  if (patience_ == Patience::parting)
-    err_.line("", printed("%s ended %g s ago (parallel.timeout_seconds)", name_of(order_[0]).c_str(),
+  report_failure();
+  const bool kill = stop_phase_ == StopPhase::terminated;
+  if (stop_phase_ == StopPhase::parting)
+    err_.line("", printed("%s ended %g s ago (parallel.timeout_seconds)", rank_name(order_[0]).c_str(),
                           request_.timeout_seconds));
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
     if (endings_[static_cast<size_t>(rank)]) continue;
     auto& child = ranks_[static_cast<size_t>(rank)];
-    err_.line("", name_of(rank) + (kill ? " is still running: sending SIGKILL" : " is still running: sending SIGTERM"));
+    err_.line("",
+              rank_name(rank) + (kill ? " is still running: sending SIGKILL" : " is still running: sending SIGTERM"));
     if (kill) {
       child.kill_group();
     } else {
       child.send(SIGTERM);
     }
   }
-  patience_ = kill ? Patience::over : Patience::terminated;
+  stop_phase_ = kill ? StopPhase::over : StopPhase::terminated;
   deadline_ = seconds_from_now(request_.kill_seconds);
 }
 
@@ -256,7 +257,7 @@ LaunchResult Launch::result() const {
 }  // namespace
 
 LaunchResult launch_ranks(LaunchRequest request) {
-  const IgnoredPipeSignal ignored;
+  const IgnoreSigpipe ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
   LaunchResult result = Launch(std::move(request), out, err).run();
   // Restores the default signal actions, so that Ctrl-C ends a launcher whose reader never reads.

@@ -13,7 +13,7 @@
 #include "comm/rank_environment.hpp"
 #include "job/stages.hpp"
 #include "launch/early_stop.hpp"
-#include "launch/launched_run.hpp"
+#include "launch/run_launcher.hpp"
 #include "process/process_pool.hpp"
 #include "report/compare.hpp"
 
@@ -39,7 +39,7 @@ struct Member {
   }
 
   std::string title;  ///< "seed=1 optimizer.lr=0.001", "rho1.toml"
-  std::optional<LaunchedRun> run;
+  std::optional<RunLauncher> run;
   std::string hash;
   int code = 0;
 };
@@ -102,7 +102,7 @@ class Sweep {
     }
     bool several = false;
     for (const auto& [name, columns] : losses) {
-      const MeanOf train = mean_of(columns[0]), valid = mean_of(columns[1]);
+      const MeanAndError train = mean_and_error(columns[0]), valid = mean_and_error(columns[1]);
       several = several || train.count > 1;
       outcome.means.rows.push_back({name, train.count, with_error(train), with_error(valid)});
     }
@@ -137,7 +137,7 @@ class Sweep {
                                          "; run fewer at once, or with fewer processes (--nproc)");
   }
 
-  std::optional<LoggedRun> finished(size_t i) const { return reusable_run(members_[i].hash, database()); }
+  std::optional<RunInfo> finished(size_t i) const { return reusable_run(members_[i].hash, database()); }
   bool started(size_t i) const { return has_unfinished_run(members_[i].hash, database()); }
 
   std::string which(size_t i) const {

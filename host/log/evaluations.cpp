@@ -5,8 +5,8 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "log/database.hpp"
+#include "log/maintenance.hpp"
 #include "log/open_log.hpp"
-#include "log/upkeep.hpp"
 
 namespace wmtp {
 int64_t log_evaluation(const std::filesystem::path& path, const LoggedEvaluation& evaluation) {
@@ -34,7 +34,7 @@ int64_t log_text_losses(const std::filesystem::path& path, const LoggedTextLosse
   for (const auto& text : losses.texts) {
     const char* before = texts.empty() ? "" : "\n";
     texts += before + absolute_path(text).string();
-    sums += before + sha256_of_file(text);
+    sums += before + file_sha256_hex(text);
   }
   Database database = open_log_for_writing(path);
   Transaction transaction(database);

@@ -23,7 +23,7 @@ struct LoggedEvaluation {
     std::string message, answer;  ///< any bytes; invalid UTF-8 is replaced in the log
   };
   std::vector<Answer> answers{};
-  std::string run_key{};  ///< as of run_key_of(), before the evaluation
+  std::string run_key{};  ///< as of read_run_key(), before the evaluation
 };
 
 struct LoggedTextLosses {

@@ -5,7 +5,7 @@
 namespace wmtp {
 
 bool LogQueue::push(Record record) {
-  const int64_t rows = rows_of(record);
+  const int64_t rows = num_rows(record);
   {
     std::lock_guard lock(mutex_);
     if (rows_ + rows > most_rows) return false;

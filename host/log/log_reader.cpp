@@ -48,14 +48,14 @@ Json cell(const Statement& statement, int column) {
       return statement.text(column);
     case SQLITE_BLOB: {
       const auto* bytes = static_cast<const unsigned char*>(sqlite3_column_blob(row, column));
-      return "x'" + hex_of({bytes, size_t(sqlite3_column_bytes(row, column))}) + "'";
+      return "x'" + to_hex({bytes, size_t(sqlite3_column_bytes(row, column))}) + "'";
     }
     default:
       return nullptr;
   }
 }
 
-size_t bytes_of_texts(const Statement& statement) {
+size_t text_bytes(const Statement& statement) {
   sqlite3_stmt* row = statement.handle();
   size_t bytes = 0;
   for (int column = 0; column < sqlite3_column_count(row); ++column)
@@ -65,7 +65,7 @@ size_t bytes_of_texts(const Statement& statement) {
 
 [[noreturn]] void refuse_size(const std::filesystem::path& path) {
   throw SqliteError("run log " + path.string() + ": one result would take more than " +
-                        human_bytes(int64_t(LogReader::most_bytes)) +
+                        human_bytes(int64_t(LogReader::max_bytes)) +
                         " of memory; narrow the query, or name another file with --db",
                     SQLITE_TOOBIG);
 }
@@ -121,14 +121,14 @@ void check_user_statement(Database& database, const std::string& sql) {
 
 }  // namespace
 
-Row row_of(const Statement& statement) {
+Row read_row(const Statement& statement) {
   Row row;
   for (int column = 0; column < sqlite3_column_count(statement.handle()); ++column)
     row.push_back(cell(statement, column));
   return row;
 }
 
-std::vector<std::string> columns_of(const Statement& statement) {
+std::vector<std::string> column_names(const Statement& statement) {
   std::vector<std::string> names;
   for (int column = 0; column < sqlite3_column_count(statement.handle()); ++column) {
     const char* given = sqlite3_column_name(statement.handle(), column);
@@ -152,16 +152,16 @@ bool LogReader::exists() const {
   return std::filesystem::exists(path_, unknown) || unknown;
 }
 
-std::vector<LoggedRun> LogReader::finished_with_hash(const std::string& config_hash) const {
+std::vector<RunInfo> LogReader::finished_with_hash(const std::string& config_hash) const {
   return runs("config_hash = ?1 AND status = 'finished'", config_hash);
 }
 
-std::optional<LoggedRun> LogReader::newest_finished(const std::string& name) const {
-  const std::vector<LoggedRun> found = runs("name = ?1 AND status = 'finished'", name);
+std::optional<RunInfo> LogReader::newest_finished(const std::string& name) const {
+  const std::vector<RunInfo> found = runs("name = ?1 AND status = 'finished'", name);
   return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
-std::vector<LoggedRun> LogReader::unfinished_with_hash(const std::string& config_hash) const {
+std::vector<RunInfo> LogReader::unfinished_with_hash(const std::string& config_hash) const {
   return runs(
       "config_hash = ?1 AND status <> 'finished' AND id NOT IN ("
       "WITH RECURSIVE resumed (id) AS ("
@@ -171,7 +171,7 @@ std::vector<LoggedRun> LogReader::unfinished_with_hash(const std::string& config
       config_hash);
 }
 
-LoggedRun LogReader::run(int64_t run_id) const { return runs("id = ?1", run_id).at(0); }
+RunInfo LogReader::run(int64_t run_id) const { return runs("id = ?1", run_id).at(0); }
 
 int64_t LogReader::resolve_run(const std::string& run) const {
   const bool number = !run.empty() && run.size() < 19 && std::all_of(run.begin(), run.end(), ::isdigit);
@@ -195,17 +195,17 @@ int64_t LogReader::resolve_run(const std::string& run) const {
                   "`wmtp-host runs list" + log_option(path_) + "` shows them");
 }
 
-std::vector<LoggedRun> LogReader::runs(const std::string& condition, const SqlValue& argument) const {
-  std::vector<LoggedRun> found;
+std::vector<RunInfo> LogReader::runs(const std::string& condition, const SqlValue& argument) const {
+  std::vector<RunInfo> found;
   each_row("SELECT id, name, status FROM v_runs WHERE " + condition + " ORDER BY id DESC", {argument},
            [&](const Statement& row) {
              const int64_t id = row.integer(0);
-             found.push_back({id, row.text(1), row.text(2), run_folder_of(path_, id, row.text(1))});
+             found.push_back({id, row.text(1), row.text(2), run_folder_path(path_, id, row.text(1))});
            });
   return found;
 }
 
-Table LogReader::ask(const std::string& sql, int64_t max_rows) const {
+Table LogReader::run_user_query(const std::string& sql, int64_t max_rows) const {
   const TimeLimit time_limit(database_, limit_);
   const QueryGuard guard(database_);
   try {
@@ -229,22 +229,22 @@ void LogReader::each_row(const std::string& sql, const std::vector<SqlValue>& ar
   Statement statement(database_, sql);
   statement.bind_all(arguments);
   for (size_t held = 0; statement.step(); take(statement))
-    if ((held += bytes_of_texts(statement)) > most) refuse_size(path_);
+    if ((held += text_bytes(statement)) > most) refuse_size(path_);
 }
 
 Table LogReader::table(const std::string& sql, const std::vector<SqlValue>& arguments, int64_t max_rows,
                        bool by_user) const {
   Statement statement(database_, sql);
   statement.bind_all(arguments);
-  Table table{columns_of(statement), {}, false};
+  Table table{column_names(statement), {}, false};
   for (size_t held = 0; statement.step();) {
     table.capped = static_cast<int64_t>(table.rows.size()) >= max_rows;
     if (table.capped) break;
-    held += sizeof(Row) + table.columns.size() * sizeof(Json) + bytes_of_texts(statement);
-    if (held > most_bytes && by_user)
-      refuse("the result is larger than " + human_bytes(int64_t(most_bytes)) + "; request fewer rows");
-    if (held > most_bytes) refuse_size(path_);
-    table.rows.push_back(row_of(statement));
+    held += sizeof(Row) + table.columns.size() * sizeof(Json) + text_bytes(statement);
+    if (held > max_bytes && by_user)
+      refuse("the result is larger than " + human_bytes(int64_t(max_bytes)) + "; request fewer rows");
+    if (held > max_bytes) refuse_size(path_);
+    table.rows.push_back(read_row(statement));
   }
   return table;
 }

@@ -18,7 +18,7 @@
 
 namespace wmtp {
 
-struct LoggedRun {
+struct RunInfo {
   int64_t id = 0;
   std::string name;
   std::string status;            ///< as in v_runs
@@ -34,13 +34,13 @@ struct Table {
   bool capped = false;  ///< there were more rows than max_rows
 };
 
-Row row_of(const Statement& statement);
-std::vector<std::string> columns_of(const Statement& statement);
+Row read_row(const Statement& statement);
+std::vector<std::string> column_names(const Statement& statement);
 
 class LogReader {
  public:
   static constexpr int64_t all_rows = std::numeric_limits<int64_t>::max();
-  static constexpr size_t most_bytes = size_t{256} << 20, unlimited = std::numeric_limits<size_t>::max();
+  static constexpr size_t max_bytes = size_t{256} << 20, unlimited = std::numeric_limits<size_t>::max();
 
   /// Error(storage) if the file is not a run log, is newer than this program, or cannot be read. A missing file is an
   /// empty log. A query is stopped after `query_limit`.
@@ -48,27 +48,27 @@ class LogReader {
                      std::chrono::milliseconds query_limit = std::chrono::seconds(30));
 
   /// The finished runs of this configuration, newest first.
-  std::vector<LoggedRun> finished_with_hash(const std::string& config_hash) const;
+  std::vector<RunInfo> finished_with_hash(const std::string& config_hash) const;
   /// The newest finished run of this name, for `run:NAME`.
-  std::optional<LoggedRun> newest_finished(const std::string& name) const;
+  std::optional<RunInfo> newest_finished(const std::string& name) const;
   /// The unfinished runs of this configuration, newest first, for --resume. Runs resumed by a finished run count as
   /// finished. Includes active runs: only the lock of their folder identifies those reliably.
-  std::vector<LoggedRun> unfinished_with_hash(const std::string& config_hash) const;
+  std::vector<RunInfo> unfinished_with_hash(const std::string& config_hash) const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name if there is none, or with the
   /// path if there is no log.
   int64_t resolve_run(const std::string& run) const;
   /// [run_id exists]
-  LoggedRun run(int64_t run_id) const;
+  RunInfo run(int64_t run_id) const;
 
   /// Runs a user's read-only statement. At most `max_rows` rows. Error(usage) with SQLite's message if it is wrong,
   /// writes, or exceeds a limit; Error(storage) if the file fails.
-  Table ask(const std::string& sql, int64_t max_rows) const;
+  Table run_user_query(const std::string& sql, int64_t max_rows) const;
 
   /// Runs a statement of this program, with ?1, ?2, … bound to `arguments`. Error(storage) if the file fails.
   Table query(const std::string& sql, const std::vector<SqlValue>& arguments = {}, int64_t max_rows = all_rows) const;
   /// Like query, one row in memory at a time; texts may have `most` bytes in total. `take` must not use this reader.
   void each_row(const std::string& sql, const std::vector<SqlValue>& arguments,
-                const std::function<void(const Statement&)>& take, size_t most = most_bytes) const;
+                const std::function<void(const Statement&)>& take, size_t most = max_bytes) const;
 
   const std::filesystem::path& database() const { return path_; }
   /// A missing file reads as an empty log.
@@ -76,7 +76,7 @@ class LogReader {
 
  private:
   Table table(const std::string& sql, const std::vector<SqlValue>& arguments, int64_t max_rows, bool by_user) const;
-  std::vector<LoggedRun> runs(const std::string& condition, const SqlValue& argument) const;
+  std::vector<RunInfo> runs(const std::string& condition, const SqlValue& argument) const;
 
   std::filesystem::path path_;
   std::chrono::milliseconds limit_;

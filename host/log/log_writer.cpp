@@ -61,7 +61,7 @@ class RowWriter {
  private:
   void write(const MetricsRecord& record) {
     for (const auto& [name, value] : record.values) {
-      const char* kind = kind_of(value);
+      const char* kind = non_finite_name(value);
       metric_.run(run_id_, name_id(name), record.step, kind ? std::nullopt : std::optional(value),
                   kind ? std::optional<std::string>(kind) : std::nullopt, record.time_ns);
     }
@@ -116,7 +116,7 @@ constexpr auto busy_timeout = 1s;
 
 int64_t count_rows(const std::deque<Record>& records) {
   return std::accumulate(records.begin(), records.end(), int64_t{0},
-                         [](int64_t sum, const Record& one) { return sum + rows_of(one); });
+                         [](int64_t sum, const Record& one) { return sum + num_rows(one); });
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ LogWriter::LogWriter(Database database, int64_t run_id, const std::string& run_k
 LogWriter::~LogWriter() { stop(); }
 
 void LogWriter::push(Record record) {
-  const int64_t rows = rows_of(record);
+  const int64_t rows = num_rows(record);
   if (!queue_.push(std::move(record))) dropped_ += rows;
 }
 
@@ -233,7 +233,7 @@ void LogWriter::leave_moved_file() {
     Statement(*database_, "VACUUM INTO ?1").run(kept.string());
     auto database = std::make_unique<Database>(open_log_for_writing(kept));
     database->set_busy_timeout(busy_timeout);
-    sync_loosely(*database);
+    set_synchronous_normal(*database);
     rows_ = std::make_unique<RowWriter>(*database, run_id_);
     database_ = std::move(database);
   } catch (...) {

@@ -117,7 +117,7 @@ Database open_log_for_writing(const std::filesystem::path& path, std::chrono::mi
   for (;;) {
     try {
       Database database = open_once(path);
-      sync_fully(database);
+      set_synchronous_full(database);
       return database;
     } catch (const SqliteError& error) {
       // SQLite returns "busy" at once, despite the timeout, when two connections change the journal mode together.
@@ -127,14 +127,14 @@ Database open_log_for_writing(const std::filesystem::path& path, std::chrono::mi
   }
 }
 
-void sync_loosely(Database& database) {
+void set_synchronous_normal(Database& database) {
   const bool wal = database.text("PRAGMA journal_mode") == "wal";
   database.execute(wal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL");
 }
 
-void sync_fully(Database& database) { database.execute("PRAGMA synchronous = FULL"); }
+void set_synchronous_full(Database& database) { database.execute("PRAGMA synchronous = FULL"); }
 
-std::filesystem::path run_folder_of(const std::filesystem::path& database, int64_t run_id, const std::string& name) {
+std::filesystem::path run_folder_path(const std::filesystem::path& database, int64_t run_id, const std::string& name) {
   std::string safe = name;
   for (char& c : safe)
     if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '-';

@@ -18,11 +18,11 @@ constexpr std::chrono::seconds log_patience{15};
 Database open_log_for_writing(const std::filesystem::path& path, std::chrono::milliseconds patience = log_patience);
 
 /// For the rows of steps: a power failure may lose the last ones, but does not damage the file.
-void sync_loosely(Database& database);
+void set_synchronous_normal(Database& database);
 /// For a run's start and end: a commit is on disk.
-void sync_fully(Database& database);
+void set_synchronous_full(Database& database);
 
 /// `<the database's folder>/<id>-<name>`; characters of the name that are invalid in file names become '-'.
-std::filesystem::path run_folder_of(const std::filesystem::path& database, int64_t run_id, const std::string& name);
+std::filesystem::path run_folder_path(const std::filesystem::path& database, int64_t run_id, const std::string& name);
 
 }  // namespace wmtp

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uintmax_t most_copied = uintmax_t{1} << 30;
+constexpr uintmax_t max_copied_bytes = uintmax_t{1} << 30;
 
 Database opened(const fs::path& path, Database::Mode mode, std::chrono::milliseconds patience) {
   Database database(path, mode);
@@ -20,7 +20,7 @@ Database opened(const fs::path& path, Database::Mode mode, std::chrono::millisec
 
 ReadableLog opened_copy(const fs::path& path, const fs::path& wal, std::chrono::milliseconds patience) {
   try {
-    if (fs::file_size(path) + fs::file_size(wal) > most_copied) throw std::length_error("larger than 1 GiB");
+    if (fs::file_size(path) + fs::file_size(wal) > max_copied_bytes) throw std::length_error("larger than 1 GiB");
     auto folder = std::make_unique<ScratchFolder>();
     const fs::path copy = folder->path() / "wmtp.db";
     fs::copy_file(path, copy);

@@ -55,7 +55,7 @@ using Record =
     std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, Generations, CheckpointRecord, EventRecord>;
 
 /// Number of rows in the record.
-inline int64_t rows_of(const Record& record) {
+inline int64_t num_rows(const Record& record) {
   if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return static_cast<int64_t>(metrics->values.size());
   if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
   if (const auto* times = std::get_if<RankTimes>(&record)) return static_cast<int64_t>(times->values.size());
@@ -65,13 +65,13 @@ inline int64_t rows_of(const Record& record) {
 }
 
 /// "nan", "inf", "-inf", or nullptr for a finite number.
-inline const char* kind_of(double value) {
+inline const char* non_finite_name(double value) {
   if (value != value) return "nan";
   if (value - value == 0) return nullptr;
   return value > 0 ? "inf" : "-inf";
 }
 
-/// The number in column `value`, or the one named by column `kind` (see kind_of).
+/// The number in column `value`, or the one named by column `kind` (see non_finite_name).
 inline double logged_number(const Statement& row, int value, int kind) {
   if (!row.null(value)) return row.real(value);
   const double infinity = std::numeric_limits<double>::infinity();

@@ -75,14 +75,14 @@ bool make_run_folder(const std::filesystem::path& folder) {
 }  // namespace
 
 RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const SinkMaker& make_sink)
-    : run_key_(drawn_token()) {
+    : run_key_(random_token()) {
   Database database = open_log_for_writing(path);
   load_spools(path);
   database.set_busy_timeout(log_patience);
   Transaction transaction(database);
   run_id_ = database.integer("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'runs'");
   do {  // another log in this place may use the folder of this id: try the next one
-    folder_ = run_folder_of(path, ++run_id_, start.name);
+    folder_ = run_folder_path(path, ++run_id_, start.name);
   } while (!make_run_folder(folder_));
   try {
     insert_run(database, start, run_id_, run_key_);
@@ -92,7 +92,7 @@ RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const S
     std::filesystem::remove(folder_, ignored);
     throw;
   }
-  sync_loosely(database);
+  set_synchronous_normal(database);
   writer_ =
       std::make_unique<LogWriter>(std::move(database), run_id_, run_key_, make_sink ? make_sink(run_id_) : nullptr);
 }
@@ -139,7 +139,7 @@ void RunLog::end(ExitStatus status) {
     writer.leave_moved_file();
     Database& database = writer.database();
     database.set_busy_timeout(writer.incomplete() ? 1s : 5s);  // the writer has already waited
-    sync_fully(database);
+    set_synchronous_full(database);
     Transaction transaction(database);
     Statement close(
         database,
@@ -172,7 +172,7 @@ bool close_lost_run(const std::filesystem::path& path, int64_t run_id, const std
   database.set_busy_timeout(log_patience);
   if (is_new_log(database)) return false;
   migrate(database);  // an older program may have replaced the file
-  sync_fully(database);
+  set_synchronous_full(database);
   Transaction transaction(database);
   Statement close(database,
                   "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4 WHERE id = ?1 AND status IN ('running', "

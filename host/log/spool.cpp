@@ -28,42 +28,42 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EventRecord, time_ns, rank, level, kind, step
 
 namespace {
 constexpr const char *spool_extension = ".spool", *batch_table = "batch";
-constexpr size_t longest_line = 64 << 20;
+constexpr size_t max_line_bytes = 64 << 20;
 constexpr std::chrono::seconds patience{1};  // commands that read a log should not wait for its writers
 
-std::string line_of(const char* table, Json row) {
+std::string spool_line(const char* table, Json row) {
   row["table"] = table;
   return row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string line_of(const char* table, int64_t run_id, Json row) {
+std::string spool_line(const char* table, int64_t run_id, Json row) {
   row["run_id"] = run_id;
-  return line_of(table, std::move(row));
+  return spool_line(table, std::move(row));
 }
 
-std::string lines_of(const MetricsRecord& record, int64_t run_id) {
+std::string spool_lines(const MetricsRecord& record, int64_t run_id) {
   std::string lines;
   for (const auto& [name, value] : record.values) {
-    const char* kind = kind_of(value);
-    lines += line_of("metrics", run_id,
-                     {{"step", record.step},
-                      {"name", name},
-                      {"value", kind ? Json() : Json(value)},
-                      {"kind", kind ? Json(kind) : Json()},
-                      {"time_ns", record.time_ns}});
+    const char* kind = non_finite_name(value);
+    lines += spool_line("metrics", run_id,
+                        {{"step", record.step},
+                         {"name", name},
+                         {"value", kind ? Json() : Json(value)},
+                         {"kind", kind ? Json(kind) : Json()},
+                         {"time_ns", record.time_ns}});
   }
   return lines;
 }
 
-std::string lines_of(const MemoryRecords& record, int64_t run_id) {
+std::string spool_lines(const MemoryRecords& record, int64_t run_id) {
   std::string lines;
-  for (const MemoryRecord& one : record.values) lines += line_of("memory", run_id, one);
+  for (const MemoryRecord& one : record.values) lines += spool_line("memory", run_id, one);
   return lines;
 }
 
-std::string lines_of(const RankTimes& record, int64_t run_id) {
+std::string spool_lines(const RankTimes& record, int64_t run_id) {
   std::string lines;
-  for (const RankTime& one : record.values) lines += line_of("rank_times", run_id, one);
+  for (const RankTime& one : record.values) lines += spool_line("rank_times", run_id, one);
   return lines;
 }
 
@@ -71,18 +71,24 @@ std::string lines_at_step(const char* table, const auto& record, int64_t run_id)
   std::string lines;
   for (Json row : record.values) {
     row["step"] = record.step;
-    lines += line_of(table, run_id, std::move(row));
+    lines += spool_line(table, run_id, std::move(row));
   }
   return lines;
 }
 
-std::string lines_of(const SampleRecords& record, int64_t run_id) { return lines_at_step("samples", record, run_id); }
+std::string spool_lines(const SampleRecords& record, int64_t run_id) {
+  return lines_at_step("samples", record, run_id);
+}
 
-std::string lines_of(const Generations& record, int64_t run_id) { return lines_at_step("generations", record, run_id); }
+std::string spool_lines(const Generations& record, int64_t run_id) {
+  return lines_at_step("generations", record, run_id);
+}
 
-std::string lines_of(const CheckpointRecord& record, int64_t run_id) { return line_of("checkpoints", run_id, record); }
+std::string spool_lines(const CheckpointRecord& record, int64_t run_id) {
+  return spool_line("checkpoints", run_id, record);
+}
 
-std::string lines_of(const EventRecord& record, int64_t run_id) { return line_of("events", run_id, record); }
+std::string spool_lines(const EventRecord& record, int64_t run_id) { return spool_line("events", run_id, record); }
 
 /// Open and locked, and not removed by the program that held the lock before; otherwise invalid.
 Descriptor locked_file(const std::filesystem::path& path, int flags) {
@@ -99,7 +105,7 @@ Descriptor locked_file(const std::filesystem::path& path, int flags) {
 /// The next line; false at the end. Error(data) for a line that is longer than any that is written.
 bool next_line(std::istream& in, std::string& line) {
   char part[1 << 16];
-  for (line.clear(); line.size() <= longest_line; in.clear()) {
+  for (line.clear(); line.size() <= max_line_bytes; in.clear()) {
     in.getline(part, sizeof part);
     const bool has_ended = !in.fail();
     line.append(part, size_t(in.gcount()) - (has_ended && !in.eof() ? 1 : 0));
@@ -239,21 +245,21 @@ Spool::Spool(const std::filesystem::path& database, int64_t run_id, std::string 
 bool Spool::write(const std::deque<Record>& records) {
   std::string lines;
   for (const Record& record : records) {
-    lines += std::visit([this](const auto& one) { return lines_of(one, run_id_); }, record);
+    lines += std::visit([this](const auto& one) { return spool_lines(one, run_id_); }, record);
   }
   return append(lines);
 }
 
 bool Spool::write_end(const std::string& status, int exit_code, const std::string& ended_at) {
   return append(
-      line_of("runs", {{"id", run_id_}, {"status", status}, {"exit_code", exit_code}, {"ended_at", ended_at}}));
+      spool_line("runs", {{"id", run_id_}, {"status", status}, {"exit_code", exit_code}, {"ended_at", ended_at}}));
 }
 
 bool Spool::append(const std::string& rows) try {
   // Refuses a link or pipe of that name.
   const Descriptor file = locked_file(path_, O_WRONLY | O_CREAT | O_APPEND);
   if (file.get() < 0) return false;
-  const std::string lines = line_of(batch_table, run_id_, {{"run_key", run_key_}, {"batch", drawn_token()}}) + rows;
+  const std::string lines = spool_line(batch_table, run_id_, {{"run_key", run_key_}, {"batch", random_token()}}) + rows;
   const off_t before = ::lseek(file.get(), 0, SEEK_END);
   size_t done = 0;
   while (done < lines.size()) {

@@ -26,8 +26,8 @@ constexpr size_t header_bytes = 64;
 constexpr size_t smallest = 64;
 constexpr int steps_bits = 3;  // eight classes per power of two
 constexpr size_t num_classes = size_t(64) << steps_bits;
-constexpr size_t lending_classes = 4;  // up to half as much again
-constexpr double most_held = 1.4;      // relative to the peak in use
+constexpr size_t max_larger_classes = 4;  // up to half as much again
+constexpr double most_held = 1.4;         // relative to the peak in use
 constexpr int64_t always_held = int64_t{64} << 20;
 
 struct Header {
@@ -107,7 +107,7 @@ class CountingAllocator final : public c10::Allocator {
     const auto bytes = int64_t(header_bytes + wanted.capacity);
     const int64_t limit = int64_t(most_held * double(most_in_use_)) + always_held;
     if (held_ + bytes > limit) {
-      for (size_t larger = 1; larger <= lending_classes && wanted.index + larger < num_classes; ++larger)
+      for (size_t larger = 1; larger <= max_larger_classes && wanted.index + larger < num_classes; ++larger)
         if (Header* header = pop(wanted.index + larger)) return header;
       give_back_until(limit - bytes);
     }
@@ -226,8 +226,8 @@ void reset_memory_peak() {
 bool MemoryWatch::grew() {
   bool grew = false;
   MemoryUsage usage = memory_usage();
-  for (const auto& [phase, moment] : usage.phases) {
-    const int64_t bytes = moment.total + usage.device_phases[phase].reserved;
+  for (const auto& [phase, snapshot] : usage.phases) {
+    const int64_t bytes = snapshot.total + usage.device_phases[phase].reserved;
     const auto [reported, is_new] = reported_.try_emplace(phase, 0);
     if (!is_new && bytes <= reported->second + reported->second / 20) continue;
     reported->second = bytes;

@@ -22,21 +22,21 @@ namespace {
 std::string amounts_in(std::string text) {
   constexpr size_t longest = 4096;  // std::regex recurses for each character
   text.resize(std::min(text.size(), longest));
-  static const std::regex asked("Tried to allocate ([0-9.]+ [A-Za-z]+)\\.");
+  static const std::regex requested("Tried to allocate ([0-9.]+ [A-Za-z]+)\\.");
   static const std::regex free("total capacity of ([0-9.]+ [A-Za-z]+) of which ([0-9.]+ [A-Za-z]+) is free");
   static const std::regex held(
       "([0-9.]+ [A-Za-z]+) is allocated by PyTorch,.* and ([0-9.]+ [A-Za-z]+) is reserved by PyTorch but unallocated");
   std::smatch part;
-  if (!std::regex_search(text, part, asked)) return ": " + first_line(text);
+  if (!std::regex_search(text, part, requested)) return ": " + first_line(text);
   const std::string amounts = ": " + part.str(1) + " requested";
   if (!std::regex_search(text, part, free)) return amounts;
-  const std::string of_device = amounts + ", " + part.str(2) + " of " + part.str(1) + " free";
-  if (!std::regex_search(text, part, held)) return of_device;
-  return of_device + ", " + part.str(1) + " allocated, " + part.str(2) + " reserved";
+  const std::string device_amounts = amounts + ", " + part.str(2) + " of " + part.str(1) + " free";
+  if (!std::regex_search(text, part, held)) return device_amounts;
+  return device_amounts + ", " + part.str(1) + " allocated, " + part.str(2) + " reserved";
 }
 
 /// What LibTorch throws if it cannot allocate memory for a tensor on the CPU.
-bool is_of_cpu_allocator(const c10::Error& error) {
+bool is_cpu_allocator_error(const c10::Error& error) {
   return std::string_view(error.what_without_backtrace()).find("DefaultCPUAllocator: ") != std::string_view::npos;
 }
 
@@ -46,7 +46,7 @@ bool is_out_of_cpu_memory() {
   } catch (const std::bad_alloc&) {
     return true;
   } catch (const c10::Error& error) {
-    return is_of_cpu_allocator(error);
+    return is_cpu_allocator_error(error);
   } catch (...) {
     return false;
   }
@@ -56,7 +56,7 @@ Error out_of_cpu_memory() {
   return Error(ExitStatus::device_memory,
                std::string("out of memory on the CPU; lower train.batch_size or train.sequence_length, raise "
                            "parallel.activation_checkpointing, or close other programs that use memory") +
-                   memory_limit_named());
+                   memory_limit_text());
 }
 
 }  // namespace
@@ -76,8 +76,8 @@ Error caught_error() {
   } catch (const std::system_error&) {
     return *caught_system_error();
   } catch (const std::exception& error) {
-    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-    if (of_torch && is_of_cpu_allocator(*of_torch)) return out_of_cpu_memory();
+    const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+    if (torch_error && is_cpu_allocator_error(*torch_error)) return out_of_cpu_memory();
     if (const Error named = with_limit_named(Error(ExitStatus::bug, first_line(error.what())));
         named.status() != ExitStatus::bug)
       return named;
@@ -90,7 +90,7 @@ Error caught_error() {
 
 void rethrow_from(const std::string& doing, const std::string& advice) {
   if (is_out_of_cpu_memory())
-    throw Error(ExitStatus::device_memory, "out of memory on the CPU " + doing + "; " + advice + memory_limit_named());
+    throw Error(ExitStatus::device_memory, "out of memory on the CPU " + doing + "; " + advice + memory_limit_text());
   throw;
 }
 

@@ -13,7 +13,7 @@ void MemoryStats::allocated(MemoryCategory category, int64_t bytes) {
   peak = std::max(peak, live);
   usage_.peak_total = std::max(usage_.peak_total, usage_.live_total);
   usage_.largest_block = std::max(usage_.largest_block, bytes);
-  if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
+  if (usage_.live_total > snapshot_->total) *snapshot_ = {usage_.live, usage_.live_total};
 }
 
 void MemoryStats::freed(MemoryCategory category, int64_t bytes) {
@@ -54,8 +54,8 @@ std::string MemoryStats::enter(const std::string& phase) {
 void MemoryStats::begin(const std::string& phase) {
   const auto place = usage_.phases.try_emplace(phase).first;
   phase_ = place->first;
-  moment_ = &place->second;
-  if (usage_.live_total > moment_->total) *moment_ = {usage_.live, usage_.live_total};
+  snapshot_ = &place->second;
+  if (usage_.live_total > snapshot_->total) *snapshot_ = {usage_.live, usage_.live_total};
   raise_device_peak();
 }
 

@@ -23,8 +23,8 @@ struct MemoryUsage {
   int64_t live_total = 0;
   int64_t peak_total = 0;     ///< of the sum
   int64_t largest_block = 0;  ///< largest single request since reset_peak
-  /// Each phase's moment with the most live bytes since reset_peak. Outside all phases the phase is "other".
-  std::map<std::string, MemoryMoment> phases;
+  /// Each phase's snapshot with the most live bytes since reset_peak. Outside all phases the phase is "other".
+  std::map<std::string, MemorySnapshot> phases;
   std::map<std::string, DeviceMemory> device_phases;  ///< the maximum of each in those phases; empty without a device
 };
 
@@ -48,7 +48,7 @@ class MemoryStats {
   MemoryUsage usage_{.phases = {{"other", {}}}, .device_phases = {}};
   std::string phase_ = "other";
   std::optional<DeviceMemory> device_;
-  MemoryMoment* moment_ = &usage_.phases.begin()->second;  ///< of the phase
+  MemorySnapshot* snapshot_ = &usage_.phases.begin()->second;  ///< of the phase
 };
 
 }  // namespace wmtp

@@ -143,10 +143,10 @@ void install_meta_device(c10::DeviceType device) {
   std::call_once(once, add_missing_operators);
 }
 
-c10::DeviceType meta_stands_for() { return stands_for; }
+c10::DeviceType meta_device_type() { return stands_for; }
 
-OutsideBytes& outside_bytes() {
-  static OutsideBytes bytes;
+OffloadedBytes& offloaded_bytes() {
+  static OffloadedBytes bytes;
   return bytes;
 }
 
@@ -155,25 +155,25 @@ Tensor host_zeros(int64_t size, at::ScalarType dtype, const at::Device& device) 
   if (!device.is_meta()) return at::zeros({size}, options.device(at::kCPU).pinned_memory(device.is_cuda()));
   const UncountedScope outside;
   Tensor zeros = at::zeros({size}, options.device(device));
-  outside_bytes().held += int64_t(zeros.nbytes());
+  offloaded_bytes().held += int64_t(zeros.nbytes());
   return zeros;
 }
 
 Tensor copied_to_device(const Tensor& host, const at::TensorOptions& options) {
   if (!host.is_meta()) return host.to(options, /*non_blocking=*/true);
   Tensor copy = at::empty(host.sizes(), options);
-  outside_bytes().to_device += int64_t(copy.nbytes());
+  offloaded_bytes().to_device += int64_t(copy.nbytes());
   return copy;
 }
 
 Tensor copied_to_host(const Tensor& values) {
   if (!values.is_meta()) return values.to(at::kCPU);
   const UncountedScope outside;
-  outside_bytes().to_host += int64_t(values.nbytes());
+  offloaded_bytes().to_host += int64_t(values.nbytes());
   return at::empty_like(values);
 }
 
-void count_operations_by(std::function<void(double)> count) { counter = std::move(count); }
+void set_operation_counter(std::function<void(double)> count) { counter = std::move(count); }
 void count_operations(double operations) {
   counted += operations;
   if (counter) counter(operations);

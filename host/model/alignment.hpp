@@ -12,7 +12,7 @@ namespace wmtp {
 inline constexpr int64_t alignment = 64;
 
 /// The number of ranks, out of `ranks`, that share one copy of a group.
-inline int64_t ranks_in_row(Strategy strategy, int64_t shard_group_size, int64_t ranks) {
+inline int64_t shard_group_ranks(Strategy strategy, int64_t shard_group_size, int64_t ranks) {
   if (strategy == Strategy::no_shard) return 1;
   return strategy == Strategy::hybrid_shard ? shard_group_size : ranks;
 }

@@ -117,15 +117,15 @@ inline std::vector<BlockLayer> block_layers(const ModelConfig& model, std::strin
 }
 
 /// Whether a tensor belongs to chain_layers.
-inline bool is_of_chain(std::string_view tensor) {
+inline bool is_chain_tensor(std::string_view tensor) {
   return tensor.ends_with(".hnorm.weight") || tensor.ends_with(".enorm.weight") || tensor.ends_with(".eh_proj.weight");
 }
 
 /// The keys of [model] that determine whether a tensor exists.
-inline const char* keys_behind(std::string_view tensor) {
+inline const char* config_keys_for_tensor(std::string_view tensor) {
   if (tensor == "output.weight") return "tie_word_embeddings";
   if (tensor.ends_with(".q_norm.weight") || tensor.ends_with(".k_norm.weight")) return "qk_norm and joint_qk_norm";
-  if (is_of_chain(tensor)) return "future_heads";
+  if (is_chain_tensor(tensor)) return "future_heads";
   if (tensor.ends_with(".wo.bias")) return "o_bias";
   return tensor.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }

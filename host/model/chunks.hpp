@@ -19,10 +19,10 @@ inline int64_t chunk_tokens(int64_t vocab_size, bool on_cuda, bool losses_first 
 }
 
 /// Queries per attention block: a multiple of the tile heights (6, 12).
-inline constexpr int64_t queries_of_block = 48;
-inline int64_t blocks_of_queries(int64_t S) { return (S + queries_of_block - 1) / queries_of_block; }
+inline constexpr int64_t queries_per_block = 48;
+inline int64_t num_query_blocks(int64_t S) { return (S + queries_per_block - 1) / queries_per_block; }
 /// Keys stored together, transposed.
-inline constexpr int64_t keys_of_panel = 64;
+inline constexpr int64_t keys_per_panel = 64;
 /// Floats of the widest vector register; features are padded to a multiple of it.
 inline constexpr int64_t widest_vector = 16;
 
@@ -37,20 +37,20 @@ inline int64_t tiled_attention_scratch(int64_t S, int64_t D, bool backward) {
 /// also the gradient of each.
 inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   const int64_t padded = round_up(D, widest_vector);
-  const int64_t width = round_up(S, keys_of_panel);
-  const int64_t of_block = queries_of_block * ((backward ? 3 : 2) * padded + (backward ? 2 : 1) * width);
-  const int64_t of_vectors =
-      (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + of_block + keys_of_panel * padded;
-  return D % 32 == 0 ? std::max(of_vectors, tiled_attention_scratch(S, D, backward)) : of_vectors;
+  const int64_t width = round_up(S, keys_per_panel);
+  const int64_t block_floats = queries_per_block * ((backward ? 3 : 2) * padded + (backward ? 2 : 1) * width);
+  const int64_t vector_floats_total =
+      (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + block_floats + keys_per_panel * padded;
+  return D % 32 == 0 ? std::max(vector_floats_total, tiled_attention_scratch(S, D, backward)) : vector_floats_total;
 }
 
 /// Each thread processes whole heads. With fewer heads than this, the queries of each head are split into parts,
 /// independently of the number of threads; the contributions of the parts to a key are summed.
-inline constexpr int64_t least_tasks = 16;
+inline constexpr int64_t min_tasks = 16;
 
 /// The number of parts into which the queries of each of `heads` key heads are split, over S positions.
-inline int64_t parts_of_queries(int64_t heads, int64_t S) {
-  return std::min((least_tasks + heads - 1) / heads, blocks_of_queries(S));
+inline int64_t num_query_parts(int64_t heads, int64_t S) {
+  return std::min((min_tasks + heads - 1) / heads, num_query_blocks(S));
 }
 
 }  // namespace wmtp

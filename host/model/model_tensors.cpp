@@ -28,7 +28,7 @@ void add_block(const std::string& block, int64_t head, const ModelConfig& model,
 
 std::string ModelTensor::unit() const {
   const size_t end = name.find('.');
-  return name.substr(0, is_of_block(name) ? name.find('.', end + 1) : end);
+  return name.substr(0, is_in_block(name) ? name.find('.', end + 1) : end);
 }
 
 std::vector<ModelTensor> model_tensors(const ModelConfig& model) {
@@ -54,7 +54,7 @@ std::string head_block_name(const ModelConfig& model, int64_t head) {
   return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
 }
 
-bool is_of_block(std::string_view name) { return name.starts_with("layers.") || name.starts_with("extra_heads."); }
+bool is_in_block(std::string_view name) { return name.starts_with("layers.") || name.starts_with("extra_heads."); }
 
 std::vector<std::string> block_names(const ModelConfig& model) {
   std::vector<std::string> names;

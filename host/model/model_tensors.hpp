@@ -41,7 +41,7 @@ std::string trunk_block_name(int64_t block);
 /// "layers.N", after the trunk, for the first head; "extra_heads.0" … for the others. `head` is 1-based.
 std::string head_block_name(const ModelConfig& model, int64_t head);
 /// Whether this is a block or belongs to one.
-bool is_of_block(std::string_view name);
+bool is_in_block(std::string_view name);
 /// The blocks of the trunk, then of the heads.
 std::vector<std::string> block_names(const ModelConfig& model);
 

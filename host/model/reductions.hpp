@@ -24,7 +24,7 @@ class Reductions {
  private:
   void finish_all_but(size_t newest) {
     constexpr void (Unit::*finish[])() = {&Unit::finish_reduce, &Unit::finish_replicate_reduce,
-                                          &Unit::finish_sharing_sums};
+                                          &Unit::finish_replicate_gather};
     for (size_t collective = 0; collective < std::size(finish); ++collective)
       for (auto& units = in_flight_[collective]; units.size() > newest; units.erase(units.begin())) {
         (units.front()->*finish[collective])();

@@ -14,7 +14,7 @@ double mean_of(const std::deque<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
-double deviation_of(const std::deque<double>& values, double mean) {
+double standard_deviation(const std::deque<double>& values, double mean) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   return std::sqrt(squares / double(values.size()));
@@ -28,7 +28,7 @@ Guard::Verdict Guard::verdict(std::optional<double> loss, double gradient_norm) 
     return {printed("gradient norm %.4g exceeds guard.grad_norm = %.4g", gradient_norm, config_.grad_norm),
             "guard.grad_norm"};
   if (loss && config_.loss_spike > 0 && int64_t(window_.size()) == config_.window) {
-    const double mean = mean_of(window_), deviation = deviation_of(window_, mean);
+    const double mean = mean_of(window_), deviation = standard_deviation(window_, mean);
     if (*loss > mean + std::max(config_.loss_spike * deviation, config_.spike_floor))
       return {printed("loss spike: %.4g exceeds the mean %.4g of %zu steps by more than guard.loss_spike = %.4g "
                       "deviations of %.4g and guard.spike_floor = %.4g",

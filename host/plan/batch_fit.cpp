@@ -12,7 +12,7 @@ namespace {
 bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.peak.total <= bytes; }
 
 /// The settings by which a question differs from the experiment, as keys of its file.
-std::vector<std::string> changes_between(const StepQuestion& experiment, const StepQuestion& other) {
+std::vector<std::string> changes_between(const StepRequest& experiment, const StepRequest& other) {
   std::vector<std::string> changes;
   if (other.strategy != experiment.strategy)
     changes.push_back(std::string("parallel.strategy = \"") + to_string(other.strategy) + "\"" +
@@ -28,10 +28,10 @@ std::vector<std::string> changes_between(const StepQuestion& experiment, const S
 }
 
 /// The question itself, and with each combination of the settings that save memory.
-std::vector<StepQuestion> saving_questions(const StepQuestion& question, bool has_frozen) {
-  std::vector<StepQuestion> all;
+std::vector<StepRequest> memory_saving_requests(const StepRequest& question, bool has_frozen) {
+  std::vector<StepRequest> all;
   const auto add = [&](double checkpointing, bool offload_activations, CpuOffload offload) {
-    StepQuestion& one = all.emplace_back(question);
+    StepRequest& one = all.emplace_back(question);
     one.activation_checkpointing = std::max(question.activation_checkpointing, checkpointing);
     one.activation_offload |= offload_activations;
     one.offload = std::max(question.offload, offload);
@@ -48,7 +48,7 @@ std::vector<StepQuestion> saving_questions(const StepQuestion& question, bool ha
 
 }  // namespace
 
-PlannedBatch plan_batch(const PlanStep& plan_step, StepQuestion question, int64_t batch_size,
+PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest question, int64_t batch_size,
                         int64_t gradient_accumulation) {
   question.sequences = batch_size;
   question.gradient_accumulation = gradient_accumulation;
@@ -57,7 +57,7 @@ PlannedBatch plan_batch(const PlanStep& plan_step, StepQuestion question, int64_
   return {batch_size, gradient_accumulation, phase, peak};
 }
 
-std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQuestion& question, int64_t bytes) {
+std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& question, int64_t bytes) {
   const auto planned = [&](int64_t size) {
     return plan_batch(plan_step, question, size, question.gradient_accumulation);
   };
@@ -81,7 +81,7 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQ
   }
 }
 
-std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepQuestion& question,
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepRequest& question,
                                                          int64_t bytes) {
   const int64_t sequences = question.sequences * question.gradient_accumulation;
   for (int64_t accumulation = 1; accumulation <= sequences; ++accumulation) {
@@ -99,7 +99,7 @@ std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const Exper
   size_t fewest = SIZE_MAX;
   for (const PlannedVariant& variant : plan.variants) {
     if (variant.adapter != experiment.adapter) continue;
-    for (const StepQuestion& question : saving_questions(variant.question, has_frozen)) {
+    for (const StepRequest& question : memory_saving_requests(variant.question, has_frozen)) {
       const std::vector<std::string> changes = changes_between(experiment.question, question);
       if (changes.empty() || changes.size() > fewest) continue;
       const PlannedBatch batch = plan_batch(plan_step, question, 1, question.gradient_accumulation);
@@ -113,8 +113,8 @@ std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const Exper
   return texts;
 }
 
-MemoryCategory largest_category(const MemoryMoment& moment) {
-  return MemoryCategory(std::ranges::max_element(moment.bytes) - moment.bytes.begin());
+MemoryCategory largest_category(const MemorySnapshot& snapshot) {
+  return MemoryCategory(std::ranges::max_element(snapshot.bytes) - snapshot.bytes.begin());
 }
 
 }  // namespace wmtp

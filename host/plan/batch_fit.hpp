@@ -14,18 +14,18 @@ namespace wmtp {
 struct PlannedBatch {
   int64_t batch_size = 1, gradient_accumulation = 1;
   std::string phase;  ///< with the peak
-  MemoryMoment peak;
+  MemorySnapshot peak;
 };
 
-PlannedBatch plan_batch(const PlanStep& plan_step, StepQuestion question, int64_t batch_size,
+PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest question, int64_t batch_size,
                         int64_t gradient_accumulation);
 
 /// The largest micro-batch that fits into `bytes` per rank, at the question's gradient accumulation; nullopt if one
 /// sequence does not fit.
-std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepQuestion& question, int64_t bytes);
+std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& question, int64_t bytes);
 
 /// The same among the micro-batches that, with another accumulation, leave the tokens of a step as they are.
-std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepQuestion& question,
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepRequest& question,
                                                          int64_t bytes);
 
 /// The fewest changes of strategy, checkpointing and offloading with which one sequence fits into `bytes`, as texts
@@ -33,6 +33,6 @@ std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_st
 std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const ExperimentPlan& plan, int64_t bytes);
 
 /// The category that takes the most bytes.
-MemoryCategory largest_category(const MemoryMoment& moment);
+MemoryCategory largest_category(const MemorySnapshot& snapshot);
 
 }  // namespace wmtp

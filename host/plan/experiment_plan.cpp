@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "data/records/longest_row.hpp"
-#include "data/tokens/id_layout.hpp"
 #include "data/tokens/step_count.hpp"
+#include "data/tokens/token_id_layout.hpp"
 #include "job/input_checks.hpp"
 
 namespace wmtp {
@@ -37,7 +37,7 @@ class Planner {
     ExperimentPlan plan;
     plan.data = data();
     add_variants(plan, /*trains_all=*/false);
-    std::ranges::stable_partition(plan.variants, &PlannedVariant::is_this_one);
+    std::ranges::stable_partition(plan.variants, &PlannedVariant::is_experiments_own);
     check_frozen_parameters(e_, plan.counts().trained < plan.counts().parameters);
     if (e_.adapter.plugin != full) add_variants(plan, /*trains_all=*/true);
     return plan;
@@ -45,7 +45,7 @@ class Planner {
 
  private:
   void add_variants(ExperimentPlan& plan, bool trains_all) const {
-    StepQuestion question;
+    StepRequest question;
     const ParallelConfig& p = e_.parallel;
     question.trains_all = trains_all;
     question.shard_group_size = shard_group_size_;
@@ -61,11 +61,11 @@ class Planner {
     question.on_cuda = p.device == "cuda";
     for (const Strategy strategy : strategies(shard_group_size_ > 0)) {
       question.strategy = strategy;
-      const bool is_this_one = !trains_all && strategy == p.strategy;
-      StepQuestion compared = question;  // only once: questions derived from the variant's do not repeat it
-      compared.compare_ranks = is_this_one;
+      const bool is_experiments_own = !trains_all && strategy == p.strategy;
+      StepRequest compared = question;  // only once: requests derived from the variant's do not repeat it
+      compared.compare_ranks = is_experiments_own;
       plan.variants.push_back(
-          {trains_all ? full : e_.adapter.plugin, strategy, is_this_one, question, plan_step_(compared)});
+          {trains_all ? full : e_.adapter.plugin, strategy, is_experiments_own, question, plan_step_(compared)});
     }
   }
 
@@ -88,8 +88,8 @@ class Planner {
   std::optional<int64_t> steps_over_tokens() const {
     int64_t windows = 0;
     try {
-      windows =
-          id_layout(e_.resolve(e_.data.file), e_.data.dtype, e_.model.vocab_size).count / e_.train.sequence_length;
+      windows = token_id_layout(e_.resolve(e_.data.file), e_.data.dtype, e_.model.vocab_size).count /
+                e_.train.sequence_length;
     } catch (const Error&) {
       return std::nullopt;
     }
@@ -111,25 +111,25 @@ ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& cata
   return Planner(experiment, catalog, cache, plan_step, hosts).plan();
 }
 
-std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
-                                            const PlanStep& plan_step) {
+std::vector<PlannedVariant> sequence_parallel_layouts(const Experiment& experiment, const ExperimentPlan& plan,
+                                                      const PlanStep& plan_step) {
   std::vector<PlannedVariant> divided;
   if (experiment.parallel.sequence > 1) return divided;
   const PlannedVariant& whole = *std::ranges::find_if(plan.variants, [&](const PlannedVariant& variant) {
     return variant.strategy == Strategy::full_shard && variant.adapter == plan.variants.front().adapter;
   });
-  const StepQuestion& q = whole.question;
+  const StepRequest& q = whole.question;
   std::vector<const ModelConfig*> shapes{&experiment.model};
   for (const auto& [table, frozen] : frozen_tables(experiment))
     if (frozen->given && frozen->model) shapes.push_back(&*frozen->model);
   const auto can_divide = [&](int64_t ranks) {
-    const auto fits = [&](const ModelConfig* shape) { return misfit_of_heads(*shape, ranks).empty(); };
+    const auto fits = [&](const ModelConfig* shape) { return attention_head_misfit(*shape, ranks).empty(); };
     return std::ranges::all_of(shapes, fits) && q.ranks / q.hosts % ranks == 0 && q.positions % ranks == 0 &&
            q.positions / ranks >= experiment.model.future_tokens;
   };
   for (int64_t ranks = 2; can_divide(ranks); ranks *= 2) {
     PlannedVariant variant = whole;
-    variant.is_this_one = false;
+    variant.is_experiments_own = false;
     variant.question.sequence = ranks;
     variant.question.gradient_accumulation *= ranks;
     variant.step = plan_step(variant.question);

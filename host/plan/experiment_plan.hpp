@@ -17,8 +17,8 @@ namespace wmtp {
 struct PlannedVariant {
   std::string adapter;
   Strategy strategy = Strategy::full_shard;
-  bool is_this_one = false;  ///< the experiment's own strategy and adapter
-  StepQuestion question;
+  bool is_experiments_own = false;  ///< the experiment's own strategy and adapter
+  StepRequest question;
   PlannedStep step;  ///< of each rank
 };
 
@@ -43,7 +43,7 @@ ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& cata
 
 /// full_shard with 2, 4, ... ranks of a host that divide each sequence, and as many micro-batches as leave the tokens
 /// of a step as they are. Empty if the experiment divides sequences itself.
-std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
-                                            const PlanStep& plan_step);
+std::vector<PlannedVariant> sequence_parallel_layouts(const Experiment& experiment, const ExperimentPlan& plan,
+                                                      const PlanStep& plan_step);
 
 }  // namespace wmtp

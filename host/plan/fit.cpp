@@ -13,7 +13,7 @@ namespace {
 
 std::string mebibytes(int64_t bytes) { return with_thousands((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
-std::string ranks_text(const RanksHere& ranks) {
+std::string ranks_text(const LocalRanks& ranks) {
   return counted(ranks.ranks, "rank") + " of " + mebibytes(ranks.planned_bytes) + (ranks.ranks == 1 ? "" : " each");
 }
 
@@ -46,21 +46,21 @@ Machine this_machine(const Experiment& experiment) {
   return machine;
 }
 
-std::string misfit(const RanksHere& ranks, const Machine& machine) {
+std::string misfit(const LocalRanks& ranks, const Machine& machine) {
   if (const auto available = machine.available_bytes; available && ranks.planned_bytes > *available / ranks.ranks)
     return ranks_text(ranks) + " (tensors, planned; most in " + ranks.phase + ") take more memory than the " +
            mebibytes(*available) +
            " available here; lower train.batch_size, train.sequence_length or the model's size, raise "
            "parallel.activation_checkpointing, shard more (parallel.strategy), or start fewer processes; `wmtp-host "
            "plan` compares strategies";
-  if (!ranks.oversubscribe && ranks.ranks > most_ranks_a_core * machine.cores)
+  if (!ranks.oversubscribe && ranks.ranks > max_ranks_per_core * machine.cores)
     return ranks_text(ranks) + " (tensors, planned) for " + counted(machine.cores, "usable core") + ", at most " +
-           with_thousands(most_ranks_a_core * machine.cores) + " ranks are allowed; lower parallel.processes " +
+           with_thousands(max_ranks_per_core * machine.cores) + " ranks are allowed; lower parallel.processes " +
            "(--nproc), or set parallel.oversubscribe = true";
   return "";
 }
 
-RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine) {
+LocalRanks local_ranks_to_fit(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine) {
   const auto peak = highest(plan.variants.front().step.phases);
   return {experiment.parallel.processes / machine.hosts, peak->second.total, peak->first,
           experiment.parallel.oversubscribe};
@@ -68,7 +68,7 @@ RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan, c
 
 bool surely_fits(const Experiment& experiment, const Machine& machine) {
   const int64_t ranks = experiment.parallel.processes / machine.hosts;
-  if (!experiment.parallel.oversubscribe && ranks > most_ranks_a_core * machine.cores) return false;
+  if (!experiment.parallel.oversubscribe && ranks > max_ranks_per_core * machine.cores) return false;
   if (!machine.available_bytes) return true;
   if (!experiment.adapter.options.empty()) return false;
   double bytes = 0;
@@ -81,12 +81,12 @@ void check_fits(const Experiment& experiment, const Catalog& catalog, const std:
   Machine machine = this_machine(experiment);
   machine.hosts = hosts;
   const ParallelConfig& parallel = experiment.parallel;
-  const bool asks_for_frozen = parallel.replicate_frozen || parallel.cpu_offload == CpuOffload::all;
-  if (!asks_for_frozen && surely_fits(experiment, machine)) return;
+  const bool uses_frozen_options = parallel.replicate_frozen || parallel.cpu_offload == CpuOffload::all;
+  if (!uses_frozen_options && surely_fits(experiment, machine)) return;
   StepPlanner planner(experiment, catalog);
   const ExperimentPlan plan =
-      plan_experiment(experiment, catalog, cache, [&](const StepQuestion& question) { return planner.plan(question); });
-  const std::string why = misfit(ranks_here(experiment, plan, machine), machine);
+      plan_experiment(experiment, catalog, cache, [&](const StepRequest& question) { return planner.plan(question); });
+  const std::string why = misfit(local_ranks_to_fit(experiment, plan, machine), machine);
   if (!why.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": " + why);
 }
 

@@ -15,7 +15,7 @@
 
 namespace wmtp {
 
-inline constexpr int64_t most_ranks_a_core = 8;
+inline constexpr int64_t max_ranks_per_core = 8;
 
 struct Machine {
   int64_t cores = 1;
@@ -26,17 +26,17 @@ struct Machine {
 /// This machine. Its memory only counts if the experiment runs on the CPU.
 Machine this_machine(const Experiment& experiment);
 
-struct RanksHere {
+struct LocalRanks {
   int64_t ranks = 1;
   int64_t planned_bytes = 0;   ///< peak of each rank
   std::string phase;           ///< the phase with the peak
   bool oversubscribe = false;  ///< [parallel] oversubscribe
 };
 
-RanksHere ranks_here(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine);
+LocalRanks local_ranks_to_fit(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine);
 
 /// Why the ranks do not fit, and what to change; "" if they fit.
-std::string misfit(const RanksHere& ranks, const Machine& machine);
+std::string misfit(const LocalRanks& ranks, const Machine& machine);
 
 /// Whether an experiment is so small that it fits by a rough bound. Avoids planning, which takes as long as starting a
 /// run. False if its adapter has options, because they may add any number of parameters.

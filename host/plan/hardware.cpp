@@ -30,7 +30,7 @@ constexpr Hardware known[] = {
 
 }  // namespace
 
-const Hardware& hardware_named(const std::string& name) {
+const Hardware& find_hardware(const std::string& name) {
   std::vector<std::string> names;
   for (const Hardware& one : known) {
     if (name == one.name) return one;

@@ -23,12 +23,12 @@
 namespace wmtp {
 namespace {
 
-[[noreturn]] void refuse(const LoggedRun& run, const std::string& why) {
+[[noreturn]] void refuse(const RunInfo& run, const std::string& why) {
   throw Error(ExitStatus::usage, "--like: run " + std::to_string(run.id) + " (" + run.name + ") " + why);
 }
 
 /// Median.
-double seconds_of_step(const LogReader& log, const LoggedRun& run) {
+double seconds_of_step(const LogReader& log, const RunInfo& run) {
   std::vector<double> seconds;
   for (const Row& row :
        log.query("SELECT value FROM metrics WHERE run_id = ?1 AND name = 'perf/step_seconds' ORDER BY step", {run.id})
@@ -49,9 +49,9 @@ double operations_of_step(const std::string& experiment_toml, const Catalog& cat
   const auto file = folder.path() / "experiment.toml";
   std::ofstream(file) << experiment_toml;
   const Experiment as_logged = load_experiment(load_request(catalog, file, {}));
-  const Experiment experiment = with_ranks_of_a_host(as_logged, as_logged.parallel.processes);
+  const Experiment experiment = with_host_shard_groups(as_logged, as_logged.parallel.processes);
   StepPlanner planner(experiment, catalog);
-  const PlanStep plan_step = [&](const StepQuestion& question) { return planner.plan(question); };
+  const PlanStep plan_step = [&](const StepRequest& question) { return planner.plan(question); };
   return plan_experiment(experiment, catalog, cache, plan_step).variants.front().step.work.operations;
 }
 
@@ -117,7 +117,7 @@ double measured_socket_seconds() {
 MeasuredRate measured_rate(const std::filesystem::path& database, const std::string& run, Precision precision,
                            const Catalog& catalog) {
   const LogReader log(database);
-  const LoggedRun found = log.run(log.resolve_run(run));
+  const RunInfo found = log.run(log.resolve_run(run));
   const Row row = log.query("SELECT device, precision, world_size FROM runs WHERE id = ?1", {found.id}).rows.at(0);
   if (found.status != "finished") refuse(found, "is " + found.status + ", wanted a finished one");
   if (row[0] != "cpu")
@@ -125,7 +125,8 @@ MeasuredRate measured_rate(const std::filesystem::path& database, const std::str
   if (row[1] != to_string(precision))
     refuse(found,
            "trained in " + row[1].get<std::string>() + ", wanted " + to_string(precision) + " as in this experiment");
-  const double operations = operations_of_step(runnable_experiment(log, found.id), catalog, cache_folder_of(database));
+  const double operations =
+      operations_of_step(runnable_experiment(log, found.id), catalog, cache_folder_path(database));
   return {found.id, found.name, row[2], operations / seconds_of_step(log, found)};
 }
 

@@ -10,15 +10,15 @@
 namespace wmtp {
 namespace {
 
-std::string state_of(const PlannedRun& stage) {
+std::string stage_state_text(const RunPlan& stage) {
   return stage.reused_run == 0 ? "would run first: no finished run in the log"
                                : "run " + std::to_string(stage.reused_run) + " would be reused";
 }
 
-OrderedJson to_json(const MemoryMoment& moment) {
+OrderedJson to_json(const MemorySnapshot& snapshot) {
   OrderedJson bytes;
-  for (int i = 0; i < num_memory_categories; ++i) bytes[to_string(MemoryCategory(i))] = moment.bytes[size_t(i)];
-  bytes["allocated"] = moment.total;
+  for (int i = 0; i < num_memory_categories; ++i) bytes[to_string(MemoryCategory(i))] = snapshot.bytes[size_t(i)];
+  bytes["allocated"] = snapshot.total;
   return bytes;
 }
 
@@ -73,15 +73,15 @@ std::string layout_of(const PlannedVariant& variant) {
 }
 
 std::string strategy_of(const PlannedVariant& variant) {
-  return layout_of(variant) + (variant.is_this_one ? " *" : "");
+  return layout_of(variant) + (variant.is_experiments_own ? " *" : "");
 }
 
 double rounded(double value) { return std::round(value * 100) / 100; }
 
 void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants) {
-  MemoryMoment most;
+  MemorySnapshot most;
   for (const PlannedVariant& variant : variants) {
-    const MemoryMoment& peak = highest(variant.step.phases)->second;
+    const MemorySnapshot& peak = highest(variant.step.phases)->second;
     for (size_t i = 0; i < peak.bytes.size(); ++i) most.bytes[i] = std::max(most.bytes[i], peak.bytes[i]);
     most.total = std::max(most.total, peak.total);
   }
@@ -108,7 +108,7 @@ void print_offloaded(std::ostream& out, const std::vector<PlannedVariant>& varia
   const auto mebibytes = [](int64_t bytes) { return rounded(double(bytes) / (1 << 20)); };
   Table table{{"strategy", "adapter", "host memory", "to device", "to host"}, {}, false};
   for (const PlannedVariant& variant : variants) {
-    const Offloaded& bytes = variant.step.offloaded;
+    const OffloadCost& bytes = variant.step.offloaded;
     table.rows.push_back({strategy_of(variant), variant.adapter, mebibytes(bytes.host), mebibytes(bytes.to_device),
                           mebibytes(bytes.to_host)});
   }
@@ -176,7 +176,7 @@ Table table_of(const PlannedCluster& cluster) {
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
     std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
-                                 rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
+                          rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
     if (has_times) row.emplace_back(rounded(cost.time->seconds));
     if (has_times && cluster.hardware) row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
     if (cluster.memory) row.emplace_back(cost.fits ? "yes" : "no");
@@ -203,9 +203,9 @@ std::string checkpointing_text(double share) { return share == 0 ? "none" : shar
 
 }  // namespace
 
-std::string largest_part(const MemoryMoment& moment) {
-  const MemoryCategory most = largest_category(moment);
-  return human_bytes(moment.bytes[size_t(most)]) + " " + to_string(most);
+std::string largest_part(const MemorySnapshot& snapshot) {
+  const MemoryCategory most = largest_category(snapshot);
+  return human_bytes(snapshot.bytes[size_t(most)]) + " " + to_string(most);
 }
 
 void print_json(std::ostream& out, const PlanReport& report) {
@@ -231,15 +231,15 @@ void print_json(std::ostream& out, const PlanReport& report) {
   if (report.fit)
     json["fit"] = {{"largest", to_json(report.fit->largest)},
                    {"same_tokens", report.fit->same_tokens ? to_json(*report.fit->same_tokens) : OrderedJson()}};
-  for (const PlannedRun& stage : report.stages)
-    json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", state_of(stage)}});
+  for (const RunPlan& stage : report.stages)
+    json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", stage_state_text(stage)}});
   for (const PlannedVariant& variant : plan.variants) {
     const auto most = highest(variant.step.phases);
     OrderedJson phases;
-    for (const auto& [phase, moment] : variant.step.phases) phases[phase] = to_json(moment);
+    for (const auto& [phase, snapshot] : variant.step.phases) phases[phase] = to_json(snapshot);
     json["memory"].push_back({{"adapter", variant.adapter},
                               {"strategy", to_string(variant.strategy)},
-                              {"this_one", variant.is_this_one},
+                              {"this_one", variant.is_experiments_own},
                               {"phase", most->first},
                               {"bytes", to_json(most->second)},
                               {"offloaded",
@@ -283,8 +283,8 @@ void print_text(std::ostream& out, const PlanReport& report) {
     out << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
   out << "  disk        " << human_bytes(4 * plan.counts().state) << " per checkpoint to resume from ("
       << e.checkpoint.keep << " are kept), " << human_bytes(4 * plan.counts().model) << " for the final model\n";
-  for (const PlannedRun& stage : report.stages)
-    out << "  stage       " << title_of(stage) << " " << state_of(stage) << '\n';
+  for (const RunPlan& stage : report.stages)
+    out << "  stage       " << stage_title(stage) << " " << stage_state_text(stage) << '\n';
   if (!report.misfit.empty()) out << "  machine     does not fit: " << report.misfit << '\n';
   if (report.members > 0)
     out << "  sweep       " << counted(int64_t(report.members), "member") << "; the plan ignores the sweep's values\n";

@@ -29,7 +29,7 @@ struct PlannedCluster {
   double gigabits = 0;                  ///< per second between hosts, with `like`; 0: one host
   double socket_seconds = 0;            ///< of computing per byte, as in Rates
   std::optional<int64_t> memory;        ///< of a rank, in bytes
-  std::vector<PlannedVariant> divided;  ///< divided_layouts
+  std::vector<PlannedVariant> divided;  ///< sequence_parallel_layouts
   std::vector<StepCost> costs;          ///< of the plan's variants and of `divided`
   const StepCost* best = nullptr;       ///< of `costs`; null if none fits
 };
@@ -37,7 +37,7 @@ struct PlannedCluster {
 struct PlanReport {
   const Experiment& experiment;
   const ExperimentPlan& plan;
-  const std::vector<PlannedRun>& stages;
+  const std::vector<RunPlan>& stages;
   size_t members;      ///< in its [sweep]; 0: no sweep
   std::string misfit;  ///< why it does not fit on this machine, or ""
   std::optional<PlannedFit> fit;
@@ -45,7 +45,7 @@ struct PlanReport {
 };
 
 /// "61.1 GiB activations"
-std::string largest_part(const MemoryMoment& moment);
+std::string largest_part(const MemorySnapshot& snapshot);
 
 void print_json(std::ostream& out, const PlanReport& report);
 void print_text(std::ostream& out, const PlanReport& report);

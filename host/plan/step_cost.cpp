@@ -8,18 +8,18 @@
 namespace wmtp {
 namespace {
 
-constexpr double nearly = 1.01;  // differences below the model's accuracy
+constexpr double tie_tolerance = 1.01;  // differences below the model's accuracy
 
 /// What to minimize, most important first.
-std::array<double, 3> price(const StepCost& cost) {
+std::array<double, 3> sort_key(const StepCost& cost) {
   if (cost.time) return {cost.time->seconds, 0, double(cost.memory)};
   return {cost.traffic.network, cost.traffic.bus, double(cost.memory)};
 }
 
 bool is_cheaper(const StepCost& one, const StepCost& other) {
-  const auto a = price(one), b = price(other);
+  const auto a = sort_key(one), b = sort_key(other);
   for (size_t i = 0; i < a.size(); ++i)
-    if (a[i] * nearly < b[i] || b[i] * nearly < a[i]) return a[i] < b[i];
+    if (a[i] * tie_tolerance < b[i] || b[i] * tie_tolerance < a[i]) return a[i] < b[i];
   return false;
 }
 
@@ -36,7 +36,7 @@ std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
 }
 
 StepTime step_time(const PlanStep& plan_step, const PlannedVariant& variant, const Rates& rates, double peak) {
-  StepQuestion question = variant.question;
+  StepRequest question = variant.question;
   question.rates = rates;
   const Work work = plan_step(question).work;
   StepTime time;

@@ -25,7 +25,7 @@ struct Hardware {
 };
 
 /// Error(usage) for another name.
-const Hardware& hardware_named(const std::string& name);
+const Hardware& find_hardware(const std::string& name);
 
 /// Calibrated rates of a device. nullopt without calibration, and in fp32, because all calibrations are in bf16.
 std::optional<Rates> rates_on(const Hardware& hardware, Precision precision);

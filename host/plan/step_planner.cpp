@@ -13,8 +13,8 @@
 namespace wmtp {
 namespace {
 
-constexpr int answer_limit_ms = 120'000;
-constexpr size_t longest_answer = 16 << 20;
+constexpr int reply_timeout_ms = 120'000;
+constexpr size_t max_reply_bytes = 16 << 20;
 
 }  // namespace
 
@@ -29,26 +29,24 @@ void StepPlanner::start() {
   engine_ = start_step_planner(file, catalog_.folders());
 }
 
-PlannedStep StepPlanner::plan(const StepQuestion& question) {
+PlannedStep StepPlanner::plan(const StepRequest& question) {
   const std::string text = Json(question).dump();
   if (const auto known = known_.find(text); known != known_.end()) return known->second;
   if (!engine_) start();
-  const auto reply = engine_->send(text) ? engine_->receive(answer_limit_ms, longest_answer) : std::nullopt;
-  if (!reply) {
+  const auto reply_text = engine_->send(text) ? engine_->receive(reply_timeout_ms, max_reply_bytes) : std::nullopt;
+  if (!reply_text) {
     const std::string when = " while it planned a step of " + experiment_.file.string();
     const auto ended = engine_->process().wait_status();
     engine_->process().kill_group();
     const int status = engine_->process().wait();
     if (was_not_loaded(status))
-      throw with_limit_named(Error(status_of_failure(status),
+      throw with_limit_named(Error(failure_status(status),
                                    "the engine was not loaded" + when + ", as if the linker cannot allocate memory"));
-    throw Error(status_of_failure(status),
-                "the engine " + (ended ? text_of_ending(status) : "gave no answer in time") + when);
+    throw Error(failure_status(status), "the engine " + (ended ? exit_text(status) : "gave no answer in time") + when);
   }
-  const Json answer = Json::parse(*reply);
-  if (answer.contains("error"))
-    throw Error(answer.at("status").get<ExitStatus>(), answer.at("error").get<std::string>());
-  return known_[text] = answer.at("step").get<PlannedStep>();
+  const Json reply = Json::parse(*reply_text);
+  if (reply.contains("error")) throw Error(reply.at("status").get<ExitStatus>(), reply.at("error").get<std::string>());
+  return known_[text] = reply.at("step").get<PlannedStep>();
 }
 
 }  // namespace wmtp

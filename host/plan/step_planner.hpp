@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "plan/step_question.hpp"
+#include "plan/step_request.hpp"
 #include "plugins/catalog.hpp"
 
 namespace wmtp {
@@ -17,7 +17,7 @@ class ScratchFolder;
 class SocketChild;
 
 /// The answer to a question about one experiment: StepPlanner::plan, or a test's.
-using PlanStep = std::function<PlannedStep(const StepQuestion& question)>;
+using PlanStep = std::function<PlannedStep(const StepRequest& question)>;
 
 class StepPlanner {
  public:
@@ -26,7 +26,7 @@ class StepPlanner {
   ~StepPlanner();
 
   /// Answers are kept. Error(plugin) if a plugin fails; Error(bug) if the engine ends without an answer.
-  PlannedStep plan(const StepQuestion& question);
+  PlannedStep plan(const StepRequest& question);
 
  private:
   void start();

@@ -18,7 +18,7 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t longest_name = 32;
+constexpr size_t max_name_length = 32;
 
 std::filesystem::path folder_of(const std::filesystem::path& root, PluginKind kind) {
   return root / (to_string(kind) + std::string("s"));
@@ -49,7 +49,7 @@ PluginDescription describe_file(PluginKind kind, const std::string& name, const 
 bool is_plugin_name(const std::string& name) {
   const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
   const auto allowed = [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '_'; };
-  return !name.empty() && name.size() <= longest_name && lower(name[0]) &&
+  return !name.empty() && name.size() <= max_name_length && lower(name[0]) &&
          std::all_of(name.begin(), name.end(), allowed);
 }
 
@@ -63,7 +63,7 @@ Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
     folders_.push_back(absolute_path(folder));
     check_is_utf8(folders_.back().string(), "--plugin-dir");
   }
-  for (const std::string& folder : folders_of_path(environment_value("WMTP_PLUGIN_PATH")))
+  for (const std::string& folder : split_search_path(environment_value("WMTP_PLUGIN_PATH")))
     folders_.push_back(absolute_path(folder));
   folders_.push_back(own_plugin_folder());
 }
@@ -150,14 +150,14 @@ std::vector<Catalog::Listed> Catalog::list() const {
   return all;
 }
 
-PluginSetting setting_of(const Catalog& catalog, PluginKind kind, const PluginChoice& choice) {
+PluginSetting plugin_setting(const Catalog& catalog, PluginKind kind, const PluginChoice& choice) {
   return {catalog.describe(kind, choice.plugin), given_options(choice)};
 }
 
 PluginNeeds pipeline_needs(const Experiment& experiment, const Catalog& catalog) {
-  const PluginSetting outer = setting_of(catalog, PluginKind::pipeline, experiment.pipeline);
+  const PluginSetting outer = plugin_setting(catalog, PluginKind::pipeline, experiment.pipeline);
   if (experiment.inner) {
-    const PluginSetting inner = setting_of(catalog, PluginKind::pipeline, *experiment.inner);
+    const PluginSetting inner = plugin_setting(catalog, PluginKind::pipeline, *experiment.inner);
     return check_plugin(outer, &inner).needs;
   }
   if (outer.description.needs && outer.options.empty()) return *outer.description.needs;

@@ -44,7 +44,7 @@ class Catalog {
 bool is_plugin_name(const std::string& name);
 
 /// The description and the explicit options of a plugin in an experiment. Error(plugin).
-PluginSetting setting_of(const Catalog& catalog, PluginKind kind, const PluginChoice& choice);
+PluginSetting plugin_setting(const Catalog& catalog, PluginKind kind, const PluginChoice& choice);
 
 /// The needs of the experiment's pipeline with its options: from the cache, else from a child process. Error(plugin).
 PluginNeeds pipeline_needs(const Experiment& experiment, const Catalog& catalog);

@@ -196,7 +196,7 @@ std::vector<std::string> run_path(const std::filesystem::path& file) {
     if (section.sh_type != SHT_DYNAMIC) continue;
     const std::string text = library.strings_of(section);
     for (const Elf64_Dyn& entry : library.entries<Elf64_Dyn>(section))
-      if (entry.d_tag == DT_RUNPATH) folders = folders_of_path(library.name_at(text, entry.d_un.d_val));
+      if (entry.d_tag == DT_RUNPATH) folders = split_search_path(library.name_at(text, entry.d_un.d_val));
   }
   const std::string origin = "$ORIGIN";
   for (std::string& folder : folders)
@@ -223,7 +223,7 @@ void check_fingerprint(const std::filesystem::path& file, const std::vector<std:
 
 std::string build_fingerprint_text(const std::string& entry_symbol) {
   constexpr size_t longest_symbol = 256;  // std::regex recurses for each character
-  if (entry_symbol.size() > longest_symbol) return cut_to(entry_symbol, longest_symbol);
+  if (entry_symbol.size() > longest_symbol) return truncate_text(entry_symbol, longest_symbol);
   static const std::regex form(
       "wmtp_plugin__sdk_(\\d+)_(\\d+)(?:__headers_([0-9a-f]+))?__torch_(\\d+)_(\\d+)_(\\d+)__([a-z]+)_(\\d+)__abi_(\\d+"
       ")");

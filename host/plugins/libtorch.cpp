@@ -30,13 +30,13 @@ bool contains_library(const fs::path& folder) {
 
 /// "2.11.0" of a folder of torch; "" if no file in it names its version.
 std::string version_in(const fs::path& torch) {
-  constexpr size_t longest_line = 200;  // std::regex recurses for each character
+  constexpr size_t max_line_bytes = 200;  // std::regex recurses for each character
   static const std::regex number("(\\d+\\.\\d+\\.\\d+)");
   for (const char* name : {"version.py", "build-version"}) {
     std::ifstream file(torch / name);
     std::smatch found;
     for (std::string line; std::getline(file, line);) {
-      line.resize(std::min(line.size(), longest_line));
+      line.resize(std::min(line.size(), max_line_bytes));
       if (std::regex_search(line, found, number)) return found.str(1);
     }
   }
@@ -62,7 +62,7 @@ std::string torch_of(const fs::path& python) {
 /// Whether the dynamic linker takes LibTorch from LD_LIBRARY_PATH, which precedes run paths. Error(usage) if that is
 /// not the LibTorch of this build.
 bool loads_from_environment(const std::vector<std::string>& run_path) {
-  for (const std::string& folder : folders_of_path(environment_value("LD_LIBRARY_PATH"))) {
+  for (const std::string& folder : split_search_path(environment_value("LD_LIBRARY_PATH"))) {
     if (!contains_library(folder)) continue;
     const std::string version = version_in(fs::path(folder) / "..");
     const auto is_it = [&](const fs::path& of_run_path) {
@@ -91,7 +91,7 @@ std::string find_libtorch() {
   if (!fs::exists(engine)) return "";  // engine_program() reports it
   std::vector<std::string> searched = run_path(engine);
   if (loads_from_environment(searched) || std::any_of(searched.begin(), searched.end(), contains_library)) return "";
-  for (const std::string& folder : folders_of_path(environment_value("LD_LIBRARY_PATH"))) searched.push_back(folder);
+  for (const std::string& folder : split_search_path(environment_value("LD_LIBRARY_PATH"))) searched.push_back(folder);
 
   const auto [python, name] = users_python();
   if (python.empty()) {
@@ -113,7 +113,7 @@ std::map<std::string, std::string> engine_environment() {
   static const std::string added = find_libtorch();
   std::map<std::string, std::string> environment = own_environment();
   if (added.empty()) return environment;
-  std::vector<std::string> folders = folders_of_path(environment_value("LD_LIBRARY_PATH"));
+  std::vector<std::string> folders = split_search_path(environment_value("LD_LIBRARY_PATH"));
   folders.push_back(added);
   environment["LD_LIBRARY_PATH"] = fmt::format("{}", fmt::join(folders, ":"));
   return environment;

@@ -52,22 +52,22 @@ constexpr ChildTask describing{
     "while it was loaded and described"};
 constexpr ChildTask running_trial{"the trial took longer than {:g} s and was stopped", "in the trial"};
 
-ChildResult run_probe(const std::vector<std::string>& question, std::chrono::milliseconds limit) {
+ChildResult run_probe(const std::vector<std::string>& probe_request, std::chrono::milliseconds limit) {
   ChildRequest request;
   request.program = probe_program().program;
-  request.arguments = question;
+  request.arguments = probe_request;
   request.environment = environment_entries(engine_environment());
   try {
     return run_child(request, limit);
   } catch (const Error& error) {
-    throw_if_of_limit(error);
+    throw_if_limit_caused(error);
     throw Error(ExitStatus::plugin, error.what() + std::string("; build or install the program again"));
   }
 }
 
 /// The JSON answer about `file` of a child that had this time limit.
-Json answer_of(const ChildResult& child, const std::string& file, std::chrono::milliseconds limit,
-               const ChildTask& task) {
+Json parse_reply(const ChildResult& child, const std::string& file, std::chrono::milliseconds limit,
+                 const ChildTask& task) {
   if (child.timed_out)
     refuse(file, fmt::format(fmt::runtime(task.took_too_long), std::chrono::duration<double>(limit).count()), child);
   if (child.signal != 0) {
@@ -93,9 +93,9 @@ Json answer_of(const ChildResult& child, const std::string& file, std::chrono::m
 }
 
 /// Steps 3 to 5.
-Json ask_child(const std::string& file, const std::vector<std::string>& question) {
+Json request_from_child(const std::string& file, const std::vector<std::string>& probe_request) {
   const std::chrono::milliseconds limit = probe_program().limit;
-  return answer_of(run_probe(question, limit), file, limit, describing);
+  return parse_reply(run_probe(probe_request, limit), file, limit, describing);
 }
 
 }  // namespace
@@ -110,10 +110,10 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   if (auto known = cache.find(stamp)) return *known;
 
   entry_symbols(stamp.path);
-  const std::string sha256 = sha256_of_file(stamp.path);
+  const std::string sha256 = file_sha256_hex(stamp.path);
   PluginDescription description;
   try {
-    description = ask_child(stamp.path.string(), {"describe", stamp.path.string()}).get<PluginDescription>();
+    description = request_from_child(stamp.path.string(), {"describe", stamp.path.string()}).get<PluginDescription>();
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::plugin, stamp.path.string() + ": the probe returned no description: " + error.what());
   }
@@ -123,41 +123,42 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
   return description;
 }
 
-PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
+PluginCheckResult check_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
   Json settings{{"plugin", plugin}};
   if (inner) settings["inner"] = *inner;
-  const std::string question = settings.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string probe_request = settings.dump(-1, ' ', false, Json::error_handler_t::replace);
   const bool is_file = !plugin.description.path.empty();
   const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
   const ProbeCache cache(is_file ? ProbeCache::usual_folder() : "", program_version());
-  if (auto known = cache.find_answer<PluginAnswer>(stamp, question)) return *known;
+  if (auto known = cache.find_reply<PluginCheckResult>(stamp, probe_request)) return *known;
   const std::string where = is_file ? stamp.path.string() : plugin.description.name;
   try {
-    const auto answer = ask_child(where, {"check", question}).get<PluginAnswer>();
-    if (!answer.mistake) cache.keep_answer(stamp, question, answer);
+    const auto answer = request_from_child(where, {"check", probe_request}).get<PluginCheckResult>();
+    if (!answer.mistake) cache.keep_reply(stamp, probe_request, answer);
     return answer;
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
   }
 }
 
-Json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count) {
-  const std::chrono::milliseconds limit = probe_program().limit, of_all = limit * (int64_t(count) + 1);
-  const Json question{{"plugin", plugin}, {"device", device}, {"limit_ms", limit.count()}};
-  const ChildResult child = run_probe({"try", question.dump(-1, ' ', false, Json::error_handler_t::replace)}, of_all);
-  return answer_of(child, plugin.description.name, of_all, running_trial);
+Json request_trials(const PluginSetting& plugin, const std::string& device, size_t count) {
+  const std::chrono::milliseconds limit = probe_program().limit, total_limit = limit * (int64_t(count) + 1);
+  const Json probe_request{{"plugin", plugin}, {"device", device}, {"limit_ms", limit.count()}};
+  const ChildResult child =
+      run_probe({"try", probe_request.dump(-1, ' ', false, Json::error_handler_t::replace)}, total_limit);
+  return parse_reply(child, plugin.description.name, total_limit, running_trial);
 }
 
-Json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit, const std::function<int()>& trial) {
+Json run_trial_in_fork(const std::string& plugin, std::chrono::milliseconds limit, const std::function<int()>& trial) {
   ChildRequest request;
   request.code = trial;
-  return answer_of(run_child(request, limit), plugin, limit, running_trial);
+  return parse_reply(run_child(request, limit), plugin, limit, running_trial);
 }
 
 std::vector<PluginDescription> probe_built_in() {
   std::vector<PluginDescription> all;
 #ifdef WMTP_STATIC_PLUGINS
-  for (const Json& one : ask_child(probe_built_in_file, {"describe", probe_built_in_file})) all.push_back(one);
+  for (const Json& one : request_from_child(probe_built_in_file, {"describe", probe_built_in_file})) all.push_back(one);
 #endif
   return all;
 }

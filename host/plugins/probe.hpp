@@ -27,14 +27,14 @@ PluginDescription probe_plugin(const std::filesystem::path& file);
 
 /// The needs of a plugin with these options (cached), or the option that it refuses (not cached). Error(plugin) if the
 /// plugin fails in any other way.
-PluginAnswer check_plugin(const PluginSetting& plugin, const PluginSetting* inner);
+PluginCheckResult check_plugin(const PluginSetting& plugin, const PluginSetting* inner);
 
 /// The engine's answers to all `count` trials of a plugin (plugins/trials.hpp); not cached.
-Json ask_trials(const PluginSetting& plugin, const std::string& device, size_t count);
+Json request_trials(const PluginSetting& plugin, const std::string& device, size_t count);
 
 /// [in the engine, while it has one thread] The answer of `trial`, which answers a probe in a fork of this process.
 /// Error(plugin) with the failure.
-Json answer_in_fork(const std::string& plugin, std::chrono::milliseconds limit, const std::function<int()>& trial);
+Json run_trial_in_fork(const std::string& plugin, std::chrono::milliseconds limit, const std::function<int()>& trial);
 
 /// Plugins linked into the engine (static build); empty in other builds. Not cached.
 std::vector<PluginDescription> probe_built_in();

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uintmax_t size_limit = 4 << 20;
-constexpr size_t max_answers = 64;
+constexpr size_t max_replies = 64;
 constexpr const char* description_name = "description";
 
 Json parsed(const fs::path& file) {
@@ -56,32 +56,33 @@ fs::path ProbeCache::usual_folder() {
     return cache / "wmtp" / "plugins";
   if (const auto home = folder("HOME"); !home.empty() && can_be_written(home / ".cache" / "wmtp" / "plugins"))
     return home / ".cache" / "wmtp" / "plugins";
-  return lasting_folder("plugins");
+  return persistent_temp_folder("plugins");
 }
 
-fs::path ProbeCache::folder_of(const FileStamp& stamp) const {
-  return folder_ / sha256_of(stamp.path.string()).substr(0, 16);
+fs::path ProbeCache::stamp_folder(const FileStamp& stamp) const {
+  return folder_ / sha256_hex(stamp.path.string()).substr(0, 16);
 }
 
-Json ProbeCache::key_of(const FileStamp& stamp) const {
+Json ProbeCache::stamp_key(const FileStamp& stamp) const {
   return {
       {"path", stamp.path.string()}, {"size", stamp.size}, {"modified_ns", stamp.modified_ns}, {"version", version_}};
 }
 
 Json ProbeCache::read(const FileStamp& stamp, const std::string& name) const {
-  Json entry = parsed(folder_of(stamp) / (name + ".json"));
-  if (entry.at("key") != key_of(stamp)) throw std::out_of_range("the entry of another version of the file");
+  Json entry = parsed(stamp_folder(stamp) / (name + ".json"));
+  if (entry.at("key") != stamp_key(stamp)) throw std::out_of_range("the entry of another version of the file");
   return entry.at("value");
 }
 
 void ProbeCache::write(const FileStamp& stamp, const std::string& name, const Json& value) const {
-  fs::create_directories(folder_of(stamp));
-  write_file_durably(folder_of(stamp) / (name + ".json"), Json{{"key", key_of(stamp)}, {"value", value}}.dump() + "\n");
+  fs::create_directories(stamp_folder(stamp));
+  write_file_durably(stamp_folder(stamp) / (name + ".json"),
+                     Json{{"key", stamp_key(stamp)}, {"value", value}}.dump() + "\n");
 }
 
 void ProbeCache::remove_stale(const FileStamp& stamp) const {
   std::error_code ignored;
-  fs::remove_all(folder_of(stamp), ignored);
+  fs::remove_all(stamp_folder(stamp), ignored);
   for (const fs::path& plugin : paths_in(folder_)) try {
       const Json entry = parsed(plugin / (description_name + std::string(".json")));
       if (!fs::exists(entry.at("key").at("path").get<std::string>())) fs::remove_all(plugin, ignored);
@@ -104,15 +105,15 @@ void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& descripti
   });
 }
 
-void ProbeCache::keep_answer(const FileStamp& stamp, const std::string& question, const Json& answer) const {
+void ProbeCache::keep_reply(const FileStamp& stamp, const std::string& request, const Json& answer) const {
   if (folder_.empty()) return;
   attempt([&] {
     read(stamp, description_name);  // throws for a file, or a version of it, that was not described
-    const std::vector<fs::path> known = paths_in(folder_of(stamp));
-    if (known.size() > max_answers)
+    const std::vector<fs::path> known = paths_in(stamp_folder(stamp));
+    if (known.size() > max_replies)
       for (const fs::path& file : known)
         if (file.stem() != description_name) fs::remove(file);
-    write(stamp, sha256_of(question), answer);
+    write(stamp, sha256_hex(request), answer);
   });
 }
 

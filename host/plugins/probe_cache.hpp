@@ -27,19 +27,19 @@ class ProbeCache {
   /// Also removes what is known about other versions of the file, and about files that are gone.
   void keep(const FileStamp& stamp, const PluginDescription& description) const;
 
-  /// `question` contains the plugins, their options and the sha256 of their files. At most 64 answers are kept for each
+  /// `request` contains the plugins, their options and the sha256 of their files. At most 64 answers are kept for each
   /// plugin, and none for one that was not described.
-  template <class Answer>
-  std::optional<Answer> find_answer(const FileStamp& stamp, const std::string& question) const try {
-    return read(stamp, sha256_of(question)).get<Answer>();
+  template <class Reply>
+  std::optional<Reply> find_reply(const FileStamp& stamp, const std::string& request) const try {
+    return read(stamp, sha256_hex(request)).get<Reply>();
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  void keep_answer(const FileStamp& stamp, const std::string& question, const Json& answer) const;
+  void keep_reply(const FileStamp& stamp, const std::string& request, const Json& answer) const;
 
  private:
-  std::filesystem::path folder_of(const FileStamp& stamp) const;
-  Json key_of(const FileStamp& stamp) const;
+  std::filesystem::path stamp_folder(const FileStamp& stamp) const;
+  Json stamp_key(const FileStamp& stamp) const;
   Json read(const FileStamp& stamp, const std::string& name) const;  ///< throws if there is none
   void write(const FileStamp& stamp, const std::string& name, const Json& value) const;
   void remove_stale(const FileStamp& stamp) const;

@@ -30,7 +30,7 @@ std::vector<Trial> trials_on_any_device(PluginRole role) {
 
 }  // namespace
 
-std::vector<Trial> trials_of(PluginRole role, const std::string& device) {
+std::vector<Trial> trials_for_role(PluginRole role, const std::string& device) {
   std::vector<Trial> trials = trials_on_any_device(role);
   if (device == "cuda") trials.insert(trials.begin() + 1, {"same_losses", "losses on the device equal the CPU's"});
   return trials;
@@ -38,27 +38,28 @@ std::vector<Trial> trials_of(PluginRole role, const std::string& device) {
 
 std::vector<TrialResult> run_trials(const PluginSetting& plugin, const std::string& device) {
   std::vector<TrialResult> results;
-  const std::vector<Trial> trials = trials_of(plugin.description.role, device);
-  const Json answers = ask_trials(plugin, device, trials.size());
+  const std::vector<Trial> trials = trials_for_role(plugin.description.role, device);
+  const Json replies = request_trials(plugin, device, trials.size());
   for (size_t i = 0; i < trials.size(); ++i)
-    results.push_back({trials[i], answers.at(i).at("passed"), answers.at(i).at("message")});
+    results.push_back({trials[i], replies.at(i).at("passed"), replies.at(i).at("message")});
   return results;
 }
 
-std::string answer_trials(const std::string& question, const std::function<int(const std::string&)>& answer) {
-  Json of_one = Json::parse(question), answers = Json::array();
-  const Json description = of_one.at("plugin").at("description");
-  const std::chrono::milliseconds limit(of_one.at("limit_ms").get<int64_t>());
-  for (const Trial& trial : trials_of(description.at("role"), of_one.at("device"))) {
-    of_one["trial"] = trial.name;
+std::string serve_trials(const std::string& request, const std::function<int(const std::string&)>& answer) {
+  Json trial_request = Json::parse(request), replies = Json::array();
+  const Json description = trial_request.at("plugin").at("description");
+  const std::chrono::milliseconds limit(trial_request.at("limit_ms").get<int64_t>());
+  for (const Trial& trial : trials_for_role(description.at("role"), trial_request.at("device"))) {
+    trial_request["trial"] = trial.name;
     try {
-      const Json report = answer_in_fork(description.at("name"), limit, [&] { return answer(of_one.dump()); });
-      answers.push_back({{"passed", true}, {"message", report.at("report")}});
+      const Json report =
+          run_trial_in_fork(description.at("name"), limit, [&] { return answer(trial_request.dump()); });
+      replies.push_back({{"passed", true}, {"message", report.at("report")}});
     } catch (const Error& error) {
-      answers.push_back({{"passed", false}, {"message", error.what()}});
+      replies.push_back({{"passed", false}, {"message", error.what()}});
     }
   }
-  return answers.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return replies.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace wmtp

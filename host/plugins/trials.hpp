@@ -18,7 +18,7 @@ struct Trial {
 };
 
 /// In execution order. `device`: "cpu" or "cuda".
-std::vector<Trial> trials_of(PluginRole role, const std::string& device);
+std::vector<Trial> trials_for_role(PluginRole role, const std::string& device);
 
 struct TrialResult {
   Trial trial;
@@ -30,7 +30,7 @@ struct TrialResult {
 /// wrapper wraps one of the engine's weightings.
 std::vector<TrialResult> run_trials(const PluginSetting& plugin, const std::string& device);
 
-/// [in the engine] The answer to the question of run_trials. `answer` answers the question of one trial, in a fork.
-std::string answer_trials(const std::string& question, const std::function<int(const std::string&)>& answer);
+/// [in the engine] The answer to the request of run_trials. `answer` answers the request of one trial, in a fork.
+std::string serve_trials(const std::string& request, const std::function<int(const std::string&)>& answer);
 
 }  // namespace wmtp

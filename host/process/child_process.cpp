@@ -23,7 +23,7 @@ namespace wmtp {
 namespace {
 
 constexpr size_t output_limit = 4 << 20, messages_limit = 16 << 10;
-constexpr int most_descriptors = 16;
+constexpr int max_descriptors = 16;
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -35,7 +35,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 /// [in the child] Moves `count` descriptors to 0, 1, 2, … and closes all others except `failure`, which gets the next
 /// number. Moves them to higher numbers first, because a target number may be in use by another of them.
 bool place_descriptors(const int* descriptors, int count, int& failure) {
-  std::array<int, most_descriptors + 1> moved{};
+  std::array<int, max_descriptors + 1> moved{};
   for (int i = 0; i <= count; ++i)
     if ((moved[i] = fcntl(i < count ? descriptors[i] : failure, F_DUPFD, count + 1)) < 0) return false;
   for (int i = 0; i <= count; ++i)
@@ -55,7 +55,7 @@ bool place_descriptors(const int* descriptors, int count, int& failure) {
 /// [in the child] Async-signal-safe calls only, unless it runs code of this process.
 [[noreturn]] void execute(const ChildRequest& request, char** arguments, char** environment, pid_t parent, int out,
                           int err, int failure) {
-  end_with_parent(parent, request.at_our_end);
+  end_with_parent(parent, request.parent_death_signal);
   use_default_signals(request.signal_mask);
   bool ready = true;
   if (request.descriptors.empty()) {
@@ -88,7 +88,7 @@ Pipe Pipe::open() {
 }
 
 ChildProcess::ChildProcess(const ChildRequest& request) {
-  if (request.descriptors.size() > most_descriptors)
+  if (request.descriptors.size() > max_descriptors)
     throw Error(ExitStatus::bug, "too many descriptors for a child process");
   if (request.code) prepare_fork_without_exec();
   Pipe out, err, failure = Pipe::open();
@@ -228,7 +228,7 @@ std::filesystem::path find_program(const std::string& name) {
   namespace fs = std::filesystem;
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? fs::absolute(name) : fs::path();
   const std::string path = environment_value("PATH");
-  for (const std::string& folder : folders_of_path(path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path)) {
+  for (const std::string& folder : split_search_path(path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path)) {
     const fs::path file = fs::path(folder) / name;
     std::error_code ignored;
     if (fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0) return file;
@@ -250,8 +250,8 @@ std::string signal_name(int signal) {
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
-ExitStatus status_of_failure(int wait_status) {
-  if (!limits_at_end_of_program(wait_status).empty()) return ExitStatus::storage;
+ExitStatus failure_status(int wait_status) {
+  if (!limits_text_for_exit(wait_status).empty()) return ExitStatus::storage;
   if (was_not_loaded(wait_status)) return ExitStatus::usage;
   if (!WIFEXITED(wait_status)) return ExitStatus::bug;
   switch (const auto status = static_cast<ExitStatus>(WEXITSTATUS(wait_status))) {
@@ -266,8 +266,8 @@ ExitStatus status_of_failure(int wait_status) {
 
 bool was_not_loaded(int wait_status) { return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 127; }
 
-std::string text_of_ending(int wait_status) {
-  const std::string limits = limits_at_end_of_program(wait_status);
+std::string exit_text(int wait_status) {
+  const std::string limits = limits_text_for_exit(wait_status);
   if (WIFSIGNALED(wait_status)) return "was killed by " + signal_name(WTERMSIG(wait_status)) + limits;
   const std::string text = "ended with exit code " + std::to_string(WEXITSTATUS(wait_status)) + limits;
   const std::string path = environment_value("LD_LIBRARY_PATH");

@@ -1,6 +1,6 @@
 // Child processes: starts, signals, reaps them and reads their output.
 //
-// A child leads its own process group and is killed by the kernel (or gets another signal: ChildRequest::at_our_end)
+// A child leads its own process group and is killed by the kernel (or gets another signal: ChildRequest::parent_death_signal)
 // when the thread that started it ends. When the child
 // has ended, the rest of its group is killed. The destructor kills and reaps the whole group.
 //
@@ -43,8 +43,8 @@ struct ChildRequest {
   int input = -1;               ///< stdin; -1: /dev/null
   bool inherit_stdout = false;  ///< instead of a pipe
   bool inherit_stderr = false;
-  sigset_t signal_mask{};    ///< for the child; empty by default
-  int at_our_end = SIGKILL;  ///< the signal that the child gets when this thread ends
+  sigset_t signal_mask{};             ///< for the child; empty by default
+  int parent_death_signal = SIGKILL;  ///< the signal that the child gets when this thread ends
   /// If not empty: becomes the child's descriptors 0, 1, …; all others are closed, and the child leads a session.
   std::vector<int> descriptors;
   /// [in the child, immediately before exec] System calls only. False, with errno: the child is not started.
@@ -123,9 +123,9 @@ bool was_not_loaded(int wait_status);
 
 /// How this program ends because another one of ours failed with this status of waitpid(): storage for a limit of the
 /// system, usage if it was not loaded, its own code for these two and out of memory, else bug.
-ExitStatus status_of_failure(int wait_status);
+ExitStatus failure_status(int wait_status);
 
 /// How a process ended, from the status of waitpid(): "was killed by SIGKILL", "ended with exit code 3".
-std::string text_of_ending(int wait_status);
+std::string exit_text(int wait_status);
 
 }  // namespace wmtp

@@ -21,7 +21,7 @@ namespace wmtp {
 namespace {
 
 /// Of the server: once when it is ready, then for each child.
-struct Answer {
+struct Reply {
   pid_t child = 0;
   int error = 0;  ///< errno
 };
@@ -30,13 +30,13 @@ struct Answer {
 constexpr size_t num_sent = 3;
 using Sent = std::array<Descriptor, num_sent>;
 
-void send_answer(int to, const Answer& answer) {
+void send_reply(int to, const Reply& answer) {
   retry_interrupted([&] { return write(to, &answer, sizeof answer); });
 }
 
 /// Nothing if the sender is gone.
-std::optional<Answer> received_answer(int from) {
-  Answer answer;
+std::optional<Reply> receive_reply_from(int from) {
+  Reply answer;
   if (retry_interrupted([&] { return read(from, &answer, sizeof answer); }) != sizeof answer) return std::nullopt;
   return answer;
 }
@@ -90,7 +90,7 @@ Descriptor memory_file(const std::vector<uint8_t>& bytes) {
   return file;
 }
 
-std::vector<uint8_t> bytes_of(int file) {
+std::vector<uint8_t> read_all(int file) {
   std::vector<uint8_t> bytes(size_t(std::max<off_t>(0, lseek(file, 0, SEEK_END))));
   const ssize_t count = pread(file, bytes.data(), bytes.size(), 0);
   if (count != ssize_t(bytes.size())) throw_system("cannot read a request to fork", count < 0 ? errno : EIO);
@@ -115,7 +115,7 @@ void replace_environment(const std::vector<std::string>& entries) {
 
 /// [in the child] Returns its arguments.
 std::vector<std::string> become_child(const Sent& sent) {
-  const Json request = Json::from_cbor(bytes_of(sent[0].get()));
+  const Json request = Json::from_cbor(read_all(sent[0].get()));
   setpgid(0, 0);
   sigset_t mask;
   std::memcpy(&mask, request.at("signal_mask").get_binary().data(), sizeof mask);
@@ -129,7 +129,7 @@ std::vector<std::string> become_child(const Sent& sent) {
 void fork_for(pid_t owner, int report) {
   const pid_t itself = getpid();
   const pid_t child = fork();
-  if (child < 0) send_answer(report, {0, errno});
+  if (child < 0) send_reply(report, {0, errno});
   if (child != 0) _exit(0);
   while (getppid() == itself) usleep(50);
   end_with_parent(owner);
@@ -147,17 +147,17 @@ ForkServer::ForkServer(ChildRequest request) : name_(request.program.string()) {
   server_.emplace(request);
 }
 
-pid_t ForkServer::receive_answer() {
-  const auto answer = received_answer(socket_.get());
+pid_t ForkServer::receive_reply() {
+  const auto answer = receive_reply_from(socket_.get());
   if (answer && answer->error == 0) return answer->child;
   if (answer) throw_system("cannot fork " + name_, answer->error);
   const int status = server_->wait();
-  throw Error(status_of_failure(status),
-              name_ + " " + text_of_ending(status) + (was_not_loaded(status) ? "" : " before it started a process"));
+  throw Error(failure_status(status),
+              name_ + " " + exit_text(status) + (was_not_loaded(status) ? "" : " before it started a process"));
 }
 
 void ForkServer::wait_until_ready() {
-  if (!ready_) receive_answer();
+  if (!ready_) receive_reply();
   ready_ = true;
 }
 
@@ -175,12 +175,12 @@ ChildProcess ForkServer::start(const ChildRequest& request) {
   const Subreaper adopts_the_child;
   send_descriptors(socket_.get(), {file.get(), request.inherit_stdout ? STDOUT_FILENO : out.write_end.get(),
                                    request.inherit_stderr ? STDERR_FILENO : err.write_end.get()});
-  return ChildProcess(receive_answer(), std::move(out.read_end), std::move(err.read_end));
+  return ChildProcess(receive_reply(), std::move(out.read_end), std::move(err.read_end));
 }
 
 std::optional<std::vector<std::string>> serve_forks() {
   const pid_t owner = getppid();
-  send_answer(STDIN_FILENO, {});
+  send_reply(STDIN_FILENO, {});
   while (const auto sent = received_descriptors(STDIN_FILENO)) {
     prepare_fork_without_exec();
     Pipe report = Pipe::open();
@@ -188,16 +188,16 @@ std::optional<std::vector<std::string>> serve_forks() {
     if (between == 0) {
       fork_for(owner, report.write_end.get());
       std::vector<std::string> arguments = become_child(*sent);
-      send_answer(report.write_end.get(), {getpid(), 0});
+      send_reply(report.write_end.get(), {getpid(), 0});
       return arguments;
     }
-    Answer answer{0, between < 0 ? errno : 0};
+    Reply answer{0, between < 0 ? errno : 0};
     report.write_end.reset();
     if (between > 0) {
       waitpid(between, nullptr, 0);
-      answer = received_answer(report.read_end.get()).value_or(Answer{0, ECHILD});
+      answer = receive_reply_from(report.read_end.get()).value_or(Reply{0, ECHILD});
     }
-    send_answer(STDIN_FILENO, answer);
+    send_reply(STDIN_FILENO, answer);
   }
   return std::nullopt;
 }

@@ -29,7 +29,7 @@ class ForkServer {
 
  private:
   /// The id of the started child. Throws as start().
-  pid_t receive_answer();
+  pid_t receive_reply();
 
   std::string name_;
   Descriptor socket_;

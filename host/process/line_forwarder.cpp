@@ -9,7 +9,8 @@
 
 namespace wmtp {
 namespace {
-constexpr size_t longest_line = 1 << 20;  // longer lines are split, so that a rank cannot exhaust the launcher's memory
+constexpr size_t max_line_bytes =
+    1 << 20;  // longer lines are split, so that a rank cannot exhaust the launcher's memory
 }
 
 LineSink::LineSink(int fd) : fd_(fd), terminal_(isatty(fd) == 1) {}
@@ -56,7 +57,7 @@ void LineSource::forward_whole_lines() {
   for (size_t end; (end = unfinished_.find('\n', begin)) != std::string::npos; begin = end + 1)
     sink_->line(prefix_, std::string_view(unfinished_).substr(begin, end - begin));
   unfinished_.erase(0, begin);
-  if (unfinished_.size() > longest_line) {
+  if (unfinished_.size() > max_line_bytes) {
     sink_->line(prefix_, unfinished_);
     unfinished_.clear();
   }

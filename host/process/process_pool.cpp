@@ -58,7 +58,7 @@ class Pool {
     request.environment = environment_entries(variables);
     request.inherit_stdout = queue_.jobs == 1 && out_.terminal();
     request.inherit_stderr = queue_.jobs == 1 && err_.terminal();
-    request.signal_mask = signals_.mask_before();
+    request.signal_mask = signals_.previous_mask();
     running_.emplace_back(process, request, out_, err_);
   }
 
@@ -113,7 +113,7 @@ class Pool {
 }  // namespace
 
 void run_pool(const ProcessPool& queue) {
-  const IgnoredPipeSignal ignored;
+  const IgnoreSigpipe ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
   Pool(queue, out, err).run();
   out.flush();

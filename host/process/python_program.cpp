@@ -13,7 +13,7 @@ namespace {
 constexpr char pythonpath[] = "PYTHONPATH";
 
 std::string absolute_folders(const std::string& path) {
-  std::vector<std::string> folders = folders_of_path(path);
+  std::vector<std::string> folders = split_search_path(path);
   std::erase_if(folders, [](const std::string& folder) { return folder[0] != '/'; });
   return fmt::format("{}", fmt::join(folders, ":"));
 }

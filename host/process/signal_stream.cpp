@@ -7,7 +7,7 @@ namespace wmtp {
 
 SignalStream::SignalStream() {
   std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were inherited as ignored, children would leave no status
-  sigset_t wanted = taken_stop_signals();
+  sigset_t wanted = handled_stop_signals();
   sigaddset(&wanted, SIGCHLD);
   sigprocmask(SIG_BLOCK, &wanted, &before_);
   fd_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -8,7 +8,7 @@
 
 namespace wmtp {
 
-/// taken_stop_signals() and SIGCHLD as a file descriptor while this exists.
+/// handled_stop_signals() and SIGCHLD as a file descriptor while this exists.
 class SignalStream {
  public:
   SignalStream();
@@ -17,7 +17,7 @@ class SignalStream {
 
   int fd() const { return fd_; }
   /// The signal mask for children.
-  const sigset_t& mask_before() const { return before_; }
+  const sigset_t& previous_mask() const { return before_; }
   /// The next received signal, if there is one.
   std::optional<ReceivedSignal> next() const;
 
@@ -27,11 +27,11 @@ class SignalStream {
 };
 
 /// Ignores SIGPIPE, so that writing to a closed pipe fails with EPIPE, which LineSink handles.
-class IgnoredPipeSignal {
+class IgnoreSigpipe {
  public:
-  IgnoredPipeSignal() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
-  ~IgnoredPipeSignal() { std::signal(SIGPIPE, before_); }
-  IgnoredPipeSignal(const IgnoredPipeSignal&) = delete;
+  IgnoreSigpipe() : before_(std::signal(SIGPIPE, SIG_IGN)) {}
+  ~IgnoreSigpipe() { std::signal(SIGPIPE, before_); }
+  IgnoreSigpipe(const IgnoreSigpipe&) = delete;
 
  private:
   void (*before_)(int);

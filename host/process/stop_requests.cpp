@@ -5,11 +5,11 @@
 namespace wmtp {
 namespace {
 
-constexpr std::chrono::seconds same_request{1}, longest_forwarding{10};
+constexpr std::chrono::seconds same_request{1}, max_forwarding_delay{10};
 
 }  // namespace
 
-sigset_t taken_stop_signals() {
+sigset_t handled_stop_signals() {
   sigset_t taken;
   sigemptyset(&taken);
   for (const int signal : stop_signals) {
@@ -24,12 +24,12 @@ StopRequests::Kind StopRequests::take(const ReceivedSignal& signal, Clock::time_
   // The kernel may send SIGHUP several times when a terminal closes.
   const bool by_terminal = signal.code == SI_KERNEL && signal.number != SIGHUP,
              by_parent = signal.code == SI_USER && signal.sender == getppid();
-  const bool forwarded = by_parent && !by_parent_ && now - first_ < longest_forwarding;
-  const bool again = asked_ && (signal.code == SI_QUEUE || (by_terminal && by_terminal_) ||
-                                (now - first_ >= same_request && !forwarded));
-  const Kind kind = again ? Kind::again : asked_ ? Kind::same : Kind::first;
-  if (!asked_) first_ = now;
-  asked_ = true;
+  const bool forwarded = by_parent && !by_parent_ && now - first_ < max_forwarding_delay;
+  const bool again = requested_ && (signal.code == SI_QUEUE || (by_terminal && by_terminal_) ||
+                                    (now - first_ >= same_request && !forwarded));
+  const Kind kind = again ? Kind::again : requested_ ? Kind::same : Kind::first;
+  if (!requested_) first_ = now;
+  requested_ = true;
   by_terminal_ |= by_terminal;
   by_parent_ |= by_parent;
   return kind;

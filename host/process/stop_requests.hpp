@@ -13,7 +13,7 @@ namespace wmtp {
 /// What terminals, service managers and batch systems send before they kill: Slurm SIGUSR1 (--signal), SGE SIGUSR2.
 inline constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 /// Those that are requests to this process: SIGINT and SIGTERM, and the others unless they are ignored, as with nohup.
-sigset_t taken_stop_signals();
+sigset_t handled_stop_signals();
 /// The signal with which a request is passed on to our own processes.
 inline int forwarded(int signal) { return signal == SIGINT ? SIGINT : SIGTERM; }
 
@@ -38,7 +38,7 @@ class StopRequests {
 
  private:
   Clock::time_point first_{};
-  bool asked_ = false, by_terminal_ = false, by_parent_ = false;
+  bool requested_ = false, by_terminal_ = false, by_parent_ = false;
 };
 
 /// Sends a signal that asks again, however soon after the first one.

@@ -46,7 +46,7 @@ struct Side {
 };
 
 /// The names of a sweep's runs, NAME-KEY-VALUE, if no run has the sweep's own name; else the word.
-std::vector<std::string> names_of(const LogReader& log, const std::string& word) {
+std::vector<std::string> resolve_run_names(const LogReader& log, const std::string& word) {
   std::vector<std::string> names;
   log.each_row(
       "SELECT name FROM runs WHERE status = 'finished' AND substr(name, 1, length(?1) + 1) = ?1 || '-' "
@@ -59,7 +59,7 @@ class Comparison {
  public:
   Comparison(const LogReader& log, const std::vector<std::string>& words) : log_(log) {
     for (const std::string& word : words)
-      for (const std::string& name : names_of(log, word)) sides_.push_back(side_of(name));
+      for (const std::string& name : resolve_run_names(log, word)) sides_.push_back(side_of(name));
     if (sides_.size() < 2) throw Error(ExitStatus::usage, "found fewer than two runs to compare");
   }
 
@@ -86,16 +86,16 @@ class Comparison {
     return ordered;
   }
 
-  MeanOf figure(const Side& side, const std::string& name) const {
+  MeanAndError figure(const Side& side, const std::string& name) const {
     std::vector<double> values;
     for (const auto& [seed, run] : side.runs)
       if (const auto found = run.metrics.find(name); found != run.metrics.end()) values.push_back(found->second);
-    return mean_of(values);
+    return mean_and_error(values);
   }
 
   /// Difference from the first side, over seeds that both have; between two single runs regardless of their seeds. None
   /// if the metric does not measure the same in both.
-  MeanOf difference(const Side& side, const std::string& name) const {
+  MeanAndError difference(const Side& side, const std::string& name) const {
     const Side& first = sides_.front();
     std::vector<double> values;
     const auto add = [&](const LoggedValues& here, const LoggedValues& there) {
@@ -109,7 +109,7 @@ class Comparison {
       for (const auto& [seed, run] : side.runs)
         if (const auto same = first.runs.find(seed); same != first.runs.end()) add(run, same->second);
     }
-    return mean_of(values);
+    return mean_and_error(values);
   }
 
   /// Whether some difference of `name` is not taken.
@@ -238,7 +238,7 @@ void print_metrics(std::ostream& out, const Comparison& comparison, bool all) {
   if (hides) out << (incomparable.empty() ? "\n" : "") << "time/ and perf/ are shown with --all\n";
 }
 
-OrderedJson json_of(const MeanOf& of) {
+OrderedJson to_json_value(const MeanAndError& of) {
   if (of.count == 0) return nullptr;
   return {
       {"mean", of.mean}, {"standard_error", of.count > 1 ? OrderedJson(of.error) : OrderedJson()}, {"count", of.count}};
@@ -257,8 +257,8 @@ void print_json(std::ostream& out, const Comparison& comparison) {
   for (const std::string& name : comparison.metric_names()) {
     OrderedJson figures = OrderedJson::array(), differences = OrderedJson::array();
     for (const Side& side : comparison.sides()) {
-      figures.push_back(json_of(comparison.figure(side, name)));
-      differences.push_back(json_of(comparison.difference(side, name)));
+      figures.push_back(to_json_value(comparison.figure(side, name)));
+      differences.push_back(to_json_value(comparison.difference(side, name)));
     }
     all["metrics"][name] = {{"last", figures}, {"difference_from_first", differences}};
   }
@@ -267,8 +267,8 @@ void print_json(std::ostream& out, const Comparison& comparison) {
 
 }  // namespace
 
-MeanOf mean_of(const std::vector<double>& values) {
-  MeanOf of;
+MeanAndError mean_and_error(const std::vector<double>& values) {
+  MeanAndError of;
   of.count = int64_t(values.size());
   if (values.empty()) return of;
   for (const double value : values) of.mean += value / double(of.count);
@@ -278,7 +278,7 @@ MeanOf mean_of(const std::vector<double>& values) {
   return of;
 }
 
-std::string with_error(const MeanOf& of, bool signed_number) {
+std::string with_error(const MeanAndError& of, bool signed_number) {
   if (of.count == 0) return "-";
   const std::string number = signed_number ? printed("%+.4g", of.mean) : shown(of.mean);
   return of.count == 1 ? number : number + printed(" ± %.2g", of.error);

@@ -17,13 +17,13 @@
 namespace wmtp {
 
 /// Mean and standard error (deviation with n - 1, divided by the square root of n); the error of one value is 0.
-struct MeanOf {
+struct MeanAndError {
   double mean = 0, error = 0;
   int64_t count = 0;
 };
-MeanOf mean_of(const std::vector<double>& values);
+MeanAndError mean_and_error(const std::vector<double>& values);
 /// "0.25 ± 0.01", "0.25" for one value, "-" for none.
-std::string with_error(const MeanOf& of, bool signed_number = false);
+std::string with_error(const MeanAndError& of, bool signed_number = false);
 
 /// A row per key whose values differ: the key, then the value of each run (null: none).
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);

@@ -51,13 +51,13 @@ std::optional<SlowestRank> slowest_rank(const LogReader& log, int64_t run_id) {
   return found;
 }
 
-std::string text_of(const SlowestRank& slowest) {
+std::string slowest_rank_text(const SlowestRank& slowest) {
   if (slowest.share < noticeable) return "ranks are equally fast";
   return "rank " + std::to_string(slowest.rank) + " is the slowest: " + human_seconds(slowest.seconds) +
          " more than the others in " + slowest.phase;
 }
 
-Table times_of_ranks(const LogReader& log, int64_t run_id) {
+Table rank_time_table(const LogReader& log, int64_t run_id) {
   const std::map<int64_t, Phases> ranks = times(log, run_id);
   Table table{{"phase"}, {}, false};
   Phases sums;

@@ -22,9 +22,9 @@ struct SlowestRank {
 std::optional<SlowestRank> slowest_rank(const LogReader& log, int64_t run_id);
 
 /// "rank 1 is the slowest: 3.2s more than the others in backward", or "ranks are equally fast" below 1% of the time.
-std::string text_of(const SlowestRank& slowest);
+std::string slowest_rank_text(const SlowestRank& slowest);
 
 /// Seconds by phase (rows, the longest first) and rank (columns "rank 0", …), over all segments.
-Table times_of_ranks(const LogReader& log, int64_t run_id);
+Table rank_time_table(const LogReader& log, int64_t run_id);
 
 }  // namespace wmtp

@@ -95,7 +95,7 @@ void print_json_run(std::ostream& out, const LogReader& log, OrderedJson run, in
   run["plugins"] = objects_of(log.query(select_plugins, {id}));
   run["segments"] = objects_of(log.query(select_segments, {id}));
   run["metrics"] = objects_of(log.query(select_metrics, {id}));
-  run["rank_seconds"] = objects_of(times_of_ranks(log, id));
+  run["rank_seconds"] = objects_of(rank_time_table(log, id));
   run["memory_peak"] = objects_of(log.query(select_memory, {id}));
   run["checkpoints"] = objects_of(log.query(select_checkpoints, {id}));
   run["generations"] = objects_of(log.query(select_generations, {id}));
@@ -187,11 +187,11 @@ void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& 
   print_section(out, "metrics", log.query(select_metrics, {id}));
   print_curves(out, log, id, metrics);
 
-  Table times = times_of_ranks(log, id);
+  Table times = rank_time_table(log, id);
   for (auto& row : times.rows)
     for (size_t column = 1; column < row.size(); ++column) row[column] = human_seconds(row[column].get<double>());
   const auto slowest = slowest_rank(log, id);
-  print_section(out, "time by rank" + (slowest ? ": " + text_of(*slowest) : ""), times);
+  print_section(out, "time by rank" + (slowest ? ": " + slowest_rank_text(*slowest) : ""), times);
   int64_t rank = 0;
   const Table tensors = peaks_by_phase(log, id, rank);
   print_section(out, "tensors on rank " + std::to_string(rank) + ", peak per phase", tensors);
@@ -231,7 +231,7 @@ void print_run(std::ostream& out, const LogReader& log, int64_t id, TableFormat 
 std::string runnable_experiment(const LogReader& log, int64_t run_id) {
   const auto text =
       log.query("SELECT resolved_toml FROM runs WHERE id = ?1", {run_id}).rows.at(0)[0].get<std::string>();
-  const size_t valid = valid_utf8(text);
+  const size_t valid = valid_utf8_prefix(text);
   if (valid == text.size()) return text;
   const size_t begin = text.rfind('\n', valid) + 1;  // npos + 1: the first line
   throw Error(ExitStatus::usage, printed("the experiment of run %lld: found byte 0x%02x, wanted UTF-8, in ",

@@ -54,7 +54,7 @@ class Summary {
     for (const auto& [title, name] :
          {std::pair(": validation loss ", "valid/loss"), {": training loss ", "train/loss"}})
       if (const auto begin = metric(name, "ASC"), end = metric(name, "DESC"); begin && end)
-        return title + change_of_loss(*begin, *end);
+        return title + loss_change_text(*begin, *end);
     return "";
   }
 
@@ -77,7 +77,7 @@ class Summary {
       if (const double share = row[1].get<double>() / all; share >= 0.01)
         text += (text.empty() ? "" : ", ") + row[0].get<std::string>() + " " + percent(share);
     const auto slowest = slowest_rank(log_, id_);
-    out_ << "  time             " << text << (slowest ? "; " + text_of(*slowest) : "") << '\n';
+    out_ << "  time             " << text << (slowest ? "; " + slowest_rank_text(*slowest) : "") << '\n';
   }
 
   /// Every rank of a small job; of a larger one the rank with the highest peak.
@@ -164,7 +164,7 @@ Table peaks_by_phase(const LogReader& log, int64_t run_id, int64_t& rank) {
   return table;
 }
 
-std::string change_of_loss(double begin, double end) {
+std::string loss_change_text(double begin, double end) {
   const auto loss = [](double value) { return printed("%.4f", value); };
   const std::string values = loss(begin) + " -> " + loss(end);
   const double by = std::fabs(begin - end);

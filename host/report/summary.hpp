@@ -16,7 +16,7 @@ namespace wmtp {
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id);
 
 /// "8.3373 -> 6.4450, fell by 1.8924".
-std::string change_of_loss(double begin, double end);
+std::string loss_change_text(double begin, double end);
 
 /// The peak of each phase on the rank with the highest peak, largest first: "MiB" (the phase), then a column for each
 /// category with tensors. `rank` is set if there are rows.

@@ -55,7 +55,7 @@ void print_row(std::ostream& out, const std::vector<std::string>& cells, const s
                const std::vector<bool>& numeric) {
   std::string line;
   for (size_t i = 0; i < cells.size(); ++i) {
-    const std::string cell = cut_to(cells[i], widths[i]);
+    const std::string cell = truncate_text(cells[i], widths[i]);
     const size_t pad = widths[i] - shown_length(cell);
     if (i > 0) line.append(column_gap, ' ');
     if (numeric[i]) line.append(pad, ' ');

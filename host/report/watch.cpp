@@ -10,7 +10,7 @@
 namespace wmtp {
 namespace {
 
-constexpr std::chrono::milliseconds nap{100};
+constexpr std::chrono::milliseconds poll_interval{100};
 
 class Watch {
  public:
@@ -24,9 +24,9 @@ class Watch {
       const OrderedJson state = run_state();  // read before the steps, so that none are missed once the run has ended
       show_new_steps();
       if (state["status"] != "running") return ended(state);
-      for (auto waited = std::chrono::milliseconds(0); waited < request_.interval; waited += nap) {
+      for (auto waited = std::chrono::milliseconds(0); waited < request_.interval; waited += poll_interval) {
         if (request_.stopped()) return 0;
-        std::this_thread::sleep_for(nap);
+        std::this_thread::sleep_for(poll_interval);
       }
     }
   }

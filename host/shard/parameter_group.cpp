@@ -25,7 +25,7 @@ ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> para
                                Channels& channels)
     : name_(std::move(name)),
       options_(options),
-      mesh_(channels.mesh(int(ranks_in_row(options.strategy, options.shard_group_size, channels.size())))),
+      mesh_(channels.mesh(int(shard_group_ranks(options.strategy, options.shard_group_size, channels.size())))),
       trains_(parameters.front().trains),
       is_offloaded_(is_offloaded(options.offload, trains_)) {
   std::stable_sort(parameters.begin(), parameters.end(),
@@ -73,7 +73,7 @@ void ParameterGroup::start_gather() {
   gather_ = mesh_.shard.gather->all_gather(gathering_, std::move(shard), "gathering " + name_);
 }
 
-void ParameterGroup::ready() {
+void ParameterGroup::finish_gather() {
   if (weights_.defined()) return;
   start_gather();
   if (!gather_) return;
@@ -94,7 +94,7 @@ void ParameterGroup::master_changed() {
 
 Tensor ParameterGroup::weight(int index) {
   TORCH_CHECK(weights_.defined(), "group ", name_, " is used before it is gathered");
-  const Placed& placed = parameters_[size_t(index)];
+  const FlatParameter& placed = parameters_[size_t(index)];
   return weights_.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
 }
 
@@ -107,8 +107,8 @@ Tensor& ParameterGroup::gradient_buffer() {
   return whole_gradient_;
 }
 
-Tensor ParameterGroup::gradient_of(int index, bool& first) {
-  const Placed& placed = parameters_[size_t(index)];
+Tensor ParameterGroup::gradient_view(int index, bool& first) {
+  const FlatParameter& placed = parameters_[size_t(index)];
   Tensor view = gradient_buffer().narrow(0, placed.offset, placed.count).view(placed.spec.shape);
   first = !written_[size_t(index)];
   written_[size_t(index)] = true;
@@ -117,7 +117,7 @@ Tensor ParameterGroup::gradient_of(int index, bool& first) {
 
 void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& right) {
   bool first = false;
-  Tensor gradient = gradient_of(index, first);
+  Tensor gradient = gradient_view(index, first);
   if (sums_in_fp32(left))
     product_into(gradient, left.t(), right, !first);
   else
@@ -126,13 +126,13 @@ void ParameterGroup::add_product(int index, const Tensor& left, const Tensor& ri
 
 void ParameterGroup::add_gradient(int index, const Tensor& value) {
   bool first = false;
-  Tensor gradient = gradient_of(index, first);
+  Tensor gradient = gradient_view(index, first);
   accumulate(gradient, value, first);
 }
 
 void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& values) {
   bool first = false;
-  Tensor gradient = gradient_of(index, first);
+  Tensor gradient = gradient_view(index, first);
   if (first) gradient.zero_();
   gradient.index_add_(0, rows, values.to(at::kFloat));
 }
@@ -142,7 +142,7 @@ void ParameterGroup::zero_unwritten() {
   gradient_buffer();  // a rank without any gradient also takes part in the reduce
   int64_t end = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Placed& placed = parameters_[i];
+    const FlatParameter& placed = parameters_[i];
     whole_gradient_.narrow(0, end, placed.offset - end).zero_();
     if (!written_[i]) whole_gradient_.narrow(0, placed.offset, placed.count).zero_();
     end = placed.offset + placed.count;
@@ -151,7 +151,7 @@ void ParameterGroup::zero_unwritten() {
 }
 
 void ParameterGroup::start_reduce(bool last) {
-  TORCH_CHECK(!reduce_ && !replicate_reduce_ && !sharing_, "group ", name_, ": a reduce is in flight");
+  TORCH_CHECK(!reduce_ && !replicate_reduce_ && !replicate_gather_, "group ", name_, ": a reduce is in flight");
   if (!trains_) return;
   if (reduces_once_per_step() && !is_alone() && !last) return;
   last_ = last;
@@ -159,9 +159,9 @@ void ParameterGroup::start_reduce(bool last) {
   if (is_alone()) return;
   const MemoryScope scope(MemoryCategory::communication);
   const Tensor mine = whole_gradient_.to(options_.reduce_dtype);  // not a copy if sent in fp32
-  arriving_ = at::empty_like(mine);
-  const Axis& axis = shards() ? mesh_.shard : mesh_.replicate;
-  reduce_ = axis.reduce->all_to_all(arriving_, mine, "reducing the gradient of " + name_);
+  reduce_output_ = at::empty_like(mine);
+  const RankGroup& axis = shards() ? mesh_.shard : mesh_.replicate;
+  reduce_ = axis.reduce->all_to_all(reduce_output_, mine, "reducing the gradient of " + name_);
   if (shards()) whole_gradient_.reset();
 }
 
@@ -170,12 +170,12 @@ void ParameterGroup::finish_reduce() {
   if (!reduce_) return;
   reduce_.wait();
   if (shards()) {
-    add_sum_of(arriving_.view({mesh_.shard.size, -1}));
+    add_reduced(reduce_output_.view({mesh_.shard.size, -1}));
   } else {
     gradient_ = std::move(whole_gradient_);
-    start_sharing_sums(arriving_);
+    start_replicate_gather(reduce_output_);
   }
-  arriving_.reset();
+  reduce_output_.reset();
   if (shards() && last_) start_replicate_reduce();
 }
 
@@ -183,39 +183,39 @@ void ParameterGroup::start_replicate_reduce() {
   if (mesh_.replicate.size == 1) return;
   const MemoryScope scope(MemoryCategory::communication);
   const Tensor mine = gradient_.to(options_.reduce_dtype);
-  arriving_from_replicas_ = at::empty_like(mine);
+  replicate_reduce_output_ = at::empty_like(mine);
   replicate_reduce_ =
-      mesh_.replicate.reduce->all_to_all(arriving_from_replicas_, mine, "summing the gradient of " + name_);
+      mesh_.replicate.reduce->all_to_all(replicate_reduce_output_, mine, "summing the gradient of " + name_);
 }
 
 void ParameterGroup::finish_replicate_reduce() {
-  if (!shards()) finish_sharing_sums();  // started by finish_reduce
+  if (!shards()) finish_replicate_gather();  // started by finish_reduce
   if (!replicate_reduce_) return;
   replicate_reduce_.wait();
-  start_sharing_sums(arriving_from_replicas_);
-  arriving_from_replicas_.reset();
+  start_replicate_gather(replicate_reduce_output_);
+  replicate_reduce_output_.reset();
 }
 
 /// Sums this rank's part of the replicate group's gradients, and gathers the sums of its ranks into the gradient.
-void ParameterGroup::start_sharing_sums(const Tensor& arrived) {
+void ParameterGroup::start_replicate_gather(const Tensor& arrived) {
   const MemoryScope scope(MemoryCategory::communication);
-  const Axis& axis = mesh_.replicate;
+  const RankGroup& axis = mesh_.replicate;
   const int64_t part = gradient_.numel() / axis.size;
   const bool is_in_place = options_.reduce_dtype == at::kFloat;
   Tensor sum = is_in_place ? gradient_.narrow(0, axis.rank * part, part) : at::empty({part}, gradient_.options());
   sum_of_parts(arrived.view({axis.size, part}), sum);
   sums_ = is_in_place ? gradient_ : at::empty(gradient_.sizes(), arrived.options());
-  sharing_ = axis.reduce->all_gather(sums_, sum.to(options_.reduce_dtype), "summing the gradient of " + name_);
+  replicate_gather_ = axis.reduce->all_gather(sums_, sum.to(options_.reduce_dtype), "summing the gradient of " + name_);
 }
 
-void ParameterGroup::finish_sharing_sums() {
-  if (!sharing_) return;
-  sharing_.wait();
+void ParameterGroup::finish_replicate_gather() {
+  if (!replicate_gather_) return;
+  replicate_gather_.wait();
   if (!sums_.is_same(gradient_)) gradient_.copy_(sums_);
   sums_.reset();
 }
 
-void ParameterGroup::add_sum_of(const Tensor& parts) {
+void ParameterGroup::add_reduced(const Tensor& parts) {
   const MemoryScope scope(MemoryCategory::gradients);
   const auto empty = [&] { return at::empty({parts.size(1)}, parts.options().dtype(at::kFloat)); };
   if (!gradient_.defined()) {

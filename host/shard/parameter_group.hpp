@@ -9,7 +9,7 @@
 //   no_shard        all            the master (or a cast copy)   summed over ranks in the whole buffer
 //   shard_optimizer 1/W            kept for the whole step       kept whole, reduced to this rank's shard once per step
 //   shard_grad_op   1/W            kept for the whole step       reduced to this rank's shard
-//   full_shard      1/W            from ready() to release()     reduced to this rank's shard
+//   full_shard      1/W            from finish_gather() to release()     reduced to this rank's shard
 //   hybrid_shard    1/G            as full_shard, shard group    reduced in the shard group, and once per step over
 //                                                                the replicate group
 //
@@ -50,7 +50,7 @@ struct GroupOptions {
 };
 
 /// A parameter's position in its group's flat storage, in elements.
-struct Placed {
+struct FlatParameter {
   ParameterSpec spec;
   int64_t offset = 0;
   int64_t count = 0;
@@ -66,7 +66,7 @@ struct Segment {
 
 /// Of a ParameterSpec or a Segment.
 template <class Settings>
-double weight_decay_of(const Settings& settings, const OptimizerConfig& config) {
+double effective_weight_decay(const Settings& settings, const OptimizerConfig& config) {
   return settings.weight_decay.value_or(settings.decays ? config.weight_decay : 0.0);
 }
 
@@ -77,15 +77,15 @@ class ParameterGroup final : public WeightStore {
                  Channels& channels);
 
   const std::string& name() const { return name_; }
-  const std::vector<Placed>& parameters() const { return parameters_; }
+  const std::vector<FlatParameter>& parameters() const { return parameters_; }
   bool trains() const { return trains_; }
   const at::Device& device() const { return options_.device; }
   bool is_in_host_memory() const { return is_offloaded_; }  ///< the master
 
   // Gathered weights.
-  void start_gather();  ///< no effect if gathered or in flight
-  void ready();         ///< starts a gather if none is in flight; waits for it
-  void release();       ///< frees the gathered weights, unless the strategy keeps them until the master changes
+  void start_gather();   ///< no effect if gathered or in flight
+  void finish_gather();  ///< starts a gather if none is in flight; waits for it
+  void release();        ///< frees the gathered weights, unless the strategy keeps them until the master changes
   bool gathered() const { return weights_.defined(); }
 
   // WeightStore
@@ -103,7 +103,7 @@ class ParameterGroup final : public WeightStore {
   void start_reduce(bool last);
   void finish_reduce();
   void finish_replicate_reduce();
-  void finish_sharing_sums();
+  void finish_replicate_gather();
   /// This rank's part of the summed gradient: fp32, the size of the master shard, on the device. Undefined before the
   /// first reduce.
   const at::Tensor& gradient() const { return gradient_; }
@@ -127,7 +127,7 @@ class ParameterGroup final : public WeightStore {
   template <class Visit>
   void for_each_part(const at::Tensor& flat, Visit visit) const {
     const int64_t flat_end = shard_begin_ + shard_size_, flat_begin = flat_end - flat.numel();
-    for (const Placed& placed : parameters_) {
+    for (const FlatParameter& placed : parameters_) {
       const int64_t begin = std::max(placed.offset, flat_begin);
       const int64_t end = std::min(placed.offset + placed.count, flat_end);
       if (begin < end) visit(placed, begin - placed.offset, flat.narrow(0, begin - flat_begin, end - begin));
@@ -142,19 +142,19 @@ class ParameterGroup final : public WeightStore {
 
  private:
   at::Tensor& gradient_buffer();
-  at::Tensor gradient_of(int index, bool& first);
+  at::Tensor gradient_view(int index, bool& first);
   void zero_unwritten();
   void add_to_gradient(at::Tensor sum);
   void start_replicate_reduce();
-  void start_sharing_sums(const at::Tensor& arrived);
-  void add_sum_of(const at::Tensor& parts);
+  void start_replicate_gather(const at::Tensor& arrived);
+  void add_reduced(const at::Tensor& parts);
   at::Tensor shard_on_device();
   bool shards() const { return mesh_.shard.size > 1; }
   bool reduces_once_per_step() const { return !shards() || options_.strategy == Strategy::shard_optimizer; }
   bool is_alone() const { return mesh_.shard.size == 1 && mesh_.replicate.size == 1; }
 
   std::string name_;
-  std::vector<Placed> parameters_;
+  std::vector<FlatParameter> parameters_;
   GroupOptions options_;
   const Mesh& mesh_;
   bool trains_ = false, is_offloaded_ = false;
@@ -168,15 +168,15 @@ class ParameterGroup final : public WeightStore {
   Pending gather_;
   at::Tensor whole_gradient_;  ///< flat fp32, of this rank's micro-batch, or of its step so far
   std::vector<bool> written_;  ///< per parameter: whether its part of whole_gradient_ has been written
-  at::Tensor arriving_;        ///< every rank's part, in the current reduce
+  at::Tensor reduce_output_;   ///< every rank's part, in the current reduce
   Pending reduce_;
   bool last_ = false;  ///< the current reduce is the step's last
   at::Tensor gradient_;
-  at::Tensor arriving_from_replicas_;
+  at::Tensor replicate_reduce_output_;
   Pending replicate_reduce_;
   at::Tensor
       sums_;  ///< of all ranks of the replicate group, in the dtype of the reduction; the gradient where possible
-  Pending sharing_;
+  Pending replicate_gather_;
 };
 
 }  // namespace wmtp

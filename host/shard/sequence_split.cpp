@@ -12,12 +12,12 @@ Tensor SequenceSplit::all_to_all(const Tensor& parts) const {
   return received;
 }
 
-Positions SequenceSplit::here(int64_t S) const {
+Positions SequenceSplit::local_positions(int64_t S) const {
   TORCH_CHECK(S % group_.size == 0, S, " positions for ", group_.size, " ranks");
   return {group_.rank * (S / group_.size), S / group_.size};
 }
 
-Positions SequenceSplit::here_below(int64_t end, int64_t S) const {
+Positions SequenceSplit::local_positions_below(int64_t end, int64_t S) const {
   const Positions all = here(S);
   return {all.first, std::clamp<int64_t>(end - all.first, 0, all.count)};
 }

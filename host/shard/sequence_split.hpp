@@ -17,7 +17,7 @@ struct Positions {
 
 class SequenceSplit final : public PositionSplit {
  public:
-  explicit SequenceSplit(const Axis& group) : group_(group) {}
+  explicit SequenceSplit(const RankGroup& group) : group_(group) {}
 
   int64_t ranks() const override { return group_.size; }
   int64_t rank() const override { return group_.rank; }
@@ -25,16 +25,16 @@ class SequenceSplit final : public PositionSplit {
 
   bool is_whole() const { return group_.size == 1; }
   /// This rank's part of S positions. Q must divide S.
-  Positions here(int64_t S) const;
+  Positions local_positions(int64_t S) const;
   /// Of these, the ones below `end`.
-  Positions here_below(int64_t end, int64_t S) const;
+  Positions local_positions_below(int64_t end, int64_t S) const;
   /// [B,S,...] -> [B,S/Q,...], a view.
   at::Tensor part(const at::Tensor& whole) const;
   /// [B,S/Q,...] -> [B,S,...], from all ranks of the group. [sequence group, collective]
   at::Tensor whole(const at::Tensor& part) const;
 
  private:
-  Axis group_;
+  RankGroup group_;
 };
 
 }  // namespace wmtp

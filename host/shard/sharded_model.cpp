@@ -14,7 +14,7 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t elements_of_task = 1 << 16;
+constexpr int64_t elements_per_task = 1 << 16;
 
 /// Elements [begin, begin+count) of a parameter's initial value.
 void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count, float* out) {
@@ -46,7 +46,7 @@ void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count,
 /// The fingerprint of elements [begin, begin + values.size()) of a flattened parameter, using all threads of this rank.
 uint64_t parallel_fingerprint(const std::string& name, int64_t begin, const std::vector<float>& values) {
   std::atomic<uint64_t> sum{0};
-  at::parallel_for(0, int64_t(values.size()), elements_of_task, [&](int64_t first, int64_t last) {
+  at::parallel_for(0, int64_t(values.size()), elements_per_task, [&](int64_t first, int64_t last) {
     sum += fingerprint(name, begin + first, values.data() + first, last - first);
   });
   return sum;
@@ -68,7 +68,7 @@ ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels
 
 bool ShardUnit::holds(const std::string& parameter) const {
   for (const auto& group : groups_)
-    for (const Placed& placed : group->parameters())
+    for (const FlatParameter& placed : group->parameters())
       if (placed.spec.name == parameter) return true;
   return false;
 }
@@ -77,12 +77,12 @@ void ShardUnit::each(void (ParameterGroup::*call)(Args...), Args... args) {
   for (const auto& group : groups_) (group.get()->*call)(args...);
 }
 void ShardUnit::start_gather() { each(&ParameterGroup::start_gather); }
-void ShardUnit::ready() { each(&ParameterGroup::ready); }
+void ShardUnit::finish_gather() { each(&ParameterGroup::finish_gather); }
 void ShardUnit::release() { each(&ParameterGroup::release); }
 void ShardUnit::start_reduce(bool last) { each(&ParameterGroup::start_reduce, last); }
 void ShardUnit::finish_reduce() { each(&ParameterGroup::finish_reduce); }
 void ShardUnit::finish_replicate_reduce() { each(&ParameterGroup::finish_replicate_reduce); }
-void ShardUnit::finish_sharing_sums() { each(&ParameterGroup::finish_sharing_sums); }
+void ShardUnit::finish_replicate_gather() { each(&ParameterGroup::finish_replicate_gather); }
 
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
     : channels_(channels),
@@ -133,7 +133,7 @@ at::Tensor ShardedModel::normed(const at::Tensor& hidden) const {
 void ShardedModel::initialize(int64_t seed) {
   const auto first_value = [seed](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (spec.init.kind == Init::Kind::row_norms) return false;
-    at::parallel_for(0, count, elements_of_task, [&](int64_t from, int64_t to) {
+    at::parallel_for(0, count, elements_per_task, [&](int64_t from, int64_t to) {
       draw(spec, seed, begin + from, to - from, out + from);  // counter-based, so the split into parts does not matter
     });
     return true;
@@ -151,7 +151,7 @@ void ShardedModel::fill(const ReadPart& read, const std::string& what) {
   for (const auto& unit : units_)
     for (const auto& group : unit->groups()) {
       const bool in_base = adapter_ && unit.get() != adapter_ && unit->name() != "value_heads";
-      group->for_each_part(group->master(), [&](const Placed& placed, int64_t begin, at::Tensor part) {
+      group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
         values.resize(size_t(part.numel()));
         if (read(placed.spec, begin, part.numel(), values.data())) {
           part.copy_(at::from_blob(values.data(), {part.numel()}, at::kFloat));
@@ -172,7 +172,7 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
   std::map<std::string, at::Tensor> norms;
   for (const auto& unit : units_) {  // every rank gathers every such unit, even if it has no part of the norms
     std::vector<std::string> wanted;
-    for (const Placed& placed : parameters.parameters())
+    for (const FlatParameter& placed : parameters.parameters())
       if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(adapted_weight(placed.spec.name)))
         wanted.push_back(placed.spec.name);
     if (wanted.empty()) continue;
@@ -182,7 +182,7 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
         norms[name] =
             at::linalg_vector_norm(weight(adapted_weight(name)).weight().to(at::kFloat), 2, at::IntArrayRef{1});
   }
-  parameters.for_each_part(parameters.master(), [&](const Placed& placed, int64_t begin, at::Tensor part) {
+  parameters.for_each_part(parameters.master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
     const auto found = norms.find(placed.spec.name);
     if (found != norms.end()) part.copy_(found->second.narrow(0, begin, part.numel()));
   });
@@ -194,11 +194,12 @@ uint64_t ShardedModel::base_fingerprint() const {
   for (const auto& unit : units_)
     for (const auto& group : unit->groups())
       if (group->is_first_replica())  // each shard once
-        for (const Placed& placed : group->parameters())
+        for (const FlatParameter& placed : group->parameters())
           if (const auto found = fingerprints_.find(placed.spec.name); found != fingerprints_.end())
             mine += found->second;
   const at::Tensor all =
-      channels_.all(at::scalar_tensor(int64_t(mine), at::kLong), "comparing the base model's fingerprint").contiguous();
+      channels_.all_gather(at::scalar_tensor(int64_t(mine), at::kLong), "comparing the base model's fingerprint")
+          .contiguous();
   uint64_t sum = 0;
   for (int64_t rank = 0; rank < all.numel(); ++rank) sum += uint64_t(all.const_data_ptr<int64_t>()[rank]);
   return sum;
@@ -215,7 +216,7 @@ std::vector<ParameterGroup*> ShardedModel::trained_groups() const {
 BackwardExtent ShardedModel::backward_extent() const {
   const auto trains = [groups = trained_groups()](const std::string& unit) {
     for (const ParameterGroup* group : groups)
-      for (const Placed& placed : group->parameters())
+      for (const FlatParameter& placed : group->parameters())
         if (placed.spec.name.starts_with(unit + ".")) return true;
     return false;
   };

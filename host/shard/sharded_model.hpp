@@ -25,12 +25,12 @@ class ShardUnit {
   const std::vector<std::unique_ptr<ParameterGroup>>& groups() const { return groups_; }
   bool holds(const std::string& parameter) const;
   void start_gather();
-  void ready();
+  void finish_gather();
   void release();
   void start_reduce(bool last);
   void finish_reduce();
   void finish_replicate_reduce();
-  void finish_sharing_sums();
+  void finish_replicate_gather();
 
  private:
   template <class... Args>
@@ -44,7 +44,7 @@ class ShardUnit {
 class Gathered {
  public:
   explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {
-    unit_.ready();
+    unit_.finish_gather();
     if (next) next->start_gather();
   }
   ~Gathered() { unit_.release(); }

@@ -16,7 +16,7 @@ void take_signal(ActivePipeline& pipeline, Signal signal, const Experiment& expe
   const std::string name = to_text(signal);
   if (pipeline.objective)
     refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
-  if (is_of_reference(signal)) {
+  if (is_reference_signal(signal)) {
     if (!experiment.reference.given)
       refuse(pipeline.name, "it reads " + name + "; set [reference] experiment or weights");
     pipeline.reference.insert(signal == Signal::reference_loss ? "loss" : "entropy");

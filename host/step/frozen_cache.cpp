@@ -45,7 +45,7 @@ Tensor FrozenModel::values(const Tensor& normed) {
 std::map<std::string, Tensor> FrozenModel::predictions(const Tensor& normed, const Tensor& tokens, bool entropies) {
   const Gathered output(model_->unit("output"));
   const int64_t B = tokens.size(0), S = tokens.size(1), L = normed.size(1);
-  const Positions sources = model_->split().here_below(S - 1, S);
+  const Positions sources = model_->split().local_positions_below(S - 1, S);
   const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
     return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
   };
@@ -64,7 +64,7 @@ std::map<std::string, Tensor> FrozenModel::predictions(const Tensor& normed, con
 FrozenCache::FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores)
     : model_(std::move(model)), wanted_(std::move(wanted)), build_(std::move(build)), stores_(std::move(stores)) {}
 
-std::optional<FrozenCache::Signals> FrozenCache::kept(const MicroBatch& micro) const {
+std::optional<FrozenCache::Signals> FrozenCache::read_cached(const MicroBatch& micro) const {
   if (stores_.empty()) return std::nullopt;
   Signals signals;
   for (const auto& [name, store] : stores_) {
@@ -75,7 +75,7 @@ std::optional<FrozenCache::Signals> FrozenCache::kept(const MicroBatch& micro) c
   return signals;
 }
 
-FrozenCache::Signals FrozenCache::computed(const MicroBatch& micro) {
+FrozenCache::Signals FrozenCache::compute_and_cache(const MicroBatch& micro) {
   if (!frozen_) frozen_ = build_();
   Signals signals;
   for (const auto& [name, signal] : frozen_->signals(micro, wanted_)) {

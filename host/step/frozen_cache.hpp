@@ -48,9 +48,9 @@ class FrozenCache {
   /// "reference.loss" and so on, [B,S] each.
   using Signals = std::map<std::string, at::Tensor>;
   /// The cached signals; nullopt if a window of this rank is missing. [each rank, no communication]
-  std::optional<Signals> kept(const MicroBatch& micro) const;
+  std::optional<Signals> read_cached(const MicroBatch& micro) const;
   /// Runs the model and caches its signals. Needed if any rank lacks some. [all ranks, collective]
-  Signals computed(const MicroBatch& micro);
+  Signals compute_and_cache(const MicroBatch& micro);
 
  private:
   std::optional<at::Tensor> read(const SignalStore& store, const MicroBatch& micro) const;

@@ -50,7 +50,7 @@ void MicroStep::scale_gradients(double factor) {
 void MicroStep::run(StepContext& step, bool last) {
   const MemoryScope scope(MemoryCategory::activations);
   const Pass pass = model_.pass(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents);
-  std::vector<Kept> kept;
+  std::vector<KeptBlock> kept;
   std::optional<Phase> phase(std::in_place, "forward");
   const HeadInputs inputs = forward_trunk(step.batch(), pass, &kept);
   HeadInputs d_inputs{at::zeros_like(inputs.trunk), {}, {}};
@@ -78,8 +78,9 @@ void MicroStep::run(StepContext& step, bool last) {
   reductions_.finish();
 }
 
-MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept) {
-  if (ShardUnit* adapter = model_.adapter_unit()) adapter->ready();  // gathered once, because every block uses it
+MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<KeptBlock>* kept) {
+  if (ShardUnit* adapter = model_.adapter_unit())
+    adapter->finish_gather();  // gathered once, because every block uses it
   HeadInputs inputs;
   const auto embed = [&] {
     const Tensor h = model_.embedded(model_.split().part(batch.tokens));
@@ -99,14 +100,14 @@ MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& p
     return output.detach();
   };
   inputs.trunk = model_.forward_trunk(model_.unit("norm"), embed, run_block);
-  if (kept && offloaded_) offloaded_->settle();
+  if (kept && offloaded_) offloaded_->wait_for_copies();
   return inputs;
 }
 
 /// The H - 1 tokens after this rank's positions; after the end of a sequence its first ones, which only positions
 /// without a target read.
 Tensor MicroStep::next_tokens(const Batch& batch) const {
-  const Positions here = model_.split().here(batch.tokens.size(1));
+  const Positions here = model_.split().local_positions(batch.tokens.size(1));
   return at::roll(batch.tokens, -(here.first + here.count), 1).narrow(1, 0, model_.num_heads() - 1);
 }
 
@@ -122,14 +123,14 @@ void MicroStep::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInpu
   d_inputs.next.narrow(1, 0, head - 1).add_(d_embedded.narrow(1, own, head - 1));
 }
 
-void MicroStep::backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadInputs d_inputs, const Pass& pass,
+void MicroStep::backward_trunk(const Batch& batch, std::vector<KeptBlock> kept, HeadInputs d_inputs, const Pass& pass,
                                bool last) {
   Tensor d_output = std::move(d_inputs.trunk);
   for (int64_t i = model_.num_trunk_blocks() - 1; i >= backward_.lowest_block(); --i) {
     ShardUnit& unit = model_.unit(trunk_block_name(i));
     {
       const Gathered block(unit, i > backward_.lowest_block() ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
-      Kept of_block = std::move(kept.back());
+      KeptBlock of_block = std::move(kept.back());
       kept.pop_back();
       if (!of_block.input.defined()) of_block.input = offloaded_->pop();
       if (!kept.empty() && !kept.back().input.defined()) offloaded_->prefetch();
@@ -157,7 +158,7 @@ void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInput
                           bool last) {
   const Phase weights("weights");
   token_loss_->weigh_before_the_heads(step);
-  const Gathered output(model_.unit("output"), unit_of_head(1));
+  const Gathered output(model_.unit("output"), head_unit(1));
   token_loss_->weigh_all(step, heads_in_order(inputs, pass));
   if (is_chained_)
     run_chained(step, inputs, d_inputs, pass, last);
@@ -172,7 +173,7 @@ void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadIn
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const Phase phase("head_" + std::to_string(k));
     {
-      const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
+      const Gathered block(*head_unit(k), head_unit(k + 1));
       const bool is_reached = backward_.reaches_head(k);
       const Tensor input = is_reached ? as_leaf(inputs.trunk) : inputs.trunk;
       Tensor hidden;
@@ -185,7 +186,7 @@ void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadIn
       else
         token_loss_->add_loss(step, k, hidden);
     }
-    reductions_.start(*unit_of_head(k), last);
+    reductions_.start(*head_unit(k), last);
   }
 }
 
@@ -197,7 +198,7 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
   const int64_t first = backward_.first_head();
   for (int64_t k = 1; k < std::max(model_.num_heads(), first); ++k) {
     const Phase phase("head_" + std::to_string(k));
-    const Gathered block(*unit_of_head(k), unit_of_head(k + 1));
+    const Gathered block(*head_unit(k), head_unit(k + 1));
     read.push_back(run_head(k, read.back(), embedded_for(k, inputs), pass));
     const Tensor hidden = model_.normed(read.back());
     if (backward_.reaches_head(k))
@@ -209,7 +210,7 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
   for (int64_t k = model_.num_heads(); k >= first; --k) {
     const Phase phase("head_" + std::to_string(k));
     {
-      const Gathered block(*unit_of_head(k), unit_of_head(k - 1));
+      const Gathered block(*head_unit(k), head_unit(k - 1));
       const Tensor input = as_leaf(read.back());
       read.pop_back();
       Tensor embedded = embedded_for(k, inputs);
@@ -222,18 +223,18 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
         hidden = model_.normed(output);
       }
       if (k == model_.num_heads()) d_hidden.push_back(token_loss_->gradient(step, k, hidden.detach()));
-      std::vector<Tensor> outputs{hidden}, d_outputs{std::move(d_hidden.back())}, inputs_of_head{input};
+      std::vector<Tensor> outputs{hidden}, d_outputs{std::move(d_hidden.back())}, head_inputs{input};
       d_hidden.pop_back();
       if (d_output.defined()) {
         outputs.push_back(std::move(output));
         d_outputs.push_back(std::move(d_output));
       }
-      if (embeds) inputs_of_head.push_back(embedded);
-      const auto gradients = torch::autograd::grad(outputs, inputs_of_head, d_outputs);
+      if (embeds) head_inputs.push_back(embedded);
+      const auto gradients = torch::autograd::grad(outputs, head_inputs, d_outputs);
       d_output = gradients[0];
       if (embeds && backward_.trains_embedding()) add_to_embedded(k, gradients[1], d_inputs);
     }
-    reductions_.start(*unit_of_head(k), last);
+    reductions_.start(*head_unit(k), last);
   }
   if (first == 1) d_inputs.trunk.add_(d_output);
 }
@@ -246,7 +247,7 @@ Tensor MicroStep::run_head(int64_t head, const Tensor& input, const Tensor& embe
 /// Returns the normed hidden states of a head, without gradients. Call it for each head, in order.
 std::function<Tensor(int64_t)> MicroStep::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
   return [this, inputs, pass, read = inputs.trunk](int64_t head) mutable {
-    const Gathered block(*unit_of_head(head));
+    const Gathered block(*head_unit(head));
     const Tensor output = run_head(head, read, embedded_for(head, inputs), pass);
     if (is_chained_) read = output;
     return model_.normed(output);
@@ -254,7 +255,7 @@ std::function<Tensor(int64_t)> MicroStep::heads_in_order(const HeadInputs& input
 }
 
 /// Null for a head that the model does not have.
-ShardUnit* MicroStep::unit_of_head(int64_t head) const {
+ShardUnit* MicroStep::head_unit(int64_t head) const {
   const bool has_head = head >= 1 && head <= model_.num_heads();
   return has_head ? &model_.unit(head_block_name(model_.config(), head)) : nullptr;
 }
@@ -314,8 +315,8 @@ Tensor MicroStep::weight_sums(StepContext& step) {
   const MicroBatch& micro = step.micro_batch();
   if (pipeline_.needs.when == When::before && model_.value_heads().empty()) {
     const Tensor& tokens = micro.batch.tokens;
-    const Tensor unread =
-        at::empty({tokens.size(0), model_.split().here(tokens.size(1)).count, 0}, tokens.options().dtype(at::kFloat));
+    const Tensor unread = at::empty({tokens.size(0), model_.split().local_positions(tokens.size(1)).count, 0},
+                                    tokens.options().dtype(at::kFloat));
     token_loss_->weigh_before_the_heads(step);
     for (int64_t k = 1; k <= model_.num_heads(); ++k) sums.push_back(token_loss_->weight_sum(step, k, unread));
     token_loss_->forget_weights();

@@ -66,7 +66,7 @@ class MicroStep {
   }
 
  private:
-  struct Kept {
+  struct KeptBlock {
     at::Tensor input;   ///< undefined if offloaded
     at::Tensor output;  ///< only if its graph was kept
   };
@@ -83,8 +83,9 @@ class MicroStep {
   /// i + k. Undefined for others.
   static at::Tensor embedded_for(int64_t head, const HeadInputs& inputs);
   at::Tensor next_tokens(const Batch& batch) const;
-  HeadInputs forward_trunk(const Batch& batch, const Pass& pass, std::vector<Kept>* kept);
-  void backward_trunk(const Batch& batch, std::vector<Kept> kept, HeadInputs d_inputs, const Pass& pass, bool last);
+  HeadInputs forward_trunk(const Batch& batch, const Pass& pass, std::vector<KeptBlock>* kept);
+  void backward_trunk(const Batch& batch, std::vector<KeptBlock> kept, HeadInputs d_inputs, const Pass& pass,
+                      bool last);
   void run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
@@ -95,7 +96,7 @@ class MicroStep {
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const Pass& pass) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
   static void add_to_embedded(int64_t head, const at::Tensor& d_embedded, HeadInputs& d_inputs);
-  ShardUnit* unit_of_head(int64_t head) const;
+  ShardUnit* head_unit(int64_t head) const;
 
   ShardedModel& model_;
   ActivePipeline& pipeline_;

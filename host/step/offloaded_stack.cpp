@@ -35,20 +35,20 @@ class StackOnDisk final : public OffloadedStack {
   explicit StackOnDisk(std::filesystem::path folder) : folder_(std::move(folder)), file_(nameless_file(folder_)) {}
 
   void push(Tensor values) override {
-    settle();
+    wait_for_copies();
     leaving_ = values.contiguous();
     entries_.push_back({end_, leaving_.sizes().vec(), leaving_.options()});
     move([this, at = end_] { return write(at); });
     end_ += int64_t(leaving_.nbytes());
   }
 
-  void settle() override {
+  void wait_for_copies() override {
     if (moving_.valid()) moving_.get();
     leaving_.reset();
   }
 
   void prefetch() override {
-    settle();
+    wait_for_copies();
     const Entry& last = entries_.back();
     arriving_ = at::empty(last.shape, last.options);
     move([this, at = last.begin] { return read(at); });
@@ -56,7 +56,7 @@ class StackOnDisk final : public OffloadedStack {
 
   Tensor pop() override {
     if (!arriving_.defined()) prefetch();
-    settle();
+    wait_for_copies();
     end_ = entries_.back().begin;
     entries_.pop_back();
     return std::move(arriving_);
@@ -104,7 +104,7 @@ class StackInHostMemory final : public OffloadedStack {
       : device_(device), copies_(guard_.getStreamFromGlobalPool(device)) {}
 
   void push(Tensor values) override {
-    settle();
+    wait_for_copies();
     if (depth_ == kept_.size()) kept_.emplace_back();
     Tensor& host = kept_[depth_++];
     if (!host.defined() || host.sizes() != values.sizes() || host.scalar_type() != values.scalar_type())
@@ -113,14 +113,14 @@ class StackInHostMemory final : public OffloadedStack {
     leaving_ = std::move(values);
   }
 
-  void settle() override {
+  void wait_for_copies() override {
     if (!leaving_.defined()) return;
     copied_.block(guard_.getStream(device_));
     leaving_.reset();
   }
 
   void prefetch() override {
-    settle();
+    wait_for_copies();
     arriving_ = at::empty(kept_[depth_ - 1].sizes(), kept_[depth_ - 1].options().device(device_).pinned_memory(false));
     copy(arriving_, kept_[depth_ - 1]);
   }
@@ -152,21 +152,21 @@ class StackInHostMemory final : public OffloadedStack {
 };
 
 /// Of tensors without values.
-class StackOfMeta final : public OffloadedStack {
+class MetaStack final : public OffloadedStack {
  public:
   void push(Tensor values) override {
     leaving_ = std::move(values);
     sizes_.push_back(leaving_.sizes().vec());
-    if (sizes_.size() > most_) outside_bytes().held += int64_t(leaving_.nbytes());
+    if (sizes_.size() > most_) offloaded_bytes().held += int64_t(leaving_.nbytes());
     most_ = std::max(most_, sizes_.size());
-    outside_bytes().to_host += int64_t(leaving_.nbytes());
+    offloaded_bytes().to_host += int64_t(leaving_.nbytes());
     options_ = leaving_.options();
   }
-  void settle() override { leaving_.reset(); }
+  void wait_for_copies() override { leaving_.reset(); }
   void prefetch() override {
-    settle();
+    wait_for_copies();
     arriving_ = at::empty(sizes_.back(), options_);
-    outside_bytes().to_device += int64_t(arriving_.nbytes());
+    offloaded_bytes().to_device += int64_t(arriving_.nbytes());
   }
   Tensor pop() override {
     if (!arriving_.defined()) prefetch();
@@ -184,7 +184,7 @@ class StackOfMeta final : public OffloadedStack {
 }  // namespace
 
 std::unique_ptr<OffloadedStack> make_offloaded_stack(const at::Device& device, const std::filesystem::path& folder) {
-  if (device.is_meta()) return std::make_unique<StackOfMeta>();
+  if (device.is_meta()) return std::make_unique<MetaStack>();
   if (device.is_cpu()) return std::make_unique<StackOnDisk>(folder.empty() ? temporary_folder() : folder);
   return std::make_unique<StackInHostMemory>(device);
 }

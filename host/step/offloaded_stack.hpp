@@ -20,7 +20,7 @@ class OffloadedStack {
   /// Starts to copy `values` out; they must not change before the next call. Waits for the copy before.
   virtual void push(at::Tensor values) = 0;
   /// Waits until nothing is being copied out, so that no pushed tensor is in memory.
-  virtual void settle() = 0;
+  virtual void wait_for_copies() = 0;
   /// [not empty, nothing prefetched] Starts to bring the last tensor back.
   virtual void prefetch() = 0;
   /// [not empty] Removes the last tensor.

@@ -28,7 +28,7 @@ Tensor quantile_of(const Tensor& values, const Tensor& valid, double q) {
 void RankCollectives::check_same_call(int64_t operation, const Tensor& values) {
   const Tensor mine =
       at::tensor({operation, values.numel(), int64_t(values.scalar_type()), int64_t(values.is_cpu())}, at::kLong);
-  const Tensor all = channels_.all(mine, "comparing a plugin's collective");
+  const Tensor all = channels_.all_gather(mine, "comparing a plugin's collective");
   for (int rank = 0; rank < channels_.size(); ++rank)
     if (!all[rank].equal(mine)) {
       const int64_t* other = all[rank].const_data_ptr<int64_t>();
@@ -46,14 +46,14 @@ void RankCollectives::check_same_call(int64_t operation, const Tensor& values) {
 Tensor RankCollectives::sum(const Tensor& values) {
   if (channels_.data_size() == 1) return values.clone();
   check_same_call(sum_operation, values);
-  return channels_.all_of_data(values.detach(), "a plugin's sum over ranks").sum(0);
+  return channels_.gather_over_data_ranks(values.detach(), "a plugin's sum over ranks").sum(0);
 }
 
 Tensor RankCollectives::quantile(const Tensor& values, const Tensor& valid, double q) {
   if (channels_.data_size() == 1) return quantile_of(values, valid, q);
   check_same_call(quantile_operation, values);
   const Tensor mine = at::stack({values.detach().flatten(), valid.to(at::kFloat).flatten()});
-  const Tensor all = channels_.all_of_data(mine, "a plugin's quantile over ranks");
+  const Tensor all = channels_.gather_over_data_ranks(mine, "a plugin's quantile over ranks");
   return quantile_of(all.select(1, 0), all.select(1, 1) > 0.5, q);
 }
 

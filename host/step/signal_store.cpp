@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little, "signal files are litt
 constexpr size_t header_unit = 4096;
 constexpr int64_t end_of_windows = int64_t{1} << 40;
 
-std::string header_of(const std::string& key, int64_t values_per_window) {
+std::string signal_file_header(const std::string& key, int64_t values_per_window) {
   std::string header = "wmtp signals 1\nvalues per window: " + std::to_string(values_per_window) + "\n" + key + "\n";
   header.resize((header.size() + header_unit - 1) / header_unit * header_unit, '\0');
   return header;
@@ -43,8 +43,8 @@ std::string because(const std::string& action, const std::filesystem::path& path
 
 SignalStore::SignalStore(const std::filesystem::path& folder, const std::string& key, int64_t values_per_window,
                          Warn warn)
-    : header_(header_of(key, values_per_window)),
-      file_(folder / (sha256_of(header_).substr(0, 32) + ".f32")),
+    : header_(signal_file_header(key, values_per_window)),
+      file_(folder / (sha256_hex(header_).substr(0, 32) + ".f32")),
       value_bytes_(static_cast<size_t>(values_per_window) * sizeof(float)),
       header_sum_(crc32c(header_.data(), header_.size())),
       largest_file_(file_size_limit()),
@@ -95,31 +95,31 @@ void SignalStore::stop(const std::string& why, bool reads) const {
         (reads ? "; cached ones are used, all others are computed" : "; all are computed"));
 }
 
-int64_t SignalStore::offset_of(int64_t window) const {
+int64_t SignalStore::record_offset(int64_t window) const {
   if (window < 0 || window >= end_of_windows)
     throw Error(ExitStatus::bug, "window " + std::to_string(window) + " is outside the range of a signal store");
   return static_cast<int64_t>(header_.size()) + window * static_cast<int64_t>(value_bytes_ + sizeof(uint32_t));
 }
 
-uint32_t SignalStore::sum_of(int64_t window, const float* values) const {
+uint32_t SignalStore::record_checksum(int64_t window, const float* values) const {
   const uint32_t sum = crc32c(values, value_bytes_, crc32c(&window, sizeof window, header_sum_));
   return sum == 0 ? UINT32_MAX : sum;
 }
 
 bool SignalStore::read(int64_t window, float* values) const {
-  const int64_t offset = offset_of(window);
+  const int64_t offset = record_offset(window);
   if (!reads_) return false;
   uint32_t sum = 0;
   const iovec parts[] = {{values, value_bytes_}, {&sum, sizeof sum}};
   const ssize_t got = retry_interrupted([&] { return preadv(descriptor_.get(), parts, 2, offset); });
   if (got < 0) stop(because("read", file_, errno), false);
-  return got == static_cast<ssize_t>(value_bytes_ + sizeof sum) && sum == sum_of(window, values);
+  return got == static_cast<ssize_t>(value_bytes_ + sizeof sum) && sum == record_checksum(window, values);
 }
 
 void SignalStore::write(int64_t window, const float* values) {
-  const int64_t offset = offset_of(window);
+  const int64_t offset = record_offset(window);
   if (!writes_) return;
-  uint32_t sum = sum_of(window, values);
+  uint32_t sum = record_checksum(window, values);
   const iovec parts[] = {{const_cast<float*>(values), value_bytes_}, {&sum, sizeof sum}};
   const size_t count = value_bytes_ + sizeof sum;
   if (static_cast<uint64_t>(offset) + count > largest_file_) return stop(because("write", file_, EFBIG), true);

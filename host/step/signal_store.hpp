@@ -43,8 +43,8 @@ class SignalStore {
   void open_file();
   void check_header();
   void stop(const std::string& why, bool reads) const;
-  int64_t offset_of(int64_t window) const;
-  uint32_t sum_of(int64_t window, const float* values) const;
+  int64_t record_offset(int64_t window) const;
+  uint32_t record_checksum(int64_t window, const float* values) const;
 
   std::string header_;
   std::filesystem::path file_;

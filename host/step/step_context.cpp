@@ -52,24 +52,24 @@ std::string GivenTensors::changed() const {
   return "";
 }
 
-Tensor StepContext::at_this_moment(const Tensor& next_token) const {
-  if (moment_.when == When::head) return for_head(next_token, moment_.head) * moment_.valid;
-  if (moment_.when == When::token) {
-    const int64_t first = std::min(moment_.sources.first + moment_.head - 1, next_token.size(1));
-    Tensor rows = next_token.narrow(1, first, moment_.sources.count).reshape({-1});
-    if (moment_.rows.defined()) rows = rows.index_select(0, moment_.rows);
-    return rows.narrow(0, moment_.chunk_begin, moment_.valid.size(0)) * moment_.valid;
+Tensor StepContext::align_to_context(const Tensor& next_token) const {
+  if (weigh_context_.when == When::head) return for_head(next_token, weigh_context_.head) * weigh_context_.valid;
+  if (weigh_context_.when == When::token) {
+    const int64_t first = std::min(weigh_context_.sources.first + weigh_context_.head - 1, next_token.size(1));
+    Tensor rows = next_token.narrow(1, first, weigh_context_.sources.count).reshape({-1});
+    if (weigh_context_.rows.defined()) rows = rows.index_select(0, weigh_context_.rows);
+    return rows.narrow(0, weigh_context_.chunk_begin, weigh_context_.valid.size(0)) * weigh_context_.valid;
   }
   std::vector<Tensor> heads;
   for (int64_t head = 1; head <= environment_.heads; ++head) heads.push_back(for_head(next_token, head));
-  return at::stack(heads, -1) * moment_.valid;
+  return at::stack(heads, -1) * weigh_context_.valid;
 }
 
 Tensor StepContext::signal(Signal signal) const {
-  if (signal == Signal::policy_loss && moment_.policy_loss.defined()) return moment_.policy_loss;
-  if (signal == Signal::policy_entropy && moment_.policy_entropy.defined()) return moment_.policy_entropy;
+  if (signal == Signal::policy_loss && weigh_context_.policy_loss.defined()) return weigh_context_.policy_loss;
+  if (signal == Signal::policy_entropy && weigh_context_.policy_entropy.defined()) return weigh_context_.policy_entropy;
   const std::string name = to_text(signal);
-  if (const auto frozen = frozen_.find(name); frozen != frozen_.end()) return at_this_moment(frozen->second);
+  if (const auto frozen = frozen_.find(name); frozen != frozen_.end()) return align_to_context(frozen->second);
   throw Error(ExitStatus::plugin, "plugin reads " + name +
                                       ", which is not available here; declare it in needs() and choose the right When");
 }
@@ -91,7 +91,7 @@ Tensor StepContext::counts() const {
 }
 
 Tensor StepContext::uniform(int64_t stream) const {
-  Tensor numbers = at::empty(moment_.valid.sizes(), at::kFloat);
+  Tensor numbers = at::empty(weigh_context_.valid.sizes(), at::kFloat);
   float* out = numbers.mutable_data_ptr<float>();
   const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
   const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(environment_.seed));
@@ -99,11 +99,11 @@ Tensor StepContext::uniform(int64_t stream) const {
     const uint64_t draw = uint64_t(scope_.number) << 40 ^ uint64_t(micro_.positions[size_t(b)]);
     for (int64_t s = 0; s < S; ++s)
       for (int64_t h = 0; h < H; ++h) {
-        const int64_t head = H == 1 && moment_.head ? moment_.head - 1 : h;
+        const int64_t head = H == 1 && weigh_context_.head ? weigh_context_.head - 1 : h;
         *out++ = unit_float(philox(key, draw, uint64_t(s * environment_.heads + head))[0]);
       }
   }
-  return numbers.to(moment_.valid.device());
+  return numbers.to(weigh_context_.valid.device());
 }
 
 Tensor& StepContext::state(const std::string& name, const Tensor& first) const {
@@ -112,13 +112,13 @@ Tensor& StepContext::state(const std::string& name, const Tensor& first) const {
   return kept;
 }
 
-void StepContext::enter(WeighContext moment) {
-  moment_ = std::move(moment);
+void StepContext::enter(WeighContext weigh_context) {
+  weigh_context_ = std::move(weigh_context);
   given_.clear();
-  given_.add("valid()", moment_.valid);
-  given_.add("policy_loss", moment_.policy_loss);
-  given_.add("policy_entropy", moment_.policy_entropy);
-  if (moment_.when == When::token) return;  // a TokenStep has copies of the rest
+  given_.add("valid()", weigh_context_.valid);
+  given_.add("policy_loss", weigh_context_.policy_loss);
+  given_.add("policy_entropy", weigh_context_.policy_entropy);
+  if (weigh_context_.when == When::token) return;  // a TokenStep has copies of the rest
   const Batch& batch = micro_.batch;
   given_.add("batch().tokens", batch.tokens);
   given_.add("batch().kind", batch.kind);
@@ -153,7 +153,7 @@ void StepContext::metric(const std::string& name, const Tensor& sum, const Tenso
   check_holds_values(sum, "the sum of metric " + name);
   check_holds_values(count, "the count of metric " + name);
   // Only TokenSteps see a part of the positions: all others are the same on every rank of a sequence group.
-  if (moment_.when == When::token)
+  if (weigh_context_.when == When::token)
     scope_.totals.add_plugin_metric(name, sum, count);
   else
     scope_.totals.add_plugin_metric_once(name, sum, count);

@@ -85,7 +85,7 @@ class StepContext {
   void set_weights(Weights weights) { weights_ = std::move(weights); }
   const Weights& weights() const { return weights_; }
   /// Call before each call of the pipeline.
-  void enter(WeighContext moment);
+  void enter(WeighContext weigh_context);
   /// Call after each call of the pipeline, which may assign anything to its state: Error(plugin) for a tensor whose
   /// values cannot be saved, and for one of the host's that it has written into.
   void leave() const;
@@ -94,15 +94,15 @@ class StepContext {
   const Batch& batch() const { return micro_.batch; }
   Collectives& collectives() const { return environment_.collectives; }
   int64_t number() const { return scope_.number; }
-  int64_t head() const { return moment_.head; }
+  int64_t head() const { return weigh_context_.head; }
   int64_t heads() const { return environment_.heads; }
   int64_t vocab_size() const { return environment_.vocab_size; }
-  When when() const { return moment_.when; }
-  const Tensor& valid() const { return moment_.valid; }
+  When when() const { return weigh_context_.when; }
+  const Tensor& valid() const { return weigh_context_.valid; }
   Tensor counts() const;
   Tensor answers() const { return at::scalar_tensor(double(scope_.counts.answers), at::kDouble); }
   Tensor pairs() const { return at::scalar_tensor(double(scope_.counts.pairs), at::kDouble); }
-  /// Error(plugin) unless the plugin has declared it for this moment.
+  /// Error(plugin) unless the plugin has declared it for this weigh_context.
   Tensor signal(Signal signal) const;
   Tensor value(const ValueSignal& value) const;
   Tensor leaf(const ValueSignal& value) const;
@@ -114,7 +114,7 @@ class StepContext {
   /// Error(plugin) unless the tensor is dense and on the CPU or the batch's device.
   void check_holds_values(const Tensor& tensor, const std::string& what) const;
   /// A signal of the next token, moved to where head k predicts that token; 0 where not valid, shaped like valid().
-  Tensor at_this_moment(const Tensor& next_token) const;
+  Tensor align_to_context(const Tensor& next_token) const;
 
   const StepEnvironment& environment_;
   const StepScope scope_;
@@ -122,7 +122,7 @@ class StepContext {
   const std::map<std::string, at::Tensor> frozen_;
   std::map<std::string, at::Tensor> leaves_;
   Weights weights_;
-  WeighContext moment_;
+  WeighContext weigh_context_;
   GivenTensors given_;
 };
 

@@ -78,23 +78,23 @@ void StepTotals::exchange(Channels& channels) {
   }
   if (channels.size() > 1) {  // a rank with different names would send a different size, and Gloo would abort
     const at::Tensor mine = at::tensor({int64_t(values.size()), int64_t(name_key(names, 0))}, at::kLong);
-    const at::Tensor all = channels.all(mine, "agreeing on the step's metrics");
+    const at::Tensor all = channels.all_gather(mine, "agreeing on the step's metrics");
     for (int rank = 0; rank < channels.size(); ++rank)
       if (!all[rank].equal(mine))
         throw Error(ExitStatus::plugin, "plugin: rank " + std::to_string(rank) +
                                             " reports different metrics than rank " + std::to_string(channels.rank()) +
                                             "; every rank must report the same names in every step");
   }
-  all_ = channels.all(on_cpu(values), "reducing the step's totals").contiguous();
+  all_ = channels.all_gather(on_cpu(values), "reducing the step's totals").contiguous();
 }
 
-double StepTotals::of_rank(const std::string& name, int rank) const {
+double StepTotals::value_on_rank(const std::string& name, int rank) const {
   return all_.const_data_ptr<double>()[int64_t(rank) * all_.size(1) + column_.at(name)];
 }
 
 double StepTotals::sum(const std::string& name) const {
   double sum = 0;
-  for (int rank = 0; rank < all_.size(0); ++rank) sum += of_rank(name, rank);
+  for (int rank = 0; rank < all_.size(0); ++rank) sum += value_on_rank(name, rank);
   return sum;
 }
 

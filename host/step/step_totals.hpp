@@ -45,10 +45,10 @@ class StepTotals {
   /// Adds a scalar that every rank of a sequence group has, once for the group.
   void add_once(const std::string& name, const at::Tensor& value);
 
-  /// Call before sum() and of_rank(). Error(plugin) if ranks have different names. [all ranks, collective]
+  /// Call before sum() and value_on_rank(). Error(plugin) if ranks have different names. [all ranks, collective]
   void exchange(Channels& channels);
   double sum(const std::string& name) const;
-  double of_rank(const std::string& name, int rank) const;
+  double value_on_rank(const std::string& name, int rank) const;
   bool has(const std::string& name) const { return values_.count(name) != 0; }
   std::vector<std::string> names_with(const std::string& prefix) const;
 

@@ -38,7 +38,7 @@ void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)
 }
 
 Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
-  const Rows rows = rows_of_head(step, head, hidden);
+  const Rows rows = head_rows(step, head, hidden);
   Scores scores = loss_.scores(rows.hidden, rows.targets, request);
   for (Tensor* one : {&scores.losses, &scores.entropies, &scores.hits})
     if (one->defined()) *one = by_source(*one, rows);
@@ -46,12 +46,12 @@ Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, 
 }
 
 Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden) {
-  const Rows rows = rows_of_head(step, head, hidden);
+  const Rows rows = head_rows(step, head, hidden);
   const When when = pipeline_.needs.when;
   const bool losses_first = when == When::head || (when == When::token && config_.normalize_by_weights);
-  const Gradient gradient = losses_first          ? after_a_pass_for_losses(rows)
-                            : when == When::token ? inside_the_pass(rows)
-                                                  : with_known_weights(rows);
+  const Gradient gradient = losses_first          ? gradient_after_loss_pass(rows)
+                            : when == When::token ? gradient_in_one_pass(rows)
+                                                  : gradient_with_known_weights(rows);
   add_to_totals(rows, gradient.losses, gradient.weighted);
   const int64_t B = hidden.size(0), D = hidden.size(2), count = rows.sources.count;
   Tensor d_hidden = at::empty_like(hidden);
@@ -67,7 +67,7 @@ void TokenLoss::add_loss(StepContext& step, int64_t head, const Tensor& hidden) 
     gradient(step, head, hidden);
     return;
   }
-  const Rows rows = rows_of_head(step, head, hidden);
+  const Rows rows = head_rows(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
   add_to_totals(rows, scores.losses, coefficients(rows, weigh_rows(rows, scores)) * scores.losses);
 }
@@ -78,14 +78,14 @@ void TokenLoss::add_to_totals(const Rows& rows, const Tensor& losses, const Tens
 }
 
 WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& hidden) {
-  const Rows rows = rows_of_head(step, head, hidden);
+  const Rows rows = head_rows(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
   const Tensor weights = weigh_rows(rows, scores);
   return {by_source(scores.losses, rows), by_source(weights, rows)};
 }
 
 Tensor TokenLoss::weight_sum(StepContext& step, int64_t head, const Tensor& hidden) {
-  const Rows rows = rows_of_head(step, head, hidden);
+  const Rows rows = head_rows(step, head, hidden);
   const bool are_known = pipeline_.needs.when == When::before || pipeline_.needs.when == When::all;
   const Scores scores = are_known ? Scores() : loss_.scores(rows.hidden, rows.targets, request());
   return weigh_rows(rows, scores).sum(at::kDouble);
@@ -95,26 +95,26 @@ Tensor TokenLoss::weight_sum(StepContext& step, int64_t head, const Tensor& hidd
 Tensor TokenLoss::weigh_rows(const Rows& rows, const Scores& scores) {
   const When when = pipeline_.needs.when;
   const bool are_known = when == When::before || when == When::all;
-  return weights_of(rows, are_known ? rows.step.weights() : weigh(rows.step, moment_after(scores, rows)));
+  return weights_of(rows, are_known ? rows.step.weights() : weigh(rows.step, weigh_context_after(scores, rows)));
 }
 
-WeighContext TokenLoss::moment_after(const Scores& scores, const Rows& rows) const {
-  WeighContext moment{pipeline_.needs.when, rows.head, {},         scores.losses,
-                      scores.entropies,     0,         rows.index, rows.sources};
-  if (moment.when == When::head) {
-    moment.valid = rows.step.micro_batch().sources(rows.head);
-    moment.policy_loss = by_source(scores.losses, rows);
-    if (scores.entropies.defined()) moment.policy_entropy = by_source(scores.entropies, rows);
+WeighContext TokenLoss::weigh_context_after(const Scores& scores, const Rows& rows) const {
+  WeighContext weigh_context{pipeline_.needs.when, rows.head, {},         scores.losses,
+                             scores.entropies,     0,         rows.index, rows.sources};
+  if (weigh_context.when == When::head) {
+    weigh_context.valid = rows.step.micro_batch().sources(rows.head);
+    weigh_context.policy_loss = by_source(scores.losses, rows);
+    if (scores.entropies.defined()) weigh_context.policy_entropy = by_source(scores.entropies, rows);
   } else {
-    moment.valid = at::ones_like(rows.targets, at::kBool);
+    weigh_context.valid = at::ones_like(rows.targets, at::kBool);
   }
-  return moment;
+  return weigh_context;
 }
 
-TokenLoss::Gradient TokenLoss::after_a_pass_for_losses(const Rows& rows) {
+TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const Rows& rows) {
   ScoredChunk kept;
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept);
-  const Weights weights = weigh(rows.step, moment_after(scores, rows));
+  const Weights weights = weigh(rows.step, weigh_context_after(scores, rows));
   const Tensor scale = coefficients(rows, weights_of(rows, weights));
   const std::optional<int64_t> at_most = bound_on_selected(rows, weights);
   if (at_most) rows.step.totals().add("selection/missed", (scale.count_nonzero() - *at_most).clamp_min(0));
@@ -135,9 +135,9 @@ std::optional<int64_t> TokenLoss::bound_on_selected(const Rows& rows, const Weig
 }
 
 /// A rank without valid tokens also calls the weighting, with no tokens: every rank must report the same metrics.
-TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
+TokenLoss::Gradient TokenLoss::gradient_in_one_pass(const Rows& rows) {
   std::vector<Tensor> parts;
-  const auto coefficients_of = [&](const Scores& chunk, int64_t begin) {
+  const auto chunk_coefficients = [&](const Scores& chunk, int64_t begin) {
     const Tensor valid = at::ones_like(chunk.losses, at::kBool);
     const Weights weights = weigh(
         rows.step, {When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index, rows.sources});
@@ -145,13 +145,13 @@ TokenLoss::Gradient TokenLoss::inside_the_pass(const Rows& rows) {
         rows, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
     return parts.back() * factor_;
   };
-  const auto result = loss_.one_pass(rows.hidden, rows.targets, coefficients_of, /*sparse=*/false, request());
-  if (parts.empty()) coefficients_of(result.scores, 0);
+  const auto result = loss_.one_pass(rows.hidden, rows.targets, chunk_coefficients, /*sparse=*/false, request());
+  if (parts.empty()) chunk_coefficients(result.scores, 0);
   if (rows.hidden.is_meta()) parts = {at::empty_like(result.scores.losses)};  // not every chunk was run
   return {result.scores.losses, at::cat(parts) * result.scores.losses, result.d_hidden};
 }
 
-TokenLoss::Gradient TokenLoss::with_known_weights(const Rows& rows) {
+TokenLoss::Gradient TokenLoss::gradient_with_known_weights(const Rows& rows) {
   const Weights& weights = rows.step.weights();
   const Tensor scale = coefficients(rows, weights_of(rows, weights)), scaled = scale * factor_;
   const auto result =
@@ -161,10 +161,10 @@ TokenLoss::Gradient TokenLoss::with_known_weights(const Rows& rows) {
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 
-TokenLoss::Rows TokenLoss::rows_of_head(StepContext& step, int64_t head, const Tensor& hidden) const {
+TokenLoss::Rows TokenLoss::head_rows(StepContext& step, int64_t head, const Tensor& hidden) const {
   const MicroBatch& micro = step.micro_batch();
   const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1);
-  const Positions sources = model_.split().here_below(S - head, S);
+  const Positions sources = model_.split().local_positions_below(S - head, S);
   const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
     return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
   };
@@ -186,7 +186,7 @@ Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) const {
   const int64_t B = tokens.size(0), count = rows.sources.count;
   Tensor places = values;
   if (rows.index.defined()) places = at::zeros({B * count}, values.options()).index_copy_(0, rows.index, values);
-  Tensor here = at::zeros({B, model_.split().here(tokens.size(1)).count}, values.options());
+  Tensor here = at::zeros({B, model_.split().local_positions(tokens.size(1)).count}, values.options());
   here.narrow(1, 0, count).copy_(places.view({B, count}));
   return model_.split().whole(here);
 }
@@ -217,16 +217,16 @@ Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   return at::where(sum > 0, weights / (sum * heads), 0.0).to(at::kFloat);
 }
 
-Weights TokenLoss::weigh(StepContext& step, WeighContext moment) {
+Weights TokenLoss::weigh(StepContext& step, WeighContext weigh_context) {
   WeightsCall call{pipeline_.name,
                    step.number(),
-                   moment.head,
+                   weigh_context.head,
                    step.batch().tokens.sizes().vec(),
-                   moment.valid.sizes().vec(),
+                   weigh_context.valid.sizes().vec(),
                    pipeline_.needs.signed_weights,
-                   moment.valid.device()};
-  if (moment.when == When::token) call.by_target.clear();
-  step.enter(std::move(moment));
+                   weigh_context.valid.device()};
+  if (weigh_context.when == When::token) call.by_target.clear();
+  step.enter(std::move(weigh_context));
   const at::AutoGradMode grad(false);
   Weights weights = guarded(pipeline_.name, "weigh", [&] {
     Weights returned = wmtp::weigh(*pipeline_.weighting, step);
@@ -239,12 +239,12 @@ Weights TokenLoss::weigh(StepContext& step, WeighContext moment) {
   const Tensor faults = weight_faults(call, weights);
   step.totals().add("fault/not_finite", faults[0]);
   step.totals().add("fault/negative", faults[1]);
-  judged_.emplace_back(std::move(call), weights);
+  checked_weights_.emplace_back(std::move(call), weights);
   return weights;
 }
 
 void TokenLoss::refuse_faulty_weights() const {
-  for (const auto& [call, weights] : judged_) {
+  for (const auto& [call, weights] : checked_weights_) {
     const Tensor faults = weight_faults(call, weights);
     if (faults.sum().item<float>() > 0) refuse_weights(call, weights);
   }

@@ -55,7 +55,7 @@ class TokenLoss {
 
   /// Error(plugin) with the position of the step's faulty weights. [after the totals showed a fault]
   void refuse_faulty_weights() const;
-  void forget_weights() { judged_.clear(); }
+  void forget_weights() { checked_weights_.clear(); }
 
  private:
   /// One head's valid sources in a micro-batch, among this rank's positions; prompts and padding are excluded before
@@ -71,16 +71,16 @@ class TokenLoss {
     at::Tensor losses, weighted, d_hidden;  ///< [N], [N], [N,D]
   };
 
-  Rows rows_of_head(StepContext& step, int64_t head, const at::Tensor& hidden) const;
+  Rows head_rows(StepContext& step, int64_t head, const at::Tensor& hidden) const;
   static void add_to_totals(const Rows& rows, const at::Tensor& losses, const at::Tensor& weighted);
   at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
   at::Tensor valid_of_all_heads(const StepContext& step) const;
   ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
-  WeighContext moment_after(const Scores& scores, const Rows& rows) const;
-  Gradient after_a_pass_for_losses(const Rows& rows);
-  Gradient inside_the_pass(const Rows& rows);
-  Gradient with_known_weights(const Rows& rows);
-  Weights weigh(StepContext& step, WeighContext moment);
+  WeighContext weigh_context_after(const Scores& scores, const Rows& rows) const;
+  Gradient gradient_after_loss_pass(const Rows& rows);
+  Gradient gradient_in_one_pass(const Rows& rows);
+  Gradient gradient_with_known_weights(const Rows& rows);
+  Weights weigh(StepContext& step, WeighContext weigh_context);
   at::Tensor weigh_rows(const Rows& rows, const Scores& scores);
   static at::Tensor weights_of(const Rows& rows, const Weights& weights);
   at::Tensor coefficients(const Rows& rows, const at::Tensor& weights);
@@ -92,7 +92,7 @@ class TokenLoss {
   TokenLossConfig config_;
   LinearCrossEntropy loss_;
   double factor_ = 1;
-  std::vector<std::pair<WeightsCall, Weights>> judged_;  ///< for the whole step
+  std::vector<std::pair<WeightsCall, Weights>> checked_weights_;  ///< for the whole step
 };
 
 }  // namespace wmtp

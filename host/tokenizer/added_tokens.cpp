@@ -4,7 +4,7 @@
 
 namespace wmtp {
 
-void AddedTokens::add(std::string_view content, const TokenizerJson::Added& token) {
+void AddedTokens::add(std::string_view content, const TokenizerJson::AddedToken& token) {
   tokens_.push_back({std::string(content), token.id, token.special, token.lstrip, token.rstrip});
   longest_ = std::max(longest_, content.size());
 }

@@ -17,7 +17,7 @@ namespace wmtp {
 class AddedTokens {
  public:
   /// `id` and the sides on which the token takes in white space are of `token`. Of equal contents, the last one counts.
-  void add(std::string_view content, const TokenizerJson::Added& token);
+  void add(std::string_view content, const TokenizerJson::AddedToken& token);
   /// To be called after the last add() and before find().
   void sort();
   size_t longest() const { return longest_; }  ///< in bytes; 0 if there are none

@@ -67,7 +67,7 @@ class JsonTokenizer final : public Tokenizer {
         end_of_text_(end_of_text),
         splits_special_(splits_special),
         merges_(bpe_) {
-    for (const TokenizerJson::Added& added : bpe_.added) {
+    for (const TokenizerJson::AddedToken& added : bpe_.added) {
       if (added.special) is_special_[static_cast<size_t>(added.id)] = true;
       if (added.normalized)
         normalized_added_.add(normalized(added.content, /*begins_part=*/true), added);
@@ -86,11 +86,11 @@ class JsonTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return static_cast<int64_t>(bpe_.tokens.size()); }
   int64_t end_of_text() const override { return end_of_text_; }
   Reads reads() const override { return Reads::repaired; }
-  std::vector<int32_t> before_text() const override { return bpe_.before_text; }
+  std::vector<int32_t> prefix_ids() const override { return bpe_.prefix_ids; }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> ids;
-    const bool is_valid = valid_utf8(text) == text.size();
+    const bool is_valid = valid_utf8_prefix(text) == text.size();
     const std::string repaired = is_valid ? "" : repaired_utf8(text);
     encode_begin(is_valid ? text : repaired, /*more_follows=*/false, ids, /*before=*/-1);
     return ids;
@@ -100,7 +100,7 @@ class JsonTokenizer final : public Tokenizer {
                       int32_t before) const override {
     // Space at the end may belong to a token that follows, and the next part may be split by this one.
     if (more_follows && (takes_space_ || looks_back_)) return 0;
-    const TokenizerJson::Added* token = matched(before);
+    const TokenizerJson::AddedToken* token = matched(before);
     const bool begins = before < 0 || (token && !token->normalized), after_normalized = token && token->normalized;
     const auto words = [&](std::string_view part, bool begins_part, bool more_of_part) {
       if (!bpe_.byte_fallback) return split(part, 0, begins_part, more_of_part, ids);
@@ -114,13 +114,14 @@ class JsonTokenizer final : public Tokenizer {
     };
     const auto with_raw = [&](std::string_view part, bool begins_part, bool more_of_part) {
       const bool begins_word = begins_part || after_normalized;  // other parts than the first begin anyway
-      if (!bpe_.composes && !bpe_.marks_early) return with_normalized(part, begins_word, more_of_part);
-      if (bpe_.composes && more_of_part) part = part.substr(0, last_ascii(part));
+      if (!bpe_.normalizes_to_nfc && !bpe_.marks_early) return with_normalized(part, begins_word, more_of_part);
+      if (bpe_.normalizes_to_nfc && more_of_part) part = part.substr(0, last_ascii(part));
       const std::string made = normalized(part, begins_part);
       const size_t kept = ids.size(), done = with_normalized(made, begins_word, more_of_part);
       if (!more_of_part) return part.size();
-      return unless_lost(bpe_.composes ? length_before_nfc(part, made, done) : length_before_marks(part, made, done),
-                         kept, ids);
+      return unless_lost(
+          bpe_.normalizes_to_nfc ? length_before_nfc(part, made, done) : length_before_marks(part, made, done), kept,
+          ids);
     };
     return between(raw_added_, text, begins, more_follows, with_raw, ids);
   }
@@ -138,9 +139,9 @@ class JsonTokenizer final : public Tokenizer {
   bool is_known(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < bpe_.tokens.size(); }
 
   /// The added token with this id, if it is looked for in texts.
-  const TokenizerJson::Added* matched(int32_t id) const {
+  const TokenizerJson::AddedToken* matched(int32_t id) const {
     if (id < 0) return nullptr;
-    const auto found = std::ranges::find(bpe_.added, id, &TokenizerJson::Added::id);
+    const auto found = std::ranges::find(bpe_.added, id, &TokenizerJson::AddedToken::id);
     return found == bpe_.added.end() || (found->special && splits_special_) ? nullptr : &*found;
   }
 
@@ -159,7 +160,7 @@ class JsonTokenizer final : public Tokenizer {
                  EncodePart encode_part, std::vector<int32_t>& ids) const {
     // Beyond this, further text may complete a longer token.
     const size_t known =
-        more_follows ? start_of_character(text, text.size() - std::min(text.size(), tokens.longest())) : text.size();
+        more_follows ? character_start(text, text.size() - std::min(text.size(), tokens.longest())) : text.size();
     size_t done = 0;
     for (auto found = tokens.find(text, 0); found && found->begin < known; found = tokens.find(text, found->end)) {
       if (found->token->special && splits_special_) continue;
@@ -178,7 +179,7 @@ class JsonTokenizer final : public Tokenizer {
 
   /// What the file's normalizer makes of a text or of an added token.
   std::string normalized(std::string_view text, bool begins_part) const {
-    if (bpe_.composes) return composed(text);
+    if (bpe_.normalizes_to_nfc) return composed(text);
     return bpe_.marks_early ? marked(text, begins_part, /*begins_text=*/false) : std::string(text);
   }
 
@@ -280,15 +281,15 @@ class JsonTokenizer final : public Tokenizer {
 
 /// What a tokenizer_config.json says otherwise than its tokenizer.json; "" if nothing. transformers follows it then.
 std::string contradiction(const TokenizerConfigFile& config, const TokenizerJson& bpe) {
-  std::map<std::string_view, const TokenizerJson::Added*> added;
-  for (const TokenizerJson::Added& token : bpe.added) added[token.content] = &token;
-  for (const TokenizerConfigFile::Added& token : config.added) {
+  std::map<std::string_view, const TokenizerJson::AddedToken*> added;
+  for (const TokenizerJson::AddedToken& token : bpe.added) added[token.content] = &token;
+  for (const TokenizerConfigFile::AddedToken& token : config.added) {
     const auto found = added.find(token.content);
     if (found == added.end() || found->second->id != token.id)
       return "its added_tokens_decoder has " + printable(token.content) + " with the id " + std::to_string(token.id);
-    const TokenizerJson::Added& there = *found->second;
+    const TokenizerJson::AddedToken& there = *found->second;
     if (token.single_word || token.lstrip != there.lstrip || token.rstrip != there.rstrip ||
-        ((bpe.composes || bpe.byte_fallback) && token.normalized != there.normalized))
+        ((bpe.normalizes_to_nfc || bpe.byte_fallback) && token.normalized != there.normalized))
       return "its added_tokens_decoder has other properties of " + printable(token.content);
   }
   for (const std::string& token : config.named)
@@ -307,7 +308,7 @@ std::unique_ptr<Tokenizer> json_tokenizer(const fs::path& file) {
   const auto config = read_tokenizer_config(file);
   if (!config) refuse("it does not exist; it must contain the eos_token of " + file.filename().string());
   if (config->eos_token.empty()) refuse("it names no eos_token, the token that ends a text");
-  const auto end = std::ranges::find(bpe.added, config->eos_token, &TokenizerJson::Added::content);
+  const auto end = std::ranges::find(bpe.added, config->eos_token, &TokenizerJson::AddedToken::content);
   if (end == bpe.added.end())
     refuse("its eos_token " + printable(config->eos_token) + " is not one of the added tokens of " +
            file.filename().string());

@@ -10,11 +10,11 @@
 namespace wmtp {
 namespace {
 
-uint64_t key_of(int32_t left, int32_t right) {
+uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
-size_t end_of_character(std::string_view text, size_t begin) {
+size_t character_end(std::string_view text, size_t begin) {
   size_t end = begin + 1;
   while (end < text.size() && is_continuation(text[end])) ++end;
   return end;
@@ -97,11 +97,11 @@ BytePairMerges::BytePairMerges(const TokenizerJson& bpe) : byte_ids_(bpe.byte_id
   for (const auto& [character, id] : bpe.characters) characters_.emplace(character, id);
   int32_t rank = 0;
   for (const TokenizerJson::Merge& merge : bpe.merges)
-    merges_.insert_or_assign(key_of(merge.left, merge.right), Merge{rank++, merge.merged});
+    merges_.insert_or_assign(pair_key(merge.left, merge.right), Merge{rank++, merge.merged});
   find_joined(bpe.merges);
   if (!bpe.ignore_merges) return;
   std::vector<bool> is_added(bpe.tokens.size());
-  for (const TokenizerJson::Added& added : bpe.added) is_added[static_cast<size_t>(added.id)] = true;
+  for (const TokenizerJson::AddedToken& added : bpe.added) is_added[static_cast<size_t>(added.id)] = true;
   for (size_t id = 0; id < bpe.tokens.size(); ++id)
     if (!is_added[id] && !bpe.tokens[id].empty()) word_tokens_.emplace(bpe.tokens[id], static_cast<int32_t>(id));
 }
@@ -122,7 +122,7 @@ void BytePairMerges::find_joined(const std::vector<TokenizerJson::Merge>& merges
       const auto left = ends.find(merge.left), right = ends.find(merge.right);
       if (left == ends.end() || right == ends.end()) continue;
       const Ends made{left->second.first, right->second.last};
-      joined_.insert(key_of(left->second.last, right->second.first));
+      joined_.insert(pair_key(left->second.last, right->second.first));
       const auto [known, is_new] = ends.emplace(merge.merged, made);
       grows = grows || is_new;
       has_runs_ = has_runs_ && known->second.first == made.first && known->second.last == made.last;
@@ -131,7 +131,7 @@ void BytePairMerges::find_joined(const std::vector<TokenizerJson::Merge>& merges
 }
 
 const BytePairMerges::Merge* BytePairMerges::find(int32_t left, int32_t right) const {
-  const auto found = merges_.find(key_of(left, right));
+  const auto found = merges_.find(pair_key(left, right));
   return found == merges_.end() ? nullptr : &found->second;
 }
 
@@ -145,23 +145,23 @@ void BytePairMerges::encode(std::string_view word, std::vector<int32_t>& ids) co
 size_t BytePairMerges::encode_begin(std::string_view word, std::vector<int32_t>& ids) const {
   size_t begin = 0;
   for (size_t length = 0; begin < word.size(); begin += length) {
-    length = length_of_run(word.substr(begin));
+    length = run_length(word.substr(begin));
     if (begin + length == word.size()) break;
     encode_run(word.substr(begin, length), ids);
   }
   return begin;
 }
 
-size_t BytePairMerges::length_of_run(std::string_view word) const {
+size_t BytePairMerges::run_length(std::string_view word) const {
   if (!has_runs_) return word.size();
   std::vector<int32_t> left, right;
-  size_t at = end_of_character(word, 0);
+  size_t at = character_end(word, 0);
   add_character(word.substr(0, at), left);
   while (at < word.size()) {
-    const size_t end = end_of_character(word, at);
+    const size_t end = character_end(word, at);
     right.clear();
     add_character(word.substr(at, end - at), right);
-    if (!joined_.contains(key_of(left.back(), right.front()))) return at;
+    if (!joined_.contains(pair_key(left.back(), right.front()))) return at;
     left.swap(right);
     at = end;
   }
@@ -186,7 +186,7 @@ std::vector<int32_t> BytePairMerges::merged(std::string_view run) const {
   std::vector<int32_t> units;
   units.reserve(run.size());
   for (size_t begin = 0, end = 0; begin < run.size(); begin = end) {
-    end = end_of_character(run, begin);
+    end = character_end(run, begin);
     add_character(run.substr(begin, end - begin), units);
   }
   return Parts(*this, std::move(units)).merge();

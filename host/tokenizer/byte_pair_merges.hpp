@@ -34,14 +34,14 @@ class BytePairMerges {
   void find_joined(const std::vector<TokenizerJson::Merge>& merges);
   const Merge* find(int32_t left, int32_t right) const;
   void add_character(std::string_view character, std::vector<int32_t>& ids) const;
-  size_t length_of_run(std::string_view word) const;
+  size_t run_length(std::string_view word) const;
   void encode_run(std::string_view run, std::vector<int32_t>& ids) const;
   std::vector<int32_t> merged(std::string_view run) const;
 
   std::array<int32_t, 256> byte_ids_;
-  ByText<int32_t> characters_;
+  StringMap<int32_t> characters_;
   std::unordered_map<uint64_t, Merge> merges_;  ///< by both ids
-  ByText<int32_t> word_tokens_;                 ///< words encoded as one token, regardless of merges
+  StringMap<int32_t> word_tokens_;              ///< words encoded as one token, regardless of merges
   bool has_runs_ = true;                        ///< whether joined_ is known
   std::unordered_set<uint64_t> joined_;         ///< ids of bytes and characters that a token has in a row
   mutable WordCache words_;

@@ -18,9 +18,9 @@ class Tokenizer {
   enum class Reads { bytes, utf8, repaired };
   virtual Reads reads() const = 0;
   /// Special ids to put before a text.
-  virtual std::vector<int32_t> before_text() const { return {}; }
-  /// before_text(), or nothing if the text of `ids` begins with it already, as chat templates write it.
-  std::vector<int32_t> missing_before(const std::vector<int32_t>& ids) const;
+  virtual std::vector<int32_t> prefix_ids() const { return {}; }
+  /// prefix_ids(), or nothing if the text of `ids` begins with it already, as chat templates write it.
+  std::vector<int32_t> missing_prefix_ids(const std::vector<int32_t>& ids) const;
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   /// Appends the ids of the beginning of `text` and returns its length in bytes: the whole text or, if `more_follows`,
   /// the part whose ids further text cannot change. `before`: the last id of the text that precedes it, which was

@@ -21,7 +21,7 @@ fs::path config_path(const fs::path& file) { return file.parent_path() / tokeniz
 bool has_config(const fs::path& file) { return is_there(config_path(file)); }
 
 Json read_config(const fs::path& file) {
-  check_is_of_its_folder(config_path(file));
+  check_link_stays_inside(config_path(file));
   const std::string where = config_path(file).string();
   Json config = parse_strict_json(read_small_file(where, max_tokenizer_bytes), where);
   if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
@@ -50,9 +50,9 @@ void read_templates(const Json& config, const std::string& where, ChatTemplateFi
 }
 
 /// Where transformers writes a second template beside chat_template.jinja.
-fs::path template_apart(const fs::path& file) {
-  const fs::path apart = file.parent_path() / "additional_chat_templates" / "tool_use.jinja";
-  return is_there(file.parent_path() / chat_template_name) && is_there(apart) ? apart : fs::path();
+fs::path tool_use_template_file(const fs::path& file) {
+  const fs::path tool_use_file = file.parent_path() / "additional_chat_templates" / "tool_use.jinja";
+  return is_there(file.parent_path() / chat_template_name) && is_there(tool_use_file) ? tool_use_file : fs::path();
 }
 
 /// The tokens that transformers would add to a tokenizer.json.
@@ -121,8 +121,8 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
 std::optional<ChatTemplateFile> read_chat_template(const fs::path& file) {
   const Json config = has_config(file) ? read_config(file) : Json::object();
   const fs::path own = file.parent_path() / chat_template_name;
-  if (is_there(own)) check_is_of_its_folder(own);
-  ChatTemplateFile found{"", "", template_apart(file), {}, is_there(own) ? own : config_path(file)};
+  if (is_there(own)) check_link_stays_inside(own);
+  ChatTemplateFile found{"", "", tool_use_template_file(file), {}, is_there(own) ? own : config_path(file)};
   if (is_there(own))
     found.text = read_small_file(own, max_tokenizer_bytes);
   else
@@ -148,14 +148,14 @@ std::string llama_tokenizer_config(bool begins_texts) {
 
 bool copy_from_folder(const fs::path& from, const char* name, const fs::path& to) {
   if (!is_there(from / name)) return false;
-  check_is_of_its_folder(from / name);
+  check_link_stays_inside(from / name);
   copy_one(from / name, to / name);
   return true;
 }
 
 void copy_tokenizer_files(const fs::path& file, const fs::path& folder) {
-  if (const fs::path apart = template_apart(file); !apart.empty())
-    log_warning(apart.string() + " is not copied into " + folder.string() +
+  if (const fs::path tool_use_file = tool_use_template_file(file); !tool_use_file.empty())
+    log_warning(tool_use_file.string() + " is not copied into " + folder.string() +
                 ", whose chat template will be that of chats without tools");
   copy_one(file, folder / (is_tokenizer_json(file) ? tokenizer_json_name : tokenizer_model_name));
   for (const char* name : {tokenizer_config_name, chat_template_name})
@@ -163,9 +163,9 @@ void copy_tokenizer_files(const fs::path& file, const fs::path& folder) {
 }
 
 std::string tokenizer_hash(const fs::path& file) {
-  std::string hash = sha256_of_file(file);
+  std::string hash = file_sha256_hex(file);
   for (const char* name : {tokenizer_config_name, chat_template_name})
-    if (is_there(file.parent_path() / name)) hash += " " + sha256_of_file(file.parent_path() / name);
+    if (is_there(file.parent_path() / name)) hash += " " + file_sha256_hex(file.parent_path() / name);
   return hash;
 }
 

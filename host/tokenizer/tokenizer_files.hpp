@@ -32,12 +32,12 @@ struct TokenizerConfigFile {
   bool adds_prefix_space = true;      ///< for SentencePiece's BPE in JSON; false only for a Llama's tokenizer_class
   std::optional<bool> byte_level_prefix =
       std::nullopt;  ///< a space before texts, which GPT-2's tokenizer_class adds or does not
-  struct Added {
+  struct AddedToken {
     int64_t id;
     std::string content;
     bool normalized, lstrip, rstrip, single_word;
   };
-  std::vector<Added> added = {};  ///< the added_tokens_decoder
+  std::vector<AddedToken> added = {};  ///< the added_tokens_decoder
   std::vector<std::string> named =
       {};  ///< other special tokens, which transformers adds to a tokenizer.json without them
 };
@@ -48,7 +48,7 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const std::filesystem::
 struct ChatTemplateFile {
   std::string text;                           ///< in Jinja
   std::string with_tools;                     ///< for records with tools; "" if it is the same
-  std::filesystem::path apart;                ///< a file with a template for records with tools, which is not read
+  std::filesystem::path tool_use_file;        ///< a file with a template for records with tools, which is not read
   std::map<std::string, std::string> tokens;  ///< the special tokens of tokenizer_config.json that it may write
   std::filesystem::path file;                 ///< that contains it
 };

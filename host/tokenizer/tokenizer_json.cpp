@@ -84,7 +84,7 @@ class Reader {
   }
 
   /// The bytes represented by a token's letters.
-  std::string bytes_of(const std::string& token) const {
+  std::string bytes_of_letters(const std::string& token) const {
     std::string bytes;
     for (size_t i = 0; i < token.size();) {
       const size_t length = static_cast<unsigned char>(token[i]) < 0x80 ? 1 : 2;
@@ -146,8 +146,8 @@ class Reader {
       const std::string token(vocabulary.token(i));
       if (token.empty()) refuse("the empty string is a token");
       if (std::ranges::binary_search(added_contents_, token)) continue;
-      set_token(vocabulary.id(i), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of(token), token);
-      const bool one_character = start_of_character(token, token.size() - 1) == 0;
+      set_token(vocabulary.id(i), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of_letters(token), token);
+      const bool one_character = character_start(token, token.size() - 1) == 0;
       if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, static_cast<int32_t>(vocabulary.id(i)));
     }
     for (const auto& [letter, byte] : letters_) {
@@ -199,7 +199,7 @@ class Reader {
   void normalizer(const Json& part) {
     if (part.is_null()) return;
     if (type_of(part) != "NFC") refuse("normalizer is " + name_of(part) + ", wanted NFC or null");
-    bpe_.composes = true;
+    bpe_.normalizes_to_nfc = true;
   }
 
   /// Gemma's pre_tokenizer has no effect: its normalizer has replaced all spaces.
@@ -326,7 +326,7 @@ class Reader {
       for (const Json& value : ids) {
         if (!value.is_number_unsigned() || value.get<uint64_t>() >= bpe_.tokens.size())
           refuse("post_processor TemplateProcessing names the id " + name_of(value) + ", which is not a token");
-        bpe_.before_text.push_back(value);
+        bpe_.prefix_ids.push_back(value);
       }
     }
     if (!in_text) refuse("post_processor TemplateProcessing lacks the text");

@@ -21,7 +21,7 @@ struct TokenizerJson {
   };
   /// Matched in the text before it is split into words; tokens that are not `normalized` are matched first, the others
   /// in the normalized text, where their content is normalized, too.
-  struct Added {
+  struct AddedToken {
     int32_t id;
     std::string content;
     bool special, normalized;
@@ -38,13 +38,13 @@ struct TokenizerJson {
   /// With byte_fallback: the characters that are tokens; others are encoded as bytes. Empty for a byte-level BPE.
   std::unordered_map<std::string, int32_t> characters;
   std::vector<Merge> merges;  ///< by descending priority
-  std::vector<Added> added;
+  std::vector<AddedToken> added;
   std::vector<Split> splits;
-  bool composes = false;             ///< the text is first normalized to NFC
-  bool add_prefix_space = false;     ///< adds a space to the front of every piece that does not begin with one …
-  size_t prefixed_split = 0;         ///< … before applying the split with this index
-  bool ignore_merges = false;        ///< a word that is a token is encoded as that token
-  std::vector<int32_t> before_text;  ///< special ids of the file's template
+  bool normalizes_to_nfc = false;   ///< the text is first normalized to NFC
+  bool add_prefix_space = false;    ///< adds a space to the front of every piece that does not begin with one …
+  size_t prefixed_split = 0;        ///< … before applying the split with this index
+  bool ignore_merges = false;       ///< a word that is a token is encoded as that token
+  std::vector<int32_t> prefix_ids;  ///< special ids of the file's template
 
   bool byte_fallback = false;  ///< a piece is one word, its spaces written as space_mark; there are no splits
   bool marks_early = false;    ///< spaces become space_marks before tokens that are `normalized` are matched

@@ -12,7 +12,7 @@ namespace wmtp {
 
 /// A map from strings to values that is searched with a string_view.
 template <class Value>
-class ByText {
+class StringMap {
  public:
   const Value* find(std::string_view text) const {
     const auto found = values_.find(text);
@@ -52,7 +52,7 @@ class WordCache {
 
  private:
   static constexpr size_t max_words = 1 << 16;
-  ByText<std::vector<int32_t>> known_;
+  StringMap<std::vector<int32_t>> known_;
 };
 
 }  // namespace wmtp

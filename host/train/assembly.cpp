@@ -28,11 +28,11 @@ namespace wmtp {
 namespace {
 
 /// The files of a folder, with checksums.
-std::vector<Peers::Input> contents_of(const std::filesystem::path& folder) {
+std::vector<Peers::Input> folder_inputs(const std::filesystem::path& folder) {
   std::vector<Peers::Input> files;
   for (const std::filesystem::path& path : paths_in(folder)) {
     const InputFile file(path);
-    files.push_back({path.string(), printed("%08x", crc32c_of_range(file, 0, file.size())), {}});
+    files.push_back({path.string(), printed("%08x", crc32c_range(file, 0, file.size())), {}});
   }
   return files;
 }
@@ -40,22 +40,22 @@ std::vector<Peers::Input> contents_of(const std::filesystem::path& folder) {
 /// The ids that end a text of the initial weights in `folder`, if they have the tokenizer of the prepared data.
 std::vector<int64_t> ends_with_tokenizer(const std::filesystem::path& folder, const Prepared& data, bool is_byte) {
   if (!data.tokenizer || !std::filesystem::is_directory(folder)) return {};
-  if (is_byte && tokenizer_of(folder).kind == SavedTokenizer::byte) return end_tokens(folder);
+  if (is_byte && read_model_tokenizer(folder).kind == SavedTokenizer::byte) return end_tokens(folder);
   const auto theirs = tokenizer_file_in(folder), ours = tokenizer_file_in(data.folder);
   const bool are_there = is_there(theirs) && is_there(ours);
-  return are_there && sha256_of_file(theirs) == sha256_of_file(ours) ? end_tokens(folder) : std::vector<int64_t>();
+  return are_there && file_sha256_hex(theirs) == file_sha256_hex(ours) ? end_tokens(folder) : std::vector<int64_t>();
 }
 
-/// Every keeper prepares the data. Their files are compared, because hosts that train a tokenizer on the same text
+/// Every writer prepares the data. Their files are compared, because hosts that train a tokenizer on the same text
 /// could get different ones.
 Prepared open_data(Session& session, const Experiment& experiment, const std::function<void(const std::string&)>& log) {
   Peers& peers = session.peers();
-  if (session.is_keeper()) prepare_data(experiment, session.cache_folder(), log);
-  if (!session.keepers().all_share()) peers.gather("preparing the data", "prepared");
+  if (session.is_writer()) prepare_data(experiment, session.cache_folder(), log);
+  if (!session.writers().is_shared_folder()) peers.gather("preparing the data", "prepared");
   peers.broadcast("preparing the data", "prepared");
   Prepared prepared = open_prepared(experiment, session.cache_folder(), session.data_ranks());
-  if (!session.keepers().all_share())
-    peers.check_inputs(session.is_keeper() && !prepared.folder.empty() ? contents_of(prepared.folder)
+  if (!session.writers().is_shared_folder())
+    peers.check_inputs(session.is_writer() && !prepared.folder.empty() ? folder_inputs(prepared.folder)
                                                                        : std::vector<Peers::Input>{});
   return prepared;
 }
@@ -81,7 +81,7 @@ void refuse_misfit_of_steps(const Experiment& experiment, int64_t steps) {
 }
 
 /// Everything in a shape that affects the model's outputs; the same tensors also fit another head count.
-std::string text_of(const ModelConfig& shape) {
+std::string model_shape_text(const ModelConfig& shape) {
   std::string text =
       printed("%lld x %lld, %lld and %lld heads, %lld wide, rope_theta %.17g, norm_eps %.17g",
               static_cast<long long>(shape.layers - shape.future_tokens), static_cast<long long>(shape.dim),
@@ -121,7 +121,7 @@ class FrozenSource {
       for (const std::string& difference : math_differences(weights_, shape_))
         log_warning("[" + table.name + "] weights " + weights_.string() + ": " + difference);
     if (!reads_values()) return;
-    heads_ = value_heads_of(weights_);
+    heads_ = read_saved_value_heads(weights_);
     if (heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
       log_warning("[value] " + weights_.string() + ": its " + params_file_name +
                   " does not state whether its head learned values or scores; assuming values");
@@ -139,9 +139,10 @@ class FrozenSource {
     if (!table_.config.cache || data.identity.empty()) return stores;
     const std::string model = weights_content_hash(weights_, session_.job().database);
     for (const std::string& signal : table_.wanted) {
-      const std::string key = signal + " of model " + model + " (" + text_of(shape_) + "), data " + data.identity +
-                              part + ", windows of " + std::to_string(experiment_.train.sequence_length) + ", " +
-                              to_string(precision()) + " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
+      const std::string key = signal + " of model " + model + " (" + model_shape_text(shape_) + "), data " +
+                              data.identity + part + ", windows of " +
+                              std::to_string(experiment_.train.sequence_length) + ", " + to_string(precision()) +
+                              " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
       stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
                                                      experiment_.train.sequence_length, log_warning);
     }
@@ -161,7 +162,7 @@ class FrozenSource {
   ModelConfig shape() const {
     if (table_.config.model) return *table_.config.model;
     const Experiment* stage = experiment_.stage(table_.name);
-    return stage ? stage->model : model_config_of(weights_, experiment_.model);
+    return stage ? stage->model : read_model_config(weights_, experiment_.model);
   }
 
   Session& session_;
@@ -205,7 +206,7 @@ bool freezes(const ShardedModel& model) {
   });
 }
 
-at::ScalarType type_of(Precision precision) {
+at::ScalarType precision_dtype(Precision precision) {
   switch (precision) {
     case Precision::fp32:
       return at::kFloat;
@@ -291,7 +292,7 @@ ModelTokenizer Assembly::tokenizer() const {
           data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends)};
 }
 
-void Assembly::go_on_with_other_ranks(int64_t saved_by) {
+void Assembly::resume_with_world_size(int64_t saved_world_size) {
   const TrainerState& state = trainer_->state();
   if (experiment_.data.difficulty.given)
     throw Error(ExitStatus::data,
@@ -300,13 +301,13 @@ void Assembly::go_on_with_other_ranks(int64_t saved_by) {
                     std::to_string(sequences_per_step(experiment_.train, session_.data_ranks())) +
                     " in each, and with [data.difficulty] the order of the records depends on that number; resume with "
                     "--nproc " +
-                    std::to_string(saved_by) + " and the parallel.sequence of that run");
+                    std::to_string(saved_world_size) + " and the parallel.sequence of that run");
   if (session_.rank() == 0)
     log_warning("--resume: each step now reads " +
                 counted(sequences_per_step(experiment_.train, session_.data_ranks()), "sequence") + ", " +
-                with_thousands(sequences_per_step(experiment_.train, saved_by)) +
-                " before the checkpoint, because the number of ranks has changed; --nproc " + std::to_string(saved_by) +
-                " keeps the run as it was");
+                with_thousands(sequences_per_step(experiment_.train, saved_world_size)) +
+                " before the checkpoint, because the number of ranks has changed; --nproc " +
+                std::to_string(saved_world_size) + " keeps the run as it was");
   trainer_->set_num_steps(
       num_steps(experiment_.train, training_source_->count(), session_.data_ranks(), {state.step, state.drawn}));
 }
@@ -345,10 +346,10 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
   return {parallel.strategy,
-          type_of(parallel.precision),
+          precision_dtype(parallel.precision),
           device,
           int(parallel.shard_group_size),
-          type_of(parallel.reduce),
+          precision_dtype(parallel.reduce),
           parallel.replicate_frozen,
           parallel.cpu_offload};
 }

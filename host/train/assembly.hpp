@@ -38,9 +38,9 @@ class Assembly {
            const std::function<void(const std::string&)>& log);
   Assembly(const Assembly&) = delete;
 
-  /// Updates the number of steps after the trainer's state was loaded from a checkpoint of `saved_by` ranks: the
+  /// Updates the number of steps after the trainer's state was loaded from a checkpoint of `saved_world_size` ranks: the
   /// current ranks draw the remaining data. Error(data) if the order of the data depends on the number of ranks.
-  void go_on_with_other_ranks(int64_t saved_by);
+  void resume_with_world_size(int64_t saved_world_size);
 
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* what = "comparing the pipeline's state";
 
 /// "Float [3] 1c291ca3": two states with equal texts are equal.
-std::string text_of(const at::Tensor& state) {
+std::string state_text(const at::Tensor& state) {
   const at::Tensor dense = state.detach().to(at::kCPU).contiguous();
   return std::string(c10::toString(dense.scalar_type())) + " " + shape_text(dense.sizes()) + " " +
          printed("%08x", crc32c(dense.const_data_ptr(), size_t(dense.nbytes())));
@@ -38,10 +38,10 @@ void check_equal_states(const std::string& pipeline, const std::map<std::string,
                         Channels& channels) {
   if (channels.size() == 1) return;
   Json mine = Json::object();
-  for (const auto& [name, state] : states) mine[name] = text_of(state);
+  for (const auto& [name, state] : states) mine[name] = state_text(state);
   const std::string report = mine.dump(-1, ' ', false, Json::error_handler_t::replace);
   const double sum = crc32c(report.data(), report.size());
-  const at::Tensor sums = channels.all(at::full({1}, sum, at::kDouble), what);
+  const at::Tensor sums = channels.all_gather(at::full({1}, sum, at::kDouble), what);
   if (sums.eq(sums[0]).all().item<bool>()) return;
   const std::vector<std::string> reports = channels.peers().gather(what, report);
   const std::string difference = channels.peers().broadcast(what, reports.empty() ? "" : difference_in(reports));

@@ -71,9 +71,9 @@ Json by_category(const std::array<int64_t, num_memory_categories>& bytes) {
 Json memory_report(const at::Device& device) {
   const MemoryUsage usage = memory_usage();
   Json report;
-  for (const auto& [phase, moment] : usage.phases) {
-    report[phase] = by_category(moment.bytes);
-    report[phase]["allocated"] = moment.total;
+  for (const auto& [phase, snapshot] : usage.phases) {
+    report[phase] = by_category(snapshot.bytes);
+    report[phase]["allocated"] = snapshot.total;
   }
   for (const auto& [phase, peak] : usage.device_phases) {
     report[phase]["reserved"] = peak.reserved;
@@ -114,7 +114,7 @@ class Recorder::Progress {
   Progress(std::string name, const TimeLeft::Plan& plan, bool shown)
       : name_(std::move(name)), plan_(plan), shown_(shown), time_left_(plan) {}
   ~Progress() {
-    if (shown_) keep_status();
+    if (shown_) end_status_line();
   }
 
   void step(const StepReport& report) {
@@ -122,7 +122,7 @@ class Recorder::Progress {
     time_left_.step(report.step, report.metrics.at("perf/step_seconds"));
     const auto now = std::chrono::steady_clock::now();
     const bool ends = report.step == plan_.num_steps || report.step == plan_.first_step;
-    if (!ends && now - last_line_ < (status_is_drawn() ? between_drawings : between_lines)) return;
+    if (!ends && now - last_line_ < (can_draw_status() ? redraw_interval : line_interval)) return;
     last_line_ = now;
     const std::string loss = report.measured_loss ? printed("loss %.4f", report.loss) : "no target";
     show_status(printed("%s: step %lld/%lld  %s  %s tokens/s  memory %s  %s left", name_.c_str(),
@@ -141,7 +141,7 @@ class Recorder::Progress {
   void save(double seconds) { time_left_.save(seconds); }
 
  private:
-  static constexpr std::chrono::milliseconds between_lines{1000}, between_drawings{100};
+  static constexpr std::chrono::milliseconds line_interval{1000}, redraw_interval{100};
 
   std::string name_;
   TimeLeft::Plan plan_;
@@ -153,7 +153,7 @@ class Recorder::Progress {
 Recorder::Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run)
     : session_(session), experiment_(experiment) {
   reset_memory_peak();  // this process may already have run a stage
-  forget_time_used();
+  reset_time_used();
   if (session.is_rank0()) {
     const RunStart start = run_start(session, experiment, identity, parent_run);
     SinkMaker sink;
@@ -164,15 +164,15 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
     announce_run(*log_);
   }
   run_folder_ = session.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");
-  make_folder_of_keeper();
+  make_writer_folder();
   session.channels().peers().record().set_folder(run_folder_);
 }
 
 /// A folder of another log would be mixed up with this run's. Refused on every rank.
-void Recorder::make_folder_of_keeper() {
-  if (session_.keepers().all_share()) return;
+void Recorder::make_writer_folder() {
+  if (session_.writers().is_shared_folder()) return;
   const auto make = [&] {
-    if (!session_.is_keeper() || session_.is_rank0()) return;
+    if (!session_.is_writer() || session_.is_rank0()) return;
     if (is_there(run_folder_))
       throw Error(ExitStatus::storage,
                   run_folder_.string() + " on this host belongs to another log than rank 0's; move it away");
@@ -242,7 +242,8 @@ void Recorder::saved(const SaveOutcome& outcome) {
     return;
   }
   log_->checkpoint(outcome.step, outcome.folder, bytes_below(outcome.folder), "kept");
-  for (const auto& gone : outcome.deleted) log_->checkpoint(step_of_name(gone.filename().string()), gone, 0, "deleted");
+  for (const auto& gone : outcome.deleted)
+    log_->checkpoint(parse_checkpoint_step(gone.filename().string()), gone, 0, "deleted");
   for (const auto& [kind, message] : outcome.warnings) event("warning", kind, outcome.step, message);
   log_->metrics(outcome.step, {{"perf/checkpoint_stall_seconds", outcome.stall_seconds},
                                {"perf/checkpoint_seconds", outcome.seconds}});
@@ -294,7 +295,7 @@ std::string Recorder::summary_without_log(ExitStatus status) const {
       "run " + id + " (" + experiment_.name + ") " + (status == ExitStatus::done ? "finished" : "interrupted");
   for (const auto& [title, loss] : {std::pair(": validation", &validation_), {": training", &training_}})
     if (loss->is_there) {
-      text += title + (" loss " + change_of_loss(loss->first, loss->last)) + " (steps " +
+      text += title + (" loss " + loss_change_text(loss->first, loss->last)) + " (steps " +
               std::to_string(loss->first_step) + " to " + std::to_string(loss->last_step) + ")";
       break;
     }

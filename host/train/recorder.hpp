@@ -47,7 +47,7 @@ class Recorder {
 
  private:
   class Progress;
-  void make_folder_of_keeper();
+  void make_writer_folder();
   std::string summary_without_log(ExitStatus status) const;
   bool row_is_gone() const;
 

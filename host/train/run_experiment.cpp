@@ -22,38 +22,38 @@
 #include "train/recorder.hpp"
 #include "train/spin_throttle.hpp"
 #include "train/step_profile.hpp"
-#include "train/stop_signal.hpp"
+#include "train/stop_handler.hpp"
 
 namespace wmtp {
 namespace {
 
 /// The actions of a run. The destructor finishes and logs a save in flight, however the run ends.
-class TrainingRun {
+class TrainingLoop {
  public:
-  TrainingRun(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly,
-              Recorder& recorder)
+  TrainingLoop(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly,
+               Recorder& recorder)
       : session_(session),
         experiment_(experiment),
         identity_(identity),
         assembly_(assembly),
         recorder_(recorder),
         saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep,
-               session.keepers()) {
+               session.writers()) {
     if (assembly.model().adapter_unit())
       trainer().state().base_fingerprint = fingerprint_text(assembly.model().base_fingerprint());
-    trainer().on_save({[this] { return save_is_due(); }, [this] { saver_.settle(); }});
+    trainer().on_save({[this] { return save_is_due(); }, [this] { saver_.wait_for_copies(); }});
   }
-  ~TrainingRun() {
+  ~TrainingLoop() {
     trainer().on_save({});
     finish_save();
   }
-  TrainingRun(const TrainingRun&) = delete;
+  TrainingLoop(const TrainingLoop&) = delete;
 
   void load(const ResumePoint& from) {
     const std::filesystem::path& folder = from.folder;
     const std::string& wanted = from.config_hash.empty() ? identity_.config_hash : from.config_hash;
     const WorkProgress progress("reading the checkpoint");
-    complete_on_every_host(session_.channels(), session_.keepers(), folder);
+    complete_on_every_host(session_.channels(), session_.writers(), folder);
     TrainerState& state = trainer().state();
     const auto [manifest, saved] = load_training_state(folder, trainer().optimizer(), state.pipeline);
     if (manifest.config_hash != wanted)
@@ -61,7 +61,7 @@ class TrainingRun {
                                         manifest.config_hash + ", wanted " + wanted);
     state.restore(manifest, saved, sequences_per_step(experiment_.train, manifest.world_size), folder.string());
     if (state.drawn != state.step * sequences_per_step(experiment_.train, session_.data_ranks()))
-      assembly_.go_on_with_other_ranks(manifest.world_size);
+      assembly_.resume_with_world_size(manifest.world_size);
     if (state.step > trainer().num_steps())
       throw Error(ExitStatus::data, folder.string() + ": it was saved at step " + std::to_string(state.step) +
                                         ", but the run ends after " + counted(trainer().num_steps(), "step"));
@@ -120,10 +120,10 @@ class TrainingRun {
     save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
                assembly_.tokenizer(), session_.channels());
     if (experiment_.train.ema == 0) return;
-    trainer().optimizer().exchange_averages();
+    trainer().optimizer().swap_with_ema();
     save_model(recorder_.run_folder() / "model-ema", step, identity_.config_hash, assembly_.model(),
                &assembly_.adapter(), assembly_.tokenizer(), session_.channels());
-    trainer().optimizer().exchange_averages();
+    trainer().optimizer().swap_with_ema();
   }
 
   /// Trains one step, and profiles that of log.profile_step. A profile that cannot be written does not end the run.
@@ -267,7 +267,7 @@ class TrainingRun {
   std::chrono::steady_clock::time_point last_save_;
 };
 
-ExitStatus train(TrainingRun& run, Assembly& assembly) {
+ExitStatus train(TrainingLoop& run, Assembly& assembly) {
   Trainer& trainer = assembly.trainer();
   run.start_training();
   if (run.begins_with_validation()) run.validate();
@@ -280,33 +280,33 @@ ExitStatus train(TrainingRun& run, Assembly& assembly) {
 }
 
 void warn_of_widened_products(const ShardedModel& model, Recorder& recorder) {
-  const std::string text = about_widened_products(c10::typeMetaToScalarType(model.compute().dtype()));
+  const std::string text = widened_products_notice(c10::typeMetaToScalarType(model.compute().dtype()));
   if (!text.empty()) recorder.event("warning", "precision", 0, text);
 }
 
 /// The experiment with the size of its shard groups.
 Experiment with_known_groups(const Session& session, const Experiment& as_read) {
   check_groups(as_read, session.size());
-  if (as_read.parallel.shard_group_size != ranks_of_a_host) return as_read;
+  if (as_read.parallel.shard_group_size != host_shard_groups) return as_read;
   const std::string wanted_by = as_read.file.string() + ": [parallel] shard_group_size = \"host\"";
-  return with_ranks_of_a_host(as_read, ranks_of_each_host(session.peers().places(), wanted_by));
+  return with_host_shard_groups(as_read, count_ranks_per_host(session.peers().locations(), wanted_by));
 }
 
 RunResult run_one(Session& session, const Experiment& as_read, const Stages& stages, const ResumePoint& from) {
   const Experiment experiment = with_known_groups(session, as_read);
-  name_progress(experiment.name);
-  session.channels().set_timeout(timeout_of(experiment));
+  set_progress_prefix(experiment.name);
+  session.channels().set_timeout(peer_timeout(experiment));
   session.channels().share_sequences(int(experiment.parallel.sequence));
-  if (!session.keepers().all_share())
+  if (!session.writers().is_shared_folder())
     for (const auto& [table, stage] : stages)
-      complete_on_every_host(session.channels(), session.keepers(), stage.model);
+      complete_on_every_host(session.channels(), session.writers(), stage.model);
   const Identity identity = agree_on_identity(session, experiment, stages);
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
   try {
     std::optional<Phase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.info(text); });
-    TrainingRun run(session, experiment, identity, assembly, recorder);
+    TrainingLoop run(session, experiment, identity, assembly, recorder);
     if (from.run_id > 0) run.load(from);
     if (session.device().is_cpu()) warn_of_widened_products(assembly.model(), recorder);
     phase.reset();
@@ -323,11 +323,11 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
 }
 
 /// Rank 0 plans for all ranks from the log.
-std::vector<PlannedRun> agree_on_plan(Session& session, const Experiment& experiment) {
+std::vector<RunPlan> agree_on_plan(Session& session, const Experiment& experiment) {
   Json plan;
   if (session.is_rank0()) {
     ExperimentHashes hashes(session.catalog(), session.job().database);
-    const std::vector<PlannedRun> runs = plan_run(experiment, hashes, session.job().resume);
+    const std::vector<RunPlan> runs = plan_run(experiment, hashes, session.job().resume);
     log_plan(runs);
     plan = runs;
   }
@@ -339,7 +339,7 @@ std::vector<PlannedRun> agree_on_plan(Session& session, const Experiment& experi
 ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
   const Job& job = session.job();
   if (session.own_launcher()) return run_one(session, experiment, job.stages, job.from).status;
-  return run_in_order(agree_on_plan(session, experiment), [&](const PlannedRun& run, const Stages& stages) {
+  return run_in_order(agree_on_plan(session, experiment), [&](const RunPlan& run, const Stages& stages) {
     if (session.is_rank0()) log_start(run);
     return run_one(session, experiment_at(experiment, run.path), stages, run.from);
   });

@@ -6,21 +6,21 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// All ranks run a frozen model if any rank lacks its cached signals.
-FrozenCache::Signals Samples::signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const {
+/// All ranks run a frozen model if any rank missing its cached signals.
+FrozenCache::Signals Samples::frozen_signals(const MicroBatch& micro, const std::vector<double>& missing) const {
   FrozenCache::Signals signals;
   for (size_t i = 0; i < frozen_.size(); ++i)
-    signals.merge(lacks[i] > 0 ? frozen_[i]->computed(micro) : *frozen_[i]->kept(micro));
+    signals.merge(missing[i] > 0 ? frozen_[i]->compute_and_cache(micro) : *frozen_[i]->read_cached(micro));
   return signals;
 }
 
 std::vector<TokenSample> Samples::take(int64_t number) {
   const MicroBatch micro =
       request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_size());
-  std::vector<double> lacks;
-  for (const auto& frozen : frozen_) lacks.push_back(frozen->kept(micro) ? 0 : 1);
-  const StepCounts counts = count_over_ranks({micro}, channels_, "counting sampled tokens", &lacks);
-  const FrozenCache::Signals signals = signals_of(micro, lacks);
+  std::vector<double> missing;
+  for (const auto& frozen : frozen_) missing.push_back(frozen->read_cached(micro) ? 0 : 1);
+  const StepCounts counts = count_over_ranks({micro}, channels_, "counting sampled tokens", &missing);
+  const FrozenCache::Signals signals = frozen_signals(micro, missing);
   const auto reference = signals.find("reference.loss");
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
 

@@ -48,7 +48,7 @@ class Samples {
   std::vector<TokenSample> take(int64_t number);
 
  private:
-  FrozenCache::Signals signals_of(const MicroBatch& micro, const std::vector<double>& lacks) const;
+  FrozenCache::Signals frozen_signals(const MicroBatch& micro, const std::vector<double>& missing) const;
   std::vector<TokenSample> rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
                                 const at::Tensor& reference_loss) const;
 

@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "comm/torch/collective_checker.hpp"
 #include "comm/torch/cuda_backend.hpp"
-#include "comm/torch/memory_backend.hpp"
+#include "comm/torch/shared_memory_backend.hpp"
 #include "job/device_choice.hpp"
 #include "memory/allocator.hpp"
 #include "memory/caught_error.hpp"
@@ -28,11 +28,12 @@ at::Device choose_device(const ParallelConfig& parallel, const Peers& peers) {
   const std::string& wanted = parallel.device;
   if (wanted == "cpu" || (wanted == "auto" && !has_cuda_device())) return at::kCPU;
   const Placement& placement = peers.placement();
-  const DeviceQuestion question{wanted, cuda_backend().num_devices(), peers.rank(), placement.local_rank,
-                                placement.local_world_size};
-  const auto device = choose_device(question);
+  const DeviceRequest device_request{wanted, cuda_backend().num_devices(), peers.rank(), placement.local_rank,
+                                     placement.local_world_size};
+  const auto device = choose_device(device_request);
   if (!device) {
-    if (const std::string text = about_unused_devices(question); peers.rank() == 0 && !text.empty()) log_info(text);
+    if (const std::string text = unused_devices_notice(device_request); peers.rank() == 0 && !text.empty())
+      log_info(text);
     return at::kCPU;
   }
   cuda_backend().use_device(*device, parallel.deterministic);
@@ -45,10 +46,10 @@ at::Device choose_device(const ParallelConfig& parallel, const Peers& peers) {
 }
 
 MakeBackend channels_for(const at::Device& device, const RankEnvironment& environment, const Placement& placement) {
-  if (device.is_cpu()) return through_memory(gloo(placement.address));
+  if (device.is_cpu()) return shared_memory_or(gloo(placement.address));
   if (const std::string interface = nccl_interface(environment, placement); !interface.empty())
     setenv("NCCL_SOCKET_IFNAME", interface.c_str(), /*overwrite=*/1);
-  return [](const c10::intrusive_ptr<c10d::Store>& store, const Axis& axis, std::chrono::milliseconds timeout) {
+  return [](const c10::intrusive_ptr<c10d::Store>& store, const RankGroup& axis, std::chrono::milliseconds timeout) {
     return cuda_backend().nccl(store, axis.rank, axis.size, timeout);
   };
 }
@@ -70,11 +71,11 @@ at::Device prepare_device(const Job& job, Peers& peers) {
   return device;
 }
 
-void log_keepers(const Keepers& keepers, const std::vector<Place>& places) {
-  if (keepers.all_share()) return;
+void log_writers(const FileWriters& writers, const std::vector<RankLocation>& places) {
+  if (writers.is_shared_folder()) return;
   std::vector<std::string> hosts;
   for (size_t rank = 1; rank < places.size(); ++rank)
-    if (keepers.of(int(rank)) == int(rank)) hosts.push_back(places[rank].host_name());
+    if (writers.writer_for(int(rank)) == int(rank)) hosts.push_back(places[rank].host_name());
   log_info("no shared file system: " + join_names(hosts) + " and " + places[0].host_name() +
            " each prepare the data and keep their ranks' files of a checkpoint; the log and the final model are on " +
            places[0].host_name() + " only");
@@ -82,7 +83,7 @@ void log_keepers(const Keepers& keepers, const std::vector<Place>& places) {
 
 }  // namespace
 
-std::chrono::milliseconds timeout_of(const Experiment& experiment) {
+std::chrono::milliseconds peer_timeout(const Experiment& experiment) {
   return std::chrono::milliseconds(int64_t(experiment.parallel.timeout_seconds * 1000));
 }
 
@@ -102,9 +103,9 @@ Session::Session(const Job& job, const RankEnvironment& environment, Peers& peer
       device_(prepare_device(job, peers_)),
       catalog_(job.plugin_folders),
       channels_(peers_, gloo(peers_.placement().address), channels_for(device_, environment, peers_.placement()),
-                timeout_of(job.experiment)),
-      keepers_(peers_, std::filesystem::absolute(job.database).parent_path()) {
-  if (is_rank0()) log_keepers(keepers_, peers_.places());
+                peer_timeout(job.experiment)),
+      writers_(peers_, std::filesystem::absolute(job.database).parent_path()) {
+  if (is_rank0()) log_writers(writers_, peers_.locations());
 }
 
 }  // namespace wmtp

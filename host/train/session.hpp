@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "comm/torch/channels.hpp"
-#include "comm/torch/keepers.hpp"
+#include "comm/torch/file_writers.hpp"
 #include "comm/torch/peers.hpp"
 #include "job/job_request.hpp"
 #include "plugins/catalog.hpp"
@@ -17,7 +17,7 @@
 namespace wmtp {
 
 /// The maximum wait for another rank.
-std::chrono::milliseconds timeout_of(const Experiment& experiment);
+std::chrono::milliseconds peer_timeout(const Experiment& experiment);
 
 /// Gives this process its share of the cores for computing, as one of that many on this host; LibTorch would use every
 /// core of the machine. OMP_NUM_THREADS, set by the user, takes precedence. std::system_error if the system allows
@@ -43,10 +43,10 @@ class Session {
   Channels& channels() { return channels_; }
   const at::Device& device() const { return device_; }
   /// Of the folder of runs and caches.
-  const Keepers& keepers() const { return keepers_; }
-  bool is_keeper() const { return keepers_.of(rank()) == rank(); }
+  const FileWriters& writers() const { return writers_; }
+  bool is_writer() const { return writers_.writer_for(rank()) == rank(); }
   const Catalog& catalog() const { return catalog_; }
-  std::filesystem::path cache_folder() const { return cache_folder_of(job_.database); }
+  std::filesystem::path cache_folder() const { return cache_folder_path(job_.database); }
 
  private:
   const Job& job_;
@@ -55,7 +55,7 @@ class Session {
   at::Device device_;
   Catalog catalog_;
   Channels channels_;
-  Keepers keepers_;
+  FileWriters writers_;
 };
 
 }  // namespace wmtp

@@ -17,7 +17,7 @@ namespace {
 /// Fraction of the elapsed time. One busy process makes two threads on two cores wait for half of it.
 constexpr double busy = 0.25;
 constexpr std::chrono::milliseconds check_interval{100};
-constexpr int checks_until_held = 3, shortest_hold = 20, longest_hold = 100, checks_of_trial = 10;
+constexpr int checks_until_held = 3, min_hold_checks = 20, max_hold_checks = 100, checks_of_trial = 10;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ bool HoldDecision::after_check(double share) {
     holds_ = since_change_ < length_;
   } else if (busy_checks_ >= (is_trial ? 1 : checks_until_held)) {
     holds_ = true;
-    length_ = is_trial ? std::min(2 * length_, longest_hold) : shortest_hold;
+    length_ = is_trial ? std::min(2 * length_, max_hold_checks) : min_hold_checks;
   }
   if (holds_ != held) busy_checks_ = since_change_ = 0;
   return holds_;

@@ -8,7 +8,7 @@
 #include "data/tokens/step_count.hpp"
 #include "memory/phase.hpp"
 #include "optimizer/schedule.hpp"
-#include "train/stop_signal.hpp"
+#include "train/stop_handler.hpp"
 
 namespace wmtp {
 namespace {
@@ -54,8 +54,8 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       channels_(channels),
       state_{0, 0, 0, Guard(experiment.guard)},
       optimizer_(experiment.optimizer, model.trained_groups(), experiment.train.ema),
-      across_(channels),
-      environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, across_, state_.pipeline},
+      collectives_(channels),
+      environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, collectives_, state_.pipeline},
       micro_step_(model, pipeline, channels,
                   micro_step_config(experiment, pipeline.needs.when, model.compute().device())),
       operations_(step_operations(model)),
@@ -105,8 +105,8 @@ StepReport Trainer::step() {
   channels_.peers().record().set_step(number);
   std::optional<TimeScope> time(std::in_place, "data");
   const std::vector<MicroBatch> micros = fetch();
-  KeptSignals kept = kept_signals(micros);
-  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &kept.lacks);
+  CachedSignals kept = cached_signals(micros);
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &kept.missing);
   time.reset();
 
   const double scale = loss_scale();
@@ -124,7 +124,7 @@ StepReport Trainer::step() {
   report.stop = totals.sum("stop") > 0;
   report.save = totals.sum("save") > 0;
   report.memory_grew = totals.sum("memory/grew") > 0;
-  const double norm = norm_of_gradients(totals) / scale;
+  const double norm = gradient_norm(totals) / scale;
   judge(norm, report);
   const double stalled = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
@@ -148,13 +148,13 @@ StepReport Trainer::step() {
   report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
   // All ranks reach this right after the exchange, so they measure at the same time.
   if (totals.sum("multiplication_rate/doubted") > 0) utilization_.measure();
-  const double operations = operations_.of(counts.tokens, counts.keys);
+  const double operations = operations_.operations(counts.tokens, counts.keys);
   const double share = utilization_.share(operations, seconds);
-  report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_of(peak_rate_, operations, seconds) : share;
+  report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_at_rate(peak_rate_, operations, seconds) : share;
   if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;
   report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
   for (int rank = 0; channels_.size() > 1 && rank < channels_.size(); ++rank)
-    report.metrics["perf/waited_rank_" + std::to_string(rank)] = totals.of_rank("waited", rank);
+    report.metrics["perf/waited_rank_" + std::to_string(rank)] = totals.value_on_rank("waited", rank);
   if (const double limit = experiment_.train.clip_norm; limit > 0 && report.measured_loss) {
     report.metrics["train/clip_coef"] = clip_coefficient(limit, norm);
     report.metrics["train/clip_ratio"] = norm / limit;  // its name until 0.1, for one version
@@ -164,12 +164,12 @@ StepReport Trainer::step() {
   return report;
 }
 
-Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros) const {
-  KeptSignals kept;
+Trainer::CachedSignals Trainer::cached_signals(const std::vector<MicroBatch>& micros) const {
+  CachedSignals kept;
   for (const MicroBatch& micro : micros)
     for (const auto& frozen : frozen_) {
-      kept.signals.push_back(frozen->kept(micro));
-      kept.lacks.push_back(kept.signals.back() ? 0 : 1);
+      kept.signals.push_back(frozen->read_cached(micro));
+      kept.missing.push_back(kept.signals.back() ? 0 : 1);
     }
   return kept;
 }
@@ -178,36 +178,38 @@ Trainer::KeptSignals Trainer::kept_signals(const std::vector<MicroBatch>& micros
 /// no gradient can be computed without. If there are several micro-batches, all of them are weighed in advance, and the
 /// pipeline's state is restored. Undefined if the divisors are others, or the only micro-batch finds them itself.
 at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts,
-                                const KeptSignals& kept) {
+                                const CachedSignals& kept) {
   if (experiment_.train.normalize != "weights" || micros.size() == 1 || !pipeline_.weighting) return {};
   const Phase phase("weights");
   const std::map<std::string, at::Tensor> states = copied(state_.pipeline);
   StepTotals dropped = empty_totals();
   at::Tensor sums;
   for (size_t i = 0; i < micros.size(); ++i) {
-    StepContext step(environment_, {state_.step + 1, counts, dropped}, micros[i], signals_of(micros, i, kept));
-    const at::Tensor of_micro = micro_step_.weight_sums(step);
-    sums = sums.defined() ? sums + of_micro : of_micro;
+    StepContext step(environment_, {state_.step + 1, counts, dropped}, micros[i], frozen_signals(micros, i, kept));
+    const at::Tensor micro_sums = micro_step_.weight_sums(step);
+    sums = sums.defined() ? sums + micro_sums : micro_sums;
   }
   state_.pipeline = states;
   return channels_.sum(sums, "summing the weights");
 }
 
 /// What the frozen models say about the micro-batch with this index.
-FrozenCache::Signals Trainer::signals_of(const std::vector<MicroBatch>& micros, size_t i, const KeptSignals& kept) {
+FrozenCache::Signals Trainer::frozen_signals(const std::vector<MicroBatch>& micros, size_t i,
+                                             const CachedSignals& kept) {
   FrozenCache::Signals signals;
   for (size_t f = 0; f < frozen_.size(); ++f) {
     const size_t place = i * frozen_.size() + f;
     const Phase phase("frozen_models");
-    signals.merge(kept.lacks[place] > 0 ? frozen_[f]->computed(micros[i]) : FrozenCache::Signals(*kept.signals[place]));
+    signals.merge(kept.missing[place] > 0 ? frozen_[f]->compute_and_cache(micros[i])
+                                          : FrozenCache::Signals(*kept.signals[place]));
   }
   return signals;
 }
 
 /// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more
 /// tokens than it had stated.
-StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
-                               const at::Tensor& weight_sums, double waited_at_start) {
+StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
+                               const CachedSignals& kept, const at::Tensor& weight_sums, double waited_at_start) {
   const bool may_repeat = model_.compute().device().is_cuda();
   const std::map<std::string, at::Tensor> states =
       may_repeat ? copied(state_.pipeline) : std::map<std::string, at::Tensor>();
@@ -225,10 +227,10 @@ StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const Step
   }
 }
 
-void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const KeptSignals& kept,
+void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
                                 const StepScope& scope) {
   for (size_t i = 0; i < micros.size(); ++i) {
-    StepContext step(environment_, scope, micros[i], signals_of(micros, i, kept));
+    StepContext step(environment_, scope, micros[i], frozen_signals(micros, i, kept));
     micro_step_.run(step, i + 1 == micros.size());
   }
 }
@@ -236,7 +238,7 @@ void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const Kep
 /// The single exchange of sums and requests in a step.
 void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   const Phase phase("optimizer");
-  totals.add("norm/part", optimizer_.part_of_norm(experiment_.train.norm));
+  totals.add("norm/part", optimizer_.local_norm_part(experiment_.train.norm));
   totals.add("stop", stop_requested() ? 1.0 : 0.0);
   totals.add("save", save_.wanted && save_.wanted() ? 1.0 : 0.0);
   totals.add("memory/grew", memory_watch_.grew() ? 1.0 : 0.0);
@@ -247,10 +249,10 @@ void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   waited_after_ = waited_seconds() - waited;
 }
 
-double Trainer::norm_of_gradients(const StepTotals& totals) const {
+double Trainer::gradient_norm(const StepTotals& totals) const {
   std::vector<double> parts;
-  for (int rank = 0; rank < channels_.size(); ++rank) parts.push_back(totals.of_rank("norm/part", rank));
-  return norm_of_parts(experiment_.train.norm, parts);
+  for (int rank = 0; rank < channels_.size(); ++rank) parts.push_back(totals.value_on_rank("norm/part", rank));
+  return combine_norm_parts(experiment_.train.norm, parts);
 }
 
 /// Clips and updates the parameters, or drops the gradients of a skipped step.
@@ -278,8 +280,8 @@ void Trainer::judge(double norm, StepReport& report) {
 
 void Trainer::refuse_faults(const StepTotals& totals) {
   for (int rank = 0; rank < channels_.size(); ++rank) {
-    const double not_finite = totals.of_rank("fault/not_finite", rank),
-                 negative = totals.of_rank("fault/negative", rank);
+    const double not_finite = totals.value_on_rank("fault/not_finite", rank),
+                 negative = totals.value_on_rank("fault/negative", rank);
     if (not_finite + negative == 0) continue;
     if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
     // The faulty weights are on another rank: rethrow that rank's error on every rank.

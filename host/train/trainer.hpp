@@ -82,21 +82,21 @@ class Trainer {
 
  private:
   /// Cached signals of the frozen models for a step, by micro-batch and model.
-  struct KeptSignals {
+  struct CachedSignals {
     std::vector<std::optional<FrozenCache::Signals>> signals;
-    std::vector<double> lacks;  ///< 1 if not cached; if the sum over ranks is not 0, all ranks run that model
+    std::vector<double> missing;  ///< 1 if not cached; if the sum over ranks is not 0, all ranks run that model
   };
 
   std::vector<MicroBatch> fetch() const;
-  KeptSignals kept_signals(const std::vector<MicroBatch>& micros) const;
-  StepTotals accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept,
+  CachedSignals cached_signals(const std::vector<MicroBatch>& micros) const;
+  StepTotals accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const CachedSignals& kept,
                         const at::Tensor& weight_sums, double waited_at_start);
-  at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const KeptSignals& kept);
-  FrozenCache::Signals signals_of(const std::vector<MicroBatch>& micros, size_t i, const KeptSignals& kept);
-  void run_micro_batches(const std::vector<MicroBatch>& micros, const KeptSignals& kept, const StepScope& scope);
+  at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const CachedSignals& kept);
+  FrozenCache::Signals frozen_signals(const std::vector<MicroBatch>& micros, size_t i, const CachedSignals& kept);
+  void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept, const StepScope& scope);
   StepTotals empty_totals() const;
   void exchange(StepTotals& totals, double waited_at_start);
-  double norm_of_gradients(const StepTotals& totals) const;
+  double gradient_norm(const StepTotals& totals) const;
   void refuse_faults(const StepTotals& totals);
   void judge(double norm, StepReport& report);
   void update(const StepReport& report, double lr, double norm, double scale);
@@ -113,7 +113,7 @@ class Trainer {
   Channels& channels_;
   TrainerState state_;
   ShardedOptimizer optimizer_;
-  RankCollectives across_;
+  RankCollectives collectives_;
   SaveHooks save_;
   StepEnvironment environment_;
   MicroStep micro_step_;

@@ -17,10 +17,10 @@ struct Matrices {
   double elements = 0, trained = 0;
 };
 
-Matrices matrices_of(const ShardUnit& unit) {
+Matrices count_matrices(const ShardUnit& unit) {
   Matrices all;
   for (const auto& group : unit.groups())
-    for (const Placed& placed : group->parameters())
+    for (const FlatParameter& placed : group->parameters())
       if (placed.spec.shape.size() == 2 && placed.spec.shape[0] > 1) {
         all.elements += double(placed.count);
         if (group->trains()) all.trained += double(placed.count);
@@ -41,17 +41,17 @@ StepOperations step_operations(const ShardedModel& model) {
     per_key += (differentiated ? 12.0 : 4.0) * double(shape.heads * head_dim(shape));
   };
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) {
-    add(matrices_of(model.unit(trunk_block_name(i))), i >= backward.lowest_block(), 1);
+    add(count_matrices(model.unit(trunk_block_name(i))), i >= backward.lowest_block(), 1);
     add_attention(i >= backward.lowest_block());
   }
   for (int64_t k = 1; k <= model.num_heads(); ++k) {
     const bool is_reached = backward.reaches_head(k);
-    add(matrices_of(model.unit(head_block_name(model.config(), k))), is_reached, 1);
+    add(count_matrices(model.unit(head_block_name(model.config(), k))), is_reached, 1);
     add_attention(is_reached);
-    add(matrices_of(model.unit("output")), is_reached, 1);
+    add(count_matrices(model.unit("output")), is_reached, 1);
   }
-  if (!model.value_heads().empty()) add(matrices_of(model.unit("value_heads")), true, 1);
-  if (const ShardUnit* adapter = model.adapter_unit()) add(matrices_of(*adapter), true, 1);
+  if (!model.value_heads().empty()) add(count_matrices(model.unit("value_heads")), true, 1);
+  if (const ShardUnit* adapter = model.adapter_unit()) add(count_matrices(*adapter), true, 1);
   return {per_token, per_key};
 }
 
@@ -77,14 +77,14 @@ double peak_rate(const ParallelConfig& parallel, const at::Device& device) {
   return device.is_cuda() ? stated_peak(cuda_backend().current_device().name, parallel.precision) : 0;
 }
 
-double Utilization::share_of(double rate, double operations, double seconds) const {
+double Utilization::share_at_rate(double rate, double operations, double seconds) const {
   return operations / (seconds * rate * ranks_);
 }
 
 double Utilization::share(double operations, double seconds) {
   if (measured_ == 0) measure();
-  const double share = share_of(best_, operations, seconds);
-  doubted_ = share > 1 && measured_ < most_measurements;
+  const double share = share_at_rate(best_, operations, seconds);
+  doubted_ = share > 1 && measured_ < max_measurements;
   return share;
 }
 

@@ -18,7 +18,7 @@ namespace wmtp {
 struct StepOperations {
   double per_token = 0, per_key = 0;
   /// `keys`: sum over tokens of the length of their document (MicroBatch::keys).
-  double of(int64_t tokens, int64_t keys) const { return per_token * double(tokens) + per_key * double(keys); }
+  double operations(int64_t tokens, int64_t keys) const { return per_token * double(tokens) + per_key * double(keys); }
 };
 
 StepOperations step_operations(const ShardedModel& model);
@@ -33,11 +33,11 @@ double multiplication_rate(const ShardedModel& model, int64_t rows);
 double peak_rate(const ParallelConfig& parallel, const at::Device& device);
 
 /// Speed of steps relative to plain multiplication, whose rate is measured after the first step. If the machine is busy
-/// at that moment the rate is too low, so it is measured again after a step that was faster, up to `most_measurements`
+/// at that moment the rate is too low, so it is measured again after a step that was faster, up to `max_measurements`
 /// times; the best rate counts.
 class Utilization {
  public:
-  static constexpr int most_measurements = 8;
+  static constexpr int max_measurements = 8;
 
   /// `rate`: measures multiplication_rate on this rank; assumed to be equal on all `ranks`.
   Utilization(int ranks, std::function<double()> rate) : ranks_(ranks), rate_(std::move(rate)) {}
@@ -46,7 +46,7 @@ class Utilization {
   /// time]
   double share(double operations, double seconds);
   /// A step's share of `rate` per rank.
-  double share_of(double rate, double operations, double seconds) const;
+  double share_at_rate(double rate, double operations, double seconds) const;
   /// Whether the last share shows that the rate is too low; if so, all ranks call measure() together.
   bool doubted() const { return doubted_; }
   void measure();

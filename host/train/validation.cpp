@@ -42,7 +42,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
     for (size_t k = 0; k < scores.size(); ++k)
       totals.add_once("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
     if (scores.empty()) continue;
-    add_losses_of_bins(micro, scores[0].losses, totals);
+    add_bin_losses(micro, scores[0].losses, totals);
     if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
     if (is_first) place_losses(micro, scores[0].losses, losses);
   }
@@ -54,7 +54,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
   return metrics;
 }
 
-void Validation::add_losses_of_bins(const MicroBatch& micro, const Tensor& losses, StepTotals& totals) const {
+void Validation::add_bin_losses(const MicroBatch& micro, const Tensor& losses, StepTotals& totals) const {
   const std::vector<std::string> names = request_.source->bins();
   if (names.empty()) return;
   const Tensor bins = at::tensor(micro.bins).to(losses.device());

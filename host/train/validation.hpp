@@ -43,7 +43,7 @@ class Validation {
 
  private:
   std::vector<MicroBatch> fetch() const;
-  void add_losses_of_bins(const MicroBatch& micro, const at::Tensor& losses, StepTotals& totals) const;
+  void add_bin_losses(const MicroBatch& micro, const at::Tensor& losses, StepTotals& totals) const;
   void add_exact_matches(const MicroBatch& micro, const at::Tensor& hits, StepTotals& totals) const;
   void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
   std::map<std::string, double> objective_metrics(const StepTotals& totals) const;

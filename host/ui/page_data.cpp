@@ -35,33 +35,33 @@ constexpr const char* one_run = R"sql(
   SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id
   LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1)sql";
 
-constexpr const char* segments_of_run = R"sql(
+constexpr const char* run_segments_sql = R"sql(
   SELECT l.segment AS run, s.status, s.started_at, s.ended_at, s.world_size,
     (SELECT min(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss') AS first_step,
     (SELECT max(step) FROM metrics WHERE run_id = l.segment AND name = 'train/loss' AND step < l.before_step)
       AS last_step
   FROM v_lineage AS l JOIN runs AS s ON s.id = l.segment WHERE l.run_id = ?1 ORDER BY l.segment)sql";
 
-constexpr const char* checkpoints_of_run = R"sql(
+constexpr const char* run_checkpoints_sql = R"sql(
   SELECT run_id AS run, step, state, bytes, path FROM checkpoints
   WHERE run_id IN (SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY run_id, step, path LIMIT 1000)sql";
 
-constexpr const char* generations_of_run = R"sql(
+constexpr const char* run_generations_sql = R"sql(
   SELECT g.step, g.prompt, substr(g.text, 1, 4000) AS text
   FROM v_lineage AS l JOIN generations AS g ON g.run_id = l.segment AND g.step < l.before_step
   WHERE l.run_id = ?1 ORDER BY g.step DESC, g.number LIMIT 1000)sql";
 
-constexpr const char* evaluations_of_run = R"sql(
+constexpr const char* run_evaluations_sql = R"sql(
   SELECT id, suite, temperature, problems, answers, passed, pass_at_1, time FROM v_evaluations
   WHERE run_id = ?1 ORDER BY id)sql";
 
-constexpr const char* answers_of_run = R"sql(
+constexpr const char* run_answers_sql = R"sql(
   SELECT a.evaluation_id AS evaluation, a.task_id AS task, a.sample, a.verdict, a.seconds,
     substr(a.answer, 1, 4000) AS answer, substr(a.told, 1, 1000) AS told
   FROM evaluations AS e JOIN evaluation_answers AS a ON a.evaluation_id = e.id
   WHERE e.run_id = ?1 ORDER BY e.id, a.task_id, a.sample LIMIT 1000)sql";
 
-constexpr const char* texts_of_run = R"sql(
+constexpr const char* run_text_losses_sql = R"sql(
   SELECT texts, stride, head, tokens, loss, bits_per_byte, time FROM v_text_losses WHERE run_id = ?1
   ORDER BY id, head LIMIT 1000)sql";
 
@@ -70,8 +70,8 @@ constexpr const char* token_rows = R"sql(
   FROM v_lineage AS l JOIN samples AS s ON s.run_id = l.segment AND s.step < l.before_step
   WHERE l.run_id = ?1 AND s.step = ?2 AND s.sequence = ?3 ORDER BY head, position)sql";
 
-constexpr size_t most_new_points = 5'000;  ///< per curve and refresh; above this the page reloads all curves
-constexpr size_t most_new_runs = 1'000;    ///< of a refresh; above this the page reloads all runs
+constexpr size_t max_new_points = 5'000;  ///< per curve and refresh; above this the page reloads all curves
+constexpr size_t max_new_runs = 1'000;    ///< of a refresh; above this the page reloads all runs
 
 constexpr const char* deleted_runs = R"sql(
   SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0) - (SELECT count(*) FROM runs))sql";
@@ -219,7 +219,7 @@ void add_differing_values(const LogReader& log, size_t runs, ObjectText& differi
   }
 }
 
-Window window_of(SeriesStore& store, const CurvesRequest& request) {
+Window x_window(SeriesStore& store, const CurvesRequest& request) {
   Window window{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), request.cells};
   for (const int64_t run : request.runs) {
     for (const std::string& name : request.names) {
@@ -239,11 +239,11 @@ OrderedJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, c
   const MetricSeries& series = drawn.series;
   const auto& x = drawn.x();
   OrderedJson curve{{"points", series.step.size()},
-                    {"raw", points_json(drawn, series.value, thinned(x, series.value, window))},
+                    {"raw", points_json(drawn, series.value, downsampled(x, series.value, window))},
                     {"not_finite", points_json(drawn, series.value, not_finite(x, series.value, window))}};
   if (request.smoothing > 0) {
     const std::vector<double> means = smoothed(series.step, series.value, request.smoothing);
-    curve["smooth"] = points_json(drawn, means, thinned(x, means, window));
+    curve["smooth"] = points_json(drawn, means, downsampled(x, means, window));
   }
   if (!series.starts.empty()) {
     OrderedJson& segments = curve["segments"] = OrderedJson::array();
@@ -259,7 +259,7 @@ std::optional<OrderedJson> new_points(const DrawnSeries& drawn, double smoothing
   std::vector<size_t> which;
   for (size_t i = 0; i < series.rowid.size(); ++i)
     if (series.rowid[i] > cursor) which.push_back(i);
-  if (which.size() > most_new_points) return std::nullopt;
+  if (which.size() > max_new_points) return std::nullopt;
   OrderedJson points = points_json(drawn, series.value, which);
   if (smoothing > 0)
     points["smooth"] = points_json(drawn, smoothed(series.step, series.value, smoothing), which)["value"];
@@ -339,13 +339,13 @@ void PageData::read_runs() {
     ++changed;
   });
   if (condition.empty()) return;
-  all = all || changed > most_new_runs;
+  all = all || changed > max_new_runs;
   ++version_;
   std::vector<std::string> columns;
   log_->each_row("SELECT * FROM v_runs" + (all ? "" : " WHERE id IN (" + condition + ")"), {},
                  [&](const Statement& at) {
-                   if (columns.empty()) columns = columns_of(at);
-                   const OrderedJson row = object_of(columns, row_of(at));
+                   if (columns.empty()) columns = column_names(at);
+                   const OrderedJson row = object_of(columns, read_row(at));
                    std::string text = dumped(row);
                    KnownRun& known = known_[row["id"].get<int64_t>()];
                    if (known.row && *known.row == text) return;
@@ -405,7 +405,7 @@ OrderedJson PageData::runs(const std::vector<int64_t>& only) {
 OrderedJson PageData::curves(const CurvesRequest& request) {
   const std::lock_guard lock(mutex_);
   read_runs();
-  const Window window = window_of(*series_, request);
+  const Window window = x_window(*series_, request);
   OrderedJson answer = cursors();
   answer["curves"] = OrderedJson::array();
   for (const int64_t run : request.runs) {
@@ -429,7 +429,7 @@ OrderedJson PageData::refresh(const RefreshRequest& request) {
   answer["runs"] = OrderedJson::array();
   for (auto run = known_.rbegin(); run != known_.rend(); ++run) {
     if (!run->second.row || run->second.version <= request.version) continue;
-    if (answer["runs"].size() == most_new_runs) return {{"reset", true}};
+    if (answer["runs"].size() == max_new_runs) return {{"reset", true}};
     answer["runs"].push_back(OrderedJson::parse(*run->second.row));
   }
   answer["new"] = OrderedJson::array();
@@ -452,7 +452,7 @@ SharedText PageData::configs() {
   const std::lock_guard lock(mutex_);
   read_runs();
   const int64_t newest = known_.empty() ? 0 : known_.rbegin()->first;
-  if (configs_of_ == std::pair(epoch_, newest)) return configs_;
+  if (configs_version_ == std::pair(epoch_, newest)) return configs_;
   ObjectText keys, sweeps;
   add_differing_values(*log_, known_.size(), keys);
   // Members of a sweep have the text of their experiment in common.
@@ -461,7 +461,7 @@ SharedText PageData::configs() {
     sweeps.add(quoted(row.integer(0)), dumped(base.empty() ? row.text(1) : base));
   });
   keys.add("\"sweep\"", sweeps.end());
-  configs_of_ = {epoch_, newest};
+  configs_version_ = {epoch_, newest};
   return configs_ = shared("{\"keys\":" + keys.end() + "}");
 }
 
@@ -472,15 +472,15 @@ OrderedJson PageData::run(int64_t run) {
   OrderedJson answer = std::move(rows[0]);
   answer["params"] = OrderedJson::object();
   log_->each_row(all_params, {run}, [&](const Statement& row) { answer["params"][row.text(0)] = row.text(1); });
-  answer["segment_rows"] = objects_of(log_->query(segments_of_run, {run}));
-  answer["checkpoints"] = objects_of(log_->query(checkpoints_of_run, {run}));
-  answer["generations"] = objects_of(log_->query(generations_of_run, {run}));
-  answer["evaluations"] = objects_of(log_->query(evaluations_of_run, {run}));
-  answer["answers"] = objects_of(log_->query(answers_of_run, {run}));
-  answer["text_losses"] = objects_of(log_->query(texts_of_run, {run}));
-  answer["rank_times"] = objects_of(times_of_ranks(*log_, run));
+  answer["segment_rows"] = objects_of(log_->query(run_segments_sql, {run}));
+  answer["checkpoints"] = objects_of(log_->query(run_checkpoints_sql, {run}));
+  answer["generations"] = objects_of(log_->query(run_generations_sql, {run}));
+  answer["evaluations"] = objects_of(log_->query(run_evaluations_sql, {run}));
+  answer["answers"] = objects_of(log_->query(run_answers_sql, {run}));
+  answer["text_losses"] = objects_of(log_->query(run_text_losses_sql, {run}));
+  answer["rank_times"] = objects_of(rank_time_table(*log_, run));
   const auto slowest = slowest_rank(*log_, run);
-  answer["slowest"] = slowest ? OrderedJson(text_of(*slowest)) : OrderedJson();
+  answer["slowest"] = slowest ? OrderedJson(slowest_rank_text(*slowest)) : OrderedJson();
   return answer;
 }
 

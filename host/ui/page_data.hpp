@@ -100,7 +100,7 @@ class PageData {
   std::map<int64_t, KnownRun> known_;
   std::string epoch_;
   int64_t version_ = 0, opened_ = 0;
-  std::pair<std::string, int64_t> configs_of_;  ///< the epoch and newest run of `configs_`
+  std::pair<std::string, int64_t> configs_version_;  ///< the epoch and newest run of `configs_`
   SharedText configs_;
 };
 

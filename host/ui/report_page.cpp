@@ -12,7 +12,7 @@ namespace wmtp {
 namespace {
 
 constexpr std::array smoothings{0.0, 0.6, 0.9, 0.99};
-constexpr size_t most_sampled_steps = 40;
+constexpr size_t max_sampled_steps = 40;
 
 /// Inside the file, because there is no server to send a policy.
 constexpr const char* policy =
@@ -51,7 +51,7 @@ OrderedJson spread(const OrderedJson& steps, size_t most) {
 OrderedJson samples_of(PageData& data, int64_t run) {
   OrderedJson sampled = data.sampled(run);
   sampled["steps_in_log"] = sampled["steps"].size();
-  sampled["steps"] = spread(sampled["steps"], most_sampled_steps);
+  sampled["steps"] = spread(sampled["steps"], max_sampled_steps);
   OrderedJson tokens = OrderedJson::array();
   for (const auto& step : sampled["steps"])
     for (const auto& sequence : sampled["sequences"]) tokens.push_back(data.tokens(run, step, sequence));

@@ -12,7 +12,7 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t most_runs = 1000, most_names = 100;
+constexpr size_t max_runs = 1000, max_names = 100;
 
 [[noreturn]] void refuse(const std::string& name, const std::string& value, const std::string& wanted) {
   throw Error(ExitStatus::usage, "parameter " + name + " is \"" + value + "\", wanted " + wanted);
@@ -49,14 +49,14 @@ class Parameters {
       runs.push_back(parsed<int64_t>("runs", all.substr(at, end - at), "run numbers"));
       at = end + 1;
     }
-    if (runs.size() > most_runs) refuse("runs", std::to_string(runs.size()) + " runs", "1000 at most");
+    if (runs.size() > max_runs) refuse("runs", std::to_string(runs.size()) + " runs", "1000 at most");
     return runs;
   }
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     const auto [begin, end] = given_.equal_range("name");
     for (auto name = begin; name != end; ++name) names.push_back(name->second);
-    if (names.size() > most_names) refuse("name", std::to_string(names.size()) + " names", "100 at most");
+    if (names.size() > max_names) refuse("name", std::to_string(names.size()) + " names", "100 at most");
     return names;
   }
 
@@ -75,7 +75,7 @@ CurvesRequest curves_request(const Parameters& given) {
   CurvesRequest request;
   request.runs = given.runs();
   request.names = given.names();
-  request.smoothing = given.between("smoothing", 0, 0, most_smoothing);
+  request.smoothing = given.between("smoothing", 0, 0, max_smoothing);
   const std::string axis = given.text("x");
   request.axis = axis == "time" ? Axis::time : axis == "tokens" ? Axis::tokens : Axis::step;
   request.from = given.number("from");
@@ -94,10 +94,10 @@ RefreshRequest refresh_request(const Parameters& given) {
   return request;
 }
 
-PageAnswer json(const OrderedJson& value) { return {200, "application/json", dumped(value)}; }
-PageAnswer json(std::vector<SharedText> parts) { return {200, "application/json", "", std::move(parts)}; }
+PageResponse json(const OrderedJson& value) { return {200, "application/json", dumped(value)}; }
+PageResponse json(std::vector<SharedText> parts) { return {200, "application/json", "", std::move(parts)}; }
 
-using Route = std::function<PageAnswer(PageData&, const Parameters&)>;
+using Route = std::function<PageResponse(PageData&, const Parameters&)>;
 
 const std::map<std::string, Route>& routes() {
   static const std::map<std::string, Route> all{
@@ -120,7 +120,7 @@ const std::map<std::string, Route>& routes() {
   return all;
 }
 
-std::string type_of(const std::string& file) {
+std::string content_type(const std::string& file) {
   if (file.ends_with(".html")) return "text/html; charset=utf-8";
   if (file.ends_with(".css")) return "text/css; charset=utf-8";
   return "text/javascript; charset=utf-8";
@@ -138,11 +138,11 @@ bool is_loopback(std::string host) {
   return inet_pton(AF_INET, host.c_str(), &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
 }
 
-PageAnswer error(int status, const std::string& text) {
+PageResponse error(int status, const std::string& text) {
   return {status, "application/json", dumped({{"error", text}})};
 }
 
-PageAnswer answer_or_error(const std::function<PageAnswer()>& answer) {
+PageResponse response_or_error(const std::function<PageResponse()>& answer) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   try {
@@ -164,16 +164,16 @@ bool is_own_page(const std::string& host, const std::string& origin, bool change
                            : origin.starts_with(scheme) && is_loopback(origin.substr(scheme.size()));
 }
 
-PageAnswer answer_page(PageData& data, const std::string& path, const PageParameters& parameters) {
+PageResponse handle_page_request(PageData& data, const std::string& path, const PageParameters& parameters) {
   const auto file = embedded_page().find(path == "/" ? "page.html" : path.substr(std::min<size_t>(1, path.size())));
-  if (file != embedded_page().end()) return {200, type_of(file->first), file->second};
+  if (file != embedded_page().end()) return {200, content_type(file->first), file->second};
   const auto route = routes().find(path);
   if (route == routes().end()) return error(404, "unknown path " + path);
-  return answer_or_error([&] { return route->second(data, Parameters(parameters)); });
+  return response_or_error([&] { return route->second(data, Parameters(parameters)); });
 }
 
-PageAnswer answer_change(const std::function<void()>& change) {
-  return answer_or_error([&] {
+PageResponse handle_page_change(const std::function<void()>& change) {
+  return response_or_error([&] {
     change();
     return json(OrderedJson::object());
   });

@@ -13,7 +13,7 @@
 
 namespace wmtp {
 
-struct PageAnswer {
+struct PageResponse {
   int status = 200;
   std::string type, body;
   std::vector<SharedText> more = {};  ///< follows the body
@@ -26,9 +26,9 @@ bool is_own_page(const std::string& host, const std::string& origin, bool change
 
 /// {"error": text} with 404 for an unknown path, 400 for invalid parameters, 500 if the log cannot be read. One answer
 /// is encoded at a time, because its tree takes several times the memory of its text.
-PageAnswer answer_page(PageData& data, const std::string& path, const PageParameters& parameters);
+PageResponse handle_page_request(PageData& data, const std::string& path, const PageParameters& parameters);
 
-/// {} after `change`, otherwise its error as in answer_page.
-PageAnswer answer_change(const std::function<void()>& change);
+/// {} after `change`, otherwise its error as in handle_page_request.
+PageResponse handle_page_change(const std::function<void()>& change);
 
 }  // namespace wmtp

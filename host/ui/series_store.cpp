@@ -13,19 +13,19 @@ constexpr const char* new_rows = R"sql(
   SELECT rowid, step, value, kind, time_ns, run_id, name_id
   FROM metric_values WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid)sql";
 
-constexpr const char* rows_of_series = R"sql(
+constexpr const char* series_rows_sql = R"sql(
   SELECT rowid, step, value, kind, time_ns
   FROM metric_values WHERE run_id = ?1 AND name_id = ?2 AND +rowid <= ?3 ORDER BY step)sql";
 
-constexpr const char* start_of_run =
+constexpr const char* run_start_sql =
     "SELECT CAST(strftime('%s', started_at) AS INTEGER), parent_run IS NOT NULL FROM runs WHERE id = ?1";
 
-constexpr const char* rows_of_curve = R"sql(
+constexpr const char* curve_rows_sql = R"sql(
   SELECT row, step, value, kind, time_ns, segment FROM v_curves WHERE run_id = ?1 AND name = ?2 AND row <= ?3
   ORDER BY step)sql";
 
 /// With the seconds from its start to the last step that it contributes.
-constexpr const char* segments_of_run = R"sql(
+constexpr const char* run_segments_sql = R"sql(
   SELECT l.segment, l.before_step, CAST(strftime('%s', r.started_at) AS INTEGER) AS started, coalesce(
     (SELECT time_ns / 1e9 FROM metric_values WHERE run_id = l.segment AND step < l.before_step
      AND name_id = (SELECT id FROM metric_names WHERE name = 'train/loss') ORDER BY step DESC LIMIT 1)
@@ -54,7 +54,7 @@ std::set<int64_t> SeriesStore::sync() {
   ++now_;
   int64_t newest = 0;
   log_.each_row(newest_row, {}, [&](const Statement& row) { newest = row.integer(0); });
-  if (newest - cursor_ > most_new_rows) {  // reloading the requested curves is faster than reading all new rows
+  if (newest - cursor_ > max_new_rows) {  // reloading the requested curves is faster than reading all new rows
     kept_.clear();
     cursor_ = newest;
     std::set<int64_t> runs;
@@ -97,25 +97,25 @@ int64_t SeriesStore::id_of(const std::string& name) {
 }
 
 void SeriesStore::load(int64_t run, const std::string& name, int64_t name_id, Kept& kept) const {
-  log_.each_row(start_of_run, {run}, [&](const Statement& row) {
+  log_.each_row(run_start_sql, {run}, [&](const Statement& row) {
     kept.started = row.real(0);
     kept.is_resumed = row.integer(1) != 0;
   });
   if (kept.is_resumed) return load_segments(run, name, kept);
-  log_.each_row(rows_of_series, {run, name_id, cursor_},
+  log_.each_row(series_rows_sql, {run, name_id, cursor_},
                 [&](const Statement& row) { add(kept.series, row, kept.started); });
 }
 
 void SeriesStore::load_segments(int64_t run, const std::string& name, Kept& kept) const {
   std::map<int64_t, double> zero;  // of each segment's clock, so that the next one goes on where it ended
   double passed = 0, next_step = 0;
-  log_.each_row(segments_of_run, {run}, [&](const Statement& row) {
+  log_.each_row(run_segments_sql, {run}, [&](const Statement& row) {
     if (!zero.empty()) kept.series.starts.push_back({row.integer(0), next_step, passed});
     zero[row.integer(0)] = row.real(2) - passed;
     next_step = static_cast<double>(row.integer(1));
     passed += row.real(3);
   });
-  log_.each_row(rows_of_curve, {run, name, cursor_}, [&](const Statement& row) {
+  log_.each_row(curve_rows_sql, {run, name, cursor_}, [&](const Statement& row) {
     add(kept.series, row, zero[row.integer(5)]);
     kept.has_begun = kept.has_begun || row.integer(5) == run;
   });
@@ -126,7 +126,7 @@ void SeriesStore::load_segments(int64_t run, const std::string& name, Kept& kept
 void SeriesStore::forget_unused() {
   size_t points = 0;
   for (const auto& [key, kept] : kept_) points += kept.series.step.size();
-  while (points > most_points) {
+  while (points > max_points) {
     const auto oldest = std::min_element(kept_.begin(), kept_.end(),
                                          [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
     points -= oldest->second.series.step.size();

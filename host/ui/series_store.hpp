@@ -35,7 +35,7 @@ class SeriesStore {
   explicit SeriesStore(const LogReader& log);
 
   /// Reads the rows added since the last call and returns their runs. Evicts the least recently used curves beyond
-  /// `most_points`.
+  /// `max_points`.
   std::set<int64_t> sync();
   /// How often a resumed run logged its first row after one of its curves was read, which then ended too late: its
   /// parent's steps after the checkpoint are not part of the curve.
@@ -58,8 +58,8 @@ class SeriesStore {
   void load_segments(int64_t run, const std::string& name, Kept& kept) const;
   void forget_unused();
 
-  static constexpr size_t most_points = 4'000'000;  // 128 MB
-  static constexpr int64_t most_new_rows = 500'000;
+  static constexpr size_t max_points = 4'000'000;  // 128 MB
+  static constexpr int64_t max_new_rows = 500'000;
 
   const LogReader& log_;
   std::map<std::string, int64_t> ids_;                ///< of names

@@ -30,10 +30,11 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t threads = 32, most_waiting = 256;
-constexpr size_t most_of_request = 64 << 10;  // of all headers together
-constexpr size_t most_together = 64 << 10;    // of parts that are sent together
+constexpr size_t max_request_bytes = 64 << 10;  // of all headers together
+constexpr size_t max_threads = 64 << 10;        // of parts that are sent together
 // Total time for which a client may keep a thread waiting: to begin a request, then until it is answered.
-constexpr std::chrono::milliseconds to_begin = 1s, to_end = 10s, limit_if_others_wait = 500ms, poll_interval = 50ms;
+constexpr std::chrono::milliseconds request_start_timeout = 1s, request_end_timeout = 10s, limit_if_others_wait = 500ms,
+                                    poll_interval = 50ms;
 
 thread_local bool refuse_connection = false;
 
@@ -106,15 +107,15 @@ class BoundedStream : public httplib::Stream {
   bool next_request() {
     waited_ = 0ms;
     taken_ = end_ - at_;
-    return at_ < end_ || wait(POLLIN, to_begin);
+    return at_ < end_ || wait(POLLIN, request_start_timeout);
   }
 
-  bool is_readable() const override { return at_ < end_ || wait(POLLIN, to_end); }
-  bool is_writable() const override { return wait(POLLOUT, to_end); }
+  bool is_readable() const override { return at_ < end_ || wait(POLLIN, request_end_timeout); }
+  bool is_writable() const override { return wait(POLLOUT, request_end_timeout); }
 
   ssize_t read(char* to, size_t size) override {
     if (at_ == end_) {
-      if (taken_ > most_of_request || !wait(POLLIN, to_end)) return -1;
+      if (taken_ > max_request_bytes || !wait(POLLIN, request_end_timeout)) return -1;
       const ssize_t count = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
       if (count <= 0) return count;
       at_ = 0;
@@ -129,7 +130,7 @@ class BoundedStream : public httplib::Stream {
 
   ssize_t write(const char* from, size_t size) override {
     for (size_t done = 0; done < size;) {
-      if (!wait(POLLOUT, to_end)) return -1;
+      if (!wait(POLLOUT, request_end_timeout)) return -1;
       const ssize_t count = ::send(socket_, from + done, size - done, MSG_DONTWAIT | MSG_NOSIGNAL);
       if (count < 0 && errno != EAGAIN && errno != EINTR) return -1;
       done += static_cast<size_t>(std::max<ssize_t>(count, 0));
@@ -204,12 +205,12 @@ bool write_range(const std::vector<SharedText>& parts, size_t offset, size_t len
     const std::string_view rest = std::string_view(**part).substr(std::min(offset, (*part)->size())).substr(0, length);
     offset -= std::min(offset, (*part)->size());
     length -= rest.size();
-    if (together.empty() && rest.size() >= most_together) {
+    if (together.empty() && rest.size() >= max_threads) {
       if (!sink.write(rest.data(), rest.size())) return false;
       continue;
     }
     together += rest;
-    if (together.size() < most_together) continue;
+    if (together.size() < max_threads) continue;
     if (!sink.write(together.data(), together.size())) return false;
     together.clear();
   }
@@ -218,7 +219,7 @@ bool write_range(const std::vector<SharedText>& parts, size_t offset, size_t len
 
 /// Uses a content provider, because httplib would compress a text body with Brotli at its highest level, which takes a
 /// second for what the loopback transfers in a millisecond.
-void respond(httplib::Response& response, PageAnswer answer) {
+void respond(httplib::Response& response, PageResponse answer) {
   response.status = answer.status;
   answer.more.insert(answer.more.begin(), std::make_shared<const std::string>(std::move(answer.body)));
   size_t size = 0;
@@ -230,18 +231,19 @@ void respond(httplib::Response& response, PageAnswer answer) {
 }
 
 /// A refusal, or nothing if the request may be answered.
-std::optional<PageAnswer> refusal_of(const httplib::Request& request, const std::optional<PageEditor>& editor) {
+std::optional<PageResponse> refusal_of(const httplib::Request& request, const std::optional<PageEditor>& editor) {
   const bool only_reads = request.method == "GET" || request.method == "HEAD";
   if (!is_own_page(request.get_header_value("Host"), request.get_header_value("Origin"), !only_reads))
-    return PageAnswer{403, "text/plain",
-                      "this page answers to names of this machine only: http://localhost, http://127.0.0.1 and "
-                      "http://[::1], with any port; from another machine, forward the port: ssh -L "
-                      "8317:localhost:PORT HOST\n"};
+    return PageResponse{403, "text/plain",
+                        "this page answers to names of this machine only: http://localhost, http://127.0.0.1 and "
+                        "http://[::1], with any port; from another machine, forward the port: ssh -L "
+                        "8317:localhost:PORT HOST\n"};
   if (only_reads) return std::nullopt;
   if (request.method != "POST" || request.path != label_path || !editor)
-    return PageAnswer{405, "text/plain", "this page can only be read\n"};
+    return PageResponse{405, "text/plain", "this page can only be read\n"};
   if (!same_secret(request.get_header_value("X-Edit-Token"), editor->token))
-    return PageAnswer{403, "text/plain", "this page may not change runs: open the address that `ui --edit` printed\n"};
+    return PageResponse{403, "text/plain",
+                        "this page may not change runs: open the address that `ui --edit` printed\n"};
   return std::nullopt;
 }
 
@@ -252,7 +254,7 @@ void set_up(httplib::Server& server, PageData& data, const std::optional<PageEdi
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
   server.set_tcp_nodelay(true);
-  server.set_payload_max_length(editor ? most_of_request : 0);
+  server.set_payload_max_length(editor ? max_request_bytes : 0);
   server.set_default_headers({{"Content-Security-Policy", policy},
                               {"X-Content-Type-Options", "nosniff"},
                               {"Cross-Origin-Resource-Policy", "same-origin"},
@@ -265,10 +267,10 @@ void set_up(httplib::Server& server, PageData& data, const std::optional<PageEdi
     return httplib::Server::HandlerResponse::Handled;
   });
   server.Post(label_path, [&editor](const httplib::Request& request, httplib::Response& response) {
-    respond(response, answer_change([&] { editor->change(request.body); }));
+    respond(response, handle_page_change([&] { editor->change(request.body); }));
   });
   server.Get(".*", [&data](const httplib::Request& request, httplib::Response& response) {
-    respond(response, answer_page(data, request.path, {request.params.begin(), request.params.end()}));
+    respond(response, handle_page_request(data, request.path, {request.params.begin(), request.params.end()}));
   });
 }
 

@@ -39,10 +39,10 @@ std::vector<double> debiased_mean(const std::vector<double>& steps, const std::v
 
 std::vector<double> smoothed(const std::vector<double>& steps, const std::vector<double>& values, double factor) {
   const auto finite = std::count_if(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
-  return debiased_mean(steps, values, static_cast<size_t>(finite) < fewest_smoothed ? 0 : factor);
+  return debiased_mean(steps, values, static_cast<size_t>(finite) < min_points_to_smooth ? 0 : factor);
 }
 
-std::vector<size_t> thinned(const std::vector<double>& x, const std::vector<double>& y, const Window& window) {
+std::vector<size_t> downsampled(const std::vector<double>& x, const std::vector<double>& y, const Window& window) {
   std::vector<size_t> inside;
   size_t before = x.size(), after = x.size();
   for (size_t i = 0; i < x.size(); ++i) {

@@ -1,5 +1,5 @@
 // Prepares a curve for drawing: smooths all its points, then thins it to the resolution of the screen. In this order,
-// because a mean over thinned points would change with the length of the run.
+// because a mean over downsampled points would change with the length of the run.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 namespace wmtp {
 
 /// The largest factor: with 0.999, the weight of a point is a tenth after 2,300 steps.
-inline constexpr double most_smoothing = 0.999;
+inline constexpr double max_smoothing = 0.999;
 
 /// Curves with fewer finite points are not smoothed: the mean would show outdated values.
-inline constexpr size_t fewest_smoothed = 50;
+inline constexpr size_t min_points_to_smooth = 50;
 
 /// Exponential moving average: a point's weight d steps later is factor^d, independent of the points in between, so
 /// that a sparse curve (a validation every hundred steps) keeps its values with a factor that smooths a dense one. The
 /// weights are normalised, so that the mean does not start at 0 (Kingma and Ba 2015, section 3). Values that are not
-/// finite are skipped; the mean there is NaN. `steps` ascends. 0 <= factor <= most_smoothing.
+/// finite are skipped; the mean there is NaN. `steps` ascends. 0 <= factor <= max_smoothing.
 std::vector<double> debiased_mean(const std::vector<double>& steps, const std::vector<double>& values, double factor);
 
 /// The mean, or the values themselves if there are few points, with NaN for values that are not finite.
@@ -32,7 +32,7 @@ struct Window {
 /// Indices, in order, of at most two points per cell of the window: the minimum and the maximum of y; of the first and
 /// last point in the window; and of its neighbours outside, to which the line continues. All points if there are no
 /// more. Skips points that are not finite. `x` ascends.
-std::vector<size_t> thinned(const std::vector<double>& x, const std::vector<double>& y, const Window& window);
+std::vector<size_t> downsampled(const std::vector<double>& x, const std::vector<double>& y, const Window& window);
 
 /// Indices of values that are not finite: the first of each kind (NaN, inf, -inf) in each cell of the window.
 std::vector<size_t> not_finite(const std::vector<double>& x, const std::vector<double>& y, const Window& window);

@@ -13,7 +13,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include "comm/torch/memory_backend.hpp"
+#include "comm/torch/shared_memory_backend.hpp"
 #include "memory/allocator.hpp"
 #include "model/reductions.hpp"
 #include "model/torch/linear_cross_entropy.hpp"
@@ -67,7 +67,7 @@ class Host final : public Side {
   WeightHandle weight(const std::string& parameter) override { return model_.weight(parameter); }
   const ShardedModel& model() const { return model_; }
   void begin() override {
-    for (const auto& unit : model_.units()) unit->ready();
+    for (const auto& unit : model_.units()) unit->finish_gather();
   }
   void reduce(const std::string& unit) override { reductions_.start(model_.unit(unit), /*last=*/true); }
   void finish() override {
@@ -240,7 +240,7 @@ int run(bool through_sockets, int64_t steps) {
   const RankEnvironment environment = rank_environment().value();
   Peers peers(environment, std::chrono::seconds(60));
   const MakeBackend sockets = gloo(environment.master_addr);
-  Channels channels(peers, sockets, through_sockets ? sockets : through_memory(sockets), std::chrono::seconds(60));
+  Channels channels(peers, sockets, through_sockets ? sockets : shared_memory_or(sockets), std::chrono::seconds(60));
 
   const ModelConfig config = small();
   const Everything everything;

@@ -22,12 +22,12 @@ std::unique_ptr<LinearAdapter> lora(const OptionValues& changes) {
   return std::unique_ptr<LinearAdapter>(dynamic_cast<LinearAdapter*>(adapter.release()));
 }
 
-const Linear slot{"layers.1.attention.wv", 10, 6};
+const Linear layer{"layers.1.attention.wv", 10, 6};
 
-/// The parameters of `slot`, with values as after some optimizer steps.
+/// The parameters of `layer`, with values as after some optimizer steps.
 std::map<std::string, Tensor> trained(const LinearAdapter& adapter) {
   std::map<std::string, Tensor> params;
-  for (const Param& param : adapter.declare(slot)) {
+  for (const Param& param : adapter.declare(layer)) {
     params[param.name] = at::randn(param.shape);
     if (param.name == "magnitude") params[param.name].abs_().add_(0.5);
     params[param.name].requires_grad_(true);
@@ -37,7 +37,7 @@ std::map<std::string, Tensor> trained(const LinearAdapter& adapter) {
 
 std::vector<Tensor> in_order(const LinearAdapter& adapter, const std::map<std::string, Tensor>& params) {
   std::vector<Tensor> values;
-  for (const Param& param : adapter.declare(slot)) values.push_back(params.at(param.name).detach());
+  for (const Param& param : adapter.declare(layer)) values.push_back(params.at(param.name).detach());
   return values;
 }
 
@@ -45,14 +45,14 @@ TEST(FullAdapter, TrainsEverythingAndAddsNothing) {
   const auto full = create_adapter(described("adapter", "full"), {});
   EXPECT_TRUE(full->trains("layers.0.attention.wq.weight"));
   EXPECT_TRUE(full->trains("tok_embeddings.weight"));
-  EXPECT_TRUE(declared(full.get(), slot).empty());
+  EXPECT_TRUE(declared(full.get(), layer).empty());
 }
 
 TEST(FrozenAdapter, TrainsNothingAndAddsNothing) {
   const auto frozen = create_adapter(described("adapter", "frozen"), {});
   EXPECT_FALSE(frozen->trains("layers.0.attention.wq.weight"));
   EXPECT_FALSE(frozen->trains("norm.weight"));
-  EXPECT_TRUE(declared(frozen.get(), slot).empty());
+  EXPECT_TRUE(declared(frozen.get(), layer).empty());
 }
 
 TEST(Lora, AdaptsTheAttentionByDefaultAndTrainsNothingElse) {
@@ -69,7 +69,7 @@ TEST(Lora, AdaptsTheAttentionByDefaultAndTrainsNothingElse) {
 }
 
 TEST(Lora, DeclaresAUniformAndAZeroMatrixWithTheirLearningRates) {
-  const auto declared = lora({{"rank", int64_t{3}}, {"plus_ratio", 16.0}})->declare(slot);
+  const auto declared = lora({{"rank", int64_t{3}}, {"plus_ratio", 16.0}})->declare(layer);
   ASSERT_EQ(declared.size(), 2U);
   EXPECT_EQ(declared[0].shape, (std::vector<int64_t>{3, 10}));
   EXPECT_EQ(declared[0].init, Param::Init::uniform);
@@ -92,7 +92,7 @@ TEST(Lora, TheUpdateIsScaledByAlphaOverTheRankOrOverItsRoot) {
     FakeCall call(weight, params);
     const Tensor update = at::matmul(at::matmul(x, params.at("lora_A").t()), params.at("lora_B").t());
     const Tensor wanted = at::matmul(x, weight.t()) + update * (root ? 3.0 : 1.5);
-    EXPECT_TRUE(at::allclose(adapter->forward(slot, x, call), wanted, 1e-5, 1e-5));
+    EXPECT_TRUE(at::allclose(adapter->forward(layer, x, call), wanted, 1e-5, 1e-5));
   }
 }
 
@@ -117,7 +117,7 @@ TEST(Lora, DropoutIsOnTheInputOfTheUpdateAlone) {
   const auto adapter = lora({{"dropout", 0.25}});
   const Tensor x = at::randn({2, 5, 10});
   FakeCall call(at::randn({6, 10}), trained(*adapter));
-  adapter->forward(slot, x, call);
+  adapter->forward(layer, x, call);
   EXPECT_EQ(call.dropped, 0.25);
   EXPECT_TRUE(call.dropout_input.is_same(x));
 }
@@ -129,8 +129,8 @@ TEST(Lora, TheMergedWeightComputesWhatTheAdapterComputed) {
     const auto params = trained(*adapter);
     const Tensor weight = at::randn({6, 10}), x = at::randn({2, 5, 10});
     FakeCall call(weight, params);
-    const Tensor merged = adapter->merged(slot, weight, in_order(*adapter, params));
-    EXPECT_TRUE(at::allclose(adapter->forward(slot, x, call), at::matmul(x, merged.t()), 1e-5, 1e-5));
+    const Tensor merged = adapter->merged(layer, weight, in_order(*adapter, params));
+    EXPECT_TRUE(at::allclose(adapter->forward(layer, x, call), at::matmul(x, merged.t()), 1e-5, 1e-5));
     const Tensor plain = weight + at::mm(params.at("lora_B"), params.at("lora_A")) * (16.0 / 3);
     EXPECT_TRUE(dora || at::equal(merged, plain));
   }
@@ -139,7 +139,7 @@ TEST(Lora, TheMergedWeightComputesWhatTheAdapterComputed) {
 TEST(Dora, StartsAsTheModelThatItAdapts) {
   at::manual_seed(7);
   const auto adapter = lora({{"dora", true}});
-  const auto declared = adapter->declare(slot);
+  const auto declared = adapter->declare(layer);
   ASSERT_EQ(declared.size(), 3U);
   EXPECT_EQ(declared[2].shape, (std::vector<int64_t>{1, 6}));
   EXPECT_EQ(declared[2].init, Param::Init::row_norms);
@@ -148,7 +148,7 @@ TEST(Dora, StartsAsTheModelThatItAdapts) {
   FakeCall call(
       weight,
       {{"lora_A", at::randn({8, 10})}, {"lora_B", at::zeros({6, 8})}, {"magnitude", weight.norm(2, 1).unsqueeze(0)}});
-  EXPECT_TRUE(at::allclose(adapter->forward(slot, x, call), at::matmul(x, weight.t()), 1e-6, 1e-6));
+  EXPECT_TRUE(at::allclose(adapter->forward(layer, x, call), at::matmul(x, weight.t()), 1e-6, 1e-6));
 }
 
 TEST(Dora, TheLengthCountsAsAConstantInBackward) {
@@ -158,7 +158,7 @@ TEST(Dora, TheLengthCountsAsAConstantInBackward) {
   const Tensor weight = at::randn({6, 10}), x = at::randn({4, 10}), dy = at::randn({4, 6});
   FakeCall call(weight, params);
   const Tensor &a = params.at("lora_A"), &b = params.at("lora_B"), &m = params.at("magnitude");
-  const auto found = torch::autograd::grad({adapter->forward(slot, x, call)}, {a, b, m}, {dy});
+  const auto found = torch::autograd::grad({adapter->forward(layer, x, call)}, {a, b, m}, {dy});
   const Tensor length = (weight + at::mm(b, a)).detach().norm(2, 1).unsqueeze(0);
   const Tensor wanted_y = m / length * (at::matmul(x, weight.t()) + at::matmul(at::matmul(x, a.t()), b.t()));
   const auto wanted = torch::autograd::grad({wanted_y}, {a, b, m}, {dy});
@@ -169,8 +169,8 @@ TEST(Dora, ARowOfZerosStaysFinite) {
   const auto adapter = lora({{"rank", int64_t{2}}, {"dora", true}});
   const Tensor weight = at::zeros({6, 10}), a = at::randn({2, 10}), b = at::zeros({6, 2}), m = at::zeros({1, 6});
   FakeCall call(weight, {{"lora_A", a}, {"lora_B", b}, {"magnitude", m}});
-  EXPECT_TRUE(at::equal(adapter->forward(slot, at::randn({4, 10}), call), at::zeros({4, 6})));
-  EXPECT_TRUE(at::equal(adapter->merged(slot, weight, {a, b, m}), weight));
+  EXPECT_TRUE(at::equal(adapter->forward(layer, at::randn({4, 10}), call), at::zeros({4, 6})));
+  EXPECT_TRUE(at::equal(adapter->merged(layer, weight, {a, b, m}), weight));
 }
 
 }  // namespace

@@ -54,10 +54,10 @@ TEST(Plugins, AFileThatChangedSinceItWasDescribedIsRefused) {
 
 TEST(SmallLora, ItsForwardIsTheMergedWeightsForward) {
   const auto lora = create_adapter(described("adapter", "small_lora"), {{"rank", int64_t{3}}, {"alpha", 6.0}});
-  const Linear slot{"layers.1.attention.wv", 10, 6};
+  const Linear layer{"layers.1.attention.wv", 10, 6};
   EXPECT_TRUE(lora->declare({"layers.1.feed_forward.w1", 10, 6}).empty());
   EXPECT_FALSE(lora->trains("layers.1.attention.wv.weight"));
-  const auto declared = lora->declare(slot);
+  const auto declared = lora->declare(layer);
   ASSERT_EQ(declared.size(), 2U);
   EXPECT_EQ(declared[0].shape, (std::vector<int64_t>{3, 10}));
   EXPECT_EQ(declared[1].shape, (std::vector<int64_t>{6, 3}));
@@ -67,8 +67,8 @@ TEST(SmallLora, ItsForwardIsTheMergedWeightsForward) {
   at::manual_seed(5);
   const Tensor weight = at::randn({6, 10}), a = at::randn({3, 10}), b = at::randn({6, 3}), x = at::randn({2, 5, 10});
   FakeCall call(weight, {{"lora_A", a}, {"lora_B", b}});
-  const Tensor merged = lora->merged(slot, weight, {a, b});
-  EXPECT_TRUE(at::allclose(lora->forward(slot, x, call), at::matmul(x, merged.t()), 1e-5, 1e-5));
+  const Tensor merged = lora->merged(layer, weight, {a, b});
+  EXPECT_TRUE(at::allclose(lora->forward(layer, x, call), at::matmul(x, merged.t()), 1e-5, 1e-5));
   EXPECT_TRUE(at::allclose(merged - weight, at::matmul(b, a) * 2, 1e-5, 1e-5));
 }
 

@@ -19,7 +19,7 @@ inline std::filesystem::path test_plugins() { return build_folder() / "tests" / 
 inline PluginDescription described(const std::filesystem::path& file) {
   PluginDescription description = Json::parse(describe_plugin_file(file.string()));
   description.path = file;
-  description.sha256 = sha256_of_file(file);
+  description.sha256 = file_sha256_hex(file);
   return description;
 }
 

@@ -14,17 +14,17 @@ namespace {
 
 const std::string device = std::getenv("WMTP_NULL_CUDA") ? "cuda" : "cpu";
 
-std::string question(const std::string& trial, const PluginDescription& plugin, OptionValues options) {
+std::string request(const std::string& trial, const PluginDescription& plugin, OptionValues options) {
   return Json{{"trial", trial}, {"plugin", PluginSetting{plugin, std::move(options)}}, {"device", device}}.dump();
 }
 
 /// Names of the trials that a plugin fails.
 std::vector<std::string> failed(const PluginDescription& plugin, const OptionValues& options) {
   std::vector<std::string> names;
-  for (const Trial& trial : trials_of(plugin.role, device)) {
+  for (const Trial& trial : trials_for_role(plugin.role, device)) {
     if (device == "cuda" && trial.name == "speed") continue;  // takes most of the time; null_cuda.device has one
     try {
-      try_plugin(question(trial.name, plugin, options));
+      try_plugin(request(trial.name, plugin, options));
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::plugin) << error.what();
       names.push_back(trial.name);

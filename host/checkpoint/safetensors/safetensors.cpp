@@ -13,7 +13,7 @@
 namespace wmtp {
 namespace {
 
-constexpr size_t longest_pointer = 1024;  // of Git LFS
+constexpr size_t max_pointer_bytes = 1024;  // of Git LFS
 
 /// A pickle can run code when it is loaded, so it is never read.
 [[noreturn]] void refuse_pickle(const std::filesystem::path& path) {
@@ -39,7 +39,7 @@ bool looks_like_pickle(std::string_view start) {
 std::string read_header(const InputFile& file, const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& start, const std::string& what) {
     if (looks_like_pickle(start)) refuse_pickle(path);
-    refuse_pointer(path, start_of(path, longest_pointer));
+    refuse_pointer(path, read_file_start(path, max_pointer_bytes));
     throw Error(ExitStatus::data, path.string() + " is not a complete safetensors file: " + what);
   };
   std::string start(static_cast<size_t>(std::min<int64_t>(file.size(), 9)), '\0');

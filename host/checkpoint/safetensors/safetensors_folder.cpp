@@ -19,7 +19,7 @@ bool is_plain_file_name(const std::string& name) {
   });
 }
 
-void TensorPlace::read(int64_t begin, int64_t count, float* out) const {
+void StoredTensor::read(int64_t begin, int64_t count, float* out) const {
   constexpr int64_t piece = 64 << 10;
   const int64_t size = dtype_size(entry->dtype);
   std::vector<uint8_t> bytes(static_cast<size_t>(size * std::min(piece, count)));
@@ -30,7 +30,7 @@ void TensorPlace::read(int64_t begin, int64_t count, float* out) const {
   }
 }
 
-bool equal_bytes(const TensorPlace& one, const TensorPlace& other) {
+bool equal_bytes(const StoredTensor& one, const StoredTensor& other) {
   if (one.entry->shape != other.entry->shape || one.entry->dtype != other.entry->dtype) return false;
   constexpr int64_t piece = 64 << 10;
   std::vector<uint8_t> here(piece), there(piece);
@@ -56,7 +56,7 @@ SafetensorsFolder::SafetensorsFolder(const fs::path& path) {
   }
 }
 
-std::optional<TensorPlace> SafetensorsFolder::find(const std::string& name) const {
+std::optional<StoredTensor> SafetensorsFolder::find(const std::string& name) const {
   const auto found = places_.find(name);
   if (found == places_.end()) return std::nullopt;
   return found->second;
@@ -73,7 +73,7 @@ void SafetensorsFolder::open(const fs::path& path) {
   files_.push_back(std::make_unique<SafetensorsFile>(path));
   const SafetensorsFile& file = *files_.back();
   for (const TensorEntry& entry : file.entries()) {
-    const auto [other, added] = places_.emplace(entry.name, TensorPlace{&file, &entry});
+    const auto [other, added] = places_.emplace(entry.name, StoredTensor{&file, &entry});
     if (!added) {
       throw Error(ExitStatus::data, "tensor " + printable(entry.name) + " is in both " +
                                         other->second.file->path().string() + " and " + path.string() +

@@ -14,7 +14,7 @@
 namespace wmtp {
 
 /// A tensor and the file that contains it; valid while its SafetensorsFolder exists.
-struct TensorPlace {
+struct StoredTensor {
   const SafetensorsFile* file = nullptr;
   const TensorEntry* entry = nullptr;
   /// Reads `count` elements from element `begin` on, as fp32. Error(bug) if the dtype is not a weight dtype.
@@ -22,14 +22,14 @@ struct TensorPlace {
 };
 
 /// Whether two tensors have the same shape, dtype and bytes.
-bool equal_bytes(const TensorPlace& one, const TensorPlace& other);
+bool equal_bytes(const StoredTensor& one, const StoredTensor& other);
 
 class SafetensorsFolder {
  public:
   /// `path`: a file or a folder. Error(data) if there is nothing to read, if the index names a tensor or a file that
   /// does not exist, or if two files contain a tensor of the same name.
   explicit SafetensorsFolder(const std::filesystem::path& path);
-  std::optional<TensorPlace> find(const std::string& name) const;
+  std::optional<StoredTensor> find(const std::string& name) const;
   std::vector<std::string> names() const;  ///< in alphabetical order
 
  private:
@@ -38,7 +38,7 @@ class SafetensorsFolder {
   void open_all(const std::filesystem::path& folder);
 
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
-  std::map<std::string, TensorPlace> places_;
+  std::map<std::string, StoredTensor> places_;
 };
 
 /// Whether a name from a checkpoint or an index is a plain file name: no directory part, no leading dot, no control

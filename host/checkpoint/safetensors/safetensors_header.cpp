@@ -29,19 +29,19 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
       : header_(header), where_(where), is_cut_(is_cut) {}
 
   bool start_object(std::size_t) override {
-    if (place_ == Place::start) {
-      place_ = Place::top;
-    } else if (place_ == Place::name && name_ == "__metadata__") {
+    if (state_ == ParserState::start) {
+      state_ = ParserState::top;
+    } else if (state_ == ParserState::name && name_ == "__metadata__") {
       if (has_metadata_) refuse("occurs twice");
       has_metadata_ = true;
-      place_ = Place::metadata;
-    } else if (place_ == Place::name) {
+      state_ = ParserState::metadata;
+    } else if (state_ == ParserState::name) {
       entry_ = TensorEntry{};
       entry_.name = name_;
       has_dtype_ = false;
       shape_.reset();
       offsets_.reset();
-      place_ = Place::entry;
+      state_ = ParserState::entry;
     } else {
       unexpected("an object");
     }
@@ -49,12 +49,12 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
 
   bool key(string_t& text) override {
-    if (place_ == Place::top) {
+    if (state_ == ParserState::top) {
       name_ = text;
-      place_ = Place::name;
-    } else if (place_ == Place::metadata) {
+      state_ = ParserState::name;
+    } else if (state_ == ParserState::metadata) {
       metadata_key_ = text;
-      place_ = Place::metadata_value;
+      state_ = ParserState::metadata_value;
     } else {
       entry_key(text);
     }
@@ -62,26 +62,26 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
 
   bool end_object() override {
-    if (place_ == Place::top) {
-      place_ = Place::end;
+    if (state_ == ParserState::top) {
+      state_ = ParserState::end;
       return true;
     }
-    if (place_ == Place::entry) finish_entry();
-    place_ = Place::top;
+    if (state_ == ParserState::entry) finish_entry();
+    state_ = ParserState::top;
     return true;
   }
 
   bool string(string_t& text) override {
-    if (place_ == Place::dtype) {
+    if (state_ == ParserState::dtype) {
       if (dtype_size(text) == 0) refuse("has the dtype " + printable(text) + "; wanted one such as F32, BF16 or I64");
       entry_.dtype = text;
       has_dtype_ = true;
-      place_ = Place::entry;
-    } else if (place_ == Place::metadata_value) {
+      state_ = ParserState::entry;
+    } else if (state_ == ParserState::metadata_value) {
       if (!header_.metadata.emplace(metadata_key_, text).second)
         refuse("has the key " + printable(metadata_key_) + " twice");
       if (header_.metadata.size() > max_metadata) refuse("has more than " + std::to_string(max_metadata) + " keys");
-      place_ = Place::metadata;
+      state_ = ParserState::metadata;
     } else {
       unexpected("a string");
     }
@@ -89,10 +89,10 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
 
   bool start_array(std::size_t) override {
-    if (place_ == Place::shape) {
-      place_ = Place::shape_values;
-    } else if (place_ == Place::offsets) {
-      place_ = Place::offset_values;
+    if (state_ == ParserState::shape) {
+      state_ = ParserState::shape_values;
+    } else if (state_ == ParserState::offsets) {
+      state_ = ParserState::offset_values;
     } else {
       unexpected("an array");
     }
@@ -100,16 +100,16 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
 
   bool end_array() override {
-    if (place_ == Place::offset_values && offsets_->size() != 2)
+    if (state_ == ParserState::offset_values && offsets_->size() != 2)
       refuse("has " + std::to_string(offsets_->size()) + " data_offsets; wanted [begin, end]");
-    place_ = Place::entry;
+    state_ = ParserState::entry;
     return true;
   }
 
   bool number_unsigned(number_unsigned_t value) override {
-    auto& values = place_ == Place::shape_values ? shape_ : offsets_;
-    if (place_ != Place::shape_values && place_ != Place::offset_values) unexpected("a number");
-    const size_t limit = place_ == Place::shape_values ? max_dimensions : 2;
+    auto& values = state_ == ParserState::shape_values ? shape_ : offsets_;
+    if (state_ != ParserState::shape_values && state_ != ParserState::offset_values) unexpected("a number");
+    const size_t limit = state_ == ParserState::shape_values ? max_dimensions : 2;
     if (values->size() == limit) refuse("has more than " + std::to_string(limit) + " numbers in a list");
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
       refuse("has the number " + std::to_string(value) + ", which is too large");
@@ -146,7 +146,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
 
  private:
-  enum class Place {
+  enum class ParserState {
     start,
     top,
     name,
@@ -163,13 +163,13 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
 
   void entry_key(const std::string& text) {
     if (text == "dtype" && !has_dtype_) {
-      place_ = Place::dtype;
+      state_ = ParserState::dtype;
     } else if (text == "shape" && !shape_) {
       shape_.emplace();
-      place_ = Place::shape;
+      state_ = ParserState::shape;
     } else if (text == "data_offsets" && !offsets_) {
       offsets_.emplace();
-      place_ = Place::offsets;
+      state_ = ParserState::offsets;
     } else if (text == "dtype" || text == "shape" || text == "data_offsets") {
       refuse("has " + text + " twice");
     } else {
@@ -187,23 +187,23 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
 
   [[noreturn]] void unexpected(const std::string& what) const {
-    if (place_ == Place::start)
+    if (state_ == ParserState::start)
       throw Error(ExitStatus::data, where_ + ": the header is " + what + "; wanted an object of tensors");
     refuse("has " + what + " where " + wanted() + " was wanted");
   }
 
   std::string wanted() const {
-    switch (place_) {
-      case Place::dtype:
+    switch (state_) {
+      case ParserState::dtype:
         return "the dtype's name";
-      case Place::shape:
+      case ParserState::shape:
         return "the list of the shape";
-      case Place::offsets:
+      case ParserState::offsets:
         return "the list [begin, end]";
-      case Place::shape_values:
-      case Place::offset_values:
+      case ParserState::shape_values:
+      case ParserState::offset_values:
         return "an integer of at least 0";
-      case Place::metadata_value:
+      case ParserState::metadata_value:
         return "a string";
       default:
         return "an object";
@@ -217,7 +217,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   SafetensorsHeader& header_;
   const std::string& where_;
   const bool is_cut_;
-  Place place_ = Place::start;
+  ParserState state_ = ParserState::start;
   std::string name_, metadata_key_;
   TensorEntry entry_;
   bool has_dtype_ = false, has_metadata_ = false;

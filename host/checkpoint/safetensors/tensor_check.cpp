@@ -5,7 +5,7 @@
 
 namespace wmtp {
 
-std::optional<TensorPlace> TensorCheck::take(const std::string& name, const std::vector<int64_t>& shape) {
+std::optional<StoredTensor> TensorCheck::take(const std::string& name, const std::vector<int64_t>& shape) {
   taken_.insert(name);
   const auto place = files_.find(name);
   if (!place) {

@@ -16,7 +16,7 @@ class TensorCheck {
   /// `files` must outlive the check.
   explicit TensorCheck(const SafetensorsFolder& files) : files_(files) {}
   /// The tensor if it has this shape and a weight dtype; otherwise records a mistake.
-  std::optional<TensorPlace> take(const std::string& name, const std::vector<int64_t>& shape);
+  std::optional<StoredTensor> take(const std::string& name, const std::vector<int64_t>& shape);
   /// Records every tensor that was not taken, except those that `is_allowed` accepts.
   void check_rest(const std::function<bool(const std::string&)>& is_allowed = nullptr);
   const std::vector<std::string>& mistakes() const { return mistakes_; }

@@ -24,9 +24,10 @@ void write_folder(const fs::path& folder, Manifest manifest, const Json& identit
                   const Tensor& flat) {
   FolderDraft draft(folder);
   std::vector<TensorEntry> entries;
-  for (const Placed& placed : group.parameters()) entries.push_back({placed.spec.name, "F32", placed.spec.shape});
+  for (const FlatParameter& placed : group.parameters())
+    entries.push_back({placed.spec.name, "F32", placed.spec.shape});
   SafetensorsWriter writer(draft.path() / adapter_tensors_name, std::move(entries), {{"format", "pt"}});
-  for (const Placed& placed : group.parameters()) {
+  for (const FlatParameter& placed : group.parameters()) {
     const Tensor value = flat.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).contiguous();
     writer.write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
     manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count,
@@ -72,7 +73,7 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
 
 void check_tensors(const fs::path& folder, const SafetensorsFile& file, const ParameterGroup& group) {
   std::set<std::string> known;
-  for (const Placed& placed : group.parameters()) {
+  for (const FlatParameter& placed : group.parameters()) {
     known.insert(placed.spec.name);
     const TensorEntry* entry = file.find(placed.spec.name);
     const std::string shape = c10::str(at::IntArrayRef(placed.spec.shape));

@@ -24,22 +24,22 @@ constexpr const char* copying = "copying files between the hosts";
 struct Copy {
   std::string name;
   int64_t bytes = 0;
-  int from = 0;  ///< a keeper that has it
+  int from = 0;  ///< a writer that has it
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Copy, name, bytes, from)
 
-/// The files that some keeper lacks. `found`: by rank, the files that each keeper has; null for other ranks.
+/// The files that some writer lacks. `found`: by rank, the files that each writer has; null for other ranks.
 std::vector<Copy> planned_copies(const fs::path& folder, const Manifest& manifest, const std::vector<Json>& found) {
   std::vector<Copy> copies;
   for (const auto& [name, bytes] : manifest.files) {
     std::vector<int> has;
-    int keepers = 0;
+    int writers = 0;
     for (size_t rank = 0; rank < found.size(); ++rank) {
       if (found[rank].is_null()) continue;
-      ++keepers;
+      ++writers;
       if (std::find(found[rank].begin(), found[rank].end(), name) != found[rank].end()) has.push_back(int(rank));
     }
-    if (int(has.size()) == keepers) continue;
+    if (int(has.size()) == writers) continue;
     if (has.empty()) {
       const auto host = manifest.hosts.find(name);
       throw Error(ExitStatus::data,
@@ -79,9 +79,9 @@ void copy_file(const fs::path& path, const Copy& copy, bool write, Channels& cha
 
 }  // namespace
 
-void complete_on_every_host(Channels& channels, const Keepers& keepers, const fs::path& folder) {
+void complete_on_every_host(Channels& channels, const FileWriters& writers, const fs::path& folder) {
   const fs::path manifest_file = folder / manifest_file_name;
-  if (keepers.all_share() && (!is_there(manifest_file) || read_manifest(folder).hosts.empty())) return;
+  if (writers.is_shared_folder() && (!is_there(manifest_file) || read_manifest(folder).hosts.empty())) return;
   Peers& peers = channels.peers();
   const int rank = channels.rank();
   const MemoryScope scope(MemoryCategory::checkpoint);
@@ -95,9 +95,9 @@ void complete_on_every_host(Channels& channels, const Keepers& keepers, const fs
   text = peers.broadcast(copying, text);
   if (text.empty()) return;
   const Manifest manifest = parse_manifest(text, manifest_file.string());
-  const bool is_keeper = keepers.of(rank) == rank;
+  const bool is_writer = writers.writer_for(rank) == rank;
   Json mine;
-  if (is_keeper) mine = intact_files(folder, manifest);
+  if (is_writer) mine = intact_files(folder, manifest);
   std::vector<Json> found;
   for (const std::string& files : peers.gather(copying, mine.dump())) found.push_back(Json::parse(files));
   std::vector<Copy> copies;
@@ -105,13 +105,13 @@ void complete_on_every_host(Channels& channels, const Keepers& keepers, const fs
                                if (rank == 0) copies = planned_copies(folder, manifest, found);
                              }));
   copies = Json::parse(peers.broadcast(copying, Json(copies).dump())).get<std::vector<Copy>>();
-  if (is_keeper) make_folder_durably(folder);
+  if (is_writer) make_folder_durably(folder);
   for (const Copy& copy : copies) {
-    const bool lacks = is_keeper && std::find(mine.begin(), mine.end(), copy.name) == mine.end();
+    const bool lacks = is_writer && std::find(mine.begin(), mine.end(), copy.name) == mine.end();
     copy_file(folder / copy.name, copy, lacks, channels);
   }
-  if (is_keeper && !is_there(manifest_file)) write_new_file(manifest_file, text);
-  peers.gather(copying, "");  // no rank reads before its keeper has finished
+  if (is_writer && !is_there(manifest_file)) write_new_file(manifest_file, text);
+  peers.gather(copying, "");  // no rank reads before its writer has finished
   peers.broadcast(copying, "");
 }
 

@@ -36,11 +36,11 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
 class GatheredGroup {
  public:
   explicit GatheredGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
-  Tensor parameter(const Placed& placed) const {
+  Tensor parameter(const FlatParameter& placed) const {
     return flat_.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).view(placed.spec.shape);
   }
   std::optional<Tensor> find(const std::string& name) const {
-    for (const Placed& placed : group_.parameters())
+    for (const FlatParameter& placed : group_.parameters())
       if (placed.spec.name == name) return parameter(placed);
     return std::nullopt;
   }
@@ -50,21 +50,22 @@ class GatheredGroup {
   Tensor flat_;
 };
 
-std::map<std::string, Linear> slots_of(const ShardedModel& model) {
-  std::map<std::string, Linear> slots;
+std::map<std::string, Linear> linears_by_weight(const ShardedModel& model) {
+  std::map<std::string, Linear> linears;
   const auto add = [&](const std::string& block) {
-    for (Linear& slot : block_linears(model.config(), block)) slots.emplace(slot.name + ".weight", slot);
+    for (Linear& linear : block_linears(model.config(), block)) linears.emplace(linear.name + ".weight", linear);
   };
   for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) add(trunk_block_name(i));
   for (int64_t k = 1; k <= model.num_heads(); ++k) add(head_block_name(model.config(), k));
-  return slots;
+  return linears;
 }
 
-Tensor merged(const Adapter& adapter, const Linear& slot, Tensor weight, const GatheredGroup& parameters) {
+Tensor merged(const Adapter& adapter, const Linear& linear, Tensor weight, const GatheredGroup& parameters) {
   std::vector<Tensor> params;
-  for (const Param& param : declared(&adapter, slot)) params.push_back(*parameters.find(slot.name + "." + param.name));
+  for (const Param& param : declared(&adapter, linear))
+    params.push_back(*parameters.find(linear.name + "." + param.name));
   if (params.empty()) return weight;
-  return dynamic_cast<const LinearAdapter&>(adapter).merged(slot, weight, params).contiguous();
+  return dynamic_cast<const LinearAdapter&>(adapter).merged(linear, weight, params).contiguous();
 }
 
 /// The contents of model.safetensors: all groups except the adapter's.
@@ -79,7 +80,8 @@ std::vector<ParameterGroup*> groups_of_model(const ShardedModel& model) {
 std::vector<TensorEntry> entries_of(const std::vector<ParameterGroup*>& groups) {
   std::vector<TensorEntry> entries;
   for (const ParameterGroup* group : groups)
-    for (const Placed& placed : group->parameters()) entries.push_back({placed.spec.name, "F32", placed.spec.shape});
+    for (const FlatParameter& placed : group->parameters())
+      entries.push_back({placed.spec.name, "F32", placed.spec.shape});
   return entries;
 }
 
@@ -103,19 +105,19 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 
   std::optional<GatheredGroup> adapter_parameters;
   if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
-  const auto slots = slots_of(model);
+  const auto linears = linears_by_weight(model);
   int64_t all = 0;
   for (const ParameterGroup* group : groups)
-    for (const Placed& placed : group->parameters()) all += placed.count * int64_t(sizeof(float));
+    for (const FlatParameter& placed : group->parameters()) all += placed.count * int64_t(sizeof(float));
   WorkProgress progress("writing the model", all, WorkProgress::Unit::bytes);
   for (ParameterGroup* group : groups) {
     const GatheredGroup gathered(*group);
     attempt([&] {
-      for (const Placed& placed : group->parameters()) {
+      for (const FlatParameter& placed : group->parameters()) {
         Tensor value = gathered.parameter(placed);
-        const auto slot = slots.find(placed.spec.name);
-        if (adapter && adapter_parameters && slot != slots.end())
-          value = merged(*adapter, slot->second, value, *adapter_parameters);
+        const auto linear = linears.find(placed.spec.name);
+        if (adapter && adapter_parameters && linear != linears.end())
+          value = merged(*adapter, linear->second, value, *adapter_parameters);
         writer->write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
         manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
                                    placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
@@ -152,11 +154,11 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   model.fill(read, "loading " + weights.filename().string());
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
-      for (const Placed& placed : group->parameters()) known.insert(placed.spec.name);
+      for (const FlatParameter& placed : group->parameters()) known.insert(placed.spec.name);
   source.check_names(known);
 }
 
-std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
+std::vector<ValueHead> read_saved_value_heads(const std::filesystem::path& folder) {
   if (!is_params_folder(folder)) return {};
   std::vector<ValueHead> heads;
   for (const Json& head : read_params(folder, SafetensorsFolder(folder)).value_heads)
@@ -164,7 +166,7 @@ std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder) {
   return heads;
 }
 
-ModelTokenizer tokenizer_of(const std::filesystem::path& folder) {
+ModelTokenizer read_model_tokenizer(const std::filesystem::path& folder) {
   if (!is_params_folder(folder)) return {};
   const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
   ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id};

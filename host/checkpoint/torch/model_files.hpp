@@ -19,7 +19,7 @@ namespace wmtp {
 struct ModelTokenizer {
   SavedTokenizer kind = SavedTokenizer::none;  ///< none: the model has only ids
   std::filesystem::path file;                  ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json
-  Json bos_token_id, eos_token_id;   ///< an id, a list of ids, or null if unknown
+  Json bos_token_id, eos_token_id;             ///< an id, a list of ids, or null if unknown
 };
 
 /// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's
@@ -33,10 +33,10 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
 /// The tokenizer named in params.json; of kind none if there is none. Error(data) if its file is missing.
-ModelTokenizer tokenizer_of(const std::filesystem::path& folder);
+ModelTokenizer read_model_tokenizer(const std::filesystem::path& folder);
 
 /// The value heads of a model saved by this program (without a meaning if saved by an earlier version); empty for other
 /// files.
-std::vector<ValueHead> value_heads_of(const std::filesystem::path& folder);
+std::vector<ValueHead> read_saved_value_heads(const std::filesystem::path& folder);
 
 }  // namespace wmtp

@@ -71,12 +71,12 @@ struct StateSaver::Work {
 };
 
 StateSaver::StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep,
-                       Keepers keepers)
+                       FileWriters writers)
     : peers_(peers),
       optimizer_(optimizer),
       run_folder_(std::move(run_folder)),
       keep_(keep),
-      keepers_(std::move(keepers)) {
+      writers_(std::move(writers)) {
   check_save_points();
 }
 
@@ -115,7 +115,7 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   running_ = std::async(std::launch::async, [this, work = std::move(work)]() mutable { return run(std::move(work)); });
 }
 
-void StateSaver::settle() {
+void StateSaver::wait_for_copies() {
   if (!copied_.valid()) return;
   const Stopwatch watch(stall_seconds_);
   std::exchange(copied_, {}).wait();
@@ -185,7 +185,7 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
   const std::filesystem::path folder = open_draft(store, work, draft);
-  std::vector<Piece> pieces = pieces_of(work.flats, work.tensors, rank);
+  std::vector<Piece> pieces = cut_into_pieces(work.flats, work.tensors, rank);
   std::string report;
   store.rethrow_on_all_ranks(failure_of([&] { report = write_rank_file(folder, pieces, rank); }));
   Manifest manifest = work.manifest;
@@ -207,31 +207,31 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   // Not failure_on_any_rank: once rank 0 has published the manifest, the loss of another rank is no failure of the
   // save.
   const std::string ended = store.broadcast(failure ? refusal_text(*failure) : kept.dump());
-  failure = refusal_in(ended);
+  failure = parse_refusal(ended);
   if (has_published)  // the next save tries again
     failure_of([&] { failure ? remove_folder(work.target) : clear_like_rank0(Json::parse(ended)); });
   if (failure) throw *failure;
 }
 
-/// Returns the folder of this rank's keeper; keepers create theirs.
+/// Returns the folder of this rank's writer; writers create theirs.
 std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work& work,
                                              std::optional<FolderDraft>& draft) const {
   store.rethrow_on_all_ranks(failure_of([&] {
-    if (!is_keeper()) return;
+    if (!is_writer()) return;
     draft.emplace(work.target);
     if (peers_.rank() == 0) reached(SavePoint::draft_made);
   }));
   const std::string mine = draft ? draft->path().string() : "";
-  if (keepers_.all_share()) return store.broadcast(mine);
+  if (writers_.is_shared_folder()) return store.broadcast(mine);
   const std::vector<std::string> opened = Json::parse(store.broadcast(Json(store.gather(mine)).dump()));
-  return opened.at(size_t(keepers_.of(peers_.rank())));
+  return opened.at(size_t(writers_.writer_for(peers_.rank())));
 }
 
 /// [rank 0; does nothing on others, whose list is empty]
 void StateSaver::add_reports(const std::vector<std::string>& reports, Manifest& manifest) const {
   for (size_t rank = 0; rank < reports.size(); ++rank)
-    add_report(reports[rank], int(rank), keepers_.of(int(rank)) == 0 ? "" : peers_.places()[rank].host_name(),
-               manifest);
+    add_report(reports[rank], int(rank),
+               writers_.writer_for(int(rank)) == 0 ? "" : peers_.locations()[rank].host_name(), manifest);
 }
 
 void StateSaver::publish(FolderDraft& draft, const Manifest& manifest) {

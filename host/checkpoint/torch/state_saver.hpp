@@ -4,14 +4,14 @@
 // "param/NAME", "exp_avg/NAME", "exp_avg_sq/NAME") and the manifest, written by rank 0. A save, on every rank:
 // 1. begin() records what to save and copies small values
 // 2. a thread copies shards and moments into buffers that later saves reuse. Training continues, and before it changes
-//    any of them, a forward and a backward pass later, it waits in settle() for this copy. A CUDA device copies on a
+//    any of them, a forward and a backward pass later, it waits in wait_for_copies() for this copy. A CUDA device copies on a
 //    separate stream
-// 3. every keeper (comm/torch/keepers.hpp; rank 0 if the hosts share the folder) creates a draft of the folder; every
-//    rank writes its file into its keeper's and fsyncs it
-// 4. when all files are reported, keepers other than rank 0 publish their folders (io/durable_file.hpp), which have no
+// 3. every writer (comm/torch/file_writers.hpp; rank 0 if the hosts share the folder) creates a draft of the folder; every
+//    rank writes its file into its writer's and fsyncs it
+// 4. when all files are reported, writers other than rank 0 publish their folders (io/durable_file.hpp), which have no
 //    manifest; then rank 0 writes the manifest, publishes its folder, deletes checkpoints beyond `keep`
 //    (checkpoint/retention.hpp), and sends the outcome to the other ranks
-// 5. the other keepers delete the checkpoints that rank 0 does not have
+// 5. the other writers delete the checkpoints that rank 0 does not have
 // A failure anywhere is the outcome on every rank; the drafts are then removed. The ranks communicate through
 // BackgroundStore, which uses no connection of the training and gives up if a rank is lost. io/save_points.hpp lists
 // what a crash leaves.
@@ -30,7 +30,7 @@
 
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/torch/training_state.hpp"
-#include "comm/torch/keepers.hpp"
+#include "comm/torch/file_writers.hpp"
 #include "comm/torch/peers.hpp"
 
 namespace wmtp {
@@ -54,7 +54,7 @@ struct SaveOutcome {
   std::vector<std::filesystem::path> deleted;  ///< [rank 0] older checkpoints
   std::vector<std::pair<std::string, std::string>> warnings;  ///< [rank 0] kind of event, and message
   double seconds = 0;                                         ///< from begin() to the end of the save's thread
-  double stall_seconds = 0;  ///< time that training was blocked in begin, settle and finish
+  double stall_seconds = 0;  ///< time that training was blocked in begin, wait_for_copies and finish
 };
 
 /// Whether training continues during the save. If not, nothing is copied.
@@ -62,19 +62,19 @@ enum class SaveMode { concurrent, alone };
 
 class StateSaver {
  public:
-  /// `keep`: the number of checkpoints to keep. `keepers`: of the run folder. `peers` and `optimizer` must outlive this
+  /// `keep`: the number of checkpoints to keep. `writers`: of the run folder. `peers` and `optimizer` must outlive this
   /// object.
   StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep,
-             Keepers keepers = {});
+             FileWriters writers = {});
   ~StateSaver();  ///< waits for the current save
   StateSaver(const StateSaver&) = delete;
   StateSaver& operator=(const StateSaver&) = delete;
 
   // Call all of these from the training thread.
   /// [all ranks at the same step; no save in flight] Until finish(), parameters and moments may be changed only after
-  /// settle(), and in mode `alone` not at all.
+  /// wait_for_copies(), and in mode `alone` not at all.
   void begin(const SaveRequest& request, SaveMode mode);
-  void settle();
+  void wait_for_copies();
   /// The outcome of a finished save; nullopt if there is none or it is still in flight.
   std::optional<SaveOutcome> take();
   /// Like take(), but waits for a save in flight.
@@ -85,19 +85,19 @@ class StateSaver {
   SaveOutcome run(Work work);
   void copy(std::vector<StateFlat>& flats, SaveMode mode);
   void write(const Work& work, SaveOutcome& outcome);
-  bool is_keeper() const { return keepers_.of(peers_.rank()) == peers_.rank(); }
+  bool is_writer() const { return writers_.writer_for(peers_.rank()) == peers_.rank(); }
   std::filesystem::path open_draft(BackgroundStore& store, const Work& work, std::optional<FolderDraft>& draft) const;
   void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;
   static void publish(FolderDraft& draft, const Manifest& manifest);
   void clear_older(SaveOutcome& outcome) const;
-  /// [keepers other than rank 0] Deletes the checkpoints that rank 0 has not kept.
+  /// [writers other than rank 0] Deletes the checkpoints that rank 0 has not kept.
   void clear_like_rank0(const std::vector<std::string>& kept) const;
 
   Peers& peers_;
   ShardedOptimizer& optimizer_;
   std::filesystem::path run_folder_;
   int64_t keep_;
-  Keepers keepers_;
+  FileWriters writers_;
   int64_t begun_ = 0;                ///< number of saves; used in the names of their exchanges
   std::vector<at::Tensor> buffers_;  ///< for the copies, one per flat
   std::future<void> copied_;

@@ -54,11 +54,11 @@ class SliceReader {
   at::ScalarType dtype(const std::string& tensor) const { return state_dtype(slices_of(tensor).front().range.dtype); }
 
  private:
-  struct Place {
+  struct SliceLocation {
     SliceRange range;
     const SafetensorsFile* file;
   };
-  const std::vector<Place>& slices_of(const std::string& tensor) const {
+  const std::vector<SliceLocation>& slices_of(const std::string& tensor) const {
     const auto found = slices_.find(tensor);
     if (found == slices_.end()) refuse(tensor, "it is missing; the checkpoint belongs to another model or adapter");
     return found->second;
@@ -68,15 +68,15 @@ class SliceReader {
   }
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
-  std::map<std::string, std::vector<Place>> slices_;
+  std::map<std::string, std::vector<SliceLocation>> slices_;
 };
 
 /// Error(data) unless the checkpoint contains everything that the optimizer needs.
 void check_complete(const SliceReader& reader, const SavedState& saved, ShardedOptimizer& optimizer,
                     const std::filesystem::path& folder) {
   for (const ShardedOptimizer::State& state : optimizer.states()) {
-    for (const Placed& placed : state.group->parameters())
-      for (const char* prefix : optimizer.saved_of(placed.spec))
+    for (const FlatParameter& placed : state.group->parameters())
+      for (const char* prefix : optimizer.saved_prefixes(placed.spec))
         reader.check(prefix + placed.spec.name, placed.spec.shape);
     if (!saved.optimizer_steps.contains(state.group->name()))
       throw Error(ExitStatus::data, folder.string() + ": state: optimizer_steps has no '" + state.group->name() +
@@ -113,9 +113,10 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
   check_complete(reader, saved, optimizer, folder);
   for (ShardedOptimizer::State& state : optimizer.states()) {
     for (const auto& [prefix, flat] : state.flats())
-      state.group->for_each_part(flat, [&, &prefix = prefix](const Placed& placed, int64_t begin, const Tensor& part) {
-        reader.read(prefix + placed.spec.name, begin, part);
-      });
+      state.group->for_each_part(flat,
+                                 [&, &prefix = prefix](const FlatParameter& placed, int64_t begin, const Tensor& part) {
+                                   reader.read(prefix + placed.spec.name, begin, part);
+                                 });
     state.steps = saved.optimizer_steps.at(state.group->name());
     state.group->master_changed();
   }
@@ -148,8 +149,8 @@ std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   return flats;
 }
 
-std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map<std::string, Tensor>& tensors,
-                             int rank) {
+std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const std::map<std::string, Tensor>& tensors,
+                                   int rank) {
   std::vector<Piece> pieces;
   const std::string file = rank_file_name(rank);
   const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, int64_t begin, const Tensor& part) {
@@ -157,7 +158,7 @@ std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map
     pieces.push_back({{tensor, std::move(shape), begin, begin + values.numel(), file, tensor, 0}, values});
   };
   for (const StateFlat& flat : flats)
-    flat.group->for_each_part(flat.values, [&](const Placed& placed, int64_t begin, const Tensor& part) {
+    flat.group->for_each_part(flat.values, [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
       add(flat.prefix + placed.spec.name, placed.spec.shape, begin, part);
     });
   if (rank == 0)

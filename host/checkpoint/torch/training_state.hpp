@@ -49,8 +49,8 @@ struct Piece {
 };
 
 /// Cuts `flats` into pieces, on rank 0 followed by `tensors` (by name); all on the CPU. Checksums are not set yet.
-std::vector<Piece> pieces_of(const std::vector<StateFlat>& flats, const std::map<std::string, at::Tensor>& tensors,
-                             int rank);
+std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats,
+                                   const std::map<std::string, at::Tensor>& tensors, int rank);
 
 /// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, the file's size
 /// and the checksum of its other bytes.

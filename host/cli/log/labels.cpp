@@ -11,13 +11,13 @@
 #include "cli/command.hpp"
 #include "job/rename_run.hpp"
 #include "log/log_reader.hpp"
-#include "log/upkeep.hpp"
+#include "log/maintenance.hpp"
 #include "report/runs.hpp"
 
 namespace wmtp {
 namespace {
 
-constexpr size_t longest_note = 10'000, longest_tag = 64;
+constexpr size_t max_note_length = 10'000, max_tag_length = 64;
 
 struct Options {
   std::string run, text;
@@ -32,15 +32,15 @@ std::vector<int64_t> runs_of(const GlobalOptions& globals, const std::vector<std
 
 void check_tag(const std::string& tag) {
   const bool is_word = !tag.empty() && tag.find_first_of(" \t\r\n,") == std::string::npos;
-  if (!is_word || shown_length(tag) > longest_tag)
+  if (!is_word || shown_length(tag) > max_tag_length)
     throw Error(ExitStatus::usage, "found the tag " + printable(tag) + ", wanted one word of at most " +
-                                       std::to_string(longest_tag) + " characters, without commas");
+                                       std::to_string(max_tag_length) + " characters, without commas");
 }
 
 void check_note(const std::string& note) {
-  if (shown_length(note) > longest_note)
+  if (shown_length(note) > max_note_length)
     throw Error(ExitStatus::usage, "found a note of " + with_thousands(int64_t(shown_length(note))) +
-                                       " characters, wanted at most " + with_thousands(longest_note));
+                                       " characters, wanted at most " + with_thousands(max_note_length));
 }
 
 int note(const Options& options, const GlobalOptions& globals) {

@@ -12,7 +12,7 @@
 #include "experiment/load/sweep.hpp"
 #include "job/delete_run.hpp"
 #include "log/log_reader.hpp"
-#include "log/upkeep.hpp"
+#include "log/maintenance.hpp"
 #include "report/compare.hpp"
 #include "report/watch.hpp"
 
@@ -51,12 +51,12 @@ std::vector<std::string> with_names_of_files(const std::vector<std::string>& wor
 
 /// Checks every run before deleting the first.
 int delete_runs(const std::filesystem::path& database, const std::vector<std::string>& words, bool yes) {
-  std::vector<DeletableRun> runs;
+  std::vector<RunToDelete> runs;
   {
     const LogReader log(database);
-    for (const std::string& word : words) runs.push_back(deletable_run(log, log.resolve_run(word)));
+    for (const std::string& word : words) runs.push_back(find_run_to_delete(log, log.resolve_run(word)));
   }
-  for (const DeletableRun& run : runs) {
+  for (const RunToDelete& run : runs) {
     const std::string what = "run " + std::to_string(run.id) + " (" + run.name + "): its rows and " +
                              human_bytes(run.bytes) + " in " + run.folder.string();
     if (!yes) {

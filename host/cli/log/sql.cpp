@@ -24,7 +24,8 @@ void add_sql(CommandLine& line) {
       "  wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = 3 AND name = 'train/loss'\" "
       "--csv\n",
       [options](const GlobalOptions& globals) {
-        const auto table = LogReader(globals.database_or(default_database)).ask(options->statement, options->limit);
+        const auto table =
+            LogReader(globals.database_or(default_database)).run_user_query(options->statement, options->limit);
         const auto format = options->json ? TableFormat::json : options->csv ? TableFormat::csv : TableFormat::text;
         print_table(std::cout, table, format);
         if (table.capped && format != TableFormat::text)

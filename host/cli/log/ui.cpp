@@ -83,7 +83,7 @@ void add_ui(CommandLine& line) {
         std::optional<PageEditor> editor;
         std::optional<PrivatePage> page;
         if (options->edit)
-          editor = {drawn_token(), [&](const std::string& change) { change_labels(database, change); }};
+          editor = {random_token(), [&](const std::string& change) { change_labels(database, change); }};
         serve_page(data, options->port, editor, [&](int port) {
           const std::string address =
               "http://127.0.0.1:" + std::to_string(port) + "/" + (editor ? "?edit=" + editor->token : "");

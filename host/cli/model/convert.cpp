@@ -97,7 +97,7 @@ Found find_source(const std::string& source, const GlobalOptions& globals) {
   std::error_code ignored;
   if (fs::is_directory(source, ignored)) return in_folder(source);
   const LogReader log(globals.database_or(default_database));
-  const LoggedRun run = log.run(log.resolve_run(source));
+  const RunInfo run = log.run(log.resolve_run(source));
   const Found found = in_run(run.folder);
   if (found.model.empty() && found.adapter.empty())
     throw Error(ExitStatus::data, "run " + std::to_string(run.id) + " ('" + run.name + "') has no model in " +

@@ -4,9 +4,9 @@
 //   run REQUEST            one rank of a job (job/job_request.hpp), defined by the environment
 //   forks                  forks for each rank of our launcher, with `run REQUEST` (process/fork_server.hpp)
 //   prepare REQUEST        the tokenizer and token files of an experiment
-//   plan FILE FOLDER…      answers questions about steps of an experiment (plan/torch/serve_plans.hpp)
+//   plan FILE FOLDER…      answers requests about steps of an experiment (plan/torch/serve_plans.hpp)
 //   describe FILE, check SETTINGS, try QUESTION
-//                          questions about a plugin; the answer is JSON on stdout
+//                          requests about a plugin; the answer is JSON on stdout
 //   about, generate, answer, perplexity, merge  REQUEST ANSWER
 //                          the request is read from one file, the answer is written to another, both CBOR
 #include <ATen/ATen.h>
@@ -54,14 +54,14 @@
 #include "model/torch/kernels/rows.hpp"
 #include "model/torch/product_path.hpp"
 #include "plan/torch/serve_plans.hpp"
-#include "plugins/torch/answer_probe.hpp"
 #include "plugins/torch/check/try_plugin.hpp"
 #include "plugins/torch/describe.hpp"
+#include "plugins/torch/serve_probe.hpp"
 #include "plugins/trials.hpp"
 #include "process/fork_server.hpp"
 #include "train/run_experiment.hpp"
 #include "train/session.hpp"
-#include "train/stop_signal.hpp"
+#include "train/stop_handler.hpp"
 
 namespace wmtp {
 namespace {
@@ -152,19 +152,19 @@ int descriptors_of_rank(int world_size) { return 12 + 5 * world_size; }
   std::unique_ptr<Session> session;
   if (environment.rank != 0) hide_progress();
   try {
-    watch_signals();
+    install_stop_handler();
     std::signal(SIGPIPE, SIG_IGN);  // Gloo's write to a lost rank then returns an error, which we report
     install_allocator();
     if (environment.world_size > 1) check_descriptors(descriptors_of_rank(environment.world_size));
     {
-      const StopsAtOnce meeting(/*says=*/!environment.is_watched);
-      peers = std::make_unique<Peers>(environment, timeout_of(job.experiment));
+      const ImmediateStopScope meeting(/*says=*/!environment.is_watched);
+      peers = std::make_unique<Peers>(environment, peer_timeout(job.experiment));
     }
     own_rank = &environment;
     own_peers = peers.get();
     session = std::make_unique<Session>(job, environment, *peers);
     const ExitStatus status = run_with_stages(*session, job.experiment);
-    peers->part();
+    peers->wait_for_all();
     session.reset();
     peers.reset();
     leave(status == ExitStatus::done && environment.is_watched ? finished_exit_code : int(status));
@@ -188,28 +188,28 @@ int run(const std::string& text) {
     check_interface(*environment);
     run_rank(job, *environment);
   } catch (const Error& error) {
-    tell_refusal(*environment, error);
+    publish_refusal(*environment, error);
     throw;
   }
 }
 
 int prepare(const std::string& text) {
   const Job job = job_of(job_request_from(text));
-  prepare_data(job.experiment, cache_folder_of(job.database), [](const std::string& line) { log_info(line); });
+  prepare_data(job.experiment, cache_folder_path(job.database), [](const std::string& line) { log_info(line); });
   return 0;
 }
 
-std::string answer_about_trials(const std::string& question) {
-  return answer_trials(question, [](const std::string& of_one) { return answer_probe(of_one, try_plugin); });
+std::string serve_plugin_trials(const std::string& handler) {
+  return serve_trials(handler, [](const std::string& trial_request) { return serve_probe(trial_request, try_plugin); });
 }
 
 const std::map<std::string, std::function<std::string(const std::string&)>> probes{
     {"describe", describe_plugin_file},
     {"check", check_plugin_options},
-    {"try", answer_about_trials},
+    {"try", serve_plugin_trials},
 };
 
-std::string about_cuda() {
+std::string cuda_info() {
   const std::string built = has_cuda_library() ? "built" : "not built";
   if (!has_cuda_device()) return "no device on this machine; runs use the CPU. The CUDA backend is " + built;
   try {
@@ -219,13 +219,13 @@ std::string about_cuda() {
   }
 }
 
-/// The answer of about_engine_of_this_build(). Loads the CUDA backend where the machine has a device.
-Json about_engine(const Json&) {
+/// The answer of engine_info(). Loads the CUDA backend where the machine has a device.
+Json report_engine_info(const Json&) {
   return {{"libtorch", TORCH_VERSION},
           {"cpu", at::get_cpu_capability()},
           {"kernels", kernels::name(kernels::best_isa())},
-          {"bf16", about_bf16()},
-          {"cuda", about_cuda()}};
+          {"bf16", bf16_info()},
+          {"cuda", cuda_info()}};
 }
 
 Json generated(const GenerateRequest& request) {
@@ -239,32 +239,33 @@ Json merged(const MergeRequest& request) {
   return nullptr;
 }
 
-const std::map<std::string, std::function<Json(const Json&)>> questions{
-    {"about", about_engine},
+const std::map<std::string, std::function<Json(const Json&)>> requests{
+    {"about", report_engine_info},
     {"generate", [](const Json& request) { return generated(request); }},
     {"answer", [](const Json& request) { return Json(write_answers(request)); }},
-    {"perplexity", [](const Json& request) { return Json(losses_of_heads(request)); }},
+    {"perplexity", [](const Json& request) { return Json(head_losses(request)); }},
     {"check_device", [](const Json&) { return Json(check_device()); }},
     {"merge", [](const Json& request) { return merged(request); }},
 };
 
-Json answer_to(const std::function<Json(const Json&)>& question, const std::string& file) {
+Json reply_to(const std::function<Json(const Json&)>& handler, const std::string& file) {
   try {
     std::ifstream in(file, std::ios::binary);
     const Json envelope = Json::from_cbor(in);
     configure_log({envelope.at("quiet").get<bool>(), envelope.at("color").get<bool>()});
     if (envelope.at("hide_progress").get<bool>()) hide_progress();
     share_cores(1);
-    return {{"result", question(envelope.at("request"))}};
+    return {{"result", handler(envelope.at("request"))}};
   } catch (...) {
     const Error error = caught_error();
     return {{"error", error.what()}, {"status", error.status()}};
   }
 }
 
-int ask(const std::function<Json(const Json&)>& question, const std::string& request, const std::string& answer_file) {
-  const std::vector<uint8_t> bytes = Json::to_cbor(answer_to(question, request));
-  std::ofstream out(answer_file, std::ios::binary);
+int serve_request(const std::function<Json(const Json&)>& handler, const std::string& request,
+                  const std::string& reply_file) {
+  const std::vector<uint8_t> bytes = Json::to_cbor(reply_to(handler, request));
+  std::ofstream out(reply_file, std::ios::binary);
   out.write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
   out.close();
   return out ? 0 : int(ExitStatus::storage);
@@ -282,13 +283,13 @@ int command(const std::string& name, const std::vector<std::string>& arguments) 
     return 0;
   }
   if (const auto probe = probes.find(name); arguments.size() == 1 && probe != probes.end())
-    return answer_probe(arguments[0], probe->second);
-  if (const auto question = questions.find(name); arguments.size() == 2 && question != questions.end())
-    return ask(question->second, arguments[0], arguments[1]);
+    return serve_probe(arguments[0], probe->second);
+  if (const auto handler = requests.find(name); arguments.size() == 2 && handler != requests.end())
+    return serve_request(handler->second, arguments[0], arguments[1]);
   throw Error(ExitStatus::usage, "only wmtp-host starts wmtp-engine; see `wmtp-host --help`");
 }
 
-int status_of(const std::vector<std::string>& arguments) {
+int run_command(const std::vector<std::string>& arguments) {
   try {
     check_stack_limit();
     return arguments.empty() ? command("", {}) : command(arguments[0], {arguments.begin() + 1, arguments.end()});
@@ -309,5 +310,5 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // write() beyond RLIMIT_FSIZE then returns an error, which we report
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);  // we report lost ranks ourselves, without a stack trace
   c10::initLogging();
-  wmtp::leave(wmtp::status_of({argv + 1, argv + argc}));
+  wmtp::leave(wmtp::run_command({argv + 1, argv + argc}));
 }

@@ -14,7 +14,7 @@ Error lost(const std::string& name, const std::string& why) { return Error(ExitS
 
 void BackgroundStore::set(const std::string& key, const std::string& text) {
   try {
-    peers_.store()->set(key, bytes_of(text));
+    peers_.store()->set(key, text_to_bytes(text));
   } catch (const std::exception& error) {
     throw lost(name_, error.what());
   }
@@ -24,7 +24,7 @@ std::string BackgroundStore::get(const std::string& key, int from) {
   try {
     if (!peers_.has_set(key, from, /*until_loss=*/true))
       throw lost(name_, peers_.lost() ? "lost a rank" : "rank " + std::to_string(from) + " did not answer");
-    return text_of(peers_.store()->get(key));
+    return bytes_to_text(peers_.store()->get(key));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -32,17 +32,17 @@ std::string BackgroundStore::get(const std::string& key, int from) {
   }
 }
 
-std::string BackgroundStore::broadcast(const std::string& text_of_rank0) {
-  if (peers_.size() == 1) return text_of_rank0;
-  const std::string place = key("publish");
+std::string BackgroundStore::broadcast(const std::string& rank0_text) {
+  if (peers_.size() == 1) return rank0_text;
+  const std::string place = key("broadcast");
   if (peers_.rank() != 0) return get(place, 0);
-  set(place, text_of_rank0);
-  return text_of_rank0;
+  set(place, rank0_text);
+  return rank0_text;
 }
 
 std::vector<std::string> BackgroundStore::gather(const std::string& mine) {
   if (peers_.size() == 1) return {mine};
-  const std::string place = key("collect") + "/";
+  const std::string place = key("gather") + "/";
   if (peers_.rank() != 0) {
     set(place + std::to_string(peers_.rank()), mine);
     return {};
@@ -63,7 +63,7 @@ std::optional<Error> BackgroundStore::failure_on_any_rank(const std::optional<Er
   } catch (const Error& lost) {
     if (first.empty()) first = refusal_text(lost);
   }
-  return refusal_in(broadcast(first));
+  return parse_refusal(broadcast(first));
 }
 
 }  // namespace wmtp

@@ -21,7 +21,7 @@ class BackgroundStore {
 
   // [the same thread of all ranks, in the same order]
   /// Returns rank 0's text on every rank.
-  std::string broadcast(const std::string& text_of_rank0);
+  std::string broadcast(const std::string& rank0_text);
   /// Returns every rank's text, by rank, on rank 0; empty on the others. Rank 0 removes them from the store.
   std::vector<std::string> gather(const std::string& mine);
   /// Returns on every rank the failure of the lowest rank that has one, as Peers::rethrow_on_all_ranks does. That of

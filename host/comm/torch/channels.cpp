@@ -116,7 +116,7 @@ Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& 
 
 Channels::~Channels() { peers_->on_broken(nullptr); }
 
-Channel* Channels::connect(const std::string& name, const MakeBackend& make, const Axis& axis) {
+Channel* Channels::connect(const std::string& name, const MakeBackend& make, const RankGroup& axis) {
   c10::intrusive_ptr<c10d::Backend> backend;
   if (axis.size > 1) {
     try {
@@ -161,7 +161,7 @@ void Channels::share_sequences(int ranks) {
   sequence_group_ = &found->second;
   if (!is_new) return;
   TORCH_CHECK(ranks > 0 && size() % ranks == 0, "sequence groups of ", ranks, " of ", size(), " ranks");
-  Axis& group = found->second;
+  RankGroup& group = found->second;
   group = {rank() % ranks, ranks};
   if (ranks > 1)
     group.gather = connect(
@@ -173,7 +173,7 @@ void Channels::set_timeout(std::chrono::milliseconds timeout) {
   for (const auto& backend : backends_) backend->setTimeout(timeout);
 }
 
-at::Tensor Channels::all(const at::Tensor& values, const std::string& what) {
+at::Tensor Channels::all_gather(const at::Tensor& values, const std::string& what) {
   if (size() == 1) return values.unsqueeze(0);
   std::vector<int64_t> shape = values.sizes().vec();
   shape.insert(shape.begin(), size());
@@ -183,7 +183,7 @@ at::Tensor Channels::all(const at::Tensor& values, const std::string& what) {
   return every;
 }
 
-at::Tensor Channels::all_of_data(const at::Tensor& values, const std::string& what) {
+at::Tensor Channels::gather_over_data_ranks(const at::Tensor& values, const std::string& what) {
   if (data_size() == 1) return values.unsqueeze(0);
   return all(values, what).slice(0, 0, size(), sequence_group_->size);
 }

@@ -72,19 +72,19 @@ class Channel {
 };
 
 /// A group of ranks along one axis of the mesh, and this rank's position in it.
-struct Axis {
+struct RankGroup {
   int rank = 0, size = 1;
   int stride = 1;             ///< between the job's ranks of the group
   Channel* gather = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
   Channel* reduce = nullptr;  ///< null in sequence groups
 };
 struct Mesh {
-  Axis shard, replicate;
+  RankGroup shard, replicate;
 };
 
 /// Creates a communicator between the ranks of an axis, which are two or more, for tensors on the run's device.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
-    const c10::intrusive_ptr<c10d::Store>& store, const Axis& axis, std::chrono::milliseconds timeout)>;
+    const c10::intrusive_ptr<c10d::Store>& store, const RankGroup& axis, std::chrono::milliseconds timeout)>;
 /// Gloo over the network interface of this host with this address.
 MakeBackend gloo(const std::string& address);
 
@@ -105,7 +105,7 @@ class Channels {
   /// Makes groups of `ranks` consecutive ranks, which must divide size(), read the same sequences; 1 at the start. The
   /// first call with a number connects them. [all ranks, collective]
   void share_sequences(int ranks);
-  const Axis& sequence_group() const { return *sequence_group_; }
+  const RankGroup& sequence_group() const { return *sequence_group_; }
   /// This rank's sequence group, and their number.
   int data_rank() const { return rank() / sequence_group_->size; }
   int data_size() const { return size() / sequence_group_->size; }
@@ -113,24 +113,24 @@ class Channels {
   /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
   /// [W, ...]: every rank's values, on the device of `values`. Does not block the host on a device.
-  at::Tensor all(const at::Tensor& values, const std::string& what);
+  at::Tensor all_gather(const at::Tensor& values, const std::string& what);
   /// [data_size(), ...]: the values of the first rank of each sequence group, of values that are equal within a group.
-  at::Tensor all_of_data(const at::Tensor& values, const std::string& what);
+  at::Tensor gather_over_data_ranks(const at::Tensor& values, const std::string& what);
 
  private:
   /// Creates a communicator between the ranks of an axis; `name` is unique to it.
-  Channel* connect(const std::string& name, const MakeBackend& make, const Axis& axis);
+  Channel* connect(const std::string& name, const MakeBackend& make, const RankGroup& axis);
 
   Peers* peers_;
   MakeBackend make_;
   std::chrono::milliseconds timeout_;
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
   std::vector<std::unique_ptr<Channel>> channels_;
-  Axis world_;
+  RankGroup world_;
   Channel* control_;
-  std::map<int, Mesh> meshes_;           ///< by shard group size
-  std::map<int, Axis> sequence_groups_;  ///< by size
-  const Axis* sequence_group_ = nullptr;
+  std::map<int, Mesh> meshes_;                ///< by shard group size
+  std::map<int, RankGroup> sequence_groups_;  ///< by size
+  const RankGroup* sequence_group_ = nullptr;
 };
 
 /// Seconds that this thread has spent blocked in collectives.

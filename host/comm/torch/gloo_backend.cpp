@@ -142,7 +142,8 @@ class Gloo final : public c10d::ProcessGroupGloo {
 }  // namespace
 
 MakeBackend gloo(const std::string& address) {
-  return [address](const c10::intrusive_ptr<c10d::Store>& store, const Axis& axis, std::chrono::milliseconds timeout) {
+  return [address](const c10::intrusive_ptr<c10d::Store>& store, const RankGroup& axis,
+                   std::chrono::milliseconds timeout) {
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
     options->threads = 1;

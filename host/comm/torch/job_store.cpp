@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 using OnWait = std::function<void(const std::string& cause)>;
 
-constexpr milliseconds first_pause{1}, longest_pause{20};
+constexpr milliseconds first_pause{1}, max_pause{20};
 constexpr const char* agents_key = "wmtp/rendezvous";
 
 /// wait() polls, so that no request blocks those of other threads.
@@ -30,15 +30,17 @@ class ClientStore final : public c10d::Store {
     return c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(this);  // usable from any thread
   }
   using Store::set;
-  void set(const std::string& key, const std::vector<uint8_t>& value) override { client_->set(key, text_of(value)); }
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    client_->set(key, bytes_to_text(value));
+  }
   using Store::compareSet;
   std::vector<uint8_t> compareSet(const std::string& key, const std::vector<uint8_t>& expected,
                                   const std::vector<uint8_t>& wanted) override {
-    return bytes_of(client_->swap(key, text_of(expected), text_of(wanted)));
+    return text_to_bytes(client_->compare_exchange(key, bytes_to_text(expected), bytes_to_text(wanted)));
   }
   std::vector<uint8_t> get(const std::string& key) override {
     wait({key});
-    return bytes_of(client_->get(key).value_or(""));
+    return text_to_bytes(client_->get(key).value_or(""));
   }
   int64_t add(const std::string& key, int64_t value) override { return client_->add(key, value); }
   bool deleteKey(const std::string& key) override { return client_->remove(key); }
@@ -47,7 +49,7 @@ class ClientStore final : public c10d::Store {
   void wait(const std::vector<std::string>& keys) override { wait(keys, client_->timeout()); }
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     const auto end = Clock::now() + timeout;
-    for (milliseconds pause = first_pause; !check(keys); pause = std::min(2 * pause, longest_pause)) {
+    for (milliseconds pause = first_pause; !check(keys); pause = std::min(2 * pause, max_pause)) {
       if (Clock::now() >= end)
         C10_THROW_ERROR(DistStoreError,
                         "no rank set " + keys.at(0) + " within " + std::to_string(timeout.count()) + " ms");
@@ -72,7 +74,7 @@ AgentStore agent_store(const RankEnvironment& environment, milliseconds timeout,
   const auto attempt = [&](milliseconds limit, std::string& cause) {
     return connected_to(environment.master_addr, environment.master_port, limit, cause);
   };
-  AgentStore agent{{}, connected_in_time(place, attempt, timeout, on_wait).own_address()};
+  AgentStore agent{{}, connect_with_retry(place, attempt, timeout, on_wait).own_address()};
   c10d::TCPStoreOptions options;
   options.port = uint16_t(environment.master_port);
   options.waitWorkers = false;
@@ -88,20 +90,20 @@ AgentStore agent_store(const RankEnvironment& environment, milliseconds timeout,
 /// Rank 0 may reach the agent over the loopback; then the other ranks use the agent's host name.
 std::unique_ptr<StoreServer> serve_through_agent(const RankEnvironment& environment, const AgentStore& agent) {
   const std::string host = is_loopback(agent.own_address) ? environment.master_addr : agent.own_address;
-  const std::string token = environment.token_is_given ? environment.token : drawn_token();
+  const std::string token = environment.token_is_given ? environment.token : random_token();
   auto server = serve_rendezvous(environment, {host, 0, token});
   agent.store->set(agents_key,
                    host + " " + std::to_string(server->port()) + (environment.token_is_given ? "" : " " + token));
   return server;
 }
 
-std::optional<MeetingPlace> address_from_agent(const RankEnvironment& environment, c10d::Store& agent) {
+std::optional<RendezvousAddress> address_from_agent(const RankEnvironment& environment, c10d::Store& agent) {
   if (!agent.check({agents_key})) return {};
-  std::istringstream text(text_of(agent.get(agents_key)));
-  MeetingPlace place{"", 0, environment.token};
+  std::istringstream text(bytes_to_text(agent.get(agents_key)));
+  RendezvousAddress place{"", 0, environment.token};
   text >> place.host >> place.port;
   if (!environment.token_is_given) text >> place.token;
-  return as_seen_from_here(environment, place);
+  return reachable_address(environment, place);
 }
 
 }  // namespace
@@ -116,7 +118,7 @@ JobStore open_job_store(const RankEnvironment& environment, milliseconds timeout
         "rank 0's address from the store of torchrun's agent at " + rendezvous_text(environment),
         [&] { return address_from_agent(environment, *agent.store); }, timeout, on_wait);
   } else {
-    if (environment.rank == 0) job.server = serve_rendezvous(environment, named_place(environment));
+    if (environment.rank == 0) job.server = serve_rendezvous(environment, rendezvous_address(environment));
     client = join_rendezvous(environment, timeout, on_wait);
   }
   client->set_when_closed(ended_key(environment.rank));

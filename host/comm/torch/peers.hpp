@@ -22,7 +22,7 @@
 #include "comm/store_server.hpp"
 #include "comm/torch/c10d_names.hpp"
 #include "comm/torch/flight_record.hpp"
-#include "comm/torch/pulse.hpp"
+#include "comm/torch/heartbeat.hpp"
 
 namespace wmtp {
 
@@ -53,7 +53,7 @@ class Peers {
   /// This rank's host and the address of its connections.
   const Placement& placement() const { return placement_; }
   /// Of all ranks, by rank.
-  const std::vector<Place>& places() const { return places_; }
+  const std::vector<RankLocation>& locations() const { return locations_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
   /// Posts why this rank is about to end. False if another rank has posted the same text and will print it.
@@ -74,14 +74,14 @@ class Peers {
   /// Whether that rank has posted a fault or its process is gone. Throws if the store is gone. [any thread]
   bool has_left(int rank) const;
   /// Waits until rank `from` has set the key. False if that rank has left without setting it or has been silent
-  /// (pulse.hpp) for the timeout; with `until_loss` also if lost(). Throws if the store is gone. [any thread]
+  /// (heartbeat.hpp) for the timeout; with `until_loss` also if lost(). Throws if the store is gone. [any thread]
   bool has_set(const std::string& key, int from, bool until_loss = false) const;
 
   // Exchange texts through the store. They wait as long as the other ranks run, so rank 0 may take minutes before a
   // broadcast, and for a silent one no longer than the timeout. `what` names the exchange in errors. [all ranks, in the
   // same order]
   /// Returns rank 0's text on every rank.
-  std::string broadcast(const std::string& what, const std::string& text_of_rank0);
+  std::string broadcast(const std::string& what, const std::string& rank0_text);
   /// Returns every rank's text, by rank, on rank 0; empty on the others.
   std::vector<std::string> gather(const std::string& what, const std::string& mine);
   /// Makes a rank's failure everyone's: throws on every rank the failure of the lowest rank that has one. The message
@@ -101,24 +101,24 @@ class Peers {
   void check_inputs(const std::vector<Input>& mine);
   /// Call last: returns when every rank has called it, and on rank 0 when the others have closed their connections.
   /// Error(peer) names those that have not within the timeout.
-  void part();
+  void wait_for_all();
 
  private:
   using Clock = std::chrono::steady_clock;
   std::string open_store(const RankEnvironment& environment, std::chrono::milliseconds timeout);
-  std::string gathered_places(const Place& mine, Clock::time_point end) const;
-  std::string exchanged_places(const Place& mine, Clock::time_point end);
-  std::vector<Place> meet(const Place& mine, Clock::time_point end);
+  std::string gather_locations(const RankLocation& mine, Clock::time_point end) const;
+  std::string exchange_locations(const RankLocation& mine, Clock::time_point end);
+  std::vector<RankLocation> exchange_all_locations(const RankLocation& mine, Clock::time_point end);
   bool appears(const std::string& key, Clock::time_point end) const;
   std::vector<int> missing_until(Clock::time_point end) const;
-  Error cause_of(const std::string& what_broke, const std::string& detail) noexcept;
+  Error find_cause(const std::string& what_broke, const std::string& detail) noexcept;
   std::string stopped_devices() const;
   void set(const std::string& key, const std::string& text, const std::string& what);
   std::string get(const std::string& key, int from, const std::string& what);
 
   int rank_, size_;
   std::chrono::milliseconds timeout_;
-  std::vector<Place> places_;
+  std::vector<RankLocation> locations_;
   Placement placement_;
   FlightRecord record_;
   std::function<void()> hang_up_;
@@ -128,7 +128,7 @@ class Peers {
   int64_t exchanges_ = 0;                ///< makes the keys of exchanges unique
   std::unique_ptr<StoreServer> server_;  ///< on rank 0
   c10::intrusive_ptr<c10d::Store> store_;
-  std::unique_ptr<Pulse> pulse_;
+  std::unique_ptr<Heartbeat> heartbeat_;
 };
 
 }  // namespace wmtp

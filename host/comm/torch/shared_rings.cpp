@@ -62,7 +62,7 @@ struct SharedRings::Layout {
     alignas(line) uint32_t changes;
     uint32_t sleeps;
   };
-  struct alignas(line) Place {
+  struct alignas(line) RingPosition {
     uint64_t read;
   };
 
@@ -71,13 +71,13 @@ struct SharedRings::Layout {
   static Process& process(const SharedRings& of, int index) {
     return reinterpret_cast<Process*>(of.memory_ + page)[index];
   }
-  static Place& place(const SharedRings& of, int writer, int reader) {
-    auto* places = reinterpret_cast<Place*>(of.memory_ + page + of.size_ * int64_t(sizeof(Process)));
+  static RingPosition& place(const SharedRings& of, int writer, int reader) {
+    auto* places = reinterpret_cast<RingPosition*>(of.memory_ + page + of.size_ * int64_t(sizeof(Process)));
     return places[writer * of.size_ + reader];
   }
   static char* ring(const SharedRings& of, int index) { return of.memory_ + rings(of.size_) + index * of.capacity_; }
   static int64_t rings(int64_t size) {
-    return round_up(page + size * int64_t(sizeof(Process)) + size * size * int64_t(sizeof(Place)), page);
+    return round_up(page + size * int64_t(sizeof(Process)) + size * size * int64_t(sizeof(RingPosition)), page);
   }
 };
 

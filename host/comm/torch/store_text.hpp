@@ -7,7 +7,7 @@
 
 namespace wmtp {
 
-inline std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-inline std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+inline std::string bytes_to_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+inline std::vector<uint8_t> text_to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 }  // namespace wmtp

@@ -9,7 +9,7 @@
 namespace wmtp::cuda {
 namespace {
 
-constexpr int most_packs = 4;  // per thread; more would need over 128 registers
+constexpr int max_packs = 4;  // per thread; more would need over 128 registers
 
 template <class... Pointers>
 bool are_aligned(Pointers... pointers) {
@@ -37,21 +37,21 @@ template <class T>
 T* out(void* pointer) {
   return static_cast<T*>(pointer);
 }
-cudaStream_t stream_of(Launch launch) { return static_cast<cudaStream_t>(launch.stream); }
+cudaStream_t launch_stream(Launch launch) { return static_cast<cudaStream_t>(launch.stream); }
 
 /// The number of blocks with one thread per pack of `size` elements.
 unsigned blocks_for(int64_t count, int size) {
-  return unsigned((count + int64_t(threads_of_block) * size - 1) / (int64_t(threads_of_block) * size));
+  return unsigned((count + int64_t(threads_per_block) * size - 1) / (int64_t(threads_per_block) * size));
 }
 
 /// Calls call.template operator()<T, packs>() with 1, 2 or 4 packs per thread.
 template <class Call>
 void by_width(Type type, int64_t width, Call call) {
   by_type(type, [&]<class T>() {
-    const int64_t of_thread = (width + threads_of_block * pack_size<T> - 1) / (threads_of_block * pack_size<T>);
+    const int64_t of_thread = (width + threads_per_block * pack_size<T> - 1) / (threads_per_block * pack_size<T>);
     if (of_thread <= 1) return call.template operator()<T, 1>();
     if (of_thread <= 2) return call.template operator()<T, 2>();
-    return call.template operator()<T, most_packs>();
+    return call.template operator()<T, max_packs>();
   });
 }
 
@@ -64,21 +64,21 @@ void by_pack(Type type, int64_t multiple, bool aligned, Call call) {
   });
 }
 
-int size_of(Type type) { return type == Type::fp32 ? 4 : 2; }
+int element_size(Type type) { return type == Type::fp32 ? 4 : 2; }
 
 }  // namespace
 
 bool supports_norm(Type type, int64_t width) {
-  const int64_t size = 16 / size_of(type);
-  return width % size == 0 && width <= most_packs * threads_of_block * size;
+  const int64_t size = 16 / element_size(type);
+  return width % size == 0 && width <= max_packs * threads_per_block * size;
 }
 
 void rms_norm(Launch launch, const void* x, const void* weight, float eps, void* y, float* scale, int64_t rows,
               int64_t width) {
   if (rows == 0) return;
   by_width(launch.type, width, [&]<class T, int packs>() {
-    rms_norm<T, packs><<<unsigned(rows), threads_of_block, 0, stream_of(launch)>>>(in<T>(x), in<T>(weight), eps,
-                                                                                   out<T>(y), scale, width);
+    rms_norm<T, packs><<<unsigned(rows), threads_per_block, 0, launch_stream(launch)>>>(in<T>(x), in<T>(weight), eps,
+                                                                                        out<T>(y), scale, width);
   });
 }
 
@@ -86,7 +86,7 @@ void rms_norm_backward(Launch launch, const void* dy, const void* x, const void*
                        float* dw_parts, int64_t rows, int64_t width) {
   if (rows == 0) return;
   by_width(launch.type, width, [&]<class T, int packs>() {
-    rms_norm_backward<T, packs><<<unsigned(norm_parts(rows)), threads_of_block, 0, stream_of(launch)>>>(
+    rms_norm_backward<T, packs><<<unsigned(norm_parts(rows)), threads_per_block, 0, launch_stream(launch)>>>(
         in<T>(dy), in<T>(x), in<T>(weight), scale, out<T>(dx), dw_parts, rows, width);
   });
 }
@@ -94,8 +94,8 @@ void rms_norm_backward(Launch launch, const void* dy, const void* x, const void*
 void swiglu(Launch launch, const void* gate, const void* up, void* y, int64_t count) {
   if (count == 0) return;
   by_pack<1>(launch.type, count, are_aligned(gate, up, y), [&]<class T, int size>() {
-    swiglu<T, size>
-        <<<blocks_for(count, size), threads_of_block, 0, stream_of(launch)>>>(in<T>(gate), in<T>(up), out<T>(y), count);
+    swiglu<T, size><<<blocks_for(count, size), threads_per_block, 0, launch_stream(launch)>>>(in<T>(gate), in<T>(up),
+                                                                                              out<T>(y), count);
   });
 }
 
@@ -103,7 +103,7 @@ void swiglu_backward(Launch launch, const void* dy, const void* gate, const void
                      int64_t count) {
   if (count == 0) return;
   by_pack<1>(launch.type, count, are_aligned(dy, gate, up, d_gate, d_up), [&]<class T, int size>() {
-    swiglu_backward<T, size><<<blocks_for(count, size), threads_of_block, 0, stream_of(launch)>>>(
+    swiglu_backward<T, size><<<blocks_for(count, size), threads_per_block, 0, launch_stream(launch)>>>(
         in<T>(dy), in<T>(gate), in<T>(up), out<T>(d_gate), out<T>(d_up), count);
   });
 }
@@ -113,7 +113,7 @@ void rotate(Launch launch, const void* x, const float* table, float direction, v
   const int64_t count = tokens * heads * width;
   if (count == 0) return;
   by_pack<2>(launch.type, width, are_aligned(x, y), [&]<class T, int size>() {
-    rotate<T, size><<<blocks_for(count, size), threads_of_block, 0, stream_of(launch)>>>(
+    rotate<T, size><<<blocks_for(count, size), threads_per_block, 0, launch_stream(launch)>>>(
         in<T>(x), table, direction, out<T>(y), count, heads, width, positions);
   });
 }
@@ -122,8 +122,8 @@ void cross_entropy(Launch launch, const void* logits, const int64_t* targets, fl
                    float* entropy, float* hit, int64_t rows, int64_t width) {
   if (rows == 0) return;
   by_pack<1>(launch.type, width, are_aligned(logits), [&]<class T, int size>() {
-    cross_entropy<T, size><<<unsigned(rows), threads_of_block, 0, stream_of(launch)>>>(in<T>(logits), targets, loss,
-                                                                                       log_sum, entropy, hit, width);
+    cross_entropy<T, size><<<unsigned(rows), threads_per_block, 0, launch_stream(launch)>>>(
+        in<T>(logits), targets, loss, log_sum, entropy, hit, width);
   });
 }
 
@@ -131,7 +131,7 @@ void cross_entropy_backward(Launch launch, void* logits, const int64_t* targets,
                             const float* coefficient, int64_t rows, int64_t width) {
   if (rows == 0) return;
   by_pack<1>(launch.type, width, are_aligned(logits), [&]<class T, int size>() {
-    cross_entropy_backward<T, size><<<unsigned(rows), threads_of_block, 0, stream_of(launch)>>>(
+    cross_entropy_backward<T, size><<<unsigned(rows), threads_per_block, 0, launch_stream(launch)>>>(
         out<T>(logits), targets, log_sum, coefficient, width);
   });
 }
@@ -140,7 +140,7 @@ void sum_of_parts(Launch launch, const void* parts, int num_parts, float* sum, i
   if (count == 0) return;
   by_pack<1>(launch.type, count, are_aligned(parts, sum), [&]<class T, int size>() {
     sum_of_parts<T, size>
-        <<<blocks_for(count, size), threads_of_block, 0, stream_of(launch)>>>(in<T>(parts), num_parts, sum, count);
+        <<<blocks_for(count, size), threads_per_block, 0, launch_stream(launch)>>>(in<T>(parts), num_parts, sum, count);
   });
 }
 
@@ -149,7 +149,7 @@ void dropout_factors(Launch launch, uint64_t layer, uint64_t step, const int64_t
   const int64_t blocks = sequences * dropout_blocks(before, per_sequence);
   if (blocks == 0) return;
   by_type(launch.type, [&]<class T>() {
-    dropout_factors<T><<<blocks_for(blocks, 1), threads_of_block, 0, stream_of(launch)>>>(
+    dropout_factors<T><<<blocks_for(blocks, 1), threads_per_block, 0, launch_stream(launch)>>>(
         layer, step, sequence, sequences, before, per_sequence, threshold, kept, out<T>(factors));
   });
 }

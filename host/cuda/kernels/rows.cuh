@@ -2,7 +2,7 @@
 // is read once where possible, computed in fp32 and rounded once. No atomics: every sum has a fixed order, so results
 // are bitwise the same in every run and on every device.
 //
-// A block has `threads_of_block` threads. Elements are moved in packs of 16 bytes: pointers have that alignment, and
+// A block has `threads_per_block` threads. Elements are moved in packs of 16 bytes: pointers have that alignment, and
 // rows are whole packs, unless a pack has one element. Compiled by nvcc, and by tests/unit/cuda for the CPU.
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace wmtp::cuda {
 
-constexpr int threads_of_block = 256;
-constexpr int warps_of_block = threads_of_block / 32;
-constexpr unsigned whole_warp = 0xffffffffu;
+constexpr int threads_per_block = 256;
+constexpr int warps_per_block = threads_per_block / 32;
+constexpr unsigned full_warp_mask = 0xffffffffu;
 
 __device__ inline float as_float(float x) { return x; }
 __device__ inline float as_float(__nv_bfloat16 x) { return __bfloat162float(x); }
@@ -41,26 +41,26 @@ __device__ void store(T* to, const Pack<T, count>& pack) {
 }
 
 /// The sum over the block, in every thread: pairwise within a warp, then over warps in order.
-__device__ inline float sum_of_block(float value) {
-  __shared__ float of_warps[warps_of_block];
-  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(whole_warp, value, lanes);
+__device__ inline float block_sum(float value) {
+  __shared__ float warp_sums[warps_per_block];
+  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(full_warp_mask, value, lanes);
   __syncthreads();  // all threads have read the previous sum
-  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = value;
   __syncthreads();
   float sum = 0;
-  for (int warp = 0; warp < warps_of_block; ++warp) sum += of_warps[warp];
+  for (int warp = 0; warp < warps_per_block; ++warp) sum += warp_sums[warp];
   return sum;
 }
 
 /// The column of this thread's i-th pack.
 template <class T>
-__device__ int64_t column_of(int i) {
-  return int64_t(i * threads_of_block + int(threadIdx.x)) * pack_size<T>;
+__device__ int64_t pack_column(int i) {
+  return int64_t(i * threads_per_block + int(threadIdx.x)) * pack_size<T>;
 }
 
 /// y = x * scale * weight, scale[row] = 1 / sqrt(mean(x^2) + eps). One block per row, at most `packs` packs per thread.
 template <class T, int packs>
-__global__ void __launch_bounds__(threads_of_block)
+__global__ void __launch_bounds__(threads_per_block)
     rms_norm(const T* x, const T* weight, float eps, T* y, float* scale, int64_t width) {
   constexpr int size = pack_size<T>;
   const int64_t row = blockIdx.x;
@@ -68,16 +68,16 @@ __global__ void __launch_bounds__(threads_of_block)
   float squares = 0;
 #pragma unroll
   for (int i = 0; i < packs; ++i) {
-    const int64_t column = column_of<T>(i);
+    const int64_t column = pack_column<T>(i);
     if (column >= width) continue;
     kept[i] = load<size>(x + row * width + column);
     for (const T& value : kept[i].values) squares += as_float(value) * as_float(value);
   }
-  const float s = 1.0f / sqrtf(sum_of_block(squares) / float(width) + eps);
+  const float s = 1.0f / sqrtf(block_sum(squares) / float(width) + eps);
   if (threadIdx.x == 0) scale[row] = s;
 #pragma unroll
   for (int i = 0; i < packs; ++i) {
-    const int64_t column = column_of<T>(i);
+    const int64_t column = pack_column<T>(i);
     if (column >= width) continue;
     const Pack<T, size> w = load<size>(weight + column);
     for (int j = 0; j < size; ++j) round_to(kept[i].values[j], as_float(kept[i].values[j]) * s * as_float(w.values[j]));
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(threads_of_block)
 /// dx; and in dw_parts[block] (fp32 [gridDim.x, width]; null: skipped) the sum of dy * x * scale over the block's rows,
 /// in order. A block processes every gridDim.x-th row.
 template <class T, int packs>
-__global__ void __launch_bounds__(threads_of_block, /*minBlocksPerMultiprocessor=*/2)
+__global__ void __launch_bounds__(threads_per_block, /*minBlocksPerMultiprocessor=*/2)
     rms_norm_backward(const T* dy, const T* x, const T* weight, const float* scale, T* dx, float* dw_parts,
                       int64_t rows, int64_t width) {
   constexpr int size = pack_size<T>;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(threads_of_block, /*minBlocksPerMultiprocessor
     float along = 0;
 #pragma unroll
     for (int i = 0; i < packs; ++i) {
-      const int64_t column = column_of<T>(i);
+      const int64_t column = pack_column<T>(i);
       if (column >= width) continue;
       gradient[i] = load<size>(dy + row * width + column);
       input[i] = load<size>(x + row * width + column);
@@ -110,10 +110,10 @@ __global__ void __launch_bounds__(threads_of_block, /*minBlocksPerMultiprocessor
         dw[i * size + j] += with_input * s;
       }
     }
-    along = sum_of_block(along) * s / float(width);
+    along = block_sum(along) * s / float(width);
 #pragma unroll
     for (int i = 0; i < packs; ++i) {
-      const int64_t column = column_of<T>(i);
+      const int64_t column = pack_column<T>(i);
       if (column >= width) continue;
       const Pack<T, size> w = load<size>(weight + column);
       for (int j = 0; j < size; ++j)
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(threads_of_block, /*minBlocksPerMultiprocessor
   if (!dw_parts) return;
 #pragma unroll
   for (int i = 0; i < packs; ++i) {
-    const int64_t column = column_of<T>(i);
+    const int64_t column = pack_column<T>(i);
     if (column >= width) continue;
     for (int j = 0; j < size; ++j) dw_parts[int64_t(blockIdx.x) * width + column + j] = dw[i * size + j];
   }
@@ -135,12 +135,12 @@ __global__ void __launch_bounds__(threads_of_block, /*minBlocksPerMultiprocessor
 /// The first element of this thread's pack of `size`, in a grid with one thread per pack.
 template <int size>
 __device__ int64_t first_element() {
-  return (int64_t(blockIdx.x) * threads_of_block + threadIdx.x) * size;
+  return (int64_t(blockIdx.x) * threads_per_block + threadIdx.x) * size;
 }
 
 /// y = silu(gate) * up.
 template <class T, int size>
-__global__ void __launch_bounds__(threads_of_block) swiglu(const T* gate, const T* up, T* y, int64_t count) {
+__global__ void __launch_bounds__(threads_per_block) swiglu(const T* gate, const T* up, T* y, int64_t count) {
   const int64_t at = first_element<size>();
   if (at >= count) return;
   Pack<T, size> g = load<size>(gate + at);
@@ -153,17 +153,17 @@ __global__ void __launch_bounds__(threads_of_block) swiglu(const T* gate, const 
 }
 
 template <class T, int size>
-__global__ void __launch_bounds__(threads_of_block)
+__global__ void __launch_bounds__(threads_per_block)
     swiglu_backward(const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, int64_t count) {
   const int64_t at = first_element<size>();
   if (at >= count) return;
   const Pack<T, size> d = load<size>(dy + at);
   Pack<T, size> g = load<size>(gate + at), u = load<size>(up + at);
   for (int j = 0; j < size; ++j) {
-    const float value = as_float(g.values[j]), of_y = as_float(d.values[j]), of_up = as_float(u.values[j]);
+    const float value = as_float(g.values[j]), d_y = as_float(d.values[j]), up_value = as_float(u.values[j]);
     const float sigmoid = 1.0f / (1.0f + __expf(-value));
-    round_to(u.values[j], of_y * value * sigmoid);
-    round_to(g.values[j], of_y * of_up * sigmoid * (1.0f + value * (1.0f - sigmoid)));
+    round_to(u.values[j], d_y * value * sigmoid);
+    round_to(g.values[j], d_y * up_value * sigmoid * (1.0f + value * (1.0f - sigmoid)));
   }
   store(d_gate + at, g);
   store(d_up + at, u);
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(threads_of_block)
 /// Rotates pairs (2i, 2i+1) of each head of x [tokens, heads, width] by `direction` times the angles of the token's
 /// position, token % positions; table [positions, width/2] of (cos, sin). `size` is even and divides the width.
 template <class T, int size>
-__global__ void __launch_bounds__(threads_of_block)
+__global__ void __launch_bounds__(threads_per_block)
     rotate(const T* x, const float* table, float direction, T* y, int64_t count, int64_t heads, int64_t width,
            int64_t positions) {
   const int64_t at = first_element<size>();
@@ -219,28 +219,28 @@ struct OnlineSum {
   static constexpr float least = -100.0f;
 };
 
-__device__ inline OnlineSum sum_of_block(OnlineSum mine) {
-  __shared__ float of_warps[3][warps_of_block];
+__device__ inline OnlineSum block_sum(OnlineSum mine) {
+  __shared__ float warp_sums[3][warps_per_block];
   for (int lanes = 16; lanes > 0; lanes /= 2) {
     OnlineSum other;
-    other.top = __shfl_xor_sync(whole_warp, mine.top, lanes);
-    other.sum = __shfl_xor_sync(whole_warp, mine.sum, lanes);
-    other.weighted = __shfl_xor_sync(whole_warp, mine.weighted, lanes);
+    other.top = __shfl_xor_sync(full_warp_mask, mine.top, lanes);
+    other.sum = __shfl_xor_sync(full_warp_mask, mine.sum, lanes);
+    other.weighted = __shfl_xor_sync(full_warp_mask, mine.weighted, lanes);
     mine.add(other);
   }
   const int warp = int(threadIdx.x) / 32;
   if (threadIdx.x % 32 == 0) {
-    of_warps[0][warp] = mine.top;
-    of_warps[1][warp] = mine.sum;
-    of_warps[2][warp] = mine.weighted;
+    warp_sums[0][warp] = mine.top;
+    warp_sums[1][warp] = mine.sum;
+    warp_sums[2][warp] = mine.weighted;
   }
   __syncthreads();
   OnlineSum all;
-  for (int w = 0; w < warps_of_block; ++w) {
+  for (int w = 0; w < warps_per_block; ++w) {
     OnlineSum part;
-    part.top = of_warps[0][w];
-    part.sum = of_warps[1][w];
-    part.weighted = of_warps[2][w];
+    part.top = warp_sums[0][w];
+    part.sum = warp_sums[1][w];
+    part.weighted = warp_sums[2][w];
     all.add(part);
   }
   return all;
@@ -248,17 +248,17 @@ __device__ inline OnlineSum sum_of_block(OnlineSum mine) {
 
 /// Like Rows::cross_entropy (model/torch/kernels/rows.hpp); entropy and hit may be null. One block per row.
 template <class T, int size>
-__global__ void __launch_bounds__(threads_of_block)
+__global__ void __launch_bounds__(threads_per_block)
     cross_entropy(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy, float* hit,
                   int64_t width) {
   const int64_t row = blockIdx.x;
   const T* x = logits + row * width;
   OnlineSum mine;
-  for (int64_t column = int64_t(threadIdx.x) * size; column < width; column += threads_of_block * size) {
+  for (int64_t column = int64_t(threadIdx.x) * size; column < width; column += threads_per_block * size) {
     const Pack<T, size> pack = load<size>(x + column);
     for (const T& value : pack.values) mine.add(as_float(value));
   }
-  const OnlineSum all = sum_of_block(mine);
+  const OnlineSum all = block_sum(mine);
   if (threadIdx.x != 0) return;
   const float log_of_sum = logf(all.sum), below = as_float(x[targets[row]]) - all.top;
   loss[row] = log_of_sum - below;
@@ -269,13 +269,13 @@ __global__ void __launch_bounds__(threads_of_block)
 
 /// logits <- coefficient[row] * (exp(logits - log_sum[row]) - onehot(target[row])). One block per row.
 template <class T, int size>
-__global__ void __launch_bounds__(threads_of_block)
+__global__ void __launch_bounds__(threads_per_block)
     cross_entropy_backward(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
                            int64_t width) {
   const int64_t row = blockIdx.x, target = targets[row];
   T* x = logits + row * width;
   const float shift = log_sum[row], factor = coefficient[row];
-  for (int64_t column = int64_t(threadIdx.x) * size; column < width; column += threads_of_block * size) {
+  for (int64_t column = int64_t(threadIdx.x) * size; column < width; column += threads_per_block * size) {
     Pack<T, size> pack = load<size>(x + column);
     for (int j = 0; j < size; ++j)
       round_to(pack.values[j],
@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(threads_of_block)
 
 /// sum = parts[0] + parts[1] + ... in this order, of `count` elements each.
 template <class T, int size>
-__global__ void __launch_bounds__(threads_of_block)
+__global__ void __launch_bounds__(threads_per_block)
     sum_of_parts(const T* parts, int num_parts, float* sum, int64_t count) {
   const int64_t at = first_element<size>();
   if (at >= count) return;
@@ -307,7 +307,7 @@ constexpr int64_t dropout_blocks(int64_t before, int64_t per_sequence) {
 /// 0 for elements whose random bits are below `threshold`, else `kept`; factors [sequences, per_sequence]. `before`:
 /// elements of a whole sequence before these. A thread writes the four elements of one Philox block.
 template <class T>
-__global__ void __launch_bounds__(threads_of_block)
+__global__ void __launch_bounds__(threads_per_block)
     dropout_factors(uint64_t layer, uint64_t step, const int64_t* sequence, int64_t sequences, int64_t before,
                     int64_t per_sequence, int64_t threshold, float kept, T* factors) {
   const int64_t blocks = dropout_blocks(before, per_sequence), at = first_element<1>();
@@ -317,10 +317,10 @@ __global__ void __launch_bounds__(threads_of_block)
   Pack<T, 4> pack;
   for (int j = 0; j < 4; ++j) round_to(pack.values[j], int64_t(bits[size_t(j)]) < threshold ? 0.0f : kept);
   const int64_t first = block * 4 - before;  // negative if the block begins before these elements
-  T* const of_row = factors + row * per_sequence;
-  if (before % 4 == 0 && per_sequence % 4 == 0) return store(of_row + first, pack);
+  T* const row_factors = factors + row * per_sequence;
+  if (before % 4 == 0 && per_sequence % 4 == 0) return store(row_factors + first, pack);
   for (int64_t j = 0; j < 4; ++j)
-    if (first + j >= 0 && first + j < per_sequence) of_row[first + j] = pack.values[j];
+    if (first + j >= 0 && first + j < per_sequence) row_factors[first + j] = pack.values[j];
 }
 
 }  // namespace wmtp::cuda

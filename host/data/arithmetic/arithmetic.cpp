@@ -10,9 +10,9 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "base/order.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
+#include "base/window_order.hpp"
 #include "base/work_progress.hpp"
 #include "data/arithmetic/derivation.hpp"
 #include "data/text/jsonl_writer.hpp"

@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int reply_limit_ms = 60'000;
-constexpr size_t longest_reply = 4 * max_line_bytes;
+constexpr int reply_timeout_ms = 60'000;
+constexpr size_t max_reply_bytes = 4 * max_line_bytes;
 
 }  // namespace
 
@@ -27,11 +27,12 @@ ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
                                       chat_template_name + ", or chat_template in " + tokenizer_config_name +
                                       "; add the one of the model, or set data.template = \"chatml\"");
   file_ = found->file;
-  apart_ = found->apart;
+  tool_use_file_ = found->tool_use_file;
   const PythonProgram renderer{"chats.py", "renders chat templates", "jinja2>=3.1.6"};
   const ChildRequest request = renderer.request();
   process_ = std::make_unique<SocketChild>(request, /*has_stdout=*/false);
-  const auto answer = ask({{"template", found->text}, {"with_tools", found->with_tools}, {"tokens", found->tokens}});
+  const auto answer =
+      request({{"template", found->text}, {"with_tools", found->with_tools}, {"tokens", found->tokens}});
   if (!answer || answer->contains("missing"))
     throw Error(ExitStatus::usage, (answer ? answer->at("missing").get<std::string>()
                                            : request.program.string() + " cannot render chats") +
@@ -43,8 +44,8 @@ ChatTemplate::~ChatTemplate() = default;
 
 /// nullopt if the program has ended, is silent, or does not stop writing. It reads a whole line before it answers with
 /// one, so that neither waits forever.
-std::optional<Json> ChatTemplate::ask(const OrderedJson& question) {
-  return process_->send_json(question) ? process_->receive_json(reply_limit_ms, longest_reply) : std::nullopt;
+std::optional<Json> ChatTemplate::request(const OrderedJson& payload) {
+  return process_->send_json(payload) ? process_->receive_json(reply_timeout_ms, max_reply_bytes) : std::nullopt;
 }
 
 void ChatTemplate::check_usable(const Json& answer) const {
@@ -54,15 +55,16 @@ void ChatTemplate::check_usable(const Json& answer) const {
 }
 
 std::vector<std::string> ChatTemplate::render(const Record& record) {
-  if (!apart_.empty() && !record.tools.is_null())
+  if (!tool_use_file_.empty() && !record.tools.is_null())
     throw LineMistake{{},
                       "tools",
-                      "found tools, wanted none: their template " + apart_.string() + " is not read; name both in " +
-                          tokenizer_config_name +
+                      "found tools, wanted none: their template " + tool_use_file_.string() +
+                          " is not read; name both in " + tokenizer_config_name +
                           ": chat_template = a list of {\"name\", \"template\"}, default and "
                           "tool_use, and remove " +
                           chat_template_name};
-  const auto answer = ask({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
+  const auto answer =
+      request({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
   if (!answer)
     throw Error(ExitStatus::data, file_.string() + ": the chat template could not render a chat within a minute and " +
                                       human_bytes(int64_t{4} << 30) + " of memory");

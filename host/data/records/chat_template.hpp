@@ -29,7 +29,7 @@ class ChatTemplate {
   std::optional<Json> ask(const OrderedJson& question);
   void check_usable(const Json& answer) const;
 
-  std::filesystem::path file_, apart_;
+  std::filesystem::path file_, tool_use_file_;
   std::unique_ptr<SocketChild> process_;
 };
 

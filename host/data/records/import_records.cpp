@@ -90,10 +90,10 @@ using Solutions = std::vector<std::pair<const Json*, const Json*>>;
 std::optional<Solutions> pairs_of(const Json& value) {
   Solutions pairs;
   if (value.is_array()) {
-    for (const Json& one : value) pairs.emplace_back(field_of(one, "language"), field_of(one, "solution"));
+    for (const Json& one : value) pairs.emplace_back(find_field(one, "language"), find_field(one, "solution"));
     return pairs;
   }
-  const Json *of = field_of(value, "language"), *texts = field_of(value, "solution");
+  const Json *of = find_field(value, "language"), *texts = find_field(value, "solution");
   if (!of || !texts || !of->is_array() || !texts->is_array() || of->size() != texts->size()) return std::nullopt;
   for (size_t i = 0; i < of->size(); ++i) pairs.emplace_back(&(*of)[i], &(*texts)[i]);
   return pairs;
@@ -104,7 +104,7 @@ class FieldCheck {
   FieldCheck(int64_t line, JsonlMistakes& mistakes) : line_(line), mistakes_(mistakes) {}
 
   void check(const Json& object, const Field& field) {
-    const Json* value = field_of(object, field.name);
+    const Json* value = find_field(object, field.name);
     if (value || field.required) check(value, field.name, field.type);
   }
 
@@ -156,8 +156,8 @@ OrderedJson record_of(const Json& instruction, const std::string& input, const J
 }
 
 void add_solutions(const Json& object, const char* field, bool correct, const Context& context) {
-  if (!field_of(object, field)) return;
-  const Json *number = field_of(object, "source"), *difficulty = field_of(object, "difficulty");
+  if (!find_field(object, field)) return;
+  const Json *number = find_field(object, "source"), *difficulty = find_field(object, "difficulty");
   const std::string source = number ? number->dump() : "0";
   const std::string task_id = "codecontests/" + source + "/" + object["name"].get<std::string>();
   const Solutions pairs = pairs_of(object[field]).value();
@@ -228,9 +228,9 @@ const std::vector<std::string>& import_sources() {
   return names;
 }
 
-std::string import_source_of(const Json& line) {
+std::string detect_import_source(const Json& line) {
   for (const Source& source : sources()) {
-    const auto has = [&](const Field& field) { return !field.required || field_of(line, field.name); };
+    const auto has = [&](const Field& field) { return !field.required || find_field(line, field.name); };
     if (std::all_of(source.fields.begin(), source.fields.end(), has)) return source.name;
   }
   return "";

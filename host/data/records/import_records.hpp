@@ -30,7 +30,7 @@ namespace wmtp {
 /// "humaneval", "mbpp", "gsm8k", "codecontests"
 const std::vector<std::string>& import_sources();
 /// The source with all required fields of this line of a file; "" if there is none.
-std::string import_source_of(const Json& line);
+std::string detect_import_source(const Json& line);
 /// Languages of codecontests: "python2", "cpp", "python3", "java".
 const std::vector<std::string>& import_languages();
 

@@ -14,7 +14,7 @@
 #include "data/text/json_lines.hpp"
 #include "data/text/text_check.hpp"
 #include "data/text/text_stream.hpp"
-#include "data/tokens/id_file.hpp"
+#include "data/tokens/token_id_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -29,9 +29,9 @@ struct Answers {
 
 }  // namespace
 
-std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dtype) {
-  const IdLayout layout = id_layout(file, dtype);
-  const IdFile ids(file, layout, std::numeric_limits<int64_t>::max());
+std::vector<Statistic> inspect_tokens(const fs::path& file, const std::string& dtype) {
+  const TokenIdLayout layout = token_id_layout(file, dtype);
+  const TokenIdFile ids(file, layout, std::numeric_limits<int64_t>::max());
   std::map<int64_t, int64_t> counts;
   std::vector<int64_t> block;
   for (int64_t first = 0; first < layout.count; first += int64_t(block.size())) {
@@ -39,7 +39,7 @@ std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dty
     ids.read(first, int64_t(block.size()), block.data());
     for (const int64_t id : block) ++counts[id];
   }
-  std::vector<Finding> found{
+  std::vector<Statistic> found{
       {"dtype", layout.type}, {"tokens", layout.count}, {"different_ids", int64_t(counts.size())}};
   if (counts.empty()) return found;
   const auto [id, most] = *std::max_element(counts.begin(), counts.end(), [](const auto& one, const auto& other) {
@@ -52,14 +52,14 @@ std::vector<Finding> inspect_tokens(const fs::path& file, const std::string& dty
   return found;
 }
 
-std::vector<Finding> inspect_records(const fs::path& file) {
+std::vector<Statistic> inspect_records(const fs::path& file) {
   RecordMistakes mistakes;
   int64_t records = 0, longest = 0;
   std::map<int64_t, Answers> problems;
   for_each_record(file, {}, mistakes, [&](const Record& record) {
     ++records;
     int64_t bytes = 0;
-    for (const std::string& text : texts_of(record)) bytes += int64_t(text.size());
+    for (const std::string& text : record_texts(record)) bytes += int64_t(text.size());
     longest = std::max(longest, bytes);
     Answers& answers = problems[record.identity];
     if (record.correct) ++(*record.correct ? answers.right : answers.wrong);
@@ -81,24 +81,24 @@ std::vector<Finding> inspect_records(const fs::path& file) {
           {"longest_bytes", longest}};
 }
 
-std::vector<Finding> inspect_text(const fs::path& file) {
+std::vector<Statistic> inspect_text(const fs::path& file) {
   check_text_kind(file);
   int64_t lines = 0, longest = 0, too_long = 0;
   std::optional<std::string> fault;
-  for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
+  for_each_line(file, max_jsonl_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
     ++lines;
     longest = std::max(longest, int64_t(bytes));
-    if (bytes > longest_jsonl_line) ++too_long;
-    if (const size_t valid = valid_utf8(line); valid < line.size() && !fault)
+    if (bytes > max_jsonl_line_bytes) ++too_long;
+    if (const size_t valid = valid_utf8_prefix(line); valid < line.size() && !fault)
       fault = "no: line " + std::to_string(number) + ", byte " + std::to_string(valid + 1);
     return true;
   });
   if (too_long > 0 && !fault)
     fault = "unknown: " + counted(too_long, "line") + (too_long == 1 ? " is" : " are") + " too long to check";
-  std::vector<Finding> found{{"bytes", int64_t(fs::file_size(file))},
-                             {"lines", lines},
-                             {"longest_line_bytes", longest},
-                             {"utf8", fault.value_or("yes")}};
+  std::vector<Statistic> found{{"bytes", int64_t(fs::file_size(file))},
+                               {"lines", lines},
+                               {"longest_line_bytes", longest},
+                               {"utf8", fault.value_or("yes")}};
   TextStream text(file);
   int64_t documents = 0;
   while (text.is_json_lines() && text.next_text()) ++documents;

@@ -11,19 +11,19 @@
 namespace wmtp {
 
 /// One statistic: a name in snake case, and a number or a text.
-using Finding = std::pair<std::string, std::variant<int64_t, double, std::string>>;
+using Statistic = std::pair<std::string, std::variant<int64_t, double, std::string>>;
 
-/// Token ids; `dtype` as in id_layout (data/tokens/id_layout.hpp): type, count, smallest and largest id, number of
-/// distinct ids, and the most frequent id with its share. Throws the errors of id_layout.
-std::vector<Finding> inspect_tokens(const std::filesystem::path& file, const std::string& dtype);
+/// Token ids; `dtype` as in token_id_layout (data/tokens/token_id_layout.hpp): type, count, smallest and largest id, number of
+/// distinct ids, and the most frequent id with its share. Throws the errors of token_id_layout.
+std::vector<Statistic> inspect_tokens(const std::filesystem::path& file, const std::string& dtype);
 
 /// Records (record_file.hpp): count, right and wrong ones, problems, pairs of a right and a wrong answer to the same
 /// problem, the longest. Error(data) lists the file's mistakes.
-std::vector<Finding> inspect_records(const std::filesystem::path& file);
+std::vector<Statistic> inspect_records(const std::filesystem::path& file);
 
 /// Text (data/text/text_stream.hpp): bytes, lines of the unpacked file, the longest line, and whether it is UTF-8
 /// or where it is invalid; documents of JSON lines, and the size of the text if it is not that of the file. Error(data)
 /// if the file cannot be trained on as text.
-std::vector<Finding> inspect_text(const std::filesystem::path& file);
+std::vector<Statistic> inspect_text(const std::filesystem::path& file);
 
 }  // namespace wmtp

@@ -13,15 +13,15 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t most_bytes_read = int64_t{256} << 20;
+constexpr int64_t max_bytes_read = int64_t{256} << 20;
 
 }  // namespace
 
 std::optional<int64_t> longest_row(const Experiment& experiment, const std::filesystem::path& cache, bool pairs) {
-  if (total_bytes(record_files(experiment).train) > most_bytes_read) return std::nullopt;
+  if (total_bytes(record_files(experiment).train) > max_bytes_read) return std::nullopt;
   const auto folder = records_folder(experiment, cache);
   const auto prepared = read_prepared(folder);
-  if (!prepared || prepared->at("files").at(Records::index_name).get<int64_t>() > most_bytes_read) return std::nullopt;
+  if (!prepared || prepared->at("files").at(Records::index_name).get<int64_t>() > max_bytes_read) return std::nullopt;
   const Records records(folder, prepared->at("dtype") == "uint32", prepared->at("vocab_size").get<int64_t>());
   const auto length_of = [&](std::span<const int64_t> row) {
     int64_t length = 0;

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A 60-bit hash: among a million texts, the chance of any collision is about one in two million.
-int64_t hash60(std::string_view text) { return std::stoll(sha256_of(text).substr(0, 15), nullptr, 16); }
+int64_t hash60(std::string_view text) { return std::stoll(sha256_hex(text).substr(0, 15), nullptr, 16); }
 
 class LineReader {
  public:
@@ -72,16 +72,16 @@ class LineReader {
   /// The fields of every format.
   void fill(const Json& json, const std::string& format) {
     const bool is_preference = format == "preferences";
-    if (const Json* id = field_of(json, "task_id")) {
+    if (const Json* id = find_field(json, "task_id")) {
       if (id->is_string() || id->is_number_integer())
         record_.problem = hash60(id->is_string() ? id->get<std::string>() : id->dump());
       else
         refuse_field("task_id", id, "a string or an integer");
     }
-    const Json* prompt = is_preference ? field_of(json, "prompt") : nullptr;
+    const Json* prompt = is_preference ? find_field(json, "prompt") : nullptr;
     record_.identity = record_.problem >= 0 ? record_.problem : hash60(prompt ? prompt->dump() : line_);
     if (is_preference && record_.problem < 0) record_.problem = hash60(line_);
-    const Json* correct = is_preference ? nullptr : field_of(json, "is_correct");
+    const Json* correct = is_preference ? nullptr : find_field(json, "is_correct");
     if (correct && correct->is_boolean())
       record_.correct = correct->get<bool>();
     else if (correct)
@@ -93,12 +93,12 @@ class LineReader {
 
   void fill_difficulty(const Json& json) {
     const std::string wanted = "an integer from 0 to " + with_thousands(max_difficulty);
-    const Json* metadata = field_of(json, "metadata");
+    const Json* metadata = find_field(json, "metadata");
     if (metadata && !metadata->is_object()) {
       refuse_field("metadata", metadata, "an object with difficulty");
       return;
     }
-    const Json* difficulty = metadata ? field_of(*metadata, "difficulty") : nullptr;
+    const Json* difficulty = metadata ? find_field(*metadata, "difficulty") : nullptr;
     if (!difficulty) {
       refuse_field("metadata.difficulty", nullptr, wanted + ": [data.difficulty] needs it");
     } else if (!difficulty->is_number_integer() || *difficulty < 0 || *difficulty > max_difficulty) {
@@ -149,7 +149,7 @@ void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMista
   });
 }
 
-std::string prompt_of(const Record& record, const std::string& prompt_template) {
+std::string format_prompt(const Record& record, const std::string& prompt_template) {
   if (prompt_template == "none") return record.instruction;
   const bool input = !record.input.empty();
   if (prompt_template == "plain") {
@@ -164,10 +164,10 @@ std::string prompt_of(const Record& record, const std::string& prompt_template) 
          (input ? "\n\n### Input:\n" + record.input : "") + "\n\n### Response:";
 }
 
-std::vector<std::string> texts_of(const Record& record) {
+std::vector<std::string> record_texts(const Record& record) {
   std::vector<std::string> texts{record.instruction, record.input, record.output};
   for (const auto& message : record.messages)
-    if (const auto* content = field_of(message, "content")) texts.push_back(content->get<std::string>());
+    if (const auto* content = find_field(message, "content")) texts.push_back(content->get<std::string>());
   std::erase(texts, "");
   return texts;
 }

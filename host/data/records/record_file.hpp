@@ -66,9 +66,9 @@ void for_each_record(const std::filesystem::path& file, const RecordNeeds& needs
 /// The text before the answer. "alpaca": the templates of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca,
 /// train.py), with or without an input. "plain": instruction and input, each followed by a newline if not empty.
 /// "none": the instruction as it is.
-std::string prompt_of(const Record& record, const std::string& prompt_template);
+std::string format_prompt(const Record& record, const std::string& prompt_template);
 
 /// The texts of a record, or of the messages of a chat, that are not empty.
-std::vector<std::string> texts_of(const Record& record);
+std::vector<std::string> record_texts(const Record& record);
 
 }  // namespace wmtp

@@ -79,7 +79,7 @@ std::string recognised_format(const fs::path& file) {
     const auto parsed = parse_object(lines.line(), [](const std::string&) { return true; });
     const auto* object = std::get_if<Json>(&parsed);
     if (!object) continue;
-    const auto has = [&](const std::string& field) { return field_of(*object, field) != nullptr; };
+    const auto has = [&](const std::string& field) { return find_field(*object, field) != nullptr; };
     const std::vector<std::string> found = fitting(/*every=*/true, has);
     if (found.size() == 1) return found[0];
     if (found.size() > 1)
@@ -88,7 +88,7 @@ std::string recognised_format(const fs::path& file) {
     is_close = is_close || has("instruction") || has("output");
     if (objects++ > 0) continue;
     for (const auto& [name, value] : object->items()) first.push_back(name);
-    published = import_source_of(*object);
+    published = detect_import_source(*object);
   }
   if (objects == 0 || is_close) return "instructions";
   const std::string conversion =
@@ -119,7 +119,7 @@ void RecordFields::read(Record& record, const std::function<void()>& take) {
   if (good_) take();
 }
 
-const OrderedJson* RecordFields::field(const std::string& name) const { return field_of(line_, name); }
+const OrderedJson* RecordFields::field(const std::string& name) const { return find_field(line_, name); }
 
 void RecordFields::refuse(const std::string& field, const OrderedJson* found, const std::string& wanted) {
   refuse_(field, found, wanted);
@@ -156,7 +156,7 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
     return OrderedJson{{"role", ""}, {"content", ""}};
   };
   if (!given.is_object()) return refused("", &given, "a message");
-  const auto member = [&](const char* name) { return field_of(given, name); };
+  const auto member = [&](const char* name) { return find_field(given, name); };
   const auto wrong_weight = [&](const std::string& role) -> const char* {
     for (const char* name : {"weight", "train", "loss"}) {
       const OrderedJson* value = member(name);

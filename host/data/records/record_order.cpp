@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/order.hpp"
 #include "base/random.hpp"
+#include "base/window_order.hpp"
 
 namespace wmtp {
 
 namespace {
 
-constexpr int64_t smallest_block = 64;
-constexpr int64_t most_blocks = 1 << 16;  // bounds the table of an unlimited run
+constexpr int64_t min_block = 64;
+constexpr int64_t max_blocks = 1 << 16;  // bounds the table of an unlimited run
 
 std::vector<double> normalised(std::vector<double> weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -24,20 +24,20 @@ std::vector<double> normalised(std::vector<double> weights) {
 BinOrder::BinOrder(int64_t seed, std::vector<double> start, std::vector<double> end, int64_t total)
     : seed_(seed),
       total_(total),
-      block_size_(std::min(total, std::max(smallest_block, (total - 1) / most_blocks + 1))),
+      block_size_(std::min(total, std::max(min_block, (total - 1) / max_blocks + 1))),
       start_(normalised(std::move(start))),
       end_(normalised(std::move(end))) {
   drawn_before_.emplace_back(start_.size(), 0);
   for (int64_t block = 0; block * block_size_ < total_; ++block) {
     std::vector<int64_t> next = drawn_before_.back();
-    const std::vector<int64_t> places = places_of(block);
+    const std::vector<int64_t> places = block_places(block);
     for (size_t bin = 0; bin < next.size(); ++bin) next[bin] += places[bin];
     drawn_before_.push_back(std::move(next));
   }
 }
 
 /// Each bin's deficit relative to its share, rounded down; remaining places go to the bins with the largest remainders.
-std::vector<int64_t> BinOrder::places_of(int64_t block) const {
+std::vector<int64_t> BinOrder::block_places(int64_t block) const {
   const int64_t begin = block * block_size_, end = std::min(begin + block_size_, total_);
   const double x = static_cast<double>(end), all = static_cast<double>(total_);
   const size_t bins = start_.size();

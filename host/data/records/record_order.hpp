@@ -24,7 +24,7 @@ class BinOrder {
   Draw at(int64_t position) const;
 
  private:
-  std::vector<int64_t> places_of(int64_t block) const;
+  std::vector<int64_t> block_places(int64_t block) const;
 
   int64_t seed_, total_, block_size_;
   std::vector<double> start_, end_;

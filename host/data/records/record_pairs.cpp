@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
-#include "base/order.hpp"
 #include "base/random.hpp"
+#include "base/window_order.hpp"
 
 namespace wmtp {
 

@@ -17,7 +17,7 @@ RecordPlan record_plan(const Experiment& experiment, const fs::path& cache) {
   plan.files = record_files(experiment);
   plan.needs = {data.select == "correct", data.difficulty.given, data.format};
   const RecordContent content = record_content(experiment, plan.files, cache);
-  const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
+  const auto short_hash = [](const std::string& text) { return sha256_hex(text).substr(0, 16); };
   const std::string format = "records " + std::to_string(records_format) + " ";
   const std::string tokenizer = format + to_string(data.tokenizer.kind) + " " +
                                 std::to_string(data.tokenizer.vocab_size) + " " + content.tokenizer;

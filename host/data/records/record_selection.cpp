@@ -11,7 +11,7 @@ namespace wmtp {
 
 namespace {
 
-const char* name_of(RecordPart part) { return part == RecordPart::train ? "to train on" : "for validation"; }
+const char* part_name(RecordPart part) { return part == RecordPart::train ? "to train on" : "for validation"; }
 
 std::string counted(size_t number) { return with_thousands(static_cast<int64_t>(number)); }
 
@@ -78,7 +78,7 @@ class Selector {
       correct += one.correct == 1;
       difficulties.insert(one.difficulty);
     }
-    std::string text = std::string("no records remain ") + name_of(part_) + ": of " + counted(all) + " records " +
+    std::string text = std::string("no records remain ") + part_name(part_) + ": of " + counted(all) + " records " +
                        counted(correct) + " are right (data.select = \"" + data_.select + "\")";
     if (!ranges_.empty() && !difficulties.empty())
       text += ", and [data.difficulty] draws from " + join_names(data_.difficulty.bins) +
@@ -101,7 +101,7 @@ class Selector {
     throw Error(ExitStatus::data,
                 std::string("the pipeline reads pairs of a right and a wrong answer to one problem, but there is no "
                             "pair among the records ") +
-                    name_of(part_) + ": found " + counted(chosen.size()) + " records of " + counted(problems.size()) +
+                    part_name(part_) + ": found " + counted(chosen.size()) + " records of " + counted(problems.size()) +
                     " problems, " + counted(right) + " right, " + counted(wrong) + " wrong, " +
                     counted(chosen.size() - right - wrong) + " without is_correct, " + counted(without) +
                     " without task_id; both answers must be in the same bin of data.length_bins");
@@ -115,9 +115,9 @@ class Selector {
       if (!is_drawn(bin) || !selection.records[bin].empty()) continue;
       throw Error(ExitStatus::data,
                   "[data.difficulty] draws from bin \"" + data_.difficulty.bins[bin] + "\", but no " +
-                      (pairs ? "pair" : "record") + " " + name_of(part_) + " is in it; the records' difficulties are " +
-                      std::to_string(*difficulties.begin()) + " to " + std::to_string(*difficulties.rbegin()) +
-                      "; set its weight to 0 or change its bounds");
+                      (pairs ? "pair" : "record") + " " + part_name(part_) +
+                      " is in it; the records' difficulties are " + std::to_string(*difficulties.begin()) + " to " +
+                      std::to_string(*difficulties.rbegin()) + "; set its weight to 0 or change its bounds");
     }
   }
 

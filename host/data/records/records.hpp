@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tokens/id_file.hpp"
+#include "data/tokens/token_id_file.hpp"
 
 namespace wmtp {
 
@@ -42,7 +42,7 @@ class Records {
 
   /// In file order; a record's number is its index here.
   const std::vector<RecordEntry>& entries() const { return entries_; }
-  /// Writes the `length` ids of a record. Thread-safe. Errors as IdFile::read.
+  /// Writes the `length` ids of a record. Thread-safe. Errors as TokenIdFile::read.
   void read(int64_t record, int64_t* ids) const;
   /// Writes prompt_kind or answer_kind for each of them.
   void kinds(int64_t record, uint8_t* kinds) const;
@@ -57,7 +57,7 @@ class Records {
 
   std::vector<RecordEntry> entries_;
   std::vector<int32_t> turns_;
-  IdFile ids_;
+  TokenIdFile ids_;
 };
 
 }  // namespace wmtp

@@ -63,7 +63,7 @@ class DocumentFinder {
   std::vector<TextRange>& found_;
 };
 
-std::vector<TextRange> documents_of(const fs::path& file, const std::string& separator, bool as_bytes) {
+std::vector<TextRange> find_documents(const fs::path& file, const std::string& separator, bool as_bytes) {
   TextStream in(file, as_bytes);
   if (separator.empty() && !in.is_json_lines()) {
     in.skip_to(std::numeric_limits<int64_t>::max());
@@ -112,7 +112,7 @@ void split_one(const fs::path& file, const TextRange& document, const TextSplitt
 }
 
 void split_file(const fs::path& file, const TextSplitting& how, SplitParts& parts) {
-  std::vector<TextRange> train = documents_of(file, how.separator, how.as_bytes), validation;
+  std::vector<TextRange> train = find_documents(file, how.separator, how.as_bytes), validation;
   const auto count = static_cast<int64_t>(train.size());
   if (how.held_out > 0 && count == 1) {
     const TextRange document = train.front();
@@ -131,7 +131,7 @@ std::vector<TextPart> whole_files(const std::vector<fs::path>& files, bool as_by
   return split_files(files, {"", 0, 0, as_bytes}).train;
 }
 
-int64_t bytes_of(const std::vector<TextPart>& parts) {
+int64_t document_bytes(const std::vector<TextPart>& parts) {
   int64_t bytes = 0;
   for (const TextPart& part : parts)
     for (const TextRange& document : part.documents) bytes += document.end - document.begin;
@@ -144,7 +144,7 @@ std::string TextSplitting::identity() const {
   return bytes + printed(" held out %.17g validation %.17g separator ", held_out, validation) + separator;
 }
 
-TextSplitting splitting_of(const Experiment& experiment) {
+TextSplitting text_splitting(const Experiment& experiment) {
   return {experiment.data.separator, held_out_share(experiment), experiment.validation.share,
           experiment.data.encoding == "bytes"};
 }

@@ -29,7 +29,7 @@ struct TextPart {
 
 std::vector<TextPart> whole_files(const std::vector<std::filesystem::path>& files, bool as_bytes = false);
 /// Total size of all documents.
-int64_t bytes_of(const std::vector<TextPart>& parts);
+int64_t document_bytes(const std::vector<TextPart>& parts);
 
 /// How files are divided into documents and split; determined by the experiment.
 struct TextSplitting {
@@ -42,7 +42,7 @@ struct TextSplitting {
   /// The part of the prepared data's key determined by these settings; "" for whole files.
   std::string identity() const;
 };
-TextSplitting splitting_of(const Experiment& experiment);
+TextSplitting text_splitting(const Experiment& experiment);
 
 struct SplitParts {
   std::vector<TextPart> train, validation;  ///< lists only files with at least one document in this part

@@ -11,7 +11,7 @@ namespace wmtp {
 namespace {
 
 constexpr size_t piece_bytes = 1 << 20;
-constexpr size_t longest_quote = 40;
+constexpr size_t max_quote_length = 40;
 
 size_t column_of(std::string_view line, size_t offset) {
   const std::string_view before = line.substr(0, offset);
@@ -52,11 +52,11 @@ bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") ==
 
 std::variant<Json, LineMistake> parse_object(std::string_view line,
                                              const std::function<bool(const std::string&)>& wants) {
-  if (const size_t valid = valid_utf8(line); valid < line.size())
+  if (const size_t valid = valid_utf8_prefix(line); valid < line.size())
     return LineMistake{column_of(line, valid), "",
                        printed("found byte 0x%02x, wanted UTF-8", static_cast<unsigned char>(line[valid]))};
   JsonRules rules;
-  rules.too_deep = [&] { throw LineMistake{{}, "", "nested more than " + std::to_string(rules.deepest) + " deep"}; };
+  rules.too_deep = [&] { throw LineMistake{{}, "", "nested more than " + std::to_string(rules.max_depth) + " deep"}; };
   rules.wants = [&](size_t depth, const std::string& name) { return depth > 0 || wants(name); };
   rules.repeated_key = [](size_t depth, const std::string& name) {
     if (depth == 0) throw LineMistake{{}, name, "found twice, wanted once"};
@@ -85,7 +85,7 @@ std::string found_text(const Json& value) {
   if (value.is_array()) return "a list";
   if (value.is_object()) return "an object";
   const auto& text = value.get_ref<const std::string&>();
-  const std::string shown = text.substr(0, valid_utf8(std::string_view(text).substr(0, longest_quote)));
+  const std::string shown = text.substr(0, valid_utf8_prefix(std::string_view(text).substr(0, max_quote_length)));
   return "the string " + Json(shown + (shown.size() < text.size() ? "..." : "")).dump();
 }
 

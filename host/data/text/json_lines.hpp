@@ -1,4 +1,4 @@
-// Reads the lines of an untrusted file, packed or not (io/unpacked_file.hpp), and the JSON object on each, for all
+// Reads the lines of an untrusted file, packed or not (io/decompressed_file.hpp), and the JSON object on each, for all
 // readers of JSONL.
 #pragma once
 
@@ -11,15 +11,15 @@
 #include <variant>
 
 #include "base/json.hpp"
-#include "io/unpacked_file.hpp"
+#include "io/decompressed_file.hpp"
 
 namespace wmtp {
 
 /// The tests of a programming problem, or the text of a book, can take tens of megabytes.
-constexpr size_t longest_jsonl_line = size_t{256} << 20;
+constexpr size_t max_jsonl_line_bytes = size_t{256} << 20;
 
 /// Reads one line after the other, without a byte order mark at the beginning. A line longer than `longest` bytes
-/// appears as empty and is never held in memory. Throws the errors of UnpackedFile.
+/// appears as empty and is never held in memory. Throws the errors of DecompressedFile.
 class LineStream {
  public:
   LineStream(const std::filesystem::path& file, size_t longest);
@@ -30,7 +30,7 @@ class LineStream {
   size_t bytes() const { return bytes_; }
 
  private:
-  UnpackedFile file_;
+  DecompressedFile file_;
   size_t longest_, bytes_ = 0;
   std::string piece_, line_;
   std::string_view rest_;  ///< the part of piece_ that follows the line
@@ -57,7 +57,7 @@ std::variant<Json, LineMistake> parse_object(std::string_view line,
 
 /// A field of users' JSON: nullptr if `json` is no object, or the field is missing or null, which counts as missing.
 template <class AnyJson>
-const AnyJson* field_of(const AnyJson& json, const std::string& name) {
+const AnyJson* find_field(const AnyJson& json, const std::string& name) {
   const auto found = json.is_object() ? json.find(name) : json.end();
   return found == json.end() || found->is_null() ? nullptr : &*found;
 }

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 void JsonlMistakes::add(std::string mistake) {
   mistakes_.push_back(std::move(mistake));
-  if (mistakes_.size() == most_jsonl_mistakes) {
+  if (mistakes_.size() == max_jsonl_mistakes) {
     mistakes_.push_back("the rest of the file was not read");
     raise();
   }
@@ -39,7 +39,7 @@ void JsonlMistakes::add(int64_t line, const std::string& field, const Json* foun
 void JsonlMistakes::add_long_line(int64_t line, size_t bytes) {
   add(line, "",
       "found a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
-          human_bytes(int64_t(longest_jsonl_line)));
+          human_bytes(int64_t(max_jsonl_line_bytes)));
 }
 
 void JsonlMistakes::raise() const {
@@ -56,9 +56,9 @@ void for_each_json_line(const fs::path& file, const std::vector<std::string>& wa
     return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
   };
   WorkProgress progress("reading " + file.filename().string(), int64_t(fs::file_size(file)), WorkProgress::Unit::bytes);
-  for_each_line(file, longest_jsonl_line, [&](int64_t number, std::string_view line, size_t bytes) {
+  for_each_line(file, max_jsonl_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
     progress.done(int64_t(bytes) + 1);
-    if (bytes > longest_jsonl_line) mistakes.add_long_line(number, bytes);
+    if (bytes > max_jsonl_line_bytes) mistakes.add_long_line(number, bytes);
     if (is_blank(line)) return true;  // also a line that is too long
     const auto parsed = parse_object(line, wants);
     if (const auto* mistake = std::get_if<LineMistake>(&parsed))

@@ -13,12 +13,12 @@
 
 namespace wmtp {
 
-constexpr size_t most_jsonl_mistakes = 20;
+constexpr size_t max_jsonl_mistakes = 20;
 
 class JsonlMistakes {
  public:
   explicit JsonlMistakes(std::filesystem::path file) : file_(std::move(file)) {}
-  /// `line` from 1; `field` such as "solutions[2].language", or "" for the whole line. Throws at most_jsonl_mistakes.
+  /// `line` from 1; `field` such as "solutions[2].language", or "" for the whole line. Throws at max_jsonl_mistakes.
   void add(int64_t line, const std::string& field, const std::string& message);
   void add(int64_t line, const LineMistake& mistake);
   /// A value of the wrong type, or null for a missing one.

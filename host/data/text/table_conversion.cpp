@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t longest_message = 16 << 10;
+constexpr size_t max_message_bytes = 16 << 10;
 
 /// The inputs are arguments of their own, because the bytes of a path need not be UTF-8.
 std::vector<std::string> arguments_of(const TableConversion& conversion) {
@@ -40,7 +40,7 @@ std::string message_from(int pipe) {
   std::string message;
   std::array<char, 4096> piece;
   for (ssize_t count; (count = retry_interrupted([&] { return read(pipe, piece.data(), piece.size()); })) > 0;)
-    message.append(piece.data(), std::min(size_t(count), longest_message - message.size()));
+    message.append(piece.data(), std::min(size_t(count), max_message_bytes - message.size()));
   return message;
 }
 
@@ -65,8 +65,8 @@ void convert_tables(const TableConversion& conversion) {
   if (status != 0) {
     const bool is_missing = WIFEXITED(status) && WEXITSTATUS(status) == int(ExitStatus::usage);
     if (!is_missing && (!WIFEXITED(status) || WEXITSTATUS(status) != int(ExitStatus::data)))  // of Python or a library
-      throw Error(limits_at_end_of_program(status).empty() ? ExitStatus::data : ExitStatus::storage,
-                  "the conversion " + text_of_ending(status) + (message.empty() ? "" : ": " + last_line(message)));
+      throw Error(limits_text_for_exit(status).empty() ? ExitStatus::data : ExitStatus::storage,
+                  "the conversion " + exit_text(status) + (message.empty() ? "" : ": " + last_line(message)));
     throw Error(is_missing ? ExitStatus::usage : ExitStatus::data, last_line(message));
   }
   if (fsync(jsonl.get()) != 0) throw storage_error("write", draft.path(), errno);

@@ -10,8 +10,8 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "data/text/json_lines.hpp"
+#include "io/decompressed_file.hpp"
 #include "io/file_kind.hpp"
-#include "io/unpacked_file.hpp"
 
 namespace wmtp {
 namespace {
@@ -22,7 +22,7 @@ constexpr size_t piece_bytes = 1 << 20;
 constexpr int64_t one_invalid_in = 1000;
 
 void check_has_text(const fs::path& file) {
-  LineStream lines(file, longest_jsonl_line);
+  LineStream lines(file, max_jsonl_line_bytes);
   while (lines.next() && is_blank(lines.line())) {
   }
   const auto first = parse_object(lines.line(), [](const std::string&) { return true; });
@@ -50,12 +50,12 @@ bool check_text_kind(const fs::path& file) {
   return is_json_lines;
 }
 
-int64_t InvalidBytes::count(const fs::path& file) {
+int64_t InvalidUtf8Counter::count(const fs::path& file) {
   if (check_text_kind(file)) {
     add_valid(int64_t(fs::file_size(file)));
     return 0;
   }
-  UnpackedFile in(file);
+  DecompressedFile in(file);
   std::string bytes;
   int64_t offset = 0, invalid = 0;  // of the file's text
   for (bool ended = false; !ended;) {
@@ -67,9 +67,9 @@ int64_t InvalidBytes::count(const fs::path& file) {
     if (const size_t nul = bytes.find('\0'); nul != std::string::npos)
       throw Error(ExitStatus::data, file.string() + ": found a NUL byte at byte " +
                                         with_thousands(offset + int64_t(nul)) + ", wanted text; " + or_bytes);
-    std::string_view rest(bytes.data(), ended ? bytes.size() : without_open_end(bytes));
+    std::string_view rest(bytes.data(), ended ? bytes.size() : complete_utf8_length(bytes));
     const size_t done = rest.size();
-    for (rest.remove_prefix(valid_utf8(rest)); !rest.empty(); rest.remove_prefix(valid_utf8(rest))) {
+    for (rest.remove_prefix(valid_utf8_prefix(rest)); !rest.empty(); rest.remove_prefix(valid_utf8_prefix(rest))) {
       if (invalid_ + invalid++ == 0) first_ = offset + int64_t(done - rest.size());
       rest.remove_prefix(1);
     }
@@ -83,7 +83,7 @@ int64_t InvalidBytes::count(const fs::path& file) {
   return invalid;
 }
 
-void InvalidBytes::refuse_too_many() const {
+void InvalidUtf8Counter::refuse_too_many() const {
   if (invalid_ * one_invalid_in <= bytes_) return;
   throw Error(
       ExitStatus::data,
@@ -94,7 +94,7 @@ void InvalidBytes::refuse_too_many() const {
 }
 
 void check_text_files(const std::vector<fs::path>& files) {
-  InvalidBytes invalid;
+  InvalidUtf8Counter invalid;
   for (const fs::path& file : files) invalid.count(file);
   invalid.refuse_too_many();
 }

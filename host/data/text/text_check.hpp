@@ -12,7 +12,7 @@ namespace wmtp {
 bool check_text_kind(const std::filesystem::path& file);
 
 /// Bytes of texts that are in no character of UTF-8. Large corpora of code contain a few, as examples.
-class InvalidBytes {
+class InvalidUtf8Counter {
  public:
   /// check_text_kind, and Error(data) if the file contains NUL. Reads all of a text; a mistake in JSON lines is
   /// reported when they are read. Returns the number of invalid bytes.

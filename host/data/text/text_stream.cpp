@@ -10,10 +10,10 @@ namespace wmtp {
 namespace {
 
 /// The field `text`, moved out of the line's object.
-std::string text_of(const std::filesystem::path& file, const LineStream& lines) {
+std::string object_text(const std::filesystem::path& file, const LineStream& lines) {
   JsonlMistakes mistakes(file);
   std::string text;
-  if (lines.bytes() > longest_jsonl_line) {
+  if (lines.bytes() > max_jsonl_line_bytes) {
     mistakes.add_long_line(lines.number(), lines.bytes());
   } else {
     auto parsed = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
@@ -34,7 +34,7 @@ std::string text_of(const std::filesystem::path& file, const LineStream& lines) 
 
 TextStream::TextStream(const std::filesystem::path& file, bool as_bytes) : file_(file) {
   if (!as_bytes && has_json_lines(file))
-    lines_.emplace(file, longest_jsonl_line);
+    lines_.emplace(file, max_jsonl_line_bytes);
   else
     bytes_.emplace(file, as_bytes);
 }
@@ -46,8 +46,8 @@ bool TextStream::next_text() {
   next_ = 0;
   do {
     if (!lines_->next()) return false;
-  } while (lines_->bytes() <= longest_jsonl_line && is_blank(lines_->line()));
-  line_text_ = text_of(file_, *lines_);
+  } while (lines_->bytes() <= max_jsonl_line_bytes && is_blank(lines_->line()));
+  line_text_ = object_text(file_, *lines_);
   return true;
 }
 

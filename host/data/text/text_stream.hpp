@@ -1,5 +1,5 @@
 // Reads the text of a file from its beginning: of a text file its bytes, of JSON lines the string `text` of each
-// object, one after the other. Both may be packed (io/unpacked_file.hpp). Offsets count the bytes of this text, which
+// object, one after the other. Both may be packed (io/decompressed_file.hpp). Offsets count the bytes of this text, which
 // are those of the file only if it is neither packed nor JSON lines. Memory is bounded by a piece of text, or by one
 // line of JSON.
 #pragma once
@@ -10,13 +10,13 @@
 #include <string>
 
 #include "data/text/json_lines.hpp"
-#include "io/unpacked_file.hpp"
+#include "io/decompressed_file.hpp"
 
 namespace wmtp {
 
 class TextStream {
  public:
-  /// `as_bytes`: the file is one text of its bytes, whatever they are. Throws the errors of UnpackedFile, here and
+  /// `as_bytes`: the file is one text of its bytes, whatever they are. Throws the errors of DecompressedFile, here and
   /// below.
   explicit TextStream(const std::filesystem::path& file, bool as_bytes = false);
 
@@ -32,8 +32,8 @@ class TextStream {
 
  private:
   std::filesystem::path file_;
-  std::optional<UnpackedFile> bytes_;  ///< of a text file
-  std::optional<LineStream> lines_;    ///< of JSON lines
+  std::optional<DecompressedFile> bytes_;  ///< of a text file
+  std::optional<LineStream> lines_;        ///< of JSON lines
   std::string line_text_;
   size_t next_ = 0;  ///< in line_text_
   bool has_begun_ = false;

@@ -14,7 +14,7 @@
 #include "data/text/documents.hpp"
 #include "data/text/text_check.hpp"
 #include "data/tokens/file_patterns.hpp"
-#include "data/tokens/id_layout.hpp"
+#include "data/tokens/token_id_layout.hpp"
 #include "experiment/canonical.hpp"
 #include "io/file_digests.hpp"
 #include "tokenizer/tokenizer_files.hpp"
@@ -52,7 +52,7 @@ std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<s
 std::vector<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
   const fs::path folder = shared_folder(files);
   std::vector<std::pair<std::string, fs::path>> by_hash;
-  for (const auto& file : files) by_hash.emplace_back(sha256_of(file.lexically_relative(folder).string()), file);
+  for (const auto& file : files) by_hash.emplace_back(sha256_hex(file.lexically_relative(folder).string()), file);
   std::sort(by_hash.begin(), by_hash.end());
   by_hash.resize((files.size() + one_file_in - 1) / one_file_in);
   std::vector<fs::path> chosen;
@@ -68,7 +68,7 @@ class ContentHashes {
       : of_texts_(cache / "checked_texts.txt"), of_others_(cache / "hashes.txt") {}
 
   /// `as_text`: checks that they are text files (data/text/text_check.hpp).
-  std::string of(const std::vector<fs::path>& files, bool as_text = false) {
+  std::string hash(const std::vector<fs::path>& files, bool as_text = false) {
     read_unknown(files, as_text);
     const fs::path folder = shared_folder(files);
     Sha256 list;
@@ -94,7 +94,7 @@ class ContentHashes {
         unknown.push_back(file);
     }
     WorkProgress progress("hashing the data", size_of(unknown), WorkProgress::Unit::bytes);
-    InvalidBytes invalid;
+    InvalidUtf8Counter invalid;
     invalid.add_valid(size_of(files) - size_of(unknown));
     for (const auto& file : unknown) {
       // Only valid texts are remembered as such, so that the others are counted again.
@@ -155,10 +155,10 @@ RecordFiles record_files(const Experiment& experiment) {
 TextContent text_content(const Experiment& experiment, const TextSplit& split, const fs::path& cache) {
   ContentHashes hashes(cache);
   TextContent result;
-  const TextSplitting splitting = splitting_of(experiment);
+  const TextSplitting splitting = text_splitting(experiment);
   const bool as_text = !splitting.as_bytes;
   if (experiment.data.tokenizer.kind == TokenizerKind::bpe)
-    result.tokenizer = hashes.of(tokenizer_files(experiment, split), as_text);
+    result.tokenizer = hashes.hash(tokenizer_files(experiment, split), as_text);
   if (experiment.data.tokenizer.kind == TokenizerKind::bpe) {
     const bool is_split = experiment.data.tokenizer.files.empty();
     result.tokenizer +=
@@ -167,42 +167,42 @@ TextContent text_content(const Experiment& experiment, const TextSplit& split, c
   }
   if (experiment.data.tokenizer.kind == TokenizerKind::file)
     result.tokenizer = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
-  result.train = hashes.of(split.train, as_text) + splitting.identity();
-  result.validation = hashes.of(split.validation, as_text);
+  result.train = hashes.hash(split.train, as_text) + splitting.identity();
+  result.validation = hashes.hash(split.validation, as_text);
   return result;
 }
 
 RecordContent record_content(const Experiment& experiment, const RecordFiles& files, const fs::path& cache) {
   ContentHashes hashes(cache);
   const DataConfig& data = experiment.data;
-  const std::string train = hashes.of(files.train) + " " + table_text(experiment, "data.arithmetic");
+  const std::string train = hashes.hash(files.train) + " " + table_text(experiment, "data.arithmetic");
   RecordContent result;
   if (data.tokenizer.kind == TokenizerKind::bpe && !data.tokenizer.files.empty())
-    result.tokenizer = hashes.of(files_of(experiment, data.tokenizer.files), /*as_text=*/true);
+    result.tokenizer = hashes.hash(files_of(experiment, data.tokenizer.files), /*as_text=*/true);
   else if (data.tokenizer.kind == TokenizerKind::file)
     result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
   else if (data.tokenizer.kind == TokenizerKind::bpe)
-    result.tokenizer = sha256_of("records " + data.format + " " + data.prompt_template + " " + train);
-  result.records = sha256_of(train + " " + hashes.of(files.validation) + " " + hashes.of(files.hold_out));
+    result.tokenizer = sha256_hex("records " + data.format + " " + data.prompt_template + " " + train);
+  result.records = sha256_hex(train + " " + hashes.hash(files.validation) + " " + hashes.hash(files.hold_out));
   return result;
 }
 
 std::string data_content_hash(const Experiment& experiment, const fs::path& cache) {
   const DataConfig& data = experiment.data;
-  if (data.kind == DataKind::random) return sha256_of("random");
+  if (data.kind == DataKind::random) return sha256_hex("random");
   if (data.kind == DataKind::tokens) {
     const fs::path file = experiment.resolve(data.file);
-    id_layout(file, data.dtype, experiment.model.vocab_size);
+    token_id_layout(file, data.dtype, experiment.model.vocab_size);
     ContentHashes hashes(cache);
     const std::string index = has_megatron_index(file) ? " " + hashes.of_file(megatron_index(file)) : "";
-    return sha256_of("tokens " + hashes.of_file(file) + index);
+    return sha256_hex("tokens " + hashes.of_file(file) + index);
   }
   if (data.kind == DataKind::records) {
     const RecordContent content = record_content(experiment, record_files(experiment), cache);
-    return sha256_of("records " + content.tokenizer + " " + content.records);
+    return sha256_hex("records " + content.tokenizer + " " + content.records);
   }
   const TextContent content = text_content(experiment, split_text(experiment), cache);
-  return sha256_of("text " + content.tokenizer + " " + content.train + " " + content.validation);
+  return sha256_hex("text " + content.tokenizer + " " + content.train + " " + content.validation);
 }
 
 }  // namespace wmtp

@@ -39,7 +39,7 @@ Split split_of_word(std::string word) {
   return Split::none;
 }
 
-std::vector<std::string> words_of(const std::string& name) {
+std::vector<std::string> split_words_of_name(const std::string& name) {
   std::vector<std::string> words(1);
   for (const char c : name)
     if (std::string_view("-_. ").find(c) != std::string_view::npos)
@@ -57,20 +57,20 @@ bool is_number(const std::string& word) {
 /// train_sft; not test-driven-development.
 Split split_of_name(fs::path name) {
   if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
-  std::vector<std::string> words = words_of(name.stem().string());
+  std::vector<std::string> words = split_words_of_name(name.stem().string());
   while (words.size() > 1 && is_number(words.back())) words.pop_back();
   const Split last = split_of_word(words.back());
   return last == Split::none && words.size() > 1 ? split_of_word(words[words.size() - 2]) : last;
 }
 
 /// A file's split, and the folders that tell its configuration: those above the split.
-struct Place {
+struct SplitLabel {
   Split split = Split::none;
   fs::path configuration;
 };
 
-Place place_of(const fs::path& file) {
-  Place place{split_of_name(file.filename()), {}};
+SplitLabel place_of(const fs::path& file) {
+  SplitLabel place{split_of_name(file.filename()), {}};
   fs::path above;
   for (const fs::path& folder : file.parent_path()) {
     const Split split = split_of_word(folder.string());
@@ -87,12 +87,12 @@ Place place_of(const fs::path& file) {
 
 }  // namespace
 
-DataSplits splits_of(const fs::path& folder, const std::vector<fs::path>& files, bool are_json_lines) {
+DataSplits find_data_splits(const fs::path& folder, const std::vector<fs::path>& files, bool are_json_lines) {
   DataSplits splits;
   bool has_train = false;
   std::set<std::string> configurations;
   for (const fs::path& file : files) {
-    const Place place = place_of(file.lexically_relative(folder));
+    const SplitLabel place = place_of(file.lexically_relative(folder));
     (place.split == Split::validation ? splits.validation
      : place.split == Split::test     ? splits.rest
                                       : splits.train)

@@ -16,7 +16,7 @@ struct DataSplits {
 /// Keeps the order of `files`, which are below `folder`. Data without a split for training is trained on as a whole,
 /// and so are texts that may be no data set, such as programs and their tests: without names for training. Error(data)
 /// if JSON lines have several splits and none is for training, or train splits of several configurations.
-DataSplits splits_of(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& files,
-                     bool are_json_lines);
+DataSplits find_data_splits(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& files,
+                            bool are_json_lines);
 
 }  // namespace wmtp

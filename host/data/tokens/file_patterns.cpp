@@ -102,9 +102,9 @@ class PatternSearch {
  public:
   explicit PatternSearch(Segments pattern) : pattern_(std::move(pattern)) {
     if (pattern_.empty()) return;
-    look_in({"/", 0});
+    search_folder({"/", 0});
     // Links last, so that what they name is found under its own name, if that is among the matches.
-    for (size_t i = 0; i < links_.size(); ++i) look_in(Place(links_[i]));
+    for (size_t i = 0; i < links_.size(); ++i) search_folder(SearchPosition(links_[i]));
   }
 
   const std::set<fs::path>& found() const { return found_; }    ///< regular files
@@ -120,12 +120,12 @@ class PatternSearch {
 
  private:
   /// A folder whose contents the pattern's names from `next` on are to match.
-  struct Place {
+  struct SearchPosition {
     fs::path folder;
     size_t next = 0;
   };
 
-  void look_in(const Place& at) {
+  void search_folder(const SearchPosition& at) {
     struct stat status;
     if (::stat(at.folder.c_str(), &status) != 0) {
       if (is_link(at.folder)) unread_.insert(at.folder);
@@ -139,21 +139,21 @@ class PatternSearch {
       take_matches(at, segment);
   }
 
-  void take_name(const Place& at) {
+  void take_name(const SearchPosition& at) {
     std::error_code ignored;
     const fs::path path = at.folder / pattern_[at.next];
     if (!is_last(at.next))
-      look_in({path, at.next + 1});
+      search_folder({path, at.next + 1});
     else if (fs::is_regular_file(path, ignored))
       found_.insert(path);
     else if (fs::exists(fs::symlink_status(path, ignored)) && !is_folder(path))
       unread_.insert(path);
   }
 
-  void take_matches(const Place& at, const std::string& segment) {
+  void take_matches(const SearchPosition& at, const std::string& segment) {
     const bool any_depth = segment == "**", any_name = segment.find_first_not_of("*?") == std::string::npos;
     const bool is_hub = any_name && is_hub_repository(at.folder);
-    if (any_depth && !is_last(at.next)) look_in({at.folder, at.next + 1});
+    if (any_depth && !is_last(at.next)) search_folder({at.folder, at.next + 1});
     for (const fs::directory_entry& entry : entries_of(at.folder)) {
       const std::string name = entry.path().filename().string();
       if (is_hidden(name, segment) || (!any_depth && !name_matches(name, segment))) continue;
@@ -161,11 +161,11 @@ class PatternSearch {
       std::error_code ignored;
       if (entry.is_directory(ignored)) {
         if (!any_depth && is_last(at.next)) continue;
-        const Place below{entry.path(), any_depth ? at.next : at.next + 1};
+        const SearchPosition below{entry.path(), any_depth ? at.next : at.next + 1};
         if (entry.is_symlink(ignored))
           links_.push_back(below);
         else
-          look_in(below);
+          search_folder(below);
       } else if (!is_last(at.next)) {
         // A link to a folder that is gone. One to a file, as its name tells, is looked at only if all of the pattern
         // matches.
@@ -194,8 +194,8 @@ class PatternSearch {
 
   Segments pattern_;
   std::set<fs::path> found_, by_wildcard_, unread_;
-  std::vector<Place> links_;
-  std::set<std::tuple<dev_t, ino_t, size_t>> visited_;  ///< folders, each with the `next` of its Place
+  std::vector<SearchPosition> links_;
+  std::set<std::tuple<dev_t, ino_t, size_t>> visited_;  ///< folders, each with the `next` of its SearchPosition
 };
 
 /// Paths without links.

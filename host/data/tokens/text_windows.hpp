@@ -16,7 +16,7 @@ struct TextWindow {
 /// it begins with tokens of the one before it. With a smaller stride (not 0) every window of a long enough text is
 /// full, and new tokens after the first window have at least `longest - stride` preceding tokens, because the last
 /// window starts earlier.
-inline std::vector<TextWindow> windows_of_text(size_t tokens, size_t longest, size_t stride, size_t shortest = 1) {
+inline std::vector<TextWindow> split_into_windows(size_t tokens, size_t longest, size_t stride, size_t shortest = 1) {
   const size_t last_begin = tokens - std::min(tokens, stride == longest ? std::min(shortest, longest) : longest);
   std::vector<TextWindow> windows;
   for (size_t next = 0, read = 0; read < tokens; next += stride) {

@@ -6,8 +6,8 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "data/tokens/id_file.hpp"
 #include "data/tokens/step_count.hpp"
+#include "data/tokens/token_id_file.hpp"
 
 namespace wmtp {
 
@@ -16,7 +16,7 @@ namespace {
 class TokenFile : public TokenWindows {
  public:
   TokenFile(const std::filesystem::path& file, const std::string& dtype, int64_t sequence_length, int64_t vocab_size)
-      : ids_(file, id_layout(file, dtype, vocab_size), vocab_size,
+      : ids_(file, token_id_layout(file, dtype, vocab_size), vocab_size,
              "; set model.vocab_size to that of the tokenizer that wrote the file, and check data.dtype"),
         sequence_length_(sequence_length) {
     if (ids_.count() < sequence_length_)
@@ -30,7 +30,7 @@ class TokenFile : public TokenWindows {
   void read(int64_t index, int64_t* ids) const override { ids_.read(index * sequence_length_, sequence_length_, ids); }
 
  private:
-  IdFile ids_;
+  TokenIdFile ids_;
   int64_t sequence_length_;
 };
 

@@ -57,11 +57,11 @@ class WindowBatches final : public BatchSource {
   std::optional<int64_t> end_of_text_;
 };
 
-int64_t elements_of_kinds(int64_t tokens) { return (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t)); }
+int64_t kinds_elements(int64_t tokens) { return (tokens + int64_t(sizeof(int64_t)) - 1) / int64_t(sizeof(int64_t)); }
 
 /// [B,S] bytes at the end of a batch in one tensor.
 Tensor kinds_in(const Tensor& all, int64_t B, int64_t S) {
-  const int64_t kinds = elements_of_kinds(B * S);
+  const int64_t kinds = kinds_elements(B * S);
   return all.narrow(0, all.size(0) - kinds, kinds).view(at::kByte).narrow(0, 0, B * S).view({B, S});
 }
 
@@ -76,7 +76,7 @@ Batch batch_in(const Tensor& all, int64_t B, int64_t S) {
 MicroBatch BatchSource::training(int64_t first, int64_t rank, int64_t world) const {
   std::vector<int64_t> positions;
   for (int64_t r = 0; r < world; ++r)
-    for (int64_t b = 0; b < batch_size_; ++b) positions.push_back(position_of(first, r, batch_size_, b));
+    for (int64_t b = 0; b < batch_size_; ++b) positions.push_back(sequence_position(first, r, batch_size_, b));
   return fetch(positions, rank, world);
 }
 
@@ -95,7 +95,7 @@ std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowO
 
 Batch empty_batch(int64_t B, int64_t S, const at::Device& device) {
   const at::TensorOptions ids = at::TensorOptions(at::kLong).device(device);
-  if (is_cuda(device)) return batch_in(at::empty({B * S + 3 * B + elements_of_kinds(B * S)}, ids), B, S);
+  if (is_cuda(device)) return batch_in(at::empty({B * S + 3 * B + kinds_elements(B * S)}, ids), B, S);
   return {at::empty({B, S}, ids), at::empty({B, S}, ids.dtype(at::kByte)), at::empty({B}, ids), at::empty({B}, ids),
           at::empty({B}, ids)};
 }
@@ -103,8 +103,7 @@ Batch empty_batch(int64_t B, int64_t S, const at::Device& device) {
 Batch on_device(const Batch& batch, const at::Device& device) {
   if (device.is_cpu()) return batch;
   const int64_t B = batch.tokens.size(0), S = batch.tokens.size(1), numbers = B * S + 3 * B;
-  const Tensor staged =
-      at::empty({numbers + elements_of_kinds(B * S)}, at::TensorOptions(at::kLong).pinned_memory(true));
+  const Tensor staged = at::empty({numbers + kinds_elements(B * S)}, at::TensorOptions(at::kLong).pinned_memory(true));
   staged.narrow(0, 0, numbers).copy_(at::cat({batch.tokens.flatten(), batch.sequence, batch.correct, batch.partner}));
   kinds_in(staged, B, S).copy_(batch.kind);
   return batch_in(staged.to(device, /*non_blocking=*/true), B, S);

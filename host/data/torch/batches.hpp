@@ -10,7 +10,7 @@
 #include <vector>
 #include <wmtp/step.hpp>
 
-#include "base/order.hpp"
+#include "base/window_order.hpp"
 #include "data/records/records.hpp"
 #include "data/tokens/token_windows.hpp"
 

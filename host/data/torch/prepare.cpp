@@ -11,8 +11,8 @@
 #include "data/records/record_plan.hpp"
 #include "data/text/documents.hpp"
 #include "data/tokens/corpus.hpp"
-#include "data/tokens/id_layout.hpp"
 #include "data/tokens/step_count.hpp"
+#include "data/tokens/token_id_layout.hpp"
 #include "data/tokens/token_windows.hpp"
 #include "data/torch/record_prepare.hpp"
 #include "data/torch/token_writer.hpp"
@@ -39,14 +39,14 @@ struct Plan {
   fs::path tokenizer;  ///< empty for "byte"
 };
 
-Plan plan_of(const Experiment& experiment, const fs::path& cache) {
+Plan make_plan(const Experiment& experiment, const fs::path& cache) {
   Plan plan;
   plan.split = split_text(experiment);
   const TextContent content = text_content(experiment, plan.split, cache);
   const TokenizerConfig& tokenizer = experiment.data.tokenizer;
   const std::string settings = "format " + std::to_string(format_version) + " " + to_string(tokenizer.kind) + " " +
                                std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
-  const auto short_hash = [](const std::string& text) { return sha256_of(text).substr(0, 16); };
+  const auto short_hash = [](const std::string& text) { return sha256_hex(text).substr(0, 16); };
   if (tokenizer.kind == TokenizerKind::bpe) plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
   plan.folder = cache / short_hash(settings + " " + content.train + " " + content.validation);
   return plan;
@@ -57,7 +57,7 @@ Plan plan_of(const Experiment& experiment, const fs::path& cache) {
 Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool warn, const Tokenizer& tokenizer,
                   const fs::path& folder, const Log& log) {
   const bool needs_utf8 = tokenizer.reads() == Tokenizer::Reads::utf8;
-  const int64_t bytes = bytes_of(parts);
+  const int64_t bytes = document_bytes(parts);
   std::vector<std::string> skipped;
   TokenWriter writer(folder / (name + ".bin"), tokenizer);
   log("encoding " + counted(static_cast<int64_t>(parts.size()), "file") + " for " + name + " (" + human_bytes(bytes) +
@@ -84,7 +84,7 @@ void build(const Experiment& experiment, const Plan& plan, const Log& log) {
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
   const bool by_share = experiment.validation.share > 0, as_bytes = experiment.data.encoding == "bytes";
-  SplitParts parts = split_files(plan.split.train, splitting_of(experiment));
+  SplitParts parts = split_files(plan.split.train, text_splitting(experiment));
   if (!by_share)
     parts.validation = split_files(plan.split.validation, {experiment.data.separator, 0, 0, as_bytes}).train;
   const auto tokenizer = prepare_tokenizer(
@@ -139,9 +139,9 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
   if (experiment.data.kind == DataKind::records) return prepare_records(experiment, cache, log);
   if (experiment.data.kind == DataKind::tokens)
-    id_layout(experiment.resolve(experiment.data.file), experiment.data.dtype, experiment.model.vocab_size);
+    token_id_layout(experiment.resolve(experiment.data.file), experiment.data.dtype, experiment.model.vocab_size);
   if (experiment.data.kind != DataKind::text) return;
-  const Plan plan = plan_of(experiment, cache);
+  const Plan plan = make_plan(experiment, cache);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
   if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
 } catch (...) {
@@ -163,7 +163,7 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
                       std::to_string(fs::last_write_time(file).time_since_epoch().count());
   } else {
     const bool records = data.kind == DataKind::records;
-    result.folder = records ? records_folder(experiment, cache) : plan_of(experiment, cache).folder;
+    result.folder = records ? records_folder(experiment, cache) : make_plan(experiment, cache).folder;
     result.identity = result.folder.filename().string();
     const auto prepared = read_prepared(result.folder);
     if (!prepared)

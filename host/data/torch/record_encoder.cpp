@@ -42,7 +42,7 @@ EncodedRecord RecordEncoder::encode(const Record& record) {
                 "records of messages need data.template = \"chat\", the tokenizer's chat template, or "
                 "\"chatml\"; found \"" +
                     name + "\"");
-  EncodedRecord encoded{tokenizer_.encode(prompt_of(record, name)), {}};
+  EncodedRecord encoded{tokenizer_.encode(format_prompt(record, name)), {}};
   encoded.turns = {int32_t(encoded.ids.size())};
   const std::vector<int32_t> answer = tokenizer_.encode(record.output);
   encoded.ids.insert(encoded.ids.end(), answer.begin(), answer.end());
@@ -53,7 +53,7 @@ EncodedRecord RecordEncoder::encode(const Record& record) {
 }
 
 void RecordEncoder::begin_text(EncodedRecord& encoded) const {
-  const std::vector<int32_t> before = tokenizer_.missing_before(encoded.ids);
+  const std::vector<int32_t> before = tokenizer_.missing_prefix_ids(encoded.ids);
   encoded.ids.insert(encoded.ids.begin(), before.begin(), before.end());
   for (int32_t& turn : encoded.turns) turn += int32_t(before.size());
 }
@@ -79,7 +79,7 @@ EncodedRecord RecordEncoder::encode_chat(const Record& record, const std::string
   return encoded;
 }
 
-std::string RecordEncoder::spelled(const std::vector<int32_t>& ids, std::vector<size_t>& ends) const {
+std::string RecordEncoder::decode_with_offsets(const std::vector<int32_t>& ids, std::vector<size_t>& ends) const {
   std::string text;
   ends.clear();
   for (const int32_t id : ids) {
@@ -95,7 +95,7 @@ EncodedRecord RecordEncoder::encode_parts(const std::vector<std::string>& parts)
   EncodedRecord encoded{tokenizer_.encode(text), {}};
   const std::vector<int32_t>& ids = encoded.ids;
   std::vector<size_t> ends, ends_before;
-  const bool is_kept = spelled(ids, ends) == text;  // not so if the tokenizer normalizes it or adds spaces
+  const bool is_kept = decode_with_offsets(ids, ends) == text;  // not so if the tokenizer normalizes it or adds spaces
   size_t begin = 0, bytes = 0, done = 0;
   bool are_separate = !is_kept;  // no id so far belongs to two parts, so that their ids are those of the whole
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -107,9 +107,10 @@ EncodedRecord RecordEncoder::encode_parts(const std::vector<std::string>& parts)
       if (are_separate) done += part.size();
     }
     const size_t last_turn = encoded.turns.empty() ? 0 : size_t(encoded.turns.back());
-    const size_t end = is_kept        ? bytes
-                       : are_separate ? (done == 0 ? 0 : ends[done - 1])
-                                      : spelled(tokenizer_.encode(text.substr(0, bytes)), ends_before).size();
+    const size_t end = is_kept ? bytes
+                       : are_separate
+                           ? (done == 0 ? 0 : ends[done - 1])
+                           : decode_with_offsets(tokenizer_.encode(text.substr(0, bytes)), ends_before).size();
     // The first id that ends after a prompt; after an answer, the first that does not begin before its end.
     const bool is_prompt = i % 2 == 0;
     const auto found =

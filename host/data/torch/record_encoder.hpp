@@ -35,7 +35,7 @@ class RecordEncoder {
   EncodedRecord encode_chat(const Record& record, const std::string& prompt_template);
   EncodedRecord encode_parts(const std::vector<std::string>& parts) const;
   /// The text that the ids stand for, and where the text of each id ends in it.
-  std::string spelled(const std::vector<int32_t>& ids, std::vector<size_t>& ends) const;
+  std::string decode_with_offsets(const std::vector<int32_t>& ids, std::vector<size_t>& ends) const;
   void begin_text(EncodedRecord& encoded) const;
 
   const Experiment& experiment_;

@@ -59,9 +59,9 @@ fs::path write_texts(const Experiment& experiment, const RecordPlan& plan, const
     const std::string& name = experiment.data.prompt_template;
     const bool is_prompt = name == "plain" || name == "alpaca" || (name.empty() && !record.has_whole_prompt);
     if (record.messages.is_null() && is_prompt)
-      texts.write(prompt_of(record, name.empty() ? "alpaca" : name) + record.output + "\n");
+      texts.write(format_prompt(record, name.empty() ? "alpaca" : name) + record.output + "\n");
     else
-      for (const std::string& text : texts_of(record)) texts.write(text + "\n");
+      for (const std::string& text : record_texts(record)) texts.write(text + "\n");
   };
   read_all(plan.files.train, plan.needs, take, "reading the records");
   texts.finish();

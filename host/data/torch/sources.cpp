@@ -30,12 +30,12 @@ struct RecordDraws {
 };
 
 /// Position of a draw in RecordDraws::records.
-struct RecordPlace {
+struct BinPosition {
   size_t list;
   int64_t index;
 };
 /// The order of a run, by draw index (position / rows).
-using RecordOrder = std::function<RecordPlace(int64_t)>;
+using RecordOrder = std::function<BinPosition(int64_t)>;
 
 /// Batches of prompt, answer, padding. The length is that of the longest row on any rank, rounded up to a multiple of
 /// 16: every rank has the index, so this needs no communication.
@@ -84,7 +84,7 @@ class RecordBatches final : public BatchSource {
 
   /// The record or pack at a position of the run's order.
   int64_t draw_at(int64_t position) const {
-    const RecordPlace place = order_(position / draws_.rows);
+    const BinPosition place = order_(position / draws_.rows);
     return draws_.records[place.list][size_t(place.index * draws_.rows + position % draws_.rows)];
   }
 
@@ -139,7 +139,7 @@ void check_pairs(const Experiment& experiment, const BatchRequest& request) {
                                        std::to_string(experiment.train.batch_size) + ", wanted an even number");
 }
 
-RecordDraws draws_of(const Experiment& experiment, const Records& records, RecordPart part, bool pairs) {
+RecordDraws make_draws(const Experiment& experiment, const Records& records, RecordPart part, bool pairs) {
   RecordSelection selection = select_records(experiment, records, part, pairs);
   RecordDraws draws{pairs ? 2 : 1, std::move(selection.records), std::move(selection.ranges),
                     experiment.data.difficulty.bins, std::nullopt};
@@ -171,7 +171,7 @@ RecordOrder training_order(const Experiment& experiment, const RecordDraws& draw
   const int64_t seed = experiment.seed;
   if (draws.ranges.empty()) {
     return [order = WindowOrder(seed, sizes[0], experiment.data.order)](int64_t draw) {
-      return RecordPlace{0, order.window(draw)};
+      return BinPosition{0, order.window(draw)};
     };
   }
   const DifficultyConfig& difficulty = experiment.data.difficulty;
@@ -182,7 +182,7 @@ RecordOrder training_order(const Experiment& experiment, const RecordDraws& draw
                       draws_in_run(experiment, count, draws.rows, world));
   return [bins, orders](int64_t draw) {
     const BinOrder::Draw drawn = bins.at(draw);
-    return RecordPlace{static_cast<size_t>(drawn.bin), orders[static_cast<size_t>(drawn.bin)].window(drawn.drawn)};
+    return BinPosition{static_cast<size_t>(drawn.bin), orders[static_cast<size_t>(drawn.bin)].window(drawn.drawn)};
   };
 }
 
@@ -193,7 +193,7 @@ RecordOrder validation_order(const Experiment& experiment, RecordDraws& draws) {
   const int64_t count = static_cast<int64_t>(all.size()) / draws.rows;
   draws.records = {std::move(all)};
   return [order = WindowOrder(0, count, experiment.data.order)](int64_t draw) {
-    return RecordPlace{0, order.window(draw)};
+    return BinPosition{0, order.window(draw)};
   };
 }
 
@@ -205,7 +205,7 @@ std::unique_ptr<BatchSource> record_batches(const Experiment& experiment, const 
 
 std::unique_ptr<BatchSource> training_records(const Experiment& experiment, const Records& records,
                                               const BatchRequest& request, int64_t world) {
-  RecordDraws draws = draws_of(experiment, records, RecordPart::train, request.pairs);
+  RecordDraws draws = make_draws(experiment, records, RecordPart::train, request.pairs);
   int64_t count = 0;
   for (const auto& list : draws.records) count += static_cast<int64_t>(list.size());
   check_fills_a_step(experiment.train, count, world,
@@ -220,7 +220,7 @@ std::unique_ptr<BatchSource> training_records(const Experiment& experiment, cons
 
 std::unique_ptr<BatchSource> validation_records(const Experiment& experiment, const Records& records,
                                                 const BatchRequest& request) {
-  RecordDraws draws = draws_of(experiment, records, RecordPart::validation, request.pairs);
+  RecordDraws draws = make_draws(experiment, records, RecordPart::validation, request.pairs);
   RecordOrder order = validation_order(experiment, draws);
   return record_batches(experiment, records, std::move(draws), std::move(order), request);
 }

@@ -26,7 +26,7 @@ void for_each_piece(const std::filesystem::path& file, const std::function<bool(
       const size_t got = in.read(text.data() + kept, piece_bytes);
       text.resize(kept + got);
       ended = got < piece_bytes;
-      const size_t cut = ended ? text.size() : cut_of(text);
+      const size_t cut = ended ? text.size() : split_point(text);
       if (cut > 0 && !take(std::string_view(text).substr(0, cut))) return;
       text.erase(0, cut);
     }
@@ -39,7 +39,7 @@ int64_t first_non_utf8(const std::filesystem::path& file, bool as_bytes) {
   for_each_piece(
       file,
       [&](std::string_view piece) {
-        const size_t good = valid_utf8(piece);
+        const size_t good = valid_utf8_prefix(piece);
         offset += static_cast<int64_t>(good);
         return valid = good == piece.size();
       },
@@ -73,12 +73,12 @@ void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progr
     if (progress) progress->done(static_cast<int64_t>(got));
     left = got == 0 ? 0 : left - static_cast<int64_t>(got);
     more = left > 0;
-    const size_t usable = repairs && more ? without_open_end(bytes) : bytes.size();
+    const size_t usable = repairs && more ? complete_utf8_length(bytes) : bytes.size();
     text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, usable)) : bytes;
     bytes.erase(0, usable);
     std::vector<int32_t> ids;
     text.erase(0, tokenizer_.encode_begin(text, more, ids, last));
-    if (last < 0 && (!more || !ids.empty())) add(tokenizer_.missing_before(ids));
+    if (last < 0 && (!more || !ids.empty())) add(tokenizer_.missing_prefix_ids(ids));
     add(ids);
     if (!ids.empty()) last = ids.back();
   }

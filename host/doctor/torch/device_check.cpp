@@ -69,8 +69,8 @@ Tensors norm(Numbers& numbers, int64_t width) {
 Tensors swiglu_both_ways(Numbers& numbers, int64_t width) {
   const int64_t rows = rows_at(width);
   const Tensor gate = numbers({rows, width}), up = numbers({rows, width}), dy = numbers({rows, width});
-  const auto [d_gate, d_up] = gated_backward(dy, gate, up);
-  return {gated(gate, up), d_gate, d_up};
+  const auto [d_gate, d_up] = swiglu_rows_backward(dy, gate, up);
+  return {swiglu_rows(gate, up), d_gate, d_up};
 }
 
 Tensors rotation(Numbers& numbers, int64_t width) {
@@ -196,7 +196,7 @@ DeviceCheck check_operation(const Operation& operation, const at::Device& device
   return check;
 }
 
-DeviceCheck about_device() {
+DeviceCheck describe_device() {
   const CudaDevice device = cuda_backend().current_device();
   return {"device", true,
           device.name + ", compute capability " + std::to_string(device.major) + "." + std::to_string(device.minor) +
@@ -204,7 +204,7 @@ DeviceCheck about_device() {
 }
 
 /// As in training: bf16 with heads of 128 features.
-DeviceCheck about_attention(const at::Device& device) {
+DeviceCheck check_attention(const at::Device& device) {
   const Tensor x = at::zeros({1, 8, 256, 128}, at::TensorOptions(at::kBFloat16).device(device));
   static const std::vector<std::string> names{"plain operations", "flash attention", "memory-efficient attention",
                                               "cuDNN"};
@@ -213,7 +213,7 @@ DeviceCheck about_attention(const at::Device& device) {
           choice >= 0 && choice < int64_t(names.size()) ? names[size_t(choice)] : "another kernel"};
 }
 
-DeviceCheck about_full_device(const at::Device& device) {
+DeviceCheck check_full_device(const at::Device& device) {
   const int64_t too_much = 2 * cuda_backend().current_device().total_bytes;
   try {
     at::empty({too_much}, at::TensorOptions(at::kByte).device(device));
@@ -224,7 +224,7 @@ DeviceCheck about_full_device(const at::Device& device) {
   }
 }
 
-DeviceCheck about_nccl(const at::Device& device) {
+DeviceCheck check_nccl(const at::Device& device) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto backend = cuda_backend().nccl(store, /*rank=*/0, /*size=*/1, std::chrono::seconds(60));
   Tensor in = at::arange(1 << 16, at::TensorOptions(at::kFloat).device(device)), out = at::zeros_like(in);
@@ -250,14 +250,14 @@ void add(std::vector<DeviceCheck>& checks, const std::string& what, const std::f
 std::vector<DeviceCheck> check_device() {
   const at::Device device = first_cuda_device();
   std::vector<DeviceCheck> checks;
-  add(checks, "device", about_device);
+  add(checks, "device", describe_device);
   for (const Operation& operation : operations)
     add(checks, operation.name, [&] { return check_operation(operation, device); });
-  add(checks, "attention by", [&] { return about_attention(device); });
+  add(checks, "attention by", [&] { return check_attention(device); });
   for (const DeviceRate& rate : device_rates())
     add(checks, rate.what, [&] { return DeviceCheck{rate.what, true, rate.text(device)}; });
-  add(checks, "full device", [&] { return about_full_device(device); });
-  add(checks, "NCCL", [&] { return about_nccl(device); });
+  add(checks, "full device", [&] { return check_full_device(device); });
+  add(checks, "NCCL", [&] { return check_nccl(device); });
   return checks;
 }
 

@@ -113,7 +113,7 @@ Work norm_backward(int64_t rows, const TensorOptions& options) {
 /// Reads gate and up, writes y.
 Work swiglu(int64_t rows, const TensorOptions& options) {
   const Tensor gate = at::randn({rows, ffn_width}, options), up = at::randn({rows, ffn_width}, options);
-  return {{gate, up}, [=] { return Tensors{gated(gate, up)}; }};
+  return {{gate, up}, [=] { return Tensors{swiglu_rows(gate, up)}; }};
 }
 
 /// Reads dy, gate and up, writes their two gradients.
@@ -121,7 +121,7 @@ Work swiglu_backward(int64_t rows, const TensorOptions& options) {
   const Tensor gate = at::randn({rows, ffn_width}, options), up = at::randn({rows, ffn_width}, options);
   const Tensor dy = at::randn({rows, ffn_width}, options);
   return {{dy, gate, up}, [=] {
-            const auto [d_gate, d_up] = gated_backward(dy, gate, up);
+            const auto [d_gate, d_up] = swiglu_rows_backward(dy, gate, up);
             return Tensors{d_gate, d_up};
           }};
 }
@@ -172,7 +172,7 @@ Work dropout(int64_t rows, const TensorOptions& options) {
   return {{key.sequence}, [=] { return Tensors{dropout_factors(like, 0.1, key)}; }};
 }
 
-double bytes_of(const Tensors& tensors) {
+double tensor_bytes(const Tensors& tensors) {
   double bytes = 0;
   for (const Tensor& tensor : tensors) bytes += double(tensor.nbytes());
   return bytes;
@@ -186,7 +186,7 @@ double moved_bytes_per_second(const Direction& direction, const at::Device& devi
   for (int64_t rows = std::max<int64_t>(1, (int64_t{1} << 19) / direction.width);; rows *= 2) {
     const Work work = direction.work(rows, options);
     Tensors outputs = work.launch();
-    const double bytes = bytes_of(work.inputs) + bytes_of(outputs);
+    const double bytes = tensor_bytes(work.inputs) + tensor_bytes(outputs);
     const double rate = best_rate(
         bytes, [&] { outputs = work.launch(); }, [&] { wait_for(outputs[0]); });
     if (2 * rows > most_rows || bytes / rate > 1e-3) return rate;

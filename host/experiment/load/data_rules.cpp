@@ -15,7 +15,7 @@ namespace {
 
 class DataRules : RuleChecker {
  public:
-  DataRules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
+  DataRules(const BoundExperiment& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
 
   void all() {
     kinds();
@@ -29,14 +29,14 @@ class DataRules : RuleChecker {
     difficulty_weights("weights", e_.data.difficulty.weights);
     difficulty_weights("end_weights", e_.data.difficulty.end_weights);
     difficulty_order();
-    if (e_.data.packing && bound_.good({"data.packing"}))
+    if (e_.data.packing && bound_.all_valid({"data.packing"}))
       refuse_key("data.packing", "found packing and [data.difficulty], wanted one of them",
                  "a packed sequence contains records of several difficulties; remove one");
   }
 
  private:
   void kinds() {
-    if (!bound_.good({"data", "data.kind"})) return;
+    if (!bound_.all_valid({"data", "data.kind"})) return;
     const DataKind kind = e_.data.kind;
     const std::string shown_kind = quote(to_string(kind));
     for (const SchemaTable& table : schema()) {
@@ -45,7 +45,7 @@ class DataRules : RuleChecker {
                    "remove the table; it is for kind " + join_names(names(table.kinds)));
       }
       for (const Key& key : table.keys) {
-        const std::string path = path_of(table.name, key.name);
+        const std::string path = key_path(table.name, key.name);
         if (applies_to(key.kinds, kind) || !bound_.has(path)) continue;
         refuse_key(path, "[" + table.name + "] " + key.name + " does not apply to data of kind " + shown_kind,
                    "remove the key; it is for kind " + join_names(names(key.kinds)));
@@ -59,25 +59,25 @@ class DataRules : RuleChecker {
   }
 
   void arithmetic() {
-    if (!bound_.has("data.arithmetic") || !bound_.good({"data", "data.kind"}) || e_.data.kind != DataKind::records)
+    if (!bound_.has("data.arithmetic") || !bound_.all_valid({"data", "data.kind"}) || e_.data.kind != DataKind::records)
       return;
     const ArithmeticConfig& a = e_.data.arithmetic;
     if (bound_.has("data.files")) {
       refuse_key("data.files", "found both files and [data.arithmetic], wanted one of them",
                  "the table generates the records instead of reading them from files");
     }
-    if (bound_.good({"data.arithmetic.min_operations", "data.arithmetic.max_operations"}) &&
+    if (bound_.all_valid({"data.arithmetic.min_operations", "data.arithmetic.max_operations"}) &&
         a.min_operations > a.max_operations) {
       refuse("data.arithmetic.min_operations", "found min_operations " + number(a.min_operations) +
                                                    ", wanted at most max_operations = " + number(a.max_operations));
     }
-    if (bound_.good({"data.arithmetic.answers_right", "data.arithmetic.answers_wrong"}) &&
+    if (bound_.all_valid({"data.arithmetic.answers_right", "data.arithmetic.answers_wrong"}) &&
         a.answers_right + a.answers_wrong == 0) {
       refuse("data.arithmetic.answers_wrong",
              "found answers_right 0 and answers_wrong 0, wanted at least one answer to each problem");
     }
     const std::set<std::string> operations(a.operations.begin(), a.operations.end());
-    if (bound_.good({"data.arithmetic.operations"}) && operations.size() < a.operations.size())
+    if (bound_.all_valid({"data.arithmetic.operations"}) && operations.size() < a.operations.size())
       refuse("data.arithmetic.operations", "found an operation twice, wanted each at most once");
   }
 
@@ -88,7 +88,7 @@ class DataRules : RuleChecker {
   }
 
   void tokenizer() {
-    if (!bound_.good({"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"})) return;
+    if (!bound_.all_valid({"data.kind", "data.tokenizer", "data.tokenizer.kind", "data.tokenizer.vocab_size"})) return;
     const TokenizerConfig& t = e_.data.tokenizer;
     const bool has_file = bound_.has("data.tokenizer.file");
     if (has_file && t.kind != TokenizerKind::file)
@@ -109,7 +109,7 @@ class DataRules : RuleChecker {
                    "[data.tokenizer] files does not apply to kind \"byte\", which is not trained", "remove the key");
       }
     }
-    if (!bound_.good({"model", "model.vocab_size"})) return;
+    if (!bound_.all_valid({"model", "model.vocab_size"})) return;
     if (has_tokenizer(e_.data) && t.kind == TokenizerKind::file) {
       if (e_.model.vocab_size == 0)
         refuse("model.vocab_size", "[model] lacks vocab_size, which a tokenizer of kind \"file\" requires",
@@ -137,8 +137,9 @@ class DataRules : RuleChecker {
   }
 
   void chat_template() {
-    if (e_.data.prompt_template != "chat" || !bound_.good({"data.template", "data.tokenizer", "data.tokenizer.kind"}) ||
-        !bound_.good({"data.tokenizer.file"}))
+    if (e_.data.prompt_template != "chat" ||
+        !bound_.all_valid({"data.template", "data.tokenizer", "data.tokenizer.kind"}) ||
+        !bound_.all_valid({"data.tokenizer.file"}))
       return;
     const TokenizerConfig& t = e_.data.tokenizer;
     if (t.kind == TokenizerKind::file && !t.file.ends_with(".json"))
@@ -153,7 +154,7 @@ class DataRules : RuleChecker {
 
   void length_bins() {
     const std::vector<double>& bounds = e_.data.length_bins;
-    if (!bound_.has("data.length_bins") || !bound_.good({"data.length_bins"})) return;
+    if (!bound_.has("data.length_bins") || !bound_.all_valid({"data.length_bins"})) return;
     for (size_t i = 0; i < bounds.size(); ++i) {
       const bool whole = std::floor(bounds[i]) == bounds[i];
       if (whole && (i == 0 || bounds[i] > bounds[i - 1])) continue;
@@ -164,7 +165,7 @@ class DataRules : RuleChecker {
   }
 
   void difficulty_bins() {
-    if (!bound_.good({"data.difficulty.bins"})) return;
+    if (!bound_.all_valid({"data.difficulty.bins"})) return;
     const std::vector<std::string>& bins = e_.data.difficulty.bins;
     std::vector<std::pair<DifficultyRange, std::string>> before;
     for (size_t i = 0; i < bins.size(); ++i) {
@@ -185,7 +186,7 @@ class DataRules : RuleChecker {
 
   void difficulty_weights(const std::string& name, const std::vector<double>& weights) {
     const std::string key = "data.difficulty." + name;
-    if (!bound_.has(key) || bound_.bad.count(key) || !bound_.good({"data.difficulty.bins"})) return;
+    if (!bound_.has(key) || bound_.invalid_keys.count(key) || !bound_.all_valid({"data.difficulty.bins"})) return;
     const size_t bins = e_.data.difficulty.bins.size();
     if (weights.size() != bins) {
       refuse(key, "found " + number(static_cast<int64_t>(weights.size())) + " " + name + " for " +
@@ -201,7 +202,7 @@ class DataRules : RuleChecker {
            "remove one of them");
   }
 
-  static std::string item(const std::string& key, size_t i) { return path_of(key, std::to_string(i)); }
+  static std::string item(const std::string& key, size_t i) { return key_path(key, std::to_string(i)); }
   static std::string shown(double value) { return printed("%.15g", value); }
 };
 
@@ -228,7 +229,7 @@ std::set<std::string> tokenizer_text(const Experiment& e) {
 
 }  // namespace
 
-void check_data_rules(const Bound& bound, Diagnostics& diagnostics) { DataRules(bound, diagnostics).all(); }
+void check_data_rules(const BoundExperiment& bound, Diagnostics& diagnostics) { DataRules(bound, diagnostics).all(); }
 
 bool same_tokenizer(const Experiment& one, const Experiment& other) {
   const TokenizerConfig &a = one.data.tokenizer, &b = other.data.tokenizer;

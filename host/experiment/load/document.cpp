@@ -23,7 +23,7 @@ void make_absolute(Node& value, PathKind kind, const fs::path& folder) {
 
 void make_paths_absolute(Node& table, const std::string& name, const fs::path& folder) {
   for (Entry& entry : table.entries) {
-    const std::string path = path_of(name, entry.key);
+    const std::string path = key_path(name, entry.key);
     const size_t dot = path.rfind('.');
     const SchemaTable* const in = find_table(dot == std::string::npos ? "" : path.substr(0, dot));
     const Key* const key = in ? find_key(*in, path.substr(dot + 1)) : nullptr;
@@ -52,7 +52,7 @@ class Reader {
 
   Document read(const fs::path& file) {
     Document document;
-    const std::string& text = texts_.of(file);
+    const std::string& text = texts_.text(file);
     document.source = diagnostics_.add_file(file.string(), text);
     chain_.push_back(fs::weakly_canonical(fs::absolute(file)));
     document.root = parse_source(document.source, text, diagnostics_);
@@ -79,7 +79,8 @@ class Reader {
     if (const auto again = std::find(chain_.begin(), chain_.end(), canonical); again != chain_.end()) {
       std::string names;
       for (auto one = again; one != chain_.end(); ++one) names += one->filename().string() + " > ";
-      diagnostics_.add(stated.place, "the files extend each other in a cycle: " + names + canonical.filename().string(),
+      diagnostics_.add(stated.position,
+                       "the files extend each other in a cycle: " + names + canonical.filename().string(),
                        "remove one of these references");
       return std::nullopt;
     }
@@ -87,7 +88,7 @@ class Reader {
     try {
       root = read(base).root;
     } catch (const Error& error) {
-      diagnostics_.add(stated.place, error.what());
+      diagnostics_.add(stated.position, error.what());
     }
     if (root && base.parent_path() != normal_path(file).parent_path())
       make_paths_absolute(*root, "", base.parent_path());
@@ -108,7 +109,7 @@ Document read_document(const fs::path& file, const std::vector<std::string>& ove
   for (const std::string& one : overrides) apply_override(document.root ? *document.root : discarded, one, diagnostics);
   if (!document.root) return document;
   if (const Entry* const late = document.root->find("extends"))
-    diagnostics.add(late->place, "\"extends\" can be set only in a file, before --set changes its values",
+    diagnostics.add(late->position, "\"extends\" can be set only in a file, before --set changes its values",
                     "write a file that extends the other one");
   return document;
 }

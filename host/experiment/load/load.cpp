@@ -19,7 +19,7 @@ class Loader {
   Loader(const LoadRequest& request, SourceTexts& texts)
       : describe_(request.describe_plugin),
         check_(request.check_plugin),
-        shape_of_weights_(request.shape_of_weights),
+        read_weights_shape_(request.read_weights_shape),
         texts_(texts) {}
 
   struct Loaded {
@@ -33,14 +33,14 @@ class Loader {
 
     const size_t before = diagnostics_.count();
     if (const Entry* sweep = document->find("sweep"); sweep && chain.size() > 1)
-      diagnostics_.add(sweep->place, "found [sweep] in a stage, which must be a single run",
+      diagnostics_.add(sweep->position, "found [sweep] in a stage, which must be a single run",
                        "write a stage file for each value; the [sweep] of the experiment can list these files");
-    Bound bound = bind(*document, source, diagnostics_);
+    BoundExperiment bound = bind(*document, source, diagnostics_);
     Experiment& e = bound.experiment;
     e.file = absolute_path(request.file);
-    e.source = texts_.of(request.file);
+    e.source = texts_.text(request.file);
     e.name += request.name_suffix;
-    for (const auto& [key, place] : bound.values) e.origins[key] = diagnostics_.origin_of(place);
+    for (const auto& [key, position] : bound.values) e.origins[key] = diagnostics_.origin_text(position);
     const auto needs = bind_plugins(*document, describe_, check_, bound, diagnostics_);
     take_shape_of_weights(bound);
     resolve_defaults(bound);
@@ -53,13 +53,13 @@ class Loader {
   Diagnostics& diagnostics() { return diagnostics_; }
 
  private:
-  void take_shape_of_weights(Bound& bound) {
+  void take_shape_of_weights(BoundExperiment& bound) {
     const ModelConfig& model = bound.experiment.model;
     if (!bound.has("model.weights")) return;
     std::optional<ModelConfig> shape;
     const bool has_weights = !model.weights.empty() && model.experiment.empty();
     try {
-      if (has_weights && shape_of_weights_) shape = shape_of_weights_(bound.experiment);
+      if (has_weights && read_weights_shape_) shape = read_weights_shape_(bound.experiment);
     } catch (const Error&) {
       // With a shape of its own the experiment is complete, and the checks of its inputs report the error.
       if (!bound.has("model.dim") || !bound.has("model.layers") || !bound.has("model.heads")) {
@@ -84,15 +84,15 @@ class Loader {
   }
 
   /// Tables that name the same file share one stage.
-  void load_stages(Bound& bound, const std::optional<PluginNeeds>& needs, const LoadRequest& parent, const Chain& chain,
-                   bool is_parent_good) {
+  void load_stages(BoundExperiment& bound, const std::optional<PluginNeeds>& needs, const LoadRequest& parent,
+                   const Chain& chain, bool is_parent_good) {
     Experiment& e = bound.experiment;
     std::map<std::filesystem::path, LoadedStage> loaded;
     const std::pair<const char*, const std::string*> named[] = {
         {"model", &e.model.experiment}, {"reference", &e.reference.experiment}, {"value", &e.value.experiment}};
     for (const auto& [table, file] : named) {
       if (file->empty()) continue;
-      const TomlPlace place = bound.place(table + std::string(".experiment"));
+      const TomlPosition position = bound.position(table + std::string(".experiment"));
       LoadRequest request;
       request.file = parent.file.parent_path() / *file;
       request.held_out = parent.held_out;
@@ -104,7 +104,8 @@ class Loader {
 
       const auto canonical = std::filesystem::weakly_canonical(std::filesystem::absolute(request.file));
       auto stage = loaded.find(canonical);
-      if (stage == loaded.end()) stage = loaded.emplace(canonical, load_stage(request, chain, canonical, place)).first;
+      if (stage == loaded.end())
+        stage = loaded.emplace(canonical, load_stage(request, chain, canonical, position)).first;
       if (!stage->second.experiment) continue;
       if (is_parent_good && stage->second.is_good)
         check_stage(bound, {table, has_objective(e), needs && needs->scores}, stage->second, diagnostics_);
@@ -114,19 +115,19 @@ class Loader {
 
   /// Has no experiment if the file is unreadable or part of a cycle.
   LoadedStage load_stage(const LoadRequest& request, Chain chain, const std::filesystem::path& canonical,
-                         TomlPlace place) {
+                         TomlPosition position) {
     if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {
       std::string names;
       for (const auto& file : chain) names += file.filename().string() + " > ";
-      diagnostics_.add(place, "the stages form a cycle: " + names + canonical.filename().string(),
+      diagnostics_.add(position, "the stages form a cycle: " + names + canonical.filename().string(),
                        "a stage is trained before the experiment that names it; remove one of these references");
       return {};
     }
     chain.push_back(canonical);
     try {
-      texts_.of(request.file);
+      texts_.text(request.file);
     } catch (const Error& error) {
-      diagnostics_.add(place, error.what());
+      diagnostics_.add(position, error.what());
       return {};
     }
     const size_t before = diagnostics_.count();
@@ -143,7 +144,7 @@ class Loader {
 
   const DescribePlugin& describe_;
   const CheckPlugin& check_;
-  const ShapeOfWeights& shape_of_weights_;
+  const ReadWeightsShape& read_weights_shape_;
   SourceTexts& texts_;
   Diagnostics diagnostics_;
 };

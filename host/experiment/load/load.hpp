@@ -26,11 +26,11 @@ using DescribePlugin = std::function<PluginDescription(PluginKind kind, const st
 
 /// Creates a plugin with its options (a wrapper with its inner plugin) and returns its needs. Error(plugin) if the
 /// plugin fails. Not called if the description already contains the answer, or after errors in the options.
-using CheckPlugin = std::function<PluginAnswer(const PluginSetting& plugin, const PluginSetting* inner)>;
+using CheckPlugin = std::function<PluginCheckResult(const PluginSetting& plugin, const PluginSetting* inner)>;
 
 /// The shape that the folder of [model] weights states, with its number of heads; what it leaves open is 0. nullopt if
 /// the weights are no such folder. Error(data) if it cannot be used.
-using ShapeOfWeights = std::function<std::optional<ModelConfig>(const Experiment& experiment)>;
+using ReadWeightsShape = std::function<std::optional<ModelConfig>(const Experiment& experiment)>;
 
 struct LoadRequest {
   std::filesystem::path file;
@@ -42,7 +42,7 @@ struct LoadRequest {
   double hold_out_share = 0;       ///< stages: last share of each text file held out by a parent
   SourceTexts* texts = nullptr;    ///< source of files; nullptr: the file system
   std::string name_suffix = {};    ///< appended to the name, for members of a sweep
-  ShapeOfWeights shape_of_weights = {};
+  ReadWeightsShape read_weights_shape = {};
 };
 
 /// Error(usage) that lists all errors, each as

@@ -4,13 +4,13 @@
 #include "base/text.hpp"
 #include "experiment/load/rules.hpp"
 #include "experiment/schema.hpp"
-#include "experiment/toml/toml_place.hpp"
+#include "experiment/toml/toml_position.hpp"
 #include "experiment/toml/value_rule.hpp"
 
 namespace wmtp {
 namespace {
 
-ValueRule rule_of(const OptionSpec& option) {
+ValueRule rule_for(const OptionSpec& option) {
   // In the order of OptionSpec::Type.
   constexpr ValueType types[] = {ValueType::number, ValueType::integer, ValueType::flag, ValueType::text,
                                  ValueType::texts};
@@ -23,13 +23,13 @@ ValueRule rule_of(const OptionSpec& option) {
 }
 
 void bind_option(const OptionSpec& option, const std::string& table, const Entry& entry, PluginChoice& choice,
-                 Bound& bound, Diagnostics& diagnostics) {
-  const auto value = check_value(entry.value, rule_of(option), "[" + table + "] " + option.name, diagnostics);
+                 BoundExperiment& bound, Diagnostics& diagnostics) {
+  const auto value = check_value(entry.value, rule_for(option), "[" + table + "] " + option.name, diagnostics);
   if (value) {
     choice.options[option.name] = *value;
     choice.given.insert(option.name);
   } else {
-    bound.bad.insert(table + "." + option.name);
+    bound.invalid_keys.insert(table + "." + option.name);
   }
 }
 
@@ -46,7 +46,7 @@ const Node* table_in(const Node& document, const std::string& path) {
 
 class PluginBinder {
  public:
-  PluginBinder(const Node& document, const DescribePlugin& describe, const CheckPlugin& check, Bound& bound,
+  PluginBinder(const Node& document, const DescribePlugin& describe, const CheckPlugin& check, BoundExperiment& bound,
                Diagnostics& diagnostics)
       : document_(document), describe_(describe), check_(check), bound_(bound), diagnostics_(diagnostics) {}
 
@@ -55,27 +55,27 @@ class PluginBinder {
     auto outer = bind("pipeline", PluginKind::pipeline, e.pipeline);
     if (!e.inner) {
       if (!outer) return std::nullopt;
-      if (outer->description.role != PluginRole::wrapper) return ask("pipeline", *outer, nullptr);
-      diagnostics_.add(bound_.place("pipeline.plugin"),
+      if (outer->description.role != PluginRole::wrapper) return check_options("pipeline", *outer, nullptr);
+      diagnostics_.add(bound_.position("pipeline.plugin"),
                        quote(e.pipeline.plugin) + " is a wrapper, but there is no [pipeline.inner]",
                        "add [pipeline.inner] with plugin = \"...\" and its options");
       return std::nullopt;
     }
     auto inner = bind("pipeline.inner", PluginKind::pipeline, *e.inner);
     if (!is_wrapper_of_weighting(outer, inner) || !outer || !inner) return std::nullopt;
-    return ask("pipeline", *outer, &*inner);
+    return check_options("pipeline", *outer, &*inner);
   }
 
   void adapter() {
     if (auto setting = bind("adapter", PluginKind::adapter, bound_.experiment.adapter))
-      ask("adapter", *setting, nullptr);
+      check_options("adapter", *setting, nullptr);
   }
 
  private:
   /// The plugin with its options; nullopt after an error in this table.
   std::optional<PluginSetting> bind(const std::string& table, PluginKind kind, PluginChoice& choice) {
-    const std::string plugin_key = path_of(table, "plugin");
-    if (!bound_.good({table.c_str(), plugin_key.c_str()})) return std::nullopt;
+    const std::string plugin_key = key_path(table, "plugin");
+    if (!bound_.all_valid({table.c_str(), plugin_key.c_str()})) return std::nullopt;
     PluginSetting setting;
     try {
       setting.description = describe_(kind, choice.plugin);
@@ -96,7 +96,7 @@ class PluginBinder {
     std::vector<std::string> names;
     for (const OptionSpec& option : description.options) names.push_back(option.name);
     for (const Entry& entry : node.entries) {
-      if (find_key(*find_table(table), entry.key) || find_table(path_of(table, entry.key))) continue;
+      if (find_key(*find_table(table), entry.key) || find_table(key_path(table, entry.key))) continue;
       const auto option = std::find(names.begin(), names.end(), entry.key);
       if (option != names.end()) {
         const auto& spec = description.options[static_cast<size_t>(option - names.begin())];
@@ -107,7 +107,7 @@ class PluginBinder {
       std::string hint = names.empty() ? "it has no options" : "its options: " + join_names(names);
       if (!nearest.empty()) hint = "did you mean " + quote(nearest) + "?";
       diagnostics_.add(
-          entry.place,
+          entry.position,
           "unknown option " + quote(entry.key) + " of " + to_string(description.kind) + " " + quote(choice.plugin),
           hint);
     }
@@ -121,21 +121,23 @@ class PluginBinder {
                        "remove [pipeline.inner], or set a wrapper as [pipeline] plugin");
     }
     if (inner && inner->description.role != PluginRole::weighting) {
-      diagnostics_.add(bound_.place("pipeline.inner.plugin"),
+      diagnostics_.add(bound_.position("pipeline.inner.plugin"),
                        "found the " + std::string(to_string(inner->description.role)) + " " +
                            quote(inner->description.name) + ", wanted a weighting");
     }
     return diagnostics_.count() == before;
   }
 
-  std::optional<PluginNeeds> ask(const std::string& table, const PluginSetting& plugin, const PluginSetting* inner) {
+  std::optional<PluginNeeds> check_options(const std::string& table, const PluginSetting& plugin,
+                                           const PluginSetting* inner) {
     const bool is_described = !inner && plugin.description.needs && plugin.options.empty();
     if (is_described || !check_) return plugin.description.needs;
     try {
-      const PluginAnswer answer = check_(plugin, inner);
-      if (!answer.mistake) return answer.needs;
-      const bool of_inner = answer.mistake->of_inner && inner;
-      refuse_option(of_inner ? table + ".inner" : table, of_inner ? inner->options : plugin.options, *answer.mistake);
+      const PluginCheckResult result = check_(plugin, inner);
+      if (!result.mistake) return result.needs;
+      const bool is_inner_option = result.mistake->is_inner_option && inner;
+      refuse_option(is_inner_option ? table + ".inner" : table, is_inner_option ? inner->options : plugin.options,
+                    *result.mistake);
     } catch (const Error& error) {
       refuse_plugin(table, error);
     }
@@ -144,35 +146,35 @@ class PluginBinder {
 
   void refuse_plugin(const std::string& table, const Error& error) {
     if (error.status() != ExitStatus::usage && error.status() != ExitStatus::plugin) throw;
-    const std::string key = path_of(table, "plugin");
-    diagnostics_.add(bound_.place(key), error.what(), "", error.status());
-    bound_.bad.insert(key);
+    const std::string key = key_path(table, "plugin");
+    diagnostics_.add(bound_.position(key), error.what(), "", error.status());
+    bound_.invalid_keys.insert(key);
   }
 
   void refuse_option(const std::string& table, const OptionValues& options, const OptionMistake& mistake) {
-    const std::string key = path_of(table, mistake.option);
-    TomlPlace place = bound_.place(key);
+    const std::string key = key_path(table, mistake.option);
+    TomlPosition position = bound_.position(key);
     const auto value = options.find(mistake.option);
     const auto* text = value == options.end() ? nullptr : std::get_if<std::string>(&value->second);
     if (text && mistake.at >= 0 && bound_.has(key)) {
       const size_t at = std::min(static_cast<size_t>(mistake.at), text->size());
-      place = place_in_text(diagnostics_.text_of(place.source), place, at);
+      position = position_in_text(diagnostics_.source_text(position.source), position, at);
     }
-    diagnostics_.add(place, "[" + table + "] " + mistake.option + ": " + on_one_line(mistake.message));
-    bound_.bad.insert(key);
+    diagnostics_.add(position, "[" + table + "] " + mistake.option + ": " + on_one_line(mistake.message));
+    bound_.invalid_keys.insert(key);
   }
 
   const Node& document_;
   const DescribePlugin& describe_;
   const CheckPlugin& check_;
-  Bound& bound_;
+  BoundExperiment& bound_;
   Diagnostics& diagnostics_;
 };
 
 }  // namespace
 
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
-                                        Bound& bound, Diagnostics& diagnostics) {
+                                        BoundExperiment& bound, Diagnostics& diagnostics) {
   PluginBinder binder(document, describe, check, bound, diagnostics);
   auto needs = binder.pipeline();
   binder.adapter();

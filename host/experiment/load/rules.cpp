@@ -18,7 +18,7 @@ int64_t llama_ffn_dim(int64_t dim) { return (8 * dim / 3 + 255) / 256 * 256; }
 
 class Rules : RuleChecker {
  public:
-  Rules(const Bound& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
+  Rules(const BoundExperiment& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
 
   void all(const PluginNeeds* needs) {
     name();
@@ -43,12 +43,12 @@ class Rules : RuleChecker {
     check_data_rules(bound_, diagnostics_);
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     if (needs && needs->pairs) pairs();
-    if (needs && e_.data.packing && bound_.good({"data.packing"})) packing(*needs);
+    if (needs && e_.data.packing && bound_.all_valid({"data.packing"})) packing(*needs);
   }
 
  private:
   void name() {
-    if (!bound_.good({"name"})) return;
+    if (!bound_.all_valid({"name"})) return;
     const bool letters = std::all_of(e_.name.begin(), e_.name.end(), [](unsigned char byte) {
       return std::isalnum(byte) || byte == '.' || byte == '_' || byte == '-';
     });
@@ -66,7 +66,7 @@ class Rules : RuleChecker {
     const auto good = [&](std::initializer_list<const char*> keys) {
       // A frozen model's shape copies values from [model], including erroneous ones.
       return std::all_of(keys.begin(), keys.end(), [&](const char* key) {
-        return !bound_.bad.count(at(key)) && !bound_.bad.count(path_of("model", key));
+        return !bound_.invalid_keys.count(at(key)) && !bound_.invalid_keys.count(key_path("model", key));
       });
     };
     if (m.head_dim > 0) {
@@ -98,7 +98,7 @@ class Rules : RuleChecker {
     rope_scaling(at("rope_scaling"), m);
     // For a frozen model without its own length, the error about [model] is sufficient.
     const bool own_length = table == "model" || bound_.has(at("max_sequence_length"));
-    if (own_length && good({"max_sequence_length"}) && bound_.good({"train.sequence_length"}) &&
+    if (own_length && good({"max_sequence_length"}) && bound_.all_valid({"train.sequence_length"}) &&
         e_.train.sequence_length > m.max_sequence_length) {
       refuse("train.sequence_length", "found sequence_length " + number(e_.train.sequence_length) +
                                           ", wanted at most [" + table +
@@ -108,7 +108,7 @@ class Rules : RuleChecker {
 
   /// Each type requires its own keys and refuses all others.
   void rope_scaling(const std::string& table, const ModelConfig& m) {
-    if (!bound_.has(table) || !bound_.good({table.c_str(), (table + ".rope_type").c_str()})) return;
+    if (!bound_.has(table) || !bound_.all_valid({table.c_str(), (table + ".rope_type").c_str()})) return;
     using enum RopeType;
     const RopeType type = m.rope_scaling ? m.rope_scaling->rope_type : none;
     const std::string shown_type = quote(to_string(type));
@@ -124,7 +124,7 @@ class Rules : RuleChecker {
         {"beta_slow", {yarn}, false}};
     std::vector<std::string> missing;
     for (const auto& [name, types, is_required] : all) {
-      const std::string key = path_of(table, name);
+      const std::string key = key_path(table, name);
       if (types.contains(type) && is_required && !bound_.has(key)) missing.push_back(name);
       if (!types.contains(type) && bound_.has(key))
         refuse_key(key, "[" + table + "] " + name + " does not apply to rope_type " + shown_type, "remove it");
@@ -142,31 +142,31 @@ class Rules : RuleChecker {
   }
 
   void larger(const std::string& table, const char* name, double value, const char* other, double bound) {
-    const std::string key = path_of(table, name), other_key = path_of(table, other);
-    if (bound_.good({key.c_str(), other_key.c_str()}) && value <= bound)
+    const std::string key = key_path(table, name), other_key = key_path(table, other);
+    if (bound_.all_valid({key.c_str(), other_key.c_str()}) && value <= bound)
       refuse(bound_.has(key) ? key : other_key, "[" + table + "] found " + name + " " + toml_text(value) +
                                                     ", wanted more than " + other + " = " + toml_text(bound));
   }
 
   void future_heads() {
-    if (!bound_.good({"model.future_heads", "model.future_tokens"})) return;
+    if (!bound_.all_valid({"model.future_heads", "model.future_tokens"})) return;
     if (has_chained_heads(e_.model) && e_.model.future_tokens == 1)
       refuse_key("model.future_heads", "future_heads has no effect with future_tokens = 1",
                  "remove it, or set future_tokens above 1");
   }
 
   void first_weights() {
-    if (bound_.good({"model", "model.experiment", "model.weights"}) && !e_.model.experiment.empty() &&
+    if (bound_.all_valid({"model", "model.experiment", "model.weights"}) && !e_.model.experiment.empty() &&
         !e_.model.weights.empty()) {
       refuse_key("model.weights", "found both experiment and weights, wanted one of them");
     }
-    if (bound_.has("model.new_heads") && bound_.good({"model", "model.weights"}) && e_.model.weights.empty())
+    if (bound_.has("model.new_heads") && bound_.all_valid({"model", "model.weights"}) && e_.model.weights.empty())
       refuse_key("model.new_heads", "new_heads has no effect without weights",
                  "remove it: without weights all heads are initialized at random");
   }
 
   void lengths() {
-    if (bound_.good({"train.sequence_length", "model.future_tokens"}) &&
+    if (bound_.all_valid({"train.sequence_length", "model.future_tokens"}) &&
         e_.train.sequence_length <= e_.model.future_tokens) {
       refuse("train.sequence_length", "found sequence_length " + number(e_.train.sequence_length) + " for " +
                                           number(e_.model.future_tokens) + " future_tokens, wanted longer sequences");
@@ -174,25 +174,25 @@ class Rules : RuleChecker {
   }
 
   void steps() {
-    if (!bound_.good({"train", "train.steps", "train.epochs"})) return;
+    if (!bound_.all_valid({"train", "train.steps", "train.epochs"})) return;
     const bool steps = bound_.has("train.steps"), epochs = bound_.has("train.epochs");
     if (!steps && !epochs) refuse("train.", "[train] lacks steps or epochs, the length of the run");
     if (steps && epochs) refuse_key("train.epochs", "found both steps and epochs, wanted one of them");
     if (epochs && e_.data.kind == DataKind::random)
       refuse_key("train.epochs", "random data is unlimited, so it has no epochs", "set [train] steps instead");
-    if (steps && bound_.good({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
-    if (steps && bound_.good({"log", "log.profile_step"}) && e_.log.profile_step > e_.train.steps)
+    if (steps && bound_.all_valid({"schedule.warmup_steps", "schedule.stable_steps"})) schedule_within_steps();
+    if (steps && bound_.all_valid({"log", "log.profile_step"}) && e_.log.profile_step > e_.train.steps)
       refuse("log.profile_step", "found profile_step " + number(e_.log.profile_step) +
                                      ", wanted at most [train] steps = " + number(e_.train.steps));
   }
 
   void head_weights(const PluginNeeds* needs) {
     const std::string key = "train.head_weights";
-    if (!bound_.has(key) || !bound_.good({key.c_str()})) return;
+    if (!bound_.has(key) || !bound_.all_valid({key.c_str()})) return;
     const std::vector<double>& weights = e_.train.head_weights;
     if (needs && !needs->when) {
       refuse_key(key, "head_weights has no effect: " + title() + " trains no head that predicts tokens", "remove it");
-    } else if (bound_.good({"model.future_tokens"}) && int64_t(weights.size()) != e_.model.future_tokens) {
+    } else if (bound_.all_valid({"model.future_tokens"}) && int64_t(weights.size()) != e_.model.future_tokens) {
       refuse(key, "found " + number(int64_t(weights.size())) + " head_weights for " + number(e_.model.future_tokens) +
                       " future_tokens, wanted one for each");
     } else if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
@@ -202,12 +202,12 @@ class Rules : RuleChecker {
 
   void prompts(const PluginNeeds* needs) {
     const std::string key = "log.prompts";
-    if (!bound_.good({"log", key.c_str()})) return;
+    if (!bound_.all_valid({"log", key.c_str()})) return;
     const std::vector<std::string>& prompts = e_.log.prompts;
     if (prompts.empty()) return;
     if (needs && !needs->when) {
       refuse_key(key, "prompts has no effect: " + title() + " trains no head that predicts tokens", "remove it");
-    } else if (bound_.good({"data", "data.kind"}) && !has_tokenizer(e_.data)) {
+    } else if (bound_.all_valid({"data", "data.kind"}) && !has_tokenizer(e_.data)) {
       refuse_key(key, "prompts requires a tokenizer, which data of kind " + quote(to_string(e_.data.kind)) + " lacks",
                  "remove it");
     } else if (std::find(prompts.begin(), prompts.end(), "") != prompts.end()) {
@@ -230,17 +230,17 @@ class Rules : RuleChecker {
   void trained_parts() {
     const std::string& adapter = e_.adapter.plugin;
     for (const std::string key : {"adapter.train_last", "adapter.train"})
-      if (bound_.has(key) && bound_.good({"adapter.plugin"}) && adapter != "full" && adapter != "frozen")
+      if (bound_.has(key) && bound_.all_valid({"adapter.plugin"}) && adapter != "full" && adapter != "frozen")
         refuse_key(key, key.substr(8) + " does not apply to the adapter " + quote(adapter),
                    "remove it, or set plugin = \"full\"");
     const int64_t last = e_.trained_parts.last_blocks;
-    if (bound_.good({"adapter.train_last", "model.layers"}) && e_.model.layers > 0 && last > e_.model.layers)
+    if (bound_.all_valid({"adapter.train_last", "model.layers"}) && e_.model.layers > 0 && last > e_.model.layers)
       refuse("adapter.train_last",
              "found train_last " + number(last) + ", wanted at most [model] layers = " + number(e_.model.layers));
   }
 
   void optimizer() {
-    if (!bound_.good({"optimizer", "optimizer.name"})) return;
+    if (!bound_.all_valid({"optimizer", "optimizer.name"})) return;
     const OptimizerTraits& optimizer = traits_of(e_.optimizer.kind);
     const auto refuse_if = [&](bool lacks, const std::string& key) {
       if (lacks && bound_.has("optimizer." + key))
@@ -252,7 +252,7 @@ class Rules : RuleChecker {
   }
 
   void schedule() {
-    if (!bound_.good({"schedule", "schedule.name", "schedule.stable_steps"})) return;
+    if (!bound_.all_valid({"schedule", "schedule.name", "schedule.stable_steps"})) return;
     const bool wsd = e_.schedule.name == Schedule::wsd, stable = bound_.has("schedule.stable_steps");
     const std::string found = quote(to_string(e_.schedule.name));
     if (wsd && !stable) refuse("schedule.name", "\"wsd\" lacks stable_steps, the number of steps before the decay");
@@ -266,7 +266,8 @@ class Rules : RuleChecker {
 
   void shard_groups() {
     const std::string key = "parallel.shard_group_size";
-    if (!bound_.good({"parallel", key.c_str(), "parallel.strategy", "reference.strategy", "value.strategy"})) return;
+    if (!bound_.all_valid({"parallel", key.c_str(), "parallel.strategy", "reference.strategy", "value.strategy"}))
+      return;
     std::string hybrid = e_.parallel.strategy == Strategy::hybrid_shard ? "parallel" : "";
     for (const auto& [table, frozen] : frozen_tables(e_))
       if (frozen->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = table;
@@ -280,44 +281,44 @@ class Rules : RuleChecker {
       refuse(
           hybrid + ".strategy",
           "\"hybrid_shard\" lacks [parallel] shard_group_size, the number of ranks that share one copy of the model");
-    } else if (bound_.has("parallel.processes") && bound_.good({"parallel.processes"}) &&
+    } else if (bound_.has("parallel.processes") && bound_.all_valid({"parallel.processes"}) &&
                e_.parallel.processes % e_.parallel.shard_group_size != 0) {
-      refuse(key, misfit_of_groups(e_, e_.parallel.processes));  // if not given, a launcher sets them
+      refuse(key, shard_group_misfit(e_, e_.parallel.processes));  // if not given, a launcher sets them
     }
   }
 
   void sequence_groups() {
     const std::string key = "parallel.sequence";
     const int64_t ranks = e_.parallel.sequence;
-    if (!bound_.good({"parallel", key.c_str()}) || ranks == 1) return;
+    if (!bound_.all_valid({"parallel", key.c_str()}) || ranks == 1) return;
     const auto refuse_if = [&](const std::string& misfit) {
       if (!misfit.empty()) refuse(key, misfit);
     };
     const auto found = [&](const std::string& what) { return "found sequence " + number(ranks) + " for " + what; };
-    if (bound_.has("parallel.processes") && bound_.good({"parallel.processes"}))
-      refuse_if(misfit_of_sequence(e_, e_.parallel.processes));  // if not given, a launcher sets them
-    if (bound_.good({"model", "model.heads", "model.kv_heads"})) refuse_if(misfit_of_heads(e_.model, ranks));
+    if (bound_.has("parallel.processes") && bound_.all_valid({"parallel.processes"}))
+      refuse_if(sequence_misfit(e_, e_.parallel.processes));  // if not given, a launcher sets them
+    if (bound_.all_valid({"model", "model.heads", "model.kv_heads"})) refuse_if(attention_head_misfit(e_.model, ranks));
     for (const auto& [table, frozen] : frozen_tables(e_)) {
       const std::string heads = table + ".model.heads", kv_heads = table + ".model.kv_heads";
-      if (!frozen->model || !bound_.good({heads.c_str(), kv_heads.c_str()})) continue;
-      if (const std::string misfit = misfit_of_heads(*frozen->model, ranks); !misfit.empty())
+      if (!frozen->model || !bound_.all_valid({heads.c_str(), kv_heads.c_str()})) continue;
+      if (const std::string misfit = attention_head_misfit(*frozen->model, ranks); !misfit.empty())
         refuse(key, misfit + " ([" + table + ".model])");
     }
-    if (bound_.good({"train.sequence_length"})) {
+    if (bound_.all_valid({"train.sequence_length"})) {
       const int64_t length = e_.train.sequence_length;
       if (length % ranks != 0)
         refuse(key, found("sequence_length " + number(length)) + ", wanted a divisor");
-      else if (bound_.good({"model.future_tokens"}) && length / ranks < e_.model.future_tokens)
+      else if (bound_.all_valid({"model.future_tokens"}) && length / ranks < e_.model.future_tokens)
         refuse(key, found("sequence_length " + number(length)) + ", which leaves " + number(length / ranks) +
                         " positions for each rank, wanted at least future_tokens = " + number(e_.model.future_tokens));
     }
-    if (bound_.good({"data.kind"}) && e_.data.kind == DataKind::records && positions_multiple % ranks != 0)
+    if (bound_.all_valid({"data.kind"}) && e_.data.kind == DataKind::records && positions_multiple % ranks != 0)
       refuse(key, found("records") + ", wanted a divisor of " + number(positions_multiple) +
                       ": the length of a batch of records is a multiple of that");
   }
 
   void reduction() {
-    if (!bound_.good({"parallel", "parallel.reduce", "parallel.precision"})) return;
+    if (!bound_.all_valid({"parallel", "parallel.reduce", "parallel.precision"})) return;
     if (e_.parallel.reduce == Precision::fp32 || e_.parallel.precision != Precision::fp32) return;
     refuse("parallel.reduce",
            "found reduce \"bf16\" for precision \"fp32\", wanted \"fp32\": bf16 would round the gradients to 8 bits",
@@ -325,7 +326,7 @@ class Rules : RuleChecker {
   }
 
   void offload() {
-    if (!bound_.good({"parallel", "parallel.cpu_offload", "parallel.device"})) return;
+    if (!bound_.all_valid({"parallel", "parallel.cpu_offload", "parallel.device"})) return;
     if (e_.parallel.cpu_offload != CpuOffload::none && e_.parallel.device == "cpu")
       refuse("parallel.cpu_offload",
              "found cpu_offload for device \"cpu\", wanted false: everything is in host memory anyway",
@@ -334,7 +335,8 @@ class Rules : RuleChecker {
 
   void activation_offload() {
     const std::string key = "parallel.activation_offload", path = "parallel.offload_path";
-    if (!bound_.good({"parallel", key.c_str(), path.c_str(), "parallel.activation_checkpointing", "parallel.device"}))
+    if (!bound_.all_valid(
+            {"parallel", key.c_str(), path.c_str(), "parallel.activation_checkpointing", "parallel.device"}))
       return;
     const ParallelConfig& parallel = e_.parallel;
     if (parallel.activation_offload && parallel.activation_checkpointing == 0)
@@ -350,7 +352,7 @@ class Rules : RuleChecker {
   }
 
   void determinism() {
-    if (!bound_.good({"parallel", "parallel.deterministic", "parallel.device"})) return;
+    if (!bound_.all_valid({"parallel", "parallel.deterministic", "parallel.device"})) return;
     if (!e_.parallel.deterministic && e_.parallel.device == "cpu")
       refuse("parallel.deterministic",
              "found deterministic = false for device \"cpu\", wanted true: the CPU's kernels are always deterministic",
@@ -369,7 +371,7 @@ class Rules : RuleChecker {
       }
       return;
     }
-    if (!bound_.good({table.c_str()})) return;
+    if (!bound_.all_valid({table.c_str()})) return;
     const bool by_experiment = bound_.has(experiment), by_weights = bound_.has(weights);
     if (!by_experiment && !by_weights) refuse(table + ".", "[" + table + "] lacks experiment or weights");
     if (by_experiment && by_weights) refuse_key(weights, "found both experiment and weights, wanted one of them");
@@ -386,11 +388,11 @@ class Rules : RuleChecker {
   }
 
   void pairs() {
-    if (bound_.good({"data", "data.kind"}) && e_.data.kind != DataKind::records) {
+    if (bound_.all_valid({"data", "data.kind"}) && e_.data.kind != DataKind::records) {
       refuse("data.kind", title() + " needs pairs of a correct and an incorrect answer: found data of kind " +
                               quote(to_string(e_.data.kind)) + ", wanted kind \"records\"");
     }
-    if (bound_.good({"train", "train.batch_size"}) && e_.train.batch_size % 2 != 0) {
+    if (bound_.all_valid({"train", "train.batch_size"}) && e_.train.batch_size % 2 != 0) {
       refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) +
                                      ", wanted an even number, because " + title() + " needs pairs of answers");
     }
@@ -411,9 +413,10 @@ class Rules : RuleChecker {
 };
 
 /// Copies values missing in a frozen model's table from [model].
-void complete_shape(const Bound& bound, const std::string& table, ModelConfig& shape, const ModelConfig& model) {
+void complete_shape(const BoundExperiment& bound, const std::string& table, ModelConfig& shape,
+                    const ModelConfig& model) {
   for (const ShapeOption& option : shape_options)
-    if (!bound.has(path_of(table, option.name)))
+    if (!bound.has(key_path(table, option.name)))
       std::visit([&](auto member) { shape.*member = model.*member; }, option.member);
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
   if (shape.ffn_dim == 0) shape.ffn_dim = shape.dim == 0 ? model.ffn_dim : llama_ffn_dim(shape.dim);
@@ -436,10 +439,10 @@ void drop_defaults(ModelConfig& model) {
 
 }  // namespace
 
-void resolve_defaults(Bound& bound) {
+void resolve_defaults(BoundExperiment& bound) {
   Experiment& e = bound.experiment;
   TokenizerConfig& tokenizer = e.data.tokenizer;
-  if (has_tokenizer(e.data) && bound.good({"data.tokenizer"})) tokenizer.given = true;
+  if (has_tokenizer(e.data) && bound.all_valid({"data.tokenizer"})) tokenizer.given = true;
   if (tokenizer.kind == TokenizerKind::byte && !bound.has("data.tokenizer.vocab_size"))
     tokenizer.vocab_size = byte_vocab_size;
   if (e.data.difficulty.end_weights.empty()) e.data.difficulty.end_weights = e.data.difficulty.weights;
@@ -451,7 +454,7 @@ void resolve_defaults(Bound& bound) {
   drop_defaults(m);
   // A default derived from an erroneous key is erroneous too.
   const auto follow = [&](const char* key, const char* from) {
-    if (!bound.has(key) && !bound.good({from})) bound.bad.insert(key);
+    if (!bound.has(key) && !bound.all_valid({from})) bound.invalid_keys.insert(key);
   };
   follow("model.kv_heads", "model.heads");
   follow("model.max_sequence_length", "train.sequence_length");
@@ -467,7 +470,7 @@ void resolve_defaults(Bound& bound) {
   }
 }
 
-void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics) {
+void check_rules(const BoundExperiment& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics) {
   Rules(bound, diagnostics).all(needs ? &*needs : nullptr);
 }
 

@@ -14,32 +14,32 @@ namespace wmtp {
 /// value, at the byte that the plugin reports. Returns what the pipeline needs with its options; nothing after an error
 /// in its tables. Without `check` (in tests) the needs are those of the description.
 std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlugin& describe, const CheckPlugin& check,
-                                        Bound& bound, Diagnostics& diagnostics);
+                                        BoundExperiment& bound, Diagnostics& diagnostics);
 
 /// Fills the keys of [model] that are not given from `shape`, which the folder of its weights states. Adds an error for
 /// each given key that the weights contradict: the keys that determine the tensors. Positions and norms may differ.
 /// Without `shape`, adds an error unless dim, layers and heads are given. (weights_shape.cpp)
-void fill_shape(Bound& bound, const std::optional<ModelConfig>& shape, Diagnostics& diagnostics);
+void fill_shape(BoundExperiment& bound, const std::optional<ModelConfig>& shape, Diagnostics& diagnostics);
 
 /// Fills defaults that depend on other keys (kv_heads, ffn_dim, vocab_size, max_sequence_length, the tokenizer's size,
 /// the shapes of [reference.model] and [value.model]). Values unknown because of an error remain zero.
-void resolve_defaults(Bound& bound);
+void resolve_defaults(BoundExperiment& bound);
 
 /// Adds an error for each rule broken by keys without errors of their own. `needs`: the pipeline's; if nullopt because
 /// of an error, the rules that depend on them are skipped.
-void check_rules(const Bound& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics);
+void check_rules(const BoundExperiment& bound, const std::optional<PluginNeeds>& needs, Diagnostics& diagnostics);
 
 /// The part of check_rules for data and tokenizer (data_rules.cpp).
-void check_data_rules(const Bound& bound, Diagnostics& diagnostics);
+void check_data_rules(const BoundExperiment& bound, Diagnostics& diagnostics);
 
 /// Base of the classes that check rules across keys.
 class RuleChecker {
  protected:
-  RuleChecker(const Bound& bound, Diagnostics& diagnostics)
+  RuleChecker(const BoundExperiment& bound, Diagnostics& diagnostics)
       : bound_(bound), e_(bound.experiment), diagnostics_(diagnostics) {}
 
   void refuse(const std::string& key, const std::string& message, const std::string& hint = "") {
-    diagnostics_.add(bound_.place(key), message, hint);
+    diagnostics_.add(bound_.position(key), message, hint);
   }
   /// Points at the key instead of its value, because the key must be removed.
   void refuse_key(const std::string& key, const std::string& message, const std::string& hint = "") {
@@ -47,7 +47,7 @@ class RuleChecker {
   }
   static std::string number(int64_t value) { return std::to_string(value); }
 
-  const Bound& bound_;
+  const BoundExperiment& bound_;
   const Experiment& e_;
   Diagnostics& diagnostics_;
 };

@@ -10,7 +10,7 @@
 namespace wmtp {
 namespace {
 
-std::filesystem::path key_of(const std::filesystem::path& file) { return absolute_path(file); }
+std::filesystem::path file_key(const std::filesystem::path& file) { return absolute_path(file); }
 
 }  // namespace
 
@@ -26,8 +26,8 @@ SourceTexts::SourceTexts(const std::filesystem::path& written) {
     throw Error(ExitStatus::bug, written.string() + ": cannot read the experiment from the launcher");
 }
 
-const std::string& SourceTexts::of(const std::filesystem::path& file) {
-  const auto key = key_of(file);
+const std::string& SourceTexts::text(const std::filesystem::path& file) {
+  const auto key = file_key(file);
   const auto known = texts_.find(key);
   return known != texts_.end() ? known->second : texts_.emplace(key, read_source(file, file.string())).first->second;
 }

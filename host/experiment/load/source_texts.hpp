@@ -18,7 +18,7 @@ class SourceTexts {
   explicit SourceTexts(const std::filesystem::path& written);
 
   /// The file's text, read by the first call. Throws the errors of read_source.
-  const std::string& of(const std::filesystem::path& file);
+  const std::string& text(const std::filesystem::path& file);
 
   /// A file with all texts for child processes, deleted with this object. Only the first call writes it, because a
   /// child process may still read it later: call it after everything is loaded. Error(storage).

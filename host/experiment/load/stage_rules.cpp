@@ -15,7 +15,7 @@ bool learns_scores(const PluginNeeds& needs) {
 }
 
 /// The policy starts with the stage's tensors. The vocabulary is checked with the tokenizer.
-void check_same_shape(const TomlPlace& place, const ModelConfig& policy, const ModelConfig& stage,
+void check_same_shape(const TomlPosition& position, const ModelConfig& policy, const ModelConfig& stage,
                       Diagnostics& diagnostics) {
   const std::pair<const char*, int64_t ModelConfig::*> members[] = {
       {"dim", &ModelConfig::dim},         {"layers", &ModelConfig::layers},
@@ -34,21 +34,22 @@ void check_same_shape(const TomlPlace& place, const ModelConfig& policy, const M
   for (const ShapeOption& option : shape_options)
     std::visit([&](auto member) { compare(option.name, stage.*member, policy.*member); }, option.member);
   if (found.empty()) return;
-  diagnostics.add(place, "the stage's model has a different shape: found " + found + ", wanted " + wanted +
-                             " as in this experiment");
+  diagnostics.add(position, "the stage's model has a different shape: found " + found + ", wanted " + wanted +
+                                " as in this experiment");
 }
 
 }  // namespace
 
-void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& loaded, Diagnostics& diagnostics) {
+void check_stage(const BoundExperiment& bound, const StageUser& user, const LoadedStage& loaded,
+                 Diagnostics& diagnostics) {
   const std::string& table = user.table;
   const Experiment& e = bound.experiment;
   const Experiment& stage = *loaded.experiment;
-  const TomlPlace place = bound.place(table + ".experiment");
+  const TomlPosition position = bound.position(table + ".experiment");
   if (has_tokenizer(e.data) && has_tokenizer(stage.data)) {
     const TokenizerConfig &wanted = e.data.tokenizer, &found = stage.data.tokenizer;
     if (!same_tokenizer(e, stage)) {
-      diagnostics.add(place,
+      diagnostics.add(position,
                       "the stage has a different tokenizer: found " + std::string(to_string(found.kind)) + " with " +
                           std::to_string(found.vocab_size) + " tokens, wanted " + to_string(wanted.kind) + " with " +
                           std::to_string(wanted.vocab_size) +
@@ -56,42 +57,42 @@ void check_stage(const Bound& bound, const StageUser& user, const LoadedStage& l
                       "set the same [data.tokenizer] in both (kind, files and vocab_size)");
     }
   } else if (e.model.vocab_size != stage.model.vocab_size) {
-    diagnostics.add(place, "the stage has a different vocabulary: found vocab_size " +
-                               std::to_string(stage.model.vocab_size) + ", wanted " +
-                               std::to_string(e.model.vocab_size) + " as in this experiment");
+    diagnostics.add(position, "the stage has a different vocabulary: found vocab_size " +
+                                  std::to_string(stage.model.vocab_size) + ", wanted " +
+                                  std::to_string(e.model.vocab_size) + " as in this experiment");
   }
   if (e.data.kind == DataKind::text && stage.data.kind == DataKind::text && held_out_share(e) > 0 &&
       e.data.separator != stage.data.separator) {
-    diagnostics.add(place,
+    diagnostics.add(position,
                     "the stage has a different data.separator: found " + toml_text(stage.data.separator) + ", wanted " +
                         toml_text(e.data.separator) +
                         " as in this experiment, so that the stage does not train on the documents held out here",
                     "set the same [data] separator in both");
   }
   if (stage.model.max_sequence_length < e.train.sequence_length) {
-    diagnostics.add(place,
+    diagnostics.add(position,
                     "the stage's model is too short: found sequence_length " + std::to_string(e.train.sequence_length) +
                         ", wanted at most the stage's max_sequence_length " +
                         std::to_string(stage.model.max_sequence_length),
                     "set [model] max_sequence_length in the stage");
   }
-  if (table == "model") check_same_shape(place, e.model, stage.model, diagnostics);
+  if (table == "model") check_same_shape(position, e.model, stage.model, diagnostics);
   const bool predicts_tokens = table == "reference" || (table == "model" && !user.has_objective);
   if (predicts_tokens && loaded.has_objective) {
-    diagnostics.add(place,
+    diagnostics.add(position,
                     "the stage has no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +
                         ", which trains only value heads",
                     "choose an experiment whose pipeline is a weighting; value models belong in [value]");
   }
   if (table == "value" && loaded.needs && loaded.needs->heads.empty()) {
-    diagnostics.add(place,
+    diagnostics.add(position,
                     "the stage trains no value head: found pipeline " + quote(stage.pipeline.plugin) +
                         ", wanted one that trains a value head",
                     "choose an experiment with pipeline \"critic\"");
   }
   if (table == "value" && loaded.needs && learns_scores(*loaded.needs) && !user.reads_scores)
     diagnostics.add(
-        place,
+        position,
         "the stage's value head learns scores, which rank answers but do not estimate their outcome: found pipeline " +
             quote(stage.pipeline.plugin) + ", wanted one that learns values",
         scores_hint);

@@ -55,11 +55,11 @@ class Reader {
   }
 
   /// All combinations, the first axis varying slowest.
-  std::vector<SweepMember> combinations(TomlPlace place) {
+  std::vector<SweepMember> combinations(TomlPosition position) {
     std::vector<Choice> all{{}};
     for (const std::vector<Choice>& axis : axes_) {
-      if (all.size() * axis.size() > most_sweep_members) {
-        diagnostics_.add(place, "[sweep] has more than " + with_thousands(int64_t(most_sweep_members)) + " members",
+      if (all.size() * axis.size() > max_sweep_members) {
+        diagnostics_.add(position, "[sweep] has more than " + with_thousands(int64_t(max_sweep_members)) + " members",
                          "shorten its lists");
         return {};
       }
@@ -79,14 +79,14 @@ class Reader {
  private:
   void list(const std::string& key, const Entry& entry) {
     if (entry.value.kind != Node::Kind::list || entry.value.items.empty()) {
-      diagnostics_.add(entry.place, "[sweep] " + key + ": wanted a non-empty list of values",
+      diagnostics_.add(entry.position, "[sweep] " + key + ": wanted a non-empty list of values",
                        "set a single value in the experiment itself");
       return;
     }
     std::vector<Choice> axis;
     for (const Node& value : entry.value.items) {
       if (value.kind == Node::Kind::table || value.kind == Node::Kind::time)
-        diagnostics_.add(value.place, "[sweep] " + key + ": found a table or a time, which no key accepts");
+        diagnostics_.add(value.position, "[sweep] " + key + ": found a table or a time, which no key accepts");
       axis.push_back({{key, &value}});
     }
     axes_.push_back(std::move(axis));
@@ -97,10 +97,10 @@ class Reader {
     for (const Node& one : entry.value.items) {
       Choice choice;
       if (one.kind == Node::Kind::table) flatten("", one, choice);
-      if (choice.empty()) diagnostics_.add(one.place, "[[sweep.members]]: wanted a table with at least one key");
+      if (choice.empty()) diagnostics_.add(one.position, "[[sweep.members]]: wanted a table with at least one key");
       axis.push_back(std::move(choice));
     }
-    if (axis.empty()) diagnostics_.add(entry.place, "[sweep] members: wanted [[sweep.members]] tables");
+    if (axis.empty()) diagnostics_.add(entry.position, "[sweep] members: wanted [[sweep.members]] tables");
     axes_.push_back(std::move(axis));
   }
 
@@ -141,8 +141,8 @@ std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std
   if (sweep->value.kind == Node::Kind::table)
     reader.lists("", sweep->value);
   else
-    diagnostics.add(sweep->place, "\"sweep\" is a table: wanted [sweep] followed by its keys");
-  std::vector<SweepMember> members = reader.combinations(sweep->place);
+    diagnostics.add(sweep->position, "\"sweep\" is a table: wanted [sweep] followed by its keys");
+  std::vector<SweepMember> members = reader.combinations(sweep->position);
   diagnostics.raise();
   return members;
 }

@@ -21,11 +21,11 @@ struct SweepMember {
       suffix;  ///< of the run's name: "-lr-0.001"; without the seed, so that runs of one name differ in the seed
 };
 
-constexpr size_t most_sweep_members = 1000;
+constexpr size_t max_sweep_members = 1000;
 
 /// Empty without [sweep], whether in the file or in `overrides` (--set sweep.seed=[1,2]). The values are checked later,
 /// when the members are loaded. Error(usage) with place and caret if a value is not a list, a list is empty, or there
-/// are more than most_sweep_members members.
+/// are more than max_sweep_members members.
 std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                                     SourceTexts& texts);
 

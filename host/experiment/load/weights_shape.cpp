@@ -13,7 +13,7 @@ namespace {
 
 class WeightsShape {
  public:
-  WeightsShape(Bound& bound, const ModelConfig& theirs, Diagnostics& diagnostics)
+  WeightsShape(BoundExperiment& bound, const ModelConfig& theirs, Diagnostics& diagnostics)
       : bound_(bound), ours_(bound.experiment.model), theirs_(theirs), diagnostics_(diagnostics) {}
 
   void fill() {
@@ -35,9 +35,9 @@ class WeightsShape {
   }
 
  private:
-  static std::string path(const std::string& key) { return path_of("model", key); }
+  static std::string path(const std::string& key) { return key_path("model", key); }
   bool given(const std::string& key) const { return bound_.has(path(key)); }
-  bool good(const std::string& key) const { return bound_.bad.count(path(key)) == 0; }
+  bool good(const std::string& key) const { return bound_.invalid_keys.count(path(key)) == 0; }
 
   /// new_heads adds heads to a model with one, as many as future_tokens is without weights.
   void heads() {
@@ -67,7 +67,7 @@ class WeightsShape {
 
   template <class T>
   void take_option(const ShapeOption& option, T& ours, const T& theirs) {
-    option.is_of_weights ? take(option.name, ours, theirs) : take_unless_given(option.name, ours, theirs);
+    option.must_match_weights ? take(option.name, ours, theirs) : take_unless_given(option.name, ours, theirs);
   }
 
   template <class T>
@@ -87,11 +87,11 @@ class WeightsShape {
   std::string weights() const { return "the weights " + quote(ours_.weights); }
 
   void refuse(const std::string& key, const std::string& message) {
-    diagnostics_.add(bound_.place(path(key)), message, "remove the key: its value is taken from the weights");
-    bound_.bad.insert(path(key));
+    diagnostics_.add(bound_.position(path(key)), message, "remove the key: its value is taken from the weights");
+    bound_.invalid_keys.insert(path(key));
   }
 
-  Bound& bound_;
+  BoundExperiment& bound_;
   ModelConfig& ours_;
   const ModelConfig& theirs_;
   Diagnostics& diagnostics_;
@@ -99,12 +99,12 @@ class WeightsShape {
 
 }  // namespace
 
-void fill_shape(Bound& bound, const std::optional<ModelConfig>& shape, Diagnostics& diagnostics) {
+void fill_shape(BoundExperiment& bound, const std::optional<ModelConfig>& shape, Diagnostics& diagnostics) {
   if (shape) return WeightsShape(bound, *shape, diagnostics).fill();
   std::vector<std::string> missing;
   for (const char* key : {"dim", "layers", "heads"})
-    if (!bound.has(path_of("model", key))) missing.emplace_back(key);
-  for (const std::string& key : missing) bound.bad.insert(path_of("model", key));
+    if (!bound.has(key_path("model", key))) missing.emplace_back(key);
+  for (const std::string& key : missing) bound.invalid_keys.insert(key_path("model", key));
   if (!missing.empty())
     diagnostics.add(bound.keys.at("model"), "[model] lacks " + join_names(missing),
                     "only a folder of weights with a config.json (Hugging Face) or params.json (Meta) states them: "

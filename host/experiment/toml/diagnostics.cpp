@@ -37,7 +37,7 @@ std::vector<std::string> printable(const std::string& text) {
   return characters;
 }
 
-std::string line_of(const std::string& text, int line) {
+std::string source_line(const std::string& text, int line) {
   size_t start = 0;
   for (int at = 1; at < line; ++at) {
     start = text.find('\n', start);
@@ -85,19 +85,19 @@ int Diagnostics::add_override(const std::string& text) {
   return static_cast<int>(sources_.size()) - 1;
 }
 
-void Diagnostics::add(TomlPlace place, std::string message, std::string hint, ExitStatus status) {
-  found_.push_back({place, std::move(message), std::move(hint), status});
+void Diagnostics::add(TomlPosition position, std::string message, std::string hint, ExitStatus status) {
+  found_.push_back({position, std::move(message), std::move(hint), status});
 }
 
 std::string Diagnostics::print(const Found& found) const {
-  const Source& source = sources_[static_cast<size_t>(found.place.source)];
+  const Source& source = sources_[static_cast<size_t>(found.position.source)];
   std::string text = source.label + ":";
-  if (source.is_file) text += std::to_string(found.place.line) + ":" + std::to_string(found.place.column) + ":";
+  if (source.is_file) text += std::to_string(found.position.line) + ":" + std::to_string(found.position.column) + ":";
   const size_t line_end = found.message.find('\n');
   text += " " + found.message.substr(0, line_end) + "\n";
 
-  const auto characters = printable(line_of(source.text, found.place.line));
-  const auto caret = static_cast<size_t>(std::max(found.place.column, 1) - 1);
+  const auto characters = printable(source_line(source.text, found.position.line));
+  const auto caret = static_cast<size_t>(std::max(found.position.column, 1) - 1);
   if (!characters.empty()) {
     const size_t from = caret < max_width - 20 ? 0 : caret - max_width / 2;
     const size_t to = std::min(characters.size(), from + max_width);
@@ -113,17 +113,17 @@ std::string Diagnostics::print(const Found& found) const {
   return text;
 }
 
-std::string Diagnostics::origin_of(TomlPlace place) const {
-  const Source& source = sources_[static_cast<size_t>(place.source)];
-  return source.is_file ? on_one_line(source.label) + ":" + std::to_string(place.line) : "command line";
+std::string Diagnostics::origin_text(TomlPosition position) const {
+  const Source& source = sources_[static_cast<size_t>(position.source)];
+  return source.is_file ? on_one_line(source.label) + ":" + std::to_string(position.line) : "command line";
 }
 
 void Diagnostics::raise() const {
   if (found_.empty()) return;
   std::vector<Found> ordered = found_;
   std::stable_sort(ordered.begin(), ordered.end(), [](const Found& a, const Found& b) {
-    return std::tie(a.place.source, a.place.line, a.place.column) <
-           std::tie(b.place.source, b.place.line, b.place.column);
+    return std::tie(a.position.source, a.position.line, a.position.column) <
+           std::tie(b.position.source, b.position.line, b.position.column);
   });
   std::string text;
   for (const Found& found : ordered) text += print(found);

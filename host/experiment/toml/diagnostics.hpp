@@ -17,12 +17,12 @@ class Diagnostics {
   int add_override(const std::string& text);
 
   /// Lines of `message` after the first are printed below the caret, before the hint.
-  void add(TomlPlace place, std::string message, std::string hint = "", ExitStatus status = ExitStatus::usage);
+  void add(TomlPosition position, std::string message, std::string hint = "", ExitStatus status = ExitStatus::usage);
 
   size_t count() const { return found_.size(); }
   /// "base.toml:12", or "command line" for an override.
-  std::string origin_of(TomlPlace place) const;
-  const std::string& text_of(int source) const { return sources_[static_cast<size_t>(source)].text; }
+  std::string origin_text(TomlPosition position) const;
+  const std::string& source_text(int source) const { return sources_[static_cast<size_t>(source)].text; }
 
   /// Throws one Error with all errors in source order: a file, its overrides, then its stages. Its status is plugin if
   /// every error has that status, else usage. Does nothing if there are no errors.
@@ -35,7 +35,7 @@ class Diagnostics {
     bool is_file = true;
   };
   struct Found {
-    TomlPlace place;
+    TomlPosition position;
     std::string message, hint;
     ExitStatus status;
   };

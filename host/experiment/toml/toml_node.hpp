@@ -10,7 +10,7 @@
 namespace wmtp {
 
 /// A position: source number in Diagnostics, line and column from 1, columns in code points.
-struct TomlPlace {
+struct TomlPosition {
   int source = 0;
   int line = 1;
   int column = 1;
@@ -27,7 +27,7 @@ struct Node {
   std::string text;
   std::vector<Node> items;
   std::vector<Entry> entries;  ///< in file order
-  TomlPlace place;
+  TomlPosition position;
 
   const Entry* find(const std::string& key) const;
   Entry* find(const std::string& key) { return const_cast<Entry*>(std::as_const(*this).find(key)); }
@@ -35,7 +35,7 @@ struct Node {
 
 struct Entry {
   std::string key;
-  TomlPlace place;
+  TomlPosition position;
   Node value;
 };
 

@@ -16,7 +16,7 @@
 
 #include "base/files.hpp"
 #include "base/utf8.hpp"
-#include "experiment/toml/toml_place.hpp"
+#include "experiment/toml/toml_position.hpp"
 
 namespace wmtp {
 namespace {
@@ -79,30 +79,30 @@ size_t first_too_deep(std::string_view text) {
 
 /// toml++'s stack use grows with the depth of keys, so it must not see text that violates these limits.
 bool within_limits(int source, const std::string& text, Diagnostics& diagnostics) {
-  const size_t valid = valid_utf8(text), nul = text.find('\0');
+  const size_t valid = valid_utf8_prefix(text), nul = text.find('\0');
   if (const size_t bad = std::min(valid, nul); bad < text.size()) {
     diagnostics.add(
-        place_of_byte(source, text, bad),
+        byte_position(source, text, bad),
         "byte " + std::to_string(bad) + (bad == nul ? " is NUL" : " is not valid UTF-8") + ", wanted UTF-8 text",
         "save the file as UTF-8 text");
     return false;
   }
   const size_t deep = first_too_deep(text);
   if (deep == std::string_view::npos) return true;
-  diagnostics.add(place_of_byte(source, text, deep),
+  diagnostics.add(byte_position(source, text, deep),
                   "found keys nested more than " + std::to_string(max_depth) + " deep, wanted at most " +
                       std::to_string(max_depth) + " parts in a dotted key",
                   "no key of an experiment has more than three parts");
   return false;
 }
 
-TomlPlace place_of(int source, const toml::source_region& region) {
+TomlPosition position_of(int source, const toml::source_region& region) {
   return {source, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
 Node copy(int source, const toml::node& from) {
   Node to;
-  to.place = place_of(source, from.source());
+  to.position = position_of(source, from.source());
   switch (from.type()) {
     case toml::node_type::boolean:
       to.kind = Node::Kind::flag;
@@ -126,10 +126,10 @@ Node copy(int source, const toml::node& from) {
       break;
     case toml::node_type::table:
       for (auto&& [key, value] : *from.as_table()) {
-        to.entries.push_back({std::string(key.str()), place_of(source, key.source()), copy(source, value)});
+        to.entries.push_back({std::string(key.str()), position_of(source, key.source()), copy(source, value)});
       }
       std::sort(to.entries.begin(), to.entries.end(), [](const Entry& a, const Entry& b) {
-        return std::tie(a.place.line, a.place.column) < std::tie(b.place.line, b.place.column);
+        return std::tie(a.position.line, a.position.column) < std::tie(b.position.line, b.position.column);
       });
       break;
     default:
@@ -140,7 +140,7 @@ Node copy(int source, const toml::node& from) {
 }
 
 struct SyntaxError {
-  TomlPlace place;
+  TomlPosition position;
   std::string message;
 };
 
@@ -150,7 +150,7 @@ std::variant<Node, SyntaxError> parse(int source, const std::string& text) {
   } catch (const toml::parse_error& error) {
     std::string message(error.description());
     if (!message.empty()) message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
-    return SyntaxError{place_of(source, error.source()), "invalid TOML: " + message};
+    return SyntaxError{position_of(source, error.source()), "invalid TOML: " + message};
   }
 }
 
@@ -176,13 +176,13 @@ void merge(Node& to, Node&& from, Diagnostics& diagnostics) {
   Entry& added = from.entries.front();
   Entry* existing = to.find(added.key);
   const bool is_value = added.value.kind != Node::Kind::table || added.value.entries.size() != 1 ||
-                        added.value.place.column != added.place.column;
+                        added.value.position.column != added.position.column;
   if (!existing) {
     to.entries.push_back(std::move(added));
   } else if (is_value) {
     *existing = std::move(added);
   } else if (existing->value.kind != Node::Kind::table) {
-    diagnostics.add(added.place, quote(added.key) + " is not a table, so no key can be set in it");
+    diagnostics.add(added.position, quote(added.key) + " is not a table, so no key can be set in it");
   } else {
     merge(existing->value, std::move(added.value), diagnostics);
   }
@@ -220,7 +220,7 @@ std::optional<Node> parse_source(int source, const std::string& text, Diagnostic
   auto parsed = parse(source, text);
   if (auto* document = std::get_if<Node>(&parsed)) return std::move(*document);
   const auto& error = std::get<SyntaxError>(parsed);
-  diagnostics.add(error.place, error.message, "the rest of the file is checked once this is fixed");
+  diagnostics.add(error.position, error.message, "the rest of the file is checked once this is fixed");
   return std::nullopt;
 }
 
@@ -228,7 +228,7 @@ void apply_override(Node& root, const std::string& text, Diagnostics& diagnostic
   const int source = diagnostics.add_override(text);
   // The width of "--set ", so that columns match the printed text.
   const std::string indent(6, ' ');
-  const TomlPlace start{source, 1, 7};
+  const TomlPosition start{source, 1, 7};
   if (text.size() > max_source_bytes) {
     diagnostics.add(
         start, "found " + std::to_string(text.size()) + " bytes, wanted at most " + std::to_string(max_source_bytes));
@@ -252,7 +252,7 @@ void apply_override(Node& root, const std::string& text, Diagnostics& diagnostic
       merge(root, std::move(*document), diagnostics);
     } else {
       const auto& error = std::get<SyntaxError>(parsed);
-      diagnostics.add(error.place, error.message,
+      diagnostics.add(error.position, error.message,
                       "the value is TOML: put text with spaces or special characters in quotes");
     }
   }

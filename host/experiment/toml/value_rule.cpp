@@ -138,7 +138,7 @@ class Check {
 
  private:
   std::nullopt_t refuse(const Node& node, const std::string& hint = "") {
-    diagnostics_.add(node.place, name_ + ": found " + found_text(node) + ", wanted " + wanted(rule_), hint);
+    diagnostics_.add(node.position, name_ + ": found " + found_text(node) + ", wanted " + wanted(rule_), hint);
     return std::nullopt;
   }
 
@@ -147,8 +147,8 @@ class Check {
     if (node.kind == Node::Kind::flag) found = node.flag ? "true" : "false";
     if (node.kind == Node::Kind::integer || node.kind == Node::Kind::number) found = "a number";
     if (std::find(rule_.planned.begin(), rule_.planned.end(), found) == rule_.planned.end()) return false;
-    diagnostics_.add(node.place, name_ + ": " + (node.kind == Node::Kind::text ? quote(found) : found) +
-                                     " is not supported yet, wanted " + wanted(rule_));
+    diagnostics_.add(node.position, name_ + ": " + (node.kind == Node::Kind::text ? quote(found) : found) +
+                                        " is not supported yet, wanted " + wanted(rule_));
     return true;
   }
 
@@ -228,7 +228,8 @@ class Check {
     for (const Entry& entry : table.entries) {
       const auto known = std::find(names.begin(), names.end(), entry.key);
       if (known == names.end()) {
-        diagnostics_.add(entry.place, name_ + ": unknown key " + quote(entry.key), "known keys: " + join_names(names));
+        diagnostics_.add(entry.position, name_ + ": unknown key " + quote(entry.key),
+                         "known keys: " + join_names(names));
         continue;
       }
       const ValueRule& rule = rule_.fields[size_t(known - names.begin())].second;
@@ -239,7 +240,7 @@ class Check {
       else
         found.texts[entry.key] = std::get<std::string>(*value);
     }
-    if (!table.find(names.front())) diagnostics_.add(table.place, name_ + ": a table lacks " + names.front());
+    if (!table.find(names.front())) diagnostics_.add(table.position, name_ + ": a table lacks " + names.front());
     return found;
   }
 

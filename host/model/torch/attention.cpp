@@ -31,7 +31,7 @@ struct Shape {
             window,
             documents.defined() ? kernels::in<int32_t>(documents) : nullptr};
   }
-  int64_t parts() const { return parts_of_queries(B * K, S); }
+  int64_t parts() const { return num_query_parts(B * K, S); }
   /// Forward, without a discount for the causal mask.
   double operations() const { return 4.0 * double(B * S * K * R * D) * double(window > 0 ? std::min(window, S) : S); }
   int64_t tasks() const { return B * K * parts(); }
@@ -51,7 +51,7 @@ struct Task {
   Task(const Shape& s, int64_t number) : part(number % s.parts()) {
     const int64_t pair = number / s.parts(), b = pair / s.K, k = pair % s.K;
     const auto cut = [&](int64_t i) {
-      return std::min(blocks_of_queries(s.S) * i / s.parts() * queries_of_block, s.S);
+      return std::min(num_query_blocks(s.S) * i / s.parts() * queries_per_block, s.S);
     };
     head = {s.R,       s.D,       s.K * s.R * s.D,
             s.K * s.D, cut(part), cut(part + 1),
@@ -144,7 +144,7 @@ struct MetaAttention : Function<MetaAttention> {
 };
 
 /// [S,S] or [B,1,S,S] bool: where a query reads; nullopt: all keys up to its own.
-std::optional<Tensor> mask_of(const Tensor& query, int64_t window, const Tensor& documents) {
+std::optional<Tensor> attention_mask(const Tensor& query, int64_t window, const Tensor& documents) {
   const int64_t S = query.size(1);
   const bool has_window = window > 0 && window < S;
   if (!has_window && !documents.defined()) return std::nullopt;
@@ -162,7 +162,7 @@ Tensor causal_attention(const Tensor& query, const Tensor& key, const Tensor& va
   if (kernels::takes(query))  // an undefined tensor would not be taken
     return CausalAttention::apply(query, key, value, window,
                                   documents.defined() ? std::optional(documents) : std::nullopt);
-  const std::optional<Tensor> mask = mask_of(query, window, documents);
+  const std::optional<Tensor> mask = attention_mask(query, window, documents);
   if (query.is_meta()) return MetaAttention::apply(query, key, value, window);
   const Tensor mixed = at::scaled_dot_product_attention(
       query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), mask, /*dropout_p=*/0.0,

@@ -14,42 +14,42 @@ using at::Tensor;
 /// One call of a layer's adapter.
 class LayerCall final : public LinearCall {
  public:
-  LayerCall(const LinearLayer& slot, const Pass& pass) : slot_(slot), pass_(pass) {}
+  LayerCall(const LinearLayer& slot, const Pass& pass) : layer_(slot), pass_(pass) {}
   bool training() const override { return pass_.training; }
-  Tensor base(const Tensor& x) override { return wmtp::linear(x, slot_.weight_); }
+  Tensor base(const Tensor& x) override { return wmtp::linear(x, layer_.weight_); }
   Tensor linear(const Tensor& x, const std::string& param) override { return wmtp::linear(x, handle(param)); }
   Tensor scale(const Tensor& x, const std::string& param) override { return wmtp::scale(x, handle(param)); }
-  Tensor weight() override { return slot_.weight_.weight().detach(); }
+  Tensor weight() override { return layer_.weight_.weight().detach(); }
   Tensor value(const std::string& param) override { return handle(param).weight().detach(); }
   Tensor dropout(const Tensor& x, double p) override {
     if (!pass_.training || p <= 0) return x;
     return x * dropout_factors(x, p,
-                               {name_key(slot_.slot_.name, uint64_t(pass_.seed)), pass_.step, pass_.sequence,
+                               {name_key(layer_.layer_.name, uint64_t(pass_.seed)), pass_.step, pass_.sequence,
                                 pass_.first_position(x.size(1))});
   }
 
  private:
   const WeightHandle& handle(const std::string& param) const {
-    for (const auto& [name, handle] : slot_.params_)
+    for (const auto& [name, handle] : layer_.params_)
       if (name == param) return handle;
     throw Error(ExitStatus::plugin,
-                "adapter: layer " + slot_.slot_.name + " has no declared parameter '" + param + "'");
+                "adapter: layer " + layer_.layer_.name + " has no declared parameter '" + param + "'");
   }
-  const LinearLayer& slot_;
+  const LinearLayer& layer_;
   const Pass& pass_;
 };
 
 LinearLayer::LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias)
-    : slot_(std::move(slot)), weight_(find(slot_.name + ".weight")) {
-  if (has_bias) bias_ = find(slot_.name + ".bias");
-  for (const Param& param : declared(adapter, slot_))
-    params_.emplace_back(param.name, find(slot_.name + "." + param.name));
+    : layer_(std::move(slot)), weight_(find(layer_.name + ".weight")) {
+  if (has_bias) bias_ = find(layer_.name + ".bias");
+  for (const Param& param : declared(adapter, layer_))
+    params_.emplace_back(param.name, find(layer_.name + "." + param.name));
   if (!params_.empty()) adapter_ = dynamic_cast<const LinearAdapter*>(adapter);
 }
 
 Tensor LinearLayer::operator()(const Tensor& x, const Pass& pass) const {
   LayerCall call(*this, pass);
-  const Tensor y = adapter_ ? adapter_->forward(slot_, x, call) : linear(x, weight_);
+  const Tensor y = adapter_ ? adapter_->forward(layer_, x, call) : linear(x, weight_);
   return bias_.store ? add_bias(y, bias_) : y;
 }
 

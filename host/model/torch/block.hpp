@@ -38,7 +38,7 @@ class LinearLayer {
 
  private:
   friend class LayerCall;
-  Linear slot_;
+  Linear layer_;
   WeightHandle weight_;
   WeightHandle bias_;                       ///< has no store if there is no bias
   const LinearAdapter* adapter_ = nullptr;  ///< null if it declares nothing for this layer

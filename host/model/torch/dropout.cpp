@@ -11,7 +11,7 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
-constexpr int64_t blocks_of_task = 4096;
+constexpr int64_t blocks_per_task = 4096;
 
 /// The four elements of a whole sequence from 4 * block on share a Philox block. `before`: elements of the sequence
 /// before these.
@@ -23,7 +23,7 @@ void fill_by_threads(Tensor& factors, int64_t before, int64_t threshold, double 
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, factors.scalar_type(), "dropout_factors", [&] {
     scalar_t* out = kernels::out<scalar_t>(factors);
     const scalar_t kept = scalar_t(kept_factor), left_out = scalar_t(0);
-    at::parallel_for(0, factors.size(0) * blocks, blocks_of_task, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, factors.size(0) * blocks, blocks_per_task, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
         const int64_t row = block / blocks, of_sequence = first_block + block % blocks;
         const int64_t first = of_sequence * 4 - before;  // negative if the block begins in the part before
@@ -43,7 +43,7 @@ Tensor dropout_factors(const Tensor& x, double p, const DropoutKey& key) {
   const auto threshold = int64_t(p * 0x1p32);  // an element is dropped when its 32 random bits are below this
   const double kept = 1.0 / (1.0 - p);
   const int64_t before = key.first_position * (x.numel() / (x.size(0) * x.size(1)));
-  if (kernels::DeviceRows* rows = kernels::device_rows(factors))
+  if (kernels::DeviceRowKernels* rows = kernels::device_rows(factors))
     rows->dropout_factors(key.layer, key.step, key.sequence, before, threshold, kept, factors);
   else
     fill_by_threads(factors, before, threshold, kept, key);

@@ -83,8 +83,8 @@ Tensor mkl_product(const Tensor& a, const Tensor& b) {
 bool is_widened(const Tensor& a) { return on_cpu(a) && product_path(a.scalar_type()) == ProductPath::widened; }
 
 // Elements widened at a time: enough for full speed, and little compared to a step's memory.
-constexpr int64_t floats_of_columns = 8 << 20, floats_of_rows = 1 << 18;
-constexpr int64_t least_rows = 64, least_columns = 16, most_columns = 2048;
+constexpr int64_t column_buffer_floats = 8 << 20, row_buffer_floats = 1 << 18;
+constexpr int64_t min_rows = 64, min_columns = 16, max_columns = 2048;
 
 /// Calls call(block of `to`, rows of a, columns of b) for each block of to = a b, with fp32 factors.
 template <class Call>
@@ -92,8 +92,8 @@ void in_widened_blocks(const Tensor& to, const Tensor& a, const Tensor& b, Call 
   const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
   if (m == 0 || n == 0) return;
   const int64_t columns =
-      std::min(n, std::clamp(floats_of_columns / std::max<int64_t>(k, 1), least_columns, most_columns));
-  const int64_t rows = std::min(m, std::max(least_rows, floats_of_rows / std::max<int64_t>({k, columns, 1})));
+      std::min(n, std::clamp(column_buffer_floats / std::max<int64_t>(k, 1), min_columns, max_columns));
+  const int64_t rows = std::min(m, std::max(min_rows, row_buffer_floats / std::max<int64_t>({k, columns, 1})));
   for (int64_t column = 0; column < n; column += columns) {
     const int64_t num_columns = std::min(columns, n - column);
     const Tensor right = b.narrow(1, column, num_columns).to(at::kFloat);

@@ -96,11 +96,11 @@ struct SwiGlu : Function<SwiGlu> {
   static Tensor forward(AutogradContext* context, const Tensor& gate_input, const Tensor& up_input) {
     const Tensor gate = gate_input.contiguous(), up = up_input.contiguous();
     context->save_for_backward({gate, up});
-    return gated(gate, up);
+    return swiglu_rows(gate, up);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const auto [d_gate, d_up] = gated_backward(gradients[0].contiguous(), saved[0], saved[1]);
+    const auto [d_gate, d_up] = swiglu_rows_backward(gradients[0].contiguous(), saved[0], saved[1]);
     return {d_gate, d_up};
   }
 };
@@ -118,7 +118,7 @@ struct Rotate : Function<Rotate> {
 /// The share of each frequency that is not divided by the factor, from its number n of rotations within the original
 /// length. llama3: linear in n from low_freq_factor to high_freq_factor. yarn: linear in the frequency's index between
 /// the indices for beta_fast and beta_slow rotations, which are rounded to whole ones.
-Tensor kept_share(const Tensor& frequency, double theta, const RopeScaling& scaling) {
+Tensor unscaled_fraction(const Tensor& frequency, double theta, const RopeScaling& scaling) {
   const auto length = double(scaling.original_max_position_embeddings);
   if (scaling.rope_type == RopeType::llama3) {
     const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
@@ -132,10 +132,10 @@ Tensor kept_share(const Tensor& frequency, double theta, const RopeScaling& scal
   return 1 - ((at::arange(frequency.size(0), frequency.options()) - first) / step).clamp(0, 1);
 }
 
-Tensor stretched(const Tensor& frequency, double theta, const RopeScaling& scaling) {
+Tensor scaled_frequencies(const Tensor& frequency, double theta, const RopeScaling& scaling) {
   const Tensor slow = frequency / scaling.factor;
   if (scaling.rope_type == RopeType::linear) return slow;
-  const Tensor kept = kept_share(frequency, theta, scaling);
+  const Tensor kept = unscaled_fraction(frequency, theta, scaling);
   return slow * (1 - kept) + frequency * kept;
 }
 
@@ -152,7 +152,7 @@ Tensor rotary_table(int64_t positions, int64_t head_dim, double theta, const at:
   const auto options = at::TensorOptions(at::kFloat);
   const Tensor exponent = at::arange(0, head_dim, 2, options) / double(head_dim);
   Tensor frequency = at::scalar_tensor(theta, options).pow(exponent).reciprocal();
-  if (scaling) frequency = stretched(frequency, theta, *scaling);
+  if (scaling) frequency = scaled_frequencies(frequency, theta, *scaling);
   const Tensor angle = at::outer(at::arange(positions, options), frequency);
   const double length = scaling && scaling->rope_type == RopeType::yarn ? scaling->attention_factor : 1.0;
   return at::complex(angle.cos() * length, angle.sin() * length).to(device);

@@ -67,12 +67,12 @@ ProductPath product_path(at::ScalarType dtype) { return product_path(dtype, inst
 ProductPath product_path(at::ScalarType) { return ProductPath::aten; }
 #endif
 
-std::string about_bf16() {
+std::string bf16_info() {
   if (product_path(at::kBFloat16) != ProductPath::widened) return "native";
   return is_widened_for_speed() ? std::string("computed in fp32, because ") + slow_instructions : "computed in fp32";
 }
 
-std::string about_widened_products(at::ScalarType dtype) {
+std::string widened_products_notice(at::ScalarType dtype) {
   if (product_path(dtype) != ProductPath::widened) return {};
   const std::string name = dtype == at::kHalf ? "fp16" : "bf16";
   const std::string reason = dtype == at::kBFloat16 && is_widened_for_speed()

@@ -24,8 +24,8 @@ ProductPath product_path(at::ScalarType dtype, const ProductInstructions& has);
 ProductPath product_path(at::ScalarType dtype);
 
 /// How bf16 products are computed here, and why: "native".
-std::string about_bf16();
+std::string bf16_info();
 /// "bf16 products are computed in fp32, ..."; empty if they are not. The reason only if it costs time.
-std::string about_widened_products(at::ScalarType dtype);
+std::string widened_products_notice(at::ScalarType dtype);
 
 }  // namespace wmtp

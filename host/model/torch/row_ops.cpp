@@ -12,18 +12,18 @@ namespace {
 
 using at::Tensor;
 using kernels::device_rows;
-using kernels::DeviceRows;
+using kernels::DeviceRowKernels;
 
 /// Sums over rows are split into blocks of this size, so that results do not depend on the number of threads.
-constexpr int64_t rows_of_block = 64;
-constexpr int64_t elements_of_task = 32768;
-constexpr int64_t logit_rows_of_task = 16;
+constexpr int64_t rows_per_block = 64;
+constexpr int64_t elements_per_task = 32768;
+constexpr int64_t logit_rows_per_task = 16;
 
 Normed normed_by_cpu(const Tensor& x, const Tensor& weight, double eps) {
   const int64_t width = x.size(-1), count = x.numel() / width;
   Tensor y = at::empty_like(x), scale = at::empty({count}, x.options().dtype(at::kFloat));
   kernels::by_type(x, [&]<class T>() {
-    at::parallel_for(0, count, rows_of_block, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, count, rows_per_block, [&](int64_t begin, int64_t end) {
       kernels::rows<T>().rms_norm(kernels::in<T>(x) + begin * width, kernels::in<T>(weight), float(eps),
                                   kernels::out<T>(y) + begin * width, kernels::out<float>(scale) + begin, end - begin,
                                   width);
@@ -34,13 +34,13 @@ Normed normed_by_cpu(const Tensor& x, const Tensor& weight, double eps) {
 
 std::pair<Tensor, Tensor> normed_backward_by_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                                  const Tensor& scale, bool wants_dw) {
-  const int64_t width = x.size(-1), count = x.numel() / width, blocks = (count + rows_of_block - 1) / rows_of_block;
+  const int64_t width = x.size(-1), count = x.numel() / width, blocks = (count + rows_per_block - 1) / rows_per_block;
   Tensor dx = at::empty_like(x), parts;
   if (wants_dw) parts = at::zeros({blocks, width}, x.options().dtype(at::kFloat));
   kernels::by_type(x, [&]<class T>() {
     at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t block = first; block < last; ++block) {
-        const int64_t begin = block * rows_of_block, n = std::min(rows_of_block, count - begin);
+        const int64_t begin = block * rows_per_block, n = std::min(rows_per_block, count - begin);
         kernels::rows<T>().rms_norm_backward(kernels::in<T>(dy) + begin * width, kernels::in<T>(x) + begin * width,
                                              kernels::in<T>(weight), kernels::in<float>(scale) + begin,
                                              kernels::out<T>(dx) + begin * width,
@@ -51,8 +51,8 @@ std::pair<Tensor, Tensor> normed_backward_by_cpu(const Tensor& dy, const Tensor&
   return {dx, wants_dw ? parts.sum(0) : Tensor()};
 }
 
-DeviceRows* norm_rows(const Tensor& x, const Tensor& weight) {
-  DeviceRows* rows = device_rows(x);
+DeviceRowKernels* norm_rows(const Tensor& x, const Tensor& weight) {
+  DeviceRowKernels* rows = device_rows(x);
   return rows && rows->takes_norm(x) && rows->takes_norm(weight) ? rows : nullptr;
 }
 
@@ -76,7 +76,7 @@ ScoredLogits cross_entropy_by_aten(const Tensor& logits, const Tensor& targets, 
 
 Normed normed_rows(const Tensor& x, const Tensor& weight, double eps) {
   if (kernels::takes(x)) return normed_by_cpu(x, weight, eps);
-  if (DeviceRows* rows = norm_rows(x, weight)) {
+  if (DeviceRowKernels* rows = norm_rows(x, weight)) {
     Normed normed{at::empty_like(x), at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat))};
     rows->rms_norm(x, weight, eps, normed.y, normed.scale);
     return normed;
@@ -89,7 +89,7 @@ Normed normed_rows(const Tensor& x, const Tensor& weight, double eps) {
 std::pair<Tensor, Tensor> normed_rows_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                                const Tensor& scale, bool wants_dw) {
   if (kernels::takes(dy)) return normed_backward_by_cpu(dy, x, weight, scale, wants_dw);
-  if (DeviceRows* rows = norm_rows(dy, weight)) {
+  if (DeviceRowKernels* rows = norm_rows(dy, weight)) {
     Tensor dx = at::empty_like(x);
     const Tensor dw = rows->rms_norm_backward(dy, x, weight, scale, dx, wants_dw);
     return {dx, dw};
@@ -103,16 +103,16 @@ std::pair<Tensor, Tensor> normed_rows_backward(const Tensor& dy, const Tensor& x
           wants_dw ? (wide * normed).reshape({-1, x.size(-1)}).sum(0) : Tensor()};
 }
 
-Tensor gated(const Tensor& gate, const Tensor& up) {
+Tensor swiglu_rows(const Tensor& gate, const Tensor& up) {
   Tensor y = at::empty_like(gate);
   if (kernels::takes(gate)) {
     kernels::by_type(gate, [&]<class T>() {
-      at::parallel_for(0, gate.numel(), elements_of_task, [&](int64_t begin, int64_t end) {
+      at::parallel_for(0, gate.numel(), elements_per_task, [&](int64_t begin, int64_t end) {
         kernels::rows<T>().swiglu(kernels::in<T>(gate) + begin, kernels::in<T>(up) + begin, kernels::out<T>(y) + begin,
                                   end - begin);
       });
     });
-  } else if (DeviceRows* rows = device_rows(gate)) {
+  } else if (DeviceRowKernels* rows = device_rows(gate)) {
     rows->swiglu(gate, up, y);
   } else {
     return at::silu(gate).mul_(up);
@@ -120,17 +120,17 @@ Tensor gated(const Tensor& gate, const Tensor& up) {
   return y;
 }
 
-std::pair<Tensor, Tensor> gated_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
+std::pair<Tensor, Tensor> swiglu_rows_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   Tensor d_gate = at::empty_like(gate), d_up = at::empty_like(up);
   if (kernels::takes(gate)) {
     kernels::by_type(gate, [&]<class T>() {
-      at::parallel_for(0, gate.numel(), elements_of_task, [&](int64_t begin, int64_t end) {
+      at::parallel_for(0, gate.numel(), elements_per_task, [&](int64_t begin, int64_t end) {
         kernels::rows<T>().swiglu_backward(kernels::in<T>(dy) + begin, kernels::in<T>(gate) + begin,
                                            kernels::in<T>(up) + begin, kernels::out<T>(d_gate) + begin,
                                            kernels::out<T>(d_up) + begin, end - begin);
       });
     });
-  } else if (DeviceRows* rows = device_rows(gate)) {
+  } else if (DeviceRowKernels* rows = device_rows(gate)) {
     rows->swiglu_backward(dy, gate, up, d_gate, d_up);
   } else {
     return {at::silu_backward(dy * up, gate), at::silu(gate).mul_(dy)};
@@ -139,7 +139,7 @@ std::pair<Tensor, Tensor> gated_backward(const Tensor& dy, const Tensor& gate, c
 }
 
 Tensor rotated(const Tensor& x, const Tensor& table, float direction) {
-  if (DeviceRows* rows = device_rows(x)) {
+  if (DeviceRowKernels* rows = device_rows(x)) {
     Tensor y = at::empty_like(x);
     rows->rotate(x, table, direction, y);
     return y;
@@ -153,7 +153,7 @@ Tensor rotated(const Tensor& x, const Tensor& table, float direction) {
   Tensor y = at::empty_like(x);
   const float* angles = kernels::in<float>(table);
   kernels::by_type(x, [&]<class T>() {
-    at::parallel_for(0, x.size(0) * S, rows_of_block, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, x.size(0) * S, rows_per_block, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row)
         kernels::rows<T>().rotate(kernels::in<T>(x) + row * heads * width, angles + row % S * width, direction,
                                   kernels::out<T>(y) + row * heads * width, heads, width);
@@ -168,7 +168,7 @@ Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreReques
 }
 
 ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
-  DeviceRows* device = device_rows(logits);
+  DeviceRowKernels* device = device_rows(logits);
   if (!device && !kernels::takes(logits)) return cross_entropy_by_aten(logits, targets, request);
   const int64_t count = logits.size(0), width = logits.size(1);
   ScoredLogits result{empty_scores(count, logits.options(), request),
@@ -182,7 +182,7 @@ ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreReq
     return part.defined() ? kernels::out<float>(part) + row : nullptr;
   };
   kernels::by_type(logits, [&]<class T>() {
-    at::parallel_for(0, count, logit_rows_of_task, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, count, logit_rows_per_task, [&](int64_t begin, int64_t end) {
       kernels::rows<T>().cross_entropy(kernels::in<T>(logits) + begin * width, kernels::in<int64_t>(targets) + begin,
                                        at_row(scores.losses, begin), at_row(result.log_sum, begin),
                                        at_row(scores.entropies, begin), at_row(scores.hits, begin), end - begin, width);
@@ -192,7 +192,7 @@ ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreReq
 }
 
 Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor& log_sum, const Tensor& coefficients) {
-  if (DeviceRows* device = device_rows(logits)) {
+  if (DeviceRowKernels* device = device_rows(logits)) {
     device->cross_entropy_backward(logits, targets, log_sum, coefficients);
     return logits;
   }
@@ -204,7 +204,7 @@ Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor
   }
   const int64_t count = logits.size(0), width = logits.size(1);
   kernels::by_type(logits, [&]<class T>() {
-    at::parallel_for(0, count, logit_rows_of_task, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, count, logit_rows_per_task, [&](int64_t begin, int64_t end) {
       kernels::rows<T>().cross_entropy_backward(
           kernels::out<T>(logits) + begin * width, kernels::in<int64_t>(targets) + begin,
           kernels::in<float>(log_sum) + begin, kernels::in<float>(coefficients) + begin, end - begin, width);
@@ -222,7 +222,7 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
     return;
   }
   kernels::by_type(value, [&]<class T>() {
-    at::parallel_for(0, value.numel(), elements_of_task, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, value.numel(), elements_per_task, [&](int64_t begin, int64_t end) {
       kernels::rows<T>().accumulate(kernels::out<float>(sum) + begin, kernels::in<T>(value) + begin, first,
                                     end - begin);
     });
@@ -230,21 +230,21 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
 }
 
 std::vector<double> norm_parts(const Tensor& values, int order) {
-  const int64_t count = values.numel(), blocks = (count + elements_of_task - 1) / elements_of_task;
+  const int64_t count = values.numel(), blocks = (count + elements_per_task - 1) / elements_per_task;
   std::vector<double> parts(static_cast<size_t>(blocks));
   if (values.is_meta()) return parts;
   at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
-      const int64_t begin = block * elements_of_task;
+      const int64_t begin = block * elements_per_task;
       parts[size_t(block)] = kernels::rows<float>().norm_part(kernels::in<float>(values) + begin, order,
-                                                              std::min(elements_of_task, count - begin));
+                                                              std::min(elements_per_task, count - begin));
     }
   });
   return parts;
 }
 
 void sum_of_parts(const Tensor& parts, Tensor& sum) {
-  if (DeviceRows* rows = device_rows(parts)) return rows->sum_of_parts(parts, sum);
+  if (DeviceRowKernels* rows = device_rows(parts)) return rows->sum_of_parts(parts, sum);
   for (int64_t part = 0; part < parts.size(0); ++part) accumulate(sum, parts[part], /*first=*/part == 0);
 }
 

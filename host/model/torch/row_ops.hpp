@@ -21,9 +21,10 @@ std::pair<at::Tensor, at::Tensor> normed_rows_backward(const at::Tensor& dy, con
                                                        bool wants_dw);
 
 /// silu(gate) * up.
-at::Tensor gated(const at::Tensor& gate, const at::Tensor& up);
+at::Tensor swiglu_rows(const at::Tensor& gate, const at::Tensor& up);
 /// {d_gate, d_up}.
-std::pair<at::Tensor, at::Tensor> gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up);
+std::pair<at::Tensor, at::Tensor> swiglu_rows_backward(const at::Tensor& dy, const at::Tensor& gate,
+                                                       const at::Tensor& up);
 
 /// Rotates pairs (2i, 2i+1) of x [B,S,H,D] by `direction` times the angles of table [S,D/2], complex64.
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& table, float direction);

@@ -12,19 +12,19 @@
 namespace wmtp {
 namespace {
 
-constexpr double base_deviation = 0.02;
-constexpr const char* names_are_like = "names are like tok_embeddings.weight and layers.0.attention.wq.weight";
+constexpr double base_init_std = 0.02;
+constexpr const char* parameter_name_examples = "names are like tok_embeddings.weight and layers.0.attention.wq.weight";
 
 bool matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
 /// The residual stream sums 2 * layers outputs of wo and w2; scaling them keeps its variance independent of depth.
-double deviation_of(const ModelTensor& tensor, const ModelConfig& model) {
-  return tensor.writes_residual ? base_deviation / std::sqrt(2.0 * double(model.layers)) : base_deviation;
+double init_std(const ModelTensor& tensor, const ModelConfig& model) {
+  return tensor.writes_residual ? base_init_std / std::sqrt(2.0 * double(model.layers)) : base_init_std;
 }
 
-Init init_of(const Param& param) {
+Init adapter_init(const Param& param) {
   if (param.init == Param::Init::uniform) return {Init::Kind::uniform, param.bound};
   return {param.init == Param::Init::row_norms ? Init::Kind::row_norms : Init::Kind::zeros, 0};
 }
@@ -56,7 +56,7 @@ class Builder {
     spec.trains = trains(request_, tensor.name);
     spec.decays = tensor.shape.size() == 2 || request_.optimizer.decay_norms;
     spec.orthogonalizes = traits_of(request_.optimizer.kind).orthogonalizes && tensor.kind == Kind::linear;
-    if (tensor.shape.size() == 2) spec.init = {Init::Kind::normal, deviation_of(tensor, model_)};
+    if (tensor.shape.size() == 2) spec.init = {Init::Kind::normal, init_std(tensor, model_)};
     if (tensor.kind == Kind::norm) spec.init = {Init::Kind::ones};
     units_.back().parameters.push_back(std::move(spec));
     if (tensor.kind == Kind::linear)
@@ -70,7 +70,7 @@ class Builder {
             return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_named);
           }))
         throw Error(ExitStatus::usage,
-                    "[adapter] train: " + printable(pattern) + " matches no parameter; " + names_are_like);
+                    "[adapter] train: " + printable(pattern) + " matches no parameter; " + parameter_name_examples);
     }
   }
 
@@ -91,7 +91,7 @@ class Builder {
       if (!matched[i])
         throw Error(ExitStatus::usage, "[[optimizer.groups]] match = " + printable(groups[i].match) +
                                            " matches no trained parameter, or only those of tables above it; " +
-                                           names_are_like);
+                                           parameter_name_examples);
   }
 
   /// Without a matrix of its own, Muon would be AdamW, and its momentum would have no effect.
@@ -110,18 +110,18 @@ class Builder {
   void declare(const Linear& slot) {
     for (const Param& param : declared(request_.adapter, slot))
       adapter_.push_back(
-          {slot.name + "." + param.name, param.shape, init_of(param), param.decays, true, param.lr_scale});
+          {slot.name + "." + param.name, param.shape, adapter_init(param), param.decays, true, param.lr_scale});
   }
 
   void value_heads() {
     if (request_.value_heads.empty()) return;
     std::vector<ParameterSpec> parameters;
     for (const ValueHead& head : request_.value_heads) {
-      const std::vector<Linear> slots = value_head_linears(model_, head);
-      for (const Linear& slot : slots) {
+      const std::vector<Linear> head_linears = value_head_linears(model_, head);
+      for (const Linear& slot : head_linears) {
         // The last layer is zero, so that a head's initial values are zero; the others are like torch's Linear.
         const Init init =
-            slot.name == slots.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
+            slot.name == head_linears.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
         const bool trains = request_.adapter != nullptr;
         const OptimizerConfig& optimizer = request_.optimizer;
         const double lr_scale = optimizer.value_head_lr > 0 ? optimizer.value_head_lr / optimizer.lr : 1;
@@ -168,10 +168,10 @@ std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead
     throw Error(ExitStatus::plugin,
                 "value head '" + head.name + "': kind '" + head.kind + "' is unknown; available are linear and mlp");
   widths.push_back(1);
-  std::vector<Linear> slots;
+  std::vector<Linear> head_linears;
   for (size_t i = 0; i + 1 < widths.size(); ++i)
-    slots.push_back({"value_heads." + head.name + "." + std::to_string(i), widths[i], widths[i + 1]});
-  return slots;
+    head_linears.push_back({"value_heads." + head.name + "." + std::to_string(i), widths[i], widths[i + 1]});
+  return head_linears;
 }
 
 int64_t num_heads(const ModelConfig& model, Heads heads) {

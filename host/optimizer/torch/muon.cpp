@@ -13,21 +13,21 @@ using at::Tensor;
 
 /// The part of a matrix in this rank's shard.
 struct Part {
-  const Placed* matrix;
+  const FlatParameter* matrix;
   int64_t begin, count;  ///< elements of the matrix
   Tensor master;
 };
 
-std::vector<Part> parts_of(ParameterGroup& group) {
+std::vector<Part> matrix_parts(ParameterGroup& group) {
   std::vector<Part> parts;
-  group.for_each_part(group.master(), [&](const Placed& placed, int64_t begin, const Tensor& part) {
+  group.for_each_part(group.master(), [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
     if (placed.spec.orthogonalizes) parts.push_back({&placed, begin, part.numel(), part});
   });
   return parts;
 }
 
 /// The momentum, then Nesterov's look-ahead in place of the gradient.
-void accelerate(ParameterGroup& group, const Tensor& momentum, const Tensor& gradient, double decay) {
+void update_momentum(ParameterGroup& group, const Tensor& momentum, const Tensor& gradient, double decay) {
   for (const Segment& segment : group.segments()) {
     if (!segment.orthogonalizes) continue;
     Tensor now = gradient.narrow(0, segment.begin, segment.end - segment.begin);
@@ -37,15 +37,15 @@ void accelerate(ParameterGroup& group, const Tensor& momentum, const Tensor& gra
   }
 }
 
-Tensor update_of(const Part& part, const Tensor& whole) {
-  const Placed& matrix = *part.matrix;
+Tensor local_update(const Part& part, const Tensor& whole) {
+  const FlatParameter& matrix = *part.matrix;
   const Tensor all = orthogonalized(whole.narrow(0, matrix.offset, matrix.count).view(matrix.spec.shape));
   return all.reshape({-1}).narrow(0, part.begin, part.count);
 }
 
 void apply(const Part& part, const Tensor& update, const OptimizerConfig& config, double lr) {
   const ParameterSpec& spec = part.matrix->spec;
-  const double rate = lr * spec.lr_scale, decay = weight_decay_of(spec, config);
+  const double rate = lr * spec.lr_scale, decay = effective_weight_decay(spec, config);
   Tensor master = part.master;
   if (decay != 0) master.mul_(1 - rate * decay);
   master.add_(update.to(master.device()), -rate * 0.2 * std::sqrt(double(std::max(spec.shape[0], spec.shape[1]))));
@@ -67,23 +67,24 @@ Tensor orthogonalized(const Tensor& matrix) {
 
 void step_matrices(ParameterGroup& group, Tensor momentum, Tensor gradient, const OptimizerConfig& config, double lr) {
   const auto& all = group.parameters();
-  if (std::none_of(all.begin(), all.end(), [](const Placed& placed) { return placed.spec.orthogonalizes; })) return;
-  accelerate(group, momentum, gradient, config.momentum);
+  if (std::none_of(all.begin(), all.end(), [](const FlatParameter& placed) { return placed.spec.orthogonalizes; }))
+    return;
+  update_momentum(group, momentum, gradient, config.momentum);
   const MemoryScope scope(MemoryCategory::communication);
   const Tensor whole = group.gather_shards(gradient);
-  const std::vector<Part> parts = parts_of(group);
-  const Axis& replicas = group.mesh().replicate;
+  const std::vector<Part> parts = matrix_parts(group);
+  const RankGroup& replicas = group.mesh().replicate;
   const auto size = size_t(replicas.size);
   for (size_t first = 0; first < parts.size(); first += size) {
     const size_t end = std::min(first + size, parts.size()), mine = first + size_t(replicas.rank);
     if (size == 1) {
-      apply(parts[mine], update_of(parts[mine], whole), config, lr);
+      apply(parts[mine], local_update(parts[mine], whole), config, lr);
       continue;
     }
     int64_t longest = 0;
     for (size_t i = first; i < end; ++i) longest = std::max(longest, parts[i].count);
     const Tensor sent = at::zeros({longest}, whole.options());
-    if (mine < end) sent.narrow(0, 0, parts[mine].count).copy_(update_of(parts[mine], whole));
+    if (mine < end) sent.narrow(0, 0, parts[mine].count).copy_(local_update(parts[mine], whole));
     const Tensor updates = at::empty({replicas.size * longest}, whole.options());
     replicas.reduce->all_gather(updates, sent, "sharing updates of " + group.name()).wait();
     for (size_t i = first; i < end; ++i)

@@ -24,7 +24,7 @@ int64_t size_without_matrices(const ParameterGroup& group) {
 }
 
 /// The largest part or the sum of the parts; NaN if one of them is NaN.
-double whole_of(Norm norm, const std::vector<double>& parts) {
+double combine_parts(Norm norm, const std::vector<double>& parts) {
   double whole = 0;
   for (const double part : parts) {
     if (std::isnan(part)) return part;
@@ -43,7 +43,7 @@ std::vector<std::pair<const char*, Tensor>> ShardedOptimizer::State::flats() con
   return flats;
 }
 
-std::vector<const char*> ShardedOptimizer::saved_of(const ParameterSpec& spec) const {
+std::vector<const char*> ShardedOptimizer::saved_prefixes(const ParameterSpec& spec) const {
   std::vector<const char*> prefixes{parameter_prefix};
   const int averages = kept_averages(config_, spec.orthogonalizes);
   if (averages > 0) prefixes.push_back(average_prefix);
@@ -69,7 +69,7 @@ ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) con
           zeros(ema_ > 0 ? all : 0)};
 }
 
-Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
+Tensor ShardedOptimizer::local_norm_part(Norm norm) const {
   const int order = norm == Norm::l2 ? 2 : norm == Norm::l1 ? 1 : 0;
   if (const std::vector<Tensor> gradients = device_gradients(); !gradients.empty()) {
     const double power = order == 0 ? INFINITY : order;
@@ -83,7 +83,7 @@ Tensor ShardedOptimizer::part_of_norm(Norm norm) const {
     const std::vector<double> of_group = norm_parts(gradient, order);
     parts.insert(parts.end(), of_group.begin(), of_group.end());
   }
-  return at::scalar_tensor(whole_of(norm, parts), at::kDouble);
+  return at::scalar_tensor(combine_parts(norm, parts), at::kDouble);
 }
 
 /// Gradients of trained groups that count on this rank, if they are on a CUDA device.
@@ -96,8 +96,8 @@ std::vector<Tensor> ShardedOptimizer::device_gradients() const {
   return gradients;
 }
 
-double norm_of_parts(Norm norm, const std::vector<double>& parts) {
-  const double whole = whole_of(norm, parts);
+double combine_norm_parts(Norm norm, const std::vector<double>& parts) {
+  const double whole = combine_parts(norm, parts);
   return norm == Norm::l2 ? std::sqrt(whole) : whole;
 }
 
@@ -127,11 +127,11 @@ void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor
     return flat.numel() == 0 ? flat : flat.narrow(0, flat.numel() - end - size, size);
   };
   update_rule(config_.kind)({cut(state.group->master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq),
-                             steps, lr * segment.lr_scale, weight_decay_of(segment, config_)},
+                             steps, lr * segment.lr_scale, effective_weight_decay(segment, config_)},
                             config_);
 }
 
-void ShardedOptimizer::exchange_averages() {
+void ShardedOptimizer::swap_with_ema() {
   for (State& state : states_) {
     if (state.steps == 0) continue;  // never trained: it is its own average
     const Tensor parameters = state.group->master().clone();

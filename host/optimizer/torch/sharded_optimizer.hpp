@@ -14,8 +14,8 @@
 
 namespace wmtp {
 
-/// The norm from part_of_norm of all ranks. NaN if one of them is NaN.
-double norm_of_parts(Norm norm, const std::vector<double>& parts);
+/// The norm from local_norm_part of all ranks. NaN if one of them is NaN.
+double combine_norm_parts(Norm norm, const std::vector<double>& parts);
 
 class ShardedOptimizer {
  public:
@@ -25,13 +25,13 @@ class ShardedOptimizer {
 
   /// This rank's contribution to the gradient norm; each parameter counts once over all ranks. l2: sum of squares; l1:
   /// sum of magnitudes; inf: largest magnitude. fp64 scalar on the gradients' device.
-  at::Tensor part_of_norm(Norm norm) const;
+  at::Tensor local_norm_part(Norm norm) const;
   /// One step with the gradients multiplied by `scale`; then releases them. Groups without a gradient are not updated.
   /// [all ranks; collective for muon]
   void step(double lr, double scale);
   void drop_gradients();
   /// Exchanges the parameters with their moving averages.
-  void exchange_averages();
+  void swap_with_ema();
 
   /// Each fp32 and laid out like the group's master shard, or like the end of it, where the parameters are that have
   /// it.
@@ -46,7 +46,7 @@ class ShardedOptimizer {
   };
   std::vector<State>& states() { return states_; }
   /// The prefixes of what a checkpoint contains of a parameter.
-  std::vector<const char*> saved_of(const ParameterSpec& spec) const;
+  std::vector<const char*> saved_prefixes(const ParameterSpec& spec) const;
 
  private:
   State first_state(ParameterGroup& group) const;

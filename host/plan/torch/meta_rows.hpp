@@ -6,7 +6,7 @@
 
 namespace wmtp {
 
-class MetaRows final : public kernels::DeviceRows {
+class MetaRows final : public kernels::DeviceRowKernels {
   using Tensor = at::Tensor;
 
  public:

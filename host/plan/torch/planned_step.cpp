@@ -15,11 +15,11 @@ namespace {
 
 /// `experiment`, when nothing of another step is counted any more.
 Experiment fresh(Experiment experiment) {
-  outside_bytes() = {};
+  offloaded_bytes() = {};
   return experiment;
 }
 
-std::vector<ValueHead> value_heads_of(const Experiment* stage, const OpenParts& open) {
+std::vector<ValueHead> stage_value_heads(const Experiment* stage, const OpenParts& open) {
   std::vector<ValueHead> heads;
   if (stage) heads = open(*stage).pipeline.needs.heads;
   return heads.empty() ? std::vector<ValueHead>{{"value", "linear"}} : heads;
@@ -60,13 +60,13 @@ template <class Visit>
 void for_each_parameter(const ShardedModel& model, Visit visit) {
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
-      for (const Placed& placed : group->parameters()) visit(placed.spec, *unit);
+      for (const FlatParameter& placed : group->parameters()) visit(placed.spec, *unit);
 }
 
 /// The experiment's step on one rank, with a number of micro-batches.
-class Rehearsal {
+class MetaStep {
  public:
-  Rehearsal(const Experiment& experiment, const StepQuestion& question, const OpenParts& open, int rank)
+  MetaStep(const Experiment& experiment, const StepRequest& question, const OpenParts& open, int rank)
       : experiment_(fresh(in_layout(experiment, question))),
         clock_(question.rates),
         world_({question.ranks, question.hosts, question.on_cuda}, rank, clock_),
@@ -85,23 +85,23 @@ class Rehearsal {
   }
 
   PlannedRank second_step() {
-    count_operations_by([this](double operations) { clock_.compute(operations); });
+    set_operation_counter([this](double operations) { clock_.compute(operations); });
     trainer_->step();
     reset_memory_peak();
     clock_.restart();
-    outside_bytes().to_device = outside_bytes().to_host = 0;
+    offloaded_bytes().to_device = offloaded_bytes().to_host = 0;
     trainer_->step();
     PlannedStep step;
     step.counts = counts();
     step.work = clock_.work();
-    count_operations_by(nullptr);
-    step.offloaded = {outside_bytes().held, outside_bytes().to_device, outside_bytes().to_host};
+    set_operation_counter(nullptr);
+    step.offloaded = {offloaded_bytes().held, offloaded_bytes().to_device, offloaded_bytes().to_host};
     const TrainConfig& train = experiment_.train;
     const int64_t sequences = train.batch_size * train.gradient_accumulation, window = experiment_.model.sliding_window,
                   keys = window > 0 ? std::min(window, train.sequence_length) : train.sequence_length;
-    const double needed =
-        step_operations(*model_).of(sequences * train.sequence_length, sequences * train.sequence_length * keys) /
-        double(experiment_.parallel.sequence);
+    const double needed = step_operations(*model_).operations(sequences * train.sequence_length,
+                                                              sequences * train.sequence_length * keys) /
+                          double(experiment_.parallel.sequence);
     step.work.extra = step.work.operations - needed;
     save();
     step.phases = memory_usage().phases;
@@ -128,7 +128,7 @@ class Rehearsal {
     const ModelConfig& shape = *shapes_.emplace_back(std::make_unique<ModelConfig>(config.model ? *config.model
                                                                                    : stage      ? stage->model
                                                                                                 : experiment_.model));
-    const std::vector<ValueHead> heads = table == "value" ? value_heads_of(stage, open) : std::vector<ValueHead>();
+    const std::vector<ValueHead> heads = table == "value" ? stage_value_heads(stage, open) : std::vector<ValueHead>();
     auto model =
         std::make_unique<ShardedModel>(frozen_request(experiment_, config, shape, heads, at::kMeta), world_.channels());
     for_each_parameter(*model, [&](const ParameterSpec& spec, const ShardUnit&) { frozen_[table] += spec.count(); });
@@ -143,7 +143,7 @@ class Rehearsal {
       if (unit.name() != "adapter") counts.model += spec.count();
       if (!spec.trains) return;
       counts.trained += spec.count();
-      counts.state += spec.count() * int64_t(trainer_->optimizer().saved_of(spec).size());
+      counts.state += spec.count() * int64_t(trainer_->optimizer().saved_prefixes(spec).size());
     });
     return counts;
   }
@@ -179,7 +179,7 @@ class Rehearsal {
 
 /// one + times * (two - one)
 template <class Number>
-Number extended(Number one, Number two, int64_t times) {
+Number extrapolate(Number one, Number two, int64_t times) {
   return one + Number(times) * (two - one);
 }
 
@@ -188,26 +188,27 @@ PlannedStep extrapolated(const PlannedStep& two, const PlannedStep& three, int64
   const int64_t times = micro_batches - 2;
   PlannedStep step = three;
   for (auto& [name, phase] : step.phases) {
-    const MemoryMoment& of_two = two.phases.at(name);
-    for (size_t i = 0; i < phase.bytes.size(); ++i) phase.bytes[i] = extended(of_two.bytes[i], phase.bytes[i], times);
-    phase.total = extended(of_two.total, phase.total, times);
+    const MemorySnapshot& with_two = two.phases.at(name);
+    for (size_t i = 0; i < phase.bytes.size(); ++i)
+      phase.bytes[i] = extrapolate(with_two.bytes[i], phase.bytes[i], times);
+    phase.total = extrapolate(with_two.total, phase.total, times);
   }
   const auto extend = [&](auto Work::*number) {
-    step.work.*number = extended(two.work.*number, three.work.*number, times);
+    step.work.*number = extrapolate(two.work.*number, three.work.*number, times);
   };
   extend(&Work::seconds);
   extend(&Work::operations);
   extend(&Work::extra);
-  step.work.traffic = {extended(two.work.traffic.bus, three.work.traffic.bus, times),
-                       extended(two.work.traffic.network, three.work.traffic.network, times)};
-  step.offloaded.to_device = extended(two.offloaded.to_device, three.offloaded.to_device, times);
-  step.offloaded.to_host = extended(two.offloaded.to_host, three.offloaded.to_host, times);
+  step.work.traffic = {extrapolate(two.work.traffic.bus, three.work.traffic.bus, times),
+                       extrapolate(two.work.traffic.network, three.work.traffic.network, times)};
+  step.offloaded.to_device = extrapolate(two.offloaded.to_device, three.offloaded.to_device, times);
+  step.offloaded.to_host = extrapolate(two.offloaded.to_host, three.offloaded.to_host, times);
   return step;
 }
 
 }  // namespace
 
-Experiment in_layout(Experiment experiment, const StepQuestion& question) {
+Experiment in_layout(Experiment experiment, const StepRequest& question) {
   ParallelConfig& parallel = experiment.parallel;
   parallel.strategy = question.strategy;
   parallel.shard_group_size = question.shard_group_size;
@@ -227,11 +228,11 @@ Experiment in_layout(Experiment experiment, const StepQuestion& question) {
   return experiment;
 }
 
-PlannedRank plan_rank(const Experiment& experiment, const StepQuestion& question, const OpenParts& open, int rank) {
+PlannedRank plan_rank(const Experiment& experiment, const StepRequest& question, const OpenParts& open, int rank) {
   const auto planned = [&](int64_t micro_batches) {
-    StepQuestion of_fewer = question;
-    of_fewer.gradient_accumulation = micro_batches;
-    return Rehearsal(experiment, of_fewer, open, rank).second_step();
+    StepRequest shorter = question;
+    shorter.gradient_accumulation = micro_batches;
+    return MetaStep(experiment, shorter, open, rank).second_step();
   };
   constexpr int64_t most_run = 3;
   if (question.gradient_accumulation <= most_run) return planned(question.gradient_accumulation);
@@ -241,7 +242,7 @@ PlannedRank plan_rank(const Experiment& experiment, const StepQuestion& question
   return three;
 }
 
-PlannedStep plan_step(const Experiment& experiment, const StepQuestion& question, const OpenParts& open) {
+PlannedStep plan_step(const Experiment& experiment, const StepRequest& question, const OpenParts& open) {
   const int64_t last = question.ranks - 1;
   std::set<int64_t> others;
   if (question.sequence > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
@@ -253,7 +254,7 @@ PlannedStep plan_step(const Experiment& experiment, const StepQuestion& question
     if (rank < 1 || rank > last) continue;
     PlannedRank other = plan_rank(experiment, question, open, int(rank));
     for (const auto& [name, phase] : other.step.phases) {
-      MemoryMoment& most = first.step.phases[name];
+      MemorySnapshot& most = first.step.phases[name];
       if (phase.total > most.total) most = phase;
     }
     issued[int(rank)] = std::move(other.collectives);

@@ -9,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-int64_t ranks_on_host(const WorldShape& world, const Axis& axis) {
+int64_t ranks_on_host(const WorldShape& world, const RankGroup& axis) {
   return std::clamp<int64_t>(world.ranks / world.hosts / axis.stride, 1, axis.size);
 }
 
@@ -30,7 +30,7 @@ class PlannedWork final : public c10d::Work {
 class PlannedBackend final : public c10d::Backend {
  public:
   /// Adds its collectives to `issued`.
-  PlannedBackend(const WorldShape& world, const Axis& axis, const FlightRecord& record, StepClock& clock,
+  PlannedBackend(const WorldShape& world, const RankGroup& axis, const FlightRecord& record, StepClock& clock,
                  std::vector<std::string>& issued)
       : Backend(axis.rank, axis.size), world_(world), axis_(axis), record_(record), clock_(clock), issued_(issued) {}
   const std::string getBackendName() const override { return "planned"; }
@@ -40,11 +40,11 @@ class PlannedBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
                                                  const c10d::AllgatherOptions&) override {
     if (!output.is_meta()) output.view({size_, -1}).copy_(input.view({1, -1}).expand({size_, -1}));
-    return begun(output, input, traffic_of_all_gather(world_, axis_, int64_t(input.nbytes())));
+    return begun(output, input, all_gather_traffic(world_, axis_, int64_t(input.nbytes())));
   }
   c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>&,
                                                std::vector<int64_t>&, const c10d::AllToAllOptions&) override {
-    return begun(output, input, traffic_of_all_to_all(world_, axis_, int64_t(input.nbytes())));
+    return begun(output, input, all_to_all_traffic(world_, axis_, int64_t(input.nbytes())));
   }
 
  private:
@@ -55,7 +55,7 @@ class PlannedBackend final : public c10d::Backend {
   }
 
   WorldShape world_;
-  Axis axis_;
+  RankGroup axis_;
   const FlightRecord& record_;
   StepClock& clock_;
   std::vector<std::string>& issued_;
@@ -67,13 +67,13 @@ std::string text_of(int rank, const std::vector<std::string>& issued, size_t num
 
 }  // namespace
 
-Traffic traffic_of_all_to_all(const WorldShape& world, const Axis& axis, int64_t bytes) {
+Traffic all_to_all_traffic(const WorldShape& world, const RankGroup& axis, int64_t bytes) {
   const double part = double(bytes) / double(axis.size);
   const int64_t on_host = ranks_on_host(world, axis);
   return {part * double(on_host - 1), part * double(axis.size - on_host)};
 }
 
-Traffic traffic_of_all_gather(const WorldShape& world, const Axis& axis, int64_t bytes) {
+Traffic all_gather_traffic(const WorldShape& world, const RankGroup& axis, int64_t bytes) {
   const int64_t on_host = ranks_on_host(world, axis);
   const int64_t entering = axis.size == on_host ? 0 : world.on_cuda ? axis.size - on_host : axis.size - 1;
   const double network = double(bytes) * double(entering) / double(on_host);
@@ -94,11 +94,12 @@ std::string disagreement(const std::map<int, IssuedCollectives>& ranks) {
 }
 
 MakeBackend PlannedWorld::planned(const WorldShape& shape, StepClock& clock) {
-  return [this, shape, &clock](const c10::intrusive_ptr<c10d::Store>&, const Axis& axis, std::chrono::milliseconds) {
-    Communicator communicator{peers_.rank() - axis.rank * axis.stride, axis.stride, axis.size, 0};
-    while (issued_.contains(communicator)) ++communicator.number;
-    return c10::make_intrusive<PlannedBackend>(shape, axis, peers_.record(), clock, issued_[communicator]);
-  };
+  return
+      [this, shape, &clock](const c10::intrusive_ptr<c10d::Store>&, const RankGroup& axis, std::chrono::milliseconds) {
+        Communicator communicator{peers_.rank() - axis.rank * axis.stride, axis.stride, axis.size, 0};
+        while (issued_.contains(communicator)) ++communicator.number;
+        return c10::make_intrusive<PlannedBackend>(shape, axis, peers_.record(), clock, issued_[communicator]);
+      };
 }
 
 PlannedWorld::PlannedWorld(const WorldShape& shape, int rank, StepClock& clock)

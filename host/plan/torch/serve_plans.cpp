@@ -22,9 +22,9 @@ namespace wmtp {
 namespace {
 
 /// Weighs every token alike.
-class EveryToken final : public Weighting {
+class UniformWeighting final : public Weighting {
  public:
-  explicit EveryToken(Needs needs) : needs_(std::move(needs)) {}
+  explicit UniformWeighting(Needs needs) : needs_(std::move(needs)) {}
   Needs needs() const override { return needs_; }
   Weights weigh(TokenStep& step) override { return ones(step); }
   Weights weigh(HeadStep& step) override { return ones(step); }
@@ -45,11 +45,11 @@ class EveryToken final : public Weighting {
   Needs needs_;
 };
 
-class SumOfValues final : public Objective {
+class ValueSumObjective final : public Objective {
  public:
-  explicit SumOfValues(Needs needs) : needs_(std::move(needs)) {}
+  explicit ValueSumObjective(Needs needs) : needs_(std::move(needs)) {}
   Needs needs() const override { return needs_; }
-  Tensor loss(ValueStep& step) override { return EveryToken::sum_of_values(needs_, step); }
+  Tensor loss(ValueStep& step) override { return UniformWeighting::sum_of_values(needs_, step); }
 
  private:
   Needs needs_;
@@ -57,7 +57,7 @@ class SumOfValues final : public Objective {
 
 /// A pipeline in place of one whose plugin reads values, which a planned step does not have: it is called at the same
 /// moments and gets the same signals, but what the plugin itself would allocate is not planned.
-ActivePipeline stand_in(const ActivePipeline& pipeline) {
+ActivePipeline substitute_pipeline(const ActivePipeline& pipeline) {
   ActivePipeline other;
   other.name = pipeline.name;
   other.needs = pipeline.needs;
@@ -65,9 +65,9 @@ ActivePipeline stand_in(const ActivePipeline& pipeline) {
   other.reference = pipeline.reference;
   other.value = pipeline.value;
   if (pipeline.objective)
-    other.objective = std::make_unique<SumOfValues>(pipeline.needs);
+    other.objective = std::make_unique<ValueSumObjective>(pipeline.needs);
   else
-    other.weighting = std::make_unique<EveryToken>(pipeline.needs);
+    other.weighting = std::make_unique<UniformWeighting>(pipeline.needs);
   return other;
 }
 
@@ -78,7 +78,7 @@ class Plans {
 
   Json answer(const std::string& line) {
     try {
-      const auto question = Json::parse(line).get<StepQuestion>();
+      const auto question = Json::parse(line).get<StepRequest>();
       if (!experiment_) experiment_ = load_experiment(load_request(catalog_, file_, {}));
       share_cores(int(question.ranks / question.hosts));
       install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
@@ -90,7 +90,7 @@ class Plans {
   }
 
  private:
-  PlannedStep planned(const StepQuestion& question) {
+  PlannedStep planned(const StepRequest& question) {
     const OpenParts open = [this](const Experiment& experiment) { return parts_of(experiment); };
     try {
       if (!reads_values_) return plan_step(*experiment_, question, open);
@@ -104,16 +104,16 @@ class Plans {
     }
     return plan_step(*experiment_, question, [&](const Experiment& experiment) {
       StepParts parts = open(experiment);
-      return StepParts{stand_in(parts.pipeline), std::move(parts.adapter)};
+      return StepParts{substitute_pipeline(parts.pipeline), std::move(parts.adapter)};
     });
   }
 
   StepParts parts_of(const Experiment& experiment) const {
     std::optional<PluginSetting> inner;
-    if (experiment.inner) inner = setting_of(catalog_, PluginKind::pipeline, *experiment.inner);
-    const PluginSetting adapter = setting_of(catalog_, PluginKind::adapter, experiment.adapter);
-    return {open_pipeline(setting_of(catalog_, PluginKind::pipeline, experiment.pipeline), inner ? &*inner : nullptr,
-                          experiment),
+    if (experiment.inner) inner = plugin_setting(catalog_, PluginKind::pipeline, *experiment.inner);
+    const PluginSetting adapter = plugin_setting(catalog_, PluginKind::adapter, experiment.adapter);
+    return {open_pipeline(plugin_setting(catalog_, PluginKind::pipeline, experiment.pipeline),
+                          inner ? &*inner : nullptr, experiment),
             create_adapter(adapter.description, adapter.options)};
   }
 

@@ -14,16 +14,16 @@
 namespace wmtp {
 namespace {
 
-thread_local const char* plugin_in_hand = nullptr;
-thread_local const char* call_in_hand = nullptr;
+thread_local const char* current_plugin = nullptr;
+thread_local const char* current_call = nullptr;
 std::terminate_handler handler_before = nullptr;
 
 [[noreturn]] void on_terminate() {
-  if (plugin_in_hand != nullptr) {
+  if (current_plugin != nullptr) {
     std::fprintf(stderr,
                  "error: plugin %s: %s() ended the process (std::terminate: an exception left a destructor or a "
                  "noexcept function, or a thread)\n",
-                 plugin_in_hand, call_in_hand);
+                 current_plugin, current_call);
     _exit(static_cast<int>(ExitStatus::plugin));
   }
   handler_before();
@@ -53,17 +53,17 @@ OptionError::OptionError(const std::string& plugin, const std::string& call, con
 
 namespace detail {
 
-PluginInHand::PluginInHand(const std::string& plugin, const char* call)
-    : outer_plugin_(plugin_in_hand), outer_call_(call_in_hand) {
+PluginCallScope::PluginCallScope(const std::string& plugin, const char* call)
+    : outer_plugin_(current_plugin), outer_call_(current_call) {
   static std::once_flag installed;
   std::call_once(installed, [] { handler_before = std::set_terminate(on_terminate); });
-  plugin_in_hand = plugin.c_str();
-  call_in_hand = call;
+  current_plugin = plugin.c_str();
+  current_call = call;
 }
 
-PluginInHand::~PluginInHand() {
-  plugin_in_hand = outer_plugin_;
-  call_in_hand = outer_call_;
+PluginCallScope::~PluginCallScope() {
+  current_plugin = outer_plugin_;
+  current_call = outer_call_;
 }
 
 void rethrow_as_plugin_error(const std::string& plugin, const char* call) {

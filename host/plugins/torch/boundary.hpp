@@ -35,11 +35,11 @@ class OptionError : public Error {
 
 namespace detail {
 /// Records the plugin being called, for the terminate handler.
-class PluginInHand {
+class PluginCallScope {
  public:
-  PluginInHand(const std::string& plugin, const char* call);
-  ~PluginInHand();
-  PluginInHand(const PluginInHand&) = delete;
+  PluginCallScope(const std::string& plugin, const char* call);
+  ~PluginCallScope();
+  PluginCallScope(const PluginCallScope&) = delete;
 
  private:
   const char* outer_plugin_;
@@ -51,7 +51,7 @@ class PluginInHand {
 
 template <class Function>
 decltype(auto) guarded(const std::string& plugin, const char* call, Function&& function) {
-  const detail::PluginInHand in_hand(plugin, call);
+  const detail::PluginCallScope call_scope(plugin, call);
   try {
     return std::forward<Function>(function)();
   } catch (...) {

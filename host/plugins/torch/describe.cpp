@@ -37,7 +37,7 @@ PluginNeeds plain(const Needs& needs) {
   const std::set<std::string> heads = head_names(needs);
   for (const Signal signal : needs.reads) {
     result.reads.push_back(to_text(signal));
-    if (needs.when == When::before && !is_of_reference(signal))
+    if (needs.when == When::before && !is_reference_signal(signal))
       refuse("it reads " + to_text(signal) +
              ", which is not available at When::before; choose When::token, head or all");
   }
@@ -128,11 +128,11 @@ PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting*
 
 /// The mistake that the user can fix: in one of the plugin's own options.
 OptionMistake mistake_of(const OptionError& error, const PluginSetting& plugin, const PluginSetting* inner) {
-  const bool of_inner = inner && error.plugin() == inner->description.name;
-  const std::vector<OptionSpec> stated = describe(load_plugin((of_inner ? *inner : plugin).description)).options;
+  const bool is_inner_option = inner && error.plugin() == inner->description.name;
+  const std::vector<OptionSpec> stated = describe(load_plugin((is_inner_option ? *inner : plugin).description)).options;
   const auto is_meant = [&](const OptionSpec& option) { return option.name == error.option(); };
   if (std::none_of(stated.begin(), stated.end(), is_meant)) throw error;
-  return {of_inner, error.option(), error.message(), error.at()};
+  return {is_inner_option, error.option(), error.message(), error.at()};
 }
 
 }  // namespace
@@ -143,13 +143,13 @@ std::string check_plugin_options(const std::string& request) {
   std::optional<PluginSetting> inner;
   if (json.contains("inner")) inner = json["inner"].get<PluginSetting>();
   const PluginSetting* const wrapped = inner ? &*inner : nullptr;
-  PluginAnswer answer;
+  PluginCheckResult result;
   try {
-    answer.needs = needs_with_options(plugin, wrapped);
+    result.needs = needs_with_options(plugin, wrapped);
   } catch (const OptionError& error) {
-    answer.mistake = mistake_of(error, plugin, wrapped);
+    result.mistake = mistake_of(error, plugin, wrapped);
   }
-  return Json(answer).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json(result).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string describe_plugin_file(const std::string& file) {

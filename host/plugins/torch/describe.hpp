@@ -9,7 +9,7 @@ namespace wmtp {
 /// the engine. Error(plugin).
 std::string describe_plugin_file(const std::string& file);
 
-/// JSON of the PluginAnswer of a plugin created with its options. `request`: {"plugin": PluginSetting, "inner":
+/// JSON of the PluginCheckResult of a plugin created with its options. `request`: {"plugin": PluginSetting, "inner":
 /// PluginSetting of the wrapped plugin}. Error(plugin).
 std::string check_plugin_options(const std::string& request);
 

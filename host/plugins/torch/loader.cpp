@@ -98,7 +98,7 @@ const PluginEntry& open_plugin(const std::filesystem::path& file) {
 
 const PluginEntry& load_plugin(const PluginDescription& description) {
   if (description.path.empty()) return built_in(description);
-  const std::string found = sha256_of_file(description.path);
+  const std::string found = file_sha256_hex(description.path);
   if (found != description.sha256) {
     refuse(description.path.string(),
            "changed since it was probed: sha256 " + found + ", wanted " + description.sha256 + "; restart the run");

@@ -20,6 +20,8 @@ std::string to_text(const ValueSignal& value) {
   return value.is_frozen() ? "value.value" : "policy.value:" + value.head();
 }
 
-bool is_of_reference(Signal signal) { return signal == Signal::reference_loss || signal == Signal::reference_entropy; }
+bool is_reference_signal(Signal signal) {
+  return signal == Signal::reference_loss || signal == Signal::reference_entropy;
+}
 
 }  // namespace wmtp

@@ -9,6 +9,6 @@ namespace wmtp {
 std::string to_text(Signal signal);
 std::string to_text(const ValueSignal& value);
 /// Whether the frozen model of [reference] computes this signal.
-bool is_of_reference(Signal signal);
+bool is_reference_signal(Signal signal);
 
 }  // namespace wmtp

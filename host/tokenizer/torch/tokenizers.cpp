@@ -41,9 +41,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view touchy_text = "\n x  \xc2\xbd\n";  // normalizers change this
-constexpr std::string_view unknown_mark = "\xe2\x96\x85";     // U+2585, reserved by the trainer
-constexpr size_t training_bytes = 8 << 20;                    // more text changes few pieces and costs 1 s per megabyte
+constexpr std::string_view normalization_probe = "\n x  \xc2\xbd\n";  // normalizers change this
+constexpr std::string_view unknown_mark = "\xe2\x96\x85";             // U+2585, reserved by the trainer
+constexpr size_t training_bytes = 8 << 20;  // more text changes few pieces and costs 1 s per megabyte
 constexpr size_t sentence_bytes = 4096;
 constexpr int num_indents = 6;
 
@@ -79,7 +79,7 @@ class SentencePieceTokenizer : public Tokenizer {
                       "it, and the next run retrains it)");
     if (processor_.eos_id() < 0)
       throw Error(ExitStatus::data, model.string() + " has no end-of-text piece (eos_id is off); train it with one");
-    for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
+    for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(token_bytes(id));
     for (char byte : space_mark) {
       const auto at = std::find(bytes_.begin(), bytes_.end(), std::string(1, byte));
       if (at == bytes_.end())
@@ -87,8 +87,8 @@ class SentencePieceTokenizer : public Tokenizer {
       space_mark_ids_.push_back(static_cast<int32_t>(at - bytes_.begin()));
     }
     const auto spans_lines = [](const std::string& piece) { return piece.find('\n', 1) != std::string::npos; };
-    keeps_texts_ =
-        std::none_of(bytes_.begin(), bytes_.end(), spans_lines) && decode(encode(touchy_text)) == touchy_text;
+    keeps_texts_ = std::none_of(bytes_.begin(), bytes_.end(), spans_lines) &&
+                   decode(encode(normalization_probe)) == normalization_probe;
     if (!keeps_texts_) open_without_prefix(model);
     has_words_ = (keeps_texts_ || without_prefix_) && is_sentencepiece_bpe(model);
     if (!has_words_) without_prefix_.reset();
@@ -100,7 +100,7 @@ class SentencePieceTokenizer : public Tokenizer {
   Reads reads() const override { return Reads::utf8; }
   int64_t vocab_size() const override { return processor_.GetPieceSize(); }
   int64_t end_of_text() const override { return processor_.eos_id(); }
-  std::vector<int32_t> before_text() const override { return before_text_; }
+  std::vector<int32_t> prefix_ids() const override { return prefix_ids_; }
 
   size_t encode_begin(std::string_view text, bool more, std::vector<int32_t>& ids, int32_t before) const override {
     if (!without_prefix_) return more && !keeps_texts_ ? 0 : Tokenizer::encode_begin(text, more, ids, before);
@@ -158,9 +158,10 @@ class SentencePieceTokenizer : public Tokenizer {
     const std::string bytes = read_small_file(model, max_tokenizer_bytes).append(add_dummy_prefix_off);
     auto without = std::make_unique<sentencepiece::SentencePieceProcessor>();
     if (!without->LoadFromSerializedProto(bytes).ok()) return;
-    const std::vector<int32_t> whole = ids_of(touchy_text);
+    const std::vector<int32_t> whole = ids_of(normalization_probe);
     without_prefix_ = std::move(without);
-    if (decode(ids_of(touchy_text)) != touchy_text || ids_of(std::string(1, ' ').append(touchy_text)) != whole)
+    if (decode(ids_of(normalization_probe)) != normalization_probe ||
+        ids_of(std::string(1, ' ').append(normalization_probe)) != whole)
       without_prefix_.reset();
   }
 
@@ -172,9 +173,9 @@ class SentencePieceTokenizer : public Tokenizer {
   /// The last place before the last character, which may be incomplete, between two that no piece has in a row; 0 if
   /// there is none.
   size_t last_cut(std::string_view text) const {
-    size_t at = text.empty() ? 0 : start_of_character(text, text.size() - 1);
-    while (at > 0 && (at = start_of_character(text, at - 1)) > 0) {
-      const size_t left = start_of_character(text, at - 1);
+    size_t at = text.empty() ? 0 : character_start(text, text.size() - 1);
+    while (at > 0 && (at = character_start(text, at - 1)) > 0) {
+      const size_t left = character_start(text, at - 1);
       const char last = is_mark(text, left) ? ' ' : text[at - 1];
       if (!joined_[byte(last)][byte(byte_at(text, at))]) break;
     }
@@ -198,10 +199,10 @@ class SentencePieceTokenizer : public Tokenizer {
       throw Error(ExitStatus::data, model.string() + " has no " + (name.empty() ? "BOS piece" : "piece " + name) +
                                         ", and " + tokenizer_config_name +
                                         " in the same folder sets add_bos_token; set it to false");
-    before_text_ = {id};
+    prefix_ids_ = {id};
   }
 
-  std::string bytes_of(int id) const {
+  std::string token_bytes(int id) const {
     if (processor_.IsControl(id) || processor_.IsUnknown(id)) return {};
     const std::string& piece = processor_.IdToPiece(id);
     if (processor_.IsByte(id)) return std::string(1, static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16)));
@@ -217,7 +218,7 @@ class SentencePieceTokenizer : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> without_prefix_;  ///< if it is all that distinguishes texts
   std::vector<std::string> bytes_;                                         ///< per piece; empty for control pieces
-  std::vector<int32_t> space_mark_ids_, before_text_;
+  std::vector<int32_t> space_mark_ids_, prefix_ids_;
   bool keeps_texts_ = true;  ///< decoded texts equal the encoded ones
   bool has_words_ = false;   ///< cutting a text where no piece joins two characters does not change its ids
   std::array<std::bitset<256>, 256> joined_;  ///< whether a piece has these two bytes in a row
@@ -274,7 +275,7 @@ void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& 
     std::string text(std::min(left, bytes), '\0');
     in.skip_to(document.begin);
     if (in.read(text.data(), text.size()) < text.size()) throw truncated(part);
-    const size_t valid = valid_utf8(text);
+    const size_t valid = valid_utf8_prefix(text);
     if (valid < text.size() && !(text.size() < bytes && valid + 4 > text.size())) return;
     left -= text.size();
     add_lines(std::string_view(text).substr(0, valid), found);
@@ -285,7 +286,7 @@ void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& 
 }
 
 /// Hash of the documents in `part` only: held-out ones do not affect the order.
-std::string hash_of(const TextPart& part) {
+std::string text_part_hash(const TextPart& part) {
   TextStream in(part.file, part.as_bytes);
   Sha256 hash;
   std::string piece;
@@ -304,7 +305,7 @@ std::string hash_of(const TextPart& part) {
 /// folder and does not depend on the location.
 std::vector<std::string> training_lines(const std::vector<TextPart>& parts) {
   std::vector<std::pair<std::string, const TextPart*>> by_hash;
-  for (const TextPart& part : parts) by_hash.emplace_back(hash_of(part), &part);
+  for (const TextPart& part : parts) by_hash.emplace_back(text_part_hash(part), &part);
   std::sort(by_hash.begin(), by_hash.end(), [](const auto& one, const auto& other) {
     return std::tie(one.first, one.second->file) < std::tie(other.first, other.second->file);
   });

@@ -54,7 +54,7 @@ const Curves = (() => {
         curve.points += 1;
       });
       touched.add(name);
-      if (curve.raw.step.length > 4 * view().cells) return load();  // reload a thinned curve
+      if (curve.raw.step.length > 4 * view().cells) return load();  // reload a downsampled curve
     }
     touched.forEach(draw);
   }

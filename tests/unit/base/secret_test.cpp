@@ -6,8 +6,8 @@ namespace wmtp {
 namespace {
 
 TEST(Secret, NoTokenIsDrawnTwice) {
-  EXPECT_EQ(drawn_token().size(), 32u);
-  EXPECT_NE(drawn_token(), drawn_token());
+  EXPECT_EQ(random_token().size(), 32u);
+  EXPECT_NE(random_token(), random_token());
 }
 
 }  // namespace

@@ -43,14 +43,14 @@ TEST(SystemLimits, AreNamedWithTheirValueWhateverTheErrorWasTakenFor) {
   EXPECT_EQ(named.status(), ExitStatus::storage);
   EXPECT_STREQ(named.what(), "rank 1: Too many open files; ulimit -n (open files of a process) is 100, raise it");
   EXPECT_STREQ(with_limit_named(named).what(), named.what()) << "once";
-  EXPECT_THROW(throw_if_of_limit(Error(ExitStatus::plugin, "x.so: Too many open files")), Error);
+  EXPECT_THROW(throw_if_limit_caused(Error(ExitStatus::plugin, "x.so: Too many open files")), Error);
 }
 
 TEST(SystemLimits, LeaveOtherErrorsAlone) {
   const Error error(ExitStatus::data, "a.txt: no such file");
   EXPECT_EQ(with_limit_named(error).status(), ExitStatus::data);
   EXPECT_STREQ(with_limit_named(error).what(), error.what());
-  EXPECT_NO_THROW(throw_if_of_limit(error));
+  EXPECT_NO_THROW(throw_if_limit_caused(error));
   EXPECT_FALSE(caught_from([&] { throw error; }));
   EXPECT_FALSE(caught_from([] { throw std::logic_error("a bug"); }));
 }

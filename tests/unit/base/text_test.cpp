@@ -53,8 +53,8 @@ TEST(NearestName, IsEmptyWhenNothingIsNear) {
 }
 
 TEST(CutTo, CountsCharactersRatherThanBytes) {
-  EXPECT_EQ(cut_to("héllo wörld", 4), "hél…");
-  EXPECT_EQ(cut_to("hél…", 4), "hél…");
+  EXPECT_EQ(truncate_text("héllo wörld", 4), "hél…");
+  EXPECT_EQ(truncate_text("hél…", 4), "hél…");
 }
 
 TEST(Printable, CutsBetweenCharacters) {
@@ -104,9 +104,9 @@ TEST(NowNs, Advances) {
 }
 
 TEST(Text, LeavesEmptyFoldersOutOfASearchPath) {
-  EXPECT_EQ(folders_of_path("/a:b"), (std::vector<std::string>{"/a", "b"}));
-  EXPECT_EQ(folders_of_path(":/a::b:"), (std::vector<std::string>{"/a", "b"}));
-  EXPECT_TRUE(folders_of_path("").empty() && folders_of_path("::").empty());
+  EXPECT_EQ(split_search_path("/a:b"), (std::vector<std::string>{"/a", "b"}));
+  EXPECT_EQ(split_search_path(":/a::b:"), (std::vector<std::string>{"/a", "b"}));
+  EXPECT_TRUE(split_search_path("").empty() && split_search_path("::").empty());
 }
 
 }  // namespace

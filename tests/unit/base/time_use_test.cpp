@@ -19,7 +19,7 @@ double total(const std::map<std::string, double>& used) {
 }
 
 TEST(TimeUse, CountsForTheInnermostScopeThenForTheOuterOne) {
-  forget_time_used();
+  reset_time_used();
   const auto start = std::chrono::steady_clock::now();
   {
     const TimeScope outer("outer");
@@ -40,7 +40,7 @@ TEST(TimeUse, CountsForTheInnermostScopeThenForTheOuterOne) {
 
 TEST(TimeUse, AddsUpToTheTimeSinceItWasReset) {
   { const TimeScope before("before"); }
-  forget_time_used();
+  reset_time_used();
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) {
     const TimeScope scope(i % 2 ? "odd" : "even");
@@ -87,7 +87,7 @@ TEST(TimeUse, OfADeviceCountsForTheScopesInWhichItsWorkWasLaunched) {
 }
 
 TEST(TimeUse, IsSeparateForEachThread) {
-  forget_time_used();
+  reset_time_used();
   std::thread([] {
     const TimeScope scope("elsewhere");
     std::this_thread::sleep_for(1ms);

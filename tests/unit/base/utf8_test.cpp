@@ -10,10 +10,10 @@ namespace {
 const std::string replaced = "\xef\xbf\xbd";
 
 TEST(Utf8, RefusesOverlongFormsSurrogatesAndTooLargeCharacters) {
-  EXPECT_EQ(valid_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 10u);
+  EXPECT_EQ(valid_utf8_prefix("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 10u);
   for (const char* bad :
        {"\xc0\xaf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\x80", "\xff"})
-    EXPECT_EQ(valid_utf8(std::string("ab") + bad), 2u);
+    EXPECT_EQ(valid_utf8_prefix(std::string("ab") + bad), 2u);
 }
 
 /// Like Python's decode(errors="replace"): one U+FFFD for each maximal beginning of a character.
@@ -44,17 +44,17 @@ TEST(Utf8, OfAnArgumentIsRequiredWithItsNameAndTheByte) {
 }
 
 TEST(Utf8, ExcludesAnIncompleteCharacterAtTheEnd) {
-  EXPECT_EQ(without_open_end("a\xe2\x82"), 1u);
-  EXPECT_EQ(without_open_end("a\xe2\x82\xac"), 4u);
-  EXPECT_EQ(without_open_end("a\xff"), 2u) << "nothing can make it whole";
-  EXPECT_EQ(start_of_character("a\xe2\x82\xac", 3), 1u);
-  EXPECT_EQ(start_of_character("a\xe2\x82\xac", 4), 4u);
+  EXPECT_EQ(complete_utf8_length("a\xe2\x82"), 1u);
+  EXPECT_EQ(complete_utf8_length("a\xe2\x82\xac"), 4u);
+  EXPECT_EQ(complete_utf8_length("a\xff"), 2u) << "nothing can make it whole";
+  EXPECT_EQ(character_start("a\xe2\x82\xac", 3), 1u);
+  EXPECT_EQ(character_start("a\xe2\x82\xac", 4), 4u);
 }
 
 TEST(Utf8, IsSplitBeforeTheLastNewlineOrTheLastCharacter) {
-  EXPECT_EQ(cut_of("ab\ncd\nef"), 5u);
-  EXPECT_EQ(cut_of("\nab\xc3\xa9"), 3u);
-  EXPECT_EQ(cut_of(""), 0u);
+  EXPECT_EQ(split_point("ab\ncd\nef"), 5u);
+  EXPECT_EQ(split_point("\nab\xc3\xa9"), 3u);
+  EXPECT_EQ(split_point(""), 0u);
 }
 
 }  // namespace

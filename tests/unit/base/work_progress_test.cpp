@@ -46,9 +46,9 @@ TEST(WorkProgress, ShowsNothingForShortWorkAndEndsImmediately) {
 }
 
 TEST(WorkProgress, ShowsLongWorkWithItsPrefix) {
-  name_progress("rho1");
+  set_progress_prefix("rho1");
   EXPECT_EQ(shown_in(2500ms).find("rho1: counting: 1 of 4, "), 0u);
-  name_progress("");
+  set_progress_prefix("");
 }
 
 TEST(WorkProgress, ShowsNothingWhenHidden) {

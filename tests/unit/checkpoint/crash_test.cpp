@@ -16,7 +16,7 @@ namespace wmtp::test {
 class PowerCut {
  public:
   void announce(FileOperation operation, const fs::path& path) {
-    settle();
+    wait_for_copies();
     pending_ = operation;
     pending_path_ = path;
   }
@@ -34,7 +34,7 @@ class PowerCut {
   }
 
  private:
-  void settle() {
+  void wait_for_copies() {
     switch (pending_) {
       case FileOperation::open:
         unsynced_.insert(pending_path_);
@@ -60,7 +60,7 @@ class PowerCut {
     const size_t mark = name.rfind(".tmp-");
     if (mark != std::string::npos) return name.substr(0, mark);
     for (const auto& entry : fs::directory_iterator(from.parent_path()))
-      if (target_of_draft(entry.path().filename()) == from.filename()) return entry.path();
+      if (draft_target(entry.path().filename()) == from.filename()) return entry.path();
     return from;
   }
 
@@ -123,7 +123,7 @@ void crash_everywhere(bool power_cut) {
     remove_leftovers(folder / "run");
     for (const auto& item : fs::directory_iterator(folder.path())) {
       for (const auto& entry : fs::directory_iterator(item))
-        EXPECT_GE(step_of_name(entry.path().filename().string()), 0) << entry.path();
+        EXPECT_GE(parse_checkpoint_step(entry.path().filename().string()), 0) << entry.path();
     }
     save_checkpoint(folder / "run", 9);
     EXPECT_EQ(newest_good(folder / "run", {})->manifest.step, 9);

@@ -19,7 +19,7 @@ const auto no_notice = [](const std::string&) {};
 /// The address from which host:port is reached.
 std::string own_address_towards(const std::string& host, int port, milliseconds timeout) {
   const auto attempt = [&](milliseconds limit, std::string& cause) { return connected_to(host, port, limit, cause); };
-  return connected_in_time(host + ":" + std::to_string(port), attempt, timeout, no_notice).own_address();
+  return connect_with_retry(host + ":" + std::to_string(port), attempt, timeout, no_notice).own_address();
 }
 
 /// A loopback port with a listener during its lifetime.
@@ -58,7 +58,7 @@ TEST(Network, AHostThatRefusesAConnectionIsReached) {
 }
 
 TEST(Network, ListsTheInterfacesOfThisHostOnce) {
-  const std::vector<Interface> all = interfaces_of_this_host();
+  const std::vector<Interface> all = list_interfaces();
   const auto is_loopback_interface = [](const Interface& one) { return one.name == "lo"; };
   EXPECT_EQ(std::count_if(all.begin(), all.end(), is_loopback_interface), 1);
   const auto lo = std::find_if(all.begin(), all.end(), is_loopback_interface);
@@ -93,7 +93,7 @@ TEST(Network, NamesAHostThatCannotBeResolved) {
 }
 
 TEST(Network, ListensAtOneAddressOnly) {
-  const Socket listener = listener_at("127.0.0.1", 0);
+  const Socket listener = listen_on_address("127.0.0.1", 0);
   std::string cause;
   EXPECT_GE(connected_to("127.0.0.1", listener.port(), milliseconds{1000}, cause).fd(), 0) << cause;
   EXPECT_LT(connected_to("127.0.0.2", listener.port(), milliseconds{1000}, cause).fd(), 0);
@@ -101,14 +101,14 @@ TEST(Network, ListensAtOneAddressOnly) {
 }
 
 TEST(Network, ListensEverywhereUnderANameThatMeansTheLoopback) {
-  const Socket listener = listener_as("localhost", 0);
+  const Socket listener = listen_on_host("localhost", 0);
   std::string cause;
   EXPECT_GE(connected_to("127.0.0.2", listener.port(), milliseconds{1000}, cause).fd(), 0) << cause;
 }
 
 TEST(Network, RefusesAPortInUseAndAnAddressOfAnotherHost) {
   const Listener taken;
-  for (const auto& listen : {listener_at, listener_as}) {
+  for (const auto& listen : {listen_on_address, listen_on_host}) {
     try {
       listen("127.0.0.1", taken.port);
       ADD_FAILURE() << "two listen on one port";
@@ -118,7 +118,7 @@ TEST(Network, RefusesAPortInUseAndAnAddressOfAnotherHost) {
     }
   }
   try {
-    listener_at("192.0.2.1", 0);
+    listen_on_address("192.0.2.1", 0);
     ADD_FAILURE() << "no host has that address";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::peer);
@@ -127,8 +127,8 @@ TEST(Network, RefusesAPortInUseAndAnAddressOfAnotherHost) {
 }
 
 TEST(Network, FindsItsAddressOnTheWayToAnother) {
-  EXPECT_EQ(own_address_on_route_to("127.0.0.1"), "127.0.0.1");
-  EXPECT_EQ(own_address_on_route_to("no address"), "");
+  EXPECT_EQ(source_address_for("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(source_address_for("no address"), "");
 }
 
 TEST(Network, KnowsTheLoopback) {
@@ -137,8 +137,8 @@ TEST(Network, KnowsTheLoopback) {
 }
 
 TEST(Network, AHostIsTheSameTwice) {
-  EXPECT_EQ(identity_of_this_host(), identity_of_this_host());
-  EXPECT_GT(identity_of_this_host().size(), 30u) << "a boot id and a name";
+  EXPECT_EQ(host_identity(), host_identity());
+  EXPECT_GT(host_identity().size(), 30u) << "a boot id and a name";
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ RankEnvironment rank_of(int rank, int world_size) {
   return environment;
 }
 
-std::string refusal(const RankEnvironment& environment, const std::vector<Place>& places) {
+std::string refusal(const RankEnvironment& environment, const std::vector<RankLocation>& places) {
   try {
-    placement_of(environment, places);
+    compute_placement(environment, places);
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::usage);
     return error.what();
@@ -28,13 +28,13 @@ std::string refusal(const RankEnvironment& environment, const std::vector<Place>
 }
 
 // 192.0.2.0/24 is for documentation: no host has such an address.
-const std::vector<Place> two_hosts{
+const std::vector<RankLocation> two_hosts{
     {"a", "192.0.2.1"}, {"b", "192.0.2.2"}, {"a", "192.0.2.1"}, {"b", "192.0.2.2"}, {"b", "192.0.2.2"}};
 
 TEST(Placement, CountsLocalRanksByHostWhereTheLauncherDoesNotSayThem) {
   const int local_ranks[] = {0, 0, 1, 1, 2}, local_sizes[] = {2, 3, 2, 3, 3};
   for (int rank = 0; rank < 5; ++rank) {
-    const Placement placement = placement_of(rank_of(rank, 5), two_hosts);
+    const Placement placement = compute_placement(rank_of(rank, 5), two_hosts);
     EXPECT_EQ(placement.local_rank, local_ranks[rank]) << rank;
     EXPECT_EQ(placement.local_world_size, local_sizes[rank]) << rank;
   }
@@ -44,25 +44,25 @@ TEST(Placement, BelievesTheLauncher) {
   RankEnvironment environment = rank_of(2, 5);
   environment.local_rank = 3;
   environment.local_world_size = 4;
-  EXPECT_EQ(placement_of(environment, two_hosts).local_rank, 3);
-  EXPECT_EQ(placement_of(environment, two_hosts).local_world_size, 4);
+  EXPECT_EQ(compute_placement(environment, two_hosts).local_rank, 3);
+  EXPECT_EQ(compute_placement(environment, two_hosts).local_world_size, 4);
 }
 
 TEST(Placement, ExchangesFromTheAddressThatReachedRank0) {
-  EXPECT_EQ(placement_of(rank_of(1, 5), two_hosts).address, "192.0.2.2");
-  EXPECT_EQ(placement_of(rank_of(1, 2), {{"a", "127.0.0.1"}, {"a", "127.0.0.1"}}).address, "127.0.0.1");
+  EXPECT_EQ(compute_placement(rank_of(1, 5), two_hosts).address, "192.0.2.2");
+  EXPECT_EQ(compute_placement(rank_of(1, 2), {{"a", "127.0.0.1"}, {"a", "127.0.0.1"}}).address, "127.0.0.1");
 }
 
 TEST(Placement, LeavesTheLoopbackWhereARankOfAnotherHostDoes) {
-  const std::vector<Place> places{{"a", "127.0.0.1"}, {"b", "127.1.2.3"}};
-  EXPECT_EQ(placement_of(rank_of(0, 2), places).address, "127.0.0.1") << "nobody is elsewhere";
-  const std::vector<Place> elsewhere{{"a", "127.0.0.1"}, {"b", "192.0.2.2"}};
-  const std::string route = own_address_on_route_to("192.0.2.2");  // empty where this machine has no network
-  EXPECT_EQ(placement_of(rank_of(0, 2), elsewhere).address, route.empty() ? "127.0.0.1" : route);
+  const std::vector<RankLocation> places{{"a", "127.0.0.1"}, {"b", "127.1.2.3"}};
+  EXPECT_EQ(compute_placement(rank_of(0, 2), places).address, "127.0.0.1") << "nobody is elsewhere";
+  const std::vector<RankLocation> elsewhere{{"a", "127.0.0.1"}, {"b", "192.0.2.2"}};
+  const std::string route = source_address_for("192.0.2.2");  // empty where this machine has no network
+  EXPECT_EQ(compute_placement(rank_of(0, 2), elsewhere).address, route.empty() ? "127.0.0.1" : route);
 }
 
 TEST(Placement, RefusesAChosenInterfaceThatOtherHostsCannotReach) {
-  const std::vector<Place> places{{"a", "192.0.2.1"}, {"b", "127.0.0.1", "lo"}};
+  const std::vector<RankLocation> places{{"a", "192.0.2.1"}, {"b", "127.0.0.1", "lo"}};
   const std::string shown = refusal(rank_of(1, 2), places);
   for (const char* word : {"WMTP_INTERFACE", "rank 1", "127.0.0.1 (interface lo)", "192.0.2.1"})
     EXPECT_NE(shown.find(word), std::string::npos) << word << ": " << shown;
@@ -70,15 +70,15 @@ TEST(Placement, RefusesAChosenInterfaceThatOtherHostsCannotReach) {
 
 TEST(Placement, CountsTheRanksOfEachHostOrNamesHostsThatDiffer) {
   const auto places_on = [](const std::vector<std::string>& hosts) {
-    std::vector<Place> places;
+    std::vector<RankLocation> places;
     for (const std::string& host : hosts) places.push_back({"boot/" + host, "192.0.2.1"});
     return places;
   };
-  EXPECT_EQ(ranks_of_each_host(places_on({"a", "a", "b", "b"}), ""), 2);
-  EXPECT_EQ(ranks_of_each_host(places_on({"a"}), ""), 1);
+  EXPECT_EQ(count_ranks_per_host(places_on({"a", "a", "b", "b"}), ""), 2);
+  EXPECT_EQ(count_ranks_per_host(places_on({"a"}), ""), 1);
   const auto refused = [&](const std::vector<std::string>& hosts) -> std::string {
     try {
-      ranks_of_each_host(places_on(hosts), "size");
+      count_ranks_per_host(places_on(hosts), "size");
     } catch (const Error& error) {
       return error.what();
     }
@@ -91,7 +91,7 @@ TEST(Placement, CountsTheRanksOfEachHostOrNamesHostsThatDiffer) {
 
 TEST(Placement, APlaceSurvivesItsText) {
   for (const char* interface : {"", "eth0"}) {
-    const Place place = Place::from_text(Place{"boot/host", "fe80::1%eth0", interface}.to_text());
+    const RankLocation place = RankLocation::from_text(RankLocation{"boot/host", "fe80::1%eth0", interface}.to_text());
     EXPECT_EQ(place.host, "boot/host");
     EXPECT_EQ(place.address, "fe80::1%eth0");
     EXPECT_EQ(place.interface, interface);
@@ -115,26 +115,26 @@ RankEnvironment rank_of_hosts() {
 
 TEST(Placement, TakesTheInterfaceThatIsNamedOurVariableFirst) {
   const RankEnvironment environment = rank_of_hosts();
-  EXPECT_EQ(this_place(environment, "192.0.2.1").address, "192.0.2.1");
+  EXPECT_EQ(this_rank_location(environment, "192.0.2.1").address, "192.0.2.1");
   const Variable theirs("GLOO_SOCKET_IFNAME", "lo");
-  EXPECT_EQ(this_place(environment, "192.0.2.1").address, "127.0.0.1");
-  EXPECT_EQ(this_place(environment, "192.0.2.1").interface, "lo");
+  EXPECT_EQ(this_rank_location(environment, "192.0.2.1").address, "127.0.0.1");
+  EXPECT_EQ(this_rank_location(environment, "192.0.2.1").interface, "lo");
   const Variable ours("WMTP_INTERFACE", "eth99");
   EXPECT_THROW(check_interface(environment), Error);
   setenv("GLOO_SOCKET_IFNAME", "eth99", 1);
   setenv("WMTP_INTERFACE", "lo", 1);
-  EXPECT_EQ(this_place(environment, "192.0.2.1").address, "127.0.0.1");
+  EXPECT_EQ(this_rank_location(environment, "192.0.2.1").address, "127.0.0.1");
   EXPECT_NO_THROW(check_interface(environment));
 }
 
 TEST(Placement, ReadsListsBeginningsAndExclusionsAsNcclDoes) {
   const RankEnvironment environment = rank_of_hosts();
   const Variable theirs("GLOO_SOCKET_IFNAME", "");
-  EXPECT_EQ(this_place(environment, "192.0.2.1").interface, "") << "empty is unset";
+  EXPECT_EQ(this_rank_location(environment, "192.0.2.1").interface, "") << "empty is unset";
   for (const char* text : {"eth99,lo", " eth99 , lo ", "l", "=lo", "=eth99,lo"}) {
     setenv("GLOO_SOCKET_IFNAME", text, 1);
     EXPECT_NO_THROW(check_interface(environment)) << text;
-    EXPECT_EQ(this_place(environment, "192.0.2.1").interface, "lo") << text;
+    EXPECT_EQ(this_rank_location(environment, "192.0.2.1").interface, "lo") << text;
   }
   for (const char* text : {"=l", "eth98,eth99", ",", "^", "^l"}) {
     setenv("GLOO_SOCKET_IFNAME", text, 1);
@@ -142,7 +142,8 @@ TEST(Placement, ReadsListsBeginningsAndExclusionsAsNcclDoes) {
     try {
       check_interface(environment);
       EXPECT_TRUE(excludes) << text;
-      EXPECT_NE(this_place(environment, "192.0.2.1").interface.substr(0, 1), excludes && text[1] ? "l" : "") << text;
+      EXPECT_NE(this_rank_location(environment, "192.0.2.1").interface.substr(0, 1), excludes && text[1] ? "l" : "")
+          << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::usage);  // of this machine's interfaces none is left
     }
@@ -154,8 +155,8 @@ TEST(Placement, DoesNotMindInterfacesWhereAllRanksAreOnOneHost) {
   for (const char* text : {"ib0", "eth0,lo", "^lo"}) {
     const Variable ours("WMTP_INTERFACE", text), theirs("GLOO_SOCKET_IFNAME", text);
     EXPECT_NO_THROW(check_interface(environment)) << text;
-    EXPECT_EQ(this_place(environment, "127.0.0.1").address, "127.0.0.1") << text;
-    EXPECT_EQ(this_place(environment, "127.0.0.1").interface, "") << text;
+    EXPECT_EQ(this_rank_location(environment, "127.0.0.1").address, "127.0.0.1") << text;
+    EXPECT_EQ(this_rank_location(environment, "127.0.0.1").interface, "") << text;
   }
 }
 
@@ -175,8 +176,8 @@ TEST(Placement, LeavesNcclsInterfaceToTheUserUnlessTheOnlyHostLacksIt) {
 TEST(Placement, RefusesAnAbsentInterfaceWithTheAddressesOnTheRouteToTheRendezvous) {
   const Variable ours("WMTP_INTERFACE", "eth99");
   const RankEnvironment environment = rank_of_hosts();
-  const std::string route = "use " + own_address_on_route_to("localhost") +
-                            ", from which this host reaches the rendezvous at localhost:29500";
+  const std::string route =
+      "use " + source_address_for("localhost") + ", from which this host reaches the rendezvous at localhost:29500";
   try {
     check_interface(environment);
     ADD_FAILURE() << "an absent interface was taken";
@@ -191,7 +192,7 @@ TEST(Placement, RefusesAnAbsentInterfaceWithTheAddressesOnTheRouteToTheRendezvou
 }
 
 TEST(Placement, RefusesAnAddressThatDoesNotReachRank0) {
-  const std::vector<Place> places{{"a", "192.0.2.1", "eth1"}, {"b", "127.0.0.1"}, {"a", "127.0.0.1"}};
+  const std::vector<RankLocation> places{{"a", "192.0.2.1", "eth1"}, {"b", "127.0.0.1"}, {"a", "127.0.0.1"}};
   try {
     check_route(rank_of(1, 3), places);
     ADD_FAILURE() << "192.0.2.1 was reached from the loopback";

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 const auto no_notice = [](const std::string&) {};
 
 StoreClient client_of(int port, const std::string& token = "token", std::chrono::milliseconds timeout = 5s) {
-  const auto where = [=] { return MeetingPlace{"127.0.0.1", port, token}; };
+  const auto where = [=] { return RendezvousAddress{"127.0.0.1", port, token}; };
   return StoreClient("127.0.0.1:" + std::to_string(port), where, timeout, no_notice);
 }
 
@@ -54,7 +54,7 @@ std::string answer_to(const Socket& stranger, const std::string& bytes) {
 
 class StoreServerTest : public testing::Test {
  protected:
-  StoreServer server_{listener_at("127.0.0.1", 0), "token", 100ms};
+  StoreServer server_{listen_on_address("127.0.0.1", 0), "token", 100ms};
 };
 
 TEST_F(StoreServerTest, KeepsWhatOneSetsForTheOthers) {
@@ -75,10 +75,11 @@ TEST_F(StoreServerTest, KeepsWhatOneSetsForTheOthers) {
 
 TEST_F(StoreServerTest, ChangesOnlyWhatIsStillAsExpected) {
   StoreClient client = client_of(server_.port());
-  EXPECT_EQ(client.swap("key", "wrong", "first"), "wrong") << "as c10d's stores answer where there is no entry";
-  EXPECT_EQ(client.swap("key", "", "first"), "first");
-  EXPECT_EQ(client.swap("key", "wrong", "second"), "first");
-  EXPECT_EQ(client.swap("key", "first", "second"), "second");
+  EXPECT_EQ(client.compare_exchange("key", "wrong", "first"), "wrong")
+      << "as c10d's stores answer where there is no entry";
+  EXPECT_EQ(client.compare_exchange("key", "", "first"), "first");
+  EXPECT_EQ(client.compare_exchange("key", "wrong", "second"), "first");
+  EXPECT_EQ(client.compare_exchange("key", "first", "second"), "second");
 }
 
 TEST_F(StoreServerTest, SetsTheKeyOfAClientOnceItsConnectionHasEnded) {
@@ -98,7 +99,7 @@ TEST_F(StoreServerTest, TakesATextOfManyMegabytes) {
   const std::string text(5'000'000, 'x');
   client.set("key", text);
   EXPECT_EQ(client.get("key"), text);
-  EXPECT_THROW(client.set("key", std::string(largest_message, 'x')), std::length_error);
+  EXPECT_THROW(client.set("key", std::string(max_message_bytes, 'x')), std::length_error);
   EXPECT_EQ(client.get("key"), text) << "the connection goes on";
 }
 
@@ -136,10 +137,10 @@ TEST_F(StoreServerTest, ClosesAConnectionThatSendsNoMessages) {
 }
 
 TEST(StoreServer, ServesItsRanksWhileStrangersHoldAllTheConnectionsTheyCanGet) {
-  StoreServer server(listener_at("127.0.0.1", 0), "token");  // foreign clients have 5 s
+  StoreServer server(listen_on_address("127.0.0.1", 0), "token");  // foreign clients have 5 s
   StoreClient first = client_of(server.port());
   std::vector<Socket> strangers;
-  for (int i = 0; i < StoreServer::max_strangers + 50; ++i) strangers.push_back(stranger_at(server.port()));
+  for (int i = 0; i < StoreServer::max_unauthenticated + 50; ++i) strangers.push_back(stranger_at(server.port()));
   const auto begun = Clock::now();
   StoreClient second = client_of(server.port());
   first.set("key", "value");
@@ -148,15 +149,15 @@ TEST(StoreServer, ServesItsRanksWhileStrangersHoldAllTheConnectionsTheyCanGet) {
 }
 
 TEST(StoreServer, ListensOnTheLoopbackAlone) {
-  const StoreServer server(listener_at("127.0.0.1", 0), "token");
+  const StoreServer server(listen_on_address("127.0.0.1", 0), "token");
   std::string cause;
   EXPECT_LT(connected_to("127.0.0.2", server.port(), 1s, cause).fd(), 0);
-  const std::string own = own_address_on_route_to("192.0.2.1");
+  const std::string own = source_address_for("192.0.2.1");
   EXPECT_TRUE(own.empty() || connected_to(own, server.port(), 1s, cause).fd() < 0) << own;
 }
 
 TEST(StoreServer, EndsImmediatelyDespiteConnectionsAndItsClientsNotice) {
-  auto server = std::make_unique<StoreServer>(listener_at("127.0.0.1", 0), "token");
+  auto server = std::make_unique<StoreServer>(listen_on_address("127.0.0.1", 0), "token");
   StoreClient client = client_of(server->port());
   const Socket stranger = stranger_at(server->port());
   const auto begun = Clock::now();
@@ -166,11 +167,11 @@ TEST(StoreServer, EndsImmediatelyDespiteConnectionsAndItsClientsNotice) {
 }
 
 TEST(StoreClient, ReportsWhatItReachedInsteadOfTheRendezvous) {
-  const Socket silent = listener_at("127.0.0.1", 0);
+  const Socket silent = listen_on_address("127.0.0.1", 0);
   const std::string shown = refusal(silent.port());
   EXPECT_NE(shown.find("127.0.0.1:" + std::to_string(silent.port())), std::string::npos) << shown;
   EXPECT_NE(shown.find("it accepts connections but is not a rendezvous"), std::string::npos) << shown;
-  const Socket other = listener_at("127.0.0.1", 0);
+  const Socket other = listen_on_address("127.0.0.1", 0);
   std::thread greeter([&] {
     Socket guest;
     while (guest.fd() < 0) guest = Socket(accept4(other.fd(), nullptr, nullptr, SOCK_NONBLOCK));
@@ -183,13 +184,13 @@ TEST(StoreClient, ReportsWhatItReachedInsteadOfTheRendezvous) {
 }
 
 TEST(StoreClient, AsksAgainForTheAddressUntilTheServerAnswers) {
-  const int left = [] { return listener_at("127.0.0.1", 0).port(); }();
-  const StoreServer server(listener_at("127.0.0.1", 0), "second");
+  const int left = [] { return listen_on_address("127.0.0.1", 0).port(); }();
+  const StoreServer server(listen_on_address("127.0.0.1", 0), "second");
   int asked = 0;
-  const auto where = [&]() -> std::optional<MeetingPlace> {
+  const auto where = [&]() -> std::optional<RendezvousAddress> {
     if (++asked == 1) return {};
-    if (asked == 2) return MeetingPlace{"127.0.0.1", left, "first"};
-    return MeetingPlace{"127.0.0.1", server.port(), "second"};
+    if (asked == 2) return RendezvousAddress{"127.0.0.1", left, "first"};
+    return RendezvousAddress{"127.0.0.1", server.port(), "second"};
   };
   StoreClient client("here", where, 5s, no_notice);
   EXPECT_EQ(client.count(), 0);

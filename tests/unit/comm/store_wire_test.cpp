@@ -25,7 +25,7 @@ TEST(StoreWire, AMessageThatIsTooLargeIsRefusedByItsSizeAlone) {
     std::string bytes{0, 0, 0, char(highest)};
     EXPECT_THROW(take_message(bytes), std::runtime_error) << int(highest);
   }
-  EXPECT_THROW(encoded({std::string(largest_message, 'x')}), std::length_error);
+  EXPECT_THROW(encoded({std::string(max_message_bytes, 'x')}), std::length_error);
 }
 
 TEST(StoreWire, TextsThatReachBeyondTheirMessageAreRefused) {

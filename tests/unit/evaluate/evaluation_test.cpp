@@ -42,12 +42,12 @@ TEST(Evaluation, KeepsTheOrderForAnyNumberOfJobs) {
     EXPECT_EQ(judged[1].verdict, Verdict::failed);
     EXPECT_EQ(judged[2].verdict, Verdict::timed_out);
     EXPECT_EQ(judged[3].verdict, Verdict::passed);
-    const Score score = score_of(two, samples, judged, {1, 2});
+    const Score score = compute_score(two, samples, judged, {1, 2});
     EXPECT_EQ(score.samples, 4);
     EXPECT_EQ(score.passed, 2);
     EXPECT_EQ(score.timed_out, 1);
     EXPECT_EQ(score.pass_at, (std::map<int64_t, double>{{1, 0.5}, {2, 1.0}}));
-    EXPECT_EQ(score_of(two, samples, judged, {}).pass_at.size(), 1u) << "there are no ten of each";
+    EXPECT_EQ(compute_score(two, samples, judged, {}).pass_at.size(), 1u) << "there are no ten of each";
   }
 }
 

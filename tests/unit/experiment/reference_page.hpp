@@ -69,7 +69,7 @@ inline std::string not_yet() {
   for (const SchemaTable& table : schema()) {
     for (const Key& key : table.keys) {
       for (const std::string& value : key.rule.planned)
-        text += "| `" + path_of(table.name, key.name) + "`: " + value + " | " + wanted(key.rule) + " |\n";
+        text += "| `" + key_path(table.name, key.name) + "`: " + value + " | " + wanted(key.rule) + " |\n";
     }
   }
   return text;

@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "export/logged_run.hpp"
 #include "export/mlflow.hpp"
+#include "export/run_export_reader.hpp"
 #include "export/tables.hpp"
 #include "export/tensorboard.hpp"
 #include "io/durable_file.hpp"

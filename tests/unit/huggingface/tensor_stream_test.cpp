@@ -18,8 +18,8 @@ std::vector<float> read_tensor(const fs::path& path, const std::string& name) {
   return read_all<float>(SafetensorsFile(path), name);
 }
 
-TensorMove move_of(const SafetensorsFolder& files, RowOrder order, int64_t heads) {
-  const TensorPlace place = *files.find("w");
+TensorCopy move_of(const SafetensorsFolder& files, RowOrder order, int64_t heads) {
+  const StoredTensor place = *files.find("w");
   return {place, {{0, "w"}}, place.entry->shape, "F32", order, heads, place.entry->shape[0]};
 }
 
@@ -30,7 +30,7 @@ TEST(TensorStream, ReordersTheRowsOfEachHeadFromPairsToHalves) {
   const int64_t heads = 3, width = 4, columns = 2;
   write_tensor(folder / "a", "F32", {heads * width, columns}, values_of(0, heads * width * columns));
   const SafetensorsFolder files(folder / "a");
-  move_tensors({move_of(files, RowOrder::pairs_to_halves, heads)}, folder.path(), {"b"}, {});
+  copy_tensors({move_of(files, RowOrder::pairs_to_halves, heads)}, folder.path(), {"b"}, {});
   const std::vector<float> before = read_tensor(folder / "a", "w"), after = read_tensor(folder / "b", "w");
   for (int64_t h = 0; h < heads; ++h)  // transformers' conversion: w.view(h, d/2, 2, n).transpose(1, 2)
     for (int64_t i = 0; i < width / 2; ++i)
@@ -46,9 +46,9 @@ TEST(TensorStream, HalvesToPairsInvertsPairsToHalves) {
     const std::string name = std::to_string(width);
     write_tensor(folder / name, "F32", {4 * width, 3}, values_of(1, 12 * width));
     const SafetensorsFolder there(folder / name);
-    move_tensors({move_of(there, RowOrder::pairs_to_halves, 4)}, folder.path(), {name + "h"}, {});
+    copy_tensors({move_of(there, RowOrder::pairs_to_halves, 4)}, folder.path(), {name + "h"}, {});
     const SafetensorsFolder back(folder / (name + "h"));
-    move_tensors({move_of(back, RowOrder::halves_to_pairs, 4)}, folder.path(), {name + "p"}, {});
+    copy_tensors({move_of(back, RowOrder::halves_to_pairs, 4)}, folder.path(), {name + "p"}, {});
     EXPECT_EQ(read_tensor(folder / name, "w"), read_tensor(folder / (name + "p"), "w"));
   }
 }
@@ -58,9 +58,9 @@ TEST(TensorStream, WritesATensorOfManyPiecesToEveryTarget) {
   const int64_t count = (64 << 10) * 3 + 17;
   write_tensor(folder / "a", "F32", {count}, values_of(2, count));
   const SafetensorsFolder files(folder / "a");
-  TensorMove move = move_of(files, RowOrder::kept, 0);
+  TensorCopy move = move_of(files, RowOrder::kept, 0);
   move.targets = {{0, "one"}, {1, "two"}, {0, "three"}};
-  const std::vector<Slice> slices = move_tensors({move}, folder.path(), {"x", "y"}, {});
+  const std::vector<Slice> slices = copy_tensors({move}, folder.path(), {"x", "y"}, {});
   const std::vector<float> wanted = values_of(2, count);
   EXPECT_EQ(read_tensor(folder / "x", "one"), wanted);
   EXPECT_EQ(read_tensor(folder / "y", "two"), wanted);
@@ -83,11 +83,11 @@ TEST(TensorStream, RefusesATensorThatContradictsItsManifest) {
   manifest.slices = {{"param/w", {5}, 0, 5, "m.safetensors", "w", crc32c(others.data(), 20)}};
   write_manifest(model, manifest);
   const SafetensorsFolder files(model);
-  const SourceSums sums(model, "model");
+  const SourceChecksums sums(model, "model");
   EXPECT_SAYS(refusal(ExitStatus::data,
-                      [&] { move_tensors({move_of(files, RowOrder::kept, 0)}, folder.path(), {"out"}, sums); }),
+                      [&] { copy_tensors({move_of(files, RowOrder::kept, 0)}, folder.path(), {"out"}, sums); }),
               "tensor \"w\" differs from its checksum in the manifest");
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceSums(model, "adapter"); }),
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceChecksums(model, "adapter"); }),
               "it contains a model; wanted a adapter");
 }
 

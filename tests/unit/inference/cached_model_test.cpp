@@ -26,7 +26,7 @@ Tensor fed_in_portions(CachedModel& model, const std::vector<int64_t>& ids, cons
   size_t begin = 0;
   for (size_t i = 0; begin < ids.size(); ++i) {
     const size_t end = std::min(ids.size(), begin + size_t(portions[i % portions.size()]));
-    logits.push_back(model.feed({ids.begin() + int64_t(begin), ids.begin() + int64_t(end)}, Logits::of_all));
+    logits.push_back(model.feed({ids.begin() + int64_t(begin), ids.begin() + int64_t(end)}, Logits::all_tokens));
     begin = end;
   }
   return at::cat(logits);
@@ -113,7 +113,7 @@ TEST(CachedModel, LogitsHaveTheSameBitsForAnyPortions) {
   CachedModel one(*made, S), other(*made, S), whole(*made, S);
   const Tensor singly = fed_in_portions(one, ids, {1});
   EXPECT_TRUE(at::equal(singly, fed_in_portions(other, ids, {3, 1, 7, 2, 16})));
-  EXPECT_TRUE(at::equal(singly, whole.feed(ids, Logits::of_all)));
+  EXPECT_TRUE(at::equal(singly, whole.feed(ids, Logits::all_tokens)));
 }
 
 TEST(CachedModel, WithWeightsInBf16EqualsAModelWithTheRoundedWeights) {
@@ -123,15 +123,15 @@ TEST(CachedModel, WithWeightsInBf16EqualsAModelWithTheRoundedWeights) {
     shape.tie_word_embeddings = tied;
     const auto ids = test::random_ids(S, shape.vocab_size, 4);
     auto made = std::make_unique<MadeModel>(shape, S, 3);
-    const Tensor of_exact = CachedModel(**made, S).feed(ids, Logits::of_all);
+    const Tensor of_exact = CachedModel(**made, S).feed(ids, Logits::all_tokens);
     CachedModel halves(**made, S, 1, at::kBFloat16);
     MadeModel other(shape, S, 3);
     test::fill_at_random(*other, 3, /*rounds_matrices=*/true);
     CachedModel rounded(*other, S);
-    const Tensor wanted = rounded.feed(ids, Logits::of_all);
+    const Tensor wanted = rounded.feed(ids, Logits::all_tokens);
     const auto proposed = rounded.propose(1);
     made.reset();  // a model in bf16 has its own copy
-    EXPECT_TRUE(at::equal(halves.feed(ids, Logits::of_all), wanted)) << "tied: " << tied;
+    EXPECT_TRUE(at::equal(halves.feed(ids, Logits::all_tokens), wanted)) << "tied: " << tied;
     EXPECT_EQ(halves.propose(1), proposed);
     EXPECT_FALSE(at::equal(of_exact, wanted));
   }
@@ -146,7 +146,7 @@ TEST(CachedModel, ProposalsAreTheSameAfterOneFeedOrSeveral) {
     CachedModel often(*made, S), once(*made, S);
     std::vector<int64_t> last;
     for (size_t i = 0; i + 1 < ids.size(); ++i) {
-      for (CachedModel* model : {&often, &once}) model->feed({ids[i]}, Logits::of_last);
+      for (CachedModel* model : {&often, &once}) model->feed({ids[i]}, Logits::last_token);
       last = often.propose(ids[i + 1]);
     }
     EXPECT_EQ(once.propose(ids.back()), last);
@@ -200,9 +200,9 @@ TEST(CachedModel, LastLogitsEqualTheLastOfAllLogits) {
   MadeModel made(1, S, 5);
   const auto ids = test::random_ids(S, made.config.vocab_size, 6);
   CachedModel one(*made, S), other(*made, S);
-  const Tensor last = one.feed(ids, Logits::of_last);
+  const Tensor last = one.feed(ids, Logits::last_token);
   ASSERT_EQ(last.size(0), 1);
-  EXPECT_TRUE(at::equal(last[0], other.feed(ids, Logits::of_all)[S - 1]));
+  EXPECT_TRUE(at::equal(last[0], other.feed(ids, Logits::all_tokens)[S - 1]));
 }
 
 TEST(CachedModel, ShortenDropsTheTokensAfterTheLength) {
@@ -210,13 +210,13 @@ TEST(CachedModel, ShortenDropsTheTokensAfterTheLength) {
   const auto ids = test::random_ids(20, made.config.vocab_size, 8), wrong = test::random_ids(9, 43, 9);
   CachedModel straight(*made, S), astray(*made, S);
   const std::vector<int64_t> first{ids.begin(), ids.begin() + 12}, rest{ids.begin() + 12, ids.end()};
-  straight.feed(first, Logits::of_all);
-  const Tensor wanted = straight.feed(rest, Logits::of_all);
-  astray.feed(first, Logits::of_all);
-  astray.feed(wrong, Logits::of_all);
+  straight.feed(first, Logits::all_tokens);
+  const Tensor wanted = straight.feed(rest, Logits::all_tokens);
+  astray.feed(first, Logits::all_tokens);
+  astray.feed(wrong, Logits::all_tokens);
   astray.shorten(12);
   EXPECT_EQ(astray.length(), 12);
-  EXPECT_TRUE(at::equal(astray.feed(rest, Logits::of_all), wanted));
+  EXPECT_TRUE(at::equal(astray.feed(rest, Logits::all_tokens), wanted));
 }
 
 TEST(CachedModel, ProposesTheMostLikelyTokensOfTheOtherHeads) {
@@ -226,7 +226,7 @@ TEST(CachedModel, ProposesTheMostLikelyTokensOfTheOtherHeads) {
   CachedModel model(*made, S);
   int64_t clear = 0;
   for (int64_t begin = 0; begin < S; begin += 5) {
-    model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::of_last);
+    model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::last_token);
     model.shorten(begin + 3);  // as after a draft that was partly rejected
     const auto proposed = model.propose(ids[size_t(begin) + 3]);
     ASSERT_EQ(proposed.size(), 3u);
@@ -236,7 +236,7 @@ TEST(CachedModel, ProposesTheMostLikelyTokensOfTheOtherHeads) {
       ++clear;
       EXPECT_EQ(proposed[k], row.argmax().item<int64_t>()) << "head " << k + 2 << " at position " << begin + 2;
     }
-    model.feed({ids.begin() + begin + 3, ids.begin() + begin + 5}, Logits::of_last);
+    model.feed({ids.begin() + begin + 3, ids.begin() + begin + 5}, Logits::last_token);
     model.propose(ids[size_t(begin + 5) % ids.size()]);
   }
   EXPECT_GT(clear, 20);
@@ -250,7 +250,7 @@ TEST(CachedModel, ChainedHeadsProposeFromTheTokensProposedBefore) {
   CachedModel model(*made, S), portions(*made, S);
   int64_t clear = 0;
   for (int64_t begin = 0; begin + 5 < S; begin += 5) {
-    model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::of_last);
+    model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::last_token);
     model.shorten(begin + 3);  // as after a draft that was partly rejected
     const auto proposed = model.propose(ids[size_t(begin) + 3]);
     ASSERT_EQ(proposed.size(), 3u);
@@ -262,7 +262,7 @@ TEST(CachedModel, ChainedHeadsProposeFromTheTokensProposedBefore) {
       ++clear;
       EXPECT_EQ(proposed[k], row.argmax().item<int64_t>()) << "head " << k + 2 << " at position " << begin + 2;
     }
-    model.feed({ids.begin() + begin + 3, ids.begin() + begin + 5}, Logits::of_last);
+    model.feed({ids.begin() + begin + 3, ids.begin() + begin + 5}, Logits::last_token);
     model.propose(ids[size_t(begin) + 5]);
   }
   EXPECT_GT(clear, 15);
@@ -273,24 +273,24 @@ TEST(CachedModel, ChainedHeadsProposeFromTheTokensProposedBefore) {
 TEST(CachedModel, ProposesNothingWithOneHeadAndRefusesAfterTheEndOfProposals) {
   MadeModel made(1, S, 12), more(2, S, 12);
   CachedModel one(*made, S), two(*more, S);
-  one.feed({1, 2}, Logits::of_last);
+  one.feed({1, 2}, Logits::last_token);
   EXPECT_TRUE(one.propose(3).empty());
-  two.feed({1, 2}, Logits::of_last);
+  two.feed({1, 2}, Logits::last_token);
   two.stop_proposing();
-  two.feed({3}, Logits::of_last);
+  two.feed({3}, Logits::last_token);
   EXPECT_THROW(two.propose(4), Error);
   two.shorten(0);
-  two.feed({1, 2}, Logits::of_last);
+  two.feed({1, 2}, Logits::last_token);
   EXPECT_EQ(two.propose(3).size(), 1u) << "for another text";
 }
 
 TEST(CachedModel, RefusesMoreTokensThanPositions) {
   MadeModel made(1, 4, 13);
   CachedModel model(*made, 4);
-  model.feed({1, 2, 3}, Logits::of_last);
-  EXPECT_THROW(model.feed({4, 5}, Logits::of_last), Error);
-  EXPECT_THROW(model.feed({}, Logits::of_last), Error);
-  model.feed({4}, Logits::of_last);
+  model.feed({1, 2, 3}, Logits::last_token);
+  EXPECT_THROW(model.feed({4, 5}, Logits::last_token), Error);
+  EXPECT_THROW(model.feed({}, Logits::last_token), Error);
+  model.feed({4}, Logits::last_token);
 }
 
 TEST(MostLikely, IsTheLowestOfEqualIdsAndRefusesLogitsThatAreNotFinite) {

@@ -17,7 +17,7 @@ using test::MadeModel;
 using End = Decoded::End;
 
 constexpr int64_t positions = 150;  // three pages
-constexpr Drafts none = Drafts::none, while_they_pay = Drafts::while_they_pay, always = Drafts::always;
+constexpr Drafts none = Drafts::none, adaptive = Drafts::adaptive, always = Drafts::always;
 
 Decoded decoded(ShardedModel& model, DecodeRequest request, int64_t capacity = positions) {
   CachedModel cached(model, capacity);
@@ -65,7 +65,7 @@ TEST_P(Decode, FewPassesDraftWhereNoDraftIsRightAndTheTextIsTheSame) {
   for (uint64_t seed = 0; seed < 3; ++seed) {
     const auto prompt = test::random_ids(9, made.config.vocab_size, seed);
     const Decoded plain = decoded(*made, greedy(prompt, 140, none));
-    const Decoded tried = decoded(*made, greedy(prompt, 140, while_they_pay));
+    const Decoded tried = decoded(*made, greedy(prompt, 140, adaptive));
     EXPECT_EQ(tried.ids, plain.ids) << "seed " << seed;
     EXPECT_EQ(plain.drafted, 0);
     if (shape.future_tokens > 2) {
@@ -163,7 +163,7 @@ TEST(Decoding, EndsAtEndOfTextEvenWithinADraft) {
   for (const int64_t end : {0, 3, 4, 7, 12}) {
     const int64_t id = whole.ids[size_t(end)];
     const auto first = std::find(whole.ids.begin(), whole.ids.end(), id);
-    for (const Drafts drafts : {none, while_they_pay, always}) {
+    for (const Drafts drafts : {none, adaptive, always}) {
       DecodeRequest request = greedy({5, 6}, 30, drafts);
       request.ends = {-1, id};
       const Decoded cut = decoded(*made, request);
@@ -175,7 +175,7 @@ TEST(Decoding, EndsAtEndOfTextEvenWithinADraft) {
 
 TEST(Decoding, EndsAfterMaxTokensOrTheLastPosition) {
   MadeModel made(3, positions, 22);
-  for (const Drafts drafts : {none, while_they_pay, always}) {
+  for (const Drafts drafts : {none, adaptive, always}) {
     const Decoded few = decoded(*made, greedy({1, 2, 3}, 5, drafts));
     EXPECT_EQ(few.ids.size(), 5u);
     EXPECT_EQ(few.end, End::max_tokens);
@@ -197,7 +197,7 @@ TEST(Decoding, PassesOnEachTokenAndStopsOnRequest) {
   };
   EXPECT_EQ(decoded(*made, request).ids, taken);
 
-  for (const Drafts drafts : {none, while_they_pay, always}) {
+  for (const Drafts drafts : {none, adaptive, always}) {
     request.drafts = drafts;
     std::vector<int64_t> first;
     request.take = [&](int64_t id) {

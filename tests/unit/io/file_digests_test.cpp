@@ -20,7 +20,7 @@ class FileDigestsTest : public testing::Test {
   fs::path cache() const { return folder_.path() / "cache"; }
   fs::path list() const { return cache() / "hashes.txt"; }
   std::string listed() const { return test::bytes_of(list()); }
-  void remember(const fs::path& file) const { EXPECT_EQ(FileDigests(list(), 0s).read(file), sha256_of_file(file)); }
+  void remember(const fs::path& file) const { EXPECT_EQ(FileDigests(list(), 0s).read(file), file_sha256_hex(file)); }
   std::optional<std::string> known(const fs::path& file) const { return FileDigests(list(), 0s).known(file); }
 
   test::TemporaryFolder folder_;
@@ -31,9 +31,9 @@ TEST_F(FileDigestsTest, AreKnownToALaterStart) {
   EXPECT_EQ(known(a), std::nullopt);
   remember(a);
   remember(b);
-  EXPECT_EQ(known(a), sha256_of("text"));
-  EXPECT_EQ(known(b), sha256_of("other"));
-  EXPECT_EQ(known(folder_.path() / "." / "a file"), sha256_of("text"));
+  EXPECT_EQ(known(a), sha256_hex("text"));
+  EXPECT_EQ(known(b), sha256_hex("other"));
+  EXPECT_EQ(known(folder_.path() / "." / "a file"), sha256_hex("text"));
 }
 
 TEST_F(FileDigestsTest, AListThatIsAPipeIsReplaced) {
@@ -41,7 +41,7 @@ TEST_F(FileDigestsTest, AListThatIsAPipeIsReplaced) {
   fs::create_directories(cache());
   ASSERT_EQ(mkfifo(list().c_str(), 0600), 0);
   remember(file);
-  EXPECT_EQ(known(file), sha256_of("text"));
+  EXPECT_EQ(known(file), sha256_hex("text"));
 }
 
 TEST_F(FileDigestsTest, AreForgottenWhenAFileChangesInAnyWay) {
@@ -55,14 +55,14 @@ TEST_F(FileDigestsTest, AreForgottenWhenAFileChangesInAnyWay) {
   fs::rename(write("b", "TEXT"), file);
   EXPECT_EQ(known(file), std::nullopt) << "another file";
   remember(file);
-  EXPECT_EQ(known(file), sha256_of("TEXT"));
+  EXPECT_EQ(known(file), sha256_hex("TEXT"));
   fs::remove(file);
   EXPECT_EQ(known(file), std::nullopt);
 }
 
 TEST_F(FileDigestsTest, OfAFileThatHasJustChangedAreNotRemembered) {
   const fs::path file = write("a", "text");
-  EXPECT_EQ(FileDigests(list(), 1h).read(file), sha256_of("text"));
+  EXPECT_EQ(FileDigests(list(), 1h).read(file), sha256_hex("text"));
   EXPECT_FALSE(fs::exists(list()));
   EXPECT_EQ(known(file), std::nullopt);
 }
@@ -76,7 +76,7 @@ TEST_F(FileDigestsTest, AreReadAgainWhenTheListIsUnusable) {
     write("cache/hashes.txt", text);
     EXPECT_EQ(known(file), std::nullopt) << text;
     remember(file);
-    EXPECT_EQ(known(file), sha256_of("text")) << text;
+    EXPECT_EQ(known(file), sha256_hex("text")) << text;
   }
   fs::remove_all(cache());
   write("cache", "a file where the folder should be");
@@ -90,8 +90,8 @@ TEST_F(FileDigestsTest, OfTwoProcessesAreBothKept) {
     one.read(a);
     other.read(b);
   }
-  EXPECT_EQ(known(a), sha256_of("1"));
-  EXPECT_EQ(known(b), sha256_of("2"));
+  EXPECT_EQ(known(a), sha256_hex("1"));
+  EXPECT_EQ(known(b), sha256_hex("2"));
 }
 
 TEST_F(FileDigestsTest, OfFilesThatNoLongerExistAreDropped) {

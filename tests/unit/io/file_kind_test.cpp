@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "io/unpacked_file.hpp"
+#include "io/decompressed_file.hpp"
 #include "support/data_fixture.hpp"
 #include "support/packed.hpp"
 
@@ -55,7 +55,7 @@ TEST_F(FileKinds, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) {
     for (const auto& [use, name] :
          {std::pair(FileUse::text, "wanted text"), std::pair(FileUse::json_lines, "wanted JSON lines"),
           std::pair(FileUse::tokens, "wanted raw token ids")}) {
-      if (use != FileUse::tokens && packing_of(bytes) != Packing::none) continue;
+      if (use != FileUse::tokens && detect_compression(bytes) != Compression::none) continue;
       if (use == FileUse::tokens && bytes.starts_with("\x93NUMPY")) continue;
       const std::string text = refused(bytes, use);
       EXPECT_TRUE(has(text, at("a file")) && has(text, message.first) && has(text, message.second) && has(text, name))

@@ -39,7 +39,7 @@ class LinksTest : public testing::Test {
   }
   static std::string refused(const fs::path& file) {
     try {
-      check_is_of_its_folder(file);
+      check_link_stays_inside(file);
       return "";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::data);

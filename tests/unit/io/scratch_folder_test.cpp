@@ -62,7 +62,7 @@ TEST_F(ScratchFolderTest, IsUsableFromAnyFolderAndWithAnyUmask) {
   fs::current_path(parent_);
   setenv("TMPDIR", ".", 1);
   const mode_t mask = umask(0777);
-  const fs::path lasting = lasting_folder("seven__");
+  const fs::path lasting = persistent_temp_folder("seven__");
   const ScratchFolder folder;
   umask(mask);
   fs::current_path(before);
@@ -154,25 +154,25 @@ TEST_F(ScratchFolderTest, RemovesNothingWhereOthersCanRenameFolders) {
 }
 
 TEST_F(ScratchFolderTest, ALastingFolderStaysAndIsThisUsersAlone) {
-  const fs::path folder = lasting_folder("plugins");
+  const fs::path folder = persistent_temp_folder("plugins");
   EXPECT_EQ(folder, parent_ / ("wmtp-" + std::to_string(geteuid()) + "-plugins"));
   EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
   std::ofstream(folder / "file") << "x";
   remove_abandoned_scratch_folders(parent_);
-  EXPECT_EQ(lasting_folder("plugins"), folder);
+  EXPECT_EQ(persistent_temp_folder("plugins"), folder);
   EXPECT_TRUE(fs::exists(folder / "file"));
 
   fs::permissions(folder, fs::perms::all);
-  EXPECT_TRUE(lasting_folder("plugins").empty()) << "others can write it";
+  EXPECT_TRUE(persistent_temp_folder("plugins").empty()) << "others can write it";
   fs::permissions(folder, fs::perms::owner_all);
   ASSERT_EQ(chmod(parent_.c_str(), 0777), 0);
-  EXPECT_TRUE(lasting_folder("plugins").empty()) << "others can replace it";
+  EXPECT_TRUE(persistent_temp_folder("plugins").empty()) << "others can replace it";
   ASSERT_EQ(chmod(parent_.c_str(), 0700), 0);
   fs::rename(folder, parent_ / "other");
   fs::create_directory_symlink(parent_ / "other", folder);
-  EXPECT_TRUE(lasting_folder("plugins").empty()) << "a link";
+  EXPECT_TRUE(persistent_temp_folder("plugins").empty()) << "a link";
   setenv("TMPDIR", (parent_ / "absent").c_str(), 1);
-  EXPECT_TRUE(lasting_folder("plugins").empty());
+  EXPECT_TRUE(persistent_temp_folder("plugins").empty());
 }
 
 TEST_F(ScratchFolderTest, RefusesATemporaryFolderThatIsMissingOrAFile) {

@@ -20,15 +20,15 @@ TEST(DeviceChoice, EveryLocalRankHasADeviceOfItsOwn) {
 
 TEST(DeviceChoice, AutoTakesTheCpuForAllRanksWhereDevicesAreTooFewAndSaysSo) {
   EXPECT_EQ(choose_device({"auto", 0, 0, 0, 1}), std::nullopt);
-  EXPECT_EQ(about_unused_devices({"auto", 0, 0, 0, 2}), "") << "a host without a device is none to speak of";
+  EXPECT_EQ(unused_devices_notice({"auto", 0, 0, 0, 2}), "") << "a host without a device is none to speak of";
   for (int rank : {0, 1}) {
     EXPECT_EQ(choose_device({"auto", 1, rank, rank, 2}), std::nullopt);
     EXPECT_THAT(
-        about_unused_devices({"auto", 1, rank, rank, 2}),
+        unused_devices_notice({"auto", 1, rank, rank, 2}),
         AllOf(HasSubstr("2 processes on this host and 1 CUDA device: training on the CPU"), HasSubstr("--nproc 1")));
   }
-  EXPECT_EQ(about_unused_devices({"auto", 2, 0, 0, 2}), "");
-  EXPECT_EQ(about_unused_devices({"cpu", 1, 0, 0, 2}), "");
+  EXPECT_EQ(unused_devices_notice({"auto", 2, 0, 0, 2}), "");
+  EXPECT_EQ(unused_devices_notice({"cpu", 1, 0, 0, 2}), "");
 }
 
 TEST(DeviceChoice, AnExplicitDeviceThatIsNotThereIsRefused) {

@@ -46,14 +46,14 @@ class IdentityTest : public testing::Test {
 TEST_F(IdentityTest, HashesAFileByItsContent) {
   write("a.safetensors", "weights");
   write("b.safetensors", "weights");
-  EXPECT_EQ(hash("a.safetensors"), sha256_of("weights"));
+  EXPECT_EQ(hash("a.safetensors"), sha256_hex("weights"));
   EXPECT_EQ(hash("a.safetensors"), hash("b.safetensors"));
 }
 
 TEST_F(IdentityTest, HashesARunsModelByItsManifest) {
   write("model/manifest.json", "sums of all");
   write("model/a.safetensors", "weights");
-  EXPECT_EQ(hash("model"), sha256_of("sums of all"));
+  EXPECT_EQ(hash("model"), sha256_hex("sums of all"));
 }
 
 TEST_F(IdentityTest, HashesAFolderByTheNamesAndContentsOfItsFiles) {

@@ -12,7 +12,7 @@ namespace {
 class HashesByName : public ExperimentHashes {
  public:
   using ExperimentHashes::ExperimentHashes;
-  const std::string& of(const Experiment& experiment) override {
+  const std::string& hash(const Experiment& experiment) override {
     return names_[&experiment] = experiment.file.stem().string();
   }
 
@@ -46,12 +46,12 @@ class StagesTest : public LogTest {
     log.end(status);
     return log.run_id();
   }
-  std::vector<PlannedRun> planned(const Experiment& experiment, bool resume = false) {
+  std::vector<RunPlan> planned(const Experiment& experiment, bool resume = false) {
     return plan_run(experiment, hashes_, resume);
   }
-  static Words files(const std::vector<PlannedRun>& runs) {
+  static Words files(const std::vector<RunPlan>& runs) {
     Words files;
-    for (const PlannedRun& run : runs) files.push_back((run.reused_run > 0 ? "reused " : "") + run.file);
+    for (const RunPlan& run : runs) files.push_back((run.reused_run > 0 ? "reused " : "") + run.file);
     return files;
   }
 
@@ -67,7 +67,7 @@ TEST_F(StagesTest, RunDeepestFirstAndEachOnce) {
   EXPECT_EQ(files(runs), (Words{"base.toml", "middle.toml", "top.toml"}));
   EXPECT_EQ(runs[0].path, (Words{"model", "model"}));
   EXPECT_EQ(runs[1].path, (Words{"model"}));
-  EXPECT_EQ(title_of(runs[1]), "model and value: middle.toml");
+  EXPECT_EQ(stage_title(runs[1]), "model and value: middle.toml");
   EXPECT_TRUE(runs[2].path.empty());
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(experiment_at(*top_, runs[i].path).file.filename(), runs[i].file);
 }
@@ -102,7 +102,7 @@ TEST_F(StagesTest, ResumeIsRefusedWhereNothingWasBegun) {
 class HashesBySteps : public ExperimentHashes {
  public:
   using ExperimentHashes::ExperimentHashes;
-  const std::string& of(const Experiment& experiment) override {
+  const std::string& hash(const Experiment& experiment) override {
     return names_[&experiment] = experiment.file.stem().string() + std::to_string(experiment.train.steps);
   }
 
@@ -140,11 +140,11 @@ TEST_F(StagesTest, ExtendTheRunWithTheMostOfFewerSteps) {
 
 TEST_F(StagesTest, GiveTheirModelsToTheRunsThatNeedThem) {
   logged("middle", ExitStatus::done);
-  const auto sent = Json::parse(Json(planned(*top_)).dump()).get<std::vector<PlannedRun>>();
+  const auto sent = Json::parse(Json(planned(*top_)).dump()).get<std::vector<RunPlan>>();
   Words started;
   Stages given;
   EXPECT_EQ(run_in_order(sent,
-                         [&](const PlannedRun& run, const Stages& stages) {
+                         [&](const RunPlan& run, const Stages& stages) {
                            started.push_back(run.file);
                            given = stages;
                            return RunResult{ExitStatus::done, "/runs/" + run.config_hash};
@@ -160,7 +160,7 @@ TEST_F(StagesTest, GiveTheirModelsToTheRunsThatNeedThem) {
 
 TEST_F(StagesTest, EndWithTheFirstThatIsNotDone) {
   int started = 0;
-  const auto interrupt = [&](const PlannedRun&, const Stages&) {
+  const auto interrupt = [&](const RunPlan&, const Stages&) {
     ++started;
     return RunResult{ExitStatus::interrupted, {}};
   };

@@ -25,7 +25,7 @@ TEST_F(EndCommand, GetsTheRunInItsEnvironment) {
   const auto written = folder_ / "written";
   const auto program = script("env | grep ^WMTP_RUN_ | sort > " + written.string() + "\n[ $# = 0 ] || echo \"$@\" >> " +
                               written.string() + "\nls \"$WMTP_DB\" > /dev/null || exit 1\n");
-  tell_end(checked_end_command(program), file_, {1, "odd; $(touch x)", ExitStatus::guard, "gave up"});
+  run_end_command(checked_end_command(program), file_, {1, "odd; $(touch x)", ExitStatus::guard, "gave up"});
   std::stringstream text;
   text << std::ifstream(written).rdbuf();
   EXPECT_EQ(text.str(), "WMTP_RUN_EXIT_CODE=" + std::to_string(int(ExitStatus::guard)) +
@@ -34,8 +34,8 @@ TEST_F(EndCommand, GetsTheRunInItsEnvironment) {
 }
 
 TEST_F(EndCommand, ThatFailsChangesNothing) {
-  EXPECT_NO_THROW(tell_end(script("echo broken >&2\nexit 3\n"), file_, {0, "x", ExitStatus::done, ""}));
-  EXPECT_NO_THROW(tell_end(folder_ / "absent", file_, {0, "x", ExitStatus::done, ""}));
+  EXPECT_NO_THROW(run_end_command(script("echo broken >&2\nexit 3\n"), file_, {0, "x", ExitStatus::done, ""}));
+  EXPECT_NO_THROW(run_end_command(folder_ / "absent", file_, {0, "x", ExitStatus::done, ""}));
 }
 
 TEST_F(EndCommand, MustBeAnExecutableFile) {

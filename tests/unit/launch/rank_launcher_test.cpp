@@ -402,7 +402,7 @@ TEST_F(LauncherTest, KeepsItsPortForRank0) {
   EXPECT_NE(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << "another program's";
   EXPECT_EQ(errno, EADDRINUSE);
   close(fd);
-  EXPECT_EQ(listener_at("127.0.0.1", port).port(), port) << "as rank 0 does";
+  EXPECT_EQ(listen_on_address("127.0.0.1", port).port(), port) << "as rank 0 does";
   std::ofstream(folder_ / "end");
   EXPECT_EQ(finish(), 0);
 }

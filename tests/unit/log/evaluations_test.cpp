@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "base/embedded.hpp"
+#include "log/maintenance.hpp"
 #include "log/migrations.hpp"
 #include "log/open_log.hpp"
-#include "log/upkeep.hpp"
 #include "support/log_fixture.hpp"
 
 namespace wmtp {

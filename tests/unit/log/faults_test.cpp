@@ -7,8 +7,8 @@
 
 #include "base/json.hpp"
 #include "log/evaluations.hpp"
+#include "log/maintenance.hpp"
 #include "log/spool.hpp"
-#include "log/upkeep.hpp"
 #include "support/log_fixture.hpp"
 
 namespace wmtp {
@@ -94,7 +94,7 @@ TEST_F(LogFaultsTest, LetsTheLauncherCloseALostRunOnce) {
     return 0;
   });
   wait_for(writer);
-  const std::string key = run_key_of(file_, 1);
+  const std::string key = read_run_key(file_, 1);
   EXPECT_TRUE(close_lost_run(file_, 1, key, ExitStatus::peer, "rank 0 was killed by signal 9"));
   EXPECT_FALSE(close_lost_run(file_, 1, key, ExitStatus::bug, "again"));
   EXPECT_EQ(text("SELECT status || exit_code || (ended_at IS NOT NULL) FROM runs"), "failed61");
@@ -103,14 +103,14 @@ TEST_F(LogFaultsTest, LetsTheLauncherCloseALostRunOnce) {
 
 TEST_F(LogFaultsTest, LeavesAnEndedRunAloneWhenTheLauncherClosesIt) {
   RunLog(file_, start()).end(ExitStatus::interrupted);
-  close_lost_run(file_, 1, run_key_of(file_, 1), ExitStatus::bug, "late");
+  close_lost_run(file_, 1, read_run_key(file_, 1), ExitStatus::bug, "late");
   EXPECT_EQ(text("SELECT status FROM runs"), "interrupted");
   EXPECT_EQ(integer("SELECT count(*) FROM events"), 0);
 }
 
 TEST_F(LogFaultsTest, TakesTheLaunchersWordOnARunThatRankZeroHasFinished) {
   RunLog(file_, start()).end(ExitStatus::done);
-  EXPECT_TRUE(close_lost_run(file_, 1, run_key_of(file_, 1), ExitStatus::peer, "rank 1 was killed by SIGKILL"));
+  EXPECT_TRUE(close_lost_run(file_, 1, read_run_key(file_, 1), ExitStatus::peer, "rank 1 was killed by SIGKILL"));
   EXPECT_EQ(text("SELECT status || exit_code FROM runs"), "failed6");
 }
 

@@ -15,7 +15,7 @@ class LogReaderTest : public LogTest {
   }
 
   std::string refused(const std::string& sql) const {
-    return refusal(ExitStatus::usage, [&] { LogReader(file_).ask(sql, 1000); });
+    return refusal(ExitStatus::usage, [&] { LogReader(file_).run_user_query(sql, 1000); });
   }
 };
 
@@ -147,9 +147,9 @@ TEST_F(LogReaderTest, StopsAStatementThatTakesTooLong) {
   const std::string forever = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n";
   LogReader reader(file_, std::chrono::milliseconds(200));
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_TRUE(holds(refusal(ExitStatus::usage, [&] { reader.ask(forever, 10); }), "stopped after"));
+  EXPECT_TRUE(holds(refusal(ExitStatus::usage, [&] { reader.run_user_query(forever, 10); }), "stopped after"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
-  EXPECT_EQ(reader.ask("SELECT 1", 10).rows.size(), 1u) << "the next question has its own time";
+  EXPECT_EQ(reader.run_user_query("SELECT 1", 10).rows.size(), 1u) << "the next question has its own time";
 }
 
 TEST_F(LogReaderTest, StopsItsOwnQueriesToo) {
@@ -163,10 +163,11 @@ TEST_F(LogReaderTest, StopsItsOwnQueriesToo) {
   LogReader reader(file_, std::chrono::milliseconds(100));
   const std::string sql = "SELECT sum(id) FROM runs";
   const auto begin = std::chrono::steady_clock::now();
-  for (const auto& ask : {std::function<void()>([&] { reader.resolve_run("absent"); }),
-                          std::function<void()>([&] { reader.query(sql, {}, 10); }),
-                          std::function<void()>([&] { reader.each_row(sql, {}, [](const Statement&) {}); })}) {
-    EXPECT_TRUE(holds(refusal(ExitStatus::storage, ask), "took too long"));
+  for (const auto& run_user_query :
+       {std::function<void()>([&] { reader.resolve_run("absent"); }),
+        std::function<void()>([&] { reader.query(sql, {}, 10); }),
+        std::function<void()>([&] { reader.each_row(sql, {}, [](const Statement&) {}); })}) {
+    EXPECT_TRUE(holds(refusal(ExitStatus::storage, run_user_query), "took too long"));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
   const std::string text = refusal(ExitStatus::storage, [&] { reader.query("SELECT config_hash FROM runs", {}, 1); });
@@ -182,8 +183,8 @@ TEST_F(LogReaderTest, RefusesResultsThatWouldFillTheMemory) {
 
 TEST_F(LogReaderTest, SupportsJsonFunctions) {
   const LogReader reader(file_);
-  EXPECT_EQ(reader.ask("SELECT sum(value) FROM json_each('[1, 2, 4]')", 10).rows[0][0], 7);
-  EXPECT_EQ(reader.ask("SELECT count(*) FROM json_tree('{\"a\": [1, 2]}')", 10).rows[0][0], 4);
+  EXPECT_EQ(reader.run_user_query("SELECT sum(value) FROM json_each('[1, 2, 4]')", 10).rows[0][0], 7);
+  EXPECT_EQ(reader.run_user_query("SELECT count(*) FROM json_tree('{\"a\": [1, 2]}')", 10).rows[0][0], 4);
 }
 
 TEST_F(LogReaderTest, ReadsWhileARunIsWritten) {

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/embedded.hpp"
+#include "log/maintenance.hpp"
 #include "log/migrations.hpp"
-#include "log/upkeep.hpp"
 #include "support/log_fixture.hpp"
 
 namespace wmtp {

@@ -1,5 +1,4 @@
-#include "log/upkeep.hpp"
-
+#include "log/maintenance.hpp"
 #include "support/log_fixture.hpp"
 
 namespace wmtp {

@@ -105,12 +105,12 @@ TEST_F(Allocator, APhaseKeepsItsPeakByCategory) {
     const at::Tensor later =
         make(MemoryCategory::logits, 4 * megabyte);  // its category's peak, but not at the phase's peak
   }
-  const MemoryMoment moment = memory_usage().phases.at("forward");
-  EXPECT_EQ(moment.total - start_.live_total, 5 * megabyte);
-  EXPECT_EQ(moment.bytes[int(MemoryCategory::activations)] - start_.live[int(MemoryCategory::activations)],
+  const MemorySnapshot snapshot = memory_usage().phases.at("forward");
+  EXPECT_EQ(snapshot.total - start_.live_total, 5 * megabyte);
+  EXPECT_EQ(snapshot.bytes[int(MemoryCategory::activations)] - start_.live[int(MemoryCategory::activations)],
             3 * megabyte);
-  EXPECT_EQ(moment.bytes[int(MemoryCategory::logits)] - start_.live[int(MemoryCategory::logits)], 2 * megabyte);
-  EXPECT_EQ(std::accumulate(moment.bytes.begin(), moment.bytes.end(), int64_t{0}), moment.total);
+  EXPECT_EQ(snapshot.bytes[int(MemoryCategory::logits)] - start_.live[int(MemoryCategory::logits)], 2 * megabyte);
+  EXPECT_EQ(std::accumulate(snapshot.bytes.begin(), snapshot.bytes.end(), int64_t{0}), snapshot.total);
 }
 
 TEST_F(Allocator, LiveBytesAtItsBeginningCountInAPhase) {

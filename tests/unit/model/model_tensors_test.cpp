@@ -54,7 +54,7 @@ TEST(ModelTensors, AChainedHeadHasTwoMoreNormsAndAProjection) {
   EXPECT_EQ(num_parameters(model), parallel + 2 * (2 * 8 + 8 * 16));
   std::map<std::string, std::vector<int64_t>> more;
   for (const ModelTensor& tensor : model_tensors(model)) {
-    if (!is_of_chain(tensor.name)) continue;
+    if (!is_chain_tensor(tensor.name)) continue;
     more[tensor.name] = tensor.shape;
     EXPECT_TRUE(tensor.hf_name.empty()) << tensor.name;
     EXPECT_EQ(tensor.unit(), tensor.name.substr(0, std::string("extra_heads.0").size()));

@@ -114,7 +114,7 @@ TEST(Fingerprint, MismatchIsReportedWithBothFingerprints) {
   EXPECT_EQ(build_fingerprint_text(wanted), "sdk 0.1, headers 12e4ab, torch 2.11.0, gcc 12, C++ ABI 1");
   EXPECT_EQ(build_fingerprint_text("something"), "something");
   const std::string endless = "wmtp_plugin__sdk_" + std::string(1'000'000, '1');
-  EXPECT_EQ(build_fingerprint_text(endless), cut_to(endless, 256));
+  EXPECT_EQ(build_fingerprint_text(endless), truncate_text(endless, 256));
   EXPECT_NO_THROW(check_fingerprint("a.so", {older, wanted}, wanted));
   try {
     check_fingerprint("a.so", {older}, wanted);

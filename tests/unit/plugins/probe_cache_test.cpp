@@ -90,29 +90,29 @@ TEST(DescriptionJson, RoundTripsSettingsAndAnswersWithTheirTypes) {
   EXPECT_EQ(after.options, before.options);
   EXPECT_EQ(after.description.path, before.description.path);
   EXPECT_EQ(after.description.sha256, before.description.sha256);
-  const PluginAnswer mistake = Json(PluginAnswer{{}, OptionMistake{true, "mode", "no", 3}});
+  const PluginCheckResult mistake = Json(PluginCheckResult{{}, OptionMistake{true, "mode", "no", 3}});
   ASSERT_TRUE(mistake.mistake);
-  EXPECT_TRUE(mistake.mistake->of_inner);
+  EXPECT_TRUE(mistake.mistake->is_inner_option);
   EXPECT_EQ(mistake.mistake->at, 3);
-  EXPECT_EQ(Json(PluginAnswer{*rho1().needs, {}}).get<PluginAnswer>().needs, rho1().needs);
+  EXPECT_EQ(Json(PluginCheckResult{*rho1().needs, {}}).get<PluginCheckResult>().needs, rho1().needs);
 }
 
 TEST(ProbeCache, RemembersNeedsUntilTheFileOrTheQuestionChanges) {
   const TemporaryFolder folder;
   const ProbeCache cache(folder.path() / "plugins", "0.1");
   const FileStamp stamp{folder.write("rho1.so", "x"), 1, 42};
-  cache.keep_answer(stamp, "keep 0.5", *rho1().needs);
-  EXPECT_FALSE(cache.find_answer<PluginNeeds>(stamp, "keep 0.5")) << "the file was not described";
+  cache.keep_reply(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_FALSE(cache.find_reply<PluginNeeds>(stamp, "keep 0.5")) << "the file was not described";
   cache.keep(stamp, rho1());
-  cache.keep_answer(stamp, "keep 0.5", *rho1().needs);
-  EXPECT_EQ(cache.find_answer<PluginNeeds>(stamp, "keep 0.5"), rho1().needs);
-  EXPECT_FALSE(cache.find_answer<PluginNeeds>(stamp, "keep 0.6"));
-  EXPECT_FALSE(cache.find_answer<PluginNeeds>({stamp.path, 2, 42}, "keep 0.5"));
-  for (int i = 0; i < 100; ++i) cache.keep_answer(stamp, std::to_string(i), *rho1().needs);
-  EXPECT_TRUE(cache.find_answer<PluginNeeds>(stamp, "99"));
-  EXPECT_FALSE(cache.find_answer<PluginNeeds>(stamp, "keep 0.5")) << "the number of answers is not limited";
+  cache.keep_reply(stamp, "keep 0.5", *rho1().needs);
+  EXPECT_EQ(cache.find_reply<PluginNeeds>(stamp, "keep 0.5"), rho1().needs);
+  EXPECT_FALSE(cache.find_reply<PluginNeeds>(stamp, "keep 0.6"));
+  EXPECT_FALSE(cache.find_reply<PluginNeeds>({stamp.path, 2, 42}, "keep 0.5"));
+  for (int i = 0; i < 100; ++i) cache.keep_reply(stamp, std::to_string(i), *rho1().needs);
+  EXPECT_TRUE(cache.find_reply<PluginNeeds>(stamp, "99"));
+  EXPECT_FALSE(cache.find_reply<PluginNeeds>(stamp, "keep 0.5")) << "the number of answers is not limited";
   cache.keep({stamp.path, 2, 42}, rho1());
-  EXPECT_FALSE(cache.find_answer<PluginNeeds>({stamp.path, 2, 42}, "99")) << "needs of another version of the file";
+  EXPECT_FALSE(cache.find_reply<PluginNeeds>({stamp.path, 2, 42}, "99")) << "needs of another version of the file";
 }
 
 TEST(ProbeCache, IsRebuiltWhenItIsDamaged) {

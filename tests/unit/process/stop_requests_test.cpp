@@ -64,10 +64,10 @@ TEST(StopRequests, CountAClosedTerminalOnce) {
 
 TEST(StopRequests, AreAllSignalsThatWarnOfAnEndUnlessTheyAreIgnored) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
-    const sigset_t taken = taken_stop_signals();
+    const sigset_t taken = handled_stop_signals();
     EXPECT_EQ(sigismember(&taken, signal), 1) << signal;
     const auto before = std::signal(signal, SIG_IGN);
-    const sigset_t left = taken_stop_signals();
+    const sigset_t left = handled_stop_signals();
     EXPECT_EQ(sigismember(&left, signal), signal == SIGINT || signal == SIGTERM) << signal;
     std::signal(signal, before);
   }

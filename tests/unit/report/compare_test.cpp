@@ -124,12 +124,12 @@ TEST_F(CompareTest, RefusesFewerThanTwoRunsAndUnknownRuns) {
     EXPECT_THROW(compare(words), Error);
 }
 
-TEST(MeanOf, HasTheStandardErrorOfTheMean) {
-  EXPECT_EQ(mean_of({}).count, 0);
-  EXPECT_EQ(mean_of({4}).mean, 4);
-  EXPECT_EQ(mean_of({4}).error, 0);
-  EXPECT_DOUBLE_EQ(mean_of({1, 2, 3, 6}).mean, 3);
-  EXPECT_DOUBLE_EQ(mean_of({1, 2, 3, 6}).error, std::sqrt(14.0 / 3 / 4));
+TEST(MeanAndError, HasTheStandardErrorOfTheMean) {
+  EXPECT_EQ(mean_and_error({}).count, 0);
+  EXPECT_EQ(mean_and_error({4}).mean, 4);
+  EXPECT_EQ(mean_and_error({4}).error, 0);
+  EXPECT_DOUBLE_EQ(mean_and_error({1, 2, 3, 6}).mean, 3);
+  EXPECT_DOUBLE_EQ(mean_and_error({1, 2, 3, 6}).error, std::sqrt(14.0 / 3 / 4));
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "log/database.hpp"
+#include "log/maintenance.hpp"
 #include "log/run_log.hpp"
-#include "log/upkeep.hpp"
 #include "report/rank_times.hpp"
 #include "report/summary.hpp"
 
@@ -456,7 +456,7 @@ TEST_F(RunsTest, RanksWithEqualTimesAreCalledEquallyFast) {
   const auto slowest = slowest_rank(LogReader(file_), 1);
   ASSERT_TRUE(slowest);
   EXPECT_EQ(slowest->rank, 1);
-  EXPECT_EQ(text_of(*slowest), "ranks are equally fast");
+  EXPECT_EQ(slowest_rank_text(*slowest), "ranks are equally fast");
 }
 
 TEST_F(RunsTest, ThePeakOfACategoryNamesItsPhase) {

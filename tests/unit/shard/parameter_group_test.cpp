@@ -35,7 +35,7 @@ class Collected {
  public:
   void take(const ParameterGroup& group, const Tensor& flat) {
     const std::lock_guard lock(mutex_);
-    group.for_each_part(flat, [&](const Placed& placed, int64_t begin, const Tensor& part) {
+    group.for_each_part(flat, [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
       Tensor& whole = values_.try_emplace(placed.spec.name, at::full({placed.count}, NAN)).first->second;
       whole.narrow(0, begin, part.numel()).copy_(part);
     });
@@ -52,7 +52,7 @@ TEST(ParameterGroup, AlignsParametersAndPlacesDecayingOnesFirst) {
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   std::vector<std::string> names;
   int64_t end = 0;
-  for (const Placed& placed : group.parameters()) {
+  for (const FlatParameter& placed : group.parameters()) {
     names.push_back(placed.spec.name);
     EXPECT_EQ(placed.offset % 64, 0) << placed.spec.name;
     EXPECT_GE(placed.offset, end) << placed.spec.name;
@@ -102,7 +102,7 @@ TEST(ParameterGroup, HoldsFrozenParametersInTheComputeDtypeAndTrainedOnesInFp32)
   EXPECT_EQ(trained.master().scalar_type(), at::kFloat);
   trained.master().fill_(1.0 / 3);
   trained.master_changed();
-  trained.ready();
+  trained.finish_gather();
   EXPECT_EQ(trained.weight(0).scalar_type(), at::kBFloat16);
   EXPECT_TRUE(at::equal(trained.weight(0), at::full({5, 20}, 1.0 / 3, at::kBFloat16)));
 }
@@ -116,7 +116,7 @@ TEST(ParameterGroup, FrozenWeightsAreOffloadedOnlyWithAllAndThenFreedAfterEachUs
         ParameterGroup group("unit", some_parameters(false), options, channels);
         group.master().fill_(0.25);
         for (int use = 0; use < 2; ++use) {
-          group.ready();
+          group.finish_gather();
           EXPECT_TRUE(at::equal(group.weight(0), at::full({5, 20}, 0.25, at::kBFloat16))) << to_string(strategy);
           group.release();
           EXPECT_EQ(group.gathered(), offload == CpuOffload::trained && strategy != Strategy::full_shard)
@@ -137,7 +137,7 @@ TEST(ParameterGroup, AnOffloadedMasterIsCopiedAgainAfterEachChange) {
         group.master().fill_(value);
         group.master_changed();
         for (int use = 0; use < 2; ++use) {
-          group.ready();
+          group.finish_gather();
           EXPECT_TRUE(at::equal(group.weight(0), at::full({5, 20}, value, at::kBFloat16))) << to_string(strategy);
           group.release();
         }
@@ -150,13 +150,13 @@ TEST(ParameterGroup, ReturnsEachWeightWithItsShape) {
   SingleRank rank;
   ParameterGroup group("unit", some_parameters(), {}, rank.channels);
   for (size_t i = 0; i < group.parameters().size(); ++i) {
-    const Placed& placed = group.parameters()[i];
+    const FlatParameter& placed = group.parameters()[i];
     group.master().narrow(0, placed.offset, placed.count).copy_(at::arange(placed.count) + 1000 * double(i));
   }
   group.master_changed();
-  group.ready();
+  group.finish_gather();
   for (size_t i = 0; i < group.parameters().size(); ++i) {
-    const Placed& placed = group.parameters()[i];
+    const FlatParameter& placed = group.parameters()[i];
     const Tensor expected = (at::arange(placed.count, at::kFloat) + 1000 * double(i)).view(placed.spec.shape);
     EXPECT_TRUE(at::equal(group.weight(int(i)), expected)) << placed.spec.name;
   }
@@ -262,7 +262,7 @@ void reduce(ParameterGroup& group, bool last) {
   group.start_reduce(last);
   group.finish_reduce();
   group.finish_replicate_reduce();
-  group.finish_sharing_sums();
+  group.finish_replicate_gather();
 }
 
 class ParameterGroupOnRanks : public testing::TestWithParam<Cut> {};
@@ -288,7 +288,7 @@ TEST_P(ParameterGroupOnRanks, SumsTheGradientsOfAllRanksAndMicroBatches) {
       ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
       for (const bool last : {false, true}) {
         for (size_t i = 0; i < group.parameters().size(); ++i) {
-          const Placed& placed = group.parameters()[i];
+          const FlatParameter& placed = group.parameters()[i];
           group.add_gradient(int(i), (at::arange(placed.count) * (channels.rank() + 1)).view(placed.spec.shape));
         }
         reduce(group, last);
@@ -307,14 +307,14 @@ TEST_P(ParameterGroupOnRanks, GathersWholeWeightsFromShards) {
   on_ranks(GetParam().ranks.front(), [&](Channels& channels) {
     ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
     const auto fill = [&](double factor) {
-      group.for_each_part(group.master(), [&](const Placed& placed, int64_t begin, Tensor part) {
+      group.for_each_part(group.master(), [&](const FlatParameter& placed, int64_t begin, Tensor part) {
         part.copy_((at::arange(begin, begin + part.numel()) + double(placed.offset)) * factor);
       });
       group.master_changed();
     };
     const auto expect_weights = [&](double factor) {
       for (size_t i = 0; i < group.parameters().size(); ++i) {
-        const Placed& placed = group.parameters()[i];
+        const FlatParameter& placed = group.parameters()[i];
         const Tensor expected = (at::arange(placed.count, at::kFloat) + double(placed.offset)) * factor;
         EXPECT_TRUE(at::equal(group.weight(int(i)).flatten(), expected)) << placed.spec.name;
       }
@@ -322,15 +322,15 @@ TEST_P(ParameterGroupOnRanks, GathersWholeWeightsFromShards) {
     const int64_t whole_size = group.gather_master().numel();
     fill(1);
     group.start_gather();
-    group.ready();
+    group.finish_gather();
     expect_weights(1);
     group.release();
     EXPECT_EQ(group.gathered(), keeps_gathered(GetParam().strategy) || group.master().numel() == whole_size);
     fill(3);
-    group.ready();
+    group.finish_gather();
     expect_weights(3);
     const Tensor whole = group.gather_master();
-    for (const Placed& placed : group.parameters())
+    for (const FlatParameter& placed : group.parameters())
       EXPECT_TRUE(at::equal(whole.narrow(0, placed.offset, placed.count),
                             (at::arange(placed.count, at::kFloat) + double(placed.offset)) * 3));
   });
@@ -344,7 +344,7 @@ TEST_P(ParameterGroupOnRanks, EveryMasterElementIsHeldOnceOrByEveryReplica) {
     const ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
     int64_t mine = 0;
     group.for_each_part(at::zeros({group.shard_size()}),
-                        [&](const Placed&, int64_t, const Tensor& part) { mine += part.numel(); });
+                        [&](const FlatParameter&, int64_t, const Tensor& part) { mine += part.numel(); });
     const std::lock_guard lock(mutex);
     held += mine;
     if (group.is_first_replica()) counted += mine;
@@ -362,7 +362,7 @@ TEST_P(ParameterGroupOnRanks, ReplicasOfAShardGetTheSameBits) {
     ParameterGroup group("unit", some_parameters(), GetParam().options(), channels);
     for (const bool last : {false, true}) {
       for (size_t i = 0; i < group.parameters().size(); ++i) {
-        const Placed& placed = group.parameters()[i];
+        const FlatParameter& placed = group.parameters()[i];
         const Tensor numbers = (at::arange(placed.count, at::kFloat) * (channels.rank() + 2)).sin();
         group.add_gradient(int(i), numbers.view(placed.spec.shape));
       }
@@ -390,7 +390,7 @@ TEST_P(ParameterGroupOnRanks, GradientsReducedInBf16AreRoundedOncePerExchange) {
     options.param_dtype = options.reduce_dtype = at::kBFloat16;
     ParameterGroup group("unit", some_parameters(), options, channels);
     for (size_t i = 0; i < group.parameters().size(); ++i) {
-      const Placed& placed = group.parameters()[i];
+      const FlatParameter& placed = group.parameters()[i];
       group.add_gradient(int(i), numbers(placed.count, channels.rank()).view(placed.spec.shape));
     }
     reduce(group, true);

@@ -33,9 +33,9 @@ TEST(SequenceSplit, GivesEachRankOfAGroupAnEqualPart) {
     const Tensor whole = numbers({3, 8, 5}, channels.data_rank());
     EXPECT_TRUE(at::equal(split.part(whole), whole.narrow(1, 4 * in_group, 4)));
     EXPECT_TRUE(at::equal(split.whole(split.part(whole)), whole));
-    EXPECT_EQ(split.here_below(5, 8).count, in_group == 0 ? 4 : 1);
-    EXPECT_EQ(split.here_below(2, 8).count, in_group == 0 ? 2 : 0);
-    EXPECT_THROW((void)split.here(9), c10::Error);
+    EXPECT_EQ(split.local_positions_below(5, 8).count, in_group == 0 ? 4 : 1);
+    EXPECT_EQ(split.local_positions_below(2, 8).count, in_group == 0 ? 2 : 0);
+    EXPECT_THROW((void)split.local_positions(9), c10::Error);
   });
 }
 
@@ -51,12 +51,12 @@ TEST(SequenceGroups, CountValuesOfADataRankOnce) {
   on_ranks(4, [](Channels& channels) {
     channels.share_sequences(2);
     const Tensor values = at::full({2}, 10.0 + channels.data_rank(), at::kDouble);
-    const Tensor all = channels.all_of_data(values, "testing");
+    const Tensor all = channels.gather_over_data_ranks(values, "testing");
     EXPECT_TRUE(at::equal(all, at::tensor({10.0, 10.0, 11.0, 11.0}, at::kDouble).view({2, 2})));
     channels.share_sequences(4);
-    EXPECT_EQ(channels.all_of_data(values, "testing").size(0), 1);
+    EXPECT_EQ(channels.gather_over_data_ranks(values, "testing").size(0), 1);
     channels.share_sequences(1);
-    EXPECT_EQ(channels.all_of_data(values, "testing").size(0), 4);
+    EXPECT_EQ(channels.gather_over_data_ranks(values, "testing").size(0), 4);
   });
 }
 

@@ -56,7 +56,7 @@ Values first_values(int ranks, Strategy strategy, int64_t seed) {
     sharded.initialize(seed);
     const std::lock_guard lock(mutex);
     for (ParameterGroup* group : sharded.trained_groups())
-      group->for_each_part(group->master(), [&](const Placed& placed, int64_t begin, const Tensor& part) {
+      group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
         Tensor& whole = values.try_emplace(placed.spec.name, at::full({placed.count}, NAN)).first->second;
         whole.narrow(0, begin, part.numel()).copy_(part);
       });
@@ -108,11 +108,11 @@ TEST(ShardedModel, FillReadsThePartsOfThisRankAndKeepsTheRest) {
       return true;
     });
     ShardUnit& output = sharded.unit("output");
-    output.ready();
+    output.finish_gather();
     EXPECT_TRUE(at::equal(sharded.weight("output.weight").weight().flatten(), at::arange(33 * 24, at::kFloat)));
     output.release();
     ShardUnit& norm = sharded.unit("norm");
-    norm.ready();
+    norm.finish_gather();
     EXPECT_TRUE(at::equal(sharded.weight("norm.weight").weight(), at::zeros({24})));
     norm.release();
   });
@@ -131,7 +131,7 @@ TEST(ShardedModel, SeparatesTrainedAndFrozenParametersOfAUnit) {
   int64_t trained = 0, all = 0;
   for (const auto& unit : sharded.units())
     for (const auto& group : unit->groups())
-      for (const Placed& placed : group->parameters()) (group->trains() ? trained : all) += placed.count;
+      for (const FlatParameter& placed : group->parameters()) (group->trains() ? trained : all) += placed.count;
   EXPECT_EQ(trained, 24 * (2 * 3 + 1));
   EXPECT_EQ(trained + all, num_parameters(model));
   EXPECT_EQ(sharded.adapter_unit(), nullptr);
@@ -142,9 +142,9 @@ TEST(ShardedModel, SeparatesTrainedAndFrozenParametersOfAUnit) {
 class Lengths : public LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
-  std::vector<Param> declare(const Linear& slot) const override {
-    if (!slot.name.ends_with("wv") && !slot.name.ends_with("w2")) return {};
-    return {{"magnitude", {1, slot.out}, Param::Init::row_norms}};
+  std::vector<Param> declare(const Linear& layer) const override {
+    if (!layer.name.ends_with("wv") && !layer.name.ends_with("w2")) return {};
+    return {{"magnitude", {1, layer.out}, Param::Init::row_norms}};
   }
   Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
   Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
@@ -181,11 +181,11 @@ TEST_P(AdapterWeights, RowNormsAreThoseOfTheWeightsInEveryLayout) {
   on_a_model([](ShardedModel& sharded) {
     const auto check = [&] {
       ShardUnit& adapter = *sharded.adapter_unit();
-      adapter.ready();
+      adapter.finish_gather();
       for (const char* block : {"layers.0", "layers.1", "extra_heads.0"}) {
         const Gathered weights(sharded.unit(block));
-        for (const char* slot : {".attention.wv", ".feed_forward.w2"}) {
-          const std::string name = std::string(block) + slot;
+        for (const char* layer : {".attention.wv", ".feed_forward.w2"}) {
+          const std::string name = std::string(block) + layer;
           const Tensor weight = sharded.weight(name + ".weight").weight().to(at::kFloat);
           const Tensor norms = weight.norm(2, 1).unsqueeze(0);
           EXPECT_TRUE(at::allclose(sharded.weight(name + ".magnitude").weight().to(at::kFloat), norms, 5e-3, 0))
@@ -211,7 +211,7 @@ TEST_P(AdapterWeights, RowNormsThatAreReadAreKept) {
       std::fill(out, out + count, 7.0F);
       return true;
     });
-    sharded.adapter_unit()->ready();
+    sharded.adapter_unit()->finish_gather();
     EXPECT_TRUE((sharded.weight("layers.0.attention.wv.magnitude").weight() == 7).all().item<bool>());
     sharded.adapter_unit()->release();
   });

@@ -62,12 +62,12 @@ class FrozenSignalsTest : public testing::Test {
 TEST_F(FrozenSignalsTest, AreComputedOnceAndReadBackBitForBitWithoutTheModel) {
   const MicroBatch micro = batch_of(some_answers, S, 3);
   FrozenCache first = opened();
-  EXPECT_FALSE(first.kept(micro));
-  const auto computed = first.computed(micro);
+  EXPECT_FALSE(first.read_cached(micro));
+  const auto computed = first.compute_and_cache(micro);
   ASSERT_EQ(computed.size(), 2U);
   EXPECT_EQ(builds_, 1);
 
-  const auto kept = opened().kept(micro);
+  const auto kept = opened().read_cached(micro);
   ASSERT_TRUE(kept);
   EXPECT_EQ(builds_, 1) << "the model was built although everything is cached";
   for (const auto& [name, signal] : computed) {
@@ -77,23 +77,23 @@ TEST_F(FrozenSignalsTest, AreComputedOnceAndReadBackBitForBitWithoutTheModel) {
 }
 
 TEST_F(FrozenSignalsTest, OfAShorterBatchServeALongerBatch) {
-  opened().computed(batch_of(some_answers, 8, 3));
-  const auto computed = opened("other").computed(batch_of(some_answers, S, 3));
-  const auto kept = opened().kept(batch_of(some_answers, S, 3));
+  opened().compute_and_cache(batch_of(some_answers, 8, 3));
+  const auto computed = opened("other").compute_and_cache(batch_of(some_answers, S, 3));
+  const auto kept = opened().read_cached(batch_of(some_answers, S, 3));
   ASSERT_TRUE(kept);
   for (const auto& [name, signal] : computed)  // up to the last token, which predicts padding
     EXPECT_LT((kept->at(name)[0] - signal[0]).narrow(0, 0, 6).abs().max().item<float>(), 1e-5) << name;
 }
 
 TEST_F(FrozenSignalsTest, OfSequencesOfTwoTokensAreThoseOfLongerOnesOnOneRankAndWherePositionsAreDivided) {
-  const auto longer = opened("other").computed(batch_of(some_answers, S, 1));
+  const auto longer = opened("other").compute_and_cache(batch_of(some_answers, S, 1));
   const MicroBatch two_tokens = batch_of({{{3, 1}, 0}, {{6, 5}, 0}, {}}, 2, 1);  // as those begin
   const auto expect_equal = [&](const FrozenCache::Signals& shorter) {
     for (const auto& [name, signal] : shorter)
       EXPECT_LT((longer.at(name) - signal.narrow(1, 0, 1)).narrow(0, 0, 2).select(1, 0).abs().max().item<float>(), 1e-5)
           << name;
   };
-  expect_equal(opened().computed(two_tokens));
+  expect_equal(opened().compute_and_cache(two_tokens));
   test::on_ranks(2, [&](Channels& channels) {
     channels.share_sequences(2);
     FrozenModel model(test::tiny_model(experiment_, Heads::first, nullptr, 3, channels), 16);
@@ -106,17 +106,17 @@ TEST_F(FrozenSignalsTest, OfSequencesOfTwoTokensAreThoseOfLongerOnesOnOneRankAnd
 
 TEST_F(FrozenSignalsTest, ThatAreDamagedOrOfAnotherWindowAreNotUsed) {
   MicroBatch micro = batch_of(some_answers, S, 3);
-  opened().computed(micro);
+  opened().compute_and_cache(micro);
   micro.windows[1] = 7;
-  EXPECT_FALSE(opened().kept(micro)) << "one window of three is missing";
+  EXPECT_FALSE(opened().read_cached(micro)) << "one window of three is missing";
   micro.windows[1] = 1;
-  ASSERT_TRUE(opened().kept(micro));
+  ASSERT_TRUE(opened().read_cached(micro));
   const fs::path file = stores().at("loss")->file();
   std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
   bytes.seekp(4096 + 5);
   bytes.put('x');
   bytes.close();
-  EXPECT_FALSE(opened().kept(micro));
+  EXPECT_FALSE(opened().read_cached(micro));
 }
 
 TEST_F(FrozenSignalsTest, WithoutStoresAreComputedEachTime) {
@@ -127,8 +127,8 @@ TEST_F(FrozenSignalsTest, WithoutStoresAreComputedEachTime) {
                       },
                       {});
   const MicroBatch micro = batch_of(some_answers, S, 3);
-  signals.computed(micro);
-  EXPECT_FALSE(signals.kept(micro));
+  signals.compute_and_cache(micro);
+  EXPECT_FALSE(signals.read_cached(micro));
 }
 
 TEST_F(FrozenSignalsTest, DoNotChangeATrainingAndASecondOneBuildsNoModel) {

@@ -31,7 +31,7 @@ std::map<std::string, Tensor> parameters_of(ShardedModel& model) {
   std::map<std::string, Tensor> all;
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups())
-      for (const Placed& placed : group->parameters())
+      for (const FlatParameter& placed : group->parameters())
         all[placed.spec.name] = group->master().narrow(0, placed.offset, placed.count).clone();
   return all;
 }

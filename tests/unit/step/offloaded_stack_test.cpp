@@ -20,7 +20,7 @@ TEST(OffloadedStack, ReturnsTheLastTensorFirstBitForBit) {
                                    at::randn({6, 4}).t()};
   for (int step = 0; step < 2; ++step) {  // the second one overwrites what the first one left in the file
     for (const Tensor& one : pushed) stack->push(one);
-    stack->settle();
+    stack->wait_for_copies();
     for (size_t i = pushed.size(); i-- > 0;) {
       if (i % 2 == 0) stack->prefetch();
       const Tensor back = stack->pop();
@@ -38,7 +38,7 @@ TEST(OffloadedStack, HoldsNoPushedTensorInMemoryAndNoFileInItsFolder) {
   const auto live_bytes = [] { return memory_usage().live_total; };
   const int64_t before = live_bytes();
   for (int i = 0; i < 3; ++i) stack->push(at::ones({1 << 16}));
-  stack->settle();
+  stack->wait_for_copies();
   EXPECT_EQ(live_bytes(), before);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   stack->prefetch();

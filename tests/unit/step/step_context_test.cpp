@@ -37,13 +37,13 @@ class StepContextTest : public testing::Test {
       for (int64_t s = 0; s + head < positions; ++s) expected[b][s] = float(100 * b + s + head - 1);
     return expected;
   }
-  static WeighContext moment(When when, int64_t head, const Tensor& valid, const Tensor& loss = {}) {
-    WeighContext moment;
-    moment.when = when;
-    moment.head = head;
-    moment.valid = valid;
-    moment.policy_loss = loss;
-    return moment;
+  static WeighContext weigh_context(When when, int64_t head, const Tensor& valid, const Tensor& loss = {}) {
+    WeighContext weigh_context;
+    weigh_context.when = when;
+    weigh_context.head = head;
+    weigh_context.valid = valid;
+    weigh_context.policy_loss = loss;
+    return weigh_context;
   }
 
   SingleRank rank_;
@@ -59,7 +59,7 @@ TEST_F(StepContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
   for (int64_t head = 1; head <= num_heads; ++head) {
-    step.enter(moment(When::head, head, valid_sources(micro.targets, head)));
+    step.enter(weigh_context(When::head, head, valid_sources(micro.targets, head)));
     EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), aligned(head))) << "head " << head;
     EXPECT_EQ(step.head(), head);
   }
@@ -70,7 +70,7 @@ TEST_F(StepContextTest, AWriteIntoATensorThatTheHostGoesOnUsingIsRefused) {
   StepContext step = step_with(micro, {{"value.value", reference()}});
   const Tensor valid = valid_sources(micro.targets, 1), losses = at::ones_like(valid, at::kFloat);
   const auto found_after = [&](When when, const std::function<void()>& write) -> std::string {
-    step.enter(moment(when, 1, valid, losses));
+    step.enter(weigh_context(when, 1, valid, losses));
     write();
     try {
       step.leave();
@@ -94,7 +94,7 @@ TEST_F(StepContextTest, AWriteIntoATensorThatTheHostGoesOnUsingIsRefused) {
 TEST_F(StepContextTest, TheReferenceOfAllHeadsIsStackedByHead) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
-  step.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
+  step.enter(weigh_context(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   const Tensor all = step.signal(Signal::reference_loss);
   ASSERT_EQ(all.sizes(), (at::IntArrayRef{num_sequences, positions, num_heads}));
   for (int64_t head = 1; head <= num_heads; ++head) EXPECT_TRUE(at::equal(all.select(2, head - 1), aligned(head)));
@@ -105,7 +105,7 @@ TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
   const int64_t head = 2;
   const Tensor rows = aligned(head).narrow(1, 0, positions - head).reshape({-1});
-  WeighContext chunk = moment(When::token, head, at::ones({3}, at::kBool));
+  WeighContext chunk = weigh_context(When::token, head, at::ones({3}, at::kBool));
   chunk.chunk_begin = 4;
   chunk.sources = {0, positions - head};
   step.enter(chunk);
@@ -116,7 +116,7 @@ TEST_F(StepContextTest, TheReferenceOfARankWithAPartOfThePositionsCoversItsRows)
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
   const int64_t head = 2;
-  WeighContext chunk = moment(When::token, head, at::ones({2 * num_sequences}, at::kBool));
+  WeighContext chunk = weigh_context(When::token, head, at::ones({2 * num_sequences}, at::kBool));
   chunk.sources = {1, 2};
   step.enter(chunk);
   EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), aligned(head).narrow(1, 1, 2).flatten()));
@@ -126,14 +126,14 @@ TEST_F(StepContextTest, AHeadWithoutATargetHasAReferenceOfZeros) {
   environment_.heads = positions + 1;
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"reference.loss", reference()}});
-  step.enter(moment(When::head, positions + 1, at::zeros({num_sequences, positions}, at::kBool)));
+  step.enter(weigh_context(When::head, positions + 1, at::zeros({num_sequences, positions}, at::kBool)));
   EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), at::zeros({num_sequences, positions})));
 }
 
 TEST_F(StepContextTest, AnUnavailableSignalIsRefusedByName) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro);
-  step.enter(moment(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
+  step.enter(weigh_context(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   const auto expect_refused = [](const std::string& name, const auto& read) {
     try {
       read();
@@ -154,7 +154,8 @@ TEST_F(StepContextTest, UniformNumbersDoNotDependOnTheSplitOfTheBatch) {
   const auto draw = [&](const std::vector<int64_t>& at_positions) {
     const MicroBatch micro = micro_of(at_positions);
     StepContext step = step_with(micro);
-    step.enter(moment(When::before, 0, at::ones({int64_t(at_positions.size()), positions, num_heads}, at::kBool)));
+    step.enter(
+        weigh_context(When::before, 0, at::ones({int64_t(at_positions.size()), positions, num_heads}, at::kBool)));
     return step.uniform(0);
   };
   const Tensor whole = draw({4, 5, 6, 7});
@@ -166,10 +167,10 @@ TEST_F(StepContextTest, UniformNumbersDoNotDependOnTheSplitOfTheBatch) {
 TEST_F(StepContextTest, UniformNumbersOfAHeadAreTheSameForOneHeadOrAll) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro);
-  step.enter(moment(When::all, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
+  step.enter(weigh_context(When::all, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   const Tensor together = step.uniform(0);
   for (int64_t head = 1; head <= num_heads; ++head) {
-    step.enter(moment(When::head, head, at::ones({num_sequences, positions}, at::kBool)));
+    step.enter(weigh_context(When::head, head, at::ones({num_sequences, positions}, at::kBool)));
     EXPECT_TRUE(at::equal(step.uniform(0), together.select(2, head - 1))) << "head " << head;
   }
 }
@@ -179,10 +180,10 @@ TEST_F(StepContextTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUni
   for (size_t i = 0; i < many.size(); ++i) many[i] = int64_t(i);
   const MicroBatch micro = micro_of(many);
   StepContext step = step_with(micro);
-  step.enter(moment(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
+  step.enter(weigh_context(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
   const Tensor first = step.uniform(0), other_stream = step.uniform(1);
   StepContext next = step_with(micro, {}, 2);
-  next.enter(moment(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
+  next.enter(weigh_context(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
   const Tensor next_step = next.uniform(0);
   EXPECT_FALSE(at::equal(first, other_stream));
   EXPECT_FALSE(at::equal(first, next_step));
@@ -204,7 +205,7 @@ TEST_F(StepContextTest, AFrozenValueIsTheSameAtEveryMoment) {
   const MicroBatch micro = micro_of({0, 1});
   const Tensor values = at::randn({2, positions});
   StepContext step = step_with(micro, {{"value.value", values}});
-  step.enter(moment(When::before, 0, micro.targets));
+  step.enter(weigh_context(When::before, 0, micro.targets));
   EXPECT_TRUE(at::equal(step.value(ValueSignal::frozen()), values));
 }
 

@@ -41,7 +41,7 @@ TEST(StepTotals, AreAvailablePerRankAndOverAllRanks) {
     totals.exchange(channels);
     EXPECT_EQ(totals.sum("loss"), 6.0);
     EXPECT_EQ(totals.sum("other"), 30.0);
-    for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(totals.of_rank("loss", rank), rank + 1.0);
+    for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(totals.value_on_rank("loss", rank), rank + 1.0);
   });
 }
 

@@ -67,7 +67,7 @@ std::map<std::string, Tensor> parameters_of(ShardedModel& model) {
   for (const auto& unit : model.units())
     for (const auto& group : unit->groups()) {
       const Tensor flat = group->gather_master().clone();
-      for (const Placed& placed : group->parameters())
+      for (const FlatParameter& placed : group->parameters())
         all[placed.spec.name] = flat.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
     }
   return all;
@@ -75,7 +75,7 @@ std::map<std::string, Tensor> parameters_of(ShardedModel& model) {
 
 Tensor gradient_of(const ShardUnit& unit, const std::string& name) {
   for (const auto& group : unit.groups())
-    for (const Placed& placed : group->parameters())
+    for (const FlatParameter& placed : group->parameters())
       if (placed.spec.name == name)
         return group->gradient().narrow(0, placed.offset, placed.count).view(placed.spec.shape);
   throw std::runtime_error("no parameter " + name);

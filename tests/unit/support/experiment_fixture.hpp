@@ -71,10 +71,10 @@ T option(const PluginSetting& plugin, const std::string& name) {
 
 /// Answers of these plugins: `formula` reads the outputs named in its text, accepts scores if it contains "score" and
 /// refuses "?"; `shuffled` has the needs of its inner plugin.
-inline PluginAnswer asked_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
+inline PluginCheckResult asked_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
   if (inner) {
-    PluginAnswer answer = asked_plugin(*inner, nullptr);
-    if (answer.mistake) answer.mistake->of_inner = true;
+    PluginCheckResult answer = asked_plugin(*inner, nullptr);
+    if (answer.mistake) answer.mistake->is_inner_option = true;
     return answer;
   }
   const std::string& name = plugin.description.name;

@@ -23,7 +23,7 @@ inline Json added(int id, const std::string& content, bool special = true) {
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
-inline Json tokenizer_of(Json vocabulary, Json merges, bool byte_fallback) {
+inline Json read_model_tokenizer(Json vocabulary, Json merges, bool byte_fallback) {
   return {{"truncation", nullptr},
           {"padding", nullptr},
           {"added_tokens", Json::array()},
@@ -42,7 +42,7 @@ inline Json byte_level_json() {
   vocabulary[space + "a"] = 256;
   vocabulary["ab"] = 257;
   vocabulary[space + "ab"] = 258;
-  auto made = tokenizer_of(vocabulary, {space + " a", "a b", space + "a b"}, false);
+  auto made = read_model_tokenizer(vocabulary, {space + " a", "a b", space + "a b"}, false);
   made["added_tokens"] = {added(259, "<end>"), added(260, "<tool>", false)};
   made["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
   made["decoder"] = {{"type", "ByteLevel"}};
@@ -62,7 +62,7 @@ inline Json sentencepiece_json() {
   for (const std::string& token :
        {mark, std::string("a"), std::string("b"), mark + "a", std::string("ab"), std::string("\xc3\xa9")})
     vocabulary[token] = next++;
-  auto made = tokenizer_of(vocabulary, Json::parse("[[\"" + mark + "\",\"a\"],[\"a\",\"b\"]]"), true);
+  auto made = read_model_tokenizer(vocabulary, Json::parse("[[\"" + mark + "\",\"a\"],[\"a\",\"b\"]]"), true);
   made["added_tokens"] = {added(0, "<unk>"), added(1, "<s>"), added(2, "</s>")};
   made["normalizer"] = {{"type", "Sequence"},
                         {"normalizers",

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "comm/torch/channels.hpp"
-#include "comm/torch/memory_backend.hpp"
+#include "comm/torch/shared_memory_backend.hpp"
 #include "comm/torch/single_rank.hpp"
 #include "support/poisoned_memory.hpp"
 
@@ -36,7 +36,7 @@ inline int free_port() {
 /// Not Gloo by default: its threads poll, without sleeping, while a message waits for a rank that is late.
 /// Rethrows a rank's first exception.
 inline void on_ranks(int size, const std::function<void(Channels&)>& body,
-                     const MakeBackend& device = through_memory(gloo("127.0.0.1"))) {
+                     const MakeBackend& device = shared_memory_or(gloo("127.0.0.1"))) {
   if (size == 1) {
     SingleRank rank;
     return body(rank.channels);

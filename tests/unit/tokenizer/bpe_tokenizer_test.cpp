@@ -90,7 +90,7 @@ Ids encoded_in_two_parts(const Tokenizer& tokenizer, std::string_view text, size
 void expect_equal_ids_for_every_cut(const Tokenizer& tokenizer, std::string_view text) {
   const Ids whole = tokenizer.encode(text);
   for (size_t cut = 0; cut <= text.size(); ++cut)
-    if (start_of_character(text, cut) == cut) {
+    if (character_start(text, cut) == cut) {
       EXPECT_EQ(encoded_in_two_parts(tokenizer, text, cut), whole) << "cut at " << cut;
     }
 }
@@ -130,10 +130,10 @@ TEST_F(JsonTokenizerTest, EncodesAnUnfinishedTextEarlyAlsoIfItIsNormalizedOrPref
   const std::string text =
       "e\xcc\x81 ab ab<end>ab e\xcc\x81x e\xcc\x81\xcc\xa7 <end> \xc3\xa9"
       "1=\xcc\xb8 ab";
-  for (const bool composes : {false, true})
+  for (const bool normalizes_to_nfc : {false, true})
     for (const bool prefixes : {false, true}) {
       Json document = byte_level_json();
-      if (composes) document["normalizer"] = {{"type", "NFC"}};
+      if (normalizes_to_nfc) document["normalizer"] = {{"type", "NFC"}};
       document["pre_tokenizer"]["add_prefix_space"] = prefixes;
       const auto tokenizer = open(document);
       SCOPED_TRACE(document["pre_tokenizer"].dump() + document["normalizer"].dump());
@@ -163,9 +163,9 @@ TEST_F(JsonTokenizerTest, SpellsSpecialTokensOnlyAsPieces) {
 
 TEST_F(JsonTokenizerTest, PutsNothingBeforeATextThatBeginsWithIt) {
   const auto tokenizer = open(sentencepiece_json(), "</s>");
-  EXPECT_EQ(tokenizer->missing_before(tokenizer->encode("a")), Ids{1});
-  EXPECT_EQ(tokenizer->missing_before({}), Ids{1});
-  EXPECT_EQ(tokenizer->missing_before(tokenizer->encode("<s>a")), Ids{});
+  EXPECT_EQ(tokenizer->missing_prefix_ids(tokenizer->encode("a")), Ids{1});
+  EXPECT_EQ(tokenizer->missing_prefix_ids({}), Ids{1});
+  EXPECT_EQ(tokenizer->missing_prefix_ids(tokenizer->encode("<s>a")), Ids{});
 }
 
 TEST_F(JsonTokenizerTest, AddsSentencePieceMarksWhereTheLibraryDoes) {
@@ -174,7 +174,7 @@ TEST_F(JsonTokenizerTest, AddsSentencePieceMarksWhereTheLibraryDoes) {
   const auto by_normalizers = open(document, "</s>");
   EXPECT_EQ(by_normalizers->encode("ab a"), (Ids{mark_a, b, mark_a}));
   EXPECT_EQ(by_normalizers->encode(" a</s>ab"), (Ids{mark, mark_a, 2, mark_a, b})) << "before every piece";
-  EXPECT_EQ(by_normalizers->before_text(), Ids{1});
+  EXPECT_EQ(by_normalizers->prefix_ids(), Ids{1});
   EXPECT_EQ(by_normalizers->end_of_text(), 2);
   document["normalizer"] = nullptr;
   const std::vector<std::pair<std::string, std::vector<Ids>>> wanted{

@@ -71,9 +71,9 @@ TEST_F(TokenizerFiles, ContainAChatTemplateBesideOrInTheirConfig) {
   write("chat_template.jinja", "c");
   EXPECT_EQ(read_chat_template(file)->text, "c") << "as in transformers";
   EXPECT_EQ(read_chat_template(file)->with_tools, "");
-  EXPECT_EQ(read_chat_template(file)->apart, "");
+  EXPECT_EQ(read_chat_template(file)->tool_use_file, "");
   write("additional_chat_templates/tool_use.jinja", "d");
-  EXPECT_EQ(read_chat_template(file)->apart, at("additional_chat_templates/tool_use.jinja"));
+  EXPECT_EQ(read_chat_template(file)->tool_use_file, at("additional_chat_templates/tool_use.jinja"));
   std::filesystem::remove(folder_ / "chat_template.jinja");
   write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "a"}]})");
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { read_chat_template(file); }), "a list with one named \"default\""));

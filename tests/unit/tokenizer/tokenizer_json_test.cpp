@@ -65,9 +65,9 @@ TEST_F(TokenizerJsonTest, ASequenceOfOnePartEqualsThePartAndAnEmptyOneEqualsNull
   document["normalizer"] = none("normalizers");
   document["post_processor"] = none("processors");
   document["decoder"] = none("decoders");
-  EXPECT_FALSE(read(document).composes);
+  EXPECT_FALSE(read(document).normalizes_to_nfc);
   document["normalizer"]["normalizers"] = Json::array({Json{{"type", "NFC"}}});
-  EXPECT_TRUE(read(document).composes);
+  EXPECT_TRUE(read(document).normalizes_to_nfc);
   Json pieces = sentencepiece_json();
   pieces["pre_tokenizer"] = none("pretokenizers");
   EXPECT_EQ(read(pieces).first_mark, read(sentencepiece_json()).first_mark);
@@ -84,7 +84,7 @@ TEST_F(TokenizerJsonTest, ReadsCharactersBytesAndMarksOfASentencePieceModel) {
   EXPECT_EQ(bpe.byte_ids[0xff], 3 + 0xff);
   EXPECT_EQ(bpe.characters.size(), 4u) << "U+2581, a, b, é";
   EXPECT_EQ(bpe.characters.at("\xc3\xa9"), 264);
-  EXPECT_EQ(bpe.before_text, std::vector<int32_t>{1});
+  EXPECT_EQ(bpe.prefix_ids, std::vector<int32_t>{1});
   document["normalizer"] = nullptr;
   for (const auto& [scheme, wanted] : std::map<std::string, FirstMark>{
            {"never", FirstMark::none}, {"first", FirstMark::text}, {"always", FirstMark::missing}}) {
@@ -183,10 +183,10 @@ TEST_F(TokenizerJsonTest, ReadsTheIdsBeforeATextFromTheTemplate) {
   document["post_processor"] = {{"type", "TemplateProcessing"},
                                 {"single", {end, end, text}},
                                 {"special_tokens", {{"<end>", {{"id", "<end>"}, {"ids", {259}}}}}}};
-  EXPECT_EQ(read(document).before_text, (std::vector<int32_t>{259, 259}));
+  EXPECT_EQ(read(document).prefix_ids, (std::vector<int32_t>{259, 259}));
   document["post_processor"] = {{"type", "Sequence"},
                                 {"processors", {{{"type", "ByteLevel"}}, document["post_processor"]}}};
-  EXPECT_EQ(read(document).before_text, (std::vector<int32_t>{259, 259})) << "as in Llama 3.1";
+  EXPECT_EQ(read(document).prefix_ids, (std::vector<int32_t>{259, 259})) << "as in Llama 3.1";
   document["post_processor"]["processors"][1]["single"] = {text, end};
   expect_refused(document, "after the text");
   document["post_processor"]["processors"][1]["single"] = {end, text};

@@ -1,4 +1,4 @@
-// A promise of shard/parameter_group.hpp and comm/torch/memory_backend.hpp, seen in whole steps: ranks delayed at
+// A promise of shard/parameter_group.hpp and comm/torch/shared_memory_backend.hpp, seen in whole steps: ranks delayed at
 // random points train to the same bits. An operation's output only arrives when it is waited for, so that code which
 // reads it, or overwrites the input, without waiting is detected.
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "comm/torch/memory_backend.hpp"
+#include "comm/torch/shared_memory_backend.hpp"
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
 #include "support/tiny_training.hpp"
@@ -75,7 +75,7 @@ class LateBackend final : public c10d::Backend {
 };
 
 MakeBackend late(MakeBackend inner) {
-  return [inner = std::move(inner)](const c10::intrusive_ptr<c10d::Store>& store, const Axis& axis,
+  return [inner = std::move(inner)](const c10::intrusive_ptr<c10d::Store>& store, const RankGroup& axis,
                                     std::chrono::milliseconds timeout) -> c10::intrusive_ptr<c10d::Backend> {
     return c10::make_intrusive<LateBackend>(inner(store, axis, timeout));
   };
@@ -98,7 +98,7 @@ std::vector<double> numbers_of(const Experiment& experiment, int ranks, const Ma
 }
 
 TEST(LateRanks, TrainToTheSameBits) {
-  const MakeBackend memory = through_memory(gloo("127.0.0.1"));
+  const MakeBackend memory = shared_memory_or(gloo("127.0.0.1"));
   Experiment experiment = tiny_experiment();
   experiment.train.gradient_accumulation = 2;
   experiment.parallel.shard_group_size = 2;

@@ -58,7 +58,7 @@ int reads_of_a_step(Experiment experiment, std::unique_ptr<Weighting> weighting)
   SingleRank rank;
   TinyTraining training(experiment, std::move(weighting), rank.channels);
   // A step reads more while it measures the rate of multiplication: the first one, and each one after a share above 1.
-  for (int i = 0; i < Utilization::most_measurements && training->step().metrics.at("perf/mfu") > 1; ++i) {
+  for (int i = 0; i < Utilization::max_measurements && training->step().metrics.at("perf/mfu") > 1; ++i) {
   }
   const CountedReads counted;
   training->step();

@@ -34,7 +34,7 @@ std::map<std::string, Tensor> parameters_of(ShardedModel& model) {
   std::map<std::string, Tensor> parameters;
   for (ParameterGroup* group : model.trained_groups()) {
     const Tensor flat = group->gather_master().clone();
-    for (const Placed& placed : group->parameters())
+    for (const FlatParameter& placed : group->parameters())
       parameters[placed.spec.name] = flat.narrow(0, placed.offset, placed.count);
   }
   return parameters;
@@ -45,7 +45,7 @@ Observed train_steps(TinyTraining& training, int64_t steps, Channels& channels) 
   for (int64_t i = 0; i < steps; ++i) {
     const StepReport report = training->step();
     seen.losses.push_back(report.loss);
-    const Tensor all = channels.all(at::tensor(report.sequences, at::kDouble), "comparing sequences").flatten();
+    const Tensor all = channels.all_gather(at::tensor(report.sequences, at::kDouble), "comparing sequences").flatten();
     seen.positions.emplace_back();
     for (int64_t j = 0; j < all.numel(); ++j) seen.positions.back().push_back(all[j].item<int64_t>());
   }

@@ -138,7 +138,8 @@ TEST(Trainer, AStepWithoutATargetReportsNoLossAndNoWeights) {
   const test::Answers records(prompt_then_answers, experiment.train.batch_size, 12, experiment.model.future_tokens);
   TinyTraining training(experiment, baseline(), rank.channels, {.training = &records});
   const StepReport without = training->step();
-  for (const char* name : {"train/loss", "train/ce", "train/clip_coef", "train/clip_ratio", "weights/mean", "weights/std", "weights/ess"})
+  for (const char* name :
+       {"train/loss", "train/ce", "train/clip_coef", "train/clip_ratio", "weights/mean", "weights/std", "weights/ess"})
     EXPECT_EQ(without.metrics.count(name), 0U) << name;
   EXPECT_EQ(without.metrics.at("train/grad_norm"), 0);
   EXPECT_EQ(without.skipped, "");
@@ -146,7 +147,8 @@ TEST(Trainer, AStepWithoutATargetReportsNoLossAndNoWeights) {
   const StepReport with = training->step();
   EXPECT_EQ(with.metrics.at("train/loss"), with.loss);
   EXPECT_EQ(with.metrics.at("weights/mean"), 1);
-  EXPECT_EQ(with.metrics.at("train/clip_coef"), std::min(1.0, experiment.train.clip_norm / (with.metrics.at("train/grad_norm") + 1e-6)));
+  EXPECT_EQ(with.metrics.at("train/clip_coef"),
+            std::min(1.0, experiment.train.clip_norm / (with.metrics.at("train/grad_norm") + 1e-6)));
   EXPECT_EQ(training->state().guard.window(), std::deque<double>{with.loss});
 }
 
@@ -236,7 +238,7 @@ TEST(Trainer, ReportsTheMeanTimeThatRanksWaitedForEachOther) {
         channels);
     const double waited = training->step().metrics.at("perf/communication_exposed");
     EXPECT_GT(waited, 0.4 * 0.1) << "rank 0 waits 0.1 s, rank 1 not at all";
-    const Tensor all = channels.all(at::scalar_tensor(waited, at::kDouble), "comparing what was reported");
+    const Tensor all = channels.all_gather(at::scalar_tensor(waited, at::kDouble), "comparing what was reported");
     EXPECT_TRUE(all.eq(waited).all().item<bool>()) << all;
   });
   SingleRank rank;

@@ -18,7 +18,7 @@ TEST(Utilization, CountsSixOperationsForEachElementOfAMatrixAndToken) {
   const Experiment experiment = test::tiny_experiment();
   test::Everything everything;
   const auto model = test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels);
-  EXPECT_EQ(step_operations(*model).of(1, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
+  EXPECT_EQ(step_operations(*model).operations(1, 12), 4 * (6 * of_block + attention) + 3 * 6 * of_output);
 }
 
 TEST(Utilization, CountsAttentionByTheWidthOfItsHeads) {
@@ -26,7 +26,7 @@ TEST(Utilization, CountsAttentionByTheWidthOfItsHeads) {
   Experiment experiment = test::tiny_experiment();
   const auto operations = [&] {
     test::Everything everything;
-    return step_operations(*test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels)).of(1, 12);
+    return step_operations(*test::tiny_model(experiment, Heads::all, &everything, 1, rank.channels)).operations(1, 12);
   };
   const double before = operations();
   experiment.model.head_dim = 2 * experiment.model.dim / experiment.model.heads;  // attention's matrices double too
@@ -42,7 +42,7 @@ TEST(Utilization, CountsNoGradientOfFrozenMatricesNorWhereNothingBelowTrains) {
   const Experiment experiment = test::tiny_experiment();
   const auto model = test::tiny_model(experiment, Heads::all, &heads, 1, rank.channels);
   const double not_reached = 2 * of_block + attention / 3, reached = 6 * of_block + attention;
-  EXPECT_EQ(step_operations(*model).of(1, 12), 2 * not_reached + 2 * reached + (2 + 2 * 4) * of_output);
+  EXPECT_EQ(step_operations(*model).operations(1, 12), 2 * not_reached + 2 * reached + (2 + 2 * 4) * of_output);
 }
 
 TEST(Utilization, IsAShareOfThePlainMultiplicationRate) {
@@ -71,7 +71,7 @@ TEST(Utilization, IsMeasuredALimitedNumberOfTimes) {
   Utilization utilization(1, [] { return 1.0; });
   int measured = 1;
   for (utilization.share(500, 1); utilization.doubted(); utilization.share(500, 1), ++measured) utilization.measure();
-  EXPECT_EQ(measured, Utilization::most_measurements);
+  EXPECT_EQ(measured, Utilization::max_measurements);
 }
 
 TEST(Utilization, OfARunFollowsFromItsTokensAndSeconds) {

@@ -68,7 +68,7 @@ TEST_F(PageDataTest, SharesTheTextOfRunsAndConfigurationsBetweenAnswers) {
   EXPECT_EQ(next[1], first[1]) << "the same text, not an equal one";
   EXPECT_NE(*next[3], *first[3]);
   EXPECT_EQ(data.configs(), data.configs());
-  const PageAnswer answer = answer_page(data, "/api/runs", {});
+  const PageResponse answer = handle_page_request(data, "/api/runs", {});
   EXPECT_EQ(answer.more.at(1), first[1]);
   EXPECT_EQ(OrderedJson::parse(answer.body + joined(answer.more)), all_runs(data));
   EXPECT_EQ(data.runs({a})["runs"], OrderedJson::array({all_runs(data)["runs"][1]}));
@@ -266,19 +266,19 @@ TEST_F(PageDataTest, ReturnsMemoryAndEventsOfTheLog) {
 TEST_F(PageDataTest, AnswersRequestsByPathAndRefusesInvalidParameters) {
   run("a", 3);
   PageData data(file_);
-  EXPECT_EQ(answer_page(data, "/", {}).type, "text/html; charset=utf-8");
-  EXPECT_EQ(answer_page(data, "/curves.js", {}).type, "text/javascript; charset=utf-8");
-  const PageAnswer curves =
-      answer_page(data, "/api/curves", {{"runs", "1"}, {"name", "train/loss"}, {"smoothing", "0.9"}});
+  EXPECT_EQ(handle_page_request(data, "/", {}).type, "text/html; charset=utf-8");
+  EXPECT_EQ(handle_page_request(data, "/curves.js", {}).type, "text/javascript; charset=utf-8");
+  const PageResponse curves =
+      handle_page_request(data, "/api/curves", {{"runs", "1"}, {"name", "train/loss"}, {"smoothing", "0.9"}});
   ASSERT_EQ(curves.status, 200) << curves.body;
   EXPECT_EQ(OrderedJson::parse(curves.body)["curves"][0]["raw"]["step"], OrderedJson({1, 2, 3}));
-  EXPECT_EQ(answer_page(data, "/absent", {}).status, 404);
-  EXPECT_EQ(answer_page(data, "/../../etc/passwd", {}).status, 404);
+  EXPECT_EQ(handle_page_request(data, "/absent", {}).status, 404);
+  EXPECT_EQ(handle_page_request(data, "/../../etc/passwd", {}).status, 404);
   for (const PageParameters& wrong : std::vector<PageParameters>{{{"runs", "x"}},
                                                                  {{"runs", "1,"}, {"smoothing", "1"}},
                                                                  {{"runs", "1"}, {"cells", "0"}},
                                                                  {{"runs", "1"}, {"from", "nan"}}}) {
-    const PageAnswer refused = answer_page(data, "/api/curves", wrong);
+    const PageResponse refused = handle_page_request(data, "/api/curves", wrong);
     EXPECT_EQ(refused.status, 400) << refused.body;
     EXPECT_TRUE(OrderedJson::parse(refused.body).contains("error"));
   }
@@ -288,7 +288,7 @@ TEST_F(PageDataTest, ReplacesTextThatIsNotUtf8) {
   const int64_t id = run("a", 1);
   execute("INSERT INTO events VALUES (" + std::to_string(id) + ", 0, 0, 'info', 'k', 1, CAST(x'41ff42' AS TEXT))");
   PageData data(file_);
-  const PageAnswer events = answer_page(data, "/api/events", {{"runs", std::to_string(id)}});
+  const PageResponse events = handle_page_request(data, "/api/events", {{"runs", std::to_string(id)}});
   ASSERT_EQ(events.status, 200) << events.body;
   EXPECT_EQ(OrderedJson::parse(events.body)[0]["message"],
             "A\xef\xbf\xbd"

@@ -58,7 +58,7 @@ TEST(Smoothing, CountsStepsAndNotPoints) {
 
 TEST(Smoothing, KeepsACurveOfFewPoints) {
   std::vector<double> values{8, 5, 4, nan, 3.2, 2.86};
-  auto means = smoothed(counted(6), values, most_smoothing);
+  auto means = smoothed(counted(6), values, max_smoothing);
   EXPECT_TRUE(std::isnan(means[3]));
   means[3] = values[3] = 0;
   EXPECT_EQ(means, values);
@@ -70,7 +70,7 @@ TEST(Smoothing, UsesAllPointsAndNotOnlyShownOnes) {
   const auto x = counted(values.size());
   const auto means = debiased_mean(x, values, 0.99);
   // The least and greatest of each cell are 1 and 3; a mean over those alone, or over one side, is not 2.
-  for (const size_t i : thinned(x, means, {50'000, 99'999, 100})) EXPECT_NEAR(means[i], 2, 0.02);
+  for (const size_t i : downsampled(x, means, {50'000, 99'999, 100})) EXPECT_NEAR(means[i], 2, 0.02);
 }
 
 TEST(Thinning, KeepsTheMinimumAndMaximumOfEachCell) {
@@ -79,7 +79,7 @@ TEST(Thinning, KeepsTheMinimumAndMaximumOfEachCell) {
   for (size_t i = 0; i < y.size(); ++i) y[i] = std::sin(static_cast<double>(i));
   y[1234] = 100, y[5678] = -100;
   const Window window{0, 9'999, 50};
-  const auto kept = thinned(x, y, window);
+  const auto kept = downsampled(x, y, window);
   EXPECT_LE(kept.size(), 2 * window.cells + 2);
   EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end()));
   EXPECT_EQ(std::adjacent_find(kept.begin(), kept.end()), kept.end());
@@ -89,18 +89,18 @@ TEST(Thinning, KeepsTheMinimumAndMaximumOfEachCell) {
 }
 
 TEST(Thinning, KeepsFewPoints) {
-  EXPECT_EQ(thinned(counted(6), {1, nan, 2, inf, 3, -inf}, {0, 5, 3}), (std::vector<size_t>{0, 2, 4}));
-  EXPECT_TRUE(thinned({}, {}, {0, 0, 10}).empty());
-  EXPECT_TRUE(thinned({1, 2}, {nan, nan}, {0, 5, 10}).empty());
+  EXPECT_EQ(downsampled(counted(6), {1, nan, 2, inf, 3, -inf}, {0, 5, 3}), (std::vector<size_t>{0, 2, 4}));
+  EXPECT_TRUE(downsampled({}, {}, {0, 0, 10}).empty());
+  EXPECT_TRUE(downsampled({1, 2}, {nan, nan}, {0, 5, 10}).empty());
 }
 
 TEST(Thinning, IncludesTheNeighboursOfTheWindow) {
-  EXPECT_EQ(thinned(counted(10), counted(10), {3, 5, 100}), (std::vector<size_t>{2, 3, 4, 5, 6}));
-  EXPECT_EQ(thinned(counted(10), counted(10), {20, 30, 100}), (std::vector<size_t>{9}));
+  EXPECT_EQ(downsampled(counted(10), counted(10), {3, 5, 100}), (std::vector<size_t>{2, 3, 4, 5, 6}));
+  EXPECT_EQ(downsampled(counted(10), counted(10), {20, 30, 100}), (std::vector<size_t>{9}));
 }
 
 TEST(Thinning, AcceptsAWindowOfZeroWidth) {
-  EXPECT_EQ(thinned({4}, {1}, {4, 4, 10}), (std::vector<size_t>{0}));
+  EXPECT_EQ(downsampled({4}, {1}, {4, 4, 10}), (std::vector<size_t>{0}));
   EXPECT_EQ(not_finite({4}, {nan}, {4, 4, 10}), (std::vector<size_t>{0}));
 }
 

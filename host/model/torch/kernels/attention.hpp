@@ -1,5 +1,5 @@
 // Causal attention of one key head, fused on the CPU: scores, softmax and products with the values stay in the cache,
-// in fp32 for any tensor dtype (in AMX tiles, shares are rounded to bf16); only one log-sum-exp per query is stored.
+// in fp32 for any tensor dtype (in AMX tiles, probs are rounded to bf16); only one log-sum-exp per query is stored.
 //
 // Compiled once per instruction set (attention_impl.hpp) and selected together with the row kernels. Plain pointers, no
 // threads: the caller assigns different heads or queries to each thread.

@@ -94,16 +94,16 @@ void widen(const T* from, int64_t stride, int64_t count, int64_t D, float* to, i
   }
 }
 
-/// [count][D] -> panels [D][keys_of_panel], zero-padded; `wide` [keys_of_panel][padded] is overwritten.
+/// [count][D] -> panels [D][keys_per_panel], zero-padded; `wide` [keys_per_panel][padded] is overwritten.
 template <class T>
 void transpose(const T* from, int64_t stride, int64_t count, int64_t D, float* to, float* wide, int64_t padded) {
-  for (int64_t first = 0; first < count; first += keys_of_panel, to += D * keys_of_panel) {
-    const int64_t here = count - first < keys_of_panel ? count - first : keys_of_panel;
+  for (int64_t first = 0; first < count; first += keys_per_panel, to += D * keys_per_panel) {
+    const int64_t here = count - first < keys_per_panel ? count - first : keys_per_panel;
     widen(from + first * stride, stride, here, D, wide, padded);
-    clear(wide, here * padded, keys_of_panel * padded);
+    clear(wide, here * padded, keys_per_panel * padded);
     for (int64_t d = 0; d < D; ++d)
 #pragma omp simd
-      for (int64_t j = 0; j < keys_of_panel; ++j) to[d * keys_of_panel + j] = wide[j * padded + d];
+      for (int64_t j = 0; j < keys_per_panel; ++j) to[d * keys_per_panel + j] = wide[j * padded + d];
   }
 }
 
@@ -130,28 +130,28 @@ inline int64_t up_to(int64_t value, int64_t of) { return (value + of - 1) / of *
 /// scores[rows][first … keys, in whole vectors] = rows[rows][D] times the transposed panels; `first` begins a panel.
 inline void score(const float* rows, int64_t padded, int64_t count, const float* panels, int64_t D, int64_t first,
                   int64_t keys, float* scores, int64_t width) {
-  for (int64_t key = first; key < keys; key += keys_of_panel) {
-    const int64_t left = up_to(keys - key, widest_vector), columns = left < keys_of_panel ? left : keys_of_panel;
-    multiply({rows, padded, 1}, count, panels + key * D, keys_of_panel, columns, scores + key, width, D, false);
+  for (int64_t key = first; key < keys; key += keys_per_panel) {
+    const int64_t left = up_to(keys - key, widest_vector), columns = left < keys_per_panel ? left : keys_per_panel;
+    multiply({rows, padded, 1}, count, panels + key * D, keys_per_panel, columns, scores + key, width, D, false);
   }
 }
 
 template <class T>
 void attention_forward(const AttentionHead& h, const T* query, const T* key, const T* value, T* out, float* log_sums,
                        float* scratch) {
-  const int64_t padded = up_to(h.D, widest_vector), width = up_to(h.end, keys_of_panel);
+  const int64_t padded = up_to(h.D, widest_vector), width = up_to(h.end, keys_per_panel);
   const float scale = 1.0f / __builtin_sqrtf(float(h.D));
   Scratch parts{scratch};
   float *keys = parts.take(width * h.D), *values = parts.take(h.end * padded),
-        *queries = parts.take(queries_of_block * padded), *mixed = parts.take(queries_of_block * padded),
-        *scores = parts.take(queries_of_block * width), *panel = parts.take(keys_of_panel * padded);
+        *queries = parts.take(queries_per_block * padded), *mixed = parts.take(queries_per_block * padded),
+        *scores = parts.take(queries_per_block * width), *panel = parts.take(keys_per_panel * padded);
   transpose(key, h.key_stride, h.end, h.D, keys, panel, padded);
   widen(value, h.key_stride, h.end, h.D, values, padded);
   for (int64_t r = 0; r < h.R; ++r)
-    for (int64_t q = h.begin; q < h.end; q += queries_of_block) {
-      const int64_t n = h.end - q < queries_of_block ? h.end - q : queries_of_block, ahead = q + n;
+    for (int64_t q = h.begin; q < h.end; q += queries_per_block) {
+      const int64_t n = h.end - q < queries_per_block ? h.end - q : queries_per_block, ahead = q + n;
       widen(query + q * h.query_stride + r * h.D, h.query_stride, n, h.D, queries, padded);
-      const int64_t first = h.first_key(q) / keys_of_panel * keys_of_panel;
+      const int64_t first = h.first_key(q) / keys_per_panel * keys_per_panel;
       score(queries, padded, n, keys, h.D, first, ahead, scores, width);
       for (int64_t i = 0; i < n; ++i) {
         float* row = scores + i * width;
@@ -168,38 +168,38 @@ void attention_forward(const AttentionHead& h, const T* query, const T* key, con
 template <class T>
 void attention_backward(const AttentionHead& h, const T* query, const T* key, const T* value, const T* d_out,
                         const float* log_sums, T* dq, float* dk, float* dv, float* scratch) {
-  const int64_t padded = up_to(h.D, widest_vector), width = up_to(h.end, keys_of_panel);
+  const int64_t padded = up_to(h.D, widest_vector), width = up_to(h.end, keys_per_panel);
   const float scale = 1.0f / __builtin_sqrtf(float(h.D));
   Scratch parts{scratch};
   float *keys = parts.take(h.end * padded), *turned_keys = parts.take(width * h.D),
         *turned_values = parts.take(width * h.D), *d_keys = parts.take(h.end * padded),
-        *d_values = parts.take(h.end * padded), *queries = parts.take(queries_of_block * padded),
-        *d_rows = parts.take(queries_of_block * padded), *d_queries = parts.take(queries_of_block * padded),
-        *shares = parts.take(queries_of_block * width), *d = parts.take(queries_of_block * width),
-        *panel = parts.take(keys_of_panel * padded);
+        *d_values = parts.take(h.end * padded), *queries = parts.take(queries_per_block * padded),
+        *d_rows = parts.take(queries_per_block * padded), *d_queries = parts.take(queries_per_block * padded),
+        *probs = parts.take(queries_per_block * width), *d = parts.take(queries_per_block * width),
+        *panel = parts.take(keys_per_panel * padded);
   widen(key, h.key_stride, h.end, h.D, keys, padded);
   transpose(key, h.key_stride, h.end, h.D, turned_keys, panel, padded);
   transpose(value, h.key_stride, h.end, h.D, turned_values, panel, padded);
   clear(d_keys, 0, h.end * padded);
   clear(d_values, 0, h.end * padded);
   for (int64_t r = 0; r < h.R; ++r)
-    for (int64_t q = h.begin; q < h.end; q += queries_of_block) {
-      const int64_t n = h.end - q < queries_of_block ? h.end - q : queries_of_block, ahead = q + n;
+    for (int64_t q = h.begin; q < h.end; q += queries_per_block) {
+      const int64_t n = h.end - q < queries_per_block ? h.end - q : queries_per_block, ahead = q + n;
       const int64_t place = q * h.query_stride + r * h.D;
       widen(query + place, h.query_stride, n, h.D, queries, padded);
       widen(d_out + place, h.query_stride, n, h.D, d_rows, padded);
-      const int64_t first = h.first_key(q) / keys_of_panel * keys_of_panel, read = ahead - first;
-      score(queries, padded, n, turned_keys, h.D, first, ahead, shares, width);
+      const int64_t first = h.first_key(q) / keys_per_panel * keys_per_panel, read = ahead - first;
+      score(queries, padded, n, turned_keys, h.D, first, ahead, probs, width);
       score(d_rows, padded, n, turned_values, h.D, first, ahead, d, width);
       for (int64_t i = 0; i < n; ++i) {
-        float *row = shares + i * width, *d_row = d + i * width;
+        float *row = probs + i * width, *d_row = d + i * width;
         const int64_t begin = h.first_key(q + i), count = q + i + 1 - begin;
         clear(row, first, begin);
         clear(d_row, first, begin);
         causal_softmax_backward(row + begin, d_row + begin, scale, log_sums[r * h.positions + q + i], count,
                                 ahead - begin);
       }
-      multiply({shares + first, 1, width}, read, d_rows, padded, padded, d_values + first * padded, padded, n, true);
+      multiply({probs + first, 1, width}, read, d_rows, padded, padded, d_values + first * padded, padded, n, true);
       multiply({d + first, 1, width}, read, queries, padded, padded, d_keys + first * padded, padded, n, true);
       multiply({d + first, width, 1}, n, keys + first * padded, padded, padded, d_queries, padded, read, false);
       narrow(d_queries, padded, n, h.D, dq + place, h.query_stride);

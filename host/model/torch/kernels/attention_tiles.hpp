@@ -1,5 +1,5 @@
 // Attention of bf16 heads in AMX tiles; included by attention_impl.hpp where the compiler has AMX. Products of queries
-// and keys are exact, as in the kernel for vectors; shares and their gradients are rounded to bf16 before they are
+// and keys are exact, as in the kernel for vectors; probs and their gradients are rounded to bf16 before they are
 // multiplied, as in flash attention on GPUs.
 //
 // A tile product is c[16][16] += a[16][32] b[32][16], of bf16 with fp32 sums, where b is stored in pairs of rows: its
@@ -146,14 +146,13 @@ inline void score_tiles(const Bf16* rows, const uint32_t* columns, int64_t D, in
     product_tiles(rows, D, columns + key / tile_edge * of_edge, of_edge, tile_dwords, steps, scores + key, width);
 }
 
-/// mixed[32][D] = shares[32][first … end] (rows of `width`) times pairs of rows.
-inline void mix_tiles(const Bf16* shares, int64_t width, const uint32_t* pairs, int64_t first, int64_t end, int64_t D,
+/// mixed[32][D] = probs[32][first … end] (rows of `width`) times pairs of rows.
+inline void mix_tiles(const Bf16* probs, int64_t width, const uint32_t* pairs, int64_t first, int64_t end, int64_t D,
                       float* mixed) {
   const int64_t steps = (end - first) / tile_depth, of_depth = D / tile_edge * tile_dwords;  // dwords of 32 rows
   const uint32_t* from = pairs + first / tile_depth * of_depth;
   for (int64_t d = 0; d < D; d += 2 * tile_edge)
-    product_tiles(shares + first, width, from + d / tile_edge * tile_dwords, tile_dwords, of_depth, steps, mixed + d,
-                  D);
+    product_tiles(probs + first, width, from + d / tile_edge * tile_dwords, tile_dwords, of_depth, steps, mixed + d, D);
 }
 
 /// sums[D][first … end] (rows of `width`) += turned [D][32 queries] times pairs of queries [16][first … end] (rows of
@@ -215,7 +214,7 @@ void tiled_forward(const AttentionHead& h, const Bf16* query, const Bf16* key, c
   const float scale = 1.0f / __builtin_sqrtf(float(D));
   TileScratch parts{{scratch}};
   uint32_t *keys = parts.dwords(width * D / 2), *values = parts.dwords(width * D / 2);
-  Bf16 *queries = parts.halves(tile_depth * D), *shares = parts.halves(tile_depth * width);
+  Bf16 *queries = parts.halves(tile_depth * D), *probs = parts.halves(tile_depth * width);
   float *scores = parts.floats(tile_depth * width), *mixed = parts.floats(tile_depth * D);
   as_columns(key, h.key_stride, h.end, D, keys);
   as_pairs(value, h.key_stride, h.end, D, values);
@@ -232,10 +231,10 @@ void tiled_forward(const AttentionHead& h, const Bf16* query, const Bf16* key, c
         const int64_t begin = h.first_key(q + i);
         clear(row, first, begin);
         log_sums[r * h.positions + q + i] = causal_softmax(row + begin, scale, q + i + 1 - begin, last - begin);
-        round_row(row, first, last, shares + i * width);
+        round_row(row, first, last, probs + i * width);
       }
       finish_stores();
-      mix_tiles(shares, width, values, first, last, D, mixed);  // rows beyond n are not read
+      mix_tiles(probs, width, values, first, last, D, mixed);  // rows beyond n are not read
       narrow(mixed, D, n, D, out + place, h.query_stride);
     }
 }
@@ -248,11 +247,11 @@ void tiled_backward(const AttentionHead& h, const Bf16* query, const Bf16* key, 
   uint32_t *key_columns = parts.dwords(width * D / 2), *value_columns = parts.dwords(width * D / 2),
            *key_pairs = parts.dwords(width * D / 2), *pairs = parts.dwords(tile_edge * D),
            *turned_queries = parts.dwords(tile_edge * D), *turned_rows = parts.dwords(tile_edge * D),
-           *share_pairs = parts.dwords(tile_edge * width), *d_pairs = parts.dwords(tile_edge * width);
+           *prob_pairs = parts.dwords(tile_edge * width), *d_pairs = parts.dwords(tile_edge * width);
   Bf16 *queries = parts.halves(tile_depth * D), *rows = parts.halves(tile_depth * D),
-       *d_shares = parts.halves(tile_depth * width);
+       *d_probs = parts.halves(tile_depth * width);
   float *d_keys = parts.floats(width * D), *d_values = parts.floats(width * D),
-        *shares = parts.floats(tile_depth * width), *d = parts.floats(tile_depth * width),
+        *probs = parts.floats(tile_depth * width), *d = parts.floats(tile_depth * width),
         *d_queries = parts.floats(tile_depth * D);
   as_columns(key, h.key_stride, h.end, D, key_columns);
   as_columns(value, h.key_stride, h.end, D, value_columns);
@@ -271,26 +270,26 @@ void tiled_backward(const AttentionHead& h, const Bf16* query, const Bf16* key, 
       as_pairs(rows, D, tile_depth, D, pairs);
       turned(pairs, D, turned_rows);
       finish_stores();
-      score_tiles(queries, key_columns, D, first, last, shares, width);
+      score_tiles(queries, key_columns, D, first, last, probs, width);
       score_tiles(rows, value_columns, D, first, last, d, width);
       for (int64_t i = 0; i < tile_depth; ++i) {
-        float *row = shares + i * width, *d_row = d + i * width;
+        float *row = probs + i * width, *d_row = d + i * width;
         const int64_t begin = i < n ? h.first_key(q + i) : last;
         clear(row, first, begin);
         clear(d_row, first, begin);
         if (i < n)
           causal_softmax_backward(row + begin, d_row + begin, scale, log_sums[r * h.positions + q + i],
                                   q + i + 1 - begin, last - begin);
-        round_row(d_row, first, last, d_shares + i * width);
+        round_row(d_row, first, last, d_probs + i * width);
       }
       for (int64_t i = 0; i < tile_depth; i += 2) {
-        pair_up(shares + i * width, shares + (i + 1) * width, first, last, share_pairs + i / 2 * width);
+        pair_up(probs + i * width, probs + (i + 1) * width, first, last, prob_pairs + i / 2 * width);
         pair_up(d + i * width, d + (i + 1) * width, first, last, d_pairs + i / 2 * width);
       }
       finish_stores();
-      add_tiles(turned_rows, share_pairs, first, last, D, d_values, width);
+      add_tiles(turned_rows, prob_pairs, first, last, D, d_values, width);
       add_tiles(turned_queries, d_pairs, first, last, D, d_keys, width);
-      mix_tiles(d_shares, width, key_pairs, first, last, D, d_queries);
+      mix_tiles(d_probs, width, key_pairs, first, last, D, d_queries);
       narrow(d_queries, D, n, D, dq + place, h.query_stride);
     }
   turn_back(d_keys, width, h.end, D, dk, h.key_stride);

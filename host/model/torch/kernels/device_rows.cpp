@@ -5,12 +5,12 @@
 namespace wmtp::kernels {
 
 namespace {
-DeviceRows* installed = nullptr;
+DeviceRowKernels* installed = nullptr;
 }  // namespace
 
-void set_device_rows(DeviceRows* rows) { installed = rows; }
+void set_device_rows(DeviceRowKernels* rows) { installed = rows; }
 
-DeviceRows* device_rows(const at::Tensor& x) {
+DeviceRowKernels* device_rows(const at::Tensor& x) {
   if (!on_cuda(x) || !x.is_contiguous()) return nullptr;
   const at::ScalarType dtype = x.scalar_type();
   return dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf ? installed : nullptr;

@@ -6,9 +6,9 @@
 
 namespace wmtp::kernels {
 
-class DeviceRows {
+class DeviceRowKernels {
  public:
-  virtual ~DeviceRows() = default;
+  virtual ~DeviceRowKernels() = default;
   /// Whether the norm kernels support x's row width and alignment.
   virtual bool takes_norm(const at::Tensor& x) = 0;
   /// y has x's shape and dtype; scale [rows] is fp32.
@@ -36,8 +36,8 @@ class DeviceRows {
 };
 
 /// Called by libwmtp_cuda while it is loaded.
-void set_device_rows(DeviceRows* rows);
+void set_device_rows(DeviceRowKernels* rows);
 /// Null if these kernels do not support the tensor.
-DeviceRows* device_rows(const at::Tensor& x);
+DeviceRowKernels* device_rows(const at::Tensor& x);
 
 }  // namespace wmtp::kernels

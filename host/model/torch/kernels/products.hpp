@@ -13,9 +13,9 @@
 namespace wmtp::kernels {
 
 /// Output columns computed together; a caller that splits columns must split at multiples of this.
-inline constexpr int64_t columns_of_block = 8;
+inline constexpr int64_t columns_per_block = 8;
 
-/// A cache of a text, in pages of keys_of_panel (model/chunks.hpp) positions.
+/// A cache of a text, in pages of keys_per_panel (model/chunks.hpp) positions.
 struct Pages {
   const float* base;
   const int64_t* numbers;  ///< of the text's pages, in order
@@ -31,11 +31,11 @@ struct Products {
   void (*times_transposed_bf16)(const float* x, const Bf16* w, float* y, int64_t rows, int64_t outs, int64_t width,
                                 int64_t stride);
   /// scores[j] = sum_i x[i] * keys[j][i] for all keys of the pages that hold keys first … end-1: pages
-  /// [width][keys_of_panel]. The order of summation depends only on `width`.
+  /// [width][keys_per_panel]. The order of summation depends only on `width`.
   void (*score)(const float* x, const Pages& keys, int64_t width, int64_t first, int64_t end, float* scores);
-  /// y[i] = sum_j shares[j] * values[j][i], j from first to end-1: pages [keys_of_panel][width]. The order of summation
+  /// y[i] = sum_j probs[j] * values[j][i], j from first to end-1: pages [keys_per_panel][width]. The order of summation
   /// depends only on `width`, `first` and `end`.
-  void (*mix)(const float* shares, const Pages& values, int64_t width, int64_t first, int64_t end, float* y);
+  void (*mix)(const float* probs, const Pages& values, int64_t width, int64_t first, int64_t end, float* y);
 };
 
 /// A specific instruction set, so that tests can compare them. Requires `runs(isa)`.

@@ -124,7 +124,7 @@ void times_transposed(const float* x, const W* w, float* y, int64_t rows, int64_
   constexpr int tile_rows = 2, tile_columns = 4;
 #endif
   if (rows == 1)
-    in_tiles<1, columns_of_block>(x, w, y, rows, outs, width, stride);
+    in_tiles<1, columns_per_block>(x, w, y, rows, outs, width, stride);
   else
     in_tiles<tile_rows, tile_columns>(x, w, y, rows, outs, width, stride);
 }
@@ -144,9 +144,9 @@ inline __attribute__((always_inline)) void add_up(Vector (&sums)[n][vectors]) {
 constexpr int sums_together = 8;
 
 void score(const float* x, const Pages& keys, int64_t width, int64_t first, int64_t end, float* scores) {
-  constexpr int vectors = int(keys_of_panel / vector_floats);
+  constexpr int vectors = int(keys_per_panel / vector_floats);
   constexpr int parts = vectors < sums_together ? sums_together / vectors : 1;
-  for (int64_t page = first / keys_of_panel; page * keys_of_panel < end; ++page) {
+  for (int64_t page = first / keys_per_panel; page * keys_per_panel < end; ++page) {
     const float* rows = keys[page];
     Vector sums[parts][vectors] = {};
     for (int64_t i = 0; i < width; i += parts) {
@@ -156,33 +156,33 @@ void score(const float* x, const Pages& keys, int64_t width, int64_t first, int6
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) {
           Vector row;
-          load_vector(rows + (i + part) * keys_of_panel + v * vector_floats, row);
+          load_vector(rows + (i + part) * keys_per_panel + v * vector_floats, row);
           sums[part][v] += x[i + part] * row;
         }
       }
     }
     add_up(sums);
-    __builtin_memcpy(scores + page * keys_of_panel, sums[0], sizeof sums[0]);
+    __builtin_memcpy(scores + page * keys_per_panel, sums[0], sizeof sums[0]);
   }
 }
 
 /// Calls call(first value of a page, first share, number) for the parts of first … end-1 in each page.
 template <class Call>
-inline __attribute__((always_inline)) void for_each_page(const float* shares, const Pages& values, int64_t width,
+inline __attribute__((always_inline)) void for_each_page(const float* probs, const Pages& values, int64_t width,
                                                          int64_t first, int64_t end, Call call) {
   for (int64_t j = first; j < end;) {
-    const int64_t page = j / keys_of_panel, after = (page + 1) * keys_of_panel, until = after < end ? after : end;
-    call(values[page] + (j - page * keys_of_panel) * width, shares + j, until - j);
+    const int64_t page = j / keys_per_panel, after = (page + 1) * keys_per_panel, until = after < end ? after : end;
+    call(values[page] + (j - page * keys_per_panel) * width, probs + j, until - j);
     j = until;
   }
 }
 
 template <int vectors>
-inline __attribute__((always_inline)) void mix_part(const float* shares, const Pages& values, int64_t width,
+inline __attribute__((always_inline)) void mix_part(const float* probs, const Pages& values, int64_t width,
                                                     int64_t column, int64_t first, int64_t end, float* y) {
   constexpr int parts = sums_together / vectors;
   Vector sums[parts][vectors] = {};
-  for_each_page(shares, values, width, first, end, [&](const float* rows, const float* of_rows, int64_t count) {
+  for_each_page(probs, values, width, first, end, [&](const float* rows, const float* of_rows, int64_t count) {
     const auto add = [&](int64_t j, int part) __attribute__((always_inline)) {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
@@ -201,14 +201,14 @@ inline __attribute__((always_inline)) void mix_part(const float* shares, const P
   __builtin_memcpy(y + column, sums[0], sizeof sums[0]);
 }
 
-void mix(const float* shares, const Pages& values, int64_t width, int64_t first, int64_t end, float* y) {
+void mix(const float* probs, const Pages& values, int64_t width, int64_t first, int64_t end, float* y) {
   int64_t i = 0;
-  for (; i + 4 * vector_floats <= width; i += 4 * vector_floats) mix_part<4>(shares, values, width, i, first, end, y);
-  for (; i + 2 * vector_floats <= width; i += 2 * vector_floats) mix_part<2>(shares, values, width, i, first, end, y);
-  for (; i + vector_floats <= width; i += vector_floats) mix_part<1>(shares, values, width, i, first, end, y);
+  for (; i + 4 * vector_floats <= width; i += 4 * vector_floats) mix_part<4>(probs, values, width, i, first, end, y);
+  for (; i + 2 * vector_floats <= width; i += 2 * vector_floats) mix_part<2>(probs, values, width, i, first, end, y);
+  for (; i + vector_floats <= width; i += vector_floats) mix_part<1>(probs, values, width, i, first, end, y);
   for (; i < width; ++i) {
     float sum = 0;
-    for_each_page(shares, values, width, first, end, [&](const float* rows, const float* of_rows, int64_t count) {
+    for_each_page(probs, values, width, first, end, [&](const float* rows, const float* of_rows, int64_t count) {
       for (int64_t j = 0; j < count; ++j) sum += of_rows[j] * rows[j * width + i];
     });
     y[i] = sum;

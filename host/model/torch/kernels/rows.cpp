@@ -15,8 +15,8 @@ namespace wmtp::kernels {
 
 #define WMTP_DECLARE_ISA(isa)                    \
   namespace isa {                                \
-  extern const Rows<float> float_rows;           \
-  extern const Rows<Bf16> bf16_rows;             \
+  extern const RowKernelTable<float> float_rows; \
+  extern const RowKernelTable<Bf16> bf16_rows;   \
   extern const Products products_table;          \
   extern const Attention<float> float_attention; \
   extern const Attention<Bf16> bf16_attention;   \
@@ -73,11 +73,11 @@ bool runs(Isa isa) {
 #endif
 
 template <>
-const Rows<float>& rows<float>([[maybe_unused]] Isa isa) {
+const RowKernelTable<float>& rows<float>([[maybe_unused]] Isa isa) {
   return WMTP_CHOOSE(float_rows);
 }
 template <>
-const Rows<Bf16>& rows<Bf16>([[maybe_unused]] Isa isa) {
+const RowKernelTable<Bf16>& rows<Bf16>([[maybe_unused]] Isa isa) {
   return WMTP_CHOOSE(bf16_rows);
 }
 template <>
@@ -102,13 +102,13 @@ const char* name(Isa isa) {
 }
 
 template <>
-const Rows<float>& rows<float>() {
-  static const Rows<float>& best = rows<float>(best_isa());
+const RowKernelTable<float>& rows<float>() {
+  static const RowKernelTable<float>& best = rows<float>(best_isa());
   return best;
 }
 template <>
-const Rows<Bf16>& rows<Bf16>() {
-  static const Rows<Bf16>& best = rows<Bf16>(best_isa());
+const RowKernelTable<Bf16>& rows<Bf16>() {
+  static const RowKernelTable<Bf16>& best = rows<Bf16>(best_isa());
   return best;
 }
 template <>

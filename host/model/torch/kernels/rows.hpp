@@ -14,7 +14,7 @@ struct Bf16 {
 };
 
 template <class T>
-struct Rows {
+struct RowKernelTable {
   /// y = x * scale * w with scale[r] = 1 / sqrt(mean(x^2) + eps).
   void (*rms_norm)(const T* x, const T* w, float eps, T* y, float* scale, int64_t rows, int64_t width);
   /// dx, and dw += sum over rows of dy * x * scale (fp32 [width]; null: skipped).
@@ -55,10 +55,10 @@ const char* name(Isa isa);
 
 /// A specific instruction set, so that tests can compare them. Requires `runs(isa)`.
 template <class T>
-const Rows<T>& rows(Isa isa);
+const RowKernelTable<T>& rows(Isa isa);
 
 /// For best_isa().
 template <class T>
-const Rows<T>& rows();
+const RowKernelTable<T>& rows();
 
 }  // namespace wmtp::kernels

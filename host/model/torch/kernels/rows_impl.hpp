@@ -29,7 +29,7 @@ inline void store(Bf16& to, float x) {  // round to nearest, ties to even; prese
 
 /// exp to 1.5 ulp: 2^n * p(r), r in +-ln2/2, with Cephes' polynomial (Moshier); 0 below -87, NaN for NaN. Adding 1.5 *
 /// 2^23 rounds to an integer and leaves it in the lowest bits.
-inline float exp_of(float x) {
+inline float fast_exp(float x) {
   constexpr float to_integer = 12582912.0f;
   const float clamped = x < -87.3f ? -87.3f : (x > 88.3f ? 88.3f : x);
   const float shifted = clamped * 1.44269504088896341f + to_integer, n = shifted - to_integer;
@@ -43,7 +43,7 @@ inline float exp_of(float x) {
   const float result = (p * (r * r) + r + 1.0f) * as_float((as_bits(shifted) << 23) + (127u << 23));
   return x < -87.3f ? 0.0f : result;
 }
-inline float sigmoid(float x) { return 1.0f / (1.0f + exp_of(-x)); }
+inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
 
 template <class T>
 void rms_norm(const T* x, const T* w, float eps, T* y, float* scale, int64_t rows, int64_t width) {
@@ -115,13 +115,13 @@ void cross_entropy_rows(const T* logits, const int64_t* targets, float* loss, fl
     if constexpr (with_entropy) {
 #pragma omp simd reduction(+ : sum, along)
       for (int64_t i = 0; i < width; ++i) {
-        const float below = load(logits[i]) - highest, e = exp_of(below);
+        const float below = load(logits[i]) - highest, e = fast_exp(below);
         sum += e;
         along += e * (below < -100.0f ? -100.0f : below);
       }
     } else {
 #pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < width; ++i) sum += exp_of(load(logits[i]) - highest);
+      for (int64_t i = 0; i < width; ++i) sum += fast_exp(load(logits[i]) - highest);
     }
     const float log_of_sum = __builtin_logf(sum), below = load(logits[targets[r]]) - highest;
     log_sum[r] = highest + log_of_sum;
@@ -148,9 +148,9 @@ void cross_entropy_backward(T* logits, const int64_t* targets, const float* log_
                             int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, logits += width) {
     const float shift = log_sum[r], factor = coefficient[r];
-    const float of_target = factor * (exp_of(load(logits[targets[r]]) - shift) - 1.0f);
+    const float of_target = factor * (fast_exp(load(logits[targets[r]]) - shift) - 1.0f);
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) store(logits[i], factor * exp_of(load(logits[i]) - shift));
+    for (int64_t i = 0; i < width; ++i) store(logits[i], factor * fast_exp(load(logits[i]) - shift));
     store(logits[targets[r]], of_target);
   }
 }
@@ -209,11 +209,11 @@ inline float causal_softmax(float* x, float scale, int64_t count, int64_t width)
   for (int64_t i = 0; i < whole; i += lanes)
 #pragma omp simd
     for (int lane = 0; lane < lanes; ++lane) {
-      x[i + lane] = exp_of(x[i + lane] - highest);
+      x[i + lane] = fast_exp(x[i + lane] - highest);
       sums[lane] += x[i + lane];
     }
   for (int64_t i = whole; i < end; ++i) {
-    x[i] = exp_of(x[i] - highest);
+    x[i] = fast_exp(x[i] - highest);
     sums[i - whole] += x[i];
   }
   const float sum = sum_of_lanes(sums), share = 1.0f / sum;
@@ -227,7 +227,7 @@ inline void causal_softmax_backward(float* x, float* d, float scale, float log_s
   const int64_t end = whole_vectors(count, width), whole = end / lanes * lanes;
   float sums[lanes] = {};
   const auto exp_lane = [&](int64_t i, int lane, bool counts) __attribute__((always_inline)) {
-    x[i + lane] = exp_of(counts ? scale * x[i + lane] - log_sum : far_below);
+    x[i + lane] = fast_exp(counts ? scale * x[i + lane] - log_sum : far_below);
     sums[lane] += x[i + lane] * d[i + lane];
   };
   for (int64_t i = 0; i < whole; i += lanes) {
@@ -263,7 +263,7 @@ double with_magnitude(double part, double x) {
 
 /// Partial results that are added up last let vectors do what the order of a single sum would forbid.
 template <int order>
-double norm_part_of(const float* x, int64_t count) {
+double norm_part_with_order(const float* x, int64_t count) {
   constexpr int64_t lanes = 32;
   double parts[lanes] = {};
   const int64_t whole = count - count % lanes;
@@ -279,12 +279,12 @@ double norm_part_of(const float* x, int64_t count) {
 }
 
 inline double norm_part(const float* x, int order, int64_t count) {
-  if (order == 0) return norm_part_of<0>(x, count);
-  return order == 1 ? norm_part_of<1>(x, count) : norm_part_of<2>(x, count);
+  if (order == 0) return norm_part_with_order<0>(x, count);
+  return order == 1 ? norm_part_with_order<1>(x, count) : norm_part_with_order<2>(x, count);
 }
 
 template <class T>
-constexpr Rows<T> table_of() {
+constexpr RowKernelTable<T> row_kernel_table() {
   return {&rms_norm<T>,      &rms_norm_backward<T>,      &swiglu<T>,      &swiglu_backward<T>,      &rotate<T>,
           &cross_entropy<T>, &cross_entropy_backward<T>, &causal_softmax, &causal_softmax_backward, &accumulate<T>,
           &norm_part};
@@ -292,9 +292,9 @@ constexpr Rows<T> table_of() {
 
 }  // namespace
 
-extern const Rows<float> float_rows;
-extern const Rows<Bf16> bf16_rows;
-const Rows<float> float_rows = table_of<float>();
-const Rows<Bf16> bf16_rows = table_of<Bf16>();
+extern const RowKernelTable<float> float_rows;
+extern const RowKernelTable<Bf16> bf16_rows;
+const RowKernelTable<float> float_rows = row_kernel_table<float>();
+const RowKernelTable<Bf16> bf16_rows = row_kernel_table<Bf16>();
 
 }  // namespace wmtp::kernels::WMTP_ISA

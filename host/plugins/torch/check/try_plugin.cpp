@@ -232,11 +232,11 @@ at::Device device_named(const std::string& name) {
 
 }  // namespace
 
-std::string try_plugin(const std::string& question) {
+std::string try_plugin(const std::string& request) {
   static const std::map<std::string, std::string (*)(const Candidate&)> trials{
       {"trains", trains}, {"same_losses", same_losses}, {"no_targets", no_targets}, {"extremes", extremes},
       {"again", again},   {"resumes", resumes},         {"merged", merged},         {"speed", speed}};
-  const auto json = Json::parse(question);
+  const auto json = Json::parse(request);
   const Candidate candidate(json.at("plugin").get<PluginSetting>(), device_named(json.at("device")));
   return Json{{"report", trials.at(json.at("trial"))(candidate)}}.dump();
 }

@@ -5,8 +5,8 @@
 
 namespace wmtp {
 
-/// `question`: {"trial": its name, "plugin": PluginSetting, "device": "cpu" or "cuda"}. Returns {"report": TEXT} with
+/// `request`: {"trial": its name, "plugin": PluginSetting, "device": "cpu" or "cuda"}. Returns {"report": TEXT} with
 /// the measurement. Error(plugin) with the reason if the plugin fails the trial.
-std::string try_plugin(const std::string& question);
+std::string try_plugin(const std::string& request);
 
 }  // namespace wmtp

@@ -22,11 +22,11 @@ class LowRank : public LinearAdapter {
  public:
   explicit LowRank(int64_t rank = 32, std::string where = "wq") : rank_(rank), where_(std::move(where)) {}
   bool trains(const std::string&) const override { return false; }
-  std::vector<Param> declare(const Linear& slot) const override {
-    if (!slot.name.ends_with(where_)) return {};
-    return {{"lora_A", {rank_, slot.in}, Param::Init::uniform, 0.1},
-            {"lora_B", {slot.out, rank_}},
-            {"magnitude", {1, slot.out}, Param::Init::row_norms}};
+  std::vector<Param> declare(const Linear& layer) const override {
+    if (!layer.name.ends_with(where_)) return {};
+    return {{"lora_A", {rank_, layer.in}, Param::Init::uniform, 0.1},
+            {"lora_B", {layer.out, rank_}},
+            {"magnitude", {1, layer.out}, Param::Init::row_norms}};
   }
 
   Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
@@ -133,7 +133,7 @@ TEST_F(AdapterFiles, LoadBitForBitInEveryLayout) {
       load_adapter(adapter_, identity, model);
       const Tensor loaded = group->master().clone();
       train(model);
-      group->for_each_part(loaded, [&](const Placed& placed, int64_t begin, const Tensor& part) {
+      group->for_each_part(loaded, [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
         const Tensor wanted = group->master().narrow(0, placed.offset + begin - group->shard_begin(), part.numel());
         EXPECT_TRUE(at::equal(part, wanted)) << placed.spec.name;
       });

@@ -94,7 +94,7 @@ class State {
       const std::pair<std::string, Tensor> flats[] = {
           {"param/", state.group->master()}, {"exp_avg/", state.exp_avg}, {"exp_avg_sq/", state.exp_avg_sq}};
       for (const auto& [prefix, flat] : flats)
-        state.group->for_each_part(flat, [&](const Placed& placed, int64_t begin, Tensor part) {
+        state.group->for_each_part(flat, [&](const FlatParameter& placed, int64_t begin, Tensor part) {
           visit(prefix + placed.spec.name, begin, part);
         });
     }
@@ -141,7 +141,7 @@ TEST(StateSaver, LoadsEverySavedLayoutInEveryOtherLayout) {
 }
 
 /// Ranks 0 and 1 see the folder "a", ranks 2 and 3 see "b".
-const Keepers two_folders({0, 0, 2, 2});
+const FileWriters two_folders({0, 0, 2, 2});
 fs::path seen_by(int rank, const TestFolder& folder) { return folder / (rank < 2 ? "a" : "b") / "run"; }
 
 void wait_for_all(Channels& channels) {
@@ -177,7 +177,7 @@ TEST(StateSaver, KeepsTheFilesOfRanksThatSeeAnotherFolderThereAndGathersThemToLo
   });
   on_ranks(2, [&](Channels& channels) {
     EXPECT_SAYS(refusal(ExitStatus::data,
-                        [&] { complete_on_every_host(channels, Keepers(), seen_by(0, folder) / "step-000002"); }),
+                        [&] { complete_on_every_host(channels, FileWriters(), seen_by(0, folder) / "step-000002"); }),
                 "rank-0002.safetensors: no host of this job has it; host ");
   });
 }
@@ -215,7 +215,7 @@ TEST(StateSaver, SavesTheValuesAtBeginWhateverTrainingDoesAfterTheCopy) {
       remembered["count"].fill_(step);
       saver.begin(request_of(step, remembered), SaveMode::concurrent);
       remembered["count"].fill_(99);
-      saver.settle();
+      saver.wait_for_copies();
       state.fill(100 + step);
       EXPECT_EQ(saver.finish()->failure, "");
     }

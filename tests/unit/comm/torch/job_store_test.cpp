@@ -25,16 +25,16 @@ TEST(JobStore, BehavesLikeAC10dStore) {
   const auto store = c10::make_intrusive<c10d::PrefixStore>("group", second.store);
   std::thread late([&] {
     std::this_thread::sleep_for(30ms);
-    first.store->set("group/key", bytes_of("value"));
+    first.store->set("group/key", text_to_bytes("value"));
   });
-  EXPECT_EQ(text_of(store->get("key")), "value") << "get waits for the key";
+  EXPECT_EQ(bytes_to_text(store->get("key")), "value") << "get waits for the key";
   late.join();
   EXPECT_EQ(store->add("sum", 3), 3);
-  EXPECT_EQ(text_of(store->compareSet("key", bytes_of("value"), bytes_of("next"))), "next");
+  EXPECT_EQ(bytes_to_text(store->compareSet("key", text_to_bytes("value"), text_to_bytes("next"))), "next");
   EXPECT_TRUE(store->check({"key", "sum"}));
   EXPECT_TRUE(store->deleteKey("key"));
   EXPECT_THROW(store->wait({"key"}, 20ms), std::exception);
-  EXPECT_EQ(text_of(second.store->clone()->get("group/sum")), "3");
+  EXPECT_EQ(bytes_to_text(second.store->clone()->get("group/sum")), "3");
 }
 
 TEST(JobStore, AfterARestartByTorchrunIsTheNewRankZeros) {
@@ -49,18 +49,18 @@ TEST(JobStore, AfterARestartByTorchrunIsTheNewRankZeros) {
     return environment;
   };
   std::optional<JobStore> before = open_job_store(agents_rank(0), 5s, no_notice);
-  before->store->set("place/1", bytes_of("of the rank before the restart"));
+  before->store->set("place/1", text_to_bytes("of the rank before the restart"));
   before.reset();
   // Ranks restart in any order, and the agents' restart counts may differ: they are not used.
   std::thread rank1([&] {
     const JobStore after = open_job_store(agents_rank(1), 5s, no_notice);
-    EXPECT_EQ(text_of(after.store->get("key")), "new");
+    EXPECT_EQ(bytes_to_text(after.store->get("key")), "new");
     EXPECT_FALSE(after.store->check({"place/1"}));
-    after.store->set("met", bytes_of(""));
+    after.store->set("met", text_to_bytes(""));
   });
   std::this_thread::sleep_for(100ms);
   const JobStore after = open_job_store(agents_rank(0), 5s, no_notice);
-  after.store->set("key", bytes_of("new"));
+  after.store->set("key", text_to_bytes("new"));
   after.store->wait({"met"}, 5s);
   rank1.join();
 }

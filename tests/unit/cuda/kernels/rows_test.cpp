@@ -16,7 +16,7 @@ using on_cpu::launch;
 using on_cpu::Order;
 
 constexpr Order orders[] = {Order::ascending, Order::descending, Order::shuffled};
-constexpr int most_packs = 4;
+constexpr int max_packs = 4;
 
 /// Numbers around 0 that differ from row to row and call to call.
 std::vector<float> numbers(size_t count, float spread = 1) {
@@ -70,7 +70,7 @@ auto same_in_all_orders(Run run) {
 }
 
 unsigned blocks_for(size_t count, int size) {
-  return unsigned((count + size_t(threads_of_block * size) - 1) / size_t(threads_of_block * size));
+  return unsigned((count + size_t(threads_per_block * size) - 1) / size_t(threads_per_block * size));
 }
 
 template <class T>
@@ -90,7 +90,7 @@ void check_norm(int64_t rows, int64_t width) {
   std::vector<float> scale_found(scale.size());
   const auto forward = same_in_all_orders([&](Order order) {
     std::vector<T> to(x.size());
-    launch(order, unsigned(rows), threads_of_block, rms_norm<T, packs>, x.data(), w.data(), 1e-5f, to.data(),
+    launch(order, unsigned(rows), threads_per_block, rms_norm<T, packs>, x.data(), w.data(), 1e-5f, to.data(),
            scale_found.data(), width);
     return std::vector<std::vector<T>>{to};
   });
@@ -102,7 +102,7 @@ void check_norm(int64_t rows, int64_t width) {
   const auto backward = same_in_all_orders([&](Order order) {
     std::vector<T> to(x.size());
     std::fill(parts.begin(), parts.end(), NAN);
-    launch(order, blocks, threads_of_block, rms_norm_backward<T, packs>, dy.data(), x.data(), w.data(),
+    launch(order, blocks, threads_per_block, rms_norm_backward<T, packs>, dy.data(), x.data(), w.data(),
            scale_found.data(), to.data(), parts.data(), rows, width);
     return std::vector<std::vector<T>>{to};
   });
@@ -113,11 +113,11 @@ void check_norm(int64_t rows, int64_t width) {
 }
 
 TYPED_TEST(Rows, AreNormedAndDifferentiated) {
-  constexpr int size = pack_size<TypeParam>, whole = threads_of_block * size;
+  constexpr int size = pack_size<TypeParam>, whole = threads_per_block * size;
   check_norm<TypeParam, 1>(3, size);
   check_norm<TypeParam, 1>(3, whole - size);
   check_norm<TypeParam, 2>(2, whole + 3 * size);
-  check_norm<TypeParam, most_packs>(2, most_packs * whole);
+  check_norm<TypeParam, max_packs>(2, max_packs * whole);
 }
 
 template <class T, int size>
@@ -128,9 +128,9 @@ void check_swiglu(size_t count) {
   reference::swiglu_backward<float>(widened(dy).data(), widened(gate).data(), widened(up).data(), d_gate.data(),
                                     d_up.data(), int64_t(count));
   std::vector<T> y_found(count), d_gate_found(count), d_up_found(count);
-  launch(Order::ascending, blocks_for(count, size), threads_of_block, swiglu<T, size>, gate.data(), up.data(),
+  launch(Order::ascending, blocks_for(count, size), threads_per_block, swiglu<T, size>, gate.data(), up.data(),
          y_found.data(), int64_t(count));
-  launch(Order::ascending, blocks_for(count, size), threads_of_block, swiglu_backward<T, size>, dy.data(), gate.data(),
+  launch(Order::ascending, blocks_for(count, size), threads_per_block, swiglu_backward<T, size>, dy.data(), gate.data(),
          up.data(), d_gate_found.data(), d_up_found.data(), int64_t(count));
   expect_close(y_found, y);
   expect_close(d_gate_found, d_gate);
@@ -155,7 +155,7 @@ void check_rotate(int64_t heads, int64_t width) {
       reference::rotate<float>(wide.data() + token * heads * width, table.data() + token % positions * width, direction,
                                wanted.data() + token * heads * width, heads, width);
     std::vector<T> found(x.size());
-    launch(Order::ascending, blocks_for(x.size(), size), threads_of_block, rotate<T, size>, x.data(), table.data(),
+    launch(Order::ascending, blocks_for(x.size(), size), threads_per_block, rotate<T, size>, x.data(), table.data(),
            direction, found.data(), int64_t(x.size()), heads, width, positions);
     expect_close(found, wanted);
   }
@@ -183,7 +183,7 @@ void check_cross_entropy(int64_t width, float spread, float offset) {
                                            width);
   const auto found = same_in_all_orders([&](Order order) {
     std::vector<std::vector<float>> parts(4, std::vector<float>(rows, NAN));
-    launch(order, unsigned(rows), threads_of_block, cross_entropy<T, size>, logits.data(), targets.data(),
+    launch(order, unsigned(rows), threads_per_block, cross_entropy<T, size>, logits.data(), targets.data(),
            parts[0].data(), parts[1].data(), parts[2].data(), parts[3].data(), width);
     return parts;
   });
@@ -194,13 +194,13 @@ void check_cross_entropy(int64_t width, float spread, float offset) {
   EXPECT_EQ(found[3], wanted[3]);
 
   auto in_place = logits;
-  launch(Order::ascending, unsigned(rows), threads_of_block, cross_entropy_backward<T, size>, in_place.data(),
+  launch(Order::ascending, unsigned(rows), threads_per_block, cross_entropy_backward<T, size>, in_place.data(),
          targets.data(), found[1].data(), coefficients.data(), width);
   expect_close(in_place, gradient);
 
   std::vector<float> loss(rows), log_sum(rows);
   float* const none = nullptr;
-  launch(Order::ascending, unsigned(rows), threads_of_block, cross_entropy<T, size>, logits.data(), targets.data(),
+  launch(Order::ascending, unsigned(rows), threads_per_block, cross_entropy<T, size>, logits.data(), targets.data(),
          loss.data(), log_sum.data(), none, none, width);
   EXPECT_EQ(loss, found[0]);
 }
@@ -221,7 +221,7 @@ TYPED_TEST(Rows, OfRanksAreSummedInTheirOrder) {
   const auto wide = widened(parts);
   for (int part = 0; part < 3; ++part)
     reference::accumulate<float>(wanted.data(), wide.data() + part * count, part == 0, count);
-  launch(Order::ascending, blocks_for(size_t(count), size), threads_of_block, sum_of_parts<TypeParam, size>,
+  launch(Order::ascending, blocks_for(size_t(count), size), threads_per_block, sum_of_parts<TypeParam, size>,
          parts.data(), 3, found.data(), count);
   EXPECT_TRUE(same_bits(found, wanted));
 }
@@ -233,7 +233,7 @@ void check_dropout(int64_t per_sequence, int64_t before = 0) {
   const std::vector<int64_t> sequence{0, 5, (int64_t{1} << 40) - 1};
   const int64_t sequences = int64_t(sequence.size()), blocks = sequences * dropout_blocks(before, per_sequence);
   std::vector<T> found(size_t(sequences * per_sequence));
-  launch(Order::ascending, blocks_for(size_t(blocks), 1), threads_of_block, dropout_factors<T>, layer, step,
+  launch(Order::ascending, blocks_for(size_t(blocks), 1), threads_per_block, dropout_factors<T>, layer, step,
          sequence.data(), sequences, before, per_sequence, threshold, 4.0f, found.data());
   for (int64_t i = 0; i < int64_t(found.size()); ++i) {
     const int64_t row = i / per_sequence, at = before + i % per_sequence;
@@ -252,7 +252,7 @@ TYPED_TEST(Rows, AreDroppedByTheirSequenceAndPosition) {
 // Faults that the fibers must detect.
 
 void sum_without_barrier(const float* x, float* sum) {
-  static float shared[threads_of_block];
+  static float shared[threads_per_block];
   shared[threadIdx.x] = x[threadIdx.x];
   if (threadIdx.x == 0) {
     *sum = 0;
@@ -261,26 +261,26 @@ void sum_without_barrier(const float* x, float* sum) {
 }
 
 TEST(Fibers, GiveOtherResultsInAnotherOrderWhereABarrierIsMissing) {
-  const std::vector<float> ones(threads_of_block, 1.0f);
+  const std::vector<float> ones(threads_per_block, 1.0f);
   float ascending = 0, descending = 0;
-  launch(Order::ascending, 1, threads_of_block, sum_without_barrier, ones.data(), &ascending);
-  launch(Order::descending, 1, threads_of_block, sum_without_barrier, ones.data(), &descending);
+  launch(Order::ascending, 1, threads_per_block, sum_without_barrier, ones.data(), &ascending);
+  launch(Order::descending, 1, threads_per_block, sum_without_barrier, ones.data(), &descending);
   EXPECT_EQ(ascending, 1) << "thread 0 reads what the others have not written yet";
-  EXPECT_EQ(descending, threads_of_block);
+  EXPECT_EQ(descending, threads_per_block);
 }
 
 TEST(Fibers, RefuseAShuffleThatNotAllThreadsOfAWarpReach) {
   const auto kernel = [] {
-    if (threadIdx.x < 40) __shfl_xor_sync(whole_warp, 1.0f, 1);
+    if (threadIdx.x < 40) __shfl_xor_sync(full_warp_mask, 1.0f, 1);
   };
-  EXPECT_THROW(launch(Order::ascending, 1, threads_of_block, kernel), std::logic_error);
+  EXPECT_THROW(launch(Order::ascending, 1, threads_per_block, kernel), std::logic_error);
 }
 
 TEST(Fibers, RefuseABarrierThatNotAllThreadsReach) {
   const auto kernel = [] {
     if (threadIdx.x != 7) __syncthreads();
   };
-  EXPECT_THROW(launch(Order::ascending, 1, threads_of_block, kernel), std::logic_error);
+  EXPECT_THROW(launch(Order::ascending, 1, threads_per_block, kernel), std::logic_error);
 }
 
 }  // namespace

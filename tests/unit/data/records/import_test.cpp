@@ -109,7 +109,7 @@ TEST_F(Import, CountsNullAsMissing) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0], Json::parse(R"({"instruction": "Sum.", "input": "", "output": "a", "task_id": "codecontests/0/1A",
     "is_correct": true, "metadata": {"source": "codecontests"}})"));
-  EXPECT_EQ(import_source_of(Json::parse(R"({"question": "a", "answer": null})")), "");
+  EXPECT_EQ(detect_import_source(Json::parse(R"({"question": "a", "answer": null})")), "");
 }
 
 TEST_F(Import, ReportsAllMistakesByLineAndField) {
@@ -199,7 +199,7 @@ TEST_F(Import, StopsAtTwentyMistakes) {
 
 TEST_F(Import, RefusesAnEndlessLineAndContinuesAfterIt) {
   const fs::path raw = write("raw.jsonl", std::string(5000, ' '));
-  fs::resize_file(raw, longest_jsonl_line + 1);  // a sparse file of NULs
+  fs::resize_file(raw, max_jsonl_line_bytes + 1);  // a sparse file of NULs
   std::ofstream(raw, std::ios::app) << "\n{}\n";
   const std::string message = error_of(ExitStatus::data, [&] { records("gsm8k", raw); });
   EXPECT_TRUE(has(message, "line 1: found a line of 256.0 MiB, wanted at most 256.0 MiB")) << message;

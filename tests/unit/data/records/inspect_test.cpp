@@ -28,7 +28,7 @@ class InspectTest : public testing::Test {
     std::ofstream(folder_ / "file", std::ios::binary) << content;
     return folder_ / "file";
   }
-  static std::map<std::string, Finding::second_type> by_name(const std::vector<Finding>& found) {
+  static std::map<std::string, Statistic::second_type> by_name(const std::vector<Statistic>& found) {
     return {found.begin(), found.end()};
   }
   static void refuse(const std::function<void()>& call, const std::string& words) {
@@ -46,20 +46,20 @@ class InspectTest : public testing::Test {
 
 TEST_F(InspectTest, OfTokensReportsCountRangeAndTheMostFrequent) {
   const auto found = by_name(inspect_tokens(file(std::string("\x05\x00\x02\x01\x05\x00\x03\x00", 8)), "uint16"));
-  EXPECT_EQ(found.at("tokens"), Finding::second_type(int64_t{4}));
-  EXPECT_EQ(found.at("different_ids"), Finding::second_type(int64_t{3}));
-  EXPECT_EQ(found.at("smallest_id"), Finding::second_type(int64_t{3}));
-  EXPECT_EQ(found.at("largest_id"), Finding::second_type(int64_t{0x102}));
-  EXPECT_EQ(found.at("most_frequent_id"), Finding::second_type(int64_t{5}));
-  EXPECT_EQ(found.at("its_share"), Finding::second_type(0.5));
+  EXPECT_EQ(found.at("tokens"), Statistic::second_type(int64_t{4}));
+  EXPECT_EQ(found.at("different_ids"), Statistic::second_type(int64_t{3}));
+  EXPECT_EQ(found.at("smallest_id"), Statistic::second_type(int64_t{3}));
+  EXPECT_EQ(found.at("largest_id"), Statistic::second_type(int64_t{0x102}));
+  EXPECT_EQ(found.at("most_frequent_id"), Statistic::second_type(int64_t{5}));
+  EXPECT_EQ(found.at("its_share"), Statistic::second_type(0.5));
 }
 
 TEST_F(InspectTest, OfTokensReadsWiderIdsAndRefusesAPartialId) {
   const fs::path six = file(std::string("\x01\x00\x00\x00\x02\x00", 6));
-  EXPECT_EQ(by_name(inspect_tokens(six, "uint16")).at("tokens"), Finding::second_type(int64_t{3}));
+  EXPECT_EQ(by_name(inspect_tokens(six, "uint16")).at("tokens"), Statistic::second_type(int64_t{3}));
   refuse([&] { inspect_tokens(six, "uint32"); }, "6 bytes, not a multiple of the 4-byte uint32 id");
   EXPECT_EQ(by_name(inspect_tokens(file(std::string("\x01\x00\x02\x00", 4)), "uint32")).at("largest_id"),
-            Finding::second_type(int64_t{0x20001}));
+            Statistic::second_type(int64_t{0x20001}));
   refuse([&] { inspect_tokens(file(""), "uint16"); }, "is empty");
 }
 
@@ -73,13 +73,13 @@ TEST_F(InspectTest, OfRecordsCountsAnswersAndPairs) {
                                    "\n"
                                    R"({"instruction":"b","output":"4"})"
                                    "\n")));
-  EXPECT_EQ(found.at("records"), Finding::second_type(int64_t{4}));
-  EXPECT_EQ(found.at("problems"), Finding::second_type(int64_t{2}));
-  EXPECT_EQ(found.at("right"), Finding::second_type(int64_t{1}));
-  EXPECT_EQ(found.at("wrong"), Finding::second_type(int64_t{2}));
-  EXPECT_EQ(found.at("unmarked"), Finding::second_type(int64_t{1}));
-  EXPECT_EQ(found.at("pairs"), Finding::second_type(int64_t{1}));
-  EXPECT_EQ(found.at("longest_bytes"), Finding::second_type(int64_t{3}));
+  EXPECT_EQ(found.at("records"), Statistic::second_type(int64_t{4}));
+  EXPECT_EQ(found.at("problems"), Statistic::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("right"), Statistic::second_type(int64_t{1}));
+  EXPECT_EQ(found.at("wrong"), Statistic::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("unmarked"), Statistic::second_type(int64_t{1}));
+  EXPECT_EQ(found.at("pairs"), Statistic::second_type(int64_t{1}));
+  EXPECT_EQ(found.at("longest_bytes"), Statistic::second_type(int64_t{3}));
 }
 
 TEST_F(InspectTest, OfRecordsListsEveryMistakeWithItsLine) {
@@ -89,18 +89,18 @@ TEST_F(InspectTest, OfRecordsListsEveryMistakeWithItsLine) {
 
 TEST_F(InspectTest, OfTextReportsLinesAndTheFirstByteThatIsNotUtf8) {
   auto found = by_name(inspect_text(file("one\nzwei\xc3\xa9\n")));
-  EXPECT_EQ(found.at("lines"), Finding::second_type(int64_t{2}));
-  EXPECT_EQ(found.at("longest_line_bytes"), Finding::second_type(int64_t{6}));
-  EXPECT_EQ(found.at("utf8"), Finding::second_type(std::string("yes")));
+  EXPECT_EQ(found.at("lines"), Statistic::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("longest_line_bytes"), Statistic::second_type(int64_t{6}));
+  EXPECT_EQ(found.at("utf8"), Statistic::second_type(std::string("yes")));
   found = by_name(inspect_text(file("one\ntw\xff\n")));
-  EXPECT_EQ(found.at("utf8"), Finding::second_type(std::string("no: line 2, byte 3")));
+  EXPECT_EQ(found.at("utf8"), Statistic::second_type(std::string("no: line 2, byte 3")));
 }
 
 TEST_F(InspectTest, OfPackedJsonLinesCountsDocumentsAndTheSizeOfTheirText) {
   const auto found = by_name(inspect_text(file(gzip("{\"text\": \"one\"}\n\n{\"text\": \"three\"}\n"))));
-  EXPECT_EQ(found.at("lines"), Finding::second_type(int64_t{3}));
-  EXPECT_EQ(found.at("documents"), Finding::second_type(int64_t{2}));
-  EXPECT_EQ(found.at("text_bytes"), Finding::second_type(int64_t{8}));
+  EXPECT_EQ(found.at("lines"), Statistic::second_type(int64_t{3}));
+  EXPECT_EQ(found.at("documents"), Statistic::second_type(int64_t{2}));
+  EXPECT_EQ(found.at("text_bytes"), Statistic::second_type(int64_t{8}));
 }
 
 TEST_F(InspectTest, RefusesAMissingFile) {

@@ -179,17 +179,17 @@ TEST_F(RecordFile, NeverHoldsAHugeLineInMemory) {
 TEST_F(RecordFile, MakesAlpacasPrompts) {
   Record record;
   record.instruction = "Add.";
-  EXPECT_EQ(prompt_of(record, "alpaca"),
+  EXPECT_EQ(format_prompt(record, "alpaca"),
             "Below is an instruction that describes a task. Write a response that appropriately completes the "
             "request.\n\n### Instruction:\nAdd.\n\n### Response:");
   record.input = "1 2";
-  EXPECT_EQ(prompt_of(record, "alpaca"),
+  EXPECT_EQ(format_prompt(record, "alpaca"),
             "Below is an instruction that describes a task, paired with an input that provides further context. Write "
             "a response that appropriately completes the request.\n\n### Instruction:\nAdd.\n\n### Input:\n1 2\n\n"
             "### Response:");
-  EXPECT_EQ(prompt_of(record, "plain"), "Add.\n1 2\n");
+  EXPECT_EQ(format_prompt(record, "plain"), "Add.\n1 2\n");
   record.input.clear();
-  EXPECT_EQ(prompt_of(record, "plain"), "Add.\n");
+  EXPECT_EQ(format_prompt(record, "plain"), "Add.\n");
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_F(RecordFormat, OfCompletionsIsAWholePromptOrMessages) {
                              hi + R"(], "completion": [)" + hello + "]}\n");
   ASSERT_EQ(found.size(), 2u);
   EXPECT_TRUE(found[0].has_whole_prompt);
-  EXPECT_EQ(prompt_of(found[0], "none") + "|" + found[0].output, "a|b");
+  EXPECT_EQ(format_prompt(found[0], "none") + "|" + found[0].output, "a|b");
   EXPECT_EQ(found[1].prompt_messages, 1u);
   EXPECT_EQ(found[1].messages.size(), 2u);
 }
@@ -205,7 +205,7 @@ TEST_F(RecordFormat, FieldsOfMessagesThatAreNullAreLeftOut) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].messages[1].dump(), R"({"role":"assistant","tool_calls":[{"name":"f"}]})");
   EXPECT_EQ(found[0].messages[2].dump(), R"({"role":"assistant","content":"a"})");
-  EXPECT_EQ(texts_of(found[0]), (std::vector<std::string>{"Hi", "a"}));
+  EXPECT_EQ(record_texts(found[0]), (std::vector<std::string>{"Hi", "a"}));
 }
 
 TEST_F(RecordFormat, ToolsComeWithEveryListOfMessages) {

@@ -34,7 +34,7 @@ class Documents : public DataTest {
 TEST_F(Documents, AreWholeFilesWithoutASeparator) {
   const auto parts = whole_files({write("a.txt", "one\n\ntwo"), write("empty.txt", "")});
   EXPECT_EQ(texts(parts), (Texts{"one\n\ntwo", ""}));
-  EXPECT_EQ(bytes_of(parts), 8);
+  EXPECT_EQ(document_bytes(parts), 8);
 }
 
 TEST_F(Documents, AreTheNonBlankPartsBetweenSeparators) {
@@ -65,7 +65,7 @@ TEST_F(Documents, OfAPackedTextAreThoseOfTheText) {
     const Texts train = texts(plain.train), validation = texts(plain.validation);
     for (const std::string& bytes : {gzip(text), zstd(text)}) {
       const SplitParts packed = split(bytes, how);
-      EXPECT_EQ(bytes_of(packed.train), bytes_of(plain.train));
+      EXPECT_EQ(document_bytes(packed.train), document_bytes(plain.train));
       EXPECT_TRUE(texts(packed.train) == train && texts(packed.validation) == validation);
     }
   }

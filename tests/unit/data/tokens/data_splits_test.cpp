@@ -13,7 +13,7 @@ const fs::path folder = "/data";
 DataSplits splits(const std::vector<std::string>& names, bool are_json_lines = true) {
   Files files;
   for (const std::string& name : names) files.push_back(folder / name);
-  return splits_of(folder, files, are_json_lines);
+  return find_data_splits(folder, files, are_json_lines);
 }
 
 std::vector<std::string> names(const Files& files) {

@@ -22,7 +22,7 @@ class WideTokenizer : public Tokenizer {
 
 using TokenWriting = DataTest;
 
-std::vector<std::string> pieces_of(const std::filesystem::path& file) {
+std::vector<std::string> cut_into_pieces(const std::filesystem::path& file) {
   std::vector<std::string> pieces;
   for_each_piece(file, [&](std::string_view piece) {
     pieces.emplace_back(piece);
@@ -51,7 +51,7 @@ TEST_F(TokenWriting, WritesIdsOf32BitsForLargeVocabularies) {
 /// Puts 254,000 before a text, which is also the id of the byte 254.
 class BeginningTokenizer : public WideTokenizer {
  public:
-  std::vector<int32_t> before_text() const override { return {254000}; }
+  std::vector<int32_t> prefix_ids() const override { return {254000}; }
   int64_t end_of_text() const override { return 255000; }
 };
 
@@ -92,7 +92,7 @@ TEST_F(TokenWriting, RefusesAnIdOutsideTheVocabularyInsteadOfTruncatingIt) {
 TEST_F(TokenWriting, SplitsLargeTextBeforeNewlines) {
   std::string text;
   for (int line = 0; text.size() < (5u << 20); ++line) text += "line " + std::to_string(line) + "\n";
-  const auto pieces = pieces_of(write("a.txt", text));
+  const auto pieces = cut_into_pieces(write("a.txt", text));
   ASSERT_GT(pieces.size(), 4u);
   std::string joined = pieces[0];
   for (size_t i = 1; i < pieces.size(); ++i) {
@@ -107,7 +107,7 @@ TEST_F(TokenWriting, SplitsALongLineBetweenCharacters) {
   while (text.size() < (3u << 20)) text += "\xe2\x82\xac";
   const auto file = write("a.txt", text);
   std::string joined;
-  for (const auto& piece : pieces_of(file)) {
+  for (const auto& piece : cut_into_pieces(file)) {
     EXPECT_NE(static_cast<unsigned char>(piece[0]) & 0xc0, 0x80);
     joined += piece;
   }
@@ -126,7 +126,7 @@ TEST_F(TokenWriting, FindsTheFirstByteThatIsNotUtf8) {
 }
 
 TEST_F(TokenWriting, NamesAFileThatCannotBeRead) {
-  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { pieces_of(at("none.txt")); }), "none.txt"));
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { cut_into_pieces(at("none.txt")); }), "none.txt"));
 }
 
 }  // namespace

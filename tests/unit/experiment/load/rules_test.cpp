@@ -190,7 +190,7 @@ TEST_F(Rules, RequireAShardGroupSizeThatDividesTheRanks) {
   expect_in_order(refused(with(hybrid, "hybrid_shard", "full_shard")),
                   {"a.toml:18:1: shard_group_size applies only to the strategy \"hybrid_shard\"", "remove it"});
   refused(hybrid, {"parallel.shard_group_size=0"});
-  EXPECT_EQ(load(hybrid, {"parallel.shard_group_size=host"}).parallel.shard_group_size, ranks_of_a_host);
+  EXPECT_EQ(load(hybrid, {"parallel.shard_group_size=host"}).parallel.shard_group_size, host_shard_groups);
   EXPECT_NO_THROW(load(hybrid, {"parallel.processes=5", "parallel.shard_group_size=host"})) << "the hosts decide";
   expect_in_order(refused(hybrid, {"parallel.shard_group_size=hots"}),
                   {"wanted \"host\", or an integer from 1 to 65536", "did you mean \"host\"?"});
@@ -199,7 +199,7 @@ TEST_F(Rules, RequireAShardGroupSizeThatDividesTheRanks) {
                   {"shard_group_size applies only to the strategy \"hybrid_shard\""});
   // Without `processes`, a launcher determines the number of ranks, which is checked later.
   const Experiment launched = load(with(hybrid, "processes = 4\n", ""));
-  EXPECT_EQ(misfit_of_groups(launched, 6), "");
+  EXPECT_EQ(shard_group_misfit(launched, 6), "");
   EXPECT_THROW(check_groups(launched, 5), Error);
 }
 
@@ -220,12 +220,12 @@ TEST_F(Rules, DivideSequencesOnlyIntoEqualPartsOfPositionsHeadsAndRanks) {
 TEST_F(Rules, ShardGroupsOfHostsHaveTheRanksOfAHost) {
   const Experiment e =
       load(small + "[parallel]\nprocesses = 4\nstrategy = \"hybrid_shard\"\nshard_group_size = \"host\"\n");
-  EXPECT_EQ(with_ranks_of_a_host(e, ranks_on_each(e, 2)).parallel.shard_group_size, 2);
-  EXPECT_EQ(with_ranks_of_a_host(e, ranks_on_each(e, 1)).parallel.shard_group_size, 4);
-  EXPECT_THROW(ranks_on_each(e, 3), Error);
+  EXPECT_EQ(with_host_shard_groups(e, ranks_per_host(e, 2)).parallel.shard_group_size, 2);
+  EXPECT_EQ(with_host_shard_groups(e, ranks_per_host(e, 1)).parallel.shard_group_size, 4);
+  EXPECT_THROW(ranks_per_host(e, 3), Error);
   Experiment of_one = e;
   of_one.parallel.shard_group_size = 1;
-  EXPECT_EQ(with_ranks_of_a_host(of_one, 2).parallel.shard_group_size, 1) << "a number is kept";
+  EXPECT_EQ(with_host_shard_groups(of_one, 2).parallel.shard_group_size, 1) << "a number is kept";
 }
 
 TEST_F(Rules, RequireAShardGroupSizeForAFrozenModel) {

@@ -25,13 +25,13 @@ ModelConfig one_head() {
 
 class WeightsShape : public ExperimentFolder {
  protected:
-  Experiment load_with(const std::string& model, const ShapeOfWeights& shape,
+  Experiment load_with(const std::string& model, const ReadWeightsShape& shape,
                        const std::vector<std::string>& overrides = {}) const {
     const std::string text = "name = \"x\"\n[pipeline]\nplugin = \"baseline\"\n[model]\n" + model +
                              "[data]\nkind = \"text\"\nfiles = [\"a\"]\n[train]\nsteps = 10\nbatch_size = 2\n"
                              "sequence_length = 32\n";
     LoadRequest request{write("a.toml", text), overrides, known_plugin, {}, asked_plugin};
-    request.shape_of_weights = shape;
+    request.read_weights_shape = shape;
     return load_experiment(request);
   }
   Experiment load_from(const std::string& keys, const ModelConfig& theirs) const {

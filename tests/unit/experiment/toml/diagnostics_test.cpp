@@ -11,11 +11,11 @@ std::string raised(const Diagnostics& diagnostics, ExitStatus status = ExitStatu
 }
 
 /// One mistake in a file "a.toml" of this text.
-std::string printed_for(const std::string& text, TomlPlace place, const std::string& message = "wrong",
+std::string printed_for(const std::string& text, TomlPosition position, const std::string& message = "wrong",
                         const std::string& hint = "") {
   Diagnostics diagnostics;
-  place.source = diagnostics.add_file("a.toml", text);
-  diagnostics.add(place, message, hint);
+  position.source = diagnostics.add_file("a.toml", text);
+  diagnostics.add(position, message, hint);
   return raised(diagnostics);
 }
 

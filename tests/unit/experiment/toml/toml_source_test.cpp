@@ -31,8 +31,8 @@ Node at(const Node& root, const std::string& path) {
   return dot == std::string::npos ? entry->value : at(entry->value, path.substr(dot + 1));
 }
 
-std::string place_text(const TomlPlace& place) {
-  return std::to_string(place.line) + ":" + std::to_string(place.column);
+std::string place_text(const TomlPosition& position) {
+  return std::to_string(position.line) + ":" + std::to_string(position.column);
 }
 
 TEST(TomlSource, HasEveryKindOfValueInTheOrderOfTheFile) {
@@ -54,13 +54,13 @@ TEST(TomlSource, HasEveryKindOfValueInTheOrderOfTheFile) {
 
 TEST(TomlSource, KnowsTheLineAndColumnOfKeysValuesAndItems) {
   const Node root = parsed("a = 1\n\n  list = [\"\u00e9\", 2]\n[table]\nkey = {one = 1}\n");
-  EXPECT_EQ(place_text(root.find("a")->place), "1:1");
-  EXPECT_EQ(place_text(at(root, "a").place), "1:5");
-  EXPECT_EQ(place_text(root.find("list")->place), "3:3");
-  EXPECT_EQ(place_text(at(root, "list").items[0].place), "3:11");
-  EXPECT_EQ(place_text(at(root, "list").items[1].place), "3:16") << "columns are characters";
-  EXPECT_EQ(place_text(root.find("table")->place), "4:2");
-  EXPECT_EQ(place_text(at(root, "table.key.one").place), "5:14");
+  EXPECT_EQ(place_text(root.find("a")->position), "1:1");
+  EXPECT_EQ(place_text(at(root, "a").position), "1:5");
+  EXPECT_EQ(place_text(root.find("list")->position), "3:3");
+  EXPECT_EQ(place_text(at(root, "list").items[0].position), "3:11");
+  EXPECT_EQ(place_text(at(root, "list").items[1].position), "3:16") << "columns are characters";
+  EXPECT_EQ(place_text(root.find("table")->position), "4:2");
+  EXPECT_EQ(place_text(at(root, "table.key.one").position), "5:14");
 }
 
 TEST(TomlSource, ReportsTheFirstMistakeOfSyntaxAtItsPlace) {
@@ -126,8 +126,8 @@ TEST(TomlOverride, ReplacesOneKeyAndKeepsItsNeighbours) {
   EXPECT_EQ(at(root, "a.y").integer, 2);
   EXPECT_EQ(at(root, "a.z.w").text, "new");
   EXPECT_EQ(at(root, "b").items.size(), 1u);
-  EXPECT_EQ(at(root, "a.x").place.source, 1) << "the place is that of the override";
-  EXPECT_EQ(at(root, "a.y").place.source, 0);
+  EXPECT_EQ(at(root, "a.x").position.source, 1) << "the place is that of the override";
+  EXPECT_EQ(at(root, "a.y").position.source, 0);
 }
 
 TEST(TomlOverride, ReplacesATableThatIsWrittenAsAValue) {

@@ -177,7 +177,7 @@ std::vector<Tensor> computed(kernels::Isa isa, at::ScalarType type, int64_t S, i
   const auto in = [](const Tensor& x) { return kernels::in<T>(x); };
   const auto out = [](const Tensor& x) { return kernels::out<float>(x); };
   const auto& set = kernels::attention<T>(isa);
-  const int64_t middle = S / queries_of_block / 2 * queries_of_block;
+  const int64_t middle = S / queries_per_block / 2 * queries_per_block;
   Tensor dk = at::zeros({S, 1, D}), dv = at::zeros({S, 1, D});
   for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, middle}, {middle, S}}) {
     if (begin == end) continue;

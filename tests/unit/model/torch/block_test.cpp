@@ -37,9 +37,9 @@ class BesideValues : public LinearAdapter {
  public:
   explicit BesideValues(double dropout) : dropout_(dropout) {}
   bool trains(const std::string&) const override { return true; }
-  std::vector<Param> declare(const Linear& slot) const override {
-    if (!slot.name.ends_with("wv")) return {};
-    return {{"lora_A", {3, slot.in}}, {"lora_B", {slot.out, 3}}};
+  std::vector<Param> declare(const Linear& layer) const override {
+    if (!layer.name.ends_with("wv")) return {};
+    return {{"lora_A", {3, layer.in}}, {"lora_B", {layer.out, 3}}};
   }
   Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override {
     return call.base(x) + call.linear(call.linear(call.dropout(x, dropout_), "lora_A"), "lora_B");
@@ -181,19 +181,19 @@ TEST(LinearLayer, AnAdapterThatReadsAnUndeclaredParameterIsRefused) {
   class Asks : public LinearAdapter {
    public:
     bool trains(const std::string&) const override { return false; }
-    std::vector<Param> declare(const Linear& slot) const override { return {{"lora_A", {1, slot.in}}}; }
+    std::vector<Param> declare(const Linear& layer) const override { return {{"lora_A", {1, layer.in}}}; }
     Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.linear(x, "lora_C"); }
     Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
   } adapter;
   PlainStore store;
-  const LinearLayer slot(
+  const LinearLayer layer(
       {"layers.0.attention.wq", 4, 4},
       [&](const std::string&) {
         return store.add(at::ones({4, 4}));
       },
       &adapter);
   try {
-    slot(at::ones({1, 4}), Pass{});
+    layer(at::ones({1, 4}), Pass{});
     FAIL() << "an unknown parameter was used";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("lora_C"), std::string::npos) << error.what();

@@ -205,8 +205,8 @@ TEST_F(Ops, KernelsRefuseTensorsThatTheyWouldReadInAnotherOrder) {
   EXPECT_THROW(normed_rows(x, strided({8, 1}).select(1, 0), 1e-5), c10::Error);
   EXPECT_THROW(normed_rows_backward(x, other, weight, scale, true), c10::Error);
   EXPECT_THROW(normed_rows_backward(x, x, weight, numbers, true), c10::Error);
-  EXPECT_THROW(gated(x, other), c10::Error);
-  EXPECT_THROW(gated_backward(x, x, other), c10::Error);
+  EXPECT_THROW(swiglu_rows(x, other), c10::Error);
+  EXPECT_THROW(swiglu_rows_backward(x, x, other), c10::Error);
   EXPECT_THROW(rotated(other.view({1, 4, 2, 4}), at::ones({4, 2}, at::kComplexFloat), 1), c10::Error);
   EXPECT_THROW(rotated(x.view({1, 4, 2, 4}), at::ones({2, 4}, at::kComplexFloat).t(), 1), c10::Error);
   EXPECT_THROW(cross_entropy(x, targets, {}), c10::Error);

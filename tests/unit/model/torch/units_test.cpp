@@ -18,9 +18,9 @@ class Everything : public Adapter {
 class BesideQueries : public LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
-  std::vector<Param> declare(const Linear& slot) const override {
-    if (!slot.name.ends_with("wq")) return {};
-    return {{"lora_A", {2, slot.in}, Param::Init::uniform, 0.5}, {"lora_B", {slot.out, 2}}};
+  std::vector<Param> declare(const Linear& layer) const override {
+    if (!layer.name.ends_with("wq")) return {};
+    return {{"lora_A", {2, layer.in}, Param::Init::uniform, 0.5}, {"lora_B", {layer.out, 2}}};
   }
   Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }
   Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
@@ -141,7 +141,7 @@ TEST(Layout, MuonUpdatesTheMatricesOfBlocks) {
   for (const auto& [name, parameter] : parameters_of(request)) EXPECT_FALSE(parameter.orthogonalizes) << name;
   request.optimizer.kind = OptimizerKind::muon;
   for (const auto& [name, parameter] : parameters_of(request))
-    EXPECT_EQ(parameter.orthogonalizes, is_of_block(name) && !name.ends_with("norm.weight")) << name;
+    EXPECT_EQ(parameter.orthogonalizes, is_in_block(name) && !name.ends_with("norm.weight")) << name;
 }
 
 std::string refusal_of(const LayoutRequest& request) {
@@ -252,8 +252,8 @@ TEST(Layout, AdapterParametersHaveTheirOptimizerSettings) {
    public:
     explicit Declares(Param param) : param_(std::move(param)) {}
     bool trains(const std::string&) const override { return false; }
-    std::vector<Param> declare(const Linear& slot) const override {
-      return slot.name == "layers.0.attention.wk" ? std::vector<Param>{param_} : std::vector<Param>{};
+    std::vector<Param> declare(const Linear& layer) const override {
+      return layer.name == "layers.0.attention.wk" ? std::vector<Param>{param_} : std::vector<Param>{};
     }
 
     Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override { return call.base(x); }

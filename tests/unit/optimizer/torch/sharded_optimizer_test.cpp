@@ -104,7 +104,7 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
     GroupOptions options{strategy, at::kFloat, at::kCPU, /*shard_group_size=*/2};
     if (offload) options.offload = CpuOffload::trained;
     ParameterGroup group("unit", some_parameters(config), options, channels);
-    group.for_each_part(group.master(), [&](const Placed& placed, int64_t begin, Tensor part) {
+    group.for_each_part(group.master(), [&](const FlatParameter& placed, int64_t begin, Tensor part) {
       part.copy_(first_of(placed.spec).narrow(0, begin, part.numel()));
     });
     group.master_changed();
@@ -122,12 +122,12 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
       group.start_reduce(true);
       group.finish_reduce();
       group.finish_replicate_reduce();
-      group.finish_sharing_sums();
+      group.finish_replicate_gather();
       for (const auto& [norm, wanted] :
            {std::pair{Norm::l2, std::sqrt(square)}, std::pair{Norm::l1, magnitude}, std::pair{Norm::inf, largest}}) {
-        const Tensor parts = channels.all(optimizer.part_of_norm(norm), "the norm");
+        const Tensor parts = channels.all_gather(optimizer.local_norm_part(norm), "the norm");
         const double found =
-            norm_of_parts(norm, {parts.const_data_ptr<double>(), parts.const_data_ptr<double>() + ranks});
+            combine_norm_parts(norm, {parts.const_data_ptr<double>(), parts.const_data_ptr<double>() + ranks});
         EXPECT_NEAR(found, wanted, 1e-5 * wanted) << to_string(norm) << ", " << to_string(strategy) << " on " << ranks;
       }
       optimizer.step(lr_of(t), scale_of(t));
@@ -135,7 +135,7 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
     }
     const std::lock_guard lock(mutex);
     const auto keep = [&](const std::string& prefix, const Tensor& flat) {
-      group.for_each_part(flat, [&](const Placed& placed, int64_t begin, const Tensor& part) {
+      group.for_each_part(flat, [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
         Tensor& whole = values.try_emplace(prefix + placed.spec.name, at::full({placed.count}, NAN)).first->second;
         whole.narrow(0, begin, part.numel()).copy_(part);
       });
@@ -200,7 +200,7 @@ TEST(ShardedOptimizer, KeepsOneMomentOfMatricesThatMuonUpdates) {
   ShardedOptimizer optimizer(muon, {&group});
   EXPECT_EQ(optimizer.states()[0].exp_avg.numel(), group.shard_size());
   EXPECT_EQ(optimizer.states()[0].exp_avg_sq.numel(), group.shard_size() - 320 - 256) << "9 x 30 and 40 x 5, aligned";
-  const auto saved = optimizer.saved_of(some_parameters(muon)[1]);
+  const auto saved = optimizer.saved_prefixes(some_parameters(muon)[1]);
   EXPECT_EQ(std::vector<std::string>(saved.begin(), saved.end()),
             (std::vector<std::string>{parameter_prefix, average_prefix}));
   ShardedOptimizer plain(sgd, {&group});
@@ -217,9 +217,9 @@ TEST(ShardedOptimizer, ExchangesParametersWithTheirAverages) {
   optimizer.step(0.1, 1.0);
   const Tensor trained = group.master().clone(), average = optimizer.states()[0].ema.clone();
   EXPECT_FALSE(at::equal(trained, average));
-  optimizer.exchange_averages();
+  optimizer.swap_with_ema();
   EXPECT_TRUE(at::equal(group.master(), average));
-  optimizer.exchange_averages();
+  optimizer.swap_with_ema();
   EXPECT_TRUE(at::equal(group.master(), trained));
 }
 
@@ -233,7 +233,7 @@ TEST(ShardedOptimizer, GivesTheSameBitsWithOffloading) {
 TEST(ShardedOptimizer, ANormIsNanIfAnyPartIs) {
   for (const Norm norm : {Norm::l2, Norm::l1, Norm::inf})
     for (const std::vector<double>& parts : {std::vector<double>{NAN, 1}, std::vector<double>{1, NAN}})
-      EXPECT_TRUE(std::isnan(norm_of_parts(norm, parts))) << to_string(norm);
+      EXPECT_TRUE(std::isnan(combine_norm_parts(norm, parts))) << to_string(norm);
 }
 
 TEST(ShardedOptimizer, DecaysOnlyParametersWithDecay) {
@@ -266,13 +266,13 @@ TEST(ShardedOptimizer, WeightsGatheredBeforeAStepAreNotUsedAfterIt) {
   on_ranks(2, [](Channels& channels) {
     ParameterGroup group("unit", some_parameters(), {Strategy::shard_optimizer}, channels);
     ShardedOptimizer optimizer({}, {&group});
-    group.ready();
+    group.finish_gather();
     EXPECT_EQ(group.weight(0).abs().max().item<float>(), 0);
     group.add_gradient(0, at::ones({9, 30}));
     group.start_reduce(true);
     group.finish_reduce();
     optimizer.step(0.1, 1.0);
-    group.ready();
+    group.finish_gather();
     EXPECT_GT(group.weight(0).abs().min().item<float>(), 0);
   });
 }

@@ -14,54 +14,54 @@ using testing::IsEmpty;
 using test::planner_of;
 using test::TestPlan;
 
-int64_t bytes_of_batch(const TestPlan& question, int64_t size) {
-  return plan_batch(planner_of(question), question, size, question.gradient_accumulation).peak.total;
+int64_t bytes_of_batch(const TestPlan& request, int64_t size) {
+  return plan_batch(planner_of(request), request, size, request.gradient_accumulation).peak.total;
 }
 
 TEST(BatchFit, FindsTheLastBatchThatFits) {
-  const TestPlan question = test::small_plan();
+  const TestPlan request = test::small_plan();
   for (const int64_t size : {1, 2, 3, 8, 21}) {
-    const int64_t bytes = bytes_of_batch(question, size);
-    EXPECT_EQ(largest_batch(planner_of(question), question, bytes)->batch_size, size);
-    EXPECT_EQ(largest_batch(planner_of(question), question, bytes)->peak.total, bytes);
-    EXPECT_EQ(largest_batch(planner_of(question), question, bytes_of_batch(question, size + 1) - 1)->batch_size, size);
+    const int64_t bytes = bytes_of_batch(request, size);
+    EXPECT_EQ(largest_batch(planner_of(request), request, bytes)->batch_size, size);
+    EXPECT_EQ(largest_batch(planner_of(request), request, bytes)->peak.total, bytes);
+    EXPECT_EQ(largest_batch(planner_of(request), request, bytes_of_batch(request, size + 1) - 1)->batch_size, size);
   }
-  EXPECT_FALSE(largest_batch(planner_of(question), question, bytes_of_batch(question, 1) - 1));
+  EXPECT_FALSE(largest_batch(planner_of(request), request, bytes_of_batch(request, 1) - 1));
 }
 
 TEST(BatchFit, FindsTheLastBatchThatFitsWhereMemoryIsNotAffine) {
   const auto largest = [](const std::function<int64_t(int64_t)>& bytes_of, int64_t bytes) {
-    const PlanStep plan_step = [&](const StepQuestion& question) {
+    const PlanStep plan_step = [&](const StepRequest& request) {
       PlannedStep step;
-      step.phases["forward"].total = bytes_of(question.sequences);
+      step.phases["forward"].total = bytes_of(request.sequences);
       return step;
     };
-    return largest_batch(plan_step, StepQuestion(), bytes)->batch_size;
+    return largest_batch(plan_step, StepRequest(), bytes)->batch_size;
   };
   EXPECT_EQ(largest([](int64_t size) { return std::max<int64_t>(1000, 16 * size); }, 1600), 100);
   EXPECT_EQ(largest([](int64_t size) { return size <= 37 ? 10 + size : 5000 + size; }, 4000), 37);
 }
 
 TEST(BatchFit, KeepsTheSequencesOfAStepByAccumulation) {
-  TestPlan question = test::small_plan();
-  question.gradient_accumulation = 3;  // of 4 sequences
+  TestPlan request = test::small_plan();
+  request.gradient_accumulation = 3;  // of 4 sequences
   const auto fitted = [&](int64_t size, int64_t accumulation) {
     const auto batch = largest_batch_of_same_tokens(
-        planner_of(question), question, plan_batch(planner_of(question), question, size, accumulation).peak.total);
+        planner_of(request), request, plan_batch(planner_of(request), request, size, accumulation).peak.total);
     EXPECT_EQ(batch->batch_size * batch->gradient_accumulation, 12);
     return batch->batch_size;
   };
   EXPECT_EQ(fitted(12, 1), 12);
   EXPECT_EQ(fitted(4, 3), 4);
   EXPECT_EQ(fitted(1, 12), 1);
-  EXPECT_FALSE(largest_batch_of_same_tokens(planner_of(question), question, 1));
+  EXPECT_FALSE(largest_batch_of_same_tokens(planner_of(request), request, 1));
 }
 
 ExperimentPlan plan_of(const TestPlan& experiment, const std::vector<Strategy>& strategies) {
   ExperimentPlan plan;
   for (const Strategy strategy : strategies) {
     PlannedVariant& one = plan.variants.emplace_back(PlannedVariant{"full", strategy, false, experiment, {}});
-    one.question.strategy = strategy;
+    one.request.strategy = strategy;
   }
   return plan;
 }

@@ -13,25 +13,25 @@
 namespace wmtp::test {
 
 /// A layout, and the experiment that it is of.
-struct TestPlan : StepQuestion {
+struct TestPlan : StepRequest {
   Experiment experiment;
   std::function<std::unique_ptr<Weighting>()> weighting = baseline;
   std::function<std::unique_ptr<Adapter>()> adapter = [] { return std::make_unique<Everything>(); };
 };
 
-inline void install_meta_device_for(const StepQuestion& question) {
+inline void install_meta_device_for(const StepRequest& request) {
   static MetaRows rows;
   install_allocator();
   kernels::set_device_rows(&rows);
-  install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
+  install_meta_device(request.on_cuda ? at::kCUDA : at::kCPU);
 }
 inline OpenParts parts_of(const TestPlan& plan) {
   return [&plan](const Experiment&) { return StepParts{pipeline_of(plan.weighting()), plan.adapter()}; };
 }
 inline PlanStep planner_of(const TestPlan& plan) {
-  return [plan](const StepQuestion& question) {
-    install_meta_device_for(question);
-    return plan_step(plan.experiment, question, parts_of(plan));
+  return [plan](const StepRequest& request) {
+    install_meta_device_for(request);
+    return plan_step(plan.experiment, request, parts_of(plan));
   };
 }
 inline PlannedStep planned(const TestPlan& plan) { return planner_of(plan)(plan); }

@@ -25,9 +25,9 @@ using test::Weigh;
 class LowRank : public LinearAdapter {
  public:
   bool trains(const std::string&) const override { return false; }
-  std::vector<Param> declare(const Linear& slot) const override {
-    if (slot.name.find(".attention.") == std::string::npos) return {};
-    return {{"a", {8, slot.in}, Param::Init::uniform, 0.1}, {"b", {slot.out, 8}}};
+  std::vector<Param> declare(const Linear& layer) const override {
+    if (layer.name.find(".attention.") == std::string::npos) return {};
+    return {{"a", {8, layer.in}, Param::Init::uniform, 0.1}, {"b", {layer.out, 8}}};
   }
   at::Tensor forward(const Linear&, const at::Tensor& x, LinearCall& call) const override {
     return call.base(x) + call.linear(call.linear(x, "a"), "b");
@@ -74,7 +74,8 @@ TestPlan plan_of(const Experiment& e, const Make& weighting) {
 }
 
 /// What the phases of the second step hold.
-std::map<std::string, MemoryMoment> phases_of_run(const Experiment& e, const Adapter& adapter, const Make& weighting) {
+std::map<std::string, MemorySnapshot> phases_of_run(const Experiment& e, const Adapter& adapter,
+                                                    const Make& weighting) {
   install_allocator();
   install_meta_device(at::kCPU);
   SingleRank rank;
@@ -244,7 +245,7 @@ void expect_operations(const Experiment& e, int64_t left_out) {
   TestPlan plan = plan_of(e, baseline);
   plan.adapter = [] { return std::make_unique<AdapterType>(); };
   EXPECT_DOUBLE_EQ(planned(plan).work.operations + double(left_out * B * 2 * e.model.vocab_size * e.model.dim),
-                   step_operations(training.model()).of(B * S, B * S * keys));
+                   step_operations(training.model()).operations(B * S, B * S * keys));
 }
 
 TEST(PlannedOperations, AreThoseOfTheUtilization) {
@@ -286,8 +287,8 @@ class CountingBackend final : public c10d::Backend {
 /// The bytes that a rank receives in a step of four ranks.
 int64_t received(const Experiment& e) {
   std::atomic<int64_t> bytes = 0;
-  const MakeBackend memory = through_memory(gloo("127.0.0.1"));
-  const MakeBackend counting = [&](const auto& store, const Axis& axis, std::chrono::milliseconds timeout) {
+  const MakeBackend memory = shared_memory_or(gloo("127.0.0.1"));
+  const MakeBackend counting = [&](const auto& store, const RankGroup& axis, std::chrono::milliseconds timeout) {
     return c10::make_intrusive<CountingBackend>(memory(store, axis, timeout), bytes);
   };
   const auto train = [&](Channels& channels) {

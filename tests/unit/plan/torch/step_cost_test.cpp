@@ -20,9 +20,9 @@ using test::TestPlan;
 /// Traffic of all ranks of a world.
 struct World {
   WorldShape shape;
-  Axis axis{0, int(shape.ranks)};
-  Traffic all_to_all(int64_t bytes) const { return traffic_of_all_to_all(shape, axis, bytes); }
-  Traffic all_gather(int64_t bytes) const { return traffic_of_all_gather(shape, axis, bytes); }
+  RankGroup axis{0, int(shape.ranks)};
+  Traffic all_to_all(int64_t bytes) const { return all_to_all_traffic(shape, axis, bytes); }
+  Traffic all_gather(int64_t bytes) const { return all_gather_traffic(shape, axis, bytes); }
 };
 
 TEST(Traffic, CountsBytesByLink) {
@@ -49,8 +49,8 @@ TEST(Traffic, OnTheCpuTheRingOfAllRanksEntersEachHostOnce) {
 
 TEST(Traffic, OfAnAxisWhoseRanksAreFarApartIsThatBetweenHosts) {
   const WorldShape world{16, 2, true};
-  EXPECT_EQ(traffic_of_all_to_all(world, Axis{0, 2, 8}, 200).network, 100) << "one rank on each host";
-  EXPECT_EQ(traffic_of_all_to_all(world, Axis{0, 8, 2}, 800).bus, 300) << "four of the eight ranks on each host";
+  EXPECT_EQ(all_to_all_traffic(world, RankGroup{0, 2, 8}, 200).network, 100) << "one rank on each host";
+  EXPECT_EQ(all_to_all_traffic(world, RankGroup{0, 8, 2}, 800).bus, 300) << "four of the eight ranks on each host";
 }
 
 struct Variant : PlannedVariant {
@@ -86,88 +86,87 @@ double bytes_of(const TestPlan& plan, int64_t ranks, const std::string& name = "
 }
 
 TEST(Work, NoShardingSendsAndGathersEachGradientOncePerStep) {
-  TestPlan question = test::small_plan();
-  const double once = variant(question, Strategy::no_shard, 1, 4).step.work.traffic.bus;
-  EXPECT_EQ(once, bytes_of(question, 4) * 3 / 4 * 2);
-  question.gradient_accumulation = 7;
-  EXPECT_EQ(variant(question, Strategy::no_shard, 1, 4).step.work.traffic.bus, once);
+  TestPlan request = test::small_plan();
+  const double once = variant(request, Strategy::no_shard, 1, 4).step.work.traffic.bus;
+  EXPECT_EQ(once, bytes_of(request, 4) * 3 / 4 * 2);
+  request.gradient_accumulation = 7;
+  EXPECT_EQ(variant(request, Strategy::no_shard, 1, 4).step.work.traffic.bus, once);
 }
 
 TEST(Work, KeptWeightsAreGatheredOncePerStepAndGradientsReducedPerMicroBatch) {
-  TestPlan question = test::small_plan();
-  const double part = bytes_of(question, 4) * 3 / 4;
+  TestPlan request = test::small_plan();
+  const double part = bytes_of(request, 4) * 3 / 4;
   for (const int micro_batches : {1, 2, 3, 7}) {
-    question.gradient_accumulation = micro_batches;
-    EXPECT_DOUBLE_EQ(variant(question, Strategy::shard_grad_op, 1, 4).step.work.traffic.bus,
-                     part * (1 + micro_batches));
+    request.gradient_accumulation = micro_batches;
+    EXPECT_DOUBLE_EQ(variant(request, Strategy::shard_grad_op, 1, 4).step.work.traffic.bus, part * (1 + micro_batches));
   }
 }
 
 TEST(Work, FullShardingGathersTheTrunkAgainInBackward) {
-  TestPlan question = test::small_plan();
-  const double trunk = bytes_of(question, 4, "layers.0") + bytes_of(question, 4, "layers.1");
-  const double part = (2 * bytes_of(question, 4) + trunk) * 3 / 4;
+  TestPlan request = test::small_plan();
+  const double trunk = bytes_of(request, 4, "layers.0") + bytes_of(request, 4, "layers.1");
+  const double part = (2 * bytes_of(request, 4) + trunk) * 3 / 4;
   for (const int micro_batches : {1, 2, 3, 7}) {
-    question.gradient_accumulation = micro_batches;
-    EXPECT_DOUBLE_EQ(variant(question, Strategy::full_shard, 1, 4).step.work.traffic.bus, part * micro_batches);
+    request.gradient_accumulation = micro_batches;
+    EXPECT_DOUBLE_EQ(variant(request, Strategy::full_shard, 1, 4).step.work.traffic.bus, part * micro_batches);
   }
 }
 
 TEST(Work, HybridShardingBetweenHostsSendsOnlySumsOfShards) {
-  const TestPlan question = test::small_plan();
-  const Work hybrid = variant(question, Strategy::hybrid_shard, 2, 4).step.work;
-  EXPECT_DOUBLE_EQ(hybrid.traffic.network, bytes_of(question, 8) / 4 / 2 * 2);
-  EXPECT_GT(variant(question, Strategy::full_shard, 2, 4).step.work.traffic.network, hybrid.traffic.network);
+  const TestPlan request = test::small_plan();
+  const Work hybrid = variant(request, Strategy::hybrid_shard, 2, 4).step.work;
+  EXPECT_DOUBLE_EQ(hybrid.traffic.network, bytes_of(request, 8) / 4 / 2 * 2);
+  EXPECT_GT(variant(request, Strategy::full_shard, 2, 4).step.work.traffic.network, hybrid.traffic.network);
 }
 
 TEST(Work, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
-  TestPlan question = test::small_plan();
-  const double plain = planned(question).work.operations;
+  TestPlan request = test::small_plan();
+  const double plain = planned(request).work.operations;
   const double tokens = 4 * 128, of_block = 4 * 64 * 64 + 3 * 64 * 192, attention = 2 * 64 * 128;
   const double needed = tokens * (4 * 6 * (of_block + attention) + 2 * 6 * 512 * 64);
   EXPECT_DOUBLE_EQ(plain, needed - 4 * (1 + 2) * 6 * 512 * 64) << "the last one and two positions have no target";
-  question.activation_checkpointing = 1;
-  EXPECT_DOUBLE_EQ(planned(question).work.operations, plain + tokens * 2 * 2 * (of_block + attention));
-  question.gradient_accumulation = 5;
-  const Work work = planned(question).work;
+  request.activation_checkpointing = 1;
+  EXPECT_DOUBLE_EQ(planned(request).work.operations, plain + tokens * 2 * 2 * (of_block + attention));
+  request.gradient_accumulation = 5;
+  const Work work = planned(request).work;
   EXPECT_DOUBLE_EQ(work.operations, 5 * (plain + tokens * 2 * 2 * (of_block + attention)));
   EXPECT_DOUBLE_EQ(work.operations - work.extra, 5 * needed);
 }
 
 TEST(Work, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
-  TestPlan question = test::small_plan();
-  const Work plain = planned(question).work;
-  question.weighting = [] {
+  TestPlan request = test::small_plan();
+  const Work plain = planned(request).work;
+  request.weighting = [] {
     return std::make_unique<test::Weigh>(Needs{.when = When::all, .reads = {Signal::reference_loss}}, [](auto step) {
       return Weights::by_source((step.get(Signal::reference_loss) > 0).to(at::kFloat));
     });
   };
-  const Work work = planned(question).work;
+  const Work work = planned(request).work;
   EXPECT_DOUBLE_EQ(work.operations - work.extra, plain.operations - plain.extra);
   EXPECT_GT(work.operations, plain.operations * 4 / 3);
 }
 
 TEST(StepTime, WaitsOnlyForCommunicationWithoutAProductMeanwhileIfLinksAreFast) {
-  const TestPlan question = test::small_plan();
-  const Variant full_shard = variant(question, Strategy::full_shard, 1, 4);
+  const TestPlan request = test::small_plan();
+  const Variant full_shard = variant(request, Strategy::full_shard, 1, 4);
   const StepTime time = time_of(full_shard, {.operations = 1, .bus = 1e3, .network = 1}, 0);
   EXPECT_EQ(time.computation, full_shard.step.work.operations);
-  const double block = bytes_of(question, 4, "layers.0"), table = bytes_of(question, 4, "output");
-  const double norm = bytes_of(question, 4, "norm");
+  const double block = bytes_of(request, 4, "layers.0"), table = bytes_of(request, 4, "output");
+  const double norm = bytes_of(request, 4, "norm");
   // Without one: the embedding and the trunk's first block in forward, the output and the first head, the trunk's last
   // block in backward; the last head's reduction, because those of the output and the norm follow at once; at the end
   // those of the trunk's first block and of the embedding. The gather of the trunk's last block in backward also waits
   // for the reductions of the output and the norm, which began before it.
   EXPECT_NEAR(time.seconds - time.computation, ((3 + 2) * block + (2 + 1 + 1) * table + norm) * 3 / 4 / 1e3, 0.01);
-  EXPECT_EQ(variant(question, Strategy::full_shard, 1, 1).step.work.traffic.bus, 0);
+  EXPECT_EQ(variant(request, Strategy::full_shard, 1, 1).step.work.traffic.bus, 0);
 }
 
 TEST(StepTime, IsThatOfTheCommunicationIfLinksAreSlow) {
-  TestPlan question = test::small_plan();
+  TestPlan request = test::small_plan();
   for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard, Strategy::hybrid_shard})
     for (const int micro_batches : {1, 2, 7}) {
-      question.gradient_accumulation = micro_batches;
-      const Variant one = variant(question, strategy, 2, 2);
+      request.gradient_accumulation = micro_batches;
+      const Variant one = variant(request, strategy, 2, 2);
       const StepTime time = time_of(one, {.operations = 1e15, .bus = 1e15, .network = 1}, 0);
       EXPECT_DOUBLE_EQ(time.communication, one.step.work.traffic.network);
       EXPECT_NEAR(time.seconds / time.communication, 1, 1e-6) << to_string(strategy) << ", " << micro_batches;
@@ -186,11 +185,11 @@ TEST(StepTime, SocketsTakeComputingTimeInCollectivesBetweenHosts) {
   const auto of_sockets = [&](const Variant& one) {
     return time_of(one, rates, 0).seconds - one.step.work.operations / 1e9;
   };
-  const TestPlan question = test::small_plan();
-  EXPECT_NEAR(of_sockets(variant(question, Strategy::full_shard, 1, 4)), 0, 1e-12);
-  const Variant full = variant(question, Strategy::full_shard, 2, 2);
+  const TestPlan request = test::small_plan();
+  EXPECT_NEAR(of_sockets(variant(request, Strategy::full_shard, 1, 4)), 0, 1e-12);
+  const Variant full = variant(request, Strategy::full_shard, 2, 2);
   EXPECT_NEAR(of_sockets(full), 1e-9 * (full.step.work.traffic.bus + full.step.work.traffic.network), 1e-12);
-  const Variant hybrid = variant(question, Strategy::hybrid_shard, 2, 2);
+  const Variant hybrid = variant(request, Strategy::hybrid_shard, 2, 2);
   EXPECT_NEAR(of_sockets(hybrid), 1e-9 * hybrid.step.work.traffic.network, 1e-12) << "shard groups use memory";
 }
 
@@ -204,11 +203,11 @@ TEST(StepTime, LiesBetweenTheLargerPartAndTheSumOfBoth) {
 }
 
 TEST(Work, AShardedOptimizerReducesOncePerStep) {
-  TestPlan question = test::small_plan();
+  TestPlan request = test::small_plan();
   for (const int micro_batches : {1, 3, 7}) {
-    question.gradient_accumulation = micro_batches;
-    EXPECT_DOUBLE_EQ(variant(question, Strategy::shard_optimizer, 1, 4).step.work.traffic.bus,
-                     2 * bytes_of(question, 4) * 3 / 4);
+    request.gradient_accumulation = micro_batches;
+    EXPECT_DOUBLE_EQ(variant(request, Strategy::shard_optimizer, 1, 4).step.work.traffic.bus,
+                     2 * bytes_of(request, 4) * 3 / 4);
   }
 }
 
@@ -225,24 +224,24 @@ ModelConfig llama(int64_t dim, int64_t layers, int64_t kv_heads, int64_t ffn_dim
 }
 
 TestPlan in_bf16(const ModelConfig& model, int64_t sequences, int64_t positions) {
-  TestPlan question = test::plan_of(model, sequences, positions);
-  question.experiment.parallel.precision = Precision::bf16;
-  question.on_cuda = true;
-  return question;
+  TestPlan request = test::plan_of(model, sequences, positions);
+  request.experiment.parallel.precision = Precision::bf16;
+  request.on_cuda = true;
+  return request;
 }
 
 /// Per second and device.
 double tokens(const Variant& variant, const std::string& hardware) {
-  const StepTime time = time_of(variant, *rates_on(hardware_named(hardware), Precision::bf16), 0);
-  return double(variant.question.sequences * variant.question.positions) / time.seconds;
+  const StepTime time = time_of(variant, *rates_on(find_hardware(hardware), Precision::bf16), 0);
+  return double(variant.request.sequences * variant.request.positions) / time.seconds;
 }
 
 /// benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 8B, 2 x 8,192 tokens per GPU, selective checkpointing. The
 /// first figure is the calibration.
 TEST(StepTime, ScalesFrom8To128DevicesLikeTorchtitan) {
-  const TestPlan question = in_bf16(llama(4096, 32, 8, 14336, 128256), 2, 8192);
-  const double on_8 = tokens(variant(question, Strategy::full_shard, 1, 8), "h100");
-  const double on_128 = tokens(variant(question, Strategy::full_shard, 16, 8), "h100");
+  const TestPlan request = in_bf16(llama(4096, 32, 8, 14336, 128256), 2, 8192);
+  const double on_8 = tokens(variant(request, Strategy::full_shard, 1, 8), "h100");
+  const double on_128 = tokens(variant(request, Strategy::full_shard, 16, 8), "h100");
   EXPECT_NEAR(on_8 / 5762, 1, 0.01);
   EXPECT_NEAR(on_128 / 5605, 1, 0.1);
   EXPECT_NEAR(on_128 / on_8, 5605.0 / 5762, 0.02);
@@ -252,26 +251,26 @@ TEST(StepTime, ScalesFrom8To128DevicesLikeTorchtitan) {
 /// fms-fsdp, README.md: Llama 2 7B, hybrid sharding on 128 A100 in 16 hosts, 2 x 4,096 tokens per GPU. The figure is
 /// the calibration; our schedule waits for a part of the sums over hosts, which that trainer hides.
 TEST(StepTime, ReproducesTheCalibrationOfTheA100) {
-  TestPlan question = in_bf16(llama(4096, 32, 32, 11008, 32000), 2, 4096);
-  question.experiment.parallel.reduce = Precision::bf16;
-  EXPECT_NEAR(tokens(variant(question, Strategy::hybrid_shard, 16, 8), "a100-80gb") / 3700, 0.964, 0.001);
-  const double on_one_host = tokens(variant(question, Strategy::full_shard, 1, 8), "a100-80gb");
+  TestPlan request = in_bf16(llama(4096, 32, 32, 11008, 32000), 2, 4096);
+  request.experiment.parallel.reduce = Precision::bf16;
+  EXPECT_NEAR(tokens(variant(request, Strategy::hybrid_shard, 16, 8), "a100-80gb") / 3700, 0.964, 0.001);
+  const double on_one_host = tokens(variant(request, Strategy::full_shard, 1, 8), "a100-80gb");
   EXPECT_NEAR(on_one_host / 3700, 1, 0.01) << "with its communication hidden";
 }
 
 TEST(StepTime, IsUnknownWithoutCalibration) {
-  EXPECT_FALSE(rates_on(hardware_named("h200"), Precision::bf16));
-  EXPECT_FALSE(rates_on(hardware_named("h100"), Precision::fp32));
-  EXPECT_THROW(hardware_named("h101"), Error);
+  EXPECT_FALSE(rates_on(find_hardware("h200"), Precision::bf16));
+  EXPECT_FALSE(rates_on(find_hardware("h100"), Precision::fp32));
+  EXPECT_THROW(find_hardware("h101"), Error);
 }
 
 /// With parameters, gradients and optimizer state in fp32: 16 bytes per parameter.
 TEST(Plan, SeventyBillionParametersFitOn64Devices) {
   ModelConfig model = llama(8192, 80, 8, 28672, 32000);
   model.future_tokens = 4;
-  TestPlan question = in_bf16(model, 2, 4096);
-  question.activation_checkpointing = 1;
-  const MemoryMoment peak = highest(variant(question, Strategy::full_shard, 8, 8).step.phases)->second;
+  TestPlan request = in_bf16(model, 2, 4096);
+  request.activation_checkpointing = 1;
+  const MemorySnapshot peak = highest(variant(request, Strategy::full_shard, 8, 8).step.phases)->second;
   const double parameters = 68'976'648'192;
   const auto bytes = [&](MemoryCategory category) { return double(peak.bytes[size_t(category)]); };
   EXPECT_NEAR((bytes(MemoryCategory::parameters) + bytes(MemoryCategory::optimizer)) / (12 * parameters / 64), 1,

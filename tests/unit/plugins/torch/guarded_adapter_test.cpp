@@ -14,7 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const Linear slot{"layers.0.attention.wk", 8, 4};
+const Linear layer{"layers.0.attention.wk", 8, 4};
 
 /// An adapter that returns what the test sets.
 struct Answers final : LinearAdapter {
@@ -55,14 +55,14 @@ std::string forward_refusal(const Tensor& x, std::function<Tensor()> output) {
   answers->output = std::move(output);
   const GuardedAdapter adapter("mine", std::move(answers));
   NoCall call;
-  return refusal([&] { adapter.forward(slot, x, call); });
+  return refusal([&] { adapter.forward(layer, x, call); });
 }
 
 std::string merged_refusal(std::function<Tensor()> output) {
   auto answers = std::make_unique<Answers>();
   answers->output = std::move(output);
   const GuardedAdapter adapter("mine", std::move(answers));
-  return refusal([&] { adapter.merged(slot, at::zeros({4, 8}), {}); });
+  return refusal([&] { adapter.merged(layer, at::zeros({4, 8}), {}); });
 }
 
 TEST(GuardedAdapter, ExceptionsOfEachCallAreReportedWithThePluginAndTheCall) {
@@ -72,7 +72,7 @@ TEST(GuardedAdapter, ExceptionsOfEachCallAreReportedWithThePluginAndTheCall) {
   auto answers = std::make_unique<Answers>();
   answers->declared = []() -> std::vector<Param> { throw std::runtime_error("nothing to declare"); };
   const GuardedAdapter adapter("mine", std::move(answers));
-  EXPECT_EQ(refusal([&] { adapter.declare(slot); }), "plugin mine: declare() threw: nothing to declare");
+  EXPECT_EQ(refusal([&] { adapter.declare(layer); }), "plugin mine: declare() threw: nothing to declare");
   EXPECT_THAT(refusal([&] { adapter.trains(""); }), HasSubstr("plugin mine: trains() threw"));
 }
 
@@ -115,7 +115,7 @@ TEST(GuardedAdapter, AParameterThatCannotBeCreatedIsReportedWithItsName) {
     auto answers = std::make_unique<Answers>();
     answers->declared = [param] { return std::vector<Param>{param}; };
     const GuardedAdapter adapter("mine", std::move(answers));
-    return refusal([&] { adapter.declare(slot); });
+    return refusal([&] { adapter.declare(layer); });
   };
   EXPECT_EQ(declared({"m", {1, 4}, Param::Init::row_norms}), "");
   for (const Param& wrong : {Param{"m", {1, 8}, Param::Init::row_norms}, Param{"m", {4, 1}, Param::Init::row_norms},

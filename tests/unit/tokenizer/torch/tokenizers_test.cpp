@@ -203,10 +203,10 @@ TEST_F(Bpe, RefusesAFileThatIsNotAModel) {
 
 TEST_F(Bpe, BeginsATextWithBosIfATokenizerConfigInTheFolderSaysSo) {
   const fs::path file = folder_ / "tokenizer.model";
-  EXPECT_TRUE(trained({write("a.py", sample_code(100))}, 500)->before_text().empty()) << "no text began with it";
+  EXPECT_TRUE(trained({write("a.py", sample_code(100))}, 500)->prefix_ids().empty()) << "no text began with it";
   const auto before = [&](const std::string& config) {
     write("tokenizer_config.json", config);
-    return sentencepiece_tokenizer(file)->before_text();
+    return sentencepiece_tokenizer(file)->prefix_ids();
   };
   EXPECT_EQ(before("{}"), std::vector<int32_t>{1});
   EXPECT_EQ(before(R"({"add_bos_token": true, "bos_token": "</s>"})"), std::vector<int32_t>{2});

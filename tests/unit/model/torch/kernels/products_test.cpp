@@ -68,10 +68,10 @@ TEST_P(RowProducts, HaveTheSameBitsForOneRowOrMany) {
       EXPECT_EQ(together, alone) << width << " wide, " << outs << " columns";
 
       // Split at blocks of columns, as between threads.
-      for (int64_t begin = 0; begin < outs; begin += columns_of_block)
+      for (int64_t begin = 0; begin < outs; begin += columns_per_block)
         products(GetParam())
             .times_transposed(x.data(), w.data() + begin * width, alone.data() + begin, rows,
-                              std::min(columns_of_block, outs - begin), width, outs);
+                              std::min(columns_per_block, outs - begin), width, outs);
       EXPECT_EQ(together, alone) << width << " wide, " << outs << " columns, cut";
     }
 }
@@ -99,20 +99,20 @@ struct Cache {
   std::vector<float> values;
   std::vector<int64_t> numbers;
   int64_t width;
-  Pages pages() const { return {values.data(), numbers.data(), keys_of_panel * width}; }
+  Pages pages() const { return {values.data(), numbers.data(), keys_per_panel * width}; }
   /// Where position j has its page.
-  size_t page(int64_t j) const { return size_t(numbers[size_t(j / keys_of_panel)] * keys_of_panel * width); }
+  size_t page(int64_t j) const { return size_t(numbers[size_t(j / keys_per_panel)] * keys_per_panel * width); }
 };
 
 Cache cache_of(std::vector<float> values, int64_t width) {
   Cache cache{std::move(values), {}, width};
-  for (auto page = int64_t(cache.values.size()) / keys_of_panel / width - 1; page >= 0; --page)
+  for (auto page = int64_t(cache.values.size()) / keys_per_panel / width - 1; page >= 0; --page)
     cache.numbers.push_back(page);
   return cache;
 }
 
 constexpr std::pair<int64_t, int64_t> ranges[] = {{0, 1}, {0, 64}, {3, 65}, {70, 200}};
-int64_t positions_for(int64_t end) { return (end + keys_of_panel - 1) / keys_of_panel * keys_of_panel; }
+int64_t positions_for(int64_t end) { return (end + keys_per_panel - 1) / keys_per_panel * keys_per_panel; }
 
 TEST_P(RowProducts, ScoresAreProductsWithTheKeysOfPages) {
   for (const int64_t width : widths)
@@ -126,7 +126,7 @@ TEST_P(RowProducts, ScoresAreProductsWithTheKeysOfPages) {
         double sum = 0, size = 0;
         for (int64_t i = 0; i < width; ++i) {
           const double product =
-              double(x[size_t(i)]) * keys.values[keys.page(j) + size_t(i * keys_of_panel + j % keys_of_panel)];
+              double(x[size_t(i)]) * keys.values[keys.page(j) + size_t(i * keys_per_panel + j % keys_per_panel)];
           sum += product;
           size += std::abs(product);
         }
@@ -148,7 +148,7 @@ TEST_P(RowProducts, AMixIsTheWeightedSumOfTheValuesOfPages) {
         double sum = 0, size = 0;
         for (int64_t j = first; j < end; ++j) {
           const double product =
-              double(shares[size_t(j)]) * values.values[values.page(j) + size_t(j % keys_of_panel * width + i)];
+              double(shares[size_t(j)]) * values.values[values.page(j) + size_t(j % keys_per_panel * width + i)];
           sum += product;
           size += std::abs(product);
         }

@@ -156,7 +156,7 @@ std::string report_of(const std::string& trial, const std::string& name, const s
 /// The failed trials with their reasons; all trials but that of the speed, which cannot be failed.
 std::map<std::string, std::string> failures_of(const std::string& name, const std::string& role = "weighting") {
   std::map<std::string, std::string> failures;
-  for (const Trial& trial : trials_of(role, "cpu")) {
+  for (const Trial& trial : trials_for_role(role, "cpu")) {
     if (trial.name == "speed") continue;
     try {
       try_plugin(question_of(trial.name, name, role));

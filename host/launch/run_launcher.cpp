@@ -1,0 +1,208 @@
+#include "launch/run_launcher.hpp"
+
+#include <fstream>
+#include <utility>
+
+#include "base/json.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/verify.hpp"
+#include "comm/rank_environment.hpp"
+#include "io/draft.hpp"
+#include "io/scratch_folder.hpp"
+#include "job/engine_process.hpp"
+#include "job/input_checks.hpp"
+#include "launch/early_stop.hpp"
+#include "launch/end_command.hpp"
+#include "log/log_reader.hpp"
+#include "log/run_log.hpp"
+#include "log/spool.hpp"
+#include "plan/fit.hpp"
+
+namespace wmtp {
+namespace {
+
+/// `file`: see run_id_file_variable.
+RunRow run_row_in(const std::filesystem::path& file) {
+  RunRow row;
+  std::string folder;
+  std::ifstream in(file);
+  std::getline(in >> row.id >> row.key >> std::ws, folder);
+  row.folder = folder;
+  if (int code; in >> code) row.ended = ExitStatus(code);
+  return row;
+}
+
+/// Closes the row of a run whose rank 0 did not; returns whether it was open.
+bool close_row(const std::filesystem::path& database, const RunRow& row, const LaunchResult& result) {
+  if (row.id == 0 || row.ended == result.status) return false;
+  try {
+    return close_lost_run(database, row.id, row.key, result.status, result.reason);
+  } catch (const Error& error) {  // the exit code of the ranks takes precedence
+    log_warning("run " + std::to_string(row.id) + " could not be closed in the log: " + error.what());
+    return true;
+  }
+}
+
+/// What killed ranks have left behind.
+void remove_drafts(const std::filesystem::path& database, const RunRow& row) {
+  remove_abandoned_drafts(cache_folder_path(database));
+  if (row.id != 0) remove_abandoned_drafts(row.folder);
+}
+
+/// What is left of a run that was stopped before it could save.
+std::string about_unsaved(const RunRow& row) {
+  if (row.id == 0) return "stopped before the run began: nothing was saved";
+  const std::string run = "run " + std::to_string(row.id) + " was stopped without a new checkpoint: ";
+  // Not from the log, which hears of a checkpoint after it is complete.
+  const std::vector<std::filesystem::path> saved = list_checkpoints(row.folder);
+  if (saved.empty()) return run + "nothing was saved";
+  return run + "--resume continues from step " +
+         std::to_string(parse_checkpoint_step(saved.front().filename().string()));
+}
+
+/// The model of a stage that has just finished; "" if it is another one than was planned. Another program may lock the
+/// log, which then does not know yet that the run has finished.
+std::filesystem::path model_of_stage(const std::string& config_hash, const std::filesystem::path& database,
+                                     const RunRow& row) {
+  if (const auto finished = reusable_run(config_hash, database)) return model_in(finished->folder);
+  const Table hash = LogReader(database).query("SELECT config_hash FROM runs WHERE id = ?1", {row.id}, 1);
+  if (row.ended != ExitStatus::done || hash.rows.empty() || hash.rows[0][0] != config_hash) return {};
+  verify_checkpoint(model_in(row.folder));
+  return model_in(row.folder);
+}
+
+}  // namespace
+
+RunLauncher::RunLauncher(const JobRequest& request, SourceTexts& texts)
+    : texts_(texts),
+      catalog_(request.plugin_folders),
+      job_(make_job(request, catalog_, texts)),
+      hashes_(catalog_, job_.database) {}
+
+void RunLauncher::log_stages() {
+  const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, /*resume=*/false);
+  log_plan(stages);
+  check_stages(stages);
+  for (const RunPlan& stage : stages)
+    if (stage.reused_run == 0) log_info(stage_title(stage) + " would run first: no finished run in the log");
+}
+
+ExitStatus RunLauncher::run() {
+  const std::vector<RunPlan> runs = plan_run(job_.experiment, hashes_, job_.resume);
+  log_plan(runs);
+  return run(runs);
+}
+
+ExitStatus RunLauncher::run_missing_stages(bool resume) { return run(plan_stages(job_.experiment, hashes_, resume)); }
+
+std::vector<std::string> RunLauncher::member_call(bool resume) const {
+  JobRequest request = job_;
+  request.resume = resume;
+  request.sources = texts_.file();
+  std::vector<std::string> arguments{"run", job_.file, "--member", to_text(request)};
+  if (!end_command_.empty()) arguments.insert(arguments.end(), {"--on-end", end_command_.string()});
+  if (job_.quiet) arguments.push_back("--quiet");
+  if (job_.no_color) arguments.push_back("--no-color");
+  return arguments;
+}
+
+void RunLauncher::check(int64_t hosts) {
+  check_inputs(job_.experiment, job_.experiment.parallel.processes);
+  check_fit(hosts);
+}
+
+void RunLauncher::check_inputs(const Experiment& experiment, int64_t processes) {
+  wmtp::check_inputs(experiment, processes, catalog_, hashes_, job_.database);
+}
+
+void RunLauncher::check_fit(const Experiment& experiment, int64_t processes, int64_t hosts) {
+  check_groups(experiment, processes);
+  Experiment started = experiment;
+  started.parallel.processes = processes;
+  started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, like --nproc
+  started = with_host_shard_groups(started, ranks_per_host(started, hosts));
+  check_fits(started, catalog_, cache_folder_path(job_.database), hosts);
+}
+
+void RunLauncher::check_stages(const std::vector<RunPlan>& runs) {
+  for (const RunPlan& run : runs) {
+    if (run.reused_run != 0 || run.path.empty()) continue;
+    const Experiment& stage = experiment_at(job_.experiment, run.path);
+    check_inputs(stage, num_processes(run));
+    check_fit(stage, num_processes(run), /*hosts=*/1);
+  }
+}
+
+ExitStatus RunLauncher::run(const std::vector<RunPlan>& runs) {
+  check_stages(runs);
+  std::shared_ptr<ForkServer> engine;
+  return run_in_order(runs, [&](const RunPlan& run, const Stages& stages) {
+    if (!engine) engine = start_engine();
+    const bool is_last = run.path.empty();
+    return start(run, stages, is_last ? std::exchange(engine, nullptr) : engine);
+  });
+}
+
+ExitStatus RunLauncher::run_on(const JobNode& node) {
+  if (const int port = wanted_master_port(); port != 0 && port != node.port)
+    throw Error(ExitStatus::usage, "environment: MASTER_PORT is " + std::to_string(port) +
+                                       ", but --rendezvous names port " + std::to_string(node.port) +
+                                       "; unset MASTER_PORT, or make them equal");
+  LaunchRequest wanted;
+  wanted.num_ranks = int(ranks_per_host(job_.experiment, node.count));
+  wanted.port = node.port;
+  wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(job_.experiment.parallel.processes), node.address};
+  return launch(std::move(wanted), job_, start_engine()).first.status;
+}
+
+std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobRequest request,
+                                                    std::shared_ptr<ForkServer> engine) {
+  const ScratchFolder folder;
+  const std::filesystem::path id_file = folder.path() / "run";
+  request.sources = texts_.file();
+  wanted.arguments = rank_arguments(request);
+  wanted.environment[run_id_file_variable] = id_file.string();
+  wanted.timeout_seconds = experiment_at(job_.experiment, request.stage).parallel.timeout_seconds;
+  engine->wait_until_ready();  // here, where a request to stop ends this process (early_stop.hpp)
+  wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) { return engine->start(rank); };
+  LaunchResult result = launch_ranks(std::move(wanted));
+  note_ranks_have_run();
+  const RunRow row = run_row_in(id_file);
+  if (result.status != ExitStatus::done) remove_drafts(job_.database, row);
+  load_spools(job_.database);
+  const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
+  if (!end_command_.empty())
+    run_end_command(end_command_, job_.database,
+                    {row.id, experiment_at(job_.experiment, request.stage).name, result.status, result.reason});
+  if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
+  return {result, row};
+}
+
+RunResult RunLauncher::start(const RunPlan& run, const Stages& stages, std::shared_ptr<ForkServer> engine) {
+  log_start(run);
+  JobRequest request = job_;
+  request.stage = run.path;
+  request.stages = stages;
+  request.from = run.from;
+  LaunchRequest wanted;
+  wanted.num_ranks = static_cast<int>(num_processes(run));
+  wanted.port = wanted_master_port();
+  const auto [result, row] = launch(std::move(wanted), std::move(request), std::move(engine));
+  if (run.path.empty()) return {result.status, {}};
+  if (result.status != ExitStatus::done) {
+    log_error(stage_title(run) + " did not finish, so " + job_.file + " is not started");
+    return {result.status, {}};
+  }
+  if (const std::filesystem::path model = model_of_stage(run.config_hash, job_.database, row); !model.empty())
+    return {result.status, model};
+  throw Error(ExitStatus::data,
+              stage_title(run) + " finished, but its data or weights changed meanwhile; run it again");
+}
+
+int64_t RunLauncher::num_processes(const RunPlan& run) const {
+  return wmtp::num_processes(experiment_at(job_.experiment, run.path), job_.nproc);
+}
+
+}  // namespace wmtp

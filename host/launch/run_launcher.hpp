@@ -1,0 +1,85 @@
+// Runs one experiment under our launcher.
+//
+// 1. loads and checks the experiment  2. starts each stage that has no finished run of the same hash, as a separate
+//    job  3. starts and watches the experiment's ranks  4. closes the run's row if rank 0 did not, however it ended
+//
+// A crash of the launcher leaves no rank behind; the missing heartbeat then marks the run as lost.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "job/job_request.hpp"
+#include "job/stages.hpp"
+#include "launch/rank_launcher.hpp"
+#include "plugins/catalog.hpp"
+#include "process/fork_server.hpp"
+
+namespace wmtp {
+
+/// This host among those that start an experiment together, each with its own launcher.
+struct JobNode {
+  int64_t count = 1, rank = 0;
+  std::string address;  ///< of the rendezvous, on node 0
+  int port = 0;
+};
+
+/// What identifies a run and its row.
+struct RunRow {
+  int64_t id = 0;  ///< 0: the run has none
+  std::string key;
+  std::filesystem::path folder;     ///< of its files
+  std::optional<ExitStatus> ended;  ///< with which rank 0 has closed the row; the log may have been locked then
+};
+
+/// The constructor loads and checks the experiment. From then on it is a value: neither this process nor its children
+/// read the files again.
+class RunLauncher {
+ public:
+  RunLauncher(const JobRequest& request, SourceTexts& texts);
+  RunLauncher(const RunLauncher&) = delete;  // `hashes_` refers to `catalog_`
+
+  const Job& job() const { return job_; }
+  /// Program to call when a run or a stage ends (end_command.hpp).
+  void on_end(std::filesystem::path program) { end_command_ = std::move(program); }
+  const std::string& config_hash() { return hashes_.hash(job_.experiment); }
+
+  /// Checks what can be checked before starting a process: the experiment's inputs, ranks, memory and cores.
+  void check(int64_t hosts = 1);
+  /// Only ranks, memory and cores: the ranks of several hosts compare their inputs, so that every host prints which
+  /// data and weights one of them lacks.
+  void check_fit(int64_t hosts) { check_fit(job_.experiment, job_.experiment.parallel.processes, hosts); }
+  /// Logs what run() would do with each stage.
+  void log_stages();
+  /// Runs missing stages, then the experiment.
+  ExitStatus run();
+  /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have
+  /// equally many ranks, or MASTER_PORT is set to another port than the rendezvous'.
+  ExitStatus run_on(const JobNode& node);
+  /// `resume`: unfinished stages continue from their checkpoints.
+  ExitStatus run_missing_stages(bool resume);
+  /// The command line of a process that performs run().
+  std::vector<std::string> member_call(bool resume) const;
+
+ private:
+  void check_inputs(const Experiment& experiment, int64_t processes);
+  void check_fit(const Experiment& experiment, int64_t processes, int64_t hosts);
+  void check_stages(const std::vector<RunPlan>& runs);
+  ExitStatus run(const std::vector<RunPlan>& runs);
+  RunResult start(const RunPlan& run, const Stages& stages, std::shared_ptr<ForkServer> engine);
+  /// Launches ranks, and closes the run's row if they did not. Releases the engine once they have started.
+  std::pair<LaunchResult, RunRow> launch(LaunchRequest wanted, JobRequest request, std::shared_ptr<ForkServer> engine);
+  int64_t num_processes(const RunPlan& run) const;
+
+  SourceTexts& texts_;
+  Catalog catalog_;
+  Job job_;
+  ExperimentHashes hashes_;
+  std::filesystem::path end_command_;  ///< "": none
+};
+
+}  // namespace wmtp

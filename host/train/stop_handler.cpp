@@ -1,0 +1,56 @@
+#include "train/stop_handler.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/error.hpp"
+#include "io/signal_cleanup.hpp"
+#include "process/stop_requests.hpp"
+
+namespace wmtp {
+namespace {
+
+volatile std::sig_atomic_t seen = 0, at_once = 0, says_so = 0;
+StopRequests requests;
+
+[[noreturn]] void end_at_once() {
+  constexpr char text[] = "stopped before all ranks had met: nothing was saved\n";
+  if (says_so) [[maybe_unused]]
+    const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(int(ExitStatus::interrupted));
+}
+
+void on_signal(int number, siginfo_t* info, void*) {
+  if (requests.take({number, info->si_code, info->si_pid}) == StopRequests::Kind::again) {
+    constexpr char text[] = "stopped by a second signal, without a new checkpoint\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    remove_registered_folders();
+    _exit(int(ExitStatus::interrupted));
+  }
+  seen = 1;
+  if (at_once) end_at_once();
+}
+
+}  // namespace
+
+void install_stop_handler() {
+  struct sigaction action {};
+  action.sa_sigaction = on_signal;
+  action.sa_mask = handled_stop_signals();  // one handler at a time
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  for (const int signal : stop_signals)
+    if (sigismember(&action.sa_mask, signal) == 1) sigaction(signal, &action, nullptr);
+}
+
+bool stop_requested() { return seen != 0; }
+
+ImmediateStopScope::ImmediateStopScope(bool says) {
+  says_so = says;
+  at_once = 1;
+  if (seen) end_at_once();
+}
+
+ImmediateStopScope::~ImmediateStopScope() { at_once = 0; }
+
+}  // namespace wmtp

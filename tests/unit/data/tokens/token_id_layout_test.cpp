@@ -1,0 +1,160 @@
+#include "data/tokens/token_id_layout.hpp"
+
+#include <cstring>
+
+#include "data/tokens/token_windows.hpp"
+#include "support/data_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+class IdLayouts : public DataTest {
+ protected:
+  /// The ids of a file as one window.
+  std::vector<int64_t> ids_of(const std::filesystem::path& file, const std::string& dtype = "") const {
+    const bool is_raw = dtype.empty() && !token_id_layout(file, "").offset && !has_megatron_index(file);
+    const int64_t vocab_size = is_raw ? 65536 : 1 << 20;
+    std::vector<int64_t> ids(size_t(token_id_layout(file, dtype).count));
+    open_token_file(file, dtype, int64_t(ids.size()), vocab_size)->read(0, ids.data());
+    return ids;
+  }
+  std::string refused(const std::filesystem::path& file, const std::string& dtype = "") const {
+    return error_of(ExitStatus::data, [&] { ids_of(file, dtype); });
+  }
+
+  static std::string numpy(const std::string& descr, const std::string& shape, const std::string& data,
+                           char version = 1) {
+    std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+    header.resize(118 - (version > 1 ? 2 : 0), ' ');
+    header.back() = '\n';
+    std::string length = bytes_of<uint32_t>({uint32_t(header.size())});
+    if (version == 1) length.resize(2);
+    return std::string("\x93NUMPY") + version + '\0' + length + header + data;
+  }
+
+  struct Index {
+    uint64_t version = 1;
+    uint8_t type = 8;
+    std::vector<int32_t> lengths{2, 3};
+    std::vector<int64_t> offsets{0, 4}, documents{0, 1, 2};
+  };
+  void write_index(const Index& index) const {
+    write("ids.idx", std::string("MMIDIDX\0\0", 9) + bytes_of<uint64_t>({index.version}) + char(index.type) +
+                         bytes_of<uint64_t>({index.lengths.size(), index.documents.size()}) + bytes_of(index.lengths) +
+                         bytes_of(index.offsets) + bytes_of(index.documents));
+  }
+};
+
+using Ids = std::vector<int64_t>;
+
+TEST_F(IdLayouts, OfNumpyAreReadFromItsHeader) {
+  EXPECT_EQ(ids_of(write("a.npy", numpy("<u2", "(3,)", bytes_of<uint16_t>({1, 65535, 3})))), (Ids{1, 65535, 3}));
+  EXPECT_EQ(ids_of(write("a.npy", numpy("<u4", "(2,)", bytes_of<uint32_t>({1, 100000})))), (Ids{1, 100000}));
+  EXPECT_EQ(ids_of(write("a.npy", numpy("<i4", "(2,)", bytes_of<int32_t>({1, 100000})))), (Ids{1, 100000}));
+  EXPECT_EQ(ids_of(write("a.npy", numpy("<i8", "(2,)", bytes_of<int64_t>({1, 100000}), 2))), (Ids{1, 100000}));
+}
+
+TEST_F(IdLayouts, OfNumpyThatCannotBeIdsAreRefused) {
+  const auto one = [&](const std::string& bytes) { return refused(write("a.npy", bytes)); };
+  const std::string data = bytes_of<uint32_t>({1, 2});
+  EXPECT_TRUE(has(one(numpy("<f4", "(2,)", data)), "type \"<f4\", wanted <u2, <u4, <i4 or <i8"));
+  EXPECT_TRUE(has(one(numpy(">u4", "(2,)", data)), "type \">u4\""));
+  EXPECT_TRUE(has(one(numpy("<u4", "(1, 2)", data)), "shape \"(1, 2)\", wanted one dimension"));
+  EXPECT_TRUE(has(one(numpy("<u4", "()", data)), "wanted one dimension"));
+  EXPECT_TRUE(has(one(numpy("<u4", "(3,)", data)), "3 ids by its header, which does not match its size"));
+  EXPECT_TRUE(has(one(numpy("<u4", "(4611686018427387905,)", data)), "does not match its size")) << "no overflow";
+  EXPECT_TRUE(has(one("\x93NUMPY\x01"), "a damaged header"));
+  EXPECT_TRUE(has(one(numpy("<u4", "(2,)", data).substr(0, 40)), "a damaged header"));
+  EXPECT_TRUE(has(one(numpy("<u4", "(2,)", data).replace(6, 1, "\x09")), "a damaged header"));
+  EXPECT_TRUE(has(one(numpy("<i4", "(2,)", bytes_of<int32_t>({1, -5}))), "position 1: id -5 is negative"));
+}
+
+TEST_F(IdLayouts, OfNumpyWithLongHeadersAreRefusedWithoutRecursion) {
+  const auto one = [&](const std::string& descr, const std::string& shape) {
+    std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + shape + "), }\n";
+    std::string length = bytes_of<uint16_t>({uint16_t(header.size())});
+    return refused(write("a.npy", std::string("\x93NUMPY\x01\0", 8) + length + header));
+  };
+  const std::string spaces(60'000, ' ');
+  EXPECT_TRUE(has(one(std::string(60'000, 'u'), "2,"), "is a NumPy array of type \"uuu"));
+  EXPECT_TRUE(has(one("<u4", std::string(60'000, '1')), "is a NumPy array of shape \"(111"));
+  const std::string open = "{'descr': " + std::string(60'000, ' ');
+  EXPECT_TRUE(has(
+      refused(write("a.npy", std::string("\x93NUMPY\x01\0", 8) + bytes_of<uint16_t>({uint16_t(open.size())}) + open)),
+      "type \"unknown\""));
+}
+
+TEST_F(IdLayouts, OfMegatronAreReadFromTheIndexBesideThem) {
+  write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 4, 5}));
+  write_index({});
+  EXPECT_EQ(ids_of(at("ids.bin")), (Ids{1, 2, 3, 4, 5}));
+  write("ids.bin", bytes_of<int32_t>({1, 2, 3, 4, 500000}));
+  write_index({.type = 4, .offsets = {0, 8}});
+  EXPECT_EQ(ids_of(at("ids.bin")), (Ids{1, 2, 3, 4, 500000}));
+  EXPECT_TRUE(has(refused(at("ids.bin"), "uint16"), "contains int32 ids by its header, but data.dtype is different"));
+  EXPECT_TRUE(has(refused(at("ids.idx")), "set data.file to the .bin file beside it"));
+}
+
+TEST_F(IdLayouts, OfMegatronThatDoNotMatchTheirIndexAreRefused) {
+  write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 4, 5}));
+  const auto with = [&](const Index& index) {
+    write_index(index);
+    return refused(at("ids.bin"));
+  };
+  EXPECT_TRUE(has(with({.version = 2}), "has version 2, wanted 1"));
+  EXPECT_TRUE(has(with({.type = 7}), "has ids of type 7, wanted 8 (uint16)"));
+  EXPECT_TRUE(has(with({.lengths = {2, 4}}), "6 ids together, but the file has 10 bytes"));
+  EXPECT_TRUE(has(with({.lengths = {-2, 3}}), "places sequence 0"));
+  EXPECT_TRUE(has(with({.offsets = {0, 6}}), "places sequence 1 at byte 6, wanted 4"));
+  write_index({});
+  std::filesystem::resize_file(at("ids.idx"), 60);
+  EXPECT_TRUE(has(refused(at("ids.bin")), "60 bytes, which do not match its header of 2 sequences and 3 documents"));
+  write("ids.idx", std::string("MMIDIDX\0\0", 9));
+  EXPECT_TRUE(has(refused(at("ids.bin")), "is truncated"));
+  write("ids.idx", "another index");
+  EXPECT_EQ(ids_of(at("ids.bin")), (Ids{1, 2, 3, 4, 5})) << "raw ids";
+}
+
+TEST_F(IdLayouts, WithoutAHeaderNeedATypeAboveTheVocabularyOfUint16) {
+  const auto file = write("ids.bin", bytes_of<uint16_t>({1, 2, 3, 4}));
+  EXPECT_EQ(token_id_layout(file, "", 65536).count, 4);
+  const auto text = error_of(ExitStatus::data, [&] { token_id_layout(file, "", 65537); });
+  EXPECT_TRUE(has(text,
+                  "has no header that states the type of its ids, and a vocabulary of 65,537 is larger than uint16's; "
+                  "set data.dtype = \"uint32\""))
+      << text;
+  EXPECT_EQ(token_id_layout(file, "uint32", 65537).count, 2);
+}
+
+TEST_F(IdLayouts, WithoutAHeaderAreNotReadAsHalvesOfWiderIds) {
+  std::vector<uint32_t> wide;
+  std::vector<int64_t> widest;
+  std::vector<uint16_t> narrow;
+  for (uint32_t i = 0; i < 200; ++i) {
+    wide.push_back(i * 7919 % 70000);
+    widest.push_back(i * 7919 % 70000);
+    narrow.push_back(i * 7919 % 50000);
+  }
+  for (const std::string& bytes : {bytes_of(wide), bytes_of(widest)})
+    EXPECT_TRUE(
+        has(refused(write("ids.raw", bytes)), "begins like ids of uint32 or int64: each second word is below 16"));
+  EXPECT_EQ(ids_of(write("ids.raw", bytes_of(wide)), "uint32").size(), 200u);
+  EXPECT_EQ(ids_of(write("ids.raw", bytes_of(narrow))).size(), 200u);
+  EXPECT_EQ(ids_of(write("ids.raw", std::string(400, '\1'))).size(), 200u) << "few different ids";
+}
+
+TEST_F(IdLayouts, OfLlmCHaveTheTypeOfTheirHeader) {
+  std::vector<int32_t> header(256);
+  header[0] = 20240801, header[1] = 7, header[2] = 2;
+  const auto file = write("ids.bin", bytes_of(header) + bytes_of<uint32_t>({70000, 3}));
+  EXPECT_EQ(ids_of(file), (Ids{70000, 3}));
+  EXPECT_TRUE(has(refused(file, "uint16"), "set data.dtype = \"uint32\", or remove it"));
+}
+
+}  // namespace
+}  // namespace wmtp
