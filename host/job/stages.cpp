@@ -139,7 +139,7 @@ const std::string& ExperimentHashes::hash(const Experiment& experiment) {
   const auto known = known_.find(&experiment);
   if (known != known_.end()) return known->second;
   Stages stages;
-  for (const auto& [table, stage] : experiment.stages) stages[table].config_hash = of(*stage);
+  for (const auto& [table, stage] : experiment.stages) stages[table].config_hash = hash(*stage);
   return known_[&experiment] = experiment_hash(experiment, stages, catalog_, database_);
 }
 

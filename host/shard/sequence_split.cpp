@@ -18,13 +18,13 @@ Positions SequenceSplit::local_positions(int64_t S) const {
 }
 
 Positions SequenceSplit::local_positions_below(int64_t end, int64_t S) const {
-  const Positions all = here(S);
+  const Positions all = local_positions(S);
   return {all.first, std::clamp<int64_t>(end - all.first, 0, all.count)};
 }
 
 Tensor SequenceSplit::part(const Tensor& whole) const {
   if (is_whole()) return whole;
-  const Positions mine = here(whole.size(1));
+  const Positions mine = local_positions(whole.size(1));
   return whole.narrow(1, mine.first, mine.count);
 }
 

@@ -185,11 +185,11 @@ at::Tensor Channels::all_gather(const at::Tensor& values, const std::string& wha
 
 at::Tensor Channels::gather_over_data_ranks(const at::Tensor& values, const std::string& what) {
   if (data_size() == 1) return values.unsqueeze(0);
-  return all(values, what).slice(0, 0, size(), sequence_group_->size);
+  return all_gather(values, what).slice(0, 0, size(), sequence_group_->size);
 }
 
 at::Tensor Channels::sum(const at::Tensor& values, const std::string& what) {
-  return size() == 1 ? values : all(values, what).sum(0);
+  return size() == 1 ? values : all_gather(values, what).sum(0);
 }
 
 }  // namespace wmtp

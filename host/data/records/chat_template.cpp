@@ -29,29 +29,29 @@ ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
   file_ = found->file;
   tool_use_file_ = found->tool_use_file;
   const PythonProgram renderer{"chats.py", "renders chat templates", "jinja2>=3.1.6"};
-  const ChildRequest request = renderer.request();
-  process_ = std::make_unique<SocketChild>(request, /*has_stdout=*/false);
-  const auto answer =
-      request({{"template", found->text}, {"with_tools", found->with_tools}, {"tokens", found->tokens}});
-  if (!answer || answer->contains("missing"))
-    throw Error(ExitStatus::usage, (answer ? answer->at("missing").get<std::string>()
-                                           : request.program.string() + " cannot render chats") +
-                                       "; " + renderer.advice() + "; data.template = \"chatml\" needs neither");
-  check_usable(*answer);
+  const ChildRequest program = renderer.request();
+  process_ = std::make_unique<SocketChild>(program, /*has_stdout=*/false);
+  const auto reply =
+      request_reply({{"template", found->text}, {"with_tools", found->with_tools}, {"tokens", found->tokens}});
+  if (!reply || reply->contains("missing"))
+    throw Error(ExitStatus::usage,
+                (reply ? reply->at("missing").get<std::string>() : program.program.string() + " cannot render chats") +
+                    "; " + renderer.advice() + "; data.template = \"chatml\" needs neither");
+  check_usable(*reply);
 }
 
 ChatTemplate::~ChatTemplate() = default;
 
 /// nullopt if the program has ended, is silent, or does not stop writing. It reads a whole line before it answers with
 /// one, so that neither waits forever.
-std::optional<Json> ChatTemplate::request(const OrderedJson& payload) {
+std::optional<Json> ChatTemplate::request_reply(const OrderedJson& payload) {
   return process_->send_json(payload) ? process_->receive_json(reply_timeout_ms, max_reply_bytes) : std::nullopt;
 }
 
-void ChatTemplate::check_usable(const Json& answer) const {
-  if (answer.contains("unusable"))
+void ChatTemplate::check_usable(const Json& reply) const {
+  if (reply.contains("unusable"))
     throw Error(ExitStatus::data,
-                file_.string() + ": the chat template cannot be used: " + answer.at("unusable").get<std::string>());
+                file_.string() + ": the chat template cannot be used: " + reply.at("unusable").get<std::string>());
 }
 
 std::vector<std::string> ChatTemplate::render(const Record& record) {
@@ -63,15 +63,15 @@ std::vector<std::string> ChatTemplate::render(const Record& record) {
                           ": chat_template = a list of {\"name\", \"template\"}, default and "
                           "tool_use, and remove " +
                           chat_template_name};
-  const auto answer =
-      request({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
-  if (!answer)
+  const auto reply =
+      request_reply({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
+  if (!reply)
     throw Error(ExitStatus::data, file_.string() + ": the chat template could not render a chat within a minute and " +
                                       human_bytes(int64_t{4} << 30) + " of memory");
-  check_usable(*answer);
-  if (answer->contains("refused"))
-    throw LineMistake{{}, "", "the chat template refuses the messages: " + answer->at("refused").get<std::string>()};
-  return answer->at("parts").get<std::vector<std::string>>();
+  check_usable(*reply);
+  if (reply->contains("refused"))
+    throw LineMistake{{}, "", "the chat template refuses the messages: " + reply->at("refused").get<std::string>()};
+  return reply->at("parts").get<std::vector<std::string>>();
 }
 
 std::vector<std::string> chatml_parts(const Record& record) {

@@ -26,8 +26,8 @@ class ChatTemplate {
   std::vector<std::string> render(const Record& record);
 
  private:
-  std::optional<Json> ask(const OrderedJson& question);
-  void check_usable(const Json& answer) const;
+  std::optional<Json> request_reply(const OrderedJson& payload);
+  void check_usable(const Json& reply) const;
 
   std::filesystem::path file_, tool_use_file_;
   std::unique_ptr<SocketChild> process_;
