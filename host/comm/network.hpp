@@ -46,8 +46,8 @@ Socket connect_with_retry(const std::string& place,
                           std::chrono::milliseconds timeout,
                           const std::function<void(const std::string& cause)>& on_wait);
 
-/// Binds a port of 127.0.0.1 (0: any free one) without listening: other programs cannot take it, but listen_on_address() can
-/// listen on it; tries that once. Errors as listen_on_address().
+/// Binds a port of 127.0.0.1 (0: any free one) without listening: other programs cannot take it, but
+/// listen_on_address() can listen on it; tries that once. Errors as listen_on_address().
 Socket reserved_loopback_port(int port);
 
 /// Listens on this address of this host. Error(usage) if the port is in use, Error(peer) on other failures, and if the

@@ -1,9 +1,9 @@
 // StoreServer: the rendezvous store of a job, served by a thread of rank 0's process.
 //
 // A client has greeting_timeout to present the job's token; until then the server allocates no more than a greeting for
-// it. At most max_unauthenticated connections without a token are kept; a new one replaces the oldest. So neither silent nor
-// numerous connections lock out the ranks. A client may name a key to be set when its connection closes, which tells
-// the others that its process has ended.
+// it. At most max_unauthenticated connections without a token are kept; a new one replaces the oldest. So neither
+// silent nor numerous connections lock out the ranks. A client may name a key to be set when its connection closes,
+// which tells the others that its process has ended.
 #pragma once
 
 #include <list>

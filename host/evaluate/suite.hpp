@@ -42,9 +42,9 @@ struct Suite {
   std::vector<std::string> stops;
 };
 
-/// `prompt_template` is for records (format_prompt in data/records/record_file.hpp). Error(data) with all mistakes by line
-/// and field: a missing field, a wrong type, a duplicate task_id, a line of unknown shape or of a different shape than
-/// earlier lines.
+/// `prompt_template` is for records (format_prompt in data/records/record_file.hpp). Error(data) with all mistakes by
+/// line and field: a missing field, a wrong type, a duplicate task_id, a line of unknown shape or of a different shape
+/// than earlier lines.
 Suite read_suite(const std::filesystem::path& file, const std::string& prompt_template = "alpaca");
 
 /// Error(data) with all mistakes, including a task_id that is not in the suite (with the nearest one).

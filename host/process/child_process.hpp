@@ -1,8 +1,8 @@
 // Child processes: starts, signals, reaps them and reads their output.
 //
-// A child leads its own process group and is killed by the kernel (or gets another signal: ChildRequest::parent_death_signal)
-// when the thread that started it ends. When the child
-// has ended, the rest of its group is killed. The destructor kills and reaps the whole group.
+// A child leads its own process group. The kernel kills it, or sends it ChildRequest::parent_death_signal, when the
+// thread that started it ends. When the child has ended, the rest of its group is killed. The destructor kills and
+// reaps the whole group.
 //
 // Uses fork() and execve() because posix_spawn() supports neither PR_SET_PDEATHSIG nor before_exec. Between the two,
 // the child makes only async-signal-safe calls, so other threads of this process are harmless. A child may also run

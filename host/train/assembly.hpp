@@ -38,8 +38,8 @@ class Assembly {
            const std::function<void(const std::string&)>& log);
   Assembly(const Assembly&) = delete;
 
-  /// Updates the number of steps after the trainer's state was loaded from a checkpoint of `saved_world_size` ranks: the
-  /// current ranks draw the remaining data. Error(data) if the order of the data depends on the number of ranks.
+  /// Updates the number of steps after the trainer's state was loaded from a checkpoint of `saved_world_size` ranks:
+  /// the current ranks draw the remaining data. Error(data) if the order of the data depends on the number of ranks.
   void resume_with_world_size(int64_t saved_world_size);
 
   Trainer& trainer() { return *trainer_; }

@@ -12,6 +12,8 @@
 #include "huggingface/hf_config.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
+#include "memory/allocator.hpp"
+#include "memory/meta_device.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -32,12 +34,13 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   return saved;
 }
 
-/// The gathered parameters of a group, in fp32 on the CPU.
+/// The gathered parameters of a group, in fp32 in the host's memory.
 class GatheredGroup {
  public:
   explicit GatheredGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
   Tensor parameter(const FlatParameter& placed) const {
-    return flat_.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).view(placed.spec.shape);
+    const Tensor values = flat_.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+    return (on_cpu(values) ? values : copied_to_host(values)).to(at::kFloat);
   }
   std::optional<Tensor> find(const std::string& name) const {
     for (const FlatParameter& placed : group_.parameters())
@@ -87,44 +90,58 @@ std::vector<TensorEntry> entries_of(const std::vector<ParameterGroup*>& groups) 
 
 }  // namespace
 
+std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit) {
+  std::optional<Error> failure;
+  std::optional<GatheredGroup> adapter_parameters;
+  if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
+  const auto linears = linears_by_weight(model);
+  for (ParameterGroup* group : groups_of_model(model)) {
+    const GatheredGroup gathered(*group);
+    if (!visit || failure) continue;
+    failure = failure_of([&] {
+      std::optional<UncountedScope> in_host_memory;
+      if (!on_cpu(group->master())) in_host_memory.emplace();
+      for (const FlatParameter& placed : group->parameters()) {
+        Tensor value = gathered.parameter(placed);
+        const auto linear = linears.find(placed.spec.name);
+        if (adapter && adapter_parameters && linear != linears.end())
+          value = merged(*adapter, linear->second, value, *adapter_parameters);
+        visit(placed.spec, value);
+      }
+    });
+  }
+  return failure;
+}
+
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
                    ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels) {
   const bool writes = channels.rank() == 0;
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
   Manifest manifest;
+  const std::vector<ParameterGroup*> groups = groups_of_model(model);
   std::optional<Error> failure;
   const auto attempt = [&](auto&& work) {
     if (writes && !failure) failure = failure_of(work);
   };
-  const std::vector<ParameterGroup*> groups = groups_of_model(model);
   attempt([&] {
     draft.emplace(folder);
     writer.emplace(draft->path() / file_name, entries_of(groups), std::map<std::string, std::string>{{"format", "pt"}});
   });
-
-  std::optional<GatheredGroup> adapter_parameters;
-  if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
-  const auto linears = linears_by_weight(model);
   int64_t all = 0;
   for (const ParameterGroup* group : groups)
     for (const FlatParameter& placed : group->parameters()) all += placed.count * int64_t(sizeof(float));
   WorkProgress progress("writing the model", all, WorkProgress::Unit::bytes);
-  for (ParameterGroup* group : groups) {
-    const GatheredGroup gathered(*group);
-    attempt([&] {
-      for (const FlatParameter& placed : group->parameters()) {
-        Tensor value = gathered.parameter(placed);
-        const auto linear = linears.find(placed.spec.name);
-        if (adapter && adapter_parameters && linear != linears.end())
-          value = merged(*adapter, linear->second, value, *adapter_parameters);
-        writer->write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-        manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count, file_name,
-                                   placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
-        progress.done(int64_t(value.nbytes()));
-      }
-    });
-  }
+  const auto write = [&](const ParameterSpec& spec, const Tensor& value) {
+    const size_t bytes = size_t(value.nbytes());
+    writer->write(spec.name, 0, value.const_data_ptr(), bytes);
+    manifest.slices.push_back({parameter_prefix + spec.name, spec.shape, 0, value.numel(), file_name, spec.name,
+                               crc32c(value.const_data_ptr(), bytes)});
+    progress.done(int64_t(bytes));
+  };
+  const bool is_writing = writes && !failure;
+  const auto failed = for_each_saved_tensor(model, adapter, is_writing ? VisitSaved(write) : nullptr);
+  if (!failure) failure = failed;
   attempt([&] {
     writer->finish();
     write_new_file(draft->path() / params_file_name, params_text(shape_of(model, tokenizer)));

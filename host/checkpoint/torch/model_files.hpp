@@ -3,9 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "base/error.hpp"
 #include "base/json.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "comm/torch/channels.hpp"
@@ -21,6 +24,12 @@ struct ModelTokenizer {
   std::filesystem::path file;                  ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json
   Json bos_token_id, eos_token_id;             ///< an id, a list of ids, or null if unknown
 };
+
+/// [all ranks, collective] Calls visit with each tensor of the complete model, in fp32 in the host's memory, with
+/// adapters merged into their layers: what model.safetensors holds. Gathers one parameter group after another. `visit`
+/// is null on ranks that only take part. Returns its first failure, after which it is not called again.
+using VisitSaved = std::function<void(const ParameterSpec&, const at::Tensor& value)>;
+std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit);
 
 /// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's
 /// files, manifest.json), with adapters merged into their layers. Returns the size of model.safetensors on rank 0.

@@ -4,10 +4,10 @@
 // "param/NAME", "exp_avg/NAME", "exp_avg_sq/NAME") and the manifest, written by rank 0. A save, on every rank:
 // 1. begin() records what to save and copies small values
 // 2. a thread copies shards and moments into buffers that later saves reuse. Training continues, and before it changes
-//    any of them, a forward and a backward pass later, it waits in wait_for_copies() for this copy. A CUDA device copies on a
-//    separate stream
-// 3. every writer (comm/torch/file_writers.hpp; rank 0 if the hosts share the folder) creates a draft of the folder; every
-//    rank writes its file into its writer's and fsyncs it
+//    any of them, a forward and a backward pass later, it waits in wait_for_copies() for this copy. A CUDA device
+//    copies on a separate stream
+// 3. every writer (comm/torch/file_writers.hpp; rank 0 if the hosts share the folder) creates a draft of the folder;
+//    every rank writes its file into its writer's and fsyncs it
 // 4. when all files are reported, writers other than rank 0 publish their folders (io/durable_file.hpp), which have no
 //    manifest; then rank 0 writes the manifest, publishes its folder, deletes checkpoints beyond `keep`
 //    (checkpoint/retention.hpp), and sends the outcome to the other ranks

@@ -1,6 +1,6 @@
-// FileWriters: the ranks that keep a job's files for the others. Rank 0 does for all ranks that see its folder, so for the
-// whole job if its hosts share a file system. Ranks that do not see it have a writer of their own: the lowest of those
-// that see the same folder.
+// FileWriters: which rank writes the files that ranks share. Rank 0 does for all ranks that see its folder, so for the
+// whole job if its hosts share a file system; other ranks have a writer of their own, the lowest of those that see the
+// same folder.
 #pragma once
 
 #include <filesystem>

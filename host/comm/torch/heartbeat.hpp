@@ -1,5 +1,6 @@
-// Heartbeat: tells the other ranks that this process runs, however long its work takes. A rank that is stopped, or whose
-// host is gone without closing its connections, stays silent; one that computes, or writes a large file, does not.
+// Heartbeat: tells the other ranks that this process runs, however long its work takes. A rank that is stopped, or
+// whose host is gone without closing its connections, stays silent; one that computes, or writes a large file, does
+// not.
 #pragma once
 
 #include <chrono>

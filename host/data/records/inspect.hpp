@@ -13,8 +13,8 @@ namespace wmtp {
 /// One statistic: a name in snake case, and a number or a text.
 using Statistic = std::pair<std::string, std::variant<int64_t, double, std::string>>;
 
-/// Token ids; `dtype` as in token_id_layout (data/tokens/token_id_layout.hpp): type, count, smallest and largest id, number of
-/// distinct ids, and the most frequent id with its share. Throws the errors of token_id_layout.
+/// Token ids; `dtype` as in token_id_layout (data/tokens/token_id_layout.hpp): type, count, smallest and largest id,
+/// number of distinct ids, and the most frequent id with its share. Throws the errors of token_id_layout.
 std::vector<Statistic> inspect_tokens(const std::filesystem::path& file, const std::string& dtype);
 
 /// Records (record_file.hpp): count, right and wrong ones, problems, pairs of a right and a wrong answer to the same

@@ -1,7 +1,7 @@
 // Reads the text of a file from its beginning: of a text file its bytes, of JSON lines the string `text` of each
-// object, one after the other. Both may be packed (io/decompressed_file.hpp). Offsets count the bytes of this text, which
-// are those of the file only if it is neither packed nor JSON lines. Memory is bounded by a piece of text, or by one
-// line of JSON.
+// object, one after the other. Both may be packed (io/decompressed_file.hpp). Offsets count the bytes of this text,
+// which are those of the file only if it is neither packed nor JSON lines. Memory is bounded by a piece of text, or by
+// one line of JSON.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ class TokenWindows {
   virtual void read(int64_t index, int64_t* ids) const = 0;
 };
 
-/// A file of ids. Throws the errors of token_id_layout, and Error(data) for fewer ids than one window. Ids after the last
-/// complete window are ignored.
+/// A file of ids. Throws the errors of token_id_layout, and Error(data) for fewer ids than one window. Ids after the
+/// last complete window are ignored.
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size);
 

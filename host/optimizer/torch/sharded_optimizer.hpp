@@ -1,7 +1,7 @@
 // The optimizer on flat shards: every rank updates its master shards on their device. Weight decay is decoupled
 // (Loshchilov & Hutter 2019); each parameter scales the learning rate.
-// experiment/optimizer_kind.hpp states what is kept of each parameter; optimizer/torch/muon.hpp updates the matrices that
-// are orthogonalized, optimizer/torch/update_rules.hpp all other parameters.
+// experiment/optimizer_kind.hpp states what is kept of each parameter; optimizer/torch/muon.hpp updates the matrices
+// that are orthogonalized, optimizer/torch/update_rules.hpp all other parameters.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "checkpoint/torch/model_files.hpp"
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
 #include "train/utilization.hpp"
@@ -158,11 +159,13 @@ class MetaStep {
                               : at::empty_like(flat));
   }
 
-  /// Saving the final model gathers one group at a time, complete on each rank.
+  /// Saves the final model without writing it.
   void save() {
     const Phase phase("checkpoint");
-    for (const auto& unit : model_->units())
-      for (const auto& group : unit->groups()) group->gather_master();
+    const auto unwritten = [](const ParameterSpec&, const at::Tensor&) {};
+    const bool writes = world_.channels().rank() == 0;
+    const auto failure = for_each_saved_tensor(*model_, parts_.adapter.get(), writes ? VisitSaved(unwritten) : nullptr);
+    if (failure) throw *failure;
   }
 
   Experiment experiment_;

@@ -1,5 +1,5 @@
-// A promise of shard/parameter_group.hpp and comm/torch/shared_memory_backend.hpp, seen in whole steps: ranks delayed at
-// random points train to the same bits. An operation's output only arrives when it is waited for, so that code which
+// A promise of shard/parameter_group.hpp and comm/torch/shared_memory_backend.hpp, seen in whole steps: ranks delayed
+// at random points train to the same bits. An operation's output only arrives when it is waited for, so that code which
 // reads it, or overwrites the input, without waiting is detected.
 #include <gtest/gtest.h>
 

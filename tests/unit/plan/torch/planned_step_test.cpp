@@ -6,8 +6,11 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/error.hpp"
+#include "checkpoint/torch/model_files.hpp"
+#include "memory/phase.hpp"
 #include "plan/torch/planned.hpp"
 #include "support/ranks.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/tiny_training.hpp"
 #include "train/utilization.hpp"
 
@@ -32,7 +35,9 @@ class LowRank : public LinearAdapter {
   at::Tensor forward(const Linear&, const at::Tensor& x, LinearCall& call) const override {
     return call.base(x) + call.linear(call.linear(x, "a"), "b");
   }
-  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>&) const override { return weight; }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>& params) const override {
+    return weight + params[1].mm(params[0]);
+  }
 };
 
 /// Trains the heads of the second and later tokens.
@@ -73,7 +78,7 @@ TestPlan plan_of(const Experiment& e, const Make& weighting) {
   return plan;
 }
 
-/// What the phases of the second step hold.
+/// What the phases of the second step hold, and that of saving the model.
 std::map<std::string, MemorySnapshot> phases_of_run(const Experiment& e, const Adapter& adapter,
                                                     const Make& weighting) {
   install_allocator();
@@ -84,6 +89,11 @@ std::map<std::string, MemorySnapshot> phases_of_run(const Experiment& e, const A
   training->step();
   reset_memory_peak();
   training->step();
+  {
+    const test::TemporaryFolder folder;
+    const Phase phase("checkpoint");
+    save_model(folder.path() / "model", /*step=*/2, /*config_hash=*/"", training.model(), &adapter, {}, rank.channels);
+  }
   auto phases = memory_usage().phases;
   phases.erase("start");  // the machine's speed, which may be measured again
   for (auto& [name, phase] : phases) {
