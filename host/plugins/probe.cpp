@@ -84,8 +84,7 @@ Json parse_reply(const ChildResult& child, const std::string& file, std::chrono:
         child);
   }
   if (json.is_object() && json.contains("refused")) {
-    throw Error(static_cast<ExitStatus>(json.value("status", static_cast<int>(ExitStatus::plugin))),
-                json.value("refused", ""));
+    throw Error(ExitStatus(json.value("status", int(ExitStatus::plugin))), json.value("refused", ""));
   }
   if (child.exit_code != 0)
     refuse(file, "its code terminated the probe with exit code " + std::to_string(child.exit_code), child);

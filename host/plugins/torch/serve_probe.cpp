@@ -15,8 +15,7 @@ namespace wmtp {
 namespace {
 
 std::string refusal(ExitStatus status, const std::string& text) {
-  return Json{{"refused", text}, {"status", static_cast<int>(status)}}.dump(-1, ' ', false,
-                                                                            Json::error_handler_t::replace);
+  return Json{{"refused", text}, {"status", int(status)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -44,7 +43,7 @@ int serve_probe(const std::string& request, const std::function<std::string(cons
     answer = refusal(status, request + ": its code threw an exception that is not derived from std::exception");
   }
   const bool written = out && std::fputs((answer + "\n").c_str(), out) >= 0 && std::fclose(out) == 0;
-  return written ? static_cast<int>(status) : static_cast<int>(ExitStatus::storage);
+  return written ? int(status) : int(ExitStatus::storage);
 }
 
 }  // namespace wmtp
