@@ -132,9 +132,9 @@ PluginCheckResult check_plugin(const PluginSetting& plugin, const PluginSetting*
   if (auto known = cache.find_reply<PluginCheckResult>(stamp, probe_request)) return *known;
   const std::string where = is_file ? stamp.path.string() : plugin.description.name;
   try {
-    const auto answer = request_from_child(where, {"check", probe_request}).get<PluginCheckResult>();
-    if (!answer.mistake) cache.keep_reply(stamp, probe_request, answer);
-    return answer;
+    const auto result = request_from_child(where, {"check", probe_request}).get<PluginCheckResult>();
+    if (!result.mistake) cache.keep_reply(stamp, probe_request, result);
+    return result;
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
   }

@@ -96,13 +96,13 @@ bool within_limits(int source, const std::string& text, Diagnostics& diagnostics
   return false;
 }
 
-TomlPosition position_of(int source, const toml::source_region& region) {
+TomlPosition region_start(int source, const toml::source_region& region) {
   return {source, int(region.begin.line), int(region.begin.column)};
 }
 
 Node copy(int source, const toml::node& from) {
   Node to;
-  to.position = position_of(source, from.source());
+  to.position = region_start(source, from.source());
   switch (from.type()) {
     case toml::node_type::boolean:
       to.kind = Node::Kind::flag;
@@ -126,7 +126,7 @@ Node copy(int source, const toml::node& from) {
       break;
     case toml::node_type::table:
       for (auto&& [key, value] : *from.as_table()) {
-        to.entries.push_back({std::string(key.str()), position_of(source, key.source()), copy(source, value)});
+        to.entries.push_back({std::string(key.str()), region_start(source, key.source()), copy(source, value)});
       }
       std::sort(to.entries.begin(), to.entries.end(), [](const Entry& a, const Entry& b) {
         return std::tie(a.position.line, a.position.column) < std::tie(b.position.line, b.position.column);
@@ -150,7 +150,7 @@ std::variant<Node, SyntaxError> parse(int source, const std::string& text) {
   } catch (const toml::parse_error& error) {
     std::string message(error.description());
     if (!message.empty()) message[0] = char(std::tolower(uint8_t(message[0])));
-    return SyntaxError{position_of(source, error.source()), "invalid TOML: " + message};
+    return SyntaxError{region_start(source, error.source()), "invalid TOML: " + message};
   }
 }
 
