@@ -205,3 +205,14 @@ def test_the_weighting_of_the_readme_is_the_one_that_is_shipped():
     shipped = (ROOT / "plugins/pipelines/focal/focal.cpp").read_text()
     beside = re.compile(r"^(//.*|namespace {|}  // namespace|)\n", re.MULTILINE)
     assert beside.sub("", shown) == beside.sub("", shipped)
+
+
+def test_the_readme_says_what_each_linked_library_is_for():
+    linked = re.findall(r"(?:find_package\(|pkg_check_modules\(\w+ REQUIRED(?: IMPORTED_TARGET)? )([\w-]+)",
+                        (ROOT / "host/CMakeLists.txt").read_text())
+    parts_of_the_tools = {"PkgConfig", "Threads", "OpenMP"}
+    table = (ROOT / "README.md").read_text().partition("## Built on")[2].partition("\n## ")[0].lower()
+    names = {re.sub(r"^lib|-?\d$", "", name.replace("_", "/")).lower() for name in {*linked} - parts_of_the_tools}
+    assert len(names) >= 10
+    for name in names | {"libtorch", "toml++", "cli11"}:
+        assert name in table, f"README.md does not say what {name} is for"
