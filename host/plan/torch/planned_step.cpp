@@ -1,5 +1,7 @@
 #include "plan/torch/planned_step.hpp"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -72,6 +74,9 @@ class MetaStep {
         clock_(request.rates),
         world_({request.ranks, request.hosts, request.on_cuda}, rank, clock_),
         parts_(open(experiment_)) {
+    at::globalContext().setDeterministicAlgorithms(request.on_cuda && experiment_.parallel.deterministic,
+                                                   /*warn_only=*/false);
+    at::globalContext().setDeterministicFillUninitializedMemory(false);
     Channels& channels = world_.channels();
     channels.share_sequences(int(experiment_.parallel.sequence));
     model_ = std::make_unique<ShardedModel>(policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta),
