@@ -90,7 +90,7 @@ TEST(Verifiable, ALongAnswersAdvantagesAreThoseOfTheRecursion) {
     FakeStep step = step_with(answer_batch({"p" + std::string(size_t(S - 1), 'a')}, {1}), at::rand({1, S}));
     const Tensor value = step.signals.at("value.value").to(at::kDouble).contiguous();
     const double* const v = value.data_ptr<double>();
-    std::vector<double> wanted(size_t(S));
+    std::vector<double> wanted((size_t(S)));
     for (int64_t t = S - 1; t >= 1; --t) {
       const double before = t == 1 ? 0.5 : v[t - 1], after = t + 1 < S ? wanted[size_t(t + 1)] : 0;
       wanted[size_t(t)] = 0.99 * v[t] - before + 0.99 * lambda * after;

@@ -80,7 +80,7 @@ inline std::string with_length(const std::string& header) {
 }
 
 inline std::vector<float> values_of(int64_t step, int64_t count, int64_t offset = 0) {
-  std::vector<float> values(size_t(count));
+  std::vector<float> values((size_t(count)));
   for (int64_t i = 0; i < count; ++i) values[size_t(i)] = float(step * 1000 + offset + i);
   return values;
 }
