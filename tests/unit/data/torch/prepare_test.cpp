@@ -61,7 +61,7 @@ class Prepare : public DataTest {
   }
 
   Experiment tokens_experiment(int num_ids) const {
-    std::vector<uint16_t> ids(size_t(num_ids));
+    std::vector<uint16_t> ids((size_t(num_ids)));
     std::iota(ids.begin(), ids.end(), uint16_t{0});
     write("ids.bin", {reinterpret_cast<const char*>(ids.data()), ids.size() * 2});
     auto experiment = text_experiment();
