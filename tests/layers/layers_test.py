@@ -51,6 +51,8 @@ def test_a_sound_tree_has_no_violations(tmp_path):
     ("host/data/corpus.cpp", "// " + "x" * 118 + "\n", "host/data/corpus.cpp:1: 121 columns; at most 120"),
     ("scripts/wheel.py", "# " + "x" * 119 + "\n", "scripts/wheel.py:1: 121 columns; at most 120"),
     ("tests/e2e/run_test.py", 'NAME = "' + "x" * 112 + '"\n', "tests/e2e/run_test.py:1: 121 columns; at most 120"),
+    ("host/ui/page/main.js", "// " + "x" * 118 + "\n", "host/ui/page/main.js:1: 121 columns; at most 120"),
+    ("sdk/CMakeLists.txt", "# " + "x" * 119 + "\n", "sdk/CMakeLists.txt:1: 121 columns; at most 120"),
     ("docs/architecture.md", "```floors\nbase\n```\n", "has no row for the room base"),
     ("docs/architecture.md", "```floors\nbase\n```\n" + "\n" * 160, "163 lines; at most 160"),
     ("docs/architecture.md", "```floors\nbase\n```\n## Where to look\n" + "| a | b |\n" * 28, "26 rows of"),
