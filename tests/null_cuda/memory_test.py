@@ -1,5 +1,5 @@
-"""`plan` of experiments on a CUDA device, compared with what LibTorch's allocator is asked for on the null device, where
-LibTorch's own kernels are launched and do nothing."""
+"""`plan` of experiments on a CUDA device, compared with what LibTorch's allocator is asked for on the null device,
+where LibTorch's own kernels are launched and do nothing."""
 import sys
 
 import null_cuda
