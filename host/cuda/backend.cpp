@@ -1,9 +1,9 @@
 // CudaBackend with LibTorch's caching allocator and NCCL; exported as wmtp_cuda_backend.
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/core/AutogradState.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -47,9 +47,12 @@ class Backend final : public CudaBackend {
     if (deterministic) select_deterministic_kernels();
     c10::cuda::set_device(c10::DeviceIndex(device));
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // initializes the allocator for the devices
+    // Backward runs on this thread, as on the CPU. A thread of autograd's own would need a second workspace of cuBLAS,
+    // and frees its last blocks at any time.
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
     using c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker;
     attachAllocatorTraceTracker([](const TraceEntry& event) { held.follow(event); });
-    allocate_workspaces(at::Device(at::kCUDA, c10::DeviceIndex(device)));
+    allocate_workspace(at::Device(at::kCUDA, c10::DeviceIndex(device)));
     attachAllocatorTraceTracker([](const TraceEntry& event) {
       const auto* address = reinterpret_cast<const void*>(event.addr_);
       if (event.action_ == TraceEntry::ALLOC) device_block_allocated(address, int64_t(event.size_));
@@ -86,11 +89,11 @@ class Backend final : public CudaBackend {
   }
 
  private:
-  /// cuBLAS keeps a workspace for each thread that multiplies: this one and autograd's. Allocated before blocks are
-  /// counted, because they are a library's scratch memory, whose size depends on the device.
-  static void allocate_workspaces(at::Device device) {
-    const at::Tensor x = at::ones({16, 16}, device).requires_grad_(true);
-    torch::autograd::grad({at::mm(x, x)}, {x}, {at::ones_like(x)});
+  /// cuBLAS keeps a workspace for each thread that multiplies. Allocated before blocks are counted, because it is a
+  /// library's scratch memory, whose size depends on the device.
+  static void allocate_workspace(at::Device device) {
+    const at::Tensor x = at::ones({16, 16}, device);
+    at::mm(x, x);
   }
   static void select_deterministic_kernels() {
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // read when cuBLAS is initialized

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "data/tokens/step_count.hpp"
+#include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
 #include "optimizer/schedule.hpp"
 #include "train/stop_handler.hpp"
@@ -22,7 +23,7 @@ MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Devi
   config.token_loss.normalize_by_weights = e.train.normalize == "weights";
   config.token_loss.head_weights = e.train.head_weights;
   config.token_loss.chunk_tokens =
-      chunk_tokens(e.model.vocab_size, device.is_cuda(), /*losses_first=*/when == When::head);
+      chunk_tokens(e.model.vocab_size, is_cuda(device), /*losses_first=*/when == When::head);
   return config;
 }
 
@@ -210,7 +211,7 @@ FrozenCache::Signals Trainer::frozen_signals(const std::vector<MicroBatch>& micr
 /// tokens than it had stated.
 StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
                                const CachedSignals& kept, const at::Tensor& weight_sums, double waited_at_start) {
-  const bool may_repeat = model_.compute().device().is_cuda();
+  const bool may_repeat = is_cuda(model_.compute().device());
   const std::map<std::string, at::Tensor> states =
       may_repeat ? copied(state_.pipeline) : std::map<std::string, at::Tensor>();
   double grew = 0;

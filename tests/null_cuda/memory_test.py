@@ -1,5 +1,6 @@
 """`plan` of experiments on a CUDA device, compared with what LibTorch's allocator is asked for on the null device,
 where LibTorch's own kernels are launched and do nothing."""
+import os
 import sys
 
 import null_cuda
@@ -9,20 +10,14 @@ from paths import ROOT
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 from plan_test import CASES, SIZES, expect_equal, planned  # noqa: E402
 
-BF16 = {"parallel__precision": "bf16"}
-SHOWN = {
-    "one process": {"parallel__processes": 1},
-    "checkpointing, one process": CASES["checkpointing, one process"],
-    "lora, one process": CASES["lora"] | {"parallel__processes": 1},
-    "full_shard": {},
-    "hybrid_shard": CASES["hybrid_shard"],
-    "no_shard": CASES["no_shard"],
-}
+SHORT = ("one process", "lora", "full_shard", "hybrid_shard", "no_shard", "checkpointing, one process", "grouped queries",
+         "muon with a moving average", "divided positions")
 
 
-@pytest.mark.parametrize("case", SHOWN)
+@pytest.mark.soak
+@pytest.mark.parametrize("case", CASES if os.environ.get("WMTP_SOAK") else SHORT)
 def test_the_plan_is_what_a_run_on_the_device_takes(place, case):
-    changes = {**SIZES, **BF16, **SHOWN[case]}
+    changes = {**SIZES, "parallel__precision": "bf16", **CASES[case]}
     plan = planned(place, place.write(**changes))
     place.run(**changes, env=null_cuda.environment(computes=0))
     expect_equal(place.log, plan, case)

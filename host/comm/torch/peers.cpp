@@ -27,6 +27,10 @@ constexpr const char* missing_ranks = "missing: ";
 // Where NCCL reports another error, ranks differ in how far they are, and none of them is the cause.
 constexpr const char* nccl_timeout = "before timing out";
 
+/// The stores of the communicators have prefixes of their own, which may be called "gather", too.
+std::string exchange_key(const char* kind, int64_t number) {
+  return std::string("peers/") + kind + "/" + std::to_string(number);
+}
 std::string fault_key(int rank) { return "fault/" + std::to_string(rank); }
 
 std::string progress_key(int rank) { return "progress/" + std::to_string(rank); }
@@ -347,7 +351,7 @@ void Peers::wait_for_all() {
 
 std::string Peers::broadcast(const std::string& what, const std::string& rank0_text) {
   if (!store_) return rank0_text;
-  const std::string key = "broadcast/" + std::to_string(exchanges_++);
+  const std::string key = exchange_key("broadcast", exchanges_++);
   if (rank_ != 0) return get(key, 0, what);
   set(key, rank0_text, what);
   return rank0_text;
@@ -355,7 +359,7 @@ std::string Peers::broadcast(const std::string& what, const std::string& rank0_t
 
 std::vector<std::string> Peers::gather(const std::string& what, const std::string& mine) {
   if (!store_) return {mine};
-  const std::string key = "gather/" + std::to_string(exchanges_++) + "/";
+  const std::string key = exchange_key("gather", exchanges_++) + "/";
   if (rank_ != 0) {
     set(key + std::to_string(rank_), mine, what);
     return {};

@@ -154,14 +154,16 @@ class MetaStep {
     return counts;
   }
 
-  /// The copies from which checkpoints are written in the background.
+  /// The copies from which checkpoints are written in the background; those of a device are in host memory.
   void copy_state() {
     const MemoryScope scope(MemoryCategory::checkpoint);
+    const bool on_host = !is_cuda(model_->compute().device());
     for (const ShardedOptimizer::State& state : trainer_->optimizer().states())
       for (const auto& [prefix, flat] : state.flats())
-        copies_.push_back(state.group->is_in_host_memory()
-                              ? host_zeros(flat.numel(), flat.scalar_type(), state.group->device())
-                              : at::empty_like(flat));
+        if (state.group->is_in_host_memory())
+          copies_.push_back(host_zeros(flat.numel(), flat.scalar_type(), state.group->device()));
+        else if (on_host)
+          copies_.push_back(at::empty_like(flat));
   }
 
   /// Saves the final model without writing it.

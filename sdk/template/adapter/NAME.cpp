@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <wmtp/plugin.hpp>
 
-class @CLASS @ : public wmtp::LinearAdapter {
+class @CLASS@ : public wmtp::LinearAdapter {
  public:
   // Declares each key of the [adapter] table once: name, variable (its value is the default), help, choices.
-  void options(wmtp::Options & o) override {
-    o.texts("targets", targets_, "layers that get a factor for each output",
-            {"wq", "wk", "wv", "wo", "w1", "w2", "w3"});
+  void options(wmtp::Options& o) override {
+    o.texts("targets", targets_, "layers that get a factor for each output", {"wq", "wk", "wv", "wo", "w1", "w2", "w3"});
   }
 
   // No parameter of the model itself; parameters from `declare` always train.
@@ -26,8 +25,8 @@ class @CLASS @ : public wmtp::LinearAdapter {
   }
 
   // W with its rows multiplied by g: equivalent to `forward`.
-  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight, const std::vector<wmtp::Tensor>& params)
-      const override {
+  wmtp::Tensor merged(const wmtp::Linear&, const wmtp::Tensor& weight,
+                      const std::vector<wmtp::Tensor>& params) const override {
     return weight * (1 + params[0]).t();
   }
 
@@ -41,4 +40,4 @@ class @CLASS @ : public wmtp::LinearAdapter {
   std::vector<std::string> targets_ = {"wk", "wv", "w2"};
 };
 
-WMTP_ADAPTER(@CLASS @, "@NAME@", "1.0", "trains a factor for each output of some layers")
+WMTP_ADAPTER(@CLASS@, "@NAME@", "1.0", "trains a factor for each output of some layers")
