@@ -128,13 +128,13 @@ def test_kernels_are_counted_when_they_do_not_compute(place):
     assert sum(report["launches"].values()) > 719 and report["syncs"] and report["copies"]
 
 
-def test_the_workspaces_of_cublas_are_no_activations(place):
+def test_the_workspace_of_cublas_is_not_counted(place):
     """32 MiB for each of the two threads that multiply. cuBLAS is called only where kernels do not compute."""
     place.run(**ON_ONE, env=null_cuda.environment(computes=0))
     peak = {row["category"]: row["bytes"] for row in place.log.query(
         "SELECT category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'backward' GROUP BY category",
         place.log.newest()["id"])}
-    assert peak["activations"] + peak["logits"] < 8 << 20 and peak["other"] >= 64 << 20, peak
+    assert peak["activations"] + peak["logits"] < 8 << 20 and peak["other"] < 1 << 20, peak
 
 
 def test_a_step_is_profiled_where_cupti_fails(place):
