@@ -56,12 +56,12 @@ using Record =
 
 /// Number of rows in the record.
 inline int64_t num_rows(const Record& record) {
-  if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return static_cast<int64_t>(metrics->values.size());
-  if (const auto* memory = std::get_if<MemoryRecords>(&record)) return static_cast<int64_t>(memory->values.size());
-  if (const auto* times = std::get_if<RankTimes>(&record)) return static_cast<int64_t>(times->values.size());
-  if (const auto* samples = std::get_if<SampleRecords>(&record)) return static_cast<int64_t>(samples->values.size());
-  if (const auto* texts = std::get_if<Generations>(&record)) return static_cast<int64_t>(texts->values.size());
-  return 1;
+  return std::visit(
+      [](const auto& one) -> int64_t {
+        if constexpr (requires { one.values; }) return std::ssize(one.values);
+        return 1;
+      },
+      record);
 }
 
 /// "nan", "inf", "-inf", or nullptr for a finite number.
