@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "experiment/load/sweep.hpp"
-#include "job/delete_run.hpp"
+#include "job/change_run.hpp"
 #include "log/log_reader.hpp"
 #include "log/maintenance.hpp"
 #include "report/compare.hpp"
