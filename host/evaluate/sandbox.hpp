@@ -54,7 +54,6 @@ class Sandbox {
   Judged run(const Submission& submission) const;
   /// Error(storage) if a program that does nothing fails, so that no program can be judged.
   void check_works() const;
-  /// The interpreter.
   const std::filesystem::path& python() const { return python_; }
 
  private:

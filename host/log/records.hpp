@@ -54,7 +54,6 @@ struct EventRecord {
 using Record =
     std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, Generations, CheckpointRecord, EventRecord>;
 
-/// Number of rows in the record.
 inline int64_t num_rows(const Record& record) {
   return std::visit(
       [](const auto& one) -> int64_t {
