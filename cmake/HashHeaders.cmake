@@ -8,4 +8,5 @@ endforeach()
 string(SHA256 hash "${all}")
 string(SUBSTRING ${hash} 0 12 hash)
 file(WRITE ${OUTPUT}
-  "// Generated: a hash over the sdk's headers, for wmtp/fingerprint.hpp.\n#pragma once\n\n#define WMTP_SDK_HEADERS ${hash}\n")
+  "// Generated: a hash over the sdk's headers, for wmtp/fingerprint.hpp.\n"
+  "#pragma once\n\n#define WMTP_SDK_HEADERS ${hash}\n")

@@ -35,6 +35,7 @@ configure_package_config_file(cmake/wmtpConfig.cmake.in ${package}/wmtpConfig.cm
   INSTALL_DESTINATION lib/cmake/wmtp)
 write_basic_package_version_file(${package}/wmtpConfigVersion.cmake
   VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
-install(FILES ${package}/wmtpConfig.cmake ${package}/wmtpConfigVersion.cmake ${package_files} DESTINATION lib/cmake/wmtp)
+install(FILES ${package}/wmtpConfig.cmake ${package}/wmtpConfigVersion.cmake ${package_files}
+  DESTINATION lib/cmake/wmtp)
 file(COPY ${package_files} DESTINATION ${package})
 export(EXPORT wmtpTargets NAMESPACE wmtp:: FILE ${package}/wmtpTargets.cmake)

@@ -32,9 +32,9 @@ SELECT r.id AS run_id,
    WHERE share.run_id = r.id AND share.name_id = names.mfu ORDER BY share.step DESC LIMIT 1) AS bare_seconds_per_token
 FROM runs AS r CROSS JOIN names;
 
--- A run and the runs that it resumed, its segments. A segment contributes the steps before `before_step`, the first that
--- a later segment logged: steps after the checkpoint were trained again. A parent is always older. Runs that resumed none
--- stay out of the recursion, which takes ten times as long for a row.
+-- A run and the runs that it resumed, its segments. A segment contributes the steps before `before_step`, the first
+-- that a later segment logged: steps after the checkpoint were trained again. A parent is always older. Runs that
+-- resumed none stay out of the recursion, which takes ten times as long for a row.
 CREATE VIEW v_lineage AS
 WITH RECURSIVE lines (run_id, segment, before_step) AS (
   SELECT id, id, 9223372036854775807 FROM runs WHERE parent_run IS NOT NULL
@@ -49,12 +49,13 @@ WITH RECURSIVE lines (run_id, segment, before_step) AS (
 SELECT id AS run_id, id AS segment, 9223372036854775807 AS before_step FROM runs WHERE parent_run IS NULL
 UNION ALL SELECT run_id, segment, before_step FROM lines;
 
--- The metrics of a run over all its segments: one curve. Totals (time/PHASE, perf/run_tokens, perf/run_seconds) begin at
--- 0 in each segment; here they include the earlier ones, with the steps that were trained again. `row` is the rowid.
+-- The metrics of a run over all its segments: one curve. Totals (time/PHASE, perf/run_tokens, perf/run_seconds) begin
+-- at 0 in each segment; here they include the earlier ones, with the steps that were trained again. `row` is the rowid.
 CREATE VIEW v_curves AS
 SELECT l.run_id, l.segment, n.name, v.step,
   v.value + iif(n.name GLOB 'time/*' OR n.name IN ('perf/run_tokens', 'perf/run_seconds'), coalesce(
-    (SELECT sum((SELECT value FROM metric_values WHERE run_id = e.segment AND name_id = n.id ORDER BY step DESC LIMIT 1))
+    (SELECT sum((SELECT value FROM metric_values WHERE run_id = e.segment AND name_id = n.id
+                 ORDER BY step DESC LIMIT 1))
      FROM v_lineage AS e WHERE e.run_id = l.run_id AND e.segment < l.segment), 0), 0) AS value,
   v.kind, v.time_ns, v.rowid AS row
 FROM v_lineage AS l CROSS JOIN metric_names AS n  -- in this order, so that a name is looked up before its values

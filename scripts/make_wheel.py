@@ -3,10 +3,10 @@
 
 The wheel requires the torch version that it was built with. Our libraries find torch's at ../../torch/lib. The system
 libraries that they need (SQLite, spdlog, …) are copied into the wheel, except those that every Linux with a recent
-enough glibc has. The licences of all foreign code in the wheel are those of its Debian packages, in dist-info/licenses; a
-library without one is not packed. The platform tag states the minimum glibc version: the newest glibc symbol version that any file of
-the wheel requires. If a file requires a C++ library newer than that of manylinux_2_34, for which the tags guarantee
-nothing, it is this system's glibc version.
+enough glibc has. The licences of all foreign code in the wheel are those of its Debian packages, in dist-info/licenses;
+a library without one is not packed. The platform tag states the minimum glibc version: the newest glibc symbol version
+that any file of the wheel requires. If a file requires a C++ library newer than that of manylinux_2_34, for which the
+tags guarantee nothing, it is this system's glibc version.
 """
 import argparse
 import base64
@@ -45,8 +45,8 @@ def needed(file):
 
 
 def copy_needed(lib, torch_lib):
-    """Copies libraries that neither we, torch nor every Linux provides into `lib`, recursively; returns the file of each
-    name."""
+    """Copies libraries that neither we, torch nor every Linux provides into `lib`, recursively; returns the file of
+    each name."""
     system = dict(re.findall(r"^\s*(\S+) .*=> (\S+)$", output("/sbin/ldconfig", "-p"), re.M)[::-1])
     copied, waiting = {}, list(elf_files(lib.parent))
     while waiting:
@@ -68,8 +68,8 @@ def package_of(library):
         found = subprocess.run(["dpkg-query", "--search", place], capture_output=True, text=True)
         if found.returncode == 0:
             return re.split("[:,]", found.stdout)[0]
-    sys.exit(f"make_wheel: {library} would be copied into the wheel, but no Debian package contains it, so its licence is "
-             "unknown; install the library from its package")
+    sys.exit(f"make_wheel: {library} would be copied into the wheel, but no Debian package contains it, so its licence "
+             "is unknown; install the library from its package")
 
 
 def copy_licence(package, licenses):
@@ -77,16 +77,18 @@ def copy_licence(package, licenses):
     file = Path("/usr/share/doc") / package / "copyright"
     text = file.read_text(errors="replace") if file.exists() else ""
     for part, copy in [(file, licenses / package / "copyright"),
-                       *((Path(found[0]), licenses / "common-licenses" / found[1]) for found in COMMON_LICENSE.finditer(text))]:
+                       *((Path(found[0]), licenses / "common-licenses" / found[1])
+                         for found in COMMON_LICENSE.finditer(text))]:
         if not part.exists():
-            sys.exit(f"make_wheel: {part} is missing, so the licence of {package}, which the wheel contains, is unknown; "
-                     f"`apt-get install --reinstall {package} base-files` restores it")
+            sys.exit(f"make_wheel: {part} is missing, so the licence of {package}, which the wheel contains, is "
+                     f"unknown; `apt-get install --reinstall {package} base-files` restores it")
         copy.parent.mkdir(exist_ok=True)
         shutil.copyfile(part, copy)
 
 
 def write_licences(copied, licenses):
-    """The licences of this project and of all packages in the wheel; libraries.txt names the package of each library."""
+    """The licences of this project and of all packages in the wheel; libraries.txt names the package of each
+    library."""
     licenses.mkdir()
     shutil.copy(ROOT / "LICENSE", licenses)
     packages = {name: package_of(file) for name, file in copied.items()}

@@ -25,7 +25,8 @@ def growth(page, result, key, runs):
         browser.wait_for("Object.keys(state.configs).length > 0")
         browser.ask("byId('tab-parameters').click()")
         for id, value in (("parameter-result", result), ("parameter-key", key)):
-            browser.ask(f"(() => {{ byId('{id}').value = '{value}'; byId('{id}').dispatchEvent(new Event('change')); }})()")
+            browser.ask(f"(() => {{ byId('{id}').value = '{value}'; "
+                        f"byId('{id}').dispatchEvent(new Event('change')); }})()")
         browser.ask("byId('parameter-result').scrollIntoView()")
         time.sleep(1)
         browser.screenshot(picture)

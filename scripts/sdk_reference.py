@@ -55,7 +55,8 @@ def reference(header):
         name = NAME.search(code)
         if not name or "DETAIL" in code.split("\n")[0] or code.startswith("#if"):
             continue
-        yield f"### {name[1] or name[2]}\n\n" + (prose(comments) + "\n\n" if comments else "") + f"```cpp\n{code}\n```\n"
+        yield (f"### {name[1] or name[2]}\n\n" + (prose(comments) + "\n\n" if comments else "")
+               + f"```cpp\n{code}\n```\n")
 
 
 def page():

@@ -3,7 +3,8 @@
 #
 # 1. Debian packages: dpkg lists the missing ones, and apt installs only those (as root, or through sudo)
 # 2. .venv: a virtual environment of the system's python3 with the packages of scripts/requirements.txt, among
-#    them LibTorch (about 5 GB). A copy of that file is written last as a stamp, so an interrupted call repeats this step
+#    them LibTorch (about 5 GB). A copy of that file is written last as a stamp, so an interrupted call repeats
+#    this step
 # If LIBTORCH is set (a folder with include/ and lib/), that LibTorch is used and .venv contains no torch. The tests
 # that compare with PyTorch in Python are then skipped, with a message.
 set -euo pipefail

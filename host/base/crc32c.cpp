@@ -100,8 +100,8 @@ __attribute__((target("sse4.2"))) uint32_t add_lanes(uint32_t state, const uint8
       second = _mm_crc32_u64(second, load_8(bytes + lane + i));
       third = _mm_crc32_u64(third, load_8(bytes + 2 * lane + i));
     }
-    const uint32_t joined = shift<lane>(static_cast<uint32_t>(first)) ^ static_cast<uint32_t>(second);
-    state = shift<lane>(joined) ^ static_cast<uint32_t>(third);
+    const uint32_t joined = shift<lane>(uint32_t(first)) ^ uint32_t(second);
+    state = shift<lane>(joined) ^ uint32_t(third);
   }
   return state;
 }
@@ -111,7 +111,7 @@ __attribute__((target("sse4.2"))) uint32_t add_by_instruction(uint32_t state, co
   state = add_lanes<256>(state, bytes, count);
   uint64_t wide = state;
   for (; count >= 8; bytes += 8, count -= 8) wide = _mm_crc32_u64(wide, load_8(bytes));
-  state = static_cast<uint32_t>(wide);
+  state = uint32_t(wide);
   for (; count > 0; ++bytes, --count) state = _mm_crc32_u8(state, *bytes);
   return state;
 }

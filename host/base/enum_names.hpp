@@ -21,13 +21,13 @@ concept NamedEnum = std::is_enum_v<Enum> && !std::is_null_pointer_v<decltype(nam
 
 template <NamedEnum Enum>
 constexpr const char* to_string(Enum value) {
-  return names_of<Enum>[static_cast<size_t>(value)];
+  return names_of<Enum>[size_t(value)];
 }
 
 template <NamedEnum Enum>
 constexpr std::optional<Enum> from_name(std::string_view name) {
   for (size_t i = 0; i < names_of<Enum>.size(); ++i)
-    if (names_of<Enum>[i] == name) return static_cast<Enum>(i);
+    if (names_of<Enum>[i] == name) return Enum(i);
   return std::nullopt;
 }
 

@@ -67,7 +67,7 @@ int64_t bytes_below(const fs::path& folder) {
   int64_t bytes = 0;
   std::error_code ended, gone;
   for (fs::recursive_directory_iterator file(folder, ended), end; !ended && file != end; file.increment(ended)) {
-    const auto size = file->is_regular_file(gone) ? static_cast<int64_t>(file->file_size(gone)) : 0;
+    const auto size = file->is_regular_file(gone) ? int64_t(file->file_size(gone)) : 0;
     if (!gone) bytes += size;
   }
   return bytes;

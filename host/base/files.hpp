@@ -37,7 +37,7 @@ std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder)
 /// Sum of the file sizes. Throws std::filesystem::filesystem_error if a file is missing.
 inline int64_t total_bytes(const std::vector<std::filesystem::path>& files) {
   int64_t bytes = 0;
-  for (const auto& file : files) bytes += static_cast<int64_t>(std::filesystem::file_size(file));
+  for (const auto& file : files) bytes += int64_t(std::filesystem::file_size(file));
   return bytes;
 }
 

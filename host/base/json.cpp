@@ -97,7 +97,7 @@ void JsonFields::refuse(const std::string& what) const {
 int64_t JsonFields::integer(const Json& found, const std::string& key, int64_t maximum) const {
   // Documents built in memory contain signed integers, parsed ones unsigned integers.
   const bool whole = found.is_number_unsigned() || (found.is_number_integer() && found.get<int64_t>() >= 0);
-  if (!whole || found.get<uint64_t>() > static_cast<uint64_t>(maximum))
+  if (!whole || found.get<uint64_t>() > uint64_t(maximum))
     refuse(key, found, "an integer from 0 to " + std::to_string(maximum));
   return found.get<int64_t>();
 }

@@ -10,11 +10,10 @@
 namespace wmtp {
 namespace {
 
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+bool is_control(char c) { return uint8_t(c) < 0x20 || c == 0x7f; }
 
 bool is_plain(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) ||
-         std::string_view("_@%+=:,./-").find(c) != std::string_view::npos;
+  return std::isalnum(uint8_t(c)) || std::string_view("_@%+=:,./-").find(c) != std::string_view::npos;
 }
 
 /// In octal, because any hexadecimal digit after "\x1b" would belong to it.
@@ -24,11 +23,11 @@ std::string escaped(const std::string& word) {
     const size_t valid = valid_utf8_prefix(std::string_view(word).substr(at));
     for (const size_t end = at + valid; at < end; ++at) {
       const char c = word[at];
-      text += is_control(c)            ? printed("\\%03o", static_cast<unsigned char>(c))
+      text += is_control(c)            ? printed("\\%03o", uint8_t(c))
               : c == '\'' || c == '\\' ? std::string("\\") + c
                                        : std::string(1, c);
     }
-    if (at < word.size()) text += printed("\\%03o", static_cast<unsigned char>(word[at++]));
+    if (at < word.size()) text += printed("\\%03o", uint8_t(word[at++]));
   }
   return text + "'";
 }

@@ -42,9 +42,9 @@ bool is_wide(char32_t c) {
 
 /// The code point of one valid UTF-8 character.
 char32_t code_point(std::string_view character) {
-  const auto first = static_cast<unsigned char>(character[0]);
+  const auto first = uint8_t(character[0]);
   char32_t code = first < 0x80 ? first : first & (0x7f >> character.size());
-  for (const char byte : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(byte) & 0x3f);
+  for (const char byte : character.substr(1)) code = code << 6 | (uint8_t(byte) & 0x3f);
   return code;
 }
 

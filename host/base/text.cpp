@@ -31,7 +31,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string in_lower_case(std::string_view text) {
   std::string lower(text);
-  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c;
   return lower;
 }
 
@@ -127,7 +127,7 @@ std::string with_thousands(int64_t number) {
 
 std::string human_bytes(int64_t bytes) {
   static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double amount = static_cast<double>(bytes);
+  double amount = double(bytes);
   size_t unit = 0;
   // 1023.95 would be printed as 1024.0.
   while (std::abs(amount) >= (unit == 0 ? 1024.0 : 1023.95) && unit + 1 < std::size(units)) {
@@ -141,9 +141,9 @@ std::string human_seconds(double seconds) {
   if (!std::isfinite(seconds) || seconds > 1e12) return "?";
   if (seconds < 0) return std::string("-").append(human_seconds(-seconds));
   if (seconds < 9.95) return printed("%.1f", seconds) + "s";
-  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  const auto whole = int64_t(std::llround(seconds));
   if (whole < 60) return std::to_string(whole) + "s";
-  const auto two_digits = [](int64_t number) { return printed("%02d", static_cast<int>(number)); };
+  const auto two_digits = [](int64_t number) { return printed("%02d", int(number)); };
   if (whole < 3600) return std::to_string(whole / 60) + "m " + two_digits(whole % 60) + "s";
   return std::to_string(whole / 3600) + "h " + two_digits(whole % 3600 / 60) + "m";
 }
@@ -188,7 +188,7 @@ std::string printable(std::string_view name) {
   constexpr size_t limit = 120;
   std::string text = "\"";
   for (const char c : name.substr(0, character_start(name, limit))) {
-    const auto byte = static_cast<uint8_t>(c);
+    const auto byte = uint8_t(c);
     const bool is_control = byte < 0x20 || byte == 0x7f;
     text += is_control ? "\\x" + to_hex({&byte, 1}) : std::string(1, c);
   }

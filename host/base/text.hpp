@@ -15,7 +15,7 @@ namespace wmtp {
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 /// Whether this is a continuation byte of a UTF-8 character.
-inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+inline bool is_continuation(char byte) { return (uint8_t(byte) & 0xc0) == 0x80; }
 
 /// Number of characters (UTF-8 code points).
 size_t shown_length(std::string_view text);

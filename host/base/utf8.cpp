@@ -19,7 +19,7 @@ struct Start {
 /// The character that starts here. Overlong forms, surrogates and values above U+10FFFF are invalid in their second
 /// byte.
 Start start_of(std::string_view bytes) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const auto at = [&](size_t i) { return uint8_t(bytes[i]); };
   const unsigned char first = at(0);
   if (first < 0x80) return {1, 1};
   if (first < 0xc2 || first > 0xf4) return {1, 0};
@@ -76,9 +76,9 @@ std::string repaired_utf8(std::string_view bytes) {
 void check_is_utf8(std::string_view text, const std::string& what) {
   const size_t valid = valid_utf8_prefix(text);
   if (valid == text.size()) return;
-  throw Error(ExitStatus::usage, what + " is " + printable(repaired_utf8(text)) +
-                                     printed(": found byte 0x%02x, wanted UTF-8; rename it, or choose another",
-                                             static_cast<unsigned char>(text[valid])));
+  throw Error(ExitStatus::usage,
+              what + " is " + printable(repaired_utf8(text)) +
+                  printed(": found byte 0x%02x, wanted UTF-8; rename it, or choose another", uint8_t(text[valid])));
 }
 
 size_t complete_utf8_length(std::string_view bytes) {

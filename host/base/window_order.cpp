@@ -31,15 +31,15 @@ WindowOrder::WindowOrder(int64_t seed, int64_t count, const std::string& order)
 int64_t WindowOrder::window(int64_t position) const {
   const int64_t within = position % count_;
   if (!shuffled_) return within;
-  const uint64_t key = hash64(static_cast<uint64_t>(seed_), static_cast<uint64_t>(position / count_));
-  const uint64_t count = static_cast<uint64_t>(count_);
+  const uint64_t key = hash64(uint64_t(seed_), uint64_t(position / count_));
+  const uint64_t count = uint64_t(count_);
   int half_bits = 1;
   while (half_bits < 32 && uint64_t{1} << 2 * half_bits < count) ++half_bits;
-  uint64_t value = static_cast<uint64_t>(within);
+  uint64_t value = uint64_t(within);
   do {
     value = feistel(value, half_bits, key);
   } while (value >= count);
-  return static_cast<int64_t>(value);
+  return int64_t(value);
 }
 
 }  // namespace wmtp

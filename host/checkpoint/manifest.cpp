@@ -29,7 +29,7 @@ Slice read_slice(const Json& item, const std::string& where) {
   slice.end = fields.integer("end");
   slice.file = fields.text("file");
   slice.entry = fields.text("entry");
-  slice.crc32c = static_cast<uint32_t>(fields.integer("crc32c", max_sum));
+  slice.crc32c = uint32_t(fields.integer("crc32c", max_sum));
   fields.finish();
   return slice;
 }
@@ -51,7 +51,7 @@ Manifest read_document(const Json& document, const std::string& where) {
   for (const auto& [name, item] : fields.object("files").items()) {
     JsonFields file(item, where + ": files: " + printable(name));
     manifest.files[name] = file.integer("bytes");
-    manifest.sums[name] = static_cast<uint32_t>(file.integer("crc32c", max_sum));
+    manifest.sums[name] = uint32_t(file.integer("crc32c", max_sum));
     file.finish();
   }
   if (fields.has("hosts"))
@@ -282,7 +282,7 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
   fill_from_folder(complete, folder);
   const std::string text = checked_text(to_json(complete), path.string());
   ManifestCheck(complete, path.string(), ExitStatus::bug).run();
-  if (static_cast<int64_t>(text.size()) > max_manifest) {
+  if (int64_t(text.size()) > max_manifest) {
     throw Error(ExitStatus::bug,
                 path.string() + ": " + std::to_string(text.size()) + " bytes, more than readers accept");
   }

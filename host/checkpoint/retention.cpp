@@ -49,7 +49,7 @@ std::vector<fs::path> keep_newest(const fs::path& run_folder, int64_t keep, cons
   std::vector<fs::path> deleted;
   if (!newest_good(run_folder, report)) return deleted;
   const std::vector<fs::path> folders = list_checkpoints(run_folder);
-  for (size_t i = static_cast<size_t>(keep); i < folders.size(); ++i) {
+  for (size_t i = size_t(keep); i < folders.size(); ++i) {
     const fs::path draft = draft_path(folders[i]);
     rename_durably(folders[i], draft);
     reached(SavePoint::set_for_deletion);

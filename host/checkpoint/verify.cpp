@@ -112,10 +112,10 @@ uint32_t crc32c_range(const InputFile& file, int64_t begin, int64_t end, uint32_
   constexpr int64_t piece = 256 << 10;
   thread_local std::vector<char> buffer(piece);
   while (begin < end) {
-    const auto count = static_cast<size_t>(std::min(piece, end - begin));
+    const auto count = size_t(std::min(piece, end - begin));
     file.read_at(begin, buffer.data(), count);
     previous = crc32c(buffer.data(), count, previous);
-    begin += static_cast<int64_t>(count);
+    begin += int64_t(count);
   }
   return previous;
 }

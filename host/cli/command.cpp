@@ -240,10 +240,10 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
         if (!app->get_subcommands({}).empty() && !word.starts_with("-"))
           throw Error(ExitStatus::usage, unknown_command(*app, word));
     std::cout << app_.help();
-    return static_cast<int>(ExitStatus::done);
+    return int(ExitStatus::done);
   } catch (const CLI::CallForVersion& version) {
     std::cout << version.what() << '\n';
-    return static_cast<int>(ExitStatus::done);
+    return int(ExitStatus::done);
   } catch (const CLI::ParseError& error) {
     throw Error(ExitStatus::usage, explain(error));
   }
@@ -253,7 +253,7 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
   if (globals_.quiet || (json && json->count() > 0)) hide_progress();
   if (actions_.contains(typed_commands().back())) return std::nullopt;
   std::cerr << app_.help();
-  return static_cast<int>(ExitStatus::usage);
+  return int(ExitStatus::usage);
 }
 
 CommandLine::Completions CommandLine::complete(const std::vector<std::string>& words) const {

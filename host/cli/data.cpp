@@ -87,12 +87,12 @@ int prepare_records(const Options& options) {
   if (options.from == "arithmetic") {
     write_arithmetic(options.arithmetic, output);
     log_info("wrote " + options.output + ": " + counted(options.arithmetic.problems, "problem"));
-    return static_cast<int>(ExitStatus::done);
+    return int(ExitStatus::done);
   }
   const Imported imported = import_records(options.from, options.language, options.file, output);
   log_info("wrote " + options.output + ": " + counted(imported.problems, "problem") + ", " +
            with_thousands(imported.right) + " right and " + counted(imported.wrong, "wrong answer"));
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 void add_arithmetic_options(CLI::App& prepare, Options& options) {
@@ -172,7 +172,7 @@ int convert(const ConvertOptions& options, const GlobalOptions&) {
   const fs::path output = checked_output(options.inputs, options.output, options.force, "--to");
   convert_tables({{options.inputs.begin(), options.inputs.end()}, options.columns, options.split, output});
   log_info("wrote " + options.output);
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 void add_data_convert(CommandLine& line) {

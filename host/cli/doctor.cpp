@@ -17,7 +17,7 @@ const char* to_string(MachineCheck::State state) {
 /// A machine that cannot run the sandbox of `eval` can still run everything else.
 int exit_code_of(const std::vector<MachineCheck>& findings) {
   for (const MachineCheck& finding : findings)
-    if (finding.state == MachineCheck::State::bad && finding.what != "eval") return static_cast<int>(finding.status);
+    if (finding.state == MachineCheck::State::bad && finding.what != "eval") return int(finding.status);
   return 0;
 }
 

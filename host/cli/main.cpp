@@ -18,7 +18,7 @@ namespace {
 
 int fail(wmtp::ExitStatus status, const std::string& message) {
   wmtp::log_failure(message);
-  return static_cast<int>(status);
+  return int(status);
 }
 
 /// [inside a catch block]

@@ -108,7 +108,7 @@ class ManualPage : public CLI::Formatter {
 
  private:
   static std::string heading(std::string words) {
-    for (char& c : words) c = char(std::toupper(static_cast<unsigned char>(c)));
+    for (char& c : words) c = char(std::toupper(uint8_t(c)));
     return ".SH \"" + roff(words) + "\"\n";
   }
   std::string usage_after_name(const CLI::App& command) const {

@@ -49,18 +49,18 @@ int64_t parsed_bytes(const std::string& text) {
 PlannedFit fit_into(const std::string& memory, const Experiment& experiment, const ExperimentPlan& plan,
                     const PlanStep& plan_step) {
   const int64_t bytes = parsed_bytes(memory);
-  const StepRequest& question = plan.variants.front().question;
-  if (const auto largest = largest_batch(plan_step, question, bytes))
-    return {memory, *largest, largest_batch_of_same_tokens(plan_step, question, bytes)};
+  const StepRequest& request = plan.variants.front().request;
+  if (const auto largest = largest_batch(plan_step, request, bytes))
+    return {memory, *largest, largest_batch_of_same_tokens(plan_step, request, bytes)};
   const auto changes = changes_that_fit(plan_step, plan, bytes);
   std::string advice = std::string("no strategy fits, even with full checkpointing, activation_offload = true") +
-                       (question.on_cuda ? " and cpu_offload" : "") +
+                       (request.on_cuda ? " and cpu_offload" : "") +
                        "; use more ranks, lower train.sequence_length or the model's size";
   if (!changes.empty()) {
     advice = "it fits with ";
     for (size_t i = 0; i < changes.size(); ++i) advice += (i > 0 ? ", or with " : "") + changes[i];
   }
-  const PlannedBatch one = plan_batch(plan_step, question, 1, question.gradient_accumulation);
+  const PlannedBatch one = plan_batch(plan_step, request, 1, request.gradient_accumulation);
   throw Error(ExitStatus::usage, experiment.file.string() + ": train.batch_size = 1 takes " +
                                      human_bytes(one.peak.total) + " per rank (in " + one.phase + ", " +
                                      largest_part(one.peak) + "), more than --fit " + memory + "; " + advice);
@@ -135,7 +135,7 @@ int plan(const Options& options, const GlobalOptions& globals) {
   ExperimentHashes hashes(catalog, database);
   check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
   StepPlanner planner(experiment, catalog);
-  const PlanStep plan_step = [&](const StepRequest& question) { return planner.plan(question); };
+  const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
   const ExperimentPlan plan =
       plan_experiment(experiment, catalog, cache_folder_path(database), plan_step, options.nodes);
   const std::vector<RunPlan> stages = plan_stages(experiment, hashes, /*resume=*/false);

@@ -81,10 +81,10 @@ int run_one(const Options& options, const std::optional<JobNode>& node, SourceTe
   run.on_end(options.end_command);
   if (node && !options.dry_run) {
     run.check_fit(node->count);
-    return static_cast<int>(run.run_on(*node));
+    return int(run.run_on(*node));
   }
   run.check(node ? node->count : 1);
-  if (!options.dry_run) return static_cast<int>(run.run());
+  if (!options.dry_run) return int(run.run());
   std::cout << to_toml_with_origins(run.job().experiment);
   run.log_stages();
   return 0;

@@ -110,7 +110,7 @@ bool StoreServer::handle(Connection& connection, short events) {
     if (got <= 0) return got < 0 && would_block();
     connection.in.append(piece, size_t(got));
     if (!connection.is_authenticated) return connection.in.size() < greeting_size || greet(connection);
-    while (const auto request = take_message(connection.in)) connection.out += encoded(answer(connection, *request));
+    while (const auto request = take_message(connection.in)) connection.out += encoded(reply_to(connection, *request));
     return send_some(connection);
   } catch (const std::exception&) {  // an invalid message, or out of memory
     return false;
@@ -133,7 +133,7 @@ bool StoreServer::send_some(Connection& connection) {
   return true;
 }
 
-Message StoreServer::answer(Connection& connection, const Message& request) {
+Message StoreServer::reply_to(Connection& connection, const Message& request) {
   const std::string& what = request.at(0);
   if (what == "check") {
     const auto is_there = [this](const std::string& key) { return entries_.contains(key); };

@@ -44,7 +44,7 @@ class StoreServer {
   bool handle(Connection& connection, short events);
   bool greet(Connection& connection);
   static bool send_some(Connection& connection);
-  Message answer(Connection& connection, const Message& request);
+  Message reply_to(Connection& connection, const Message& request);
 
   Socket listener_, wake_;
   std::chrono::milliseconds greeting_timeout_;

@@ -47,13 +47,14 @@ class Backend final : public CudaBackend {
     if (deterministic) select_deterministic_kernels();
     c10::cuda::set_device(c10::DeviceIndex(device));
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // initializes the allocator for the devices
-    c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([](const TraceEntry& event) {
+    using c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker;
+    attachAllocatorTraceTracker([](const TraceEntry& event) { held.follow(event); });
+    allocate_workspaces(at::Device(at::kCUDA, c10::DeviceIndex(device)));
+    attachAllocatorTraceTracker([](const TraceEntry& event) {
       const auto* address = reinterpret_cast<const void*>(event.addr_);
       if (event.action_ == TraceEntry::ALLOC) device_block_allocated(address, int64_t(event.size_));
       if (event.action_ == TraceEntry::FREE_COMPLETED) device_block_freed(address);
-      held.follow(event);
     });
-    allocate_workspaces(at::Device(at::kCUDA, c10::DeviceIndex(device)));
   }
   CudaDevice current_device() override {
     const cudaDeviceProp& properties = *at::cuda::getCurrentDeviceProperties();
@@ -79,10 +80,14 @@ class Backend final : public CudaBackend {
     options->timeout = timeout;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
   }
+  c10::intrusive_ptr<c10d::Work> without_tensors(const c10d::Work& work) override {
+    using Work = c10d::ProcessGroupNCCL::WorkNCCL;
+    return c10::make_intrusive<Work>(dynamic_cast<const Work&>(work));  // its copy constructor leaves out the outputs
+  }
 
  private:
-  /// cuBLAS keeps a workspace for each thread that multiplies: this one and autograd's. Allocated before any
-  /// MemoryScope, so that they do not count as activations.
+  /// cuBLAS keeps a workspace for each thread that multiplies: this one and autograd's. Allocated before blocks are
+  /// counted, because they are a library's scratch memory, whose size depends on the device.
   static void allocate_workspaces(at::Device device) {
     const at::Tensor x = at::ones({16, 16}, device).requires_grad_(true);
     torch::autograd::grad({at::mm(x, x)}, {x}, {at::ones_like(x)});

@@ -27,7 +27,7 @@ constexpr uint64_t landlock_truncate = 1ULL << 14, landlock_ioctl_of_devices = 1
 /// At most the limit that is already set, which only root may raise.
 bool limit(int resource, int64_t value) {
   rlimit set{};
-  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &set) != 0) return false;
+  if (getrlimit(__rlimit_resource_t(resource), &set) != 0) return false;
   const rlim_t both = std::min(rlim_t(value), set.rlim_max);
   set = {both, both};
   return setrlimit(resource, &set) == 0;

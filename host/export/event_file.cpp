@@ -23,7 +23,7 @@ constexpr uint32_t session_start = 3, session_end = 4, start_options = 1, start_
 constexpr int64_t status_success = 1, status_failure = 2;
 constexpr uint32_t entry_key = 1, entry_value = 2, number_value = 2, text_value = 3, bool_value = 4;
 
-double seconds(int64_t time_ns) { return static_cast<double>(time_ns) / 1e9; }
+double seconds(int64_t time_ns) { return double(time_ns) / 1e9; }
 
 ProtoMessage metadata(const char* plugin, const ProtoMessage& content) {
   ProtoMessage data;
@@ -33,7 +33,7 @@ ProtoMessage metadata(const char* plugin, const ProtoMessage& content) {
 
 struct OptionMessage {
   ProtoMessage operator()(bool value) const { return ProtoMessage().integer(bool_value, value); }
-  ProtoMessage operator()(int64_t value) const { return ProtoMessage().fp64(number_value, static_cast<double>(value)); }
+  ProtoMessage operator()(int64_t value) const { return ProtoMessage().fp64(number_value, double(value)); }
   ProtoMessage operator()(double value) const { return ProtoMessage().fp64(number_value, value); }
   ProtoMessage operator()(const std::string& value) const { return ProtoMessage().bytes(text_value, value); }
   ProtoMessage operator()(const std::vector<std::string>& value) const {
@@ -79,7 +79,7 @@ EventFile::EventFile(const std::filesystem::path& path, int64_t time_ns) : file_
 }
 
 void EventFile::scalar(int64_t time_ns, int64_t step, const std::string& tag, double number) {
-  value(time_ns, step, ProtoMessage().bytes(value_tag, tag).fp32(simple_value, static_cast<float>(number)).encoded());
+  value(time_ns, step, ProtoMessage().bytes(value_tag, tag).fp32(simple_value, float(number)).encoded());
 }
 
 void EventFile::text(int64_t time_ns, const std::string& tag, const std::string& text) {

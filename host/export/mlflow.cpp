@@ -79,7 +79,7 @@ class MlflowWriter {
       if (is_gpu && !on_gpu) return;  // included in the process's memory
       const std::string key = std::string("system/") + (is_gpu ? "gpu_" : "rank_") + std::to_string(memory.rank) +
                               "_memory_usage_megabytes";
-      write(key, {memory.step, static_cast<double>(memory.bytes) / 1e6, memory.time_ns});
+      write(key, {memory.step, double(memory.bytes) / 1e6, memory.time_ns});
     });
   }
 

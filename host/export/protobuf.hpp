@@ -10,7 +10,7 @@ namespace wmtp {
 
 inline std::string little_endian(uint64_t value, int count) {
   std::string bytes;
-  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < count; ++i) bytes += char(value >> (8 * i));
   return bytes;
 }
 
@@ -18,7 +18,7 @@ class ProtoMessage {
  public:
   ProtoMessage& integer(uint32_t field, int64_t value) {
     key(field, 0);
-    varint(static_cast<uint64_t>(value));
+    varint(uint64_t(value));
     return *this;
   }
   ProtoMessage& fp64(uint32_t field, double value) {
@@ -45,8 +45,8 @@ class ProtoMessage {
  private:
   void key(uint32_t field, uint32_t wire_type) { varint(uint64_t{field} << 3 | wire_type); }
   void varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
+    for (; value >= 0x80; value >>= 7) bytes_ += char(value | 0x80);
+    bytes_ += char(value);
   }
 
   std::string bytes_;

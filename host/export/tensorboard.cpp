@@ -32,8 +32,7 @@ void write_run(const RunExportReader& rows, int64_t run, const std::filesystem::
     rows.each_point(name, [&](const LoggedPoint& p) { file.scalar(p.time_ns, p.step, name, p.value); });
   }
   rows.each_memory([&](const LoggedMemory& memory) {
-    file.scalar(memory.time_ns, memory.step, memory_tag(memory.rank, memory.category),
-                static_cast<double>(memory.bytes));
+    file.scalar(memory.time_ns, memory.step, memory_tag(memory.rank, memory.category), double(memory.bytes));
   });
   if (rows.ended_ns() > 0) file.ended(rows.ended_ns(), rows.text("status") == "finished");
   file.finish();
@@ -70,7 +69,7 @@ class TensorboardSink : public RecordSink {
   void write(const MemoryRecords& memory) {
     for (const MemoryRecord& one : memory.values) {
       if (one.phase != "peak" || (one.category != "allocated" && one.category != "resident")) continue;
-      file_->scalar(now_ns(), one.step, memory_tag(one.rank, one.category), static_cast<double>(one.bytes));
+      file_->scalar(now_ns(), one.step, memory_tag(one.rank, one.category), double(one.bytes));
     }
   }
 

@@ -30,7 +30,7 @@ int64_t ExternalJson::integer(const char* key, int64_t from, int64_t to, std::op
   if (!has(key) && fallback) return *fallback;
   if (has(key) && object_[key].is_number_unsigned()) {
     const uint64_t found = object_[key];
-    if (found >= static_cast<uint64_t>(from) && found <= static_cast<uint64_t>(to)) return static_cast<int64_t>(found);
+    if (found >= uint64_t(from) && found <= uint64_t(to)) return int64_t(found);
   }
   refuse(key, "an integer from " + std::to_string(from) + " to " + std::to_string(to));
   return from;

@@ -37,7 +37,7 @@ std::vector<LayerNames> read_targets(ExternalJson& keys, const char* key,
 
 /// 16 rather than 16.0, like PEFT.
 Json plain_number(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e15 ? Json(static_cast<int64_t>(value)) : Json(value);
+  return value == std::floor(value) && std::abs(value) < 1e15 ? Json(int64_t(value)) : Json(value);
 }
 
 double read_dropout(ExternalJson& keys, const char* key) {

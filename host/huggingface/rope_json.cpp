@@ -92,7 +92,7 @@ std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key
     const double length = number(part, "original_max_position_embeddings");
     good = good && length >= 2 && length <= max_positions && length == std::floor(length) &&
            (type == RopeType::yarn ? read_yarn(part, scaling) : read_llama3(part, scaling));
-    if (good) scaling.original_max_position_embeddings = static_cast<int64_t>(length);
+    if (good) scaling.original_max_position_embeddings = int64_t(length);
   }
   if (good) return scaling;
   keys.refuse(key, type == RopeType::linear ? wanted_linear : type == RopeType::yarn ? wanted_yarn : wanted_llama3);

@@ -50,9 +50,9 @@ class DecompressedFile::Gzip : public Unpacker {
     if (is_complete_ && packed.empty()) return 0;
     if (is_complete_) inflateReset(&stream_);
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-    stream_.avail_in = static_cast<uInt>(packed.size());
+    stream_.avail_in = uInt(packed.size());
     stream_.next_out = reinterpret_cast<Bytef*>(out);
-    stream_.avail_out = static_cast<uInt>(count);
+    stream_.avail_out = uInt(count);
     const int result = inflate(&stream_, Z_NO_FLUSH);
     is_complete_ = result == Z_STREAM_END;
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
@@ -108,7 +108,7 @@ std::string compressed_file_argument(const std::filesystem::path& file, Compress
 DecompressedFile::DecompressedFile(const std::filesystem::path& file, bool as_bytes) : path_(file), file_(file) {
   if (as_bytes) return;
   char start[4];
-  const auto known = static_cast<size_t>(std::min<int64_t>(file_.size(), sizeof start));
+  const auto known = size_t(std::min<int64_t>(file_.size(), sizeof start));
   file_.read_at(0, start, known);
   packing_ = detect_compression({start, known});
   if (std::string_view(start, known).starts_with(byte_order_mark)) offset_ = byte_order_mark.size();
@@ -129,9 +129,9 @@ size_t DecompressedFile::read(char* out, size_t count) {
     head_.erase(0, from_head);
     return from_head + read_packed(out + from_head, count - from_head);
   }
-  count = static_cast<size_t>(std::min(static_cast<int64_t>(count), file_.size() - offset_));
+  count = size_t(std::min(int64_t(count), file_.size() - offset_));
   file_.read_at(offset_, out, count);
-  offset_ += static_cast<int64_t>(count);
+  offset_ += int64_t(count);
   return count;
 }
 
@@ -143,8 +143,8 @@ int64_t DecompressedFile::skip(int64_t count) {
   }
   std::string piece(piece_bytes, '\0');
   int64_t done = 0;
-  for (size_t got = 1; done < count && got > 0; done += static_cast<int64_t>(got))
-    got = read(piece.data(), static_cast<size_t>(std::min<int64_t>(count - done, piece_bytes)));
+  for (size_t got = 1; done < count && got > 0; done += int64_t(got))
+    got = read(piece.data(), size_t(std::min<int64_t>(count - done, piece_bytes)));
   return done;
 }
 
@@ -158,11 +158,11 @@ size_t DecompressedFile::read_packed(char* out, size_t count) {
     // A piece of limited size, because zlib counts in 32 bits.
     const size_t written = unpacker_->unpack(rest_, out + done, std::min(count - done, piece_bytes));
     done += written;
-    unpacked_ += static_cast<int64_t>(written);
+    unpacked_ += int64_t(written);
     if (!unpacker_->fault().empty())
       refuse("found " + name + " data that cannot be unpacked, near byte " +
-                 with_thousands(offset_ - static_cast<int64_t>(rest_.size())) + " of " + with_thousands(file_.size()) +
-                 " (" + unpacker_->fault() + ")",
+                 with_thousands(offset_ - int64_t(rest_.size())) + " of " + with_thousands(file_.size()) + " (" +
+                 unpacker_->fault() + ")",
              unpacker_->advice().empty() ? "replace it by a good copy; check that with " + name + " -t "
                                          : unpacker_->advice());
     if (unpacked_ > most)
@@ -180,9 +180,9 @@ size_t DecompressedFile::read_packed(char* out, size_t count) {
 }
 
 std::string_view DecompressedFile::next_piece() {
-  piece_.resize(static_cast<size_t>(std::min<int64_t>(piece_bytes, file_.size() - offset_)));
+  piece_.resize(size_t(std::min<int64_t>(piece_bytes, file_.size() - offset_)));
   file_.read_at(offset_, piece_.data(), piece_.size());
-  offset_ += static_cast<int64_t>(piece_.size());
+  offset_ += int64_t(piece_.size());
   return piece_;
 }
 

@@ -135,7 +135,7 @@ void DurableFile::write(std::string_view bytes) {
     return;
   }
   write_at(position_, bytes.data(), bytes.size());
-  position_ += static_cast<int64_t>(bytes.size());
+  position_ += int64_t(bytes.size());
 }
 
 void DurableFile::write_at(int64_t offset, const void* bytes, size_t count) {
@@ -148,14 +148,14 @@ void DurableFile::write_at(int64_t offset, const void* bytes, size_t count) {
     if (written == 0) throw storage_error("write", path_, ENOSPC);
     next += written;
     offset += written;
-    count -= static_cast<size_t>(written);
+    count -= size_t(written);
   }
 }
 
 void DurableFile::flush() {
   if (buffer_.empty()) return;
   write_at(position_, buffer_.data(), buffer_.size());
-  position_ += static_cast<int64_t>(buffer_.size());
+  position_ += int64_t(buffer_.size());
   buffer_.clear();
 }
 

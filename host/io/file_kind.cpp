@@ -141,9 +141,7 @@ std::string possible_encoding(std::string_view start) {
   const size_t low = odd > 0 ? 0 : 1;  // of a character's two bytes
   for (size_t i = 0; i + 1 < start.size(); i += 2) {
     const auto unit = [&](size_t at) {
-      return at + 1 < start.size()
-                 ? static_cast<unsigned char>(start[at + 1 - low]) << 8 | static_cast<unsigned char>(start[at + low])
-                 : 0xdc00;
+      return at + 1 < start.size() ? uint8_t(start[at + 1 - low]) << 8 | uint8_t(start[at + low]) : 0xdc00;
     };
     const int code = unit(i);
     if (code < 0x20 && code != '\t' && code != '\n' && code != '\r') return "";
@@ -158,7 +156,7 @@ std::string possible_encoding(std::string_view start) {
 bool is_certainly_text(std::string_view start) {
   const size_t complete = complete_utf8_length(start);
   const bool is_printed = std::all_of(start.begin(), start.end(), [](char c) {
-    return static_cast<unsigned char>(c) >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r';
+    return uint8_t(c) >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r';
   });
   return start.size() >= shortest_text_for_certain && is_printed &&
          valid_utf8_prefix(start.substr(0, complete)) == complete;
@@ -330,8 +328,8 @@ std::string read_file_start(const fs::path& file, size_t bytes) {
   check_is_file(file);
   std::ifstream in(file, std::ios::binary);
   std::string start(bytes, '\0');
-  in.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<size_t>(in.gcount()));
+  in.read(start.data(), std::streamsize(start.size()));
+  start.resize(size_t(in.gcount()));
   if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, file.string() + " cannot be read; check its rights");
   return start;
 }

@@ -25,9 +25,9 @@ int64_t read_up_to(int descriptor, int64_t offset, void* bytes, size_t count) {
         [&] { return ::pread(descriptor, static_cast<char*>(bytes) + done, count - done, offset + off_t(done)); });
     if (got < 0) return -1;
     if (got == 0) break;
-    done += static_cast<size_t>(got);
+    done += size_t(got);
   }
-  return static_cast<int64_t>(done);
+  return int64_t(done);
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ int64_t read_up_to(int descriptor, int64_t offset, void* bytes, size_t count) {
 bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, void* bytes, size_t count) {
   const int64_t got = read_up_to(descriptor, offset, bytes, count);
   if (got < 0) throw storage_error("read", path, errno);
-  return static_cast<size_t>(got) == count;
+  return size_t(got) == count;
 }
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
@@ -58,7 +58,7 @@ std::optional<std::string> read_cached_file(const std::filesystem::path& path, i
   struct stat status;
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > limit)
     return std::nullopt;
-  std::string text(static_cast<size_t>(status.st_size), '\0');
+  std::string text(size_t(status.st_size), '\0');
   if (read_up_to(file.get(), 0, text.data(), text.size()) != status.st_size) return std::nullopt;
   return text;
 }
@@ -82,7 +82,7 @@ std::string read_small_file(const std::filesystem::path& path, int64_t limit) {
     throw Error(ExitStatus::data, path.string() + " has " + std::to_string(file.size()) + " bytes; at most " +
                                       std::to_string(limit) + " are read");
   }
-  std::string text(static_cast<size_t>(file.size()), '\0');
+  std::string text(size_t(file.size()), '\0');
   file.read_at(0, text.data(), text.size());
   refuse_pointer(path, text);
   return text;

@@ -21,7 +21,7 @@ constexpr size_t max_name_length = 64;  // as `name` in an experiment
 
 void check_name(const std::string& name) {
   const auto is_good = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
-  if (!name.empty() && name.size() <= max_name_length && std::isalnum(static_cast<unsigned char>(name[0])) &&
+  if (!name.empty() && name.size() <= max_name_length && std::isalnum(uint8_t(name[0])) &&
       std::all_of(name.begin(), name.end(), is_good))
     return;
   throw Error(ExitStatus::usage,

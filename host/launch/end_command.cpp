@@ -51,7 +51,7 @@ void run_end_command(const std::filesystem::path& program, const std::filesystem
   variables["WMTP_RUN_ID"] = run.id > 0 ? std::to_string(run.id) : "";
   variables["WMTP_RUN_NAME"] = run.name;
   variables["WMTP_RUN_STATUS"] = status_name(run.status);
-  variables["WMTP_RUN_EXIT_CODE"] = std::to_string(static_cast<int>(run.status));
+  variables["WMTP_RUN_EXIT_CODE"] = std::to_string(int(run.status));
   variables["WMTP_RUN_REASON"] = run.reason;
   variables["WMTP_RUN_LOSS"] =
       query_text(database, "SELECT coalesce(valid_loss, train_loss) FROM v_runs WHERE id = ?1", run.id);

@@ -62,7 +62,7 @@ Ending ending_of(const std::string& name, int wait_status, int forwarded_signal)
   }
   const int code = WEXITSTATUS(wait_status);
   if (code == finished_exit_code) return {};
-  switch (static_cast<ExitStatus>(code)) {
+  switch (ExitStatus(code)) {
     case ExitStatus::done:
       return {ExitStatus::peer, false, text + " before it had finished: something, possibly a plugin, called exit()"};
     case ExitStatus::usage:
@@ -74,7 +74,7 @@ Ending ending_of(const std::string& name, int wait_status, int forwarded_signal)
     case ExitStatus::device_memory:
     case ExitStatus::bug:
     case ExitStatus::interrupted:
-      return {static_cast<ExitStatus>(code), true, text};
+      return {ExitStatus(code), true, text};
   }
   if (was_not_loaded(wait_status)) return {failure_status(wait_status), false, text};
   return {ExitStatus::bug, false, text + ", which is not an exit code of wmtp-host"};
@@ -85,7 +85,7 @@ class Launch {
   Launch(LaunchRequest request, LineSink& out, LineSink& err) : request_(std::move(request)), out_(out), err_(err) {
     const int port = port_of_rank0();
     token_ = random_token();
-    endings_.resize(static_cast<size_t>(request_.num_ranks));
+    endings_.resize(size_t(request_.num_ranks));
     for (int rank = 0; rank < request_.num_ranks; ++rank) start(rank, port);
     request_.start_rank = nullptr;
   }
@@ -163,7 +163,7 @@ void Launch::wait_for_something() {
   int timeout_ms = -1;
   if (has_deadline()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
-    timeout_ms = static_cast<int>(std::max<int64_t>(0, left));
+    timeout_ms = int(std::max<int64_t>(0, left));
   }
   forward_some(signals_.fd(), out_, err_, sources, timeout_ms);
 }
@@ -184,8 +184,8 @@ void Launch::take_signal(const ReceivedSignal& signal) {
 
 void Launch::reap() {
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
-    if (endings_[static_cast<size_t>(rank)]) continue;
-    if (const auto status = ranks_[static_cast<size_t>(rank)].wait_status())
+    if (endings_[size_t(rank)]) continue;
+    if (const auto status = ranks_[size_t(rank)].wait_status())
       note_ending(rank, ending_of(rank_name(rank), *status, forwarded_signal_));
   }
 }
@@ -206,7 +206,7 @@ void Launch::note_ending(int rank, Ending ending) {
     stop_phase_ = StopPhase::parting;
     deadline_ = seconds_from_now(request_.timeout_seconds);
   }
-  endings_[static_cast<size_t>(rank)] = std::move(ending);
+  endings_[size_t(rank)] = std::move(ending);
   order_.push_back(rank);
 }
 
@@ -222,8 +222,8 @@ void Launch::escalate() {
     err_.line("", printed("%s ended %g s ago (parallel.timeout_seconds)", rank_name(order_[0]).c_str(),
                           request_.timeout_seconds));
   for (int rank = 0; rank < request_.num_ranks; ++rank) {
-    if (endings_[static_cast<size_t>(rank)]) continue;
-    auto& child = ranks_[static_cast<size_t>(rank)];
+    if (endings_[size_t(rank)]) continue;
+    auto& child = ranks_[size_t(rank)];
     err_.line("",
               rank_name(rank) + (kill ? " is still running: sending SIGKILL" : " is still running: sending SIGTERM"));
     if (kill) {
@@ -244,7 +244,7 @@ LaunchResult Launch::result() const {
   };
   LaunchResult result;
   for (const int rank : order_) {
-    const Ending& ending = *endings_[static_cast<size_t>(rank)];
+    const Ending& ending = *endings_[size_t(rank)];
     if (weight(ending.status) <= weight(result.status)) continue;
     result.status = ending.status;
     result.reason = ending.text;

@@ -187,7 +187,7 @@ RunResult RunLauncher::start(const RunPlan& run, const Stages& stages, std::shar
   request.stages = stages;
   request.from = run.from;
   LaunchRequest wanted;
-  wanted.num_ranks = static_cast<int>(num_processes(run));
+  wanted.num_ranks = int(num_processes(run));
   wanted.port = wanted_master_port();
   const auto [result, row] = launch(std::move(wanted), std::move(request), std::move(engine));
   if (run.path.empty()) return {result.status, {}};

@@ -158,10 +158,10 @@ class Sweep {
 
   int code_of_stages(Member& member) const {
     try {
-      return static_cast<int>(member.run->run_missing_stages(resume_));
+      return int(member.run->run_missing_stages(resume_));
     } catch (const Error& error) {  // the other members still run
       log_error(error.what());
-      return static_cast<int>(error.status());
+      return int(error.status());
     }
   }
 
@@ -189,7 +189,7 @@ class Sweep {
 
   void ended(size_t i, int code) {
     members_[i].code = code;
-    interrupted_ = interrupted_ || code == static_cast<int>(ExitStatus::interrupted);
+    interrupted_ = interrupted_ || code == int(ExitStatus::interrupted);
     if (code != 0) log_error(which(i) + "ended with exit code " + std::to_string(code));
   }
 

@@ -106,9 +106,7 @@ std::string Database::text(const std::string& sql) {
   return statement.step() ? statement.text(0) : "";
 }
 
-void Database::set_busy_timeout(std::chrono::milliseconds time) {
-  sqlite3_busy_timeout(db_, static_cast<int>(time.count()));
-}
+void Database::set_busy_timeout(std::chrono::milliseconds time) { sqlite3_busy_timeout(db_, int(time.count())); }
 
 int64_t Database::last_insert_id() const { return sqlite3_last_insert_rowid(db_); }
 
@@ -121,8 +119,8 @@ bool Database::has_moved() const {
 }
 
 Statement::Statement(Database& database, const std::string& sql) : database_(database) {
-  if (sqlite3_prepare_v3(database.handle(), sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
-                         &statement_, nullptr) != SQLITE_OK) {
+  if (sqlite3_prepare_v3(database.handle(), sql.data(), int(sql.size()), SQLITE_PREPARE_PERSISTENT, &statement_,
+                         nullptr) != SQLITE_OK) {
     database.fail("cannot read \"" + sql.substr(0, 60) + "\"");
   }
 }
@@ -173,7 +171,7 @@ bool Statement::null(int column) const { return sqlite3_column_type(statement_, 
 
 std::string Statement::text(int column) const {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-  return text ? std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : "";
+  return text ? std::string(text, size_t(sqlite3_column_bytes(statement_, column))) : "";
 }
 
 Transaction::Transaction(Database& database) : database_(database) {

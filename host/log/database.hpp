@@ -87,7 +87,7 @@ class Statement {
   Statement(const Statement&) = delete;
 
   void bind(int index, int64_t value);
-  void bind(int index, int value) { bind(index, static_cast<int64_t>(value)); }
+  void bind(int index, int value) { bind(index, int64_t(value)); }
   void bind(int index, double value);
   void bind(int index, const std::string& value);
   void bind(int index, const char* value) { bind(index, std::string(value)); }

@@ -109,7 +109,7 @@ void check_user_statement(Database& database, const std::string& sql) {
 [[noreturn]] void report(const SqliteError& error, const QueryGuard& guard, std::chrono::milliseconds limit) {
   const int code = error.code();
   if (code == SQLITE_INTERRUPT)
-    refuse("stopped after " + human_seconds(static_cast<double>(limit.count()) / 1000) +
+    refuse("stopped after " + human_seconds(double(limit.count()) / 1000) +
            "; narrow the query, for example to one run or one metric name");
   if (!guard.refused().empty())
     refuse(guard.refused() + ", but queries may only read; write one SELECT (or WITH … SELECT)");
@@ -238,7 +238,7 @@ Table LogReader::table(const std::string& sql, const std::vector<SqlValue>& argu
   statement.bind_all(arguments);
   Table table{column_names(statement), {}, false};
   for (size_t held = 0; statement.step();) {
-    table.capped = static_cast<int64_t>(table.rows.size()) >= max_rows;
+    table.capped = int64_t(table.rows.size()) >= max_rows;
     if (table.capped) break;
     held += sizeof(Row) + table.columns.size() * sizeof(Json) + text_bytes(statement);
     if (held > max_bytes && by_user)

@@ -125,7 +125,7 @@ void LogWriter::work() {
 }
 
 void LogWriter::take(std::chrono::milliseconds longest) {
-  const auto known = static_cast<std::ptrdiff_t>(pending_.size());
+  const auto known = std::ptrdiff_t(pending_.size());
   queue_.take(pending_, longest);
   if (!sink_) return;
   try {

@@ -35,7 +35,7 @@ struct ParamText {
 
 constexpr auto param_number = [](const auto& value) -> std::optional<double> {
   if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
-    if (const auto number = static_cast<double>(value); std::isfinite(number)) return number;
+    if (const auto number = double(value); std::isfinite(number)) return number;
   return std::nullopt;
 };
 
@@ -145,12 +145,11 @@ void RunLog::end(ExitStatus status) {
         database,
         "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4, heartbeat_at = ?4, log_incomplete = ?5 "
         "WHERE id = ?1");
-    close.run(run_id_, status_name(status), static_cast<int64_t>(status), now,
-              static_cast<int64_t>(writer.lacks_rows()));
+    close.run(run_id_, status_name(status), int64_t(status), now, int64_t(writer.lacks_rows()));
     transaction.commit();
   } catch (const std::exception& error) {
     writer.give_up(error.what());
-    writer.spool().write_end(status_name(status), static_cast<int>(status), now);
+    writer.spool().write_end(status_name(status), int(status), now);
     return;
   }
   try {  // A reader may block either; the next run repeats them.
@@ -177,7 +176,7 @@ bool close_lost_run(const std::filesystem::path& path, int64_t run_id, const std
   Statement close(database,
                   "UPDATE runs SET status = ?2, exit_code = ?3, ended_at = ?4 WHERE id = ?1 AND status IN ('running', "
                   "'finished') AND EXISTS (SELECT 1 FROM run_keys WHERE run_id = ?1 AND key = ?5)");
-  close.run(run_id, status_name(status), static_cast<int64_t>(status), utc_now(), run_key);
+  close.run(run_id, status_name(status), int64_t(status), utc_now(), run_key);
   if (database.changes() == 0) return false;
   Statement event(database,
                   "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "

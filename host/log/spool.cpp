@@ -187,7 +187,7 @@ bool Spool::append(const std::string& rows) try {
   while (done < lines.size()) {
     const ssize_t n = retry_interrupted([&] { return ::write(file.get(), lines.data() + done, lines.size() - done); });
     if (n <= 0) break;
-    done += static_cast<size_t>(n);
+    done += size_t(n);
   }
   if (done == lines.size()) return true;
   [[maybe_unused]] const int ignored = ::ftruncate(file.get(), before);

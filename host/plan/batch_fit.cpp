@@ -11,7 +11,7 @@ namespace {
 
 bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.peak.total <= bytes; }
 
-/// The settings by which a question differs from the experiment, as keys of its file.
+/// The settings by which a request differs from the experiment, as keys of its file.
 std::vector<std::string> changes_between(const StepRequest& experiment, const StepRequest& other) {
   std::vector<std::string> changes;
   if (other.strategy != experiment.strategy)
@@ -27,17 +27,17 @@ std::vector<std::string> changes_between(const StepRequest& experiment, const St
   return changes;
 }
 
-/// The question itself, and with each combination of the settings that save memory.
-std::vector<StepRequest> memory_saving_requests(const StepRequest& question, bool has_frozen) {
+/// The request itself, and with each combination of the settings that save memory.
+std::vector<StepRequest> memory_saving_requests(const StepRequest& request, bool has_frozen) {
   std::vector<StepRequest> all;
   const auto add = [&](double checkpointing, bool offload_activations, CpuOffload offload) {
-    StepRequest& one = all.emplace_back(question);
-    one.activation_checkpointing = std::max(question.activation_checkpointing, checkpointing);
+    StepRequest& one = all.emplace_back(request);
+    one.activation_checkpointing = std::max(request.activation_checkpointing, checkpointing);
     one.activation_offload |= offload_activations;
-    one.offload = std::max(question.offload, offload);
+    one.offload = std::max(request.offload, offload);
   };
   for (const CpuOffload offload : {CpuOffload::none, CpuOffload::trained, CpuOffload::all}) {
-    if (offload != CpuOffload::none && !question.on_cuda) continue;
+    if (offload != CpuOffload::none && !request.on_cuda) continue;
     if (offload == CpuOffload::all && !has_frozen) continue;
     add(0, false, offload);
     add(1, false, offload);
@@ -48,18 +48,18 @@ std::vector<StepRequest> memory_saving_requests(const StepRequest& question, boo
 
 }  // namespace
 
-PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest question, int64_t batch_size,
+PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t batch_size,
                         int64_t gradient_accumulation) {
-  question.sequences = batch_size;
-  question.gradient_accumulation = gradient_accumulation;
-  const auto phases = plan_step(question).phases;
+  request.sequences = batch_size;
+  request.gradient_accumulation = gradient_accumulation;
+  const auto phases = plan_step(request).phases;
   const auto& [phase, peak] = *highest(phases);
   return {batch_size, gradient_accumulation, phase, peak};
 }
 
-std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& question, int64_t bytes) {
+std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& request, int64_t bytes) {
   const auto planned = [&](int64_t size) {
-    return plan_batch(plan_step, question, size, question.gradient_accumulation);
+    return plan_batch(plan_step, request, size, request.gradient_accumulation);
   };
   constexpr int64_t unknown = std::numeric_limits<int64_t>::max();
   PlannedBatch most = planned(1);
@@ -81,12 +81,12 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepR
   }
 }
 
-std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepRequest& question,
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepRequest& request,
                                                          int64_t bytes) {
-  const int64_t sequences = question.sequences * question.gradient_accumulation;
+  const int64_t sequences = request.sequences * request.gradient_accumulation;
   for (int64_t accumulation = 1; accumulation <= sequences; ++accumulation) {
     if (sequences % accumulation != 0) continue;
-    const PlannedBatch batch = plan_batch(plan_step, question, sequences / accumulation, accumulation);
+    const PlannedBatch batch = plan_batch(plan_step, request, sequences / accumulation, accumulation);
     if (fits(batch, bytes)) return batch;
   }
   return std::nullopt;
@@ -99,10 +99,10 @@ std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const Exper
   size_t fewest = SIZE_MAX;
   for (const PlannedVariant& variant : plan.variants) {
     if (variant.adapter != experiment.adapter) continue;
-    for (const StepRequest& question : memory_saving_requests(variant.question, has_frozen)) {
-      const std::vector<std::string> changes = changes_between(experiment.question, question);
+    for (const StepRequest& request : memory_saving_requests(variant.request, has_frozen)) {
+      const std::vector<std::string> changes = changes_between(experiment.request, request);
       if (changes.empty() || changes.size() > fewest) continue;
-      const PlannedBatch batch = plan_batch(plan_step, question, 1, question.gradient_accumulation);
+      const PlannedBatch batch = plan_batch(plan_step, request, 1, request.gradient_accumulation);
       if (!fits(batch, bytes)) continue;
       if (changes.size() < fewest) texts.clear();
       fewest = changes.size();

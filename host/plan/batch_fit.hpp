@@ -17,15 +17,15 @@ struct PlannedBatch {
   MemorySnapshot peak;
 };
 
-PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest question, int64_t batch_size,
+PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t batch_size,
                         int64_t gradient_accumulation);
 
-/// The largest micro-batch that fits into `bytes` per rank, at the question's gradient accumulation; nullopt if one
+/// The largest micro-batch that fits into `bytes` per rank, at the request's gradient accumulation; nullopt if one
 /// sequence does not fit.
-std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& question, int64_t bytes);
+std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& request, int64_t bytes);
 
 /// The same among the micro-batches that, with another accumulation, leave the tokens of a step as they are.
-std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepRequest& question,
+std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepRequest& request,
                                                          int64_t bytes);
 
 /// The fewest changes of strategy, checkpointing and offloading with which one sequence fits into `bytes`, as texts

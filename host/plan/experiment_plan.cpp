@@ -45,27 +45,27 @@ class Planner {
 
  private:
   void add_variants(ExperimentPlan& plan, bool trains_all) const {
-    StepRequest question;
+    StepRequest request;
     const ParallelConfig& p = e_.parallel;
-    question.trains_all = trains_all;
-    question.shard_group_size = shard_group_size_;
-    question.ranks = p.processes;
-    question.hosts = hosts_;
-    question.sequences = e_.train.batch_size;
-    question.positions = plan.data.positions;
-    question.sequence = p.sequence;
-    question.gradient_accumulation = e_.train.gradient_accumulation;
-    question.activation_checkpointing = p.activation_checkpointing;
-    question.activation_offload = p.activation_offload;
-    question.offload = p.cpu_offload;
-    question.on_cuda = p.device == "cuda";
+    request.trains_all = trains_all;
+    request.shard_group_size = shard_group_size_;
+    request.ranks = p.processes;
+    request.hosts = hosts_;
+    request.sequences = e_.train.batch_size;
+    request.positions = plan.data.positions;
+    request.sequence = p.sequence;
+    request.gradient_accumulation = e_.train.gradient_accumulation;
+    request.activation_checkpointing = p.activation_checkpointing;
+    request.activation_offload = p.activation_offload;
+    request.offload = p.cpu_offload;
+    request.on_cuda = p.device == "cuda";
     for (const Strategy strategy : strategies(shard_group_size_ > 0)) {
-      question.strategy = strategy;
+      request.strategy = strategy;
       const bool is_experiments_own = !trains_all && strategy == p.strategy;
-      StepRequest compared = question;  // only once: requests derived from the variant's do not repeat it
+      StepRequest compared = request;  // only once: requests derived from the variant's do not repeat it
       compared.compare_ranks = is_experiments_own;
       plan.variants.push_back(
-          {trains_all ? full : e_.adapter.plugin, strategy, is_experiments_own, question, plan_step_(compared)});
+          {trains_all ? full : e_.adapter.plugin, strategy, is_experiments_own, request, plan_step_(compared)});
     }
   }
 
@@ -118,7 +118,7 @@ std::vector<PlannedVariant> sequence_parallel_layouts(const Experiment& experime
   const PlannedVariant& whole = *std::ranges::find_if(plan.variants, [&](const PlannedVariant& variant) {
     return variant.strategy == Strategy::full_shard && variant.adapter == plan.variants.front().adapter;
   });
-  const StepRequest& q = whole.question;
+  const StepRequest& q = whole.request;
   std::vector<const ModelConfig*> shapes{&experiment.model};
   for (const auto& [table, frozen] : frozen_tables(experiment))
     if (frozen->given && frozen->model) shapes.push_back(&*frozen->model);
@@ -130,9 +130,9 @@ std::vector<PlannedVariant> sequence_parallel_layouts(const Experiment& experime
   for (int64_t ranks = 2; can_divide(ranks); ranks *= 2) {
     PlannedVariant variant = whole;
     variant.is_experiments_own = false;
-    variant.question.sequence = ranks;
-    variant.question.gradient_accumulation *= ranks;
-    variant.step = plan_step(variant.question);
+    variant.request.sequence = ranks;
+    variant.request.gradient_accumulation *= ranks;
+    variant.step = plan_step(variant.request);
     divided.push_back(std::move(variant));
   }
   return divided;

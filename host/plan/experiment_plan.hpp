@@ -18,7 +18,7 @@ struct PlannedVariant {
   std::string adapter;
   Strategy strategy = Strategy::full_shard;
   bool is_experiments_own = false;  ///< the experiment's own strategy and adapter
-  StepRequest question;
+  StepRequest request;
   PlannedStep step;  ///< of each rank
 };
 

@@ -85,7 +85,7 @@ void check_fits(const Experiment& experiment, const Catalog& catalog, const std:
   if (!uses_frozen_options && surely_fits(experiment, machine)) return;
   StepPlanner planner(experiment, catalog);
   const ExperimentPlan plan =
-      plan_experiment(experiment, catalog, cache, [&](const StepRequest& question) { return planner.plan(question); });
+      plan_experiment(experiment, catalog, cache, [&](const StepRequest& request) { return planner.plan(request); });
   const std::string why = misfit(local_ranks_to_fit(experiment, plan, machine), machine);
   if (!why.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": " + why);
 }

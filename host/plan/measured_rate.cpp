@@ -51,7 +51,7 @@ double operations_of_step(const std::string& experiment_toml, const Catalog& cat
   const Experiment as_logged = load_experiment(load_request(catalog, file, {}));
   const Experiment experiment = with_host_shard_groups(as_logged, as_logged.parallel.processes);
   StepPlanner planner(experiment, catalog);
-  const PlanStep plan_step = [&](const StepRequest& question) { return planner.plan(question); };
+  const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
   return plan_experiment(experiment, catalog, cache, plan_step).variants.front().step.work.operations;
 }
 

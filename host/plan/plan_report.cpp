@@ -37,11 +37,11 @@ OrderedJson to_json(const PlannedCluster& cluster) {
                             : OrderedJson()},
       {"socket_seconds", cluster.socket_seconds},
       {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},
-      {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->question.sequence) : OrderedJson()},
+      {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->request.sequence) : OrderedJson()},
       {"strategies", OrderedJson::array()},
       {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
-    return cost.variant->question.sequence != cluster.costs.front().variant->question.sequence;
+    return cost.variant->request.sequence != cluster.costs.front().variant->request.sequence;
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
@@ -50,7 +50,7 @@ OrderedJson to_json(const PlannedCluster& cluster) {
                     {"bus_bytes", cost.traffic.bus},
                     {"network_bytes", cost.traffic.network},
                     {"operations", cost.variant->step.work.operations},
-                    {"sequence", cost.variant->question.sequence}};
+                    {"sequence", cost.variant->request.sequence}};
     if (cost.time)
       one["time"] = {{"seconds", cost.time->seconds},
                      {"computation", cost.time->computation},
@@ -68,7 +68,7 @@ struct Unit {
 Unit unit_of(int64_t largest) { return largest < (int64_t{10} << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30}; }
 
 std::string layout_of(const PlannedVariant& variant) {
-  const int64_t ranks = variant.question.sequence;
+  const int64_t ranks = variant.request.sequence;
   return std::string(to_string(variant.strategy)) + (ranks > 1 ? ", sequence " + std::to_string(ranks) : "");
 }
 
@@ -151,7 +151,7 @@ void print_times(std::ostream& out, const Hardware& hardware, const StepCost& wh
   }
   const bool hides = whole.time->communication <= whole.time->computation;
   out << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over "
-      << counted(whole.variant->question.ranks, "rank") << " computes for " << seconds_text(whole.time->computation)
+      << counted(whole.variant->request.ranks, "rank") << " computes for " << seconds_text(whole.time->computation)
       << " and communicates for " << seconds_text(whole.time->communication) << (whole.fits ? "" : ", but does not fit")
       << (hides ? "" : "; more tokens per rank and micro-batch hide more") << ".\nTimes: products at "
       << rounded(100 * hardware.products) << "% of the peak, links of " << shown(hardware.bus / 1e9) << " (bus) and "
@@ -189,7 +189,7 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster) {
   const StepCost& whole = *std::ranges::find_if(
       cluster.costs, [](const StepCost& cost) { return cost.variant->strategy == Strategy::full_shard; });
   out << '\n'
-      << counted(cluster.hosts, "host") << " of " << counted(whole.variant->question.ranks / cluster.hosts, "rank")
+      << counted(cluster.hosts, "host") << " of " << counted(whole.variant->request.ranks / cluster.hosts, "rank")
       << ": peak memory per rank, bytes that a rank receives per step (* this experiment)\n";
   print_table(out, table_of(cluster), TableFormat::text);
   if (!cluster.divided.empty())

@@ -36,9 +36,9 @@ std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
 }
 
 StepTime step_time(const PlanStep& plan_step, const PlannedVariant& variant, const Rates& rates, double peak) {
-  StepRequest question = variant.question;
-  question.rates = rates;
-  const Work work = plan_step(question).work;
+  StepRequest request = variant.request;
+  request.rates = rates;
+  const Work work = plan_step(request).work;
   StepTime time;
   time.seconds = work.seconds;
   time.computation = work.operations / rates.operations;

@@ -29,8 +29,8 @@ void StepPlanner::start() {
   engine_ = start_step_planner(file, catalog_.folders());
 }
 
-PlannedStep StepPlanner::plan(const StepRequest& question) {
-  const std::string text = Json(question).dump();
+PlannedStep StepPlanner::plan(const StepRequest& request) {
+  const std::string text = Json(request).dump();
   if (const auto known = known_.find(text); known != known_.end()) return known->second;
   if (!engine_) start();
   const auto reply_text = engine_->send(text) ? engine_->receive(reply_timeout_ms, max_reply_bytes) : std::nullopt;

@@ -1,5 +1,5 @@
 // StepPlanner: asks the engine what a step of an experiment needs in other layouts. The engine is started by the first
-// question and answers many: it loads LibTorch once.
+// request and answers many: it loads LibTorch once.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,8 @@ namespace wmtp {
 class ScratchFolder;
 class SocketChild;
 
-/// The answer to a question about one experiment: StepPlanner::plan, or a test's.
-using PlanStep = std::function<PlannedStep(const StepRequest& question)>;
+/// The answer to a request about one experiment: StepPlanner::plan, or a test's.
+using PlanStep = std::function<PlannedStep(const StepRequest& request)>;
 
 class StepPlanner {
  public:
@@ -26,7 +26,7 @@ class StepPlanner {
   ~StepPlanner();
 
   /// Answers are kept. Error(plugin) if a plugin fails; Error(bug) if the engine ends without an answer.
-  PlannedStep plan(const StepRequest& question);
+  PlannedStep plan(const StepRequest& request);
 
  private:
   void start();
@@ -34,7 +34,7 @@ class StepPlanner {
   const Catalog& catalog_;
   std::unique_ptr<ScratchFolder> folder_;
   std::unique_ptr<SocketChild> engine_;
-  std::map<std::string, PlannedStep> known_;  ///< by question
+  std::map<std::string, PlannedStep> known_;  ///< by request
 };
 
 }  // namespace wmtp

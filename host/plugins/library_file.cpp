@@ -43,7 +43,7 @@ std::string machine_name(uint16_t machine) {
 /// The first bytes in printable form.
 std::string beginning(const std::string& bytes) {
   std::string text;
-  for (unsigned char c : bytes.substr(0, 16)) text += std::isprint(c) ? static_cast<char>(c) : '.';
+  for (unsigned char c : bytes.substr(0, 16)) text += std::isprint(c) ? char(c) : '.';
   return "\"" + text + "\"";
 }
 
@@ -68,8 +68,8 @@ class Reader {
   std::string bytes(uint64_t offset, uint64_t count, const std::string& what) {
     require(offset, count, what);
     std::string result(count, '\0');
-    stream_.seekg(static_cast<std::streamoff>(offset));
-    if (!stream_.read(result.data(), static_cast<std::streamsize>(count))) refuse(path_, "cannot be read: " + what);
+    stream_.seekg(std::streamoff(offset));
+    if (!stream_.read(result.data(), std::streamsize(count))) refuse(path_, "cannot be read: " + what);
     return result;
   }
 

@@ -84,8 +84,7 @@ Json parse_reply(const ChildResult& child, const std::string& file, std::chrono:
         child);
   }
   if (json.is_object() && json.contains("refused")) {
-    throw Error(static_cast<ExitStatus>(json.value("status", static_cast<int>(ExitStatus::plugin))),
-                json.value("refused", ""));
+    throw Error(ExitStatus(json.value("status", int(ExitStatus::plugin))), json.value("refused", ""));
   }
   if (child.exit_code != 0)
     refuse(file, "its code terminated the probe with exit code " + std::to_string(child.exit_code), child);
@@ -133,9 +132,9 @@ PluginCheckResult check_plugin(const PluginSetting& plugin, const PluginSetting*
   if (auto known = cache.find_reply<PluginCheckResult>(stamp, probe_request)) return *known;
   const std::string where = is_file ? stamp.path.string() : plugin.description.name;
   try {
-    const auto answer = request_from_child(where, {"check", probe_request}).get<PluginCheckResult>();
-    if (!answer.mistake) cache.keep_reply(stamp, probe_request, answer);
-    return answer;
+    const auto result = request_from_child(where, {"check", probe_request}).get<PluginCheckResult>();
+    if (!result.mistake) cache.keep_reply(stamp, probe_request, result);
+    return result;
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::plugin, where + ": the probe returned no answer: " + error.what());
   }

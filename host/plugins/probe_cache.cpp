@@ -105,7 +105,7 @@ void ProbeCache::keep(const FileStamp& stamp, const PluginDescription& descripti
   });
 }
 
-void ProbeCache::keep_reply(const FileStamp& stamp, const std::string& request, const Json& answer) const {
+void ProbeCache::keep_reply(const FileStamp& stamp, const std::string& request, const Json& reply) const {
   if (folder_.empty()) return;
   attempt([&] {
     read(stamp, description_name);  // throws for a file, or a version of it, that was not described
@@ -113,7 +113,7 @@ void ProbeCache::keep_reply(const FileStamp& stamp, const std::string& request, 
     if (known.size() > max_replies)
       for (const fs::path& file : known)
         if (file.stem() != description_name) fs::remove(file);
-    write(stamp, sha256_hex(request), answer);
+    write(stamp, sha256_hex(request), reply);
   });
 }
 

@@ -1,5 +1,5 @@
 // Cache of probed plugins: descriptions by path, size, modification time and program version, and answers to questions
-// about them. A folder for each plugin, with a small JSON file for the description and for each answer, because a run
+// about them. A folder for each plugin, with a small JSON file for the description and for each reply, because a run
 // reads some of them several times. Files are replaced by a rename; those that are damaged or cannot be written are
 // probed again. Refusals are not cached.
 #pragma once
@@ -35,7 +35,7 @@ class ProbeCache {
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  void keep_reply(const FileStamp& stamp, const std::string& request, const Json& answer) const;
+  void keep_reply(const FileStamp& stamp, const std::string& request, const Json& reply) const;
 
  private:
   std::filesystem::path stamp_folder(const FileStamp& stamp) const;

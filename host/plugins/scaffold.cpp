@@ -19,7 +19,7 @@ std::string class_of(const std::string& name) {
   std::string text;
   bool begins = true;
   for (const char c : name) {
-    if (c != '_') text += begins ? char(std::toupper(static_cast<unsigned char>(c))) : c;
+    if (c != '_') text += begins ? char(std::toupper(uint8_t(c))) : c;
     begins = c == '_';
   }
   return text;

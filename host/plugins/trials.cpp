@@ -45,7 +45,7 @@ std::vector<TrialResult> run_trials(const PluginSetting& plugin, const std::stri
   return results;
 }
 
-std::string serve_trials(const std::string& request, const std::function<int(const std::string&)>& answer) {
+std::string serve_trials(const std::string& request, const std::function<int(const std::string&)>& serve_trial) {
   Json trial_request = Json::parse(request), replies = Json::array();
   const Json description = trial_request.at("plugin").at("description");
   const std::chrono::milliseconds limit(trial_request.at("limit_ms").get<int64_t>());
@@ -53,7 +53,7 @@ std::string serve_trials(const std::string& request, const std::function<int(con
     trial_request["trial"] = trial.name;
     try {
       const Json report =
-          run_trial_in_fork(description.at("name"), limit, [&] { return answer(trial_request.dump()); });
+          run_trial_in_fork(description.at("name"), limit, [&] { return serve_trial(trial_request.dump()); });
       replies.push_back({{"passed", true}, {"message", report.at("report")}});
     } catch (const Error& error) {
       replies.push_back({{"passed", false}, {"message", error.what()}});

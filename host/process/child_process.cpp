@@ -62,7 +62,7 @@ bool place_descriptors(const int* descriptors, int count, int& failure) {
     setpgid(0, 0);
     place_standard_streams(request.input, out, err);
   } else {
-    const int count = static_cast<int>(request.descriptors.size());
+    const int count = int(request.descriptors.size());
     ready = setsid() >= 0 && place_descriptors(request.descriptors.data(), count, failure);
   }
   if (ready && request.code) run_code(request.code);
@@ -135,7 +135,7 @@ ChildProcess::~ChildProcess() {
 
 std::optional<int> ChildProcess::wait_status() {
   siginfo_t ended{};
-  if (!status_ && waitid(P_PID, static_cast<id_t>(id_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid) {
+  if (!status_ && waitid(P_PID, id_t(id_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid) {
     kill(-id_, SIGKILL);  // its own children must not outlive it; until reaped, it still holds the group's id
     int status = 0;
     waitpid(id_, &status, 0);
@@ -147,7 +147,7 @@ std::optional<int> ChildProcess::wait_status() {
 int ChildProcess::wait() {
   siginfo_t ended{};
   while (!wait_status())
-    if (waitid(P_PID, static_cast<id_t>(id_), &ended, WEXITED | WNOWAIT) != 0 && errno != EINTR)
+    if (waitid(P_PID, id_t(id_), &ended, WEXITED | WNOWAIT) != 0 && errno != EINTR)
       throw_system("cannot wait for a child process", errno);
   return *status_;
 }
@@ -170,7 +170,7 @@ bool read_available(int pipe, std::string& text, size_t limit) {
     const ssize_t count = read(pipe, buffer.data(), buffer.size());
     if (count < 0) return errno == EAGAIN || errno == EINTR;
     if (count == 0) return false;
-    text.append(buffer.data(), static_cast<size_t>(count));
+    text.append(buffer.data(), size_t(count));
     if (text.size() > limit) text.erase(0, text.size() - limit);
   }
   return true;
@@ -254,7 +254,7 @@ ExitStatus failure_status(int wait_status) {
   if (!limits_text_for_exit(wait_status).empty()) return ExitStatus::storage;
   if (was_not_loaded(wait_status)) return ExitStatus::usage;
   if (!WIFEXITED(wait_status)) return ExitStatus::bug;
-  const auto status = static_cast<ExitStatus>(WEXITSTATUS(wait_status));
+  const auto status = ExitStatus(WEXITSTATUS(wait_status));
   for (const auto reported : {ExitStatus::usage, ExitStatus::storage, ExitStatus::device_memory})
     if (status == reported) return status;
   return ExitStatus::bug;

@@ -30,15 +30,15 @@ struct Reply {
 constexpr size_t num_sent = 3;
 using Sent = std::array<Descriptor, num_sent>;
 
-void send_reply(int to, const Reply& answer) {
-  retry_interrupted([&] { return write(to, &answer, sizeof answer); });
+void send_reply(int to, const Reply& reply) {
+  retry_interrupted([&] { return write(to, &reply, sizeof reply); });
 }
 
 /// Nothing if the sender is gone.
 std::optional<Reply> receive_reply_from(int from) {
-  Reply answer;
-  if (retry_interrupted([&] { return read(from, &answer, sizeof answer); }) != sizeof answer) return std::nullopt;
-  return answer;
+  Reply reply;
+  if (retry_interrupted([&] { return read(from, &reply, sizeof reply); }) != sizeof reply) return std::nullopt;
+  return reply;
 }
 
 /// A message of one byte, which carries the descriptors.
@@ -56,7 +56,7 @@ struct Message {
   }
 };
 
-/// The receiver may be gone; its answer is then missing.
+/// The receiver may be gone; its reply is then missing.
 void send_descriptors(int socket, const std::array<int, num_sent>& descriptors) {
   Message message;
   cmsghdr* rights = CMSG_FIRSTHDR(&message.header);
@@ -148,9 +148,9 @@ ForkServer::ForkServer(ChildRequest request) : name_(request.program.string()) {
 }
 
 pid_t ForkServer::receive_reply() {
-  const auto answer = receive_reply_from(socket_.get());
-  if (answer && answer->error == 0) return answer->child;
-  if (answer) throw_system("cannot fork " + name_, answer->error);
+  const auto reply = receive_reply_from(socket_.get());
+  if (reply && reply->error == 0) return reply->child;
+  if (reply) throw_system("cannot fork " + name_, reply->error);
   const int status = server_->wait();
   throw Error(failure_status(status),
               name_ + " " + exit_text(status) + (was_not_loaded(status) ? "" : " before it started a process"));
@@ -191,13 +191,13 @@ std::optional<std::vector<std::string>> serve_forks() {
       send_reply(report.write_end.get(), {getpid(), 0});
       return arguments;
     }
-    Reply answer{0, between < 0 ? errno : 0};
+    Reply reply{0, between < 0 ? errno : 0};
     report.write_end.reset();
     if (between > 0) {
       waitpid(between, nullptr, 0);
-      answer = receive_reply_from(report.read_end.get()).value_or(Reply{0, ECHILD});
+      reply = receive_reply_from(report.read_end.get()).value_or(Reply{0, ECHILD});
     }
-    send_reply(STDIN_FILENO, answer);
+    send_reply(STDIN_FILENO, reply);
   }
   return std::nullopt;
 }

@@ -24,7 +24,7 @@ void LineSink::line(std::string_view prefix, std::string_view text) {
 void LineSink::write_some() {
   const ssize_t written = write(fd_, pending_.data(), std::min<size_t>(pending_.size(), PIPE_BUF));
   if (written >= 0) {
-    pending_.erase(0, static_cast<size_t>(written));
+    pending_.erase(0, size_t(written));
   } else if (errno != EINTR && errno != EAGAIN) {
     gone_ = true;
     pending_.clear();
@@ -43,7 +43,7 @@ void LineSource::read_some() {
   char bytes[1 << 16];
   const ssize_t got = read(fd_, bytes, sizeof bytes);
   if (got > 0) {
-    unfinished_.append(bytes, static_cast<size_t>(got));
+    unfinished_.append(bytes, size_t(got));
     forward_whole_lines();
   } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
     fd_ = -1;

@@ -97,7 +97,7 @@ class Pool {
 
   int exit_code_of(int status) const {
     if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
-    return static_cast<int>(WTERMSIG(status) == forwarded_signal_ ? ExitStatus::interrupted : ExitStatus::peer);
+    return int(WTERMSIG(status) == forwarded_signal_ ? ExitStatus::interrupted : ExitStatus::peer);
   }
 
   const ProcessPool& queue_;

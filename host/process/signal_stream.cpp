@@ -21,7 +21,7 @@ SignalStream::~SignalStream() {
 std::optional<ReceivedSignal> SignalStream::next() const {
   signalfd_siginfo info;
   if (read(fd_, &info, sizeof info) != sizeof info) return std::nullopt;
-  return ReceivedSignal{static_cast<int>(info.ssi_signo), info.ssi_code, static_cast<pid_t>(info.ssi_pid)};
+  return ReceivedSignal{int(info.ssi_signo), info.ssi_code, pid_t(info.ssi_pid)};
 }
 
 }  // namespace wmtp

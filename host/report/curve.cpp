@@ -18,7 +18,7 @@ struct Frame {
 
   static int place(double value, double low, double high, int cells) {
     if (high <= low) return cells / 2;
-    return std::clamp(static_cast<int>((value - low) / (high - low) * cells), 0, cells - 1);
+    return std::clamp(int((value - low) / (high - low) * cells), 0, cells - 1);
   }
   int column(double x, int cells) const { return place(x, left, right, cells); }
   int row(double y, int cells) const { return cells - 1 - place(y, bottom, top, cells); }
@@ -30,8 +30,7 @@ constexpr std::array<std::array<uint8_t, dots_down>, dots_across> dot_bits{
 
 std::string braille(uint8_t dots) {
   const unsigned code = 0x2800u + dots;
-  return {static_cast<char>(0xe0 | (code >> 12)), static_cast<char>(0x80 | ((code >> 6) & 0x3f)),
-          static_cast<char>(0x80 | (code & 0x3f))};
+  return {char(0xe0 | (code >> 12)), char(0x80 | ((code >> 6) & 0x3f)), char(0x80 | (code & 0x3f))};
 }
 
 Frame frame_around(const Curve& a, const Curve& b) {
@@ -56,11 +55,10 @@ void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool 
   std::array<std::array<bool, plot_columns>, plot_rows> marked{};
   for (const CurvePoint& p : line.points) {
     const int x = frame.column(p.x, plot_columns * dots_across), y = frame.row(p.y, plot_rows * dots_down);
-    dots[static_cast<size_t>(y / dots_down)][static_cast<size_t>(x / dots_across)] |=
-        dot_bits[static_cast<size_t>(x % dots_across)][static_cast<size_t>(y % dots_down)];
+    dots[size_t(y / dots_down)][size_t(x / dots_across)] |= dot_bits[size_t(x % dots_across)][size_t(y % dots_down)];
   }
   for (const CurvePoint& p : marks.points)
-    marked[static_cast<size_t>(frame.row(p.y, plot_rows))][static_cast<size_t>(frame.column(p.x, plot_columns))] = true;
+    marked[size_t(frame.row(p.y, plot_rows))][size_t(frame.column(p.x, plot_columns))] = true;
   for (size_t row = 0; row < plot_rows; ++row) {
     const bool labelled = row == 0 || row == plot_rows - 1;
     std::string text = (labelled ? printed("%9.4g", row == 0 ? frame.top : frame.bottom) : std::string(9, ' ')) + " |";
@@ -71,7 +69,7 @@ void print_curve(std::ostream& out, const Curve& line, const Curve& marks, bool 
     text.erase(text.find_last_not_of(' ') + 1);
     out << text << '\n';
   }
-  const auto step = [](double x) { return std::to_string(static_cast<int64_t>(x)); };
+  const auto step = [](double x) { return std::to_string(int64_t(x)); };
   const std::string left = step(frame.left), right = step(frame.right);
   const size_t gap = plot_columns - std::min<size_t>(plot_columns - 1, left.size() + right.size());
   out << std::string(10, ' ') << '+' << std::string(plot_columns, '-') << '\n'

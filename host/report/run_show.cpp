@@ -235,7 +235,7 @@ std::string runnable_experiment(const LogReader& log, int64_t run_id) {
   if (valid == text.size()) return text;
   const size_t begin = text.rfind('\n', valid) + 1;  // npos + 1: the first line
   throw Error(ExitStatus::usage, printed("the experiment of run %lld: found byte 0x%02x, wanted UTF-8, in ",
-                                         static_cast<long long>(run_id), static_cast<unsigned char>(text[valid])) +
+                                         static_cast<long long>(run_id), uint8_t(text[valid])) +
                                      repaired_utf8(first_line(text.substr(begin))) +
                                      "; rename the folder and run it again there");
 }

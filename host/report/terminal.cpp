@@ -28,7 +28,7 @@ bool shows_blocks(const std::ostream& out) {
 std::string one_line(std::string_view text) {
   std::string line;
   for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
+    const auto byte = uint8_t(c);
     if (c == '\n') {
       line += "\\n";
     } else if (c == '\t') {

@@ -88,7 +88,7 @@ class Watch {
   int ended(const OrderedJson& state) {
     const std::string status = state["status"];
     const bool lost = status == "lost";
-    const int code = lost ? static_cast<int>(ExitStatus::peer) : state["exit_code"].get<int>();
+    const int code = lost ? int(ExitStatus::peer) : state["exit_code"].get<int>();
     if (request_.json)
       out_ << OrderedJson{{"status", status}, {"exit_code", lost ? Json() : Json(code)}}.dump() << '\n';
     else

@@ -45,7 +45,7 @@ SignalStore::SignalStore(const std::filesystem::path& folder, const std::string&
                          Warn warn)
     : header_(signal_file_header(key, values_per_window)),
       file_(folder / (sha256_hex(header_).substr(0, 32) + ".f32")),
-      value_bytes_(static_cast<size_t>(values_per_window) * sizeof(float)),
+      value_bytes_(size_t(values_per_window) * sizeof(float)),
       header_sum_(crc32c(header_.data(), header_.size())),
       largest_file_(file_size_limit()),
       warn_(std::move(warn)) {
@@ -80,11 +80,11 @@ void SignalStore::check_header() {
   const auto differs = std::mismatch(found.begin(), found.end(), header_.begin()).first;
   if (std::any_of(differs, found.end(), [](char c) { return c != '\0'; }))
     return stop(file_.string() + " has a different header than these signals; remove it", false);
-  if (static_cast<size_t>(got) == header_.size() && differs == found.end()) return;
+  if (size_t(got) == header_.size() && differs == found.end()) return;
   if (!writes_) return;
   if (header_.size() > largest_file_) return stop(because("write", file_, EFBIG), false);
   const ssize_t put = retry_interrupted([&] { return pwrite(descriptor_.get(), header_.data(), header_.size(), 0); });
-  if (put != static_cast<ssize_t>(header_.size())) stop(because("write", file_, put < 0 ? errno : ENOSPC), false);
+  if (put != ssize_t(header_.size())) stop(because("write", file_, put < 0 ? errno : ENOSPC), false);
 }
 
 void SignalStore::stop(const std::string& why, bool reads) const {
@@ -98,7 +98,7 @@ void SignalStore::stop(const std::string& why, bool reads) const {
 int64_t SignalStore::record_offset(int64_t window) const {
   if (window < 0 || window >= end_of_windows)
     throw Error(ExitStatus::bug, "window " + std::to_string(window) + " is outside the range of a signal store");
-  return static_cast<int64_t>(header_.size()) + window * static_cast<int64_t>(value_bytes_ + sizeof(uint32_t));
+  return int64_t(header_.size()) + window * int64_t(value_bytes_ + sizeof(uint32_t));
 }
 
 uint32_t SignalStore::record_checksum(int64_t window, const float* values) const {
@@ -113,7 +113,7 @@ bool SignalStore::read(int64_t window, float* values) const {
   const iovec parts[] = {{values, value_bytes_}, {&sum, sizeof sum}};
   const ssize_t got = retry_interrupted([&] { return preadv(descriptor_.get(), parts, 2, offset); });
   if (got < 0) stop(because("read", file_, errno), false);
-  return got == static_cast<ssize_t>(value_bytes_ + sizeof sum) && sum == record_checksum(window, values);
+  return got == ssize_t(value_bytes_ + sizeof sum) && sum == record_checksum(window, values);
 }
 
 void SignalStore::write(int64_t window, const float* values) {
@@ -122,9 +122,9 @@ void SignalStore::write(int64_t window, const float* values) {
   uint32_t sum = record_checksum(window, values);
   const iovec parts[] = {{const_cast<float*>(values), value_bytes_}, {&sum, sizeof sum}};
   const size_t count = value_bytes_ + sizeof sum;
-  if (static_cast<uint64_t>(offset) + count > largest_file_) return stop(because("write", file_, EFBIG), true);
+  if (uint64_t(offset) + count > largest_file_) return stop(because("write", file_, EFBIG), true);
   const ssize_t put = retry_interrupted([&] { return pwritev(descriptor_.get(), parts, 2, offset); });
-  if (put != static_cast<ssize_t>(count)) stop(because("write", file_, put < 0 ? errno : ENOSPC), true);
+  if (put != ssize_t(count)) stop(because("write", file_, put < 0 ? errno : ENOSPC), true);
 }
 
 }  // namespace wmtp

@@ -51,12 +51,12 @@ std::vector<utf8proc_int32_t> decomposed(std::string_view text, utf8proc_option_
 
 /// UTF-8 text normalized to NFC. [valid]
 std::string composed(std::string_view text) {
-  constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+  constexpr auto options = utf8proc_option_t(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
   std::vector<utf8proc_int32_t> characters = decomposed(text, options);
-  const auto count = static_cast<utf8proc_ssize_t>(characters.size());
+  const auto count = utf8proc_ssize_t(characters.size());
   characters.push_back(0);  // for the NUL after the text, which is written in place
   const utf8proc_ssize_t size = utf8proc_reencode(characters.data(), count, options);
-  return {reinterpret_cast<const char*>(characters.data()), static_cast<size_t>(size)};
+  return {reinterpret_cast<const char*>(characters.data()), size_t(size)};
 }
 
 class JsonTokenizer final : public Tokenizer {
@@ -68,7 +68,7 @@ class JsonTokenizer final : public Tokenizer {
         splits_special_(splits_special),
         merges_(bpe_) {
     for (const TokenizerJson::AddedToken& added : bpe_.added) {
-      if (added.special) is_special_[static_cast<size_t>(added.id)] = true;
+      if (added.special) is_special_[size_t(added.id)] = true;
       if (added.normalized)
         normalized_added_.add(normalized(added.content, /*begins_part=*/true), added);
       else
@@ -83,7 +83,7 @@ class JsonTokenizer final : public Tokenizer {
     }
   }
 
-  int64_t vocab_size() const override { return static_cast<int64_t>(bpe_.tokens.size()); }
+  int64_t vocab_size() const override { return int64_t(bpe_.tokens.size()); }
   int64_t end_of_text() const override { return end_of_text_; }
   Reads reads() const override { return Reads::repaired; }
   std::vector<int32_t> prefix_ids() const override { return bpe_.prefix_ids; }
@@ -129,14 +129,14 @@ class JsonTokenizer final : public Tokenizer {
   std::string decode(const std::vector<int32_t>& ids) const override {
     std::string text;
     for (const int32_t id : ids)
-      if (is_known(id) && !is_special_[static_cast<size_t>(id)]) text += bpe_.tokens[static_cast<size_t>(id)];
+      if (is_known(id) && !is_special_[size_t(id)]) text += bpe_.tokens[size_t(id)];
     return text;
   }
 
-  std::string piece(int32_t id) const override { return is_known(id) ? bpe_.tokens[static_cast<size_t>(id)] : ""; }
+  std::string piece(int32_t id) const override { return is_known(id) ? bpe_.tokens[size_t(id)] : ""; }
 
  private:
-  bool is_known(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < bpe_.tokens.size(); }
+  bool is_known(int32_t id) const { return id >= 0 && size_t(id) < bpe_.tokens.size(); }
 
   /// The added token with this id, if it is looked for in texts.
   const TokenizerJson::AddedToken* matched(int32_t id) const {
@@ -203,7 +203,7 @@ class JsonTokenizer final : public Tokenizer {
   /// The length of the beginning of `piece` of which marked() made the first `done` bytes; nullopt if they are only the
   /// first mark.
   static std::optional<size_t> length_before_marks(std::string_view piece, const std::string& made, size_t done) {
-    const auto spaces = static_cast<size_t>(std::ranges::count(piece, ' '));
+    const auto spaces = size_t(std::ranges::count(piece, ' '));
     size_t length = 0, at = made.size() - piece.size() - spaces * (space_mark.size() - 1);
     while (at < done) at += piece[length++] == ' ' ? space_mark.size() : 1;
     return length == 0 && done > 0 ? std::nullopt : std::optional(length);
@@ -222,7 +222,7 @@ class JsonTokenizer final : public Tokenizer {
     return at == done ? std::optional(length) : std::nullopt;
   }
 
-  static bool is_ascii(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
+  static bool is_ascii(char byte) { return uint8_t(byte) < 0x80; }
 
   /// The position of the last ASCII character; 0 if there is none.
   static size_t last_ascii(std::string_view text) {

@@ -10,9 +10,7 @@
 namespace wmtp {
 namespace {
 
-uint64_t pair_key(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-}
+uint64_t pair_key(int32_t left, int32_t right) { return uint64_t(uint32_t(left)) << 32 | uint32_t(right); }
 
 size_t character_end(std::string_view text, size_t begin) {
   size_t end = begin + 1;
@@ -101,9 +99,9 @@ BytePairMerges::BytePairMerges(const TokenizerJson& bpe) : byte_ids_(bpe.byte_id
   find_joined(bpe.merges);
   if (!bpe.ignore_merges) return;
   std::vector<bool> is_added(bpe.tokens.size());
-  for (const TokenizerJson::AddedToken& added : bpe.added) is_added[static_cast<size_t>(added.id)] = true;
+  for (const TokenizerJson::AddedToken& added : bpe.added) is_added[size_t(added.id)] = true;
   for (size_t id = 0; id < bpe.tokens.size(); ++id)
-    if (!is_added[id] && !bpe.tokens[id].empty()) word_tokens_.emplace(bpe.tokens[id], static_cast<int32_t>(id));
+    if (!is_added[id] && !bpe.tokens[id].empty()) word_tokens_.emplace(bpe.tokens[id], int32_t(id));
 }
 
 /// Units are joined by a merge if they are the last of its left and the first of its right part. Nothing is known if a
@@ -175,7 +173,7 @@ void BytePairMerges::encode_run(std::string_view run, std::vector<int32_t>& ids)
 /// The id of a character that is a token, or those of its bytes.
 void BytePairMerges::add_character(std::string_view character, std::vector<int32_t>& ids) const {
   if (const auto* id = characters_.find(character)) return ids.push_back(*id);
-  for (const char byte : character) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+  for (const char byte : character) ids.push_back(byte_ids_[uint8_t(byte)]);
 }
 
 std::vector<int32_t> BytePairMerges::merged(std::string_view run) const {

@@ -37,8 +37,8 @@ bool is_category(std::string_view name) {
 }
 
 std::string written(char32_t code) {
-  if (is_letter(code) || is_digit(code)) return std::string(1, static_cast<char>(code));
-  return printed("\\x{%x}", static_cast<unsigned>(code));
+  if (is_letter(code) || is_digit(code)) return std::string(1, char(code));
+  return printed("\\x{%x}", unsigned(code));
 }
 
 /// Descends through an expression and writes that of PCRE2 to out_. What reads a part returns whether the part matches
@@ -72,10 +72,10 @@ class Translation {
     if (at_end()) refuse("it ends too early");
     utf8proc_int32_t code = 0;
     const utf8proc_ssize_t size = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(rest().data()),
-                                                   static_cast<utf8proc_ssize_t>(rest().size()), &code);
+                                                   utf8proc_ssize_t(rest().size()), &code);
     if (size < 1) refuse("invalid UTF-8");
-    at_ += static_cast<size_t>(size);
-    return static_cast<char32_t>(code);
+    at_ += size_t(size);
+    return char32_t(code);
   }
 
   bool alternatives() {
@@ -152,7 +152,7 @@ class Translation {
   void check_folds(char32_t code) {
     static constexpr std::array<std::string_view, 5> folded{"ss", "ff", "fi", "fl", "st"};
     check_ascii(code);
-    const char small = static_cast<char>(is_letter(code) ? code | 0x20 : code);
+    const char small = char(is_letter(code) ? code | 0x20 : code);
     for (const std::string_view pair : folded)
       if (pair[0] == last_ && pair[1] == small) refuse("\"" + std::string(pair) + "\" within (?i)");
     last_ = small;
@@ -255,9 +255,9 @@ class Translation {
     static constexpr std::string_view letters = "tnrfae", codes = "\t\n\r\f\a\x1b";
     if (sees("x") || sees("u")) return character_of_code();
     const char32_t letter = character();
-    if (const size_t at = letters.find(static_cast<char>(letter)); letter <= 0x7f && at != std::string_view::npos)
-      return static_cast<unsigned char>(codes[at]);
-    if (is_letter(letter) || is_digit(letter)) refuse(std::string("\\") + static_cast<char>(letter));
+    if (const size_t at = letters.find(char(letter)); letter <= 0x7f && at != std::string_view::npos)
+      return uint8_t(codes[at]);
+    if (is_letter(letter) || is_digit(letter)) refuse(std::string("\\") + char(letter));
     if (letter < ' ' || letter > '~') refuse("a \\ before a control character or one that is not ASCII");
     return letter;
   }

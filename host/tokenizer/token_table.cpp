@@ -135,9 +135,8 @@ bool TokenTable::add(std::string_view token, uint64_t id) {
   const size_t slot = slot_of(token);
   if (slots_[slot] != 0) return false;
   text_ += token;
-  entries_.push_back({static_cast<uint32_t>(text_.size()),
-                      static_cast<uint32_t>(std::min<uint64_t>(id, std::numeric_limits<uint32_t>::max()))});
-  slots_[slot] = static_cast<uint32_t>(entries_.size());
+  entries_.push_back({uint32_t(text_.size()), uint32_t(std::min<uint64_t>(id, std::numeric_limits<uint32_t>::max()))});
+  slots_[slot] = uint32_t(entries_.size());
   if (entries_.size() * 2 > slots_.size()) grow();
   return true;
 }
@@ -162,14 +161,13 @@ size_t TokenTable::slot_of(std::string_view text) const {
 
 void TokenTable::grow() {
   slots_.assign(slots_.size() * 2, 0);
-  for (size_t index = 0; index < entries_.size(); ++index)
-    slots_[slot_of(token(index))] = static_cast<uint32_t>(index + 1);
+  for (size_t index = 0; index < entries_.size(); ++index) slots_[slot_of(token(index))] = uint32_t(index + 1);
 }
 
 void MergeTexts::add(std::string_view left, std::string_view right) {
   for (const std::string_view part : {left, right}) {
     text_ += part;
-    ends_.push_back(static_cast<uint32_t>(text_.size()));
+    ends_.push_back(uint32_t(text_.size()));
   }
 }
 

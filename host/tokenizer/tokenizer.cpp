@@ -27,7 +27,7 @@ std::string token_text(const Tokenizer* tokenizer, int64_t id) {
     const size_t valid = valid_utf8_prefix(std::string_view(bytes).substr(at));
     text += bytes.substr(at, valid);
     at += valid;
-    if (at < bytes.size()) text += printed("<0x%02X>", unsigned(static_cast<unsigned char>(bytes[at++])));
+    if (at < bytes.size()) text += printed("<0x%02X>", unsigned(uint8_t(bytes[at++])));
   }
   return text;
 }

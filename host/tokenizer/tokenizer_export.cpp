@@ -49,9 +49,9 @@ class Message {
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
       if (bytes_.empty()) break;
-      const auto byte = static_cast<unsigned char>(bytes_[0]);
+      const auto byte = uint8_t(bytes_[0]);
       bytes_.remove_prefix(1);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      value |= uint64_t(byte & 0x7f) << shift;
       if (byte < 0x80) return value;
     }
     broken_ = true;

@@ -24,7 +24,7 @@ constexpr const char* gpt2_words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+|
 std::unordered_map<std::string, char> bytes_by_text(bool named) {
   std::unordered_map<std::string, char> bytes;
   for (unsigned byte = 0; byte < 256; ++byte)
-    bytes.emplace(named ? printed("<0x%02X>", byte) : byte_letters()[byte], static_cast<char>(byte));
+    bytes.emplace(named ? printed("<0x%02X>", byte) : byte_letters()[byte], char(byte));
   return bytes;
 }
 
@@ -87,7 +87,7 @@ class Reader {
   std::string bytes_of_letters(const std::string& token) const {
     std::string bytes;
     for (size_t i = 0; i < token.size();) {
-      const size_t length = static_cast<unsigned char>(token[i]) < 0x80 ? 1 : 2;
+      const size_t length = uint8_t(token[i]) < 0x80 ? 1 : 2;
       const auto letter = letters_.find(token.substr(i, length));
       if (letter == letters_.end())
         refuse("the token " + printable(token) + " contains a letter that stands for no byte; wanted a byte-level BPE");
@@ -112,7 +112,7 @@ class Reader {
   int32_t id_of(std::string_view token, const std::string& what) const {
     const auto found = lists_.vocabulary.find(token);
     if (!found) refuse(what + " " + printable(token) + " is not in the vocabulary");
-    return static_cast<int32_t>(*found);
+    return int32_t(*found);
   }
 
   void set_token(uint64_t id, std::string bytes, const std::string& token) {
@@ -148,13 +148,13 @@ class Reader {
       if (std::ranges::binary_search(added_contents_, token)) continue;
       set_token(vocabulary.id(i), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of_letters(token), token);
       const bool one_character = character_start(token, token.size() - 1) == 0;
-      if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, static_cast<int32_t>(vocabulary.id(i)));
+      if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, int32_t(vocabulary.id(i)));
     }
     for (const auto& [letter, byte] : letters_) {
       const auto found = vocabulary.find(letter);
-      const auto code = static_cast<unsigned char>(byte);
+      const auto code = uint8_t(byte);
       if (!found) refuse("the byte " + std::to_string(code) + " is not a token; wanted all 256");
-      bpe_.byte_ids[code] = static_cast<int32_t>(*found);
+      bpe_.byte_ids[code] = int32_t(*found);
     }
     merges();
   }
@@ -191,8 +191,8 @@ class Reader {
                ", as the tokenizers library numbers tokens that are not in model vocab");
       next = std::max(next, id + 1);
       set_token(id, bpe_.byte_fallback ? with_spaces(content) : content, content);
-      bpe_.added.push_back({static_cast<int32_t>(id), content, flag(one, "special", owner),
-                            flag(one, "normalized", owner), flag(one, "lstrip", owner), flag(one, "rstrip", owner)});
+      bpe_.added.push_back({int32_t(id), content, flag(one, "special", owner), flag(one, "normalized", owner),
+                            flag(one, "lstrip", owner), flag(one, "rstrip", owner)});
     }
   }
 
@@ -351,9 +351,9 @@ const std::array<std::string, 256>& byte_letters() {
       const bool printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
       const unsigned code = printable ? byte : next++;
       if (code < 0x80)
-        all[byte] = static_cast<char>(code);
+        all[byte] = char(code);
       else
-        all[byte] = {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+        all[byte] = {char(0xc0 | code >> 6), char(0x80 | (code & 0x3f))};
     }
     return all;
   }();

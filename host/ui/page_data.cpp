@@ -165,7 +165,7 @@ OrderedJson points_json(const DrawnSeries& drawn, const std::vector<double>& val
   OrderedJson step = OrderedJson::array(), seconds = OrderedJson::array(), tokens = OrderedJson::array(),
               value = OrderedJson::array();
   for (const size_t i : which) {
-    step.push_back(static_cast<int64_t>(drawn.series.step[i]));
+    step.push_back(int64_t(drawn.series.step[i]));
     seconds.push_back(std::round(drawn.series.seconds[i] * 1000) / 1000);
     const double trained = drawn.tokens(i);
     tokens.push_back(std::isfinite(trained) ? OrderedJson(std::round(trained)) : OrderedJson());

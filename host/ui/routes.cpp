@@ -80,7 +80,7 @@ CurvesRequest curves_request(const Parameters& given) {
   request.axis = axis == "time" ? Axis::time : axis == "tokens" ? Axis::tokens : Axis::step;
   request.from = given.number("from");
   request.to = given.number("to");
-  request.cells = static_cast<size_t>(given.between("cells", 800, 10, 10'000));
+  request.cells = size_t(given.between("cells", 800, 10, 10'000));
   return request;
 }
 

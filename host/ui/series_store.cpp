@@ -34,10 +34,10 @@ constexpr const char* run_segments_sql = R"sql(
 
 /// Inserts by step, which is an append except for rows written late.
 void add(MetricSeries& series, const Statement& row, double started) {
-  const auto step = static_cast<double>(row.integer(1));
+  const auto step = double(row.integer(1));
   const auto place = std::upper_bound(series.step.begin(), series.step.end(), step) - series.step.begin();
   const int64_t rowid = row.integer(0);
-  series.seconds.insert(series.seconds.begin() + place, static_cast<double>(row.integer(4)) / 1e9 - started);
+  series.seconds.insert(series.seconds.begin() + place, double(row.integer(4)) / 1e9 - started);
   series.value.insert(series.value.begin() + place, logged_number(row, 2, 3));
   series.rowid.insert(series.rowid.begin() + place, rowid);
   series.step.insert(series.step.begin() + place, step);
@@ -112,7 +112,7 @@ void SeriesStore::load_segments(int64_t run, const std::string& name, Kept& kept
   log_.each_row(run_segments_sql, {run}, [&](const Statement& row) {
     if (!zero.empty()) kept.series.starts.push_back({row.integer(0), next_step, passed});
     zero[row.integer(0)] = row.real(2) - passed;
-    next_step = static_cast<double>(row.integer(1));
+    next_step = double(row.integer(1));
     passed += row.real(3);
   });
   log_.each_row(curve_rows_sql, {run, name, cursor_}, [&](const Statement& row) {

@@ -119,13 +119,13 @@ class BoundedStream : public httplib::Stream {
       const ssize_t count = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
       if (count <= 0) return count;
       at_ = 0;
-      end_ = static_cast<size_t>(count);
+      end_ = size_t(count);
       taken_ += end_;
     }
     size = std::min(size, end_ - at_);
     std::copy_n(buffer_.data() + at_, size, to);
     at_ += size;
-    return static_cast<ssize_t>(size);
+    return ssize_t(size);
   }
 
   ssize_t write(const char* from, size_t size) override {
@@ -133,9 +133,9 @@ class BoundedStream : public httplib::Stream {
       if (!wait(POLLOUT, request_end_timeout)) return -1;
       const ssize_t count = ::send(socket_, from + done, size - done, MSG_DONTWAIT | MSG_NOSIGNAL);
       if (count < 0 && errno != EAGAIN && errno != EINTR) return -1;
-      done += static_cast<size_t>(std::max<ssize_t>(count, 0));
+      done += size_t(std::max<ssize_t>(count, 0));
     }
-    return static_cast<ssize_t>(size);
+    return ssize_t(size);
   }
 
   /// Not used by the page; all clients are local.
@@ -148,7 +148,7 @@ class BoundedStream : public httplib::Stream {
     while (listening_ != INVALID_SOCKET) {
       const auto start = Clock::now();
       pollfd socket{socket_, event, 0};
-      const int found = ::poll(&socket, 1, static_cast<int>(poll_interval.count()));
+      const int found = ::poll(&socket, 1, int(poll_interval.count()));
       waited_ += Clock::now() - start;
       if (waited_ > (others_ > 0 ? std::min(limit, limit_if_others_wait) : limit)) return false;
       if (found > 0) return true;

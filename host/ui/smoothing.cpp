@@ -11,8 +11,8 @@ namespace {
 size_t cell_of(double x, const Window& window) {
   const double width = window.to - window.from;
   if (width <= 0) return 0;
-  const double place = (x - window.from) / width * static_cast<double>(window.cells);
-  return std::min(static_cast<size_t>(std::max(place, 0.0)), window.cells - 1);
+  const double place = (x - window.from) / width * double(window.cells);
+  return std::min(size_t(std::max(place, 0.0)), window.cells - 1);
 }
 
 size_t kind_of_value(double value) { return std::isnan(value) ? 0 : value > 0 ? 1 : 2; }
@@ -39,7 +39,7 @@ std::vector<double> debiased_mean(const std::vector<double>& steps, const std::v
 
 std::vector<double> smoothed(const std::vector<double>& steps, const std::vector<double>& values, double factor) {
   const auto finite = std::count_if(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
-  return debiased_mean(steps, values, static_cast<size_t>(finite) < min_points_to_smooth ? 0 : factor);
+  return debiased_mean(steps, values, size_t(finite) < min_points_to_smooth ? 0 : factor);
 }
 
 std::vector<size_t> downsampled(const std::vector<double>& x, const std::vector<double>& y, const Window& window) {

@@ -1,5 +1,5 @@
-"""Answers per minute of `eval` beside transformers' generate, with the same model (exported) and prompts, in alternating
-order (A B B A ...): `python tests/bench/answers_bench.py`.
+"""Answers per minute of `eval` beside transformers' generate, with the same model (exported) and prompts, in
+alternating order (A B B A ...): `python tests/bench/answers_bench.py`.
 
 All answers have the same number of sampled tokens. Ours: the whole command, with loading the model and comparing the
 answers. transformers: only its calls of generate, on batches of prompts of equal length padded on the left, whose size

@@ -1,5 +1,5 @@
-"""wmtp-host against a PyTorch peer, in alternating order (A B B A ...) on the same token ids: speed, memory, time to the
-first step.
+"""wmtp-host against a PyTorch peer, in alternating order (A B B A ...) on the same token ids: speed, memory, time to
+the first step.
 
 Machines drift, so only ratios within a pair of consecutive runs count. Reported is their median with its 95% interval
 (with fewer than six pairs: the lowest and the highest). Bare matrix products before each pair show the drift, and how

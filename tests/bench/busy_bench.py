@@ -1,8 +1,8 @@
 """The step of one rank while other processes use the cores, with the default settings and with those that a user might
 try: `python tests/bench/busy_bench.py`.
 
-For each load, runs with each setting take turns (A B C C B A ...); printed are the median step with each, and the ratio of
-the default to the fastest other one within a round. Wanted: at most 1.1 with every load.
+For each load, runs with each setting take turns (A B C C B A ...); printed are the median step with each, and the ratio
+of the default to the fastest other one within a round. Wanted: at most 1.1 with every load.
 """
 import argparse
 import contextlib

@@ -1,8 +1,8 @@
 """How long a save stalls training, as a share of a step.
 
 One run of a model of about 65M parameters that saves every few steps. Stall: perf/checkpoint_stall_seconds, the time
-that the training thread waits for a save. The reference is the median step without a save in flight; steps during a save
-are shown too, because copying and writing take cores and memory bandwidth from them.
+that the training thread waits for a save. The reference is the median step without a save in flight; steps during a
+save are shown too, because copying and writing take cores and memory bandwidth from them.
 """
 import argparse
 import os
@@ -72,8 +72,8 @@ def main():
             left, at = left - seconds[at], at + 1
     alone = statistics.median(value for step, value in seconds.items() if step > 2 and step not in during)
     crowded = statistics.median(seconds[step] for step in during)
-    print(f"{parameters(tables['model']) / 1e6:.1f}M parameters, {arguments.ranks} ranks, batch {arguments.batch} x 256, "
-          f"{arguments.strategy}, {arguments.precision}; {os.cpu_count()} cores; {size / 2**20:.0f} MiB a save")
+    print(f"{parameters(tables['model']) / 1e6:.1f}M parameters, {arguments.ranks} ranks, batch {arguments.batch} x "
+          f"256, {arguments.strategy}, {arguments.precision}; {os.cpu_count()} cores; {size / 2**20:.0f} MiB a save")
     print(f"a step alone {alone:.3f} s, during a save {crowded:.3f} s\n")
     print(f"{'saved at':>9}{'stall, s':>12}{'of a step':>12}{'whole save, s':>16}")
     for step in saved:

@@ -1,9 +1,9 @@
 """How fast a model of about 1 GB is imported, exported and verified, compared with copying its file.
 
-A Hugging Face Llama in fp32, generated from a seed. A copy is read, written and synced to the disk like an import and an
-export; a verification only reads. Each is timed in a pair with its own copy, in alternating order, and the written files
-are removed before the next measurement, because a machine that has just written a gigabyte writes the next one slower.
-The reported share is the median over pairs.
+A Hugging Face Llama in fp32, generated from a seed. A copy is read, written and synced to the disk like an import and
+an export; a verification only reads. Each is timed in a pair with its own copy, in alternating order, and the written
+files are removed before the next measurement, because a machine that has just written a gigabyte writes the next one
+slower. The reported share is the median over pairs.
 """
 import argparse
 import json
@@ -74,8 +74,8 @@ def main():
             raise SystemExit(f"{folder} has less room than three copies of {size / 2**20:.0f} MiB need")
 
         def host(*words):
-            subprocess.run([HOST, *words, "-q"], cwd=folder, env=users_environment(), check=True, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run([HOST, *words, "-q"], cwd=folder, env=users_environment(), check=True,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
         commands = {"import": (["import", "source", "-o", "made"], "made"), "verify": (["verify", "imported"], None),
                     "export": (["export", "imported", "-o", "made"], "made")}

@@ -1,12 +1,12 @@
-"""How the time and the memory of a step grow with the size of the model, the heads, the vocabulary, the sequence and the
-ranks, one at a time: `python tests/bench/growth_bench.py [AXIS...]`.
+"""How the time and the memory of a step grow with the size of the model, the heads, the vocabulary, the sequence and
+the ranks, one at a time: `python tests/bench/growth_bench.py [AXIS...]`.
 
-Prints, for each value, the median step after the first two, its operations as `plan` counts them, and the peak memory of
-the largest rank; then the exponent of each, the slope of its logarithm between the two largest values (of "size": over
-the logarithm of the operations). A time whose exponent exceeds that of its operations grows faster than them. Every
-axis starts from the same model; all steps of the axes "size", "heads", "vocabulary" and "ranks" have 2,048 tokens, those
-of "sequence" one sequence. With --report, the runs are also written to a page of the program, whose tab Parameters
-plots tokens/s over each changed key.
+Prints, for each value, the median step after the first two, its operations as `plan` counts them, and the peak memory
+of the largest rank; then the exponent of each, the slope of its logarithm between the two largest values (of "size":
+over the logarithm of the operations). A time whose exponent exceeds that of its operations grows faster than them.
+Every axis starts from the same model; all steps of the axes "size", "heads", "vocabulary" and "ranks" have 2,048
+tokens, those of "sequence" one sequence. With --report, the runs are also written to a page of the program, whose tab
+Parameters plots tokens/s over each changed key.
 """
 import argparse
 import json
@@ -47,7 +47,8 @@ def measured(folder, name, changes, batch, length, ranks, precision):
         "train": {"steps": 8, "batch_size": batch, "sequence_length": length}, "optimizer": {"lr": 1e-3},
         "parallel": {"processes": ranks, "strategy": "full_shard", "precision": precision, "device": "cpu"},
         "log": {"every_steps": 1}})
-    done = subprocess.run([HOST, "run", file, "-q"], cwd=folder, env=users_environment(), capture_output=True, text=True)
+    done = subprocess.run([HOST, "run", file, "-q"], cwd=folder, env=users_environment(), capture_output=True,
+                          text=True)
     if done.returncode:
         raise SystemExit(f"wmtp-host ended with exit code {done.returncode}\n{done.stderr}")
     log = RunLog(folder / "runs/wmtp.db")
@@ -78,13 +79,14 @@ def main():
                 runs.append(f"{axis}-{value}")
                 found.append(measured(Path(folder), runs[-1], *case, arguments.precision))
                 seconds, operations, memory = found[-1]
-                print(f"{axis:>10} {value:>7} {seconds:>8.3f} {operations / 1e9:>8.1f} {operations / seconds / 1e9:>8.0f} "
-                      f"{memory / 2**20:>7.0f}", flush=True)
+                print(f"{axis:>10} {value:>7} {seconds:>8.3f} {operations / 1e9:>8.1f} "
+                      f"{operations / seconds / 1e9:>8.0f} {memory / 2**20:>7.0f}", flush=True)
             before, last = found[-2:]
             grown = [b / a for a, b in zip(before, last)]
             value = grown[1] if axis == "size" else list(cases()[axis])[-1] / list(cases()[axis])[-2]
             time, operations, memory = (math.log(ratio) / math.log(value) for ratio in grown)
-            print(f"{axis:>10} exponents: time {time:.2f}, operations {operations:.2f}, memory {memory:.2f}", flush=True)
+            print(f"{axis:>10} exponents: time {time:.2f}, operations {operations:.2f}, memory {memory:.2f}",
+                  flush=True)
         if arguments.report:
             subprocess.run([HOST, "report", *runs, "-o", arguments.report.resolve(), "--force"], cwd=folder,
                            env=users_environment(), check=True)

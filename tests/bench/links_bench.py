@@ -1,9 +1,10 @@
-"""The time of a step against the speed of the link between two hosts, for no_shard, full_shard and hybrid_shard by host.
+"""The time of a step against the speed of the link between two hosts, for no_shard, full_shard and hybrid_shard by
+host.
 
 The hosts are network namespaces of this machine (support/hosts.py), by default with two ranks of one thread each, so
 they share its cores: a step computes as long at every speed, and the rest is communication. `tc` limits what each host
-sends; the table shows the median step of all rounds. Without the right to make namespaces, or without a limiting queue in this
-kernel, nothing is measured, and the reason is printed.
+sends; the table shows the median step of all rounds. Without the right to make namespaces, or without a limiting queue
+in this kernel, nothing is measured, and the reason is printed.
 """
 import argparse
 import dataclasses

@@ -1,7 +1,7 @@
 """Query times of a log with ten million metric rows: `python tests/bench/log_bench.py`.
 
-A thousand runs of a thousand steps and ten metrics. Prints bytes per row (wanted: under 60) and the best of several times
-of `runs list` (under 0.2 s), one run's curve by `sql` (under 0.5 s), `runs show` and `runs compare`."""
+A thousand runs of a thousand steps and ten metrics. Prints bytes per row (wanted: under 60) and the best of several
+times of `runs list` (under 0.2 s), one run's curve by `sql` (under 0.5 s), `runs show` and `runs compare`."""
 import random
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-"""wmtp-host against itself, in alternating order (A B B A ...), with the model `small` of bench.py: the cost of full_shard
-compared with no_shard, and the memory of four more heads. Reports medians of the ratios within pairs."""
+"""wmtp-host against itself, in alternating order (A B B A ...), with the model `small` of bench.py: the cost of
+full_shard compared with no_shard, and the memory of four more heads. Reports medians of the ratios within pairs."""
 import argparse
 import dataclasses
 import statistics

@@ -1,8 +1,9 @@
-"""Where a step's time goes, by kind of operation, and how fast each kind is: `python tests/bench/profile_bench.py [CASE...]`.
+"""Where a step's time goes, by kind of operation, and how fast each kind is: `python tests/bench/profile_bench.py
+[CASE...]`.
 
 Records one rank of two threads with perf (Debian's linux-perf), assigns each sample to a kind by the function's name,
-and divides the operations or bytes of the kind by its time. Operations: those of `plan`, attention's apart. Bytes: what a
-kind must read and write once. Limits: bare matrix products, which the run measures, and a copy in memory.
+and divides the operations or bytes of the kind by its time. Operations: those of `plan`, attention's apart. Bytes: what
+a kind must read and write once. Limits: bare matrix products, which the run measures, and a copy in memory.
 """
 import argparse
 import collections
@@ -21,7 +22,8 @@ from host import users_environment
 from paths import HOST
 from runlog import RunLog
 
-CASES = {f"{model}-{precision}": Case(model, precision, 1, batch, strategy="no_shard", checkpointing="none", steps=steps)
+CASES = {f"{model}-{precision}": Case(model, precision, 1, batch, strategy="no_shard", checkpointing="none",
+                                      steps=steps)
          for model, batch, steps in (("small", 4, 60), ("wide", 4, 12)) for precision in ("fp32", "bf16")}
 KINDS = [  # the first that fits a function or its library
     ("matrix products", r"perf-\d+\.map|mkl_|dnnl|brgemm"),

@@ -1,5 +1,5 @@
-"""no_shard against c10d::Reducer on the same model in C++ (reducer_bench.cpp): both make alternating steps in one job of
-two ranks, so that the steps of a pair are some hundred milliseconds apart. Reports the median ratio with its 95%
+"""no_shard against c10d::Reducer on the same model in C++ (reducer_bench.cpp): both make alternating steps in one job
+of two ranks, so that the steps of a pair are some hundred milliseconds apart. Reports the median ratio with its 95%
 interval; the losses of both sides must agree up to rounding. Measured twice: with the host's exchange through shared
 memory, and with the sockets that the Reducer's Gloo uses."""
 import argparse

@@ -1,7 +1,7 @@
-"""The cost of a rho-1 step relative to a baseline step when the reference's losses are cached: both train in alternating
-order (A B B A ...) for two epochs on the same token ids, with the model, batch and ranks of experiments/rho1.toml. In the
-second epoch rho-1 reads the losses cached in the first; the median steps of that epoch are compared, and separately those
-of the first epoch, which evaluate the reference.
+"""The cost of a rho-1 step relative to a baseline step when the reference's losses are cached: both train in
+alternating order (A B B A ...) for two epochs on the same token ids, with the model, batch and ranks of
+experiments/rho1.toml. In the second epoch rho-1 reads the losses cached in the first; the median steps of that epoch
+are compared, and separately those of the first epoch, which evaluate the reference.
 
 Only ratios within a pair of consecutive runs count; their median is reported.
 """
@@ -94,9 +94,9 @@ def main():
                   f"{1000 * seconds['baseline'][1]:.1f}, ratio {cached[-1]:.3f}; first epoch {evaluated[-1]:.3f}",
                   flush=True)
     ratio = statistics.median(cached)
-    print(f"\na rho-1 step relative to a baseline step: {ratio:.2f} ({min(cached):.2f} to {max(cached):.2f}) with cached "
-          f"losses, wanted <= {WANTED} {'yes' if ratio <= WANTED else 'NO'}; {statistics.median(evaluated):.2f} while the "
-          "reference is evaluated")
+    print(f"\na rho-1 step relative to a baseline step: {ratio:.2f} ({min(cached):.2f} to {max(cached):.2f}) with "
+          f"cached losses, wanted <= {WANTED} {'yes' if ratio <= WANTED else 'NO'}; {statistics.median(evaluated):.2f} "
+          "while the reference is evaluated")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """How fast text becomes token ids, compared with Hugging Face's tokenizers on one core; memory of preparing a gigabyte.
 
-Python's standard library, and a byte-level BPE of 16,384 tokens with Llama 3's pattern, trained on it by tokenizers. Each
-round times both in alternating order: `data prepare`, from its start to the file of ids on the disk, and a Python script's
-encode_batch alone, without loading, reading and writing. encode_batch gets the text in parts, which makes it faster.
+Python's standard library, and a byte-level BPE of 16,384 tokens with Llama 3's pattern, trained on it by tokenizers.
+Each round times both in alternating order: `data prepare`, from its start to the file of ids on the disk, and a Python
+script's encode_batch alone, without loading, reading and writing. encode_batch gets the text in parts, which makes it
+faster.
 """
 import argparse
 import json
@@ -58,7 +59,8 @@ def library():
 def trained(folder, text):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(PATTERN), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+        pre_tokenizers.Split(Regex(PATTERN), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator(text[:8 << 20].splitlines(True), trainers.BpeTrainer(
@@ -72,8 +74,9 @@ def trained(folder, text):
 def prepare(folder, text):
     """(seconds, peak memory in bytes) of `data prepare` with an empty cache."""
     (folder / "tokens.toml").write_text(EXPERIMENT.format(vocabulary=VOCABULARY, text=text))
-    measured = subprocess.run([sys.executable, "-c", MEASURED, HOST, "data", "prepare", "tokens.toml", "-q"], cwd=folder,
-                              env=users_environment({"OMP_NUM_THREADS": 1}), stdout=subprocess.PIPE, check=True)
+    measured = subprocess.run([sys.executable, "-c", MEASURED, HOST, "data", "prepare", "tokens.toml", "-q"],
+                              cwd=folder, env=users_environment({"OMP_NUM_THREADS": 1}), stdout=subprocess.PIPE,
+                              check=True)
     shutil.rmtree(folder / "runs")
     return json.loads(measured.stdout)
 

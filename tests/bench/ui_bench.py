@@ -1,10 +1,10 @@
 """Response times of the live page with a hundred runs of ten thousand steps: `python tests/bench/ui_bench.py`.
 
-Prints the time from the browser's first request to the table and the first curves on its screen (wanted: under 1 s), the
-server's time for a refresh while a run writes (wanted: under 100 ms), and both again with all hundred runs selected.
-Then, with a log of a thousand short runs of real experiments, the server's time for the first answers of `runs` and
-`configs` (wanted: under 100 ms), and for the next ones. Last, with a log of a hundred thousand runs, the server's peak
-memory after one client has read all runs, and after 32 at once."""
+Prints the time from the browser's first request to the table and the first curves on its screen (wanted: under 1 s),
+the server's time for a refresh while a run writes (wanted: under 100 ms), and both again with all hundred runs
+selected. Then, with a log of a thousand short runs of real experiments, the server's time for the first answers of
+`runs` and `configs` (wanted: under 100 ms), and for the next ones. Last, with a log of a hundred thousand runs, the
+server's peak memory after one client has read all runs, and after 32 at once."""
 import http.client
 import json
 import statistics
@@ -25,7 +25,8 @@ from paths import HOST, ROOT  # noqa: E402
 RUNS, STEPS, REFRESHES = 100, 10_000, 20
 MANY, SERVERS = 1000, 7
 MOST, CLIENTS = 100_000, 32
-DRAWN = "[...Curves.charts.values()].filter((chart) => chart.graph).length >= 3 && Curves.charts.get('train/loss').curves.length"
+DRAWN = ("[...Curves.charts.values()].filter((chart) => chart.graph).length >= 3 "
+         "&& Curves.charts.get('train/loss').curves.length")
 
 
 def make(folder):
@@ -90,8 +91,9 @@ def refreshes(server, log, writing, runs):
         log.next_step += 1
         for name in ("train/loss", "perf/tokens_per_second"):
             log.metric(writing, name, [3.0], first_step=log.next_step)
-        answer, taken, size = server.ask(f"/api/refresh?epoch={at['epoch']}&version={at['version']}&since={at['cursor']}"
-                                         f"&events_since={at['event_cursor']}&runs={chosen}{names}&smoothing=0.9")
+        answer, taken, size = server.ask(
+            f"/api/refresh?epoch={at['epoch']}&version={at['version']}&since={at['cursor']}"
+            f"&events_since={at['event_cursor']}&runs={chosen}{names}&smoothing=0.9")
         assert len(answer["new"]) == 2, answer
         at = answer
         times.append(taken)
@@ -117,8 +119,8 @@ def make_most(folder):
     log.run("copied")
     log.execute("CREATE TEMP TABLE one AS SELECT * FROM runs")
     log.execute("UPDATE one SET id = NULL")
-    log.execute("WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO runs SELECT one.* "
-                "FROM n, one", MOST)
+    log.execute("WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+                "INSERT INTO runs SELECT one.* FROM n, one", MOST)
     log.close()
 
 

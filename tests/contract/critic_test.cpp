@@ -51,7 +51,7 @@ TEST(Critic, PairwiseIsBradleyTerryOverTheAnswersMeans) {
   EXPECT_NEAR(loss.item<double>(), lost, 1e-6);
   loss.backward();
   // d/dgap -log sigmoid(gap) = -sigmoid(-gap), spread evenly over each answer's two tokens
-  const auto slope = static_cast<float>(0.5 / (1 + std::exp(gap)));
+  const auto slope = float(0.5 / (1 + std::exp(gap)));
   EXPECT_TRUE(
       at::allclose(step.signals.at("policy.value:value").grad(), rows({{0, 0, -slope, -slope}, {0, slope, slope, 0}})));
   EXPECT_EQ(step.metrics.at("pair/accuracy"), (std::pair<double, double>{1, 1}));

@@ -32,10 +32,10 @@ inline Tensor quantile_by_hand(const Tensor& values, const Tensor& valid, double
   const OwnRead own;
   const Tensor sorted = std::get<0>(at::sort(values.masked_select(valid)));
   if (sorted.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), at::kFloat);
-  const double place = q * static_cast<double>(sorted.numel() - 1);
-  const auto below = static_cast<int64_t>(std::floor(place));
+  const double place = q * double(sorted.numel() - 1);
+  const auto below = int64_t(std::floor(place));
   const int64_t above = std::min(below + 1, sorted.numel() - 1);
-  const double share = place - static_cast<double>(below);
+  const double share = place - double(below);
   return at::lerp(sorted[below], sorted[above], share);
 }
 
@@ -74,7 +74,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   Tensor answers() override { return batch_in_hand.kind.eq(2).sum().to(at::kDouble); }
   Tensor pairs() override { return batch_in_hand.partner.ge(0).sum().to(at::kDouble) / 2; }
   Tensor uniform(int64_t stream) override {
-    at::manual_seed(static_cast<uint64_t>(1000 + stream));
+    at::manual_seed(uint64_t(1000 + stream));
     return at::rand(valid_.sizes());
   }
   Tensor& state(const std::string& name, const Tensor& first) override {
@@ -121,7 +121,7 @@ inline Weights weigh(Weighting& weighting, FakeStep& step) {
 /// whether each row is right (1 yes, 0 no, -1 unknown).
 inline Batch answer_batch(const std::vector<std::string>& rows, const std::vector<int64_t>& correct) {
   Batch batch;
-  const auto B = static_cast<int64_t>(rows.size()), S = static_cast<int64_t>(rows.at(0).size());
+  const auto B = int64_t(rows.size()), S = int64_t(rows.at(0).size());
   batch.kind = at::zeros({B, S}, at::kByte);
   for (int64_t b = 0; b < B; ++b)
     for (int64_t s = 0; s < S; ++s) {

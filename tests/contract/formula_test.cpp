@@ -256,7 +256,7 @@ Tensor focal_by_hand(TokenStep& step) {
 double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
 /// The fastest of many calls of each; the two are measured alternately.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs into a temporary prefix, moves the prefix, lets the moved program make a plugin, builds and tests it as
-# it is, asks the program for the new plugin, and sees it change a run. Usage: installed_template.sh BUILD_FOLDER [CMAKE]
+# it is, asks the program for the new plugin, and sees it change a run.
+# Usage: installed_template.sh BUILD_FOLDER [CMAKE]
 set -eu
 build=$1
 cmake=${2:-cmake}
@@ -55,7 +56,8 @@ END
 }
 run baseline
 run ramp
-ce="SELECT m.value FROM metrics m JOIN runs r ON r.id = m.run_id WHERE m.name = 'train/ce' AND m.step = %d AND r.name = '%s'"
+ce="SELECT m.value FROM metrics m JOIN runs r ON r.id = m.run_id
+  WHERE m.name = 'train/ce' AND m.step = %d AND r.name = '%s'"
 ce_of() { "$prefix/bin/wmtp-host" sql "$(printf "$ce" "$1" "$2")" --csv --db "$folder/runs.db" | tail -n 1; }
 for step in 1 2 3; do echo "train/ce of step $step: baseline $(ce_of $step baseline), ramp $(ce_of $step ramp)"; done
 test -n "$(ce_of 3 ramp)"

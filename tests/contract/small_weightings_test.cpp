@@ -186,7 +186,7 @@ TEST(Truncation, DropZeroKeepsEverythingValidWithoutAsking) {
 
 /// One sequence for two heads, with a kind per token; an answer token is a target unless it is the first token.
 FakeStep tokens(const std::vector<int64_t>& ids, const std::string& kinds) {
-  const auto S = static_cast<int64_t>(ids.size());
+  const auto S = int64_t(ids.size());
   const Batch batch = [&] {
     Batch made = test::answer_batch({kinds}, {-1});
     made.tokens = at::tensor(ids).reshape({1, S});

@@ -90,7 +90,7 @@ TEST(Verifiable, ALongAnswersAdvantagesAreThoseOfTheRecursion) {
     FakeStep step = step_with(answer_batch({"p" + std::string(size_t(S - 1), 'a')}, {1}), at::rand({1, S}));
     const Tensor value = step.signals.at("value.value").to(at::kDouble).contiguous();
     const double* const v = value.data_ptr<double>();
-    std::vector<double> wanted(static_cast<size_t>(S));
+    std::vector<double> wanted((size_t(S)));
     for (int64_t t = S - 1; t >= 1; --t) {
       const double before = t == 1 ? 0.5 : v[t - 1], after = t + 1 < S ? wanted[size_t(t + 1)] : 0;
       wanted[size_t(t)] = 0.99 * v[t] - before + 0.99 * lambda * after;
@@ -139,7 +139,7 @@ TEST(Verifiable, RefusesWhatScoresCannotGive) {
 std::pair<double, double> spread(const std::vector<double>& all) {
   double sum = 0, squares = 0;
   for (const double x : all) sum += x, squares += x * x;
-  const double n = static_cast<double>(all.size()), mean = sum / n;
+  const double n = double(all.size()), mean = sum / n;
   return {mean, std::sqrt(squares / n - mean * mean)};
 }
 
@@ -184,7 +184,7 @@ TEST(Verifiable, TheFirstTenStatisticsAreAveragedAndLaterOnesCountATenth) {
   double mean = 0, deviation = 0;
   for (int n = 1; n <= 12; ++n) {
     const double last = 0.05 * n, d1 = 0.25 - 0.5, d2 = last - 0.25;
-    FakeStep step = step_with(batch, rows({{0, 0.25F, static_cast<float>(last)}}));
+    FakeStep step = step_with(batch, rows({{0, 0.25F, float(last)}}));
     step.states = states;
     weights_of(step, {{"lambda", 0.0}});
     states = step.states;

@@ -95,7 +95,8 @@ def test_plugins_can_be_listed_and_inspected(place):
     assert "reads   policy.loss and reference.loss" in shown
     wrapper = place.host("plugins", "inspect", "doubled", env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}).out
     assert "(wrapper)" in wrapper and "[pipeline.inner]" in wrapper
-    objective = place.host("plugins", "inspect", "value_objective", "--json", env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}).out
+    objective = place.host("plugins", "inspect", "value_objective", "--json",
+                           env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}).out
     assert json.loads(objective)["needs"] == {"reads": ["policy.value:return"], "heads": ["return (linear)"],
                                               "pairs": False, "prompts": False}
 
@@ -143,14 +144,18 @@ def test_arithmetic_can_be_written_to_a_file(place):
     (["--from", "gsm8k", "-o", "b.jsonl"], "FILE is missing"),
     (["a.jsonl", "--from", "gsm9k", "-o", "b.jsonl"], "gsm9k"),
     (["a.jsonl", "-o", "b.jsonl"], "--output applies only to --from, found an experiment"),
-    (["a.jsonl", "--from", "gsm8k", "-o", "b.jsonl", "--set", "seed=1"], "--set applies only to an experiment, found --from gsm8k"),
-    (["a.jsonl", "--from", "gsm8k", "-o", "b.jsonl", "--seed", "1"], "--seed applies only to --from arithmetic, found --from gsm8k"),
-    (["a.jsonl", "--from", "mbpp", "-o", "b.jsonl", "--language", "cpp"], "--language applies only to --from codecontests"),
+    (["a.jsonl", "--from", "gsm8k", "-o", "b.jsonl", "--set", "seed=1"],
+     "--set applies only to an experiment, found --from gsm8k"),
+    (["a.jsonl", "--from", "gsm8k", "-o", "b.jsonl", "--seed", "1"],
+     "--seed applies only to --from arithmetic, found --from gsm8k"),
+    (["a.jsonl", "--from", "mbpp", "-o", "b.jsonl", "--language", "cpp"],
+     "--language applies only to --from codecontests"),
     (["a.jsonl", "--from", "codecontests", "-o", "b.jsonl", "--language", "perl"], "perl"),
     (["a.jsonl", "--from", "arithmetic", "-o", "b.jsonl"], "--from arithmetic reads no file"),
     (["--from", "arithmetic", "-o", "b.jsonl", "--problems", "0"], "problems"),
     (["--from", "arithmetic", "-o", "b.jsonl", "--operations", "divide"], "divide"),
-    (["--from", "arithmetic", "-o", "b.jsonl", "--min-operations", "9"], "min_operations 9, wanted at most max_operations"),
+    (["--from", "arithmetic", "-o", "b.jsonl", "--min-operations", "9"],
+     "min_operations 9, wanted at most max_operations"),
     (["--from", "arithmetic", "-o", "."], "is a folder"),
 ])
 def test_a_wrong_use_of_data_prepare_is_refused(place, arguments, shown):
@@ -282,11 +287,12 @@ def test_completion_offers_what_may_follow(logged):
 
 
 def offered_by(shell, line, folder, script=None):
-    """The completions that `shell` offers at the end of `line`, with its completion script loaded; for zsh, `script` may be
-    a folder of functions."""
+    """The completions that `shell` offers at the end of `line`, with its completion script loaded; for zsh, `script`
+    may be a folder of functions."""
     if script is None:
         script = folder / f"completion.{shell}"
-        script.write_text(subprocess.run([HOST, "completion", shell], capture_output=True, text=True, check=True).stdout)
+        script.write_text(subprocess.run([HOST, "completion", shell], capture_output=True, text=True,
+                                         check=True).stdout)
     *before, begun = line.split(" ")
     words = " ".join(f"'{word}'" for word in (*before, begun))
     out = folder / f"offered.{time.monotonic_ns()}"

@@ -26,7 +26,8 @@ def convert(place, *arguments):
 
 
 def refuse(place, message, *arguments, code=4, env=PYTHON):
-    place.refuse_command(code, message, command=["data", "convert", *arguments, "--to", place.folder / "none.jsonl"], env=env)
+    place.refuse_command(code, message, command=["data", "convert", *arguments, "--to", place.folder / "none.jsonl"],
+                         env=env)
     assert not (place.folder / "none.jsonl").exists()
     assert_nothing_half_written(place.folder)
 
@@ -55,12 +56,14 @@ def test_folders_of_data_sets_are_read_split_by_split(place):
     train, test = TABLE.slice(0, 1500), TABLE.slice(1500)
     hub = place.folder / "hub/data"
     hub.mkdir(parents=True)
-    for name, part in (("train-00000-of-00002", train.slice(0, 700)), ("train-00001-of-00002", train.slice(700)), ("test-00000-of-00001", test)):
+    for name, part in (("train-00000-of-00002", train.slice(0, 700)), ("train-00001-of-00002", train.slice(700)),
+                       ("test-00000-of-00001", test)):
         pyarrow.parquet.write_table(part, hub / f"{name}.parquet")
     saved = place.folder / "saved"
     for split, part in (("train", train), ("test", test)):
         write_arrow(saved / split / "data-00000-of-00001.arrow", part, pyarrow.ipc.new_stream)
-        (saved / split / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
+        (saved / split / "state.json").write_text(
+            json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
     (saved / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "test"]}))
     for folder in ("hub", "saved"):
         assert convert(place, folder, "--split", "train") == PLAIN[:1500], folder
@@ -80,8 +83,10 @@ def write_tables(folder, files):
     ("auto", {"default/train/0000.parquet": 10, "default/test/0000.parquet": 4}, ["--split", "train"], 10),
     ("auto", {"default/train/0000.parquet": 10, "default/test/0000.parquet": 4}, ["--split", "test"], 4),
     ("own_names", {"default/law/0000.parquet": 10, "default/art/0000.parquet": 4}, ["--split", "law"], 10),
-    ("byfolder", {"data/train/a.parquet": 10, "data/train/more/b.parquet": 1, "data/validation/a.parquet": 4}, ["--split", "train"], 11),
-    ("two", {"main/train-00000-of-00001.parquet": 10, "other/test-00000-of-00001.parquet": 4}, ["--split", "train"], 10),
+    ("byfolder", {"data/train/a.parquet": 10, "data/train/more/b.parquet": 1, "data/validation/a.parquet": 4},
+     ["--split", "train"], 11),
+    ("two", {"main/train-00000-of-00001.parquet": 10, "other/test-00000-of-00001.parquet": 4},
+     ["--split", "train"], 10),
     ("loose", {"train_0.parquet": 1, "train_1.parquet": 2, "val.parquet": 4}, ["--split", "train"], 3),
     ("counted", {"data/train-00001-of-00002.parquet": 1, "data/train-00002-of-00002.parquet": 2}, [], 3),
     ("hashes", {"train-00000-of-00002-ab12.parquet": 1, "train-00001-of-00002-cd34.parquet": 2}, [], 3),
@@ -95,25 +100,31 @@ def test_a_split_is_the_files_whose_names_or_folders_tell_it(place, name, files,
 
 
 @pytest.mark.parametrize("files, arguments, message", [
-    (["default/train/0000.parquet", "default/test/0000.parquet"], [], "has the splits test, train; choose one with --split"),
+    (["default/train/0000.parquet", "default/test/0000.parquet"], [],
+     "has the splits test, train; choose one with --split"),
     (["data/train/a.parquet", "data/validation/a.parquet"], [], "has the splits train, validation;"),
     (["train.parquet", "val.parquet"], [], "has the splits train, val;"),
     (["gsm8k-train.arrow", "gsm8k-test.arrow"], [], "has the splits gsm8k-test, gsm8k-train;"),
     (["train/val.parquet", "train/train.parquet"], [], "has the splits train, train/val;"),
-    (["train-00000-of-00001.parquet", "extra.parquet"], [], "has the splits train, and files without a split, such as .*extra.parquet;"),
-    (["train/a.parquet", "extra/b.parquet"], [], "has the splits train, and files without a split, such as .*b.parquet;"),
+    (["train-00000-of-00001.parquet", "extra.parquet"], [],
+     "has the splits train, and files without a split, such as .*extra.parquet;"),
+    (["train/a.parquet", "extra/b.parquet"], [],
+     "has the splits train, and files without a split, such as .*b.parquet;"),
     (["main/train-00000-of-00001.parquet", "val/x.parquet"], [], "has the splits train, val;"),
-    (["a.parquet"], ["--split", "train"], "has no split train: no name of a file or folder in it tells one; leave out --split"),
+    (["a.parquet"], ["--split", "train"],
+     "has no split train: no name of a file or folder in it tells one; leave out --split"),
     (["data/train-00000-of-00001.parquet"], ["--split", "dev"], "has no split dev, only train"),
     (["main/train-00000-of-00001.parquet", "socratic/train-00000-of-00001.parquet"], ["--split", "train"],
      "has the configurations main, socratic; name the folder of one"),
-    (["main/train-00000-of-00001.parquet", "main/test-00000-of-00001.parquet", "socratic/train-00000-of-00001.parquet"], [],
-     "has the configurations main, socratic;"),
+    (["main/train-00000-of-00001.parquet", "main/test-00000-of-00001.parquet", "socratic/train-00000-of-00001.parquet"],
+     [], "has the configurations main, socratic;"),
     (["de/train/0000.parquet", "en/train/0000.parquet"], [], "has the configurations de, en;"),
     (["data/train-00000-of-00001.parquet", "train-00000-of-00001.parquet"], [], "has the configurations ., data;"),
-    (["snapshots/1111/x.parquet", "snapshots/2222/x.parquet"], [], "has the revisions snapshots/1111, snapshots/2222; name the folder of one"),
+    (["snapshots/1111/x.parquet", "snapshots/2222/x.parquet"], [],
+     "has the revisions snapshots/1111, snapshots/2222; name the folder of one"),
     (["snapshots/1111/train.parquet", "snapshots/2222/train.parquet"], ["--split", "train"], "has the revisions"),
-    (["train-00000-of-00003.parquet", "train-00002-of-00003.parquet"], [], "train-00001-of-00003.parquet is missing; download it"),
+    (["train-00000-of-00003.parquet", "train-00002-of-00003.parquet"], [],
+     "train-00001-of-00003.parquet is missing; download it"),
     (["train-00000-of-00100.parquet"], [], "train-00001-of-00100.parquet, .* and more is missing"),
     (["data-00000-of-00003.arrow", "data-00002-of-00003.arrow"], [], "data-00001-of-00003.arrow is missing"),
     (["train/0000.parquet", "train/0002.parquet"], [], "0001.parquet is missing"),
@@ -168,11 +179,13 @@ def test_lists_may_begin_with_a_mark_or_white_space_and_pointers_are_refused(pla
     for name in ("x.parquet", "list.json", "saved/state.json"):
         (place.folder / name).parent.mkdir(exist_ok=True)
         (place.folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
-        refuse(place, "is a pointer of Git LFS, in place of the file; download the file: git lfs pull", name.removesuffix("/state.json"))
+        refuse(place, "is a pointer of Git LFS, in place of the file; download the file: git lfs pull",
+               name.removesuffix("/state.json"))
 
 
 def test_what_cannot_be_converted_is_refused(place):
-    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "image": [b"\x00"], "nan": [float("nan")]}), place.folder / "a.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "image": [b"\x00"], "nan": [float("nan")]}),
+                                place.folder / "a.parquet")
     refuse(place, "column image has values of type bytes, which JSON lacks; choose others with --columns", "a.parquet")
     assert convert(place, "a.parquet", "--columns", "text,nan") == [{"text": "a", "nan": None}]
     refuse(place, "has no column txt, only text, image, nan", "a.parquet", "--columns", "txt")
@@ -189,7 +202,8 @@ def test_what_cannot_be_converted_is_refused(place):
     place.refuse_command(2, "already exists", command=["data", "convert", "a.parquet", "--to", "text"], env=PYTHON)
     (place.folder / "pyarrow").mkdir()
     for error, message in (("ModuleNotFoundError('', name='pyarrow.lib')", r"has no pyarrow.*pip install pyarrow"),
-                           ("ImportError('libarrow.so: no such symbol')", "cannot load pyarrow, .*: libarrow.so: no such symbol$")):
+                           ("ImportError('libarrow.so: no such symbol')",
+                            "cannot load pyarrow, .*: libarrow.so: no such symbol$")):
         (place.folder / "pyarrow/__init__.py").write_text(f"raise {error}")
         refuse(place, message, "a.parquet", code=2, env=PYTHON | {"PYTHONPATH": place.folder})
 
@@ -221,4 +235,5 @@ def test_files_that_must_be_converted_name_the_command(place):
     pyarrow.parquet.write_table(TABLE, place.folder / "a.parquet")
     (place.folder / "a.json").write_text(json.dumps(PLAIN))
     for name in ("a.parquet", "a.json"):
-        place.refuse_command(4, f"wmtp-host data convert .*{name} --to .*a.jsonl", command=["data", "inspect", name, "--kind", "records"])
+        place.refuse_command(4, f"wmtp-host data convert .*{name} --to .*a.jsonl",
+                             command=["data", "inspect", name, "--kind", "records"])

@@ -1,5 +1,6 @@
-"""scripts/docker/Dockerfile, checked without a container engine: its files exist, its commands are those of the README and of
-the Makefile, and `make setup` needs no more of the tree than is copied before it. That an image is built is not tested."""
+"""scripts/docker/Dockerfile, checked without a container engine: its files exist, its commands are those of the README
+and of the Makefile, and `make setup` needs no more of the tree than is copied before it. That an image is built is not
+tested."""
 import fnmatch
 import json
 import os
@@ -26,7 +27,8 @@ def arguments_of(steps, instruction):
 
 
 def tracked():
-    return subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True,
+                          check=True).stdout.splitlines()
 
 
 def test_it_begins_with_the_tested_system_and_ends_with_the_quick_start(steps):
@@ -63,16 +65,19 @@ def test_the_set_up_needs_only_what_is_copied_before_it(steps, tmp_path):
         pytest.skip("no Debian")
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
-    wanted = [line for line in (ROOT / "scripts/requirements.txt").read_text().splitlines(True) if not line.startswith("#")]
+    wanted = [line for line in (ROOT / "scripts/requirements.txt").read_text().splitlines(True)
+              if not line.startswith("#")]
     (tmp_path / ".venv/wmtp-requirements.txt").write_text("".join(wanted))
     environment = {name: value for name, value in os.environ.items() if name != "LIBTORCH"}
-    ended = subprocess.run(["make", "--no-print-directory", "setup"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment)
+    ended = subprocess.run(["make", "--no-print-directory", "setup"], cwd=tmp_path, capture_output=True, text=True,
+                           timeout=60, env=environment)
     assert ended.returncode == 0 and not ended.stdout, ended
 
 
 def test_the_image_has_the_whole_tree_and_no_build(steps):
     assert arguments_of(steps, "COPY")[-1] == ". ."
-    ignored = [line for line in (FILE.parent / "Dockerfile.dockerignore").read_text().splitlines() if not line.startswith("#")]
+    ignored = [line for line in (FILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
+               if not line.startswith("#")]
     outside_git = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
     assert {pattern.removeprefix("**/") for pattern in ignored} == outside_git
     hidden = [file for file in tracked() for pattern in ignored if fnmatch.fnmatch(file.split("/")[0], pattern)]

@@ -18,8 +18,9 @@ PROBLEM = {"task_id": "t/0", "prompt": "def double(x):\n", "entry_point": "doubl
            "test": "def check(f):\n    assert f(3) == 6\n"}
 RIGHT, WRONG = "    return 2 * x\n", "    return x\n"
 HARMFUL = ["    while True: pass\n", "    import os\n    while True: os.fork()\n", "    return [0] * 10**12\n",
-           "    open('/tmp/wmtp-was-here', 'w')\n", "    import socket\n    socket.create_connection(('127.0.0.1', 9))\n",
-           "    import os\n    os.kill(-1, 9)\n", "    import os\n    os._exit(0)\n"]
+           "    open('/tmp/wmtp-was-here', 'w')\n",
+           "    import socket\n    socket.create_connection(('127.0.0.1', 9))\n", "    import os\n    os.kill(-1, 9)\n",
+           "    import os\n    os._exit(0)\n"]
 
 
 def lines(file, rows):
@@ -53,13 +54,15 @@ def test_human_eval_scores_its_own_solutions_one_and_nothing_zero(place):
         assert found["pass_at"] == {"1": wanted}, found
 
 
-@pytest.mark.skipif(not GSM8K.is_file() or not GSM8K_LABELLED.is_file(), reason="GSM8K's problems are not beside this tree")
+@pytest.mark.skipif(not GSM8K.is_file() or not GSM8K_LABELLED.is_file(),
+                    reason="GSM8K's problems are not beside this tree")
 def test_extraction_agrees_with_the_labels_of_answers_to_gsm8k(place):
     """Answers that end with "A: 18": `flexible` judges all of them correctly, and none has the mark of `strict`."""
     asked = [json.loads(line) for line in GSM8K.read_text().splitlines()]
     answered = [json.loads(line) for line in GSM8K_LABELLED.read_text().splitlines()]
-    suite = lines(place.folder / "suite.jsonl", [{"instruction": row["question"], "output": row["answer"], "task_id": f"gsm8k-test/{at}"}
-                                                 for at, row in enumerate(asked)])
+    suite = lines(place.folder / "suite.jsonl",
+                  [{"instruction": row["question"], "output": row["answer"], "task_id": f"gsm8k-test/{at}"}
+                   for at, row in enumerate(asked)])
     file = samples(place, [(row["task_id"], row["output"]) for row in answered])
     labels = [row["is_correct"] for row in answered]
     for how, agreeing in (("flexible", 5276), ("strict", 3275)):
@@ -71,15 +74,18 @@ def test_extraction_agrees_with_the_labels_of_answers_to_gsm8k(place):
 
 
 def test_numbers_are_compared_with_extract(place):
-    asked = lines(place.folder / "asked.jsonl", [{"instruction": "9 - 4?", "output": "9 - 4 = 5\n#### 5", "task_id": name} for name in "ab"])
+    asked = lines(place.folder / "asked.jsonl",
+                  [{"instruction": "9 - 4?", "output": "9 - 4 = 5\n#### 5", "task_id": name} for name in "ab"])
     file = samples(place, [("a", "so it is\n#### 5"), ("b", "it is $5.")])
     for how, passed in (((), 0), (("--extract", "strict"), 1), (("--extract", "flexible"), 2)):
         found = evaluate(place, asked, file, *how)
-        assert found["passed"] == passed and found.get("exact_match") == ({"strict": 0.5, "flexible": 1.0} if how else None)
+        assert found["passed"] == passed \
+            and found.get("exact_match") == ({"strict": 0.5, "flexible": 1.0} if how else None)
     said = place.host("eval", "--suite", asked, "--samples", file, "--extract", "strict").out
     assert "pass@1  0.5000\nexact match, strict  0.5000\nexact match, flexible  1.0000\n" in said
     tested = lines(place.folder / "tested.jsonl", [PROBLEM])
-    place.refuse_command(2, "--extract applies only to a suite of records", command=["eval", "--suite", tested, "--samples", file, "--extract", "strict"])
+    place.refuse_command(2, "--extract applies only to a suite of records",
+                         command=["eval", "--suite", tested, "--samples", file, "--extract", "strict"])
 
 
 def test_harmful_samples_fail_and_leave_no_trace(place, suite):
@@ -97,8 +103,8 @@ def test_an_answer_that_imports_a_module_which_python_lacks_is_not_counted(place
     lacks = subprocess.run(["python3", "-I", "-c", code, *widely_used], capture_output=True, text=True).stdout.split()
     if not lacks:
         pytest.skip(f"this Python has {widely_used}")
-    file = samples(place, [("t/0", f"    import {lacks[0]}\n" + RIGHT), ("t/0", RIGHT), ("t/0", "    import invented\n" + RIGHT),
-                           ("t/1", RIGHT)])
+    file = samples(place, [("t/0", f"    import {lacks[0]}\n" + RIGHT), ("t/0", RIGHT),
+                           ("t/0", "    import invented\n" + RIGHT), ("t/1", RIGHT)])
     ended = place.host("eval", "--suite", suite, "--samples", file, "--json")
     assert json.loads(ended.out) | {"pass_at": 0} == {"problems": 2, "samples": 3, "passed": 2, "timed_out": 0,
                                                       "not_counted": 1, "pass_at": 0}
@@ -125,8 +131,8 @@ def test_pass_at_k_is_the_mean_over_problems(place, suite):
 def test_a_model_answers_by_itself(place, suite):
     """A model that has memorized one function; an answer ends where another function begins."""
     (place.folder / "text.txt").write_text((PROBLEM["prompt"] + RIGHT + "\n") * 200)
-    place.run("--name", "coder", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=5, model__vocab_size=None,
-              parallel__processes=1, train__steps=70, train__batch_size=4, optimizer__lr=1e-2,
+    place.run("--name", "coder", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=5,
+              model__vocab_size=None, parallel__processes=1, train__steps=70, train__batch_size=4, optimizer__lr=1e-2,
               data={"kind": "text", "files": ["text.txt"]})
     found = json.loads(place.host("eval", "coder", "--suite", suite, "--json", "-o", "greedy.jsonl").out)
     assert found["pass_at"] == {"1": 1.0}
@@ -169,7 +175,8 @@ def test_records_are_judged_by_exact_match(place):
                     [{"instruction": "1+1", "output": "#2", "task_id": "a", "is_correct": True},
                      {"instruction": "1+1", "output": "#3", "task_id": "a", "is_correct": False},
                      {"instruction": "2+2", "output": "#4", "task_id": "b", "is_correct": True}])
-    found = evaluate(place, records, samples(place, [("a", "#2"), ("b", "#5")]), "-o", "results.jsonl", "--template", "plain")
+    found = evaluate(place, records, samples(place, [("a", "#2"), ("b", "#5")]), "-o", "results.jsonl",
+                     "--template", "plain")
     assert found["pass_at"] == {"1": 0.5}
     results = [json.loads(line) for line in (place.folder / "results.jsonl").read_text().splitlines()]
     assert results[1]["told"] == 'at byte 2: found "5", wanted "4"'
@@ -178,11 +185,12 @@ def test_records_are_judged_by_exact_match(place):
 def test_answers_are_drawn_independently_for_each_seed_task_and_sample(place):
     """An untrained model, whose answers depend only on draws; two tasks share a prompt, a third has one as long."""
     (place.folder / "text.txt").write_text("the quick brown fox\n" * 100)
-    place.run("--name", "blank", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2, model__vocab_size=None,
-              model__future_tokens=1, parallel__processes=1, train__steps=1, train__batch_size=4,
-              data={"kind": "text", "files": ["text.txt"]})
-    suite = lines(place.folder / "asked.jsonl", [{"instruction": prompt, "output": "x", "task_id": task, "is_correct": True}
-                                                 for task, prompt in (("a", "1+1"), ("b", "1+1"), ("c", "2+2"))])
+    place.run("--name", "blank", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2,
+              model__vocab_size=None, model__future_tokens=1, parallel__processes=1, train__steps=1,
+              train__batch_size=4, data={"kind": "text", "files": ["text.txt"]})
+    suite = lines(place.folder / "asked.jsonl",
+                  [{"instruction": prompt, "output": "x", "task_id": task, "is_correct": True}
+                   for task, prompt in (("a", "1+1"), ("b", "1+1"), ("c", "2+2"))])
 
     def answers(seed, file):
         place.host("eval", "blank", "--suite", suite, "--template", "plain", "--answers", "4", "--temperature", "1",
@@ -199,9 +207,10 @@ def test_a_model_is_scored_by_exact_match_on_records(place):
             for a in range(3) for b in range(3)]
     shown = [sums[0] | {"output": "#7"}, *sums[1:]]
     lines(place.folder / "shown.jsonl", shown * 8)
-    place.run("--name", "sums", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2, model__vocab_size=None,
-              model__future_tokens=1, parallel__processes=1, train__steps=150, train__batch_size=9, train__sequence_length=32,
-              optimizer__lr=1e-2, data={"kind": "records", "files": ["shown.jsonl"], "template": "plain"})
+    place.run("--name", "sums", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=2,
+              model__vocab_size=None, model__future_tokens=1, parallel__processes=1, train__steps=150,
+              train__batch_size=9, train__sequence_length=32, optimizer__lr=1e-2,
+              data={"kind": "records", "files": ["shown.jsonl"], "template": "plain"})
     suite = lines(place.folder / "sums.jsonl", sums)
     found = json.loads(place.host("eval", "sums", "--suite", suite, "--template", "plain", "--json").out)
     assert (found["passed"], found["samples"]) == (8, 9), found
@@ -213,14 +222,16 @@ def test_a_model_is_scored_by_exact_match_on_records(place):
 
 def test_mbpps_tests_are_run(place):
     suite = lines(place.folder / "mbpp.jsonl", [
-        {"task_id": 11, "text": "Double x.", "code": "", "test_setup_code": "y = 3", "test_list": ["assert f(y) == 6", "assert f(0) == 0"]},
+        {"task_id": 11, "text": "Double x.", "code": "", "test_setup_code": "y = 3",
+         "test_list": ["assert f(y) == 6", "assert f(0) == 0"]},
         {"task_id": 12, "text": "Square x.", "code": "", "test_setup_code": "", "test_list": ["assert f(3) == 9"]}])
     file = samples(place, [("mbpp/11", "def f(x): return 2 * x"), ("mbpp/12", "def f(x): return 2 * x")])
     assert evaluate(place, suite, file)["pass_at"] == {"1": 0.5}
     sanitized = lines(place.folder / "sanitized-mbpp.jsonl", [
         {"source_file": "", "task_id": 13, "prompt": "Round x down.", "code": "", "test_imports": ["import math"],
          "test_list": ["assert f(2.5) == math.floor(2.5)"]},
-        {"source_file": "", "task_id": 14, "prompt": "Negate x.", "code": "", "test_imports": [], "test_list": ["assert f(3) == -3"]}])
+        {"source_file": "", "task_id": 14, "prompt": "Negate x.", "code": "", "test_imports": [],
+         "test_list": ["assert f(3) == -3"]}])
     file = samples(place, [("Mbpp/13", "def f(x): return int(x)"), ("mbpp/14", "def f(x): return x")])
     assert evaluate(place, sanitized, file)["pass_at"] == {"1": 0.5}, "the first passes if its tests import math"
 
@@ -231,15 +242,17 @@ def test_solutions_of_evalplus_are_whole_programs_and_suites_may_be_packed(place
     file = lines(place.folder / "samples.jsonl", [
         {"task_id": "t/0", "solution": "import operator\n\ndef double(x):\n    return operator.mul(2, x)\n"},
         {"task_id": "t/1", "solution": RIGHT}])
-    assert evaluate(place, "suite.jsonl.gz", file)["pass_at"] == {"1": 0.5}, "the second is no program without the prompt"
+    assert evaluate(place, "suite.jsonl.gz", file)["pass_at"] == {"1": 0.5}, \
+        "the second is no program without the prompt"
 
 
 def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
     (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)
     eight_windows = ("a lazy dog sleeps in the sun; " * 20)[:8 * 32 - 1]  # with the end-of-text id
     (place.folder / "held.txt").write_text(eight_windows)
-    place.run("--name", "reader", model__vocab_size=None, parallel__processes=1, train__steps=5, train__sequence_length=32,
-              train__batch_size=4, data={"kind": "text", "files": ["text.txt"]}, validation={"files": ["held.txt"], "batches": 8})
+    place.run("--name", "reader", model__vocab_size=None, parallel__processes=1, train__steps=5,
+              train__sequence_length=32, train__batch_size=4, data={"kind": "text", "files": ["text.txt"]},
+              validation={"files": ["held.txt"], "batches": 8})
     rows = json.loads(place.host("eval", "reader", "--text", "held.txt", "--json").out)
     for row in rows:
         steps = place.log.metric(f"valid/ce_head_{row['head']}", place.log.newest()["id"])
@@ -261,7 +274,8 @@ def test_a_text_is_scored_by_every_head_as_validation_scores_it(place):
     assert len(place.log.query("SELECT * FROM v_text_losses")) == 8, "a folder is no run of the log"
     place.refuse_command(2, "--stride 33 skips tokens between windows of 32", command=[
         "eval", "reader", "--text", "held.txt", "--stride", "33"])
-    place.refuse_command(2, "--stride requires --text", command=["eval", "reader", "--suite", "held.txt", "--stride", "3"])
+    place.refuse_command(2, "--stride requires --text",
+                         command=["eval", "reader", "--suite", "held.txt", "--stride", "3"])
     place.refuse_command(4, "none.txt", command=["eval", "reader", "--text", "none.txt"])
     place.refuse_command(2, "found both", command=["eval", "reader", "--text", "held.txt", "--suite", "held.txt"])
     place.refuse_command(2, "--suite or --text is missing", command=["eval", "reader"])

@@ -21,14 +21,15 @@ CONTEST = {"name": "sums", "source": 2, "description": "Add.", "difficulty": 1,
            "incorrect_solutions": []}
 RECORDS = [{"instruction": "1+1", "output": "#2", "task_id": "a", "is_correct": True},
            {"instruction": "1+1", "output": "#3", "task_id": "a", "is_correct": False}]
-SHAPE = dict(model__dim=32, model__heads=2, model__ffn_dim=48, model__layers=4, model__future_tokens=2, model__vocab_size=None,
-             train__steps=3, train__sequence_length=32, data={"kind": "text", "files": ["../text.txt"]},
-             checkpoint={"every_steps": 2})
+SHAPE = dict(model__dim=32, model__heads=2, model__ffn_dim=48, model__layers=4, model__future_tokens=2,
+             model__vocab_size=None, train__steps=3, train__sequence_length=32,
+             data={"kind": "text", "files": ["../text.txt"]}, checkpoint={"every_steps": 2})
 # Examples that are not run here, and why.
 ELSEWHERE = {
     "eval \"$(wmtp-host completion bash)\"": "e2e.commands asks a bash, a zsh and a fish for completions",
     "wmtp-host completion fish | source": "the same",
-    "torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml": "faults.foreign_launcher has launchers",
+    "torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml":
+        "faults.foreign_launcher has launchers",
     "wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so": "e2e.guide builds a plugin and checks it",
     "wmtp-host doctor --device cuda": "null_cuda.device has a device",
     "wmtp-host plugins check formula.so --experiment mine.toml --device cuda": "the same",
@@ -68,7 +69,8 @@ def write_lines(file, rows):
 
 def write_tables(folder):
     (folder / "novel.txt").write_text("".join(f"Line {i} of a novel.\n" for i in range(3000)))
-    (folder / "alpaca_data.json").write_text(json.dumps([{"instruction": f"{i}+1", "input": "", "output": str(i + 1)} for i in range(300)]))
+    (folder / "alpaca_data.json").write_text(
+        json.dumps([{"instruction": f"{i}+1", "input": "", "output": str(i + 1)} for i in range(300)]))
     pq.write_table(pa.table({"text": ["one", "two"]}), folder / "train-00000-of-00001.parquet")
     (folder / "ultrachat_200k/data").mkdir(parents=True)
     chats = [[{"role": "user", "content": f"{i}+1"}, {"role": "assistant", "content": str(i + 1)}] for i in range(300)]
@@ -90,9 +92,10 @@ def prepared(place):
     place.write(name="experiments/baseline.toml", **plain)
     place.write(name="experiments/lora.toml", **plain, model__weights="run:baseline", adapter={"plugin": "lora"})
     place.write(name="experiments/random.toml", **one, pipeline={"plugin": "random"})
-    place.write(name="experiments/tokens.toml", **{**one, "model__vocab_size": 512,
-                                                   "data": {"kind": "tokens", "file": "../tokens.bin", "dtype": "uint16"}})
-    place.write(name="experiments/sweep.toml", tables={**experiment(**one), "sweep": {"optimizer": {"lr": [5e-3, 6e-3]}}})
+    place.write(name="experiments/tokens.toml", **{
+        **one, "model__vocab_size": 512, "data": {"kind": "tokens", "file": "../tokens.bin", "dtype": "uint16"}})
+    place.write(name="experiments/sweep.toml",
+                tables={**experiment(**one), "sweep": {"optimizer": {"lr": [5e-3, 6e-3]}}})
     for file in ("reference", "rho1", "baseline", "random", "lora", "tokens"):
         path = folder / f"experiments/{file}.toml"
         path.write_text(path.read_text().replace('name = "trial"', f'name = "{file}"'))
@@ -100,7 +103,8 @@ def prepared(place):
                         ("reference", "--name", "arithmetic", "--set", "seed=9"), ("tokens",)):
         place.host("run", f"experiments/{file}.toml", *name, timeout=120)
     write_lines(folder / "HumanEval.jsonl", [PROBLEM])
-    write_lines(folder / "samples.jsonl", [{"task_id": "HumanEval/0", "completion": PROBLEM["canonical_solution"]}] * 10)
+    write_lines(folder / "samples.jsonl",
+                [{"task_id": "HumanEval/0", "completion": PROBLEM["canonical_solution"]}] * 10)
     write_lines(folder / "problems.jsonl", RECORDS)
     write_lines(folder / "answers.jsonl", RECORDS)
     write_lines(folder / "gsm8k.jsonl", [{"instruction": "1+1", "output": "#### 2", "task_id": "a"}])
@@ -119,11 +123,13 @@ def prepared(place):
 
 
 def typed(place, example):
-    command = f"timeout --preserve-status -s INT 2 {example.replace(' --open', '')}" if SERVES.match(example) else example
-    return subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=place.folder, capture_output=True, text=True, errors="replace",
-                          timeout=120, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "PATH": f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1",
-                               "WMTP_PLUGIN_PATH": ""})
+    command = f"timeout --preserve-status -s INT 2 {example.replace(' --open', '')}" \
+        if SERVES.match(example) else example
+    return subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=place.folder, capture_output=True, text=True,
+                          errors="replace", timeout=120, stdin=subprocess.DEVNULL,
+                          env={**os.environ,
+                               "PATH": f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+                               "NO_COLOR": "1", "WMTP_PLUGIN_PATH": ""})
 
 
 def test_every_example_of_every_help_does_what_it_says(prepared):

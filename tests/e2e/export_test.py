@@ -59,7 +59,8 @@ def equal(a, b):
 
 
 def test_trackios_way_of_reading_finds_every_number(logged):
-    """Trackio's import_csv reads with pandas, needs a column "step", and takes every other numeric column as a metric."""
+    """Trackio's import_csv reads with pandas, needs a column "step", and takes every other numeric column as a
+    metric."""
     pandas, = needs("pandas")
     logged.host("export", "first", "--to", "wide", "-o", "wide.csv")
     table = pandas.read_csv(logged.folder / "wide.csv")
@@ -76,8 +77,8 @@ def test_trackio_imports_the_wide_csv(logged):
     needs("trackio")
     logged.host("export", "first", "--to", "wide", "-o", "imported.csv")
     script = "import trackio; trackio.import_csv('imported.csv', project='imported')"
-    imported = subprocess.run([sys.executable, "-c", script], cwd=logged.folder, capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "TRACKIO_DIR": str(logged.folder / "trackio")})
+    imported = subprocess.run([sys.executable, "-c", script], cwd=logged.folder, capture_output=True, text=True,
+                              timeout=60, env={**os.environ, "TRACKIO_DIR": str(logged.folder / "trackio")})
     assert imported.returncode == 0, imported.stderr
     (database,) = (logged.folder / "trackio").rglob("*.db")
     rows = sqlite3.connect(database).execute("SELECT step, metrics FROM metrics").fetchall()
@@ -91,8 +92,10 @@ def test_runs_are_pushed_through_mlflows_client_once(logged, monkeypatch, store)
     mlflow, = needs("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 wants this for folders
     uri = f"{store}{logged.folder}/tracking.{store[0]}"
-    for told in (r"run 1 \(first\) is [0-9a-f]{32} of experiment wmtp-host\nrun 2", r"run 1 \(first\) is there already\nrun 2"):
-        pushed = logged.host("export", "first", "second", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": sys.executable})
+    for told in (r"run 1 \(first\) is [0-9a-f]{32} of experiment wmtp-host\nrun 2",
+                 r"run 1 \(first\) is there already\nrun 2"):
+        pushed = logged.host("export", "first", "second", "--to", "mlflow", "--push", uri,
+                             env={"WMTP_PYTHON": sys.executable})
         assert re.match(told, pushed.out), pushed
     client = mlflow.MlflowClient(tracking_uri=uri)
     runs = client.search_runs([client.get_experiment_by_name("wmtp-host").experiment_id])
@@ -103,15 +106,18 @@ def test_runs_are_pushed_through_mlflows_client_once(logged, monkeypatch, store)
     assert losses == points(logged, 1)["train/loss"]
     norms = {one.step: one.value for one in client.get_metric_history(first.info.run_id, "train/grad_norm")}
     assert math.isnan(norms[2]) and norms[3] == sys.float_info.max
-    refused = logged.host("export", "first", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": "/absent/python"}, wanted=2)
+    refused = logged.host("export", "first", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": "/absent/python"},
+                          wanted=2)
     assert "WMTP_PYTHON" in refused.err
     client.delete_experiment(first.info.experiment_id)
-    refused = logged.host("export", "second", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": sys.executable}, wanted=2)
-    found = re.search(r"the experiment wmtp-host was deleted there; restore it \((.*) mlflow experiments restore --experiment-id "
-                      r"(\d+), or MlflowClient.restore_experiment\(\"\2\"\)\)", refused.err)
+    refused = logged.host("export", "second", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": sys.executable},
+                          wanted=2)
+    found = re.search(r"the experiment wmtp-host was deleted there; restore it \((.*) mlflow experiments restore "
+                      r"--experiment-id (\d+), or MlflowClient.restore_experiment\(\"\2\"\)\)", refused.err)
     assert found and found[1] == f"MLFLOW_TRACKING_URI={uri}" and found[2] == first.info.experiment_id, refused
     client.restore_experiment(found[2])
-    assert "is there already" in logged.host("export", "second", "--to", "mlflow", "--push", uri, env={"WMTP_PYTHON": sys.executable}).out
+    assert "is there already" in logged.host("export", "second", "--to", "mlflow", "--push", uri,
+                                             env={"WMTP_PYTHON": sys.executable}).out
     assert "--push applies only" in logged.host("export", "first", "--to", "json", "--push", uri, wanted=2).err
 
 
@@ -123,7 +129,8 @@ class MlflowServer(http.server.BaseHTTPRequestHandler):
         path = urllib.parse.urlsplit(self.path).path.removeprefix("/api/2.0/mlflow/")
         self.received.append((path, body))
         run = {"info": {"run_id": "f" * 32, "experiment_id": "7", "status": "RUNNING", "start_time": 1}, "data": {}}
-        answers = {"experiments/create": {"experiment_id": "7"}, "runs/create": {"run": run}, "runs/update": {"run_info": run["info"]},
+        answers = {"experiments/create": {"experiment_id": "7"}, "runs/create": {"run": run},
+                   "runs/update": {"run_info": run["info"]},
                    "experiments/get-by-name": {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}}
         self.send_response(404 if path == "experiments/get-by-name" else 200)
         self.send_header("Content-Type", "application/json")
@@ -151,7 +158,8 @@ def test_a_run_is_pushed_to_a_server(logged):
     created, = (body for path, body in MlflowServer.received if path == "runs/create")
     assert {"key": "mlflow.runName", "value": "first"} in created["tags"]
     sent = [one for path, body in MlflowServer.received if path == "runs/log-batch" for one in body.get("metrics", [])]
-    assert {(one["key"], one["step"]) for one in sent} == {(name, step) for name, of in points(logged, 1).items() for step in of}
+    assert {(one["key"], one["step"]) for one in sent} == {
+        (name, step) for name, of in points(logged, 1).items() for step in of}
     ended, = (body for path, body in MlflowServer.received if path == "runs/update")
     assert ended["status"] == "FINISHED"
 
@@ -175,7 +183,8 @@ def test_pandas_reads_the_csv(logged):
 def test_pandas_and_duckdb_read_the_log_itself(logged):
     pandas, = needs("pandas")
     connection = sqlite3.connect(f"file:{logged.log.database}?mode=ro", uri=True)
-    table = pandas.read_sql("SELECT * FROM v_metrics WHERE run_id = 2 AND name = 'train/loss' ORDER BY step", connection)
+    table = pandas.read_sql("SELECT * FROM v_metrics WHERE run_id = 2 AND name = 'train/loss' ORDER BY step",
+                            connection)
     connection.close()
     assert table.value.tolist() == list(logged.log.losses(2).values())
 
@@ -266,7 +275,8 @@ def test_tensorboard_reads_the_events(logged):
         assert all(abs(event.wall_time - shown[event.step] / 1e9) < 1e-5 for event in reader.Scalars("train/loss"))
         resident = logged.log.query("SELECT max(bytes) AS most FROM memory WHERE run_id = ? AND rank = 1 "
                                     "AND phase = 'peak' AND category = 'resident'", run)[0]["most"]
-        assert max(event.value for event in reader.Scalars("memory/rank_1/resident")) == pytest.approx(resident, rel=1e-6)
+        assert max(event.value for event in reader.Scalars("memory/rank_1/resident")) \
+            == pytest.approx(resident, rel=1e-6)
         text = reader.Tensors("experiment")[0].tensor_proto.string_val[0].decode()
         assert "[pipeline]" in text
 

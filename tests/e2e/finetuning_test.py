@@ -91,9 +91,10 @@ def folder(program, tmp_path):
 def in_a_shell(commands, folder):
     """What a user types, with the program and the Python of the set-up in the path."""
     path = f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.run(["bash", "-euo", "pipefail"], input=commands, cwd=folder, text=True, capture_output=True, timeout=500,
-                          env={**os.environ, "PATH": path, "NO_COLOR": "1", "OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1",
-                               "HF_MODULES_CACHE": str(folder / "modules")})
+    return subprocess.run(["bash", "-euo", "pipefail"], input=commands, cwd=folder, text=True, capture_output=True,
+                          timeout=500, env={
+                              **os.environ, "PATH": path, "NO_COLOR": "1", "OMP_WAIT_POLICY": "passive",
+                              "HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(folder / "modules")})
 
 
 def test_the_walk_from_a_hugging_face_model_to_a_result_works_as_written(folder):

@@ -149,7 +149,8 @@ print("left", left, one.failed)
     assert ended.returncode == 0 and ended.stdout.endswith("left set() True\n"), ended
     assert time.monotonic() - begun < 30
     table = (tmp_path / "facts.md").read_text()
-    assert "| hanging | FAILED | 6 s | no end after 6 s | hangs |" in table and "| after it | ok | 0 s |" in table, table
+    assert "| hanging | FAILED | 6 s | no end after 6 s | hangs |" in table \
+        and "| after it | ok | 0 s |" in table, table
     running = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and
                (entry / "cmdline").exists() and (entry / "cmdline").read_bytes() == b"sleep\x00987\x00"]
     assert not running

@@ -98,9 +98,11 @@ def test_the_speed_up_is_measured_against_plain_decoding(trained):
     assert found["plain_forwards"] == 48 and found["forwards"] <= 48 / 1.8
     assert found["plain_seconds"] > 0 and found["speed_up"] == pytest.approx(found["plain_seconds"] / found["seconds"])
     ended = trained.host("generate", "wizards", "Seven", "--max-tokens", 48, "--compare")
-    assert ended.out == trained.host("generate", "wizards", "Seven", "--max-tokens", 48).out, "the text stands there once"
+    assert ended.out == trained.host("generate", "wizards", "Seven", "--max-tokens", 48).out, \
+        "the text stands there once"
     assert re.search(r"\d per pass.*\n.*same ids in 48 forward passes, .* s: speed-up [\d.]+", ended.err), ended
-    trained.refuse_command(2, "--compare needs speculative decoding", command=["generate", "wizards", "a", "--compare", "--plain"])
+    trained.refuse_command(2, "--compare needs speculative decoding",
+                           command=["generate", "wizards", "a", "--compare", "--plain"])
     trained.refuse_command(2, "--compare needs speculative decoding",
                            command=["generate", "wizards", "a", "--compare", "--temperature", "1"])
 
@@ -157,8 +159,8 @@ def test_a_model_is_found_by_number_name_and_folder(trained):
 
 
 def test_every_end_token_that_a_model_names_ends_a_text(trained):
-    """In config.json or in generation_config.json; in drafts, in answers to a suite, without a tokenizer, and in a run that
-    starts from the model."""
+    """In config.json or in generation_config.json; in drafts, in answers to a suite, without a tokenizer, and in a run
+    that starts from the model."""
     trained.host("checkpoint", "export", "wizards", "-o", "theirs")
     folder = trained.folder / "theirs"
     config = json.loads((folder / "config.json").read_text()) | {"eos_token_id": [257, ord("4")]}
@@ -176,7 +178,8 @@ def test_every_end_token_that_a_model_names_ends_a_text(trained):
     assert json.loads((trained.folder / "again/config.json").read_text())["eos_token_id"] == config["eos_token_id"]
 
     trained.run("--set", "name=tuned", **{**LEARNS, "model__weights": "ours", "train__steps": 1, "optimizer__lr": 1e-6},
-                validation={"share": 0.1, "batches": 1, "every_steps": 1}, log={"prompts": ["over 42"], "prompt_tokens": 40})
+                validation={"share": 0.1, "batches": 1, "every_steps": 1},
+                log={"prompts": ["over 42"], "prompt_tokens": 40})
     texts = trained.log.query("SELECT text FROM generations ORDER BY step DESC LIMIT 1")
     assert [row["text"] for row in texts] == [" box"]
 
@@ -192,7 +195,8 @@ def test_every_end_token_that_a_model_names_ends_a_text(trained):
 
 def test_a_seed_draws_the_same_text_again(trained):
     def drawn(seed):
-        return answer(trained, "wizards", "Seven", "--max-tokens", 40, "--temperature", 3, "--top-p", 0.99, "--seed", seed)
+        return answer(trained, "wizards", "Seven", "--max-tokens", 40, "--temperature", 3, "--top-p", 0.99,
+                      "--seed", seed)
     first = drawn(1)
     assert first["ids"] == drawn(1)["ids"] != drawn(2)["ids"]
     assert first["decoding"] == "sampled" and first["forwards"] == 40

@@ -27,7 +27,8 @@ def test_the_guide_for_a_first_plugin_works_as_written(program, tmp_path):
 
 
 def test_the_page_of_the_sdk_is_that_of_its_headers():
-    made = subprocess.run([sys.executable, ROOT / "scripts/sdk_reference.py"], capture_output=True, text=True, check=True)
+    made = subprocess.run([sys.executable, ROOT / "scripts/sdk_reference.py"], capture_output=True, text=True,
+                          check=True)
     assert made.stdout == (ROOT / "docs/sdk.md").read_text(), "scripts/sdk_reference.py > docs/sdk.md"
 
 

@@ -25,12 +25,14 @@ def write_folder(folder):
 
 
 def write_json_texts(folder):
-    (folder / "data.jsonl").write_text("".join(json.dumps({"text": PROSE[i:i + 500]}) + "\n" for i in range(0, 15000, 500)))
+    (folder / "data.jsonl").write_text("".join(json.dumps({"text": PROSE[i:i + 500]}) + "\n"
+                                               for i in range(0, 15000, 500)))
     return "data.jsonl", r"of text in 1 file"
 
 
 def write_records(folder):
-    (folder / "data.jsonl").write_text("".join(json.dumps({"prompt": f"{i} + 1 =", "completion": f" {i + 1}"}) + "\n" for i in range(300)))
+    (folder / "data.jsonl").write_text("".join(json.dumps({"prompt": f"{i} + 1 =", "completion": f" {i + 1}"}) + "\n"
+                                               for i in range(300)))
     return "data.jsonl", r"300 records \(completions\) in 1 file"
 
 
@@ -46,7 +48,8 @@ def test_the_experiments_run_as_they_are(place, write):
     assert re.search(f"found .*{message}", said), said
     for name in NAMES:  # 2 steps show as much as 200
         file = place.folder / f"{name}.toml"
-        file.write_text(file.read_text().replace("steps = 200", "steps = 2").replace("warmup_steps = 20", "warmup_steps = 1"))
+        file.write_text(file.read_text().replace("steps = 200", "steps = 2")
+                        .replace("warmup_steps = 20", "warmup_steps = 1"))
     for command in re.findall(r"^  wmtp-host ([^#\n]+)", said, re.MULTILINE):
         place.host(*command.split())
     assert {row["name"] for row in place.log.rows_after(0)} == set(NAMES)
@@ -76,7 +79,8 @@ def test_what_cannot_be_trained_on_is_refused_and_nothing_is_overwritten(place):
 
 def test_a_model_is_where_training_begins(place):
     tables = {"data": {"kind": "text", "files": ["data.txt"], "tokenizer": {"kind": "byte"}},
-              "model__vocab_size": None, "model__layers": 2, "model__future_tokens": 1, "parallel__processes": 1, "train__steps": 1}
+              "model__vocab_size": None, "model__layers": 2, "model__future_tokens": 1, "parallel__processes": 1,
+              "train__steps": 1}
     write_text(place.folder)
     place.run(**tables)
     place.host("checkpoint", "export", "trial", "-o", "model")
@@ -98,7 +102,8 @@ def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):
     (data / ".git/config").write_text("[core]")
     (data / "README.md").write_text("# A data set\n")
     said = place.host("init", "clone").out
-    assert "found 20 records (messages) in 1 file\nleft out 1 file (\"README.md\"), which contain no JSON lines\n" in said
+    assert "found 20 records (messages) in 1 file\n" \
+        "left out 1 file (\"README.md\"), which contain no JSON lines\n" in said
     assert f'files = ["{data}/**/*.jsonl"]' in (place.folder / "baseline.toml").read_text()
     assert "1 file" in place.host("data", "prepare", "baseline.toml").err
 
@@ -123,19 +128,23 @@ def test_nothing_is_trained_on_because_it_looks_like_nothing_else(place):
     line = json.dumps({"messages": CHAT}) + "\n"
     for name, content, message in (
             ("a.zip", b"PK\x03\x04" + bytes(100), r"found a zip archive, wanted text; unpack it first: unzip \S*a.zip"),
-            ("a.txt", "words of a text\n".encode("utf-16"), "found text in UTF-16, wanted text; convert it first: iconv -f UTF-16"),
-            ("b.txt", POINTER.encode(), "b.txt is a pointer of Git LFS, in place of the file; download the file: git lfs pull"),
+            ("a.txt", "words of a text\n".encode("utf-16"),
+             "found text in UTF-16, wanted text; convert it first: iconv -f UTF-16"),
+            ("b.txt", POINTER.encode(),
+             "b.txt is a pointer of Git LFS, in place of the file; download the file: git lfs pull"),
             ("c.txt", "ein schöner Text\n".encode("latin1"), "found 1 byte in no character of UTF-8"),
             ("nan.jsonl", (line + '{"messages": NaN}\n' + line).encode(), r"nan.jsonl:2:14: found invalid JSON"),
             ("cut.jsonl", b'{"text": "a', r"cut.jsonl: line 1, column \d+: the line ends in the middle of its object"),
-            ("list.json", b'[{"text": "a"}]', "found a JSON list, wanted text; convert it first: wmtp-host data convert")):
+            ("list.json", b'[{"text": "a"}]',
+             "found a JSON list, wanted text; convert it first: wmtp-host data convert")):
         (place.folder / name).write_bytes(content)
         place.refuse_command(4, message, command=["init", name, "-o", "out"])
     (place.folder / "model").mkdir()
     (place.folder / "model/config.json").write_text("{}")
     (place.folder / "model/model.safetensors").write_text(POINTER)
     write_text(place.folder)
-    place.refuse_command(4, "model.safetensors is a pointer of Git LFS", command=["init", "data.txt", "model", "-o", "out"])
+    place.refuse_command(4, "model.safetensors is a pointer of Git LFS",
+                         command=["init", "data.txt", "model", "-o", "out"])
     assert not list(place.folder.glob("out/*"))
 
 
@@ -143,7 +152,8 @@ def test_of_a_data_set_only_its_split_for_training_is_trained_on(place):
     def write(name, tag, count):
         file = place.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps({"instruction": f"{tag} {i}", "output": f"{tag} {i}"}) + "\n" for i in range(count)))
+        file.write_text("".join(json.dumps({"instruction": f"{tag} {i}", "output": f"{tag} {i}"}) + "\n"
+                                for i in range(count)))
 
     def files(folder):
         return re.findall("^files = (.*)$", (place.folder / folder / "baseline.toml").read_text(), re.MULTILINE)
@@ -159,7 +169,8 @@ def test_of_a_data_set_only_its_split_for_training_is_trained_on(place):
     place.host("run", "validated/baseline.toml", "--set", "train.steps=21", "--set", "validation.every_steps=21")
     for name, tag in (("main", "m"), ("socratic", "s")):
         write(f"cfg/{name}/train.jsonl", tag, 20)
-    place.refuse_command(4, "has the configurations main and socratic; name the folder of one", command=["init", "cfg", "-o", "none"])
+    place.refuse_command(4, "has the configurations main and socratic; name the folder of one",
+                         command=["init", "cfg", "-o", "none"])
 
 
 def test_of_the_cache_of_hugging_face_each_file_is_read_once_and_one_revision(place):
@@ -173,4 +184,5 @@ def test_of_the_cache_of_hugging_face_each_file_is_read_once_and_one_revision(pl
     assert "of text in 3 files" in place.host("init", "datasets--x", "-o", "out").out
     assert "3 files" in place.host("data", "prepare", "out/baseline.toml").err
     (cache / "snapshots/2/0.txt").symlink_to("../../blobs/0")
-    place.refuse_command(4, "snapshots has the revisions 1 and 2; name the folder of one", command=["init", "datasets--x", "-o", "none"])
+    place.refuse_command(4, "snapshots has the revisions 1 and 2; name the folder of one",
+                         command=["init", "datasets--x", "-o", "none"])

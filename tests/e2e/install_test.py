@@ -1,5 +1,5 @@
-"""`make install`: the manual pages, the completions and the pages of the documentation in the places where man, the shells
-and a reader look for them. (contract.installed_template builds a plugin with an installation and runs it.)"""
+"""`make install`: the manual pages, the completions and the pages of the documentation in the places where man, the
+shells and a reader look for them. (contract.installed_template builds a plugin with an installation and runs it.)"""
 import os
 import re
 import shutil
@@ -49,10 +49,11 @@ def test_a_manual_page_shows_every_word_of_the_help(prefix):
         page = shown(prefix / f"share/man/man1/{'-'.join(('wmtp-host', *words))}.1")
         assert page.splitlines()[0].startswith("-".join(("wmtp-host", *words)) + "(1)")
         found = set(page.split())
-        help_text = re.sub(r"^(Usage:|[A-Za-z ]*options:|Options.*:|Positionals:|Commands:|examples?:)", "", help_of(words),
-                           flags=re.MULTILINE)
+        help_text = re.sub(r"^(Usage:|[A-Za-z ]*options:|Options.*:|Positionals:|Commands:|examples?:)", "",
+                           help_of(words), flags=re.MULTILINE)
         missing = [word for word in help_text.split() if word not in found and f"{word}(1)" not in found]
-        missing = [word for word in missing if not any(one.endswith(f"-{word}(1)") for one in found)]  # a list of commands
+        missing = [word for word in missing
+                   if not any(one.endswith(f"-{word}(1)") for one in found)]  # a list of commands
         assert not missing, (words, missing)
 
 
@@ -68,16 +69,18 @@ def test_zsh_and_fish_find_the_completions(prefix, tmp_path):
     assert offered_by("zsh", "wmtp-host ru", tmp_path, script=share / "zsh/site-functions") == ["run", "runs"]
     assert offered_by("bash", "wmtp-host ru", tmp_path,
                       script=share / "bash-completion/completions/wmtp-host") == ["run", "runs"]
-    fish = subprocess.run(["fish", "-c", "complete -C 'wmtp-host ru'"], capture_output=True, text=True, timeout=30, check=True,
-                          env={**os.environ, "XDG_DATA_DIRS": str(share), "HOME": str(tmp_path), "TERM": "xterm",
-                               "PATH": f"{prefix / 'bin'}:{os.environ['PATH']}"})
+    fish = subprocess.run(["fish", "-c", "complete -C 'wmtp-host ru'"], capture_output=True, text=True, timeout=30,
+                          check=True, env={
+                              **os.environ, "XDG_DATA_DIRS": str(share), "HOME": str(tmp_path), "TERM": "xterm",
+                              "PATH": f"{prefix / 'bin'}:{os.environ['PATH']}"})
     assert sorted(fish.stdout.split()) == ["run", "runs"], fish
 
 
 def test_every_link_of_the_installed_pages_leads_to_a_file(prefix):
     folder = prefix / "share/doc/wmtp-host"
     pages = {file.relative_to(folder) for file in folder.rglob("*.md")}
-    assert {Path("README.md"), Path("docs/running.md"), Path("docs/decisions/0014-exports.md"), Path("db/README.md")} <= pages
+    assert {Path("README.md"), Path("docs/running.md"), Path("docs/decisions/0014-exports.md"),
+            Path("db/README.md")} <= pages
     broken = [(str(page), link) for page in pages for link in LINK.findall((folder / page).read_text())
               if not link.startswith("http") and not (folder / page).parent.joinpath(link).exists()]
     assert not broken

@@ -1,6 +1,6 @@
-"""docs/notebook.md: its cells are run in order, as a notebook runs them, on shortened experiments; the page is opened in a
-browser inside the frame that the last cell returns. IPython itself is not needed: a module with its IFrame, reduced to the
-attributes that the page uses, takes its place where it is not installed."""
+"""docs/notebook.md: its cells are run in order, as a notebook runs them, on shortened experiments; the page is opened
+in a browser inside the frame that the last cell returns. IPython itself is not needed: a module with its IFrame,
+reduced to the attributes that the page uses, takes its place where it is not installed."""
 import ast
 import html
 import importlib.util

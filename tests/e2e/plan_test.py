@@ -67,15 +67,18 @@ CASES = {
     "divided positions, hybrid_shard": dict(parallel__processes=4, parallel__sequence=2, parallel__shard_group_size=2,
                                             parallel__strategy="hybrid_shard"),
     "muon with a moving average": dict(optimizer={"name": "muon"}, train__ema=0.9),
-    "muon in bf16, no_shard": dict(optimizer={"name": "muon"}, parallel__precision="bf16", parallel__strategy="no_shard"),
+    "muon in bf16, no_shard": dict(optimizer={"name": "muon"}, parallel__precision="bf16",
+                                   parallel__strategy="no_shard"),
     "sgd": dict(optimizer={"name": "sgd"}),
     "only the last blocks": dict(adapter={"plugin": "full", "train_last": 5}),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
 }
-OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "optimizer", *(f"head_{k}" for k in range(1, 9))}
+OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "optimizer",
+             *(f"head_{k}" for k in range(1, 9))}
 A_FEW_NUMBERS = 1024  # bytes: numbers of the step, and what other threads hold at that moment
-SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16", "saves beside the training",
-         "muon with a moving average", "only the last blocks", "chained heads", "hybrid_shard, gradients that travel in bf16", "divided positions")
+SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16",
+         "saves beside the training", "muon with a moving average", "only the last blocks", "chained heads",
+         "hybrid_shard, gradients that travel in bf16", "divided positions")
 
 
 def planned(place, file, *arguments):
@@ -118,8 +121,8 @@ def expect_within(log, plan, what, run=None):
 
 
 def expect_equal(log, plan, what):
-    """The most that a rank took in each phase of a step, which is logged whenever it has grown by a twentieth: equal but
-    for a few numbers."""
+    """The most that a rank took in each phase of a step, which is logged whenever it has grown by a twentieth: equal
+    but for a few numbers."""
     rows = log.query("SELECT phase, max(bytes) AS bytes FROM memory WHERE run_id = ? AND category = 'allocated' "
                      "GROUP BY phase", log.newest()["id"])
     phases = this_one(plan)["phases"]
@@ -164,8 +167,8 @@ def shipped(place, steps):
 
 @pytest.mark.soak
 def test_shipped_experiments_take_the_planned_memory(place):
-    """The long form runs every experiment unchanged, the short one LoRA with each of its pipelines and two of their stages
-    for three steps; a checkpoint is written during the third."""
+    """The long form runs every experiment unchanged, the short one LoRA with each of its pipelines and two of their
+    stages for three steps; a checkpoint is written during the third."""
     soak = bool(os.environ.get("WMTP_SOAK"))
     folder = shipped(place, None if soak else 3)
     names = sorted(file.name for file in folder.glob("*.toml" if soak else "lora*.toml"))
@@ -218,8 +221,9 @@ def test_a_model_of_seven_billion_is_planned_strategy_by_strategy(place):
 
 def test_the_text_states_what_is_counted_and_what_is_not(place):
     ended = place.host("plan", place.write(LARGE))
-    for words in ("6,738,415,616", "full_shard *", "shard_grad_op", "no_shard", "GiB", "Not counted: the process itself",
-                  "parameters", "optimizer", "1,000 of 8,192 tokens: 8,192,000", "4 ranks, bf16"):
+    for words in ("6,738,415,616", "full_shard *", "shard_grad_op", "no_shard", "GiB",
+                  "Not counted: the process itself", "parameters", "optimizer", "1,000 of 8,192 tokens: 8,192,000",
+                  "4 ranks, bf16"):
         assert words in ended.out, f"{words}\n{ended}"
 
 
@@ -256,7 +260,8 @@ def test_records_that_are_not_prepared_are_planned_at_full_length(place):
 
 
 def test_packed_rows_are_as_long_as_their_packs(place):
-    (place.folder / "r.jsonl").write_text("".join(json.dumps({"prompt": "p", "completion": "c" * 58}) + "\n" for _ in range(60)))
+    (place.folder / "r.jsonl").write_text("".join(json.dumps({"prompt": "p", "completion": "c" * 58}) + "\n"
+                                                  for _ in range(60)))
     changes = dict(data={"kind": "records", "files": ["r.jsonl"], "packing": True}, model__vocab_size=None,
                    train__sequence_length=512, train__steps=1, **ONE_RANK)
     place.run(**changes)
@@ -318,7 +323,8 @@ def test_the_largest_batch_that_fits_into_a_memory_is_found(place):
     largest, same = fit["largest"], fit["same_tokens"]
     assert largest["gradient_accumulation"] == 3 and same["batch_size"] * same["gradient_accumulation"] == 4 * 3
     for batch in (largest, same):
-        keys = [word for key in ("batch_size", "gradient_accumulation") for word in ("--set", f"train.{key}={batch[key]}")]
+        keys = [word for key in ("batch_size", "gradient_accumulation")
+                for word in ("--set", f"train.{key}={batch[key]}")]
         assert this_one(planned(place, file, *keys))["bytes"] == batch["bytes"]
         assert batch["bytes"]["allocated"] <= 64 << 20
     larger = planned(place, file, "--set", f"train.batch_size={largest['batch_size'] + 1}")
@@ -330,7 +336,8 @@ def test_the_largest_batch_that_fits_into_a_memory_is_found(place):
 def test_a_memory_that_no_batch_fits_into_is_refused_with_the_changes_that_help(place):
     file = place.write({**LARGE, "parallel": {**LARGE["parallel"], "device": "cuda", "strategy": "no_shard"}})
     place.refuse_command(2, r"experiment\.toml: train\.batch_size = 1 takes 1\d\d\.\d GiB per rank .*GiB optimizer.*"
-                         r"more than --fit 60GiB; it fits with .*parallel\.strategy = \"full_shard\" \([23]\d\.\d GiB\)",
+                         r"more than --fit 60GiB; it fits with .*"
+                         r"parallel\.strategy = \"full_shard\" \([23]\d\.\d GiB\)",
                          command=["plan", file, "--fit", "60GiB"])
     place.refuse_command(2, 'no strategy fits, even with full checkpointing, activation_offload = true and cpu_offload',
                          command=["plan", file, "--fit", "100MiB"])
@@ -339,8 +346,8 @@ def test_a_memory_that_no_batch_fits_into_is_refused_with_the_changes_that_help(
 
 def test_the_figures_of_the_page_are_those_of_the_program(place):
     """Line by line. The first example prepares no data either, so it is the same everywhere."""
-    shown = re.findall(r"^```\n\$ wmtp-host plan experiments/(.*)\n((?s:.*?))^```$", (ROOT / "docs/plan.md").read_text(),
-                       re.MULTILINE)
+    shown = re.findall(r"^```\n\$ wmtp-host plan experiments/(.*)\n((?s:.*?))^```$",
+                       (ROOT / "docs/plan.md").read_text(), re.MULTILINE)
     assert len(shown) == 5
     for command, output in shown:
         file, *options = shlex.split(command)
@@ -387,8 +394,9 @@ def test_layouts_that_divide_sequences_are_compared_too(place):
 def with_steps_of(log, seconds):
     """Replaces the measured times of the newest run's steps."""
     with contextlib.closing(sqlite3.connect(log.database)) as database, database:
-        database.execute("UPDATE metric_values SET value = ? WHERE run_id = ? AND name_id = (SELECT id FROM metric_names "
-                         "WHERE name = 'perf/step_seconds')", (seconds, log.newest()["id"]))
+        database.execute("UPDATE metric_values SET value = ? WHERE run_id = ? "
+                         "AND name_id = (SELECT id FROM metric_names WHERE name = 'perf/step_seconds')",
+                         (seconds, log.newest()["id"]))
 
 
 def test_seconds_follow_from_the_steps_of_a_run_and_the_speed_of_the_network(place):
@@ -400,7 +408,8 @@ def test_seconds_follow_from_the_steps_of_a_run_and_the_speed_of_the_network(pla
     def times(*arguments):
         cluster = planned(place, file, "--like", "trial", *arguments)["cluster"]
         sockets = cluster["socket_seconds"]
-        return {one["strategy"]: (one["time"], one["network_bytes"], sockets * (one["bus_bytes"] + one["network_bytes"]))
+        return {one["strategy"]: (one["time"], one["network_bytes"],
+                                  sockets * (one["bus_bytes"] + one["network_bytes"]))
                 for one in cluster["strategies"]}
 
     for time, network_bytes, sockets in times().values():
@@ -418,7 +427,8 @@ def test_seconds_follow_from_the_steps_of_a_run_and_the_speed_of_the_network(pla
         if strategy != "hybrid_shard":  # whose shard groups use no sockets
             assert time["seconds"] == pytest.approx(0.25 + sockets, rel=1e-6)
     shown = place.host("plan", file, "--nodes", 2, "--like", 1, "--network", 2.5).out
-    assert "as in run 1 (trial, 2 ranks); 2.5 Gbit/s between hosts" in shown and "s of computing per GB" in shown and "MFU" not in shown
+    assert "as in run 1 (trial, 2 ranks); 2.5 Gbit/s between hosts" in shown \
+        and "s of computing per GB" in shown and "MFU" not in shown
 
 
 def test_a_run_that_shows_no_comparable_speed_is_refused(place):
@@ -428,7 +438,8 @@ def test_a_run_that_shows_no_comparable_speed_is_refused(place):
     place.refuse_command(2, "2 hosts without --network", command=["plan", file, "--nodes", "2", "--like", "1"])
     place.refuse_command(2, "--on excludes --like", command=["plan", file, "--like", "1", "--on", "h100"])
     place.host("run", file)
-    place.refuse_command(2, r"run 1 \(trial\) took 2 steps.* wanted at least 3", command=["plan", file, "--like", "trial"])
+    place.refuse_command(2, r"run 1 \(trial\) took 2 steps.* wanted at least 3",
+                         command=["plan", file, "--like", "trial"])
     place.refuse_command(2, r"run 1 \(trial\) trained in fp32.* wanted bf16",
                          command=["plan", file, "--like", "1", "--set", "parallel.precision=bf16"])
     place.run(**ONE_RANK, train__steps=4, optimizer__lr=1e30, guard__max_in_a_row=1, wanted=5)
@@ -437,5 +448,6 @@ def test_a_run_that_shows_no_comparable_speed_is_refused(place):
 
 def test_unknown_hardware_and_contradicting_ranks_are_refused(place):
     file = place.write()
-    place.refuse_command(2, '--on: found "h101", known are h100, a100-80gb and h200', command=["plan", file, "--on", "h101"])
+    place.refuse_command(2, '--on: found "h101", known are h100, a100-80gb and h200',
+                         command=["plan", file, "--on", "h101"])
     place.refuse_command(2, "--nproc excludes --gpus", command=["plan", file, "--gpus", "8", "--nproc", "8"])

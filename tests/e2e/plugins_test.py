@@ -50,7 +50,8 @@ def test_a_library_that_is_no_plugin_is_refused(place):
 
 def test_a_new_plugin_is_a_folder_named_after_it(place):
     ended = place.host("plugins", "new", "soft_focal", "--kind", "pipeline")
-    assert sorted(ended.out.split()) == [f"soft_focal/{name}" for name in ("CMakeLists.txt", "README.md", "soft_focal.cpp")]
+    assert sorted(ended.out.split()) == [f"soft_focal/{name}"
+                                         for name in ("CMakeLists.txt", "README.md", "soft_focal.cpp")]
     source = (place.folder / "soft_focal/soft_focal.cpp").read_text()
     assert "class SoftFocal" in source and "@" not in source
     assert "cmake -S . -B build" in ended.err

@@ -20,8 +20,8 @@ ENCODED = r"encoding train: [\d.]+ MiB of [\d.]+ MiB, [\d.ms ]+ left"
 
 @pytest.fixture
 def text(place):
-    """An experiment whose text takes seconds to encode, because its words are long and differ, and a moment to train its
-    tokenizer on. Progress is counted when a file, or 16 MiB of one, is encoded."""
+    """An experiment whose text takes seconds to encode, because its words are long and differ, and a moment to train
+    its tokenizer on. Progress is counted when a file, or 16 MiB of one, is encoded."""
     letters = random.Random(1)
     lines = ["".join(letters.choices("abcd", k=100)) + "\n" for _ in range(96_000)]
     for number in range(24):

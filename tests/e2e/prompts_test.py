@@ -1,4 +1,5 @@
-"""`[log] prompts`: the texts that a run writes at its validations, equal to those of `generate`, at no cost to its numbers."""
+"""`[log] prompts`: the texts that a run writes at its validations, equal to those of `generate`, at no cost to its
+numbers."""
 import json
 
 import pytest
@@ -24,7 +25,8 @@ def trained(program, tmp_path_factory):
 
 
 def texts(place, run=1):
-    return place.log.query(f"SELECT step, number, prompt, text FROM generations WHERE run_id = {run} ORDER BY step, number")
+    return place.log.query("SELECT step, number, prompt, text FROM generations "
+                           f"WHERE run_id = {run} ORDER BY step, number")
 
 
 def test_each_validation_continues_each_prompt_as_generate_does(trained):
@@ -41,8 +43,10 @@ def test_each_validation_continues_each_prompt_as_generate_does(trained):
 
 
 def test_the_numbers_of_the_run_stay_the_same(trained):
-    curves = [trained.log.query("SELECT name, step, value FROM metrics WHERE (name GLOB 'train/*' OR name GLOB 'valid/*') "
-                                f"AND run_id = {run} ORDER BY name, step") for run in (1, 2)]
+    curves = [trained.log.query("SELECT name, step, value FROM metrics "
+                                f"WHERE (name GLOB 'train/*' OR name GLOB 'valid/*') AND run_id = {run} "
+                                "ORDER BY name, step")
+              for run in (1, 2)]
     assert curves[0] == curves[1] and len(curves[0]) > 300
     assert texts(trained, run=2) == []
 
@@ -68,7 +72,8 @@ def test_a_resumed_run_goes_on_with_its_texts(trained, tmp_path):
 
 def test_what_cannot_be_continued_is_refused(place):
     (place.folder / "text.txt").write_text(TEXT * 120)
-    place.refuse_everywhere(2, "prompts requires a tokenizer, which data of kind \"tokens\" lacks", log={"prompts": ["a"]})
+    place.refuse_everywhere(2, "prompts requires a tokenizer, which data of kind \"tokens\" lacks",
+                            log={"prompts": ["a"]})
     place.refuse_everywhere(2, "found an empty prompt", **{**ASKED, "log": {"prompts": ["a", ""]}})
     place.refuse(2, r"\[log\] prompts: prompt 2 has more tokens than \[model\] max_sequence_length = 64; shorten it",
                  **{**ASKED, "model__max_sequence_length": 64, "log": {"prompts": ["a", "b" * 65]}})

@@ -1,6 +1,6 @@
 """README.md, then each page of docs/, followed as written: every command that they show, in order, in one folder, as
-shown or as replaced in SHORTENED; those for a GPU on the null device (tests/null_cuda). The output must have the form that
-they show, apart from numbers."""
+shown or as replaced in SHORTENED; those for a GPU on the null device (tests/null_cuda). The output must have the form
+that they show, apart from numbers."""
 import os
 import re
 import shutil
@@ -35,22 +35,26 @@ SHORTENED = {
         "for part in facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
         "sh gpu-kit/scripts/first_gpu.sh facts", "sh gpu-kit/scripts/first_gpu.sh correct",
         "for part in speed memory profile switches; do sh gpu-kit/scripts/first_gpu.sh $part; done")},
-    **{ON_GPUS.format(n): (f"{ON_GPUS.format(n)} --dry-run", "no GPU; null_cuda.device has four ranks") for n in (4, 8)},
+    **{ON_GPUS.format(n): (f"{ON_GPUS.format(n)} --dry-run", "no GPU; null_cuda.device has four ranks")
+       for n in (4, 8)},
     SAMPLE: (SAMPLE.replace("=10", "=3"), "seconds"),
     **{command: (f"{command} {FEW_STEPS}", "minutes") for command in (
         "wmtp-host run alpaca/baseline.toml --set data.packing=true --name packed",
         "wmtp-host run chats/baseline.toml --name chat",
         "wmtp-host run tuning/baseline.toml --name tuned",
         "wmtp-host run novel/baseline.toml")},
-    "wmtp-host run novel/rho1.toml": ("sed -i 's/^steps = .*/steps = 3/; s/^warmup_steps = .*/warmup_steps = 1/' novel/*.toml && "
-                                      "wmtp-host run novel/rho1.toml", "minutes"),
-    "wmtp-host export rho1 --to wandb": ("WANDB_MODE=offline WMTP_PYTHON=python wmtp-host export rho1 --to wandb", "no account"),
+    "wmtp-host run novel/rho1.toml": ("sed -i 's/^steps = .*/steps = 3/; s/^warmup_steps = .*/warmup_steps = 1/' "
+                                      "novel/*.toml && wmtp-host run novel/rho1.toml", "minutes"),
+    "wmtp-host export rho1 --to wandb": ("WANDB_MODE=offline WMTP_PYTHON=python wmtp-host export rho1 --to wandb",
+                                         "no account"),
     f"{ARITHMETIC}.steps=350": (f"{ARITHMETIC}.steps=3", "two minutes"),
 }
 # Commands that are shown without "$ ", because they name hosts, and the test that runs their like.
 ELSEWHERE = {
-    **{f"wmtp-host run FILE --nproc 16 --nodes 2 --node-rank {rank} --rendezvous node1:29500": "faults.hosts" for rank in (0, 1)},
-    "torchrun --no-python --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint node1:29500 wmtp-host run FILE":
+    **{f"wmtp-host run FILE --nproc 16 --nodes 2 --node-rank {rank} --rendezvous node1:29500": "faults.hosts"
+       for rank in (0, 1)},
+    "torchrun --no-python --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d "
+    "--rdzv-endpoint node1:29500 wmtp-host run FILE":
         "faults.foreign_launcher",
     "mpirun -np 16 --host node1:8,node2:8 -x MASTER_ADDR=node1 wmtp-host run FILE": "faults.cluster_launchers",
 }
@@ -188,7 +192,8 @@ def test_every_command_of_the_readme_and_docs_does_what_it_shows(folder):
 
 @pytest.mark.parametrize("question, place", ANSWERS.items())
 def test_a_question_of_someone_new_is_answered_by_a_section_whose_commands_are_run(question, place):
-    answers = dict(re.findall(r"^\*\*(.+?)\*\*(.*?)(?=\n\n|\Z)", (ROOT / "docs/faq.md").read_text(), re.MULTILINE | re.DOTALL))
+    answers = dict(re.findall(r"^\*\*(.+?)\*\*(.*?)(?=\n\n|\Z)", (ROOT / "docs/faq.md").read_text(),
+                              re.MULTILINE | re.DOTALL))
     assert f"]({place})" in answers[question], f"docs/faq.md answers {question} without a link to {place}"
     text = section(place)
     run = [command for command, _ in commands_in(text) if SHORTENED.get(command, (command,))[0]]
@@ -197,7 +202,8 @@ def test_a_question_of_someone_new_is_answered_by_a_section_whose_commands_are_r
 
 def test_commands_that_are_shown_without_a_prompt_are_run_by_another_test():
     blocks = "".join(block for page in PAGES for language, block, _ in SHOWN.findall(page.read_text()) if not language)
-    assert set(re.findall(r"^((?:wmtp-host|torchrun|mpirun|srun|make) .*?)(?:\s{2,}#.*)?$", blocks, re.MULTILINE)) == set(ELSEWHERE)
+    assert set(re.findall(r"^((?:wmtp-host|torchrun|mpirun|srun|make) .*?)(?:\s{2,}#.*)?$", blocks, re.MULTILINE)) \
+        == set(ELSEWHERE)
 
 
 def test_the_weighting_of_the_readme_is_the_one_that_is_shipped():
@@ -205,3 +211,14 @@ def test_the_weighting_of_the_readme_is_the_one_that_is_shipped():
     shipped = (ROOT / "plugins/pipelines/focal/focal.cpp").read_text()
     beside = re.compile(r"^(//.*|namespace {|}  // namespace|)\n", re.MULTILINE)
     assert beside.sub("", shown) == beside.sub("", shipped)
+
+
+def test_the_readme_says_what_each_linked_library_is_for():
+    linked = re.findall(r"(?:find_package\(|pkg_check_modules\(\w+ REQUIRED(?: IMPORTED_TARGET)? )([\w-]+)",
+                        (ROOT / "host/CMakeLists.txt").read_text())
+    parts_of_the_tools = {"PkgConfig", "Threads", "OpenMP"}
+    table = (ROOT / "README.md").read_text().partition("## Built on")[2].partition("\n## ")[0].lower()
+    names = {re.sub(r"^lib|-?\d$", "", name.replace("_", "/")).lower() for name in {*linked} - parts_of_the_tools}
+    assert len(names) >= 10
+    for name in names | {"libtorch", "toml++", "cli11"}:
+        assert name in table, f"README.md does not say what {name} is for"

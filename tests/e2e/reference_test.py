@@ -21,7 +21,8 @@ def glossary():
     assert len(names) == len(set(names)), "a name has two lines"
 
     def pattern(name):
-        return re.compile("".join(PLACEHOLDERS.get(part, re.escape(part)) for part in re.split(r"\b|(?<=_)|(?<=/)", name)))
+        return re.compile("".join(PLACEHOLDERS.get(part, re.escape(part))
+                                  for part in re.split(r"\b|(?<=_)|(?<=/)", name)))
     return [(name, pattern(name)) for name in names]
 
 
@@ -58,7 +59,8 @@ def test_the_glossary_has_every_metric_of_a_log(place):
     ranks = place.log.query("SELECT DISTINCT rank, phase FROM rank_times")
     assert {row["rank"] for row in ranks} == {0, 1} and "forward" in {row["phase"] for row in ranks}
     logged = {row["name"] for row in place.log.query("SELECT name FROM metric_names")}
-    assert {"train/clip_coef", "train/clip_ratio", "perf/waited_rank_1", "time/forward", "valid/ce_head_4"} <= logged, logged
+    assert {"train/clip_coef", "train/clip_ratio", "perf/waited_rank_1", "time/forward",
+            "valid/ce_head_4"} <= logged, logged
     lines = glossary()
     assert [name for name in sorted(logged) if not any(pattern.fullmatch(name) for _, pattern in lines)] == []
 
@@ -73,7 +75,7 @@ def test_the_glossary_names_no_metric_that_does_not_exist():
 
 
 def test_the_page_of_commands_is_what_the_program_prints():
-    made = subprocess.run([sys.executable, "-B", ROOT / "scripts/cli_reference.py", HOST], capture_output=True, text=True,
-                          check=True).stdout
+    made = subprocess.run([sys.executable, "-B", ROOT / "scripts/cli_reference.py", HOST], capture_output=True,
+                          text=True, check=True).stdout
     assert made == (ROOT / "docs/cli.md").read_text(), \
         "docs/cli.md is outdated: scripts/cli_reference.py build/bin/wmtp-host > docs/cli.md"

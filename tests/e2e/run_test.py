@@ -59,7 +59,8 @@ def test_a_run_has_the_command_that_started_it_and_a_shell_understands_it(place)
     place.write(**ONE_RANK)
     place.host("train", "experiment.toml", "--set", "name='quoted'", "--set", "train.steps=1")
     command = place.log.query("SELECT command FROM run_commands WHERE run_id = 1")[0]["command"]
-    assert shlex.split(command) == ["wmtp-host", "run", "experiment.toml", "--set", "name='quoted'", "--set", "train.steps=1"]
+    assert shlex.split(command) == ["wmtp-host", "run", "experiment.toml", "--set", "name='quoted'",
+                                    "--set", "train.steps=1"]
     assert f"  command    {command}\n" in place.host("runs", "show", "quoted").out
 
 
@@ -71,7 +72,8 @@ def test_the_log_contains_memory_by_category_and_phase(place):
     rows = log.query("SELECT * FROM memory WHERE run_id = 1")
     assert {row["rank"] for row in rows} == {0, 1}
     phases = {row["phase"] for row in rows}
-    assert {"start", "forward", "head_1", "head_2", "backward", "optimizer", "checkpoint", "live", "peak", "process"} <= phases
+    assert {"start", "forward", "head_1", "head_2", "backward", "optimizer", "checkpoint", "live", "peak",
+            "process"} <= phases
     moments = {}
     for row in rows:
         if row["phase"] not in ("live", "peak", "process"):
@@ -121,7 +123,8 @@ def test_a_program_is_told_the_end_of_a_run(place):
     os.kill(killed.ranks()[0], signal.SIGKILL)
     killed.wait()
     lines = (place.folder / "told.txt").read_text().splitlines()
-    assert lines[0] == "1 trial finished 0" and lines[1].startswith("2 trial ") and lines[2] == "3 trial failed 6", lines
+    assert lines[0] == "1 trial finished 0" and lines[1].startswith("2 trial ") \
+        and lines[2] == "3 trial failed 6", lines
     assert "an executable file" in place.host("run", "experiment.toml", "--on-end", "absent", wanted=2).err
 
 

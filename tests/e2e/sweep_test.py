@@ -145,7 +145,8 @@ class TestMembersBesideEachOther:
             os.kill(running.process.pid, signal.SIGINT)
             assert running.wait().code == 75
             assert [status for _, _, status in names(place)] == ["interrupted"] * runs, "no other one was begun"
-        assert sorted(row["parent_run"] for row in place.log.query("SELECT parent_run FROM runs WHERE id > 2")) == [1, 2]
+        assert sorted(row["parent_run"]
+                      for row in place.log.query("SELECT parent_run FROM runs WHERE id > 2")) == [1, 2]
 
     def test_all_are_gone_when_their_parent_is_killed(self, place):
         running = place.start_command("run", write(place, steps=5000), "--jobs", 2)

@@ -1,6 +1,6 @@
-"""`export --to wandb` (offline) and `--to trackio`, with the real packages: every number of the log arrives once, also from a
-run that is training, from one whose export was killed, and from one that was resumed. Only what the server of W&B tells
-about a run that it has is played, by a module in place of wandb."""
+"""`export --to wandb` (offline) and `--to trackio`, with the real packages: every number of the log arrives once, also
+from a run that is training, from one whose export was killed, and from one that was resumed. Only what the server of
+W&B tells about a run that it has is played, by a module in place of wandb."""
 import json
 import math
 import os
@@ -109,7 +109,8 @@ def test_wandb_gets_every_number_of_a_finished_run_once(wandb):
     log = sqlite3.connect(wandb.log.database)
     name, = log.execute("SELECT id FROM metric_names WHERE name = 'train/grad_norm'").fetchone()
     for step, kind in ((2, "nan"), (3, "inf"), (4, "-inf")):
-        log.execute("UPDATE metric_values SET value = NULL, kind = ? WHERE name_id = ? AND step = ?", (kind, name, step))
+        log.execute("UPDATE metric_values SET value = NULL, kind = ? WHERE name_id = ? AND step = ?",
+                    (kind, name, step))
     log.commit()
     log.close()
     assert "run 1 (trial) is in " in export(wandb, "trial", "--to", "wandb").out
@@ -196,7 +197,8 @@ def trackio_curves(rows):
     found = {}
     for _, step, metrics in rows:
         for name, value in metrics.items():
-            found.setdefault(name, {})[step] = float({"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}.get(value, value))
+            found.setdefault(name, {})[step] = float(
+                {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}.get(value, value))
     return found
 
 
@@ -252,5 +254,6 @@ def test_a_missing_package_is_refused_with_the_command_that_installs_it(place):
 def test_a_refusal_of_wandb_is_told_in_its_words(wandb):
     wandb.run(**ONE_RANK, train__steps=2)
     nobody = {"HOME": wandb.folder, "NETRC": wandb.folder / "netrc", "WANDB_CONFIG_DIR": wandb.folder / "config"}
-    assert "wandb login" in export(wandb, "trial", "--to", "wandb", wanted=2, WANDB_MODE="online", WANDB_API_KEY="", **nobody).err
+    assert "wandb login" in export(wandb, "trial", "--to", "wandb", wanted=2, WANDB_MODE="online", WANDB_API_KEY="",
+                                   **nobody).err
     assert "W&B is disabled" in export(wandb, "trial", "--to", "wandb", wanted=2, WANDB_MODE="disabled").err

@@ -75,8 +75,8 @@ def log(tmp_path):
 
 @pytest.fixture(scope="module")
 def browse():
-    """A function that opens a page with runs for the duration of a block. One browser opens them one after another; each
-    has an address of its own, so it finds nothing that another has stored."""
+    """A function that opens a page with runs for the duration of a block. One browser opens them one after another;
+    each has an address of its own, so it finds nothing that another has stored."""
     with Browser() as browser:
         @contextlib.contextmanager
         def browse(address):
@@ -127,7 +127,8 @@ def test_the_page_shows_runs_and_their_curves_and_filters_and_sorts_them(log, tm
         assert painted(browser, "train/loss") > 500
 
         def filtered(text):
-            browser.ask(f"(() => {{ const f = byId('filter'); f.value = {json.dumps(text)}; f.dispatchEvent(new Event('input')); }})()")
+            browser.ask(f"(() => {{ const f = byId('filter'); f.value = {json.dumps(text)}; "
+                        "f.dispatchEvent(new Event('input')); })()")
             return browser.ask(rows)
         assert filtered("rho1") == [HOSTILE, "rho1"]
         assert filtered("baseline finished") == ["baseline"]
@@ -173,7 +174,8 @@ def test_a_link_opened_in_the_page_is_followed(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
         update = "change({ names: state.names })"  # the page's event, before the browser reports the link
-        browser.ask(f"location.hash = 'runs=2,77&metric=train/grad_norm&smoothing=0.9&axis=time&log=1&events=0', {update}")
+        browser.ask("location.hash = 'runs=2,77&metric=train/grad_norm&smoothing=0.9&axis=time&log=1&events=0', "
+                    f"{update}")
         browser.wait_for("Curves.charts.get('train/grad_norm')?.graph?.getLabels().includes('s2')")
         assert browser.ask("[...state.chosen]") == [2], "there is no run 77"
         assert browser.ask("[...Curves.charts.keys()]") == ["train/grad_norm"]
@@ -181,7 +183,8 @@ def test_a_link_opened_in_the_page_is_followed(log, tmp_path, browse):
                            "byId('factor').textContent]") == ["time", True, False, "0.9"]
         browser.ask("location.hash = 'runs=1,3&tab=differences'")
         browser.wait_for("!byId('differences').hidden && document.querySelector('#differences tbody tr')")
-        assert browser.ask("[state.axis, state.smoothing, state.logarithmic, state.markEvents]") == ["step", 0, False, True]
+        assert browser.ask("[state.axis, state.smoothing, state.logarithmic, state.markEvents]") \
+            == ["step", 0, False, True]
         assert browser.ask("[...document.querySelectorAll('#run-table tbody input:checked')].length") == 2
         sound(browser, served.address)
 
@@ -195,8 +198,8 @@ def test_dragging_over_a_chart_zooms_all_and_asks_for_that_part(log, tmp_path, b
           return [box.left, box.top, box.width, box.height]; })()""")
 
         def mouse(kind, part):
-            browser.call("Input.dispatchMouseEvent", type=kind, x=left + part * width, y=top + height / 2, button="left",
-                         buttons=1, clickCount=1)
+            browser.call("Input.dispatchMouseEvent", type=kind, x=left + part * width, y=top + height / 2,
+                         button="left", buttons=1, clickCount=1)
         mouse("mousePressed", 0.4)
         mouse("mouseMoved", 0.5)
         mouse("mouseMoved", 0.7)
@@ -218,7 +221,8 @@ def test_metrics_are_chosen_from_a_list(log, tmp_path, browse):
         browser.ask("byId('metrics').open = true")
         browser.ask("""(() => { const f = byId('metric-list').querySelector('input'); f.value = 'grad';
                        f.dispatchEvent(new Event('input')); })()""")
-        shown = "[...document.querySelectorAll('#metric-list label')].filter((l) => !l.hidden).map((l) => l.dataset.name)"
+        shown = ("[...document.querySelectorAll('#metric-list label')].filter((l) => !l.hidden)"
+                 ".map((l) => l.dataset.name)")
         assert browser.ask(shown) == ["train/grad_norm"]
         browser.ask("document.querySelector('#metric-list label[data-name=\"train/grad_norm\"] input').click()")
         browser.wait_for("Curves.charts.get('train/grad_norm')?.graph")
@@ -231,11 +235,13 @@ def test_metrics_are_chosen_from_a_list(log, tmp_path, browse):
 
 @with_browser
 def test_values_that_are_not_finite_stay_visible(log, tmp_path, browse):
-    with Served(tmp_path) as served, browse(served.address + "#runs=2,3&metric=odd/values&metric=odd/nothing") as browser:
+    with Served(tmp_path) as served, \
+            browse(served.address + "#runs=2,3&metric=odd/values&metric=odd/nothing") as browser:
         shown = "document.querySelector('[data-metric=\"odd/values\"] .remarks')?.textContent"
         assert browser.wait_for(shown) == "not finite: 1 × nan, 1 × inf, 1 × -inf"
         assert columns_of(browser, "odd/values")["r2"] == [1, 2, 3]
-        assert "No finite value" in browser.wait_for("document.querySelector('[data-metric=\"odd/nothing\"] .plot')?.textContent")
+        assert "No finite value" in browser.wait_for(
+            "document.querySelector('[data-metric=\"odd/nothing\"] .plot')?.textContent")
         sound(browser, served.address)
 
 
@@ -263,12 +269,14 @@ def look_at_details(browser):
     """Everything except the curves, in the live page or in the report."""
     browser.ask("byId('tab-differences').click()")
     browser.wait_for("document.querySelector('#differences tbody tr')")
-    assert browser.ask("[...document.querySelectorAll('#differences tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))") \
+    assert browser.ask("[...document.querySelectorAll('#differences tbody tr')]"
+                       ".map((row) => [...row.cells].map((c) => c.textContent))") \
         == [["pipeline.keep", "0.7", "0.6"]]
 
     browser.ask("byId('tab-memory').click()")
     browser.wait_for("document.querySelector('#memory p.empty')")  # the first chosen run has none
-    browser.ask("(() => { const s = document.querySelector('#memory select'); s.value = 2; s.dispatchEvent(new Event('change')); })()")
+    browser.ask("(() => { const s = document.querySelector('#memory select'); s.value = 2; "
+                "s.dispatchEvent(new Event('change')); })()")
     browser.wait_for("document.querySelectorAll('#memory rect').length > 50")
     assert browser.ask("document.querySelector('#memory rect[data-category=logits] title').textContent") \
         == "step 1, head_1: logits 4.0 MiB of 54.0 MiB"
@@ -282,7 +290,8 @@ def look_at_details(browser):
 
     browser.ask("byId('tab-events').click()")
     browser.wait_for("document.querySelector('#events tbody tr')")
-    assert browser.ask("document.querySelector('#events tbody tr').cells[7].textContent") == f"skipped step 120: {HOSTILE}"
+    assert browser.ask("document.querySelector('#events tbody tr').cells[7].textContent") \
+        == f"skipped step 120: {HOSTILE}"
 
     browser.ask("byId('tab-tokens').click()")
     browser.wait_for("document.querySelectorAll('#token-text span').length === 4")
@@ -290,7 +299,8 @@ def look_at_details(browser):
     browser.ask("(() => { const s = byId('token-run'); s.value = 2; s.dispatchEvent(new Event('change')); })()")
     browser.wait_for("document.querySelectorAll('#token-text span').length === 80")
     assert browser.ask("byId('token-step-shown').textContent") == "150"
-    by_weight = "[...document.querySelectorAll('#token-text span')].map((s) => [s.dataset.value, s.style.backgroundColor])"
+    by_weight = ("[...document.querySelectorAll('#token-text span')]"
+                 ".map((s) => [s.dataset.value, s.style.backgroundColor])")
     colours = dict(map(tuple, browser.ask(by_weight)))
     assert set(colours) == {"0", "1"} and colours["0"] != colours["1"]
 
@@ -307,7 +317,8 @@ def look_at_details(browser):
     choose("token-head", 2)
     choose("token-step", 0)
     assert browser.ask("byId('token-step-shown').textContent") == "50"
-    browser.ask("document.querySelector('#token-text span').dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))")
+    browser.ask("document.querySelector('#token-text span')"
+                ".dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))")
     assert re.match(r"position 0, token 7: weight [01], loss .*, reference loss .*, excess .*",
                     browser.ask("byId('token-detail').textContent"))
 
@@ -319,7 +330,8 @@ def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path, br
         browser.ask("byId('tab-curves').click()")  # hidden until now
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
         assert painted(browser, "train/loss") > 500
-        wide = "(() => { const c = Curves.charts.get('train/loss'); return [c.graph.size().width, c.plot.clientWidth]; })()"
+        wide = ("(() => { const c = Curves.charts.get('train/loss'); "
+                "return [c.graph.size().width, c.plot.clientWidth]; })()")
         assert len(set(browser.ask(wide))) == 1
         assert browser.ask("document.querySelectorAll('img').length") == 0
         sound(browser, served.address)
@@ -329,7 +341,8 @@ def test_differences_memory_events_and_token_weights_are_shown(log, tmp_path, br
 def test_a_report_shows_the_same_from_a_file(log, tmp_path, browse):
     run_host("report", 2, 3, "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path)
     with browse((tmp_path / "x.html").as_uri()) as browser:
-        assert browser.ask("[...document.querySelectorAll('#run-table tbody tr')].map((row) => row.cells[2].textContent)") \
+        assert browser.ask("[...document.querySelectorAll('#run-table tbody tr')]"
+                           ".map((row) => row.cells[2].textContent)") \
             == [HOSTILE, "rho1"]
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
         assert painted(browser, "train/loss") > 500
@@ -367,7 +380,8 @@ def seeds(tmp_path):
     for keep in (0.5, 0.6):
         for seed in range(3):
             run = made.run(f"half-keep-{keep}", seed=seed, experiment_toml='name = "half"\n',
-                           params={"pipeline.keep": keep, "seed": seed, "data.order": "shuffled" if seed else "sequential"})
+                           params={"pipeline.keep": keep, "seed": seed,
+                                   "data.order": "shuffled" if seed else "sequential"})
             made.metric(run, "train/loss", [10 * keep + seed + step for step in range(20)])
             made.metric(run, "train/tokens", [1000.0 * (step + 1) for step in range(20)])
             made.metric(run, "valid/loss", [10 * keep + seed], first_step=20)
@@ -438,13 +452,15 @@ def test_config_keys_are_columns_filters_and_axes(seeds, tmp_path, browse):
         browser.ask("document.querySelector('#column-list label[data-key=\"pipeline.keep\"] input').click()")
         browser.wait_for("document.querySelector('[data-sort=\"pipeline.keep\"]')")
         assert browser.ask("document.querySelector('tr[data-run=\"1\"]').lastChild.textContent") == "0.5000"
-        browser.ask("(() => { byId('filter').value = 'keep=0.6'; byId('filter').dispatchEvent(new Event('input')); })()")
+        browser.ask("(() => { byId('filter').value = 'keep=0.6'; "
+                    "byId('filter').dispatchEvent(new Event('input')); })()")
         assert browser.ask(NAMES) == ["half-keep-0.6"] * 3
         browser.ask("byId('tab-parameters').click()")
         browser.wait_for("document.querySelectorAll('#scatter .point').length === 3")
         assert browser.ask("document.querySelectorAll('#coordinates .coordinate').length") == 3
         choose(browser, "parameter-key", "seed")
-        across = browser.ask("[...document.querySelectorAll('#scatter .point')].map((p) => Number(p.getAttribute('cx')))")
+        across = browser.ask("[...document.querySelectorAll('#scatter .point')]"
+                             ".map((p) => Number(p.getAttribute('cx')))")
         assert len(set(across)) == 3
         assert browser.ask("Parameters.scaleOf([1, 10, 1000]).place(10)") == pytest.approx(1 / 3), "a large factor"
         assert browser.ask("Parameters.scaleOf([0, 10, 1000]).place(10)") == 0.01, "0 has no logarithm"
@@ -459,13 +475,16 @@ def test_config_keys_are_columns_filters_and_axes(seeds, tmp_path, browse):
 def test_a_link_has_the_filter_the_order_and_the_run_that_is_shown(seeds, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address + "#runs=1&filter=seed%3D1&sort=id") as browser:
         browser.wait_for("state.configs['pipeline.keep']")
-        assert browser.ask(NAMES) == ["half-keep-0.5", "half-keep-0.6"] and browser.ask("byId('filter').value") == "seed=1"
+        assert browser.ask(NAMES) == ["half-keep-0.5", "half-keep-0.6"] \
+            and browser.ask("byId('filter').value") == "seed=1"
         browser.ask("document.querySelector('tr[data-run=\"5\"] td button').click()")
         browser.wait_for("byId('run-shown')?.value === '5'")
         assert browser.ask("[...state.chosen]") == [1, 5], "opening a run's page chooses it"
         assert browser.ask("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))") == {
-            "runs": "1,5", "tab": "run", "metric": "perf/tokens_per_second", "filter": "seed=1", "sort": "id", "run": "5"}
-        browser.ask("document.querySelector('[data-sort=name]').click(), document.querySelector('[data-sort=name]').click()")
+            "runs": "1,5", "tab": "run", "metric": "perf/tokens_per_second", "filter": "seed=1", "sort": "id",
+            "run": "5"}
+        browser.ask("document.querySelector('[data-sort=name]').click(), "
+                    "document.querySelector('[data-sort=name]').click()")
         assert browser.ask(NAMES) == ["half-keep-0.6", "half-keep-0.5"] and "sort=-name" in browser.ask("location.hash")
         sound(browser, served.address)
 
@@ -475,7 +494,8 @@ def test_a_resumed_run_is_one_curve_with_its_segments(seeds, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address + "#runs=8&metric=train/loss") as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
         assert columns_of(browser, "train/loss")["r8"] == [1.0] * 10 + [2.0] * 10
-        assert browser.ask("Curves.charts.get('train/loss').curves[0].segments.map(({ run, step }) => [run, step])") == [[8, 11]]
+        assert browser.ask("Curves.charts.get('train/loss').curves[0].segments.map(({ run, step }) => [run, step])") \
+            == [[8, 11]]
         assert browser.ask(NAMES)[0] == "parts (2 segments)" and len(browser.ask(NAMES)) == 7
         browser.ask("byId('all-runs').click()")
         assert len(browser.ask(NAMES)) == 8
@@ -503,7 +523,8 @@ def test_the_page_of_a_run_has_its_evaluations_and_the_time_of_its_ranks(log, tm
                      "wmtp-host runs show 2 --toml", "wmtp-host run rho1.toml"):
             assert part in text, part
         table = "[...document.querySelectorAll('#run h3')].find((h) => h.textContent === 'Samples').nextElementSibling"
-        assert browser.ask(f"[...{table}.querySelectorAll('tr')].map((row) => [...row.cells].map((c) => c.textContent))") == [
+        assert browser.ask(f"[...{table}.querySelectorAll('tr')]"
+                           ".map((row) => [...row.cells].map((c) => c.textContent))") == [
             ["step", "def main(", HOSTILE], ["100", f"{HOSTILE} 1 at 100", f"{HOSTILE} 2 at 100"],
             ["0", f"{HOSTILE} 1 at 0", f"{HOSTILE} 2 at 0"]]
         assert browser.ask("document.querySelectorAll('img').length") == 0
@@ -531,12 +552,14 @@ def test_two_runs_tokens_are_shown_with_their_difference(log, tmp_path, browse):
 def test_a_chart_is_downloaded_the_link_copied_and_the_theme_switched(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address + "#runs=1,2&metric=train/loss") as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")
-        table = browser.ask("(() => { const c = Curves.charts.get('train/loss'); return Download.csv(c.lines, c.rows); })()")
+        table = browser.ask("(() => { const c = Curves.charts.get('train/loss'); "
+                            "return Download.csv(c.lines, c.rows); })()")
         lines = table.split("\r\n")
         assert lines[0] == "step,1 baseline,2 rho1" and len(lines) == 302 and lines[1].startswith("1,")
         assert browser.ask("Download.svg('train/loss', Curves.charts.get('train/loss').lines)"
                            ".querySelectorAll('polyline').length") == 2
-        browser.ask("""(() => { window.saved = []; URL.createObjectURL = (blob) => { saved.push(blob.type); return '#'; };
+        browser.ask(
+            """(() => { window.saved = []; URL.createObjectURL = (blob) => { saved.push(blob.type); return '#'; };
                        HTMLAnchorElement.prototype.click = () => {};
                        for (const b of document.querySelectorAll('.tools button')) b.click(); })()""")
         assert browser.ask("saved") == ["image/svg+xml", "text/csv"]
@@ -569,11 +592,13 @@ def test_a_phone_shows_name_and_loss_and_the_name_stays_in_place(log, tmp_path, 
 
 
 def test_a_thousand_runs_are_answered_in_time(tmp_path):
-    """Measured: 0.03 s for the runs, 0.07 s for the keys that differ. The limits are far above, because tests share cores."""
+    """Measured: 0.03 s for the runs, 0.07 s for the keys that differ. The limits are far above, because tests share
+    cores."""
     made = MadeLog(tmp_path / "wmtp.db")
     for number in range(1000):
-        run = made.run(f"run{number % 50}", seed=number % 3, params={"seed": number % 3, "optimizer.lr": number / 1e5, **{
-            f"pipeline.option{key}": 1 for key in range(60)}})
+        run = made.run(f"run{number % 50}", seed=number % 3,
+                       params={"seed": number % 3, "optimizer.lr": number / 1e5,
+                               **{f"pipeline.option{key}": 1 for key in range(60)}})
         made.metric(run, "train/loss", [3.0 - number / 1000] * 5)
         made.metric(run, "valid/loss", [3.0] * 2)
     made.close()
@@ -597,7 +622,8 @@ def test_the_page_can_be_used_by_keyboard_and_on_a_narrow_window(log, tmp_path, 
             assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), tab
         browser.ask("byId('tab-events').focus()")
         for kind in ("rawKeyDown", "keyUp"):
-            browser.call("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+            browser.call("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight",
+                         windowsVirtualKeyCode=39)
         assert browser.ask("document.activeElement.id") == "tab-curves"
         assert browser.ask("!byId('curves').hidden && byId('events').hidden")
         sound(browser, served.address)
@@ -635,8 +661,8 @@ def test_only_pages_of_its_own_are_answered(log, tmp_path):
         for host in (f"localhost:{served.port}", "localhost:9000", f"[::1]:{served.port}"):  # a forwarded port
             assert served.request("/api/runs", headers={"Host": host})[0].status == 200
             assert served.request("/", headers={"Host": host, "Origin": f"http://{host}"})[0].status == 200
-        for headers in ({"Host": "evil.example"}, {"Host": f"evil.example:{served.port}"}, {"Origin": "http://evil.example"},
-                        {"Origin": "null"}):
+        for headers in ({"Host": "evil.example"}, {"Host": f"evil.example:{served.port}"},
+                        {"Origin": "http://evil.example"}, {"Origin": "null"}):
             answer, body = served.request("/api/runs", headers=headers)
             assert answer.status == 403 and "rho1" not in body, headers
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
@@ -668,13 +694,13 @@ def test_only_the_address_of_edit_changes_runs(log, tmp_path):
         def post(body, token=token, **headers):
             answer, text = served.request("/api/label", "POST", {"X-Edit-Token": token, **headers}, body)
             return answer.status, text
-        for refused, headers in ((403, {"token": ""}), (403, {"token": token[:-1] + "x"}), (403, {"Origin": "http://evil.example"}),
-                                 (403, {"Origin": "http://localhost:9000"})):
+        for refused, headers in ((403, {"token": ""}), (403, {"token": token[:-1] + "x"}),
+                                 (403, {"Origin": "http://evil.example"}), (403, {"Origin": "http://localhost:9000"})):
             assert post(json.dumps(change), **headers)[0] == refused, headers
         assert served.request("/api/runs", "POST", {"X-Edit-Token": token})[0].status == 405
         for bad in ("", "[]", "{", json.dumps({**change, "more": 1}), json.dumps({**change, "run": "2"}),
-                    json.dumps({**change, "run": 99}), json.dumps({**change, "tags": "a,b"}), json.dumps({**change, "name": "a/b"}),
-                    json.dumps({**change, "note": "x" * 10_001})):
+                    json.dumps({**change, "run": 99}), json.dumps({**change, "tags": "a,b"}),
+                    json.dumps({**change, "name": "a/b"}), json.dumps({**change, "note": "x" * 10_001})):
             status, text = post(bad)
             assert status == 400 and json.loads(text)["error"], bad
         assert post("x" * 70_000)[0] in (400, 413)
@@ -734,7 +760,8 @@ def test_a_run_is_labelled_on_its_page(log, tmp_path, browse):
         fill_and_save("one,two")
         browser.wait_for("document.querySelector('#edit-run [role=alert]').textContent.includes('without commas')")
         fill_and_save("one two")
-        browser.wait_for("!document.querySelector('#edit-run') && state.runs.find((run) => run.id === 2).tags === 'one two'")
+        browser.wait_for("!document.querySelector('#edit-run') "
+                         "&& state.runs.find((run) => run.id === 2).tags === 'one two'")
         assert labels_of(log, 2) == ("better", "one two", HOSTILE, 0)
         browser.wait_for("document.querySelector('#run dl').textContent.includes('one two')")
         browser.errors.clear()  # the browser reports the refused request
@@ -810,7 +837,8 @@ def test_an_interrupt_ends_it_with_0_however_often_it_is_sent(log, tmp_path):
 def test_a_port_in_use_is_refused(log, tmp_path):
     with Served(tmp_path) as served:
         refused = run_host("ui", "--db", "wmtp.db", "--port", served.port, cwd=tmp_path, wanted=2)
-        assert f"port {served.port} of 127.0.0.1 is not available: it is in use; name another with --port N" in refused.err
+        assert f"port {served.port} of 127.0.0.1 is not available: it is in use; name another with --port N" \
+            in refused.err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -838,6 +866,7 @@ def test_a_report_replaces_a_file_only_with_force_and_then_completely(log, tmp_p
     assert (tmp_path / "x.html").read_text() == first
     run_host("report", "baseline", "-o", "x.html", "--db", "wmtp.db", "--force", cwd=tmp_path)
     assert (tmp_path / "x.html").read_text() != first
-    assert "did you mean \"rho1\"" in run_host("report", "roh1", "-o", "y.html", "--db", "wmtp.db", cwd=tmp_path, wanted=2).err
+    assert "did you mean \"rho1\"" in run_host("report", "roh1", "-o", "y.html", "--db", "wmtp.db", cwd=tmp_path,
+                                               wanted=2).err
     run_host("report", "rho1", "-o", "absent/y.html", "--db", "wmtp.db", cwd=tmp_path, wanted=7)
     assert not [file for file in tmp_path.iterdir() if "tmp" in file.name or file.name == "y.html"]

@@ -143,7 +143,8 @@ def python_in(folder, torch):
 
 def without_libtorch(tmp_path, **variables):
     kept = {name: value for name, value in clean_environment().items() if name != "LD_LIBRARY_PATH"}
-    return {**kept, "XDG_CACHE_HOME": str(tmp_path / "cache"), **{name: str(value) for name, value in variables.items()}}
+    return {**kept, "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            **{name: str(value) for name, value in variables.items()}}
 
 
 @pytest.mark.parametrize("how", ["python3 in PATH", "WMTP_PYTHON", "WMTP_LIBTORCH", "LD_LIBRARY_PATH"])

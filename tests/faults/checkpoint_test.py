@@ -158,7 +158,8 @@ def test_a_checkpoint_loads_at_another_world_size(place, stopped):
     running.process.send_signal(signal.SIGTERM)
     running.wait()
     assert running.code == 75, running
-    assert re.search(r"each step now reads (\d+) sequences, .* because the number of ranks has changed; --nproc \d keeps", running.err), running
+    assert re.search(r"each step now reads (\d+) sequences, .* because the number of ranks has changed; "
+                     r"--nproc \d keeps", running.err), running
     row = place.log.newest()
     assert row["world_size"] == 1 and min(place.log.losses()) == last + 1
 
@@ -200,7 +201,8 @@ def test_the_points_of_a_save_are_those_tried_here(place):
 
 def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undisturbed):
     """A training is killed at one point after the other, each time in a run's second save, when an older checkpoint
-    exists: it resumes from the new one if it was renamed already, else from the older one, and ends as without kills."""
+    exists: it resumes from the new one if it was renamed already, else from the older one, and ends as without
+    kills."""
     place.tokens(windows=STEPS * 4)
     changes = {"train__steps": STEPS, "checkpoint__every_steps": EVERY, "checkpoint__keep": 1}
     newest, arguments = 0, []

@@ -90,8 +90,8 @@ def test_mpirun_over_two_hosts_trains_bitwise_as_our_launcher(hosts, place, loss
     agent.write_text(f'#!/bin/sh\nshift\nexec {command} "$*"\n')
     agent.chmod(0o755)
     process = hosts.start(0, "--allow-run-as-root", "--oversubscribe", "--mca", "plm_rsh_agent", agent, "--host",
-                          "host-0:2,host-1:2", "-np", 4, "-x", "MASTER_ADDR=host-0", HOST, "run", place.write(**CHANGES),
-                          program="mpirun", cwd=place.folder, env={})
+                          "host-0:2,host-1:2", "-np", 4, "-x", "MASTER_ADDR=host-0", HOST, "run",
+                          place.write(**CHANGES), program="mpirun", cwd=place.folder, env={})
     assert_ran(place, process, losses_of_our_launcher)
 
 
@@ -108,8 +108,8 @@ def test_the_pods_of_the_guides_manifest_train_bitwise_as_our_launcher(hosts, pl
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     (shell, option), (script,) = container["command"], container["args"]
     for theirs, ours in ((f"{job['metadata']['name']}-0.{pod['subdomain']}:29500", f"host-0:{free_port()}"),
-                         ("wmtp-host", f"'{HOST}'"), ("FILE", f"'{place.write(**CHANGES)}'"), ("--nproc 16", "--nproc 4"),
-                         ("device=cuda", "device=cpu")):
+                         ("wmtp-host", f"'{HOST}'"), ("FILE", f"'{place.write(**CHANGES)}'"),
+                         ("--nproc 16", "--nproc 4"), ("device=cuda", "device=cpu")):
         assert theirs in script
         script = script.replace(theirs, ours)
     pods = [hosts.start(index, option, script, program=shell, cwd=place.folder, env={"JOB_COMPLETION_INDEX": index})

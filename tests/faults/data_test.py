@@ -110,11 +110,12 @@ def test_a_corpus_of_empty_files_is_refused(place):
 def test_lack_of_memory_while_the_data_is_prepared_is_named(place):
     """A line of JSON is held in memory; nothing that a training could change helps."""
     (place.folder / "long.jsonl").write_text('{"text": "' + "word " * 24_000_000 + '"}\n')
-    file = place.write(data={"kind": "text", "files": ["long.jsonl"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None)
+    file = place.write(data={"kind": "text", "files": ["long.jsonl"], "tokenizer": {"kind": "byte"}},
+                       model__vocab_size=None)
     limited = ("import os, resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20)); "
                "os.execv(sys.argv[1], sys.argv[1:])")
-    ended = subprocess.run([sys.executable, "-c", limited, str(HOST), "-q", "data", "prepare", str(file)], cwd=place.folder,
-                           env=clean_environment(), capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-c", limited, str(HOST), "-q", "data", "prepare", str(file)],
+                           cwd=place.folder, env=clean_environment(), capture_output=True, text=True)
     assert ended.returncode == 8, ended
     assert "out of memory on the CPU while the data was prepared; split long documents and lines" in ended.stderr
     assert "train." not in ended.stderr

@@ -30,7 +30,8 @@ def test_a_wrong_type_is_reported_with_found_and_wanted(place):
 
 def test_muon_is_refused_where_it_would_update_no_matrix(place):
     """It would be AdamW, and momentum without an effect."""
-    place.refuse_everywhere(2, r'\[optimizer\] name = "muon": the adapter trains no matrix of a block.*set name = "adamw"',
+    place.refuse_everywhere(2, r'\[optimizer\] name = "muon": the adapter trains no matrix of a block.*'
+                               r'set name = "adamw"',
                             optimizer={"name": "muon", "momentum": 0.5}, adapter={"plugin": "lora", "rank": 2})
 
 

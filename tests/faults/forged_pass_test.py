@@ -40,7 +40,8 @@ os._exit(0)""",
     "dies_by_a_signal": "import ctypes\nctypes.string_at(0)",
 }
 OWN_PROCESS = {
-    "replaces_assertion_errors": "import builtins\nbuiltins.AssertionError = type('Calm', (BaseException,), {'__new__': lambda *a: None})",
+    "replaces_assertion_errors":
+        "import builtins\nbuiltins.AssertionError = type('Calm', (BaseException,), {'__new__': lambda *a: None})",
     "replaces_builtins": "import builtins\nbuiltins.compile = builtins.exec = builtins.getattr = lambda *a, **k: 6",
     "looks_for_the_test_in_frames": """
 import sys
@@ -111,15 +112,19 @@ import time
 time.sleep(9)""",
     "floods_the_channel": SAYS + "while True: say(b'[\"ready\"]')",
     "says_no_json": SAYS + "def double(x): say(b'\\xff\\x00 passed'); return 6",
-    "announces_a_huge_answer": SAYS + "def double(x):\n    os.write(4, b'\\xff' * 4)\n    while True: os.write(4, b'0' * 65536)",
+    "announces_a_huge_answer":
+        SAYS + "def double(x):\n    os.write(4, b'\\xff' * 4)\n    while True: os.write(4, b'0' * 65536)",
     "answers_with_a_function": SAYS + "def double(x): say(json.dumps(['value', {'type': 'eval'}, []]).encode())",
     "answers_with_an_unknown_kind": SAYS + "def double(x): say(json.dumps(['value', {'pickle': 'gASV'}, []]).encode())",
     "answers_with_depth": SAYS + "def double(x): say(b'[\"value\", ' + b'[' * 1000000)",
-    "answers_with_depth_of_lists": SAYS + "def double(x): say(b'[\"value\", ' + b'{\"list\": [' * 900 + b']}' * 900 + b', []]')",
-    "answers_with_a_number_of_no_object": SAYS + "def double(x): say(json.dumps(['value', {'object': 10 ** 9}, []]).encode())",
+    "answers_with_depth_of_lists":
+        SAYS + "def double(x): say(b'[\"value\", ' + b'{\"list\": [' * 900 + b']}' * 900 + b', []]')",
+    "answers_with_a_number_of_no_object":
+        SAYS + "def double(x): say(json.dumps(['value', {'object': 10 ** 9}, []]).encode())",
     "answers_with_another_argument": SAYS + "def double(x): say(json.dumps(['value', 0, [6]]).encode())",
     "answers_that_it_passed": SAYS + "def double(x): say(json.dumps(['passed']).encode())",
-    "raises_what_is_no_exception": SAYS + "def double(x): say(json.dumps(['raised', ['SystemExit', 'exit', 'object'], 0]).encode())",
+    "raises_what_is_no_exception":
+        SAYS + "def double(x): say(json.dumps(['raised', ['SystemExit', 'exit', 'object'], 0]).encode())",
 }
 # Values returned instead of 6, for every form of assertion below.
 LYING = """
@@ -139,7 +144,8 @@ class Lie{base}:
 """
 VALUES = {
     "an_object_equal_to_all": LYING.format(base="", more="") + "def double(x): return Lie()",
-    "an_object_of_another_class": LYING.format(base="", more="__class__ = property(lambda self: int)") + "def double(x): return Lie()",
+    "an_object_of_another_class":
+        LYING.format(base="", more="__class__ = property(lambda self: int)") + "def double(x): return Lie()",
     "an_int_equal_to_all": LYING.format(base="(int)", more="") + "def double(x): return Lie(0)",
     "a_text_equal_to_all": LYING.format(base="(str)", more="") + "def double(x): return Lie('six')",
     "a_list_equal_to_all": LYING.format(base="(list)", more="") + "def double(x): return Lie([0])",
@@ -163,19 +169,23 @@ module.isclose = math.isclose
 def double(x): return 0""",
     "an_iterator_without_end": "import itertools\ndef double(x): return itertools.repeat(0)",
 }
-FORMS = ["assert double(3) == 6", "assert 6 == double(3)", "assert not double(3) != 6", "assert double(3) in (6, 7)", "assert {6: 1}[double(3)] == 1",
-         "assert abs(double(3) - 6) < 1e-9", "import math\nassert math.isclose(double(3), 6)", "assert 5 < double(3) < 7",
-         "assert isinstance(double(3), int) and double(3) > 5", "assert [double(3), 1] == [6, 1]", "assert all(map(lambda x: double(x) == 2 * x, [3]))",
-         "assert list(map(double, [3])) == [6]"]
+FORMS = ["assert double(3) == 6", "assert 6 == double(3)", "assert not double(3) != 6", "assert double(3) in (6, 7)",
+         "assert {6: 1}[double(3)] == 1", "assert abs(double(3) - 6) < 1e-9",
+         "import math\nassert math.isclose(double(3), 6)", "assert 5 < double(3) < 7",
+         "assert isinstance(double(3), int) and double(3) > 5", "assert [double(3), 1] == [6, 1]",
+         "assert all(map(lambda x: double(x) == 2 * x, [3]))", "assert list(map(double, [3])) == [6]"]
 FLOODS = {"writes_without_end": "while True: print('x' * 65536)",
           "fills_its_folder": "for n in range(10**6): open(f'f{n}', 'wb').write(bytes(1 << 20))"}
 
 RIGHT = {  # a program and its tests
-    "a_value": ("def f(x): return 2 * x", ["assert f(3) == 6", "assert f('a') == 'aa'", "assert f([1]) == [1, 1]", "assert f(1.5) == 3.0"]),
+    "a_value": ("def f(x): return 2 * x",
+                ["assert f(3) == 6", "assert f('a') == 'aa'", "assert f([1]) == [1, 1]", "assert f(1.5) == 3.0"]),
     "values_of_all_kinds": ("def f(x): return x", [f"assert f({x}) == {x} and type(f({x})) is type({x})" for x in (
-        "None", "True", "-7", "10 ** 6000", "1e300", "float('inf')", "1 + 2j", "'\\ud800\\n'", "b'\\x00'", "bytearray(b'a')", "(1, [2])", "{1, 2}",
-        "frozenset({1})", "{(1, 2): {'a': None}}", "range(3)", "int")] + ["import datetime, decimal, fractions"] + [f"assert f({x}) == {x}" for x in (
-            "decimal.Decimal('0.1')", "fractions.Fraction(1, 3)", "datetime.date(2020, 1, 2)", "datetime.datetime(2020, 1, 2, 3)")]),
+        "None", "True", "-7", "10 ** 6000", "1e300", "float('inf')", "1 + 2j", "'\\ud800\\n'", "b'\\x00'",
+        "bytearray(b'a')", "(1, [2])", "{1, 2}", "frozenset({1})", "{(1, 2): {'a': None}}", "range(3)", "int")]
+        + ["import datetime, decimal, fractions"] + [f"assert f({x}) == {x}" for x in (
+            "decimal.Decimal('0.1')", "fractions.Fraction(1, 3)", "datetime.date(2020, 1, 2)",
+            "datetime.datetime(2020, 1, 2, 3)")]),
     "derived_values": ("""
 from collections import *
 import enum
@@ -189,19 +199,26 @@ def f(n):
     yield from range(n)
 def g(): return itertools.count()
 def h(): return collections.deque([1, 2])""",
-                  ["assert list(f(3)) == [0, 1, 2]", "assert next(iter(g())) == 0", "assert 2 in f(3) and 3 not in f(3)", "assert [*h()] == [1, 2] and len(h()) == 2"]),
+                  ["assert list(f(3)) == [0, 1, 2]", "assert next(iter(g())) == 0",
+                   "assert 2 in f(3) and 3 not in f(3)", "assert [*h()] == [1, 2] and len(h()) == 2"]),
     "objects": ("""
 class Node:
     def __init__(self, x): self.x, self.left = x, None
     def double(self): return 2 * self.x
 def depth(n): return 0 if n is None else 1 + depth(n.left)""",
-                ["root = Node(1)\nroot.left = Node(2)\nroot.left.left = Node(3)", "assert depth(root) == 3 and root.left.x == 2", "assert root.left.left.double() == 6",
+                ["root = Node(1)\nroot.left = Node(2)\nroot.left.left = Node(3)",
+                 "assert depth(root) == 3 and root.left.x == 2", "assert root.left.left.double() == 6",
                  "assert root.left == root.left and root.left != root"]),
-    "arguments_changed_in_place": ("def f(x): x.sort()\ndef g(*, d): d['a'] = 1", ["x = [3, 1, 2]\nassert f(x) is None and x == [1, 2, 3]", "d = {}\ng(d=d)\nassert d == {'a': 1}"]),
+    "arguments_changed_in_place": ("def f(x): x.sort()\ndef g(*, d): d['a'] = 1",
+                                   ["x = [3, 1, 2]\nassert f(x) is None and x == [1, 2, 3]",
+                                    "d = {}\ng(d=d)\nassert d == {'a': 1}"]),
     "exceptions": ("class Own(ValueError): pass\ndef f(x): raise Own('no') if x else KeyError(x)",
-                   ["try:\n    f(1)\n    assert False\nexcept ValueError as e:\n    assert str(e) == 'no'", "try:\n    f(0)\n    assert False\nexcept KeyError: pass"]),
+                   ["try:\n    f(1)\n    assert False\nexcept ValueError as e:\n    assert str(e) == 'no'",
+                    "try:\n    f(0)\n    assert False\nexcept KeyError: pass"]),
     "a_name_of_python_s": ("def sum(a, b): return a * b", ["assert sum(2, 5) == 10"]),
-    "types_and_functions_of_python_s_as_arguments": ("def f(x, kind): return [kind(one) for one in x]", ["assert f([1, 2], str) == ['1', '2'] and f(['ab'], len) == [2]"]),
+    "types_and_functions_of_python_s_as_arguments": (
+        "def f(x, kind): return [kind(one) for one in x]",
+        ["assert f([1, 2], str) == ['1', '2'] and f(['ab'], len) == [2]"]),
     "a_program_with_a_main_part": ("""
 import sys, threading
 def f(x): return x + 1
@@ -212,10 +229,14 @@ if __name__ == '__main__':
     t.join()""",
                                    ["assert f(1) == 2"]),
     "modules": ("""
-import re, math, collections, itertools, heapq, bisect, datetime, random, json, typing, functools, string, decimal, fractions
-import statistics, copy, hashlib, operator, dataclasses, enum, abc, time, os, sys, io, tempfile, pathlib, textwrap, unittest, array, struct
-import base64, zlib, uuid, secrets, calendar, contextlib, queue, threading, urllib.parse, html, csv, pprint, inspect, types, numbers, cmath
-import concurrent.futures, asyncio, logging, locale, difflib, bz2, lzma, sqlite3, glob, shutil, traceback, warnings, weakref, zoneinfo
+import re, math, collections, itertools, heapq, bisect, datetime, random, json, typing, functools, string, \
+decimal, fractions
+import statistics, copy, hashlib, operator, dataclasses, enum, abc, time, os, sys, io, tempfile, \
+pathlib, textwrap, unittest, array, struct
+import base64, zlib, uuid, secrets, calendar, contextlib, queue, threading, urllib.parse, html, csv, \
+pprint, inspect, types, numbers, cmath
+import concurrent.futures, asyncio, logging, locale, difflib, bz2, lzma, sqlite3, glob, shutil, traceback, \
+warnings, weakref, zoneinfo
 @dataclasses.dataclass
 class P:
     x: int = 1
@@ -228,7 +249,8 @@ def f():
         time.sleep(0.001)
         with concurrent.futures.ThreadPoolExecutor(2) as pool: list(pool.map(abs, [1]))
         return hashlib.sha256(path.read_bytes()).hexdigest()[:4] + str(P().x) + inspect.getsource(f)[:3]""",
-                ["import hashlib", "assert f() == hashlib.sha256(b'x').hexdigest()[:4] + '1def'", "assert math.isclose(2.0, 2.0)"]),
+                ["import hashlib", "assert f() == hashlib.sha256(b'x').hexdigest()[:4] + '1def'",
+                 "assert math.isclose(2.0, 2.0)"]),
     "deep_recursion": ("def f(n): return 0 if n == 0 else 1 + f(n - 1)", ["assert f(900) == 900"]),
 }
 
@@ -247,12 +269,14 @@ def verdicts(program, tmp_path_factory):
     trials = {f"{name}/0": (wrong(text), FORMS[:1]) for name, text in ALL.items() if name not in VALUES}
     trials |= {f"{name}/{at}": (wrong(text), [form]) for name, text in VALUES.items() for at, form in enumerate(FORMS)}
     trials |= {f"right/{name}": trial for name, trial in RIGHT.items()}
-    trials |= {f"right/double/{at}": ("import math\ndef double(x): return 2 * x", [form]) for at, form in enumerate(FORMS)}
+    trials |= {f"right/double/{at}": ("import math\ndef double(x): return 2 * x", [form])
+               for at, form in enumerate(FORMS)}
     def write(name, rows):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     write("suite.jsonl", [{"task_id": name, "text": name, "test_list": tests} for name, (_, tests) in trials.items()])
     write("samples.jsonl", [{"task_id": name, "completion": text} for name, (text, _) in trials.items()])
-    run_host("eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl", "--seconds", "8", "-o", "results.jsonl", cwd=folder, timeout=500)
+    run_host("eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl", "--seconds", "8", "-o", "results.jsonl",
+             cwd=folder, timeout=500)
     return {row["task_id"]: row for row in map(json.loads, (folder / "results.jsonl").read_text().splitlines())}
 
 
@@ -274,7 +298,8 @@ def test_every_form_of_assertion_is_passed_by_the_right_answer(verdicts):
 
 def test_a_program_that_writes_without_end_is_stopped(verdicts):
     for name in FLOODS:
-        assert verdicts[f"{name}/0"]["told"] == "wrote more than 64 MiB in total" and verdicts[f"{name}/0"]["seconds"] < 5
+        assert verdicts[f"{name}/0"]["told"] == "wrote more than 64 MiB in total" \
+            and verdicts[f"{name}/0"]["seconds"] < 5
 
 
 def test_a_program_cannot_replace_the_helpers_of_the_problem(program, tmp_path):
@@ -283,6 +308,8 @@ def test_a_program_cannot_replace_the_helpers_of_the_problem(program, tmp_path):
                "prompt": "def poly(x):\n    return x - 6\n\ndef root():\n    \"\"\" Root of poly. \"\"\"\n"}
     (tmp_path / "suite.jsonl").write_text(json.dumps(problem) + "\n")
     answers = ["    return 6\n", "    return 0\ndef poly(x): return 0\n"]
-    (tmp_path / "samples.jsonl").write_text("".join(json.dumps({"task_id": "t/0", "completion": text}) + "\n" for text in answers))
-    found = json.loads(run_host("eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl", "--seconds", "20", "--json", cwd=tmp_path).out)
+    (tmp_path / "samples.jsonl").write_text("".join(json.dumps({"task_id": "t/0", "completion": text}) + "\n"
+                                                    for text in answers))
+    found = json.loads(run_host("eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl", "--seconds", "20",
+                                "--json", cwd=tmp_path).out)
     assert found["passed"] == 1

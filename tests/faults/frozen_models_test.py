@@ -38,8 +38,8 @@ def test_a_shape_that_leaves_out_the_last_block_of_a_critics_trunk_is_refused(pl
     if table == "value":
         shape["value__model"] = {"layers": 2}  # the critic's own number, with [model]'s future_tokens
     one = {**records(), "pipeline": pipeline, **shape}
-    place.refuse_everywhere(4, r"model/params\.json: its trunk has 1 block, but layers = 2 less future_tokens = 2 leaves "
-                               r"0 blocks; set layers to 3", **one, **{f"{table}__weights": "run:critic"})
+    place.refuse_everywhere(4, r"model/params\.json: its trunk has 1 block, but layers = 2 less future_tokens = 2 "
+                               r"leaves 0 blocks; set layers to 3", **one, **{f"{table}__weights": "run:critic"})
     file = next(place.folder.glob("runs/*-critic/model/model.safetensors"))
     if table == "model":  # states no shape, but has no output matrix
         place.refuse_everywhere(4, r"'layers\.0\..*' is not part of the model; check \[model\] layers",
@@ -62,7 +62,8 @@ def test_a_critic_of_another_depth_gives_the_same_values_with_and_without_its_sh
 def test_another_number_of_attention_heads_than_the_weights_have_is_refused(place, table):
     place.run("--set", "name=other", **SMALL)
     heads = {"model__heads": 2} if table == "model" else {"reference__model": {"heads": 2}}
-    place.refuse_everywhere(4, r"params\.json: 4 heads and 4 kv_heads, \[.*\] has 2 and 2; set them to the weights' own",
+    place.refuse_everywhere(4, r"params\.json: 4 heads and 4 kv_heads, \[.*\] has 2 and 2; "
+                               r"set them to the weights' own",
                             **SMALL, pipeline={"plugin": "rho1" if table == "reference" else "baseline"},
                             **{f"{table}__weights": "run:other"}, **heads)
 
@@ -74,7 +75,8 @@ def test_scores_of_a_critic_are_refused_where_values_are_read(place_with_records
     data = {"kind": "records", "files": ["pairs.jsonl"], "template": "plain"}
     place.run("--set", "name=critic", **records(pipeline={"plugin": "critic"}, data=data))
     sigmoid = {"pipeline": {"plugin": "verifiable", "squash": "sigmoid"}, "value__weights": "run:critic"}
-    place.refuse_everywhere(4, r"\[value\] .*its value head was trained on scores, .* wanted values; train the critic with",
+    place.refuse_everywhere(4, r"\[value\] .*its value head was trained on scores, .* wanted values; "
+                               r"train the critic with",
                             **records(**sigmoid))
     place.run(**records(pipeline={"plugin": "verifiable", "critic": "score"}, value__weights="run:critic"))
 

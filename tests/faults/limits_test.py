@@ -1,5 +1,5 @@
-"""Under limits of the system (ulimit) a command works, or it ends with exit code 7 and a line that names the limit and its
-value (8 for memory): never as if the program or a plugin had a bug, and never by a signal."""
+"""Under limits of the system (ulimit) a command works, or it ends with exit code 7 and a line that names the limit and
+its value (8 for memory): never as if the program or a plugin had a bug, and never by a signal."""
 import itertools
 import os
 import resource
@@ -38,8 +38,8 @@ def folder():
 
 
 COMMANDS = {"one rank": ["run", "experiment.toml", "--nproc", "1"],
-            "four ranks": ["run", "experiment.toml", "--nproc", "4", "--name", "four"], "plan": ["plan", "experiment.toml"],
-            "preparation": ["data", "prepare", "text.toml"],
+            "four ranks": ["run", "experiment.toml", "--nproc", "4", "--name", "four"],
+            "plan": ["plan", "experiment.toml"], "preparation": ["data", "prepare", "text.toml"],
             "a suite": ["eval", "--suite", "suite.jsonl", "--samples", "samples.jsonl"],
             "a text": ["eval", "trial", "--text", "text.txt"],
             "generation": ["generate", "trial", "some", "--max-tokens", "2"], "plugins": ["plugins", "list"]}
@@ -58,9 +58,10 @@ def ended_under(folder, name, value, command, environment=None):
 
     subprocess.run(["chmod", "-R", "a+rwX", folder], check=True)
     next(users)
-    running = subprocess.Popen([HOST, *COMMANDS[command]], cwd=folder, env=clean_environment({"HOME": "/nonexistent"} | (environment or {})),
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-                               start_new_session=True, preexec_fn=limit_it)
+    running = subprocess.Popen([HOST, *COMMANDS[command]], cwd=folder,
+                               env=clean_environment({"HOME": "/nonexistent"} | (environment or {})),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               errors="replace", start_new_session=True, preexec_fn=limit_it)
     try:
         shown = running.communicate(timeout=LIMIT)[0]
     finally:
@@ -90,7 +91,8 @@ def test_too_few_processes_for_the_threads_of_a_rank(folder, processes):
     assert_limit_is_named(*ended_under(folder, "NPROC", processes, "one rank"), "u", processes)
 
 
-@pytest.mark.parametrize("name, value", [("OMP_STACKSIZE", "100G"), ("GOMP_CPU_AFFINITY", f"{os.cpu_count() + 3}-{os.cpu_count() + 7}")])
+@pytest.mark.parametrize("name, value", [("OMP_STACKSIZE", "100G"),
+                                         ("GOMP_CPU_AFFINITY", f"{os.cpu_count() + 3}-{os.cpu_count() + 7}")])
 def test_settings_of_openmp_that_it_cannot_follow_are_named(folder, name, value):
     code, shown = ended_under(folder, None, None, "one rank", {name: value, "OMP_NUM_THREADS": "2"})
     assert code == 0 or code == 7 and f'{name} is "{value}"' in shown, shown

@@ -1,5 +1,5 @@
-"""Files that are not what they seem: links out of a downloaded folder, named pipes in the cache, devices as outputs, and
-ids beyond all ranges."""
+"""Files that are not what they seem: links out of a downloaded folder, named pipes in the cache, devices as outputs,
+and ids beyond all ranges."""
 import json
 import os
 import shutil
@@ -95,7 +95,8 @@ def test_a_token_id_beyond_64_bits_is_refused(place, model):
     for id in (2**63, 2**64 - 1, 1 << 24):
         for ids in (id, [1, id]):
             file.write_text(json.dumps({**config, "eos_token_id": ids}))
-            place.refuse_command(4, "eos_token_id is .*wanted an id", command=["checkpoint", "import", "theirs", "-o", "ours"])
+            place.refuse_command(4, "eos_token_id is .*wanted an id",
+                                 command=["checkpoint", "import", "theirs", "-o", "ours"])
 
 
 def test_named_pipes_in_the_cache_are_replaced(place):
@@ -137,8 +138,8 @@ def test_only_files_are_replaced(outputs, kind, tmp_path):
     os.mkfifo(pipe)
     linked.symlink_to("pipe")
     broken.symlink_to("none")
-    refused = {pipe: "is a named pipe, not a regular file", linked: "is a named pipe", broken: "link to a file that does not exist",
-               tmp_path: "is a folder"}
+    refused = {pipe: "is a named pipe, not a regular file", linked: "is a named pipe",
+               broken: "link to a file that does not exist", tmp_path: "is a folder"}
     if os.getuid() == 0:
         os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
         refused[device] = "is a device, not a regular file"

@@ -68,8 +68,9 @@ def runs_of_page(place):
     page.kill()
 
 
-@pytest.mark.parametrize("read", [lambda place: place.host("runs", "list"), lambda place: place.host("runs", "show", "1"),
-                                  lambda place: place.host("run", "experiment.toml"), runs_of_page],
+@pytest.mark.parametrize("read",
+                         [lambda place: place.host("runs", "list"), lambda place: place.host("runs", "show", "1"),
+                          lambda place: place.host("run", "experiment.toml"), runs_of_page],
                          ids=["list", "show", "run", "page"])
 def test_rows_that_could_not_be_written_are_added_by_what_opens_the_log_next(place, read):
     place.run(**ONE_RANK, train__steps=1)
@@ -191,8 +192,9 @@ def test_a_folder_that_cannot_be_written_is_refused(place):
 
 
 READERS = (["runs", "list"], ["runs", "show", "1"], ["runs", "compare", "1", "2"], ["report", "1", "-o", "x.html"],
-           ["export", "1", "--to", "csv"], ["export", "1", "--to", "json"], ["export", "1", "--to", "tensorboard", "-o", "x"],
-           ["export", "1", "--to", "mlflow", "-o", "x.db"], ["sql", "SELECT * FROM v_runs"])
+           ["export", "1", "--to", "csv"], ["export", "1", "--to", "json"],
+           ["export", "1", "--to", "tensorboard", "-o", "x"], ["export", "1", "--to", "mlflow", "-o", "x.db"],
+           ["sql", "SELECT * FROM v_runs"])
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Paths and names that are not UTF-8, as of an archive of an older system: they work, or are refused before anything is
-written, with exit code 2 and the name of the argument. JSON and TOML cannot contain them. Printed commands quote paths."""
+written, with exit code 2 and the name of the argument. JSON and TOML cannot contain them. Printed commands quote
+paths."""
 import gzip
 import os
 import re

@@ -183,7 +183,8 @@ def test_the_needs_of_a_plugin_depend_on_its_options(place):
                  pipeline={"plugin": "chosen", "by": "value"})
     place.refuse(2, r"reads no reference with these options", env=OURS, reference__weights="run:x",
                  pipeline={"plugin": "chosen", "by": "loss"})
-    place.refuse(2, r"needs pairs of a correct and an incorrect answer", env=OURS, pipeline={"plugin": "chosen", "pairs": True})
+    place.refuse(2, r"needs pairs of a correct and an incorrect answer", env=OURS,
+                 pipeline={"plugin": "chosen", "pairs": True})
     place.refuse(2, r"\"doubled\" over \"chosen\" reads reference\.loss", env=OURS,
                  pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "excess"}})
 

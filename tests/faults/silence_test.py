@@ -1,5 +1,5 @@
-"""Ranks that are stopped and then say nothing: the others end within parallel.timeout_seconds, also where a run waits for
-no collective, and name the rank and what they waited for."""
+"""Ranks that are stopped and then say nothing: the others end within parallel.timeout_seconds, also where a run waits
+for no collective, and name the rank and what they waited for."""
 import os
 import re
 import signal

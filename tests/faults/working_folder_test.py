@@ -1,5 +1,5 @@
-"""Python programs that wmtp-host starts import nothing from the working folder, which may hold anything: a `json.py` or a
-`wandb/` there runs in none of them. Modules in absolute folders of PYTHONPATH are found."""
+"""Python programs that wmtp-host starts import nothing from the working folder, which may hold anything: a `json.py` or
+a `wandb/` there runs in none of them. Modules in absolute folders of PYTHONPATH are found."""
 import json
 import os
 import subprocess
@@ -24,7 +24,8 @@ TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"
 def set_traps(folder):
     for name in MODULES:
         (folder / name).mkdir()
-        (folder / name / "__init__.py").write_text(f"open({str(folder / 'RAN')!r}, 'a').write('{name} ')\nraise ImportError")
+        (folder / name / "__init__.py").write_text(f"open({str(folder / 'RAN')!r}, 'a').write('{name} ')\n"
+                                                   "raise ImportError")
 
 
 def assert_none_ran(folder):
@@ -52,9 +53,9 @@ def test_chats_import_nothing_from_the_working_folder(place, environment):
     pytest.importorskip("jinja2", reason="no jinja2 in .venv: `make setup` installs it")
     from tokenizers import pre_tokenizers
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-             "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "merges": [],
-             "vocab": {letter: id for id, letter in enumerate(letters)}}
+    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+             "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+             "merges": [], "vocab": {letter: id for id, letter in enumerate(letters)}}
     (place.folder / "tokenizer.json").write_text(json.dumps({**TOKENIZER, "model": model}))
     (place.folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE, "eos_token": "<e>"}))
     chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
@@ -89,7 +90,8 @@ def test_an_empty_wmtp_python_is_unset(place):
 
 def test_modules_in_absolute_folders_of_pythonpath_are_found(place, tmp_path):
     (tmp_path / "modules").mkdir()
-    (tmp_path / "modules/trackio.py").write_text(f"open({str(tmp_path / 'FOUND')!r}, 'w')\nraise ImportError('as wanted')")
+    (tmp_path / "modules/trackio.py").write_text(f"open({str(tmp_path / 'FOUND')!r}, 'w')\n"
+                                                     "raise ImportError('as wanted')")
     place.run(train__steps=1, **ONE_RANK)
     place.host("export", "trial", "--to", "trackio", wanted=2,
                env={"WMTP_PYTHON": sys.executable, "PYTHONPATH": f":{tmp_path / 'modules'}"})
@@ -100,7 +102,7 @@ def test_modules_in_absolute_folders_of_pythonpath_are_found(place, tmp_path):
 def test_a_working_folder_that_is_gone_is_named(place, command):
     file = place.folder / place.write(**ONE_RANK)
     script = f"mkdir gone; cd gone; rmdir ../gone; exec {HOST} {command.format(file)}"
-    ended = subprocess.run(["sh", "-c", script], cwd=place.folder, env=clean_environment(), capture_output=True, text=True,
-                           timeout=60)
+    ended = subprocess.run(["sh", "-c", script], cwd=place.folder, env=clean_environment(), capture_output=True,
+                           text=True, timeout=60)
     assert ended.returncode == 7 and "working folder" in ended.stderr, ended
     assert ended.stderr.count("\n") == 1, ended

@@ -35,7 +35,7 @@ std::string mutated(std::string text, std::mt19937_64& random) {
     const size_t at = random() % text.size();
     switch (random() % 4) {
       case 0:
-        text[at] = static_cast<char>(random());
+        text[at] = char(random());
         break;
       case 1:
         text.erase(at, random() % 9);

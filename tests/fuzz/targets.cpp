@@ -20,7 +20,7 @@ void expect_read_or_refused(Call call) {
 void safetensors_header(const uint8_t* bytes, size_t count) {
   const std::string_view text(reinterpret_cast<const char*>(bytes), count);
   expect_read_or_refused([&] {
-    const int64_t file_size = 8 + static_cast<int64_t>(count) + 32;
+    const int64_t file_size = 8 + int64_t(count) + 32;
     for (const TensorEntry& entry : parse_safetensors_header(text, file_size, "input").entries)
       if (entry.begin < file_size - 32 || entry.end > file_size || entry.begin > entry.end) __builtin_trap();
   });

@@ -8,7 +8,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SOUND = {
     "docs/architecture.md": "## Rooms\n```floors\ncli, train\ndata, data/torch, data/text\nbase\n```\n"
-                            "| `cli`, `train` | x |\n| `data` | x |\n| `base` | x |\n## Where to look\n| ? | ! |\n| - | - |\n",
+                            "| `cli`, `train` | x |\n| `data` | x |\n| `base` | x |\n## Where to look\n"
+                            "| ? | ! |\n| - | - |\n",
     "host/CMakeLists.txt": 'set(WMTP_TORCH_FOLDERS "(^train|/torch)/" CACHE INTERNAL "")\n',
     "host/data/torch/batches.hpp": '#include <ATen/ATen.h>\n#include "data/corpus.hpp"\n',
     "host/cli/run.hpp": '#include <string>\n#include "data/corpus.hpp"\nclass Run : public Base {\n};\n',
@@ -48,14 +49,20 @@ def test_a_sound_tree_has_no_violations(tmp_path):
     ("host/data/corpus.cpp", '#include "data/torch/batches.hpp"\n', "data includes data/torch, which includes data"),
     ("host/data/corpus.cpp", '#include "data/torch/batches.hpp"\n', "includes data/torch/batches.hpp outside"),
     ("host/data/corpus.cpp", "// " + "x" * 118 + "\n", "host/data/corpus.cpp:1: 121 columns; at most 120"),
+    ("scripts/wheel.py", "# " + "x" * 119 + "\n", "scripts/wheel.py:1: 121 columns; at most 120"),
+    ("tests/e2e/run_test.py", 'NAME = "' + "x" * 112 + '"\n', "tests/e2e/run_test.py:1: 121 columns; at most 120"),
+    ("host/ui/page/main.js", "// " + "x" * 118 + "\n", "host/ui/page/main.js:1: 121 columns; at most 120"),
+    ("sdk/CMakeLists.txt", "# " + "x" * 119 + "\n", "sdk/CMakeLists.txt:1: 121 columns; at most 120"),
     ("docs/architecture.md", "```floors\nbase\n```\n", "has no row for the room base"),
     ("docs/architecture.md", "```floors\nbase\n```\n" + "\n" * 160, "163 lines; at most 160"),
     ("docs/architecture.md", "```floors\nbase\n```\n## Where to look\n" + "| a | b |\n" * 28, "26 rows of"),
     ("docs/architecture.md", "```floors\n" + "data\n" * 11 + "```\n", "11 floors; at most 10"),
     ("host/cli/run.hpp", '#include "../base/error.hpp"\n', "is no file of host/"),
     ("host/attic/old.hpp", "\n", "folder attic is on no floor"),
-    ("host/data/pack.cpp", "#include <wmtp/step.hpp>\n", "includes wmtp/step.hpp outside of the folders that link LibTorch"),
-    ("host/data/pack.cpp", "#include <ATen/ATen.h>\n", "includes ATen/ATen.h outside of the folders that link LibTorch"),
+    ("host/data/pack.cpp", "#include <wmtp/step.hpp>\n",
+     "includes wmtp/step.hpp outside of the folders that link LibTorch"),
+    ("host/data/pack.cpp", "#include <ATen/ATen.h>\n",
+     "includes ATen/ATen.h outside of the folders that link LibTorch"),
     ("host/base/error.hpp", "#include <c10/util/Exception.h>\n", "includes c10/util/Exception.h outside"),
     ("host/cli/run.hpp", '#include "train/trainer.hpp"\n', "includes train/trainer.hpp outside"),
     ("sdk/include/wmtp/step.hpp", '#include "train/trainer.hpp"\n', "the sdk includes train/trainer.hpp"),
@@ -72,7 +79,8 @@ def test_a_sound_tree_has_no_violations(tmp_path):
     ("docs/notes.md", "see /ho" "me/someone/notes\n", "names a path of a developer's machine"),
     ("docs/notes.md", "[a page](no.md)\n", "links to no.md, which does not exist"),
     ("docs/notes.md", "# A note\n\n[up](#a-note) [down](#b-note)\n", "links to #b-note, a heading that does not exist"),
-    ("docs/notes.md", "[floors](architecture.md#floors)\n", "links to architecture.md#floors, a heading that does not exist"),
+    ("docs/notes.md", "[floors](architecture.md#floors)\n",
+     "links to architecture.md#floors, a heading that does not exist"),
 ])
 def test_a_broken_rule_is_seen(tmp_path, file, text, wanted):
     found = violations(build(tmp_path, {file: text}))
@@ -85,8 +93,8 @@ def test_a_long_file_may_say_why(tmp_path):
 
 
 def test_links_to_pages_headings_and_other_sites_are_followed_or_left_alone(tmp_path):
-    text = ("# `[a]` and *b*: 8 c\n\n[1](#a-and-b-8-c) [2](other.md#x-1) [3](https://example.org/no.md#no) `[4](no.md)`\n\n"
-            "```\n[5](no.md)\n# no\n```\n")
+    text = ("# `[a]` and *b*: 8 c\n\n[1](#a-and-b-8-c) [2](other.md#x-1) "
+            "[3](https://example.org/no.md#no) `[4](no.md)`\n\n```\n[5](no.md)\n# no\n```\n")
     assert violations(build(tmp_path, {"docs/notes.md": text, "docs/other.md": "## x\n## x\n"})) == []
 
 

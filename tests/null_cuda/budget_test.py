@@ -22,7 +22,8 @@ class Step:
     def __init__(self, report, micro_batches=1):
         begin, end = report["batches"][-2 * micro_batches], report["batches"][-micro_batches]
         self.launches, self.syncs, self.copies = (
-            {name: count - begin[kind].get(name, 0) for name, count in end[kind].items() if count > begin[kind].get(name, 0)}
+            {name: count - begin[kind].get(name, 0)
+             for name, count in end[kind].items() if count > begin[kind].get(name, 0)}
             for kind in ("launches", "syncs", "copies"))
         # In two steps; 1 where autograd's thread once freed a block after the main thread had asked for the next one.
         self.allocations = end["allocations"] - report["batches"][-3 * micro_batches]["allocations"]

@@ -138,7 +138,8 @@ def test_the_workspaces_of_cublas_are_no_activations(place):
 
 
 def test_a_step_is_profiled_where_cupti_fails(place):
-    """CUPTI finds no driver that it knows: the profile has the host's part, and the losses stay those of a plain run."""
+    """CUPTI finds no driver that it knows: the profile has the host's part, and the losses stay those of a plain
+    run."""
     place.run(**ON_ONE)
     losses = place.log.losses()
     ended = place.run(**ON_ONE, log={"profile_step": 2})
@@ -159,8 +160,8 @@ def test_a_full_device_is_reported_with_what_to_change(place):
 
 def test_a_device_that_stops_ends_the_run_within_the_timeout(place):
     """Rank 1's device completes nothing after the 20th collective; rank 0's device waits for it."""
-    ended = place.refuse(6, r"rank 0: a collective on the device failed \(WorkNCCL.*ran for.*\); the device of rank 1 stopped before step \d: "
-                            r"\w+ing .+ \(all-(gather|to-all), ", r"flight-\*\.txt",
+    ended = place.refuse(6, r"rank 0: a collective on the device failed \(WorkNCCL.*ran for.*\); the device of rank 1 "
+                            r"stopped before step \d: \w+ing .+ \(all-(gather|to-all), ", r"flight-\*\.txt",
                          env=null_cuda.environment(hang_rank=1, hang_at=20), **SMALL, parallel__timeout_seconds=5)
     assert "frame #" not in ended.err and "ProcessGroupNCCL" not in ended.err
     for rank in (0, 1):

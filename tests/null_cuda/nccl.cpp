@@ -67,7 +67,7 @@ class Communicator {
     std::string name = "/dev/shm/null_nccl_";
     for (int i = 0; i < 16; ++i) {
       char digits[3];
-      std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(id.internal[i]));
+      std::snprintf(digits, sizeof digits, "%02x", uint8_t(id.internal[i]));
       name += digits;
     }
     const size_t bytes = header_bytes + slot_bytes * size_t(size);

@@ -17,7 +17,8 @@ transformers = pytest.importorskip("transformers", reason="no transformers in .v
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
 from tokenizers.pre_tokenizers import ByteLevel, Metaspace, Sequence, Split  # noqa: E402
 
-WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+         r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
 CHATML = """{%- if tools %}
@@ -41,7 +42,8 @@ LLAMA3 = """{{- bos_token }}
     {%- if message.role not in ['system', 'user', 'assistant'] %}
         {{- raise_exception('no role ' + message.role) }}
     {%- endif %}
-    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
+    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' \
++ message['content'] | trim + '<|eot_id|>' }}
 {%- endfor %}
 {%- if add_generation_prompt %}
     {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
@@ -59,7 +61,8 @@ MARKED = """{%- for message in messages %}
     {%- endif %}
 {%- endfor %}
 """
-PLAIN = "{% for m in messages %}{{ m.role + ': ' + m.content + ' ' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+PLAIN = ("{% for m in messages %}{{ m.role + ': ' + m.content + ' ' }}{% endfor %}"
+         "{% if add_generation_prompt %}assistant: {% endif %}")
 # The same with {% generation %} around what an answer adds to the chat before it and the prompt for it.
 WITH_MARKS = {
     CHATML: CHATML.replace("""    {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
@@ -69,7 +72,8 @@ WITH_MARKS = {
         {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
     {%- endif %}
 """),
-    LLAMA3: LLAMA3.replace("""    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
+    LLAMA3: LLAMA3.replace("""    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' \
++ message['content'] | trim + '<|eot_id|>' }}
 """, """    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}
     {%- if message.role == 'assistant' %}
         {%- generation %}{{ message['content'] | trim + '<|eot_id|>' }}{% endgeneration %}
@@ -77,8 +81,8 @@ WITH_MARKS = {
         {{- message['content'] | trim + '<|eot_id|>' }}
     {%- endif %}
 """),
-    PLAIN: "{% for m in messages %}{{ m.role + ': ' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content + ' ' }}"
-           "{% endgeneration %}{% else %}{{ m.content + ' ' }}{% endif %}{% endfor %}",
+    PLAIN: "{% for m in messages %}{{ m.role + ': ' }}{% if m.role == 'assistant' %}{% generation %}"
+           "{{ m.content + ' ' }}{% endgeneration %}{% else %}{{ m.content + ' ' }}{% endif %}{% endfor %}",
 }
 ENTRY = np.dtype([("offset", "<i8"), ("problem", "<i8"), ("turns", "<i8"), ("length", "<i4"), ("prompt", "<i4"),
                   ("difficulty", "<i4"), ("correct", "i1"), ("held_out", "i1"), ("unused", "V2")])
@@ -112,12 +116,15 @@ def marked(normalizer, pre_tokenizer):
 
 SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
 TOKENIZERS = {
-    "words": lambda: byte_level(Sequence([Split(Regex(WORDS), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)])),
+    "words": lambda: byte_level(
+        Sequence([Split(Regex(WORDS), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)])),
     "gpt2": lambda: byte_level(ByteLevel(add_prefix_space=False)),
     "nfc": lambda: byte_level(ByteLevel(add_prefix_space=False), normalizers.NFC()),
     "prefix": lambda: byte_level(ByteLevel(add_prefix_space=True)),
-    "llama2": lambda: marked({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, SPACES]}, None),
-    "metaspace": lambda: marked(None, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}),
+    "llama2": lambda: marked({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, SPACES]},
+                             None),
+    "metaspace": lambda: marked(None, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first",
+                                       "split": False}),
 }
 
 
@@ -164,7 +171,8 @@ def write_lines(place, lines, name="chats.jsonl"):
 
 def prepared(place, **data):
     """[(ids, whether each is an answer's)] of the records, in file order."""
-    tables = {"data": {"kind": "records", "files": ["chats.jsonl"], "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
+    tables = {"data": {"kind": "records", "files": ["chats.jsonl"],
+                       "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
               "model__vocab_size": 4096, "parallel__processes": 1, "train__sequence_length": 4096}
     if data.get("tokenizer") == {"kind": "byte"}:
         tables["model__vocab_size"] = 258
@@ -213,10 +221,11 @@ def test_ids_and_answers_are_those_of_transformers(place, tokenizer_json, templa
 @pytest.mark.parametrize("kind", [kind for kind in TOKENIZERS if kind != "words"])
 @pytest.mark.parametrize("template", [LLAMA3, PLAIN], ids=["llama3", "plain"])
 def test_a_token_with_a_character_of_an_answer_belongs_to_it(place, kind, template):
-    """Of GPT-2's words, the last newline before an answer of Llama 3 is a token of its own; alone, both newlines are one.
-    In the plain template, the space before an answer is part of its first token."""
+    """Of GPT-2's words, the last newline before an answer of Llama 3 is a token of its own; alone, both newlines are
+    one. In the plain template, the space before an answer is part of its first token."""
     tokenizer = write_tokenizer(place.folder, TOKENIZERS[kind](), template)
-    lists = [[{**one, "content": one["content"].strip() or "x"} for one in messages_of(chat)] for chat in chats(60, seed=6)]
+    lists = [[{**one, "content": one["content"].strip() or "x"} for one in messages_of(chat)]
+             for chat in chats(60, seed=6)]
     lists += [messages_of([("human", "Hi"), ("gpt", answer), ("human", "e\u0301"), ("gpt", "Bye.")])
               for answer in ("Hello.", "e\u0301a", "yes \u0958 no", "x")]
     assert_equal_masks(place, tokenizer, lists)
@@ -224,10 +233,12 @@ def test_a_token_with_a_character_of_an_answer_belongs_to_it(place, kind, templa
 
 def test_answers_marked_in_the_template_are_those_of_transformers(place, tokenizer_json):
     tokenizer = write_tokenizer(place.folder, tokenizer_json, MARKED)
-    lists = [[{**one, "content": one["content"].strip() or "x"} for one in messages_of(chat)] for chat in chats(100, seed=4)]
+    lists = [[{**one, "content": one["content"].strip() or "x"} for one in messages_of(chat)]
+             for chat in chats(100, seed=4)]
     write_lines(place, [{"messages": messages} for messages in lists])
     for messages, (ids, answers) in zip(lists, prepared(place)):
-        encoded = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        encoded = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True,
+                                                return_assistant_tokens_mask=True)
         assert ids == encoded["input_ids"], messages
         assert answers == encoded["assistant_masks"], messages
 
@@ -247,7 +258,8 @@ def test_every_format_of_a_chat_is_recognised(place, tokenizer_json):
     assert prepared(place) == [(ids, last)]
     wrong = messages[:-1] + [{"role": "assistant", "content": "No."}]
     pair = [(ids, last), wanted(tokenizer, wrong)]
-    for line in ({"chosen": messages, "rejected": wrong}, {"prompt": messages[:-1], "chosen": messages[-1:], "rejected": wrong[-1:]}):
+    for line in ({"chosen": messages, "rejected": wrong},
+                 {"prompt": messages[:-1], "chosen": messages[-1:], "rejected": wrong[-1:]}):
         write_lines(place, [line])
         found = prepared(place)
         assert [record[0] for record in found] == [record[0] for record in pair]
@@ -259,7 +271,8 @@ def test_every_format_of_a_chat_is_recognised(place, tokenizer_json):
 
 def test_descriptions_of_tools_keep_the_order_of_their_keys(place, tokenizer_json):
     tokenizer = write_tokenizer(place.folder, tokenizer_json, CHATML)
-    tools = [{"type": "function", "function": {"name": "add", "description": "<b>", "arguments": {"z": 1, "a": [2.5, None]}}}]
+    tools = [{"type": "function",
+              "function": {"name": "add", "description": "<b>", "arguments": {"z": 1, "a": [2.5, None]}}}]
     messages = messages_of([("human", "Hi"), ("gpt", "Hello.")])
     write_lines(place, [{"messages": messages, "tools": tools}])
     assert prepared(place) == [wanted(tokenizer, messages, tools=tools)]
@@ -274,8 +287,9 @@ CALLS = """{{ tools is none }}{% for m in messages %}<{{ m.role }}>{{ m.content 
 def test_fields_that_are_null_are_those_that_transformers_leaves_out(place, tokenizer_json):
     tokenizer = write_tokenizer(place.folder, tokenizer_json, CALLS)
     call = [{"type": "function", "function": {"name": "f", "arguments": {"a": [1.5, None, True, "é"]}}}]
-    messages = [{"role": "user", "content": "q", "name": None}, {"role": "assistant", "content": None, "tool_calls": call},
-                {"role": "tool", "content": "r"}, {"role": "assistant", "content": "done", "tool_calls": None}]
+    messages = [{"role": "user", "content": "q", "name": None},
+                {"role": "assistant", "content": None, "tool_calls": call}, {"role": "tool", "content": "r"},
+                {"role": "assistant", "content": "done", "tool_calls": None}]
     for tools in (None, [], call):
         write_lines(place, [{"messages": messages, "tools": tools}])
         (ids, _), = prepared(place)
@@ -289,7 +303,8 @@ def test_chats_with_tools_have_their_own_template(place, tokenizer_json):
     file = place.folder / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": templates}))
     tokenizer = transformers.AutoTokenizer.from_pretrained(place.folder)
-    messages, tools = messages_of([("human", "Hi"), ("gpt", "Hello.")]), [{"type": "function", "function": {"name": "f"}}]
+    messages, tools = messages_of([("human", "Hi"), ("gpt", "Hello.")]), [
+        {"type": "function", "function": {"name": "f"}}]
     write_lines(place, [{"messages": messages, "tools": given} for given in (tools, None, [])])
     assert [ids for ids, _ in prepared(place)] == [
         tokenizer.apply_chat_template(messages, tools=given, return_dict=False) for given in (tools, None, [])]
@@ -307,17 +322,20 @@ def test_a_call_of_a_tool_is_refused_by_chatml(place, tokenizer_json):
 
 
 def test_chatml_needs_neither_a_template_nor_jinja(place):
-    write_lines(place, [{"messages": messages_of([("human", "Hi"), ("gpt", "Hello."), ("human", "Bye"), ("gpt", "See you.")])}])
+    write_lines(place, [
+        {"messages": messages_of([("human", "Hi"), ("gpt", "Hello."), ("human", "Bye"), ("gpt", "See you.")])}])
     (ids, answers), = prepared(place, template="chatml", tokenizer={"kind": "byte"})
     text = ("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
             "<|im_start|>assistant\nSee you.<|im_end|>")
     assert bytes(ids[:-1]).decode() == text and ids[-1] == 257
-    assert bytes(np.array(ids[:-1], np.uint8)[np.array(answers[:-1], bool)]).decode() == "Hello.<|im_end|>See you.<|im_end|>"
+    assert bytes(np.array(ids[:-1], np.uint8)[np.array(answers[:-1], bool)]).decode() \
+        == "Hello.<|im_end|>See you.<|im_end|>"
     assert answers[-1] == 1
 
 
 def refuse(place, *messages, code=4, env=PYTHON, **data):
-    tables = {"data": {"kind": "records", "files": ["chats.jsonl"], "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
+    tables = {"data": {"kind": "records", "files": ["chats.jsonl"],
+                       "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
               "model__vocab_size": 4096, "parallel__processes": 1}
     place.refuse_command(code, *messages, command=["data", "prepare", place.write(**tables)], env=env)
     assert_nothing_half_written(place.folder)

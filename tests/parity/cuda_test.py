@@ -43,7 +43,8 @@ def inputs(tmp_path_factory):
     """A folder with data in which no token lies on a threshold of rho-1, and the weights of both models."""
     folder = tmp_path_factory.mktemp("inputs")
     train_reference(folder, POLICY, Recipe(pipeline="rho1", steps=steps_here()))
-    records = [{"instruction": f"{i}+{i}=", "output": str(2 * i)} for i in range(2000)]  # several in each row of 64 tokens
+    records = [{"instruction": f"{i}+{i}=", "output": str(2 * i)}
+               for i in range(2000)]  # several in each row of 64 tokens
     (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return folder
 

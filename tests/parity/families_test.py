@@ -16,7 +16,8 @@ from safetensors.torch import load_file
 CLOSE = 1e-5  # of the largest logit
 IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
 SMALL = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4,
-         "vocab_size": 512, "hidden_act": "silu", "initializer_range": 0.02, "use_cache": True, "transformers_version": "4.40.0"}
+         "vocab_size": 512, "hidden_act": "silu", "initializer_range": 0.02, "use_cache": True,
+         "transformers_version": "4.40.0"}
 LLAMA = SMALL | {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "bos_token_id": 1, "eos_token_id": 2,
                  "torch_dtype": "float16"}
 LLAMA3 = LLAMA | {"attention_bias": False, "attention_dropout": 0.0, "mlp_bias": False, "pretraining_tp": 1,
@@ -52,11 +53,12 @@ OLMO2 = SMALL | {"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "
 FAMILIES = {
     "Llama 1": LLAMA | {"max_position_embeddings": 2048, "max_sequence_length": 2048, "pad_token_id": 0,
                         "rms_norm_eps": 1e-06, "tie_word_embeddings": False},
-    "Llama 2": LLAMA | {"_name_or_path": "meta-llama/Llama-2-7b-hf", "max_position_embeddings": 4096, "pretraining_tp": 1,
-                        "num_key_value_heads": 4, "rms_norm_eps": 1e-05, "rope_scaling": None,
+    "Llama 2": LLAMA | {"_name_or_path": "meta-llama/Llama-2-7b-hf", "max_position_embeddings": 4096,
+                        "pretraining_tp": 1, "num_key_value_heads": 4, "rms_norm_eps": 1e-05, "rope_scaling": None,
                         "tie_word_embeddings": False},
     "Llama 3": LLAMA3,
-    "Llama 3.1": LLAMA3 | {"rope_scaling": STRETCHED, "max_position_embeddings": 131072, "eos_token_id": [509, 510, 511]},
+    "Llama 3.1": LLAMA3 | {"rope_scaling": STRETCHED, "max_position_embeddings": 131072,
+                           "eos_token_id": [509, 510, 511]},
     "Llama 3.2": LLAMA3 | {"rope_scaling": STRETCHED | {"factor": 32.0}, "tie_word_embeddings": True, "head_dim": 16,
                            "max_position_embeddings": 131072},
     "TinyLlama": LLAMA | {"max_position_embeddings": 2048, "num_key_value_heads": 1, "pretraining_tp": 1,
@@ -75,7 +77,8 @@ FAMILIES = {
     "Qwen2.5 with yarn": QWEN2 | {"tie_word_embeddings": True, "rope_theta": 1000.0, "rope_scaling": YARN},
     "Llama with yarn": LLAMA3 | {"rope_scaling": YARN | {"attention_factor": 1.5, "beta_fast": 2.5, "beta_slow": 0.5},
                                  "rope_theta": 10000.0},
-    "Llama with DeepSeek's yarn": LLAMA3 | {"rope_scaling": YARN | {"mscale": 1.3, "mscale_all_dim": 0.4, "beta_fast": 4}},
+    "Llama with DeepSeek's yarn":
+        LLAMA3 | {"rope_scaling": YARN | {"mscale": 1.3, "mscale_all_dim": 0.4, "beta_fast": 4}},
     "Qwen3": QWEN3 | {"tie_word_embeddings": True},
     "Qwen3-8B": QWEN3 | {"tie_word_embeddings": False, "head_dim": 16},
     "Qwen3 with attention_bias": QWEN3 | {"tie_word_embeddings": False, "attention_bias": True},
@@ -153,7 +156,8 @@ def test_a_family_is_imported_trained_and_exported(place, family):
 CONFIGS = {
     "rope_theta in rope_scaling": LLAMA3 | {"rope_scaling": STRETCHED | {"rope_theta": 1000.0}},
     "rope_theta in a default rope_scaling": LLAMA3 | {"rope_scaling": {"rope_type": "default", "rope_theta": 1000.0}},
-    "an empty rope_scaling": LLAMA3 | {"rope_scaling": {}, "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}},
+    "an empty rope_scaling":
+        LLAMA3 | {"rope_scaling": {}, "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}},
     "blocks without the window": MISTRAL | {"layer_types": ["full_attention"] * 3, "head_dim": 16},
     "blocks with the window": MISTRAL | {"layer_types": ["sliding_attention"] * 3, "head_dim": 16},
 }

@@ -155,7 +155,8 @@ def test_bf16_is_rounded_as_pytorch_rounds(trained):
                                            (torch.float16, "60KB")])
 def test_a_llama_of_transformers_is_imported_and_exported_again(place, dtype, shards):
     llama = random_llama(rounded_to=dtype)
-    copy.deepcopy(llama).to(dtype).save_pretrained(place.folder / "theirs", **({"max_shard_size": shards} if shards else {}))
+    copy.deepcopy(llama).to(dtype).save_pretrained(place.folder / "theirs",
+                                                   **({"max_shard_size": shards} if shards else {}))
     assert (len(list((place.folder / "theirs").glob("*.safetensors"))) > 2) == (shards is not None)
     table = imported(place, "theirs", "ours")
     assert_close(first_head(our_model(shape_of(table), load_file(place.folder / "ours/model.safetensors"))),
@@ -209,8 +210,8 @@ def test_a_run_from_an_imported_model_begins_with_its_loss(place):
 
 def run_from(place, weights, table, **changes):
     """Runs three steps from these weights; returns the final tensors and the losses."""
-    place.run(**{f"model__{key}": value for key, value in table.items()} | {"model__weights": weights, "train__steps": 3},
-              **changes)
+    place.run(**{f"model__{key}": value for key, value in table.items()}
+              | {"model__weights": weights, "train__steps": 3}, **changes)
     return model_tensors(place.log.folder()), place.log.losses()
 
 
@@ -245,7 +246,8 @@ def test_a_folder_of_weights_states_the_shape_of_the_model(place, case):
     for weights in ("many", str(place.log.folder() / "model")):
         place.run(model={"weights": weights}, train__steps=1, **ONE)
         assert model_tensors(place.log.folder()).keys() == wanted.keys()
-    place.refuse(2, r"\[model\] lacks dim, layers and heads", "only a folder of weights", model={"weights": "run:trial"})
+    place.refuse(2, r"\[model\] lacks dim, layers and heads", "only a folder of weights",
+                 model={"weights": "run:trial"})
     place.refuse(4, "there is no .*absent", model={"weights": "absent"})
 
 
@@ -262,7 +264,8 @@ def test_heads_that_the_weights_lack_are_initialized_as_new_heads_says(place, ho
         still, untrained = run_from(place, weights, many | {"new_heads": how}, **FOUR_WINDOWS,
                                     optimizer__lr=1e-30, optimizer__weight_decay=0)
         assert_tensors_equal({name: still[name] for name in base}, base)
-    drawn = torch.cat([value.flatten() for name, value in still.items() if name.startswith("extra_heads") and ".w1." in name])
+    drawn = torch.cat([value.flatten() for name, value in still.items()
+                       if name.startswith("extra_heads") and ".w1." in name])
     assert (abs(drawn.std().item() - 0.02) < 0.001) == (how == "new")
     trained, losses = run_from(place, "theirs", many | {"new_heads": how}, **FOUR_WINDOWS,
                                adapter__plugin="heads", optimizer__lr=1e-2)
@@ -279,7 +282,8 @@ def test_new_chained_heads_are_copies_of_the_last_block_behind_new_projections(p
     chained = many | {"future_heads": "chained"}
     place.refuse(4, r"extra_heads.0.hnorm.weight. is missing.*future_heads = .parallel.",
                  **{f"model__{key}": value for key, value in chained.items()})
-    still, _ = run_from(place, "theirs", chained | {"new_heads": "copy"}, optimizer__lr=1e-30, optimizer__weight_decay=0)
+    still, _ = run_from(place, "theirs", chained | {"new_heads": "copy"}, optimizer__lr=1e-30,
+                        optimizer__weight_decay=0)
     copies = load_file(place.folder / "many/model.safetensors")
     assert_tensors_equal({name: still[name] for name in copies}, copies)
     assert sorted(still.keys() - copies.keys()) == [f"extra_heads.{head}.{layer}.weight" for head in (0, 1)
@@ -300,9 +304,10 @@ def test_differences_from_a_hugging_face_config_are_reported(place):
     random_llama(**THEIRS["llama3"]).save_pretrained(place.folder / "theirs")
     table = imported(place, "theirs", "ours")
     keys = {f"model__{key}": value for key, value in (table | {"weights": "theirs"}).items()}
-    place.refuse(2, 'found heads 2, wanted 4 as in the weights "theirs"', "found kv_heads 1, wanted 2", "remove the key",
-                 **keys | {"model__heads": 2, "model__kv_heads": 1})
-    place.refuse(2, "new_heads has no effect without weights", **keys | {"model__new_heads": "copy", "model__weights": None})
+    place.refuse(2, 'found heads 2, wanted 4 as in the weights "theirs"', "found kv_heads 1, wanted 2",
+                 "remove the key", **keys | {"model__heads": 2, "model__kv_heads": 1})
+    place.refuse(2, "new_heads has no effect without weights",
+                 **keys | {"model__new_heads": "copy", "model__weights": None})
     for weights in ("theirs", "ours"):
         unscaled = {"model__rope_scaling": {"rope_type": "default"}, "model__weights": weights}
         ended = place.run(**keys | unscaled, **ONE, train__steps=1)
@@ -397,7 +402,8 @@ def test_an_exported_adapter_is_imported_bit_for_bit_and_trains_on(adapted, case
     exported(place, "1", "peft", "--to", "peft")
     table = imported(place, "peft", "back", "--base", "base")
     assert_tensors_equal(load_file(place.folder / "back/adapter.safetensors"), adapter_tensors(run))
-    found, wanted = (json.loads((folder / "adapter.json").read_text()) for folder in (place.folder / "back", run / "adapter"))
+    found, wanted = (json.loads((folder / "adapter.json").read_text())
+                     for folder in (place.folder / "back", run / "adapter"))
     assert found["base_fingerprint"] == wanted["base_fingerprint"]
     settings = {f"adapter__{key}": value for key, value in table.items()}
     place.run(**keys_of(GROUPED, "model"), **LORA | settings | FOUR_WINDOWS, train__steps=1)
@@ -422,14 +428,16 @@ def test_merging_is_what_a_run_does_at_its_end(adapted, case):
                          command=["checkpoint", "merge", run / "adapter", "--base", "base", "-o", "merged"])
     place.refuse_command(4, "fingerprint of the model it was trained on",
                          command=["checkpoint", "merge", run, "--base", run / "model", "-o", "other"])
-    place.refuse_command(4, "base contains no adapter", command=["checkpoint", "merge", "base", "--base", "base", "-o", "x"])
+    place.refuse_command(4, "base contains no adapter",
+                         command=["checkpoint", "merge", "base", "--base", "base", "-o", "x"])
     place.refuse_command(4, "contains no model of this program",
                          command=["checkpoint", "merge", run, "--base", place.folder, "-o", "x"])
     assert_nothing_half_written(place.folder)
 
 
 def shape_of_params(folder):
-    return {key: value for key, value in json.loads((folder / "params.json").read_text()).items() if key != "max_seq_len"}
+    return {key: value for key, value in json.loads((folder / "params.json").read_text()).items()
+            if key != "max_seq_len"}
 
 
 @pytest.mark.parametrize("dora", [False, True])
@@ -449,7 +457,8 @@ def test_an_adapter_that_peft_trained_trains_on_here(place, dora):
     table = imported(place, "peft", "adapter", "--base", "base")
     place.host("checkpoint", "merge", "adapter", "--base", "base", "-o", "merged")
     assert_close(logits_of(open_llama(exported(place, "merged", "merged-hf")), IDS), logits_of(adapted, IDS))
-    ids = {key: json.loads((place.folder / "merged-hf/config.json").read_text())[key] for key in ("bos_token_id", "eos_token_id")}
+    ids = {key: json.loads((place.folder / "merged-hf/config.json").read_text())[key]
+           for key in ("bos_token_id", "eos_token_id")}
     assert ids == {"bos_token_id": llama.config.bos_token_id, "eos_token_id": llama.config.eos_token_id}
     settings = {**{f"model__{key}": value for key, value in model_table.items()},
                 **{f"adapter__{key}": value for key, value in table.items()}}
@@ -458,9 +467,9 @@ def test_an_adapter_that_peft_trained_trains_on_here(place, dora):
     assert_close(first_head(our_model(shape_of(model_table), merged)), logits_of(adapted, IDS))
 
 
-ODD_TEXTS = ["", " ", "  a", "a  ", " a b  c ", "\n\n    x", "\t\tx\t", "\n" + " " * 30 + "x", "\n   x\n     y", "\r\nx",
-             "\u00fc \u4f60\u597d \u0434\u0430 \U0001f600 e\u0301 a\u00a0b", "a\0b", "<s>x</s><unk><0x41>", "1234 56",
-             "<|begin_of_text|>x<|end_of_text|>"]
+ODD_TEXTS = ["", " ", "  a", "a  ", " a b  c ", "\n\n    x", "\t\tx\t", "\n" + " " * 30 + "x", "\n   x\n     y",
+             "\r\nx", "\u00fc \u4f60\u597d \u0434\u0430 \U0001f600 e\u0301 a\u00a0b", "a\0b", "<s>x</s><unk><0x41>",
+             "1234 56", "<|begin_of_text|>x<|end_of_text|>"]
 
 
 def prepared_ids(place, texts, file):

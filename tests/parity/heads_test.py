@@ -118,9 +118,11 @@ class Eagle3(nn.Module):
         assert self.config["norm_before_residual"] is False
         batch, length, _ = embedded.shape
         residual = hidden = self.linear(torch.cat(target_states, -1), "fc")
-        both = torch.cat([self.norm(embedded, "midlayer.input_layernorm"), self.norm(hidden, "midlayer.hidden_norm")], -1)
+        both = torch.cat([self.norm(embedded, "midlayer.input_layernorm"), self.norm(hidden, "midlayer.hidden_norm")],
+                         -1)
         width = self.config["head_dim"]
-        q, k, v = (self.linear(both, f"midlayer.self_attn.{name}_proj").view(batch, length, -1, width) for name in "qkv")
+        q, k, v = (self.linear(both, f"midlayer.self_attn.{name}_proj").view(batch, length, -1, width)
+                   for name in "qkv")
         q, k, v = (x.transpose(1, 2) for x in (in_halves(q, angles), in_halves(k, angles), v))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         hidden = residual + self.linear(mixed.transpose(1, 2).reshape(batch, length, -1), "midlayer.self_attn.o_proj")
@@ -161,7 +163,8 @@ def test_a_draft_in_bf16_is_the_rounded_one(place):
         assert torch.equal(rounded[name], tensor.bfloat16()), name
 
 
-@pytest.mark.parametrize("kind, found", [("chained", "chained heads"), ("qwen2", "qkv_bias"), ("mistral", "sliding_window")])
+@pytest.mark.parametrize("kind, found",
+                         [("chained", "chained heads"), ("qwen2", "qkv_bias"), ("mistral", "sliding_window")])
 def test_other_models_are_no_drafts_of_eagle3(place, kind, found):
     write_model(place.folder / "ours", SHAPES[kind])
     place.refuse_command(2, f"found {found}", command=["checkpoint", "export", "ours", "--to", "eagle3", "-o", "draft"])

@@ -56,8 +56,8 @@ ALL += [(pipeline, *other) for pipeline in ("verifiable", "joint", "joint-lora")
         if LAYOUTS[other[0]][2] == 1]
 ALL += [("joint-of-4", "1x4-on-4", "full_shard", "full")]
 # Others are in make soak. Resume.ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy (unit/train) compares one to
-# four ranks in one process, with all strategies but hybrid_shard, as closely as here; parity_test.py and values_test.py compare two
-# ranks with full_shard with PyTorch in one process.
+# four ranks in one process, with all strategies but hybrid_shard, as closely as here; parity_test.py and
+# values_test.py compare two ranks with full_shard with PyTorch in one process.
 WITH_RECOMPUTATION, IN_GROUPS = ("4x1", "full_shard", "full"), ("4x1", "hybrid_shard", "full")
 SHORT = [("baseline", layout, strategy, checkpointing) for layout, strategy, checkpointing in OTHERS
          if layout == "2x1x2" or strategy == "hybrid_shard" or checkpointing == "full"]
@@ -97,7 +97,8 @@ def run(place, pipeline, layout, strategy, checkpointing):
     if pipeline == "chained":
         changes |= {"pipeline__plugin": "baseline", "model__future_heads": "chained", "optimizer__eps": 1e-5}
     if pipeline == "muon":
-        changes |= {"pipeline__plugin": "baseline", "optimizer__name": "muon", "optimizer__eps": 1e-5, "train__ema": 0.9}
+        changes |= {"pipeline__plugin": "baseline", "optimizer__name": "muon", "optimizer__eps": 1e-5,
+                    "train__ema": 0.9}
     if pipeline == "rho1":  # as in the reference training that chose the data
         changes = changes_for(POLICY, RHO1) | changes
     if pipeline in VALUES:
@@ -163,7 +164,8 @@ def test_the_order_of_batches_does_not_depend_on_the_layout_when_shuffled(place)
 
 
 def test_the_cut_of_ragged_and_empty_records_does_not_change_the_numbers_normalized_by_weights(place):
-    """A step of 6 answers of 20 to 40 letters and 6 empty ones, over ranks and micro-batches that may hold only these."""
+    """A step of 6 answers of 20 to 40 letters and 6 empty ones, over ranks and micro-batches that may hold only
+    these."""
     random = np.random.default_rng(5)
     letters = ["".join(random.choice(list("abcdefgh"), random.integers(20, 41))) for _ in range(6)]
     answers = [answer for pair in zip(letters, [""] * 6) for answer in pair]

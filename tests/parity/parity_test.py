@@ -49,8 +49,8 @@ CASES = {
     "muon-chained": (CHAINED, Recipe(optimizer="muon", momentum=0.9, accumulation=2)),
     "sgd": (POLICY, Recipe(optimizer="sgd", momentum=0.9, lr=0.1)),
     "sgd-plain": (TIED, Recipe(optimizer="sgd", momentum=0.0, lr=0.1)),
-    "groups": (GROUPED, Recipe(groups=[{"match": "layers.0.*", "lr_scale": 0.3}, {"match": "*norm.weight", "lr_scale": 2.0,
-                                                                                "weight_decay": 0.3}])),
+    "groups": (GROUPED, Recipe(groups=[{"match": "layers.0.*", "lr_scale": 0.3},
+                                       {"match": "*norm.weight", "lr_scale": 2.0, "weight_decay": 0.3}])),
     "train": (GROUPED, Recipe(train=["layers.2.*", "extra_heads.*.attention.w[qk].*", "norm.weight"])),
     "ema": (GROUPED, Recipe(ema=0.8)),
     "wsd": (POLICY, Recipe(steps=10, schedule="wsd", warmup_steps=2, stable_steps=4, min_lr_ratio=0.0)),
@@ -108,8 +108,8 @@ CASES |= LORA
 
 
 def gradients_of_the_first_step(folder, recipe):
-    """The optimizer's first moment after step 1 is (1 - beta1) times the gradient, to a rounding of beta1; in Muon so is
-    the momentum, and in SGD it is the gradient."""
+    """The optimizer's first moment after step 1 is (1 - beta1) times the gradient, to a rounding of beta1; in Muon so
+    is the momentum, and in SGD it is the gradient."""
     moments = state_tensors(step_folders(folder)[0], "exp_avg")
     if recipe.optimizer == "sgd":
         return moments

@@ -57,7 +57,8 @@ def test_losses_and_bits_per_byte_are_those_of_a_plain_computation(place, begins
     model = random_llama(max_position_embeddings=WINDOW)
     model.save_pretrained(theirs)
     tokenizer = write_tokenizer(theirs, begins)
-    table = tomllib.loads(place.host("checkpoint", "import", "theirs", "-o", "ours", "--future-tokens", HEADS).out)["model"]
+    table = tomllib.loads(
+        place.host("checkpoint", "import", "theirs", "-o", "ours", "--future-tokens", HEADS).out)["model"]
     shape = Shape(**{name: value for name, value in table.items() if name != "weights"})
     heads = model_of(shape, load_file(place.folder / "ours/model.safetensors"))
     ids = []
@@ -94,8 +95,8 @@ def test_losses_and_bits_per_byte_are_those_of_a_plain_computation(place, begins
 
 
 def bits_in_rolling_windows(model, ids, begin, longest):
-    """Bits of `ids` under `model`, as lm-evaluation-harness sums them (loglikelihood_rolling): `begin` precedes the text,
-    each window predicts the next `longest` tokens from at most that many, and the last one reads more context."""
+    """Bits of `ids` under `model`, as lm-evaluation-harness sums them (loglikelihood_rolling): `begin` precedes the
+    text, each window predicts the next `longest` tokens from at most that many, and the last one reads more context."""
     bits, tokens = 0.0, [begin, *ids]
     for first in range(0, len(ids), longest):
         last = min(first + longest, len(ids))
@@ -114,7 +115,8 @@ def test_bits_per_byte_of_a_run_are_those_of_lm_evaluation_harness_on_its_export
               model={"weights": "theirs", "future_tokens": 2, "new_heads": "copy"}, train__sequence_length=WINDOW,
               train__steps=5, optimizer__lr=1e-2, parallel__processes=1)
     place.host("checkpoint", "export", "trial", "-o", "export")
-    model, tokenizer = (open_llama(place.folder / "export"), transformers.AutoTokenizer.from_pretrained(place.folder / "export"))
+    model, tokenizer = (open_llama(place.folder / "export"),
+                        transformers.AutoTokenizer.from_pretrained(place.folder / "export"))
     begin, end = (tokenizer.convert_tokens_to_ids(name) for name in (BEGIN, END))
     # Then the windows end where the text does, and its end_of_text is alone in the last one.
     ids = tokenizer.encode(TEXT * 3, add_special_tokens=False)

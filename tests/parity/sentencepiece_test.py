@@ -102,7 +102,8 @@ def test_metas_own_folder_begins_texts_with_a_bos(place, llama_pieces):
     place.host("checkpoint", "import", "meta", "-o", "same")
     assert prompt_ids(place, "same") == without
     params = json.loads((place.folder / "meta/params.json").read_text())
-    (place.folder / "meta/params.json").write_text(json.dumps({key: params[key] for key in params if key != "tokenizer"}))
+    (place.folder / "meta/params.json").write_text(
+        json.dumps({key: params[key] for key in params if key != "tokenizer"}))
     place.host("checkpoint", "import", "meta", "-o", "metas")
     assert prompt_ids(place, "metas") == [BOS] + without
     place.host("checkpoint", "export", "metas", "-o", "hf")
@@ -162,7 +163,8 @@ def json_of_llama():
     names = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=3000, special_tokens=names, limit_alphabet=400, show_progress=False)
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=3000, special_tokens=names, limit_alphabet=400,
+                                             show_progress=False)
     made.train_from_iterator([hard_text()[:1_000_000]], trainer)
     made.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B",
                                                                    special_tokens=[("<s>", BOS)])
@@ -194,13 +196,15 @@ def added(said, contents, **changes):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_vocabulary_in_json_has_the_librarys_ids(place, json_of_llama, way):
-    text = ((hard_text() + f"<s>a{MARK}b</s> c</s></s>d <0x41>\nc c <|end|>  c c{MARK * 2}\n\n\n").encode() + broken(100_000))
+    text = ((hard_text() + f"<s>a{MARK}b</s> c</s></s>d <0x41>\nc c <|end|>  c c{MARK * 2}\n\n\n").encode()
+            + broken(100_000))
     said = json.loads(json_of_llama)
     if way == "llama-2":  # as its file has them
         said["model"]["merges"] = [" ".join(pair) for pair in said["model"]["merges"]]
     if way == "gemma":
         said["normalizer"] = said["normalizer"]["normalizers"][1]
-        said["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+        said["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+                                 "invert": False}
         said["added_tokens"] += added(said, ["\n\n", MARK * 2, "c c"], normalized=False)
     if way == "phi-3":
         said["added_tokens"] += added(said, ["<|end|>", "..."], rstrip=True)

@@ -12,7 +12,8 @@ from prepared import TEXT, first_difference, peak_bytes, prepared
 from texts import broken, code, mixed_text
 
 tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
+from tokenizers import (  # noqa: E402
+    AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence, Split  # noqa: E402
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -57,7 +58,8 @@ def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, n
     made.train_from_iterator([(text[:60_000] + text[-500_000:-380_000]).decode(errors="replace")], trainer)
     made.add_tokens(list(tokens))
     if begin:
-        made.post_processor = processors.TemplateProcessing(single="<|begin|> $A", pair="$A $B", special_tokens=[("<|begin|>", 1)])
+        made.post_processor = processors.TemplateProcessing(single="<|begin|> $A", pair="$A $B",
+                                                            special_tokens=[("<|begin|>", 1)])
     said = json.loads(made.to_str())
     if merges_as_text:
         said["model"]["merges"] = [" ".join(pair) for pair in said["model"]["merges"]]
@@ -66,7 +68,8 @@ def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, n
 
 def write_tokenizer(folder, said, end=END):
     (folder / "tokenizer.json").write_text(json.dumps(said))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": end, "tokenizer_class": "PreTrainedTokenizerFast"}))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"eos_token": end, "tokenizer_class": "PreTrainedTokenizerFast"}))
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
@@ -98,7 +101,8 @@ SPLITS = {
 
 @pytest.fixture(scope="module")
 def unsplit():
-    """A tokenizer whose tokens span everything, so that each cut is seen in the ids, and more than a megabyte of text."""
+    """A tokenizer whose tokens span everything, so that each cut is seen in the ids, and more than a megabyte of
+    text."""
     draw = random.Random(4)
     words = mixed_text(30_000) + "नमस्ते दुनिया e\u0301 你好。x²\u180eb\n\nab aab  \n" * 30
     digits = "".join(draw.choice("0123456789") for _ in range(1_200_000))
@@ -145,7 +149,8 @@ def test_a_text_that_brings_its_first_and_last_token_gets_no_second_one(place, t
 
     (place.folder / "records.jsonl").write_text("".join(
         json.dumps({"prompt": prompt, "completion": completion}) + "\n"
-        for prompt, completion in (("def", " f(x): return x"), ("<|begin|>def", f" f(x): return x{END}"), ("def" + END, ""))))
+        for prompt, completion in (("def", " f(x): return x"), ("<|begin|>def", f" f(x): return x{END}"),
+                                   ("def" + END, ""))))
     data = {"kind": "records", "files": ["records.jsonl"], "tokenizer": TEXT["data"]["tokenizer"]}
     place.host("data", "prepare", place.write(**TEXT | {"data": data}))
     file, = place.folder.glob("runs/cache/*/records.ids")
@@ -157,7 +162,8 @@ def test_a_text_that_brings_its_first_and_last_token_gets_no_second_one(place, t
     for content in (plain, begun):
         (place.folder / "held.txt").write_text(content)
         tokens.append(json.loads(place.host("eval", "ours", "--text", "held.txt", "--json").out)[0]["tokens"])
-        prompt = json.loads(place.host("generate", "ours", "--prompt", content, "--max-tokens", 1, "--json").out)["prompt_ids"]
+        prompt = json.loads(
+            place.host("generate", "ours", "--prompt", content, "--max-tokens", 1, "--json").out)["prompt_ids"]
         assert prompt[:-1] == wanted[:len(prompt) - 1] and prompt[1] != 1
     assert tokens[0] == tokens[1] == len(wanted) - 1
 
@@ -180,7 +186,8 @@ def test_a_long_text_of_a_sentencepiece_model_does_not_take_memory_in_proportion
     vocab |= {"".join(pair): len(vocab) + i for i, pair in enumerate(merges)}
     said = {"added_tokens": [], "pre_tokenizer": None, "post_processor": None, "decoder": None,
             "normalizer": {"type": "Sequence", "normalizers": [
-                {"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+                {"type": "Prepend", "prepend": "\u2581"},
+                {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
             "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "vocab": vocab, "merges": merges}}
     said["added_tokens"] = [{"id": 2, "content": "</s>", "special": True}]
     (place.folder / "tokenizer.json").write_text(json.dumps(said))
@@ -222,9 +229,10 @@ def test_truncation_and_padding_change_nothing(place, text):
 # tests/unit/tokenizer/tokenizer_json_test.cpp.
 REFUSED = {
     "normalizer is .NFKC.": lambda said: said.update(normalizer={"type": "NFKC"}),
-    "pre_tokenizer: unsupported expression": lambda said: said.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [
-        {"type": "Split", "pattern": {"Regex": "(x"}, "behavior": "Isolated", "invert": False},
-        {"type": "ByteLevel", "use_regex": False}]}),
+    "pre_tokenizer: unsupported expression": lambda said: said.update(
+        pre_tokenizer={"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": "(x"}, "behavior": "Isolated", "invert": False},
+            {"type": "ByteLevel", "use_regex": False}]}),
 }
 
 
@@ -241,7 +249,8 @@ def test_other_tokenizers_than_byte_level_bpe_are_refused_by_name(place, text):
     (place.folder / "tokenizer.json").write_text(said.replace('"id": 0', '"id": 0, "id": 0', 1))
     place.refuse_command(4, "occurs twice in one object", command=["data", "prepare", place.write(**TEXT)])
     write_tokenizer(place.folder, json.loads(said), end="<none>")
-    place.refuse_command(4, "its eos_token .<none>. is not one of the added", command=["data", "prepare", place.write(**TEXT)])
+    place.refuse_command(4, "its eos_token .<none>. is not one of the added",
+                         command=["data", "prepare", place.write(**TEXT)])
     (place.folder / "tokenizer_config.json").unlink()
     place.refuse_command(4, "must contain the eos_token", command=["data", "prepare", place.write(**TEXT)])
     write_tokenizer(place.folder, json.loads(said))

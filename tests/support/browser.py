@@ -24,9 +24,10 @@ class Browser:
         self.errors, self.requests = [], []
         self._numbers = itertools.count(1)
         self.process = subprocess.Popen(
-            [CHROMIUM, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={self.folder}", "--no-first-run",
-             "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--hide-scrollbars", *(["--no-sandbox"] if os.getuid() == 0 else []), "about:blank"],
+            [CHROMIUM, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={self.folder}",
+             "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+             *(["--no-sandbox"] if os.getuid() == 0 else []), "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         self.socket = websocket.create_connection(self._page_address(), suppress_origin=True, timeout=LIMIT)
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -84,10 +85,11 @@ class Browser:
     def wait_for(self, expression, limit=LIMIT):
         """Waits until the expression is true; returns its text, or True if it is not a string."""
         end = time.monotonic() + limit
-        value_or_true = f"(() => {{ const value = {expression}; return typeof value === 'string' ? value : Boolean(value); }})()"
+        value_or_true = (f"(() => {{ const value = {expression}; "
+                         "return typeof value === 'string' ? value : Boolean(value); })()")
         while not (value := self.ask(value_or_true)):
-            assert time.monotonic() < end, f"never came: {expression}\n{self.ask('document.body.innerText')[:3000]}\n" + \
-                "\n".join(self.errors)
+            assert time.monotonic() < end, f"never came: {expression}\n{self.ask('document.body.innerText')[:3000]}\n" \
+                + "\n".join(self.errors)
             time.sleep(0.05)
         return value
 

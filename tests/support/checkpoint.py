@@ -72,8 +72,8 @@ def seal(folder, manifest):
 
 
 def craft_dtype(folder, dtype):
-    """Changes the dtype of the last rank's slice of a parameter and updates all checksums. Returns the names of the file
-    and the tensor."""
+    """Changes the dtype of the last rank's slice of a parameter and updates all checksums. Returns the names of the
+    file and the tensor."""
     manifest = json.loads((folder / "manifest.json").read_text())
     changed = next(part for part in reversed(manifest["slices"])
                    if part["tensor"].startswith("param/") and part["begin"] > 0)

@@ -16,7 +16,8 @@ FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"
 
 
 def users_environment(extra=None):
-    kept = {k: v for k, v in os.environ.items() if k not in FOREIGN and not k.startswith(("WMTP_", "SLURM_", "OMPI_", "PMI"))}
+    kept = {k: v for k, v in os.environ.items()
+            if k not in FOREIGN and not k.startswith(("WMTP_", "SLURM_", "OMPI_", "PMI"))}
     return {**kept, "NO_COLOR": "1", **{k: str(v) for k, v in (extra or {}).items()}}
 
 

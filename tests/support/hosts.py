@@ -1,5 +1,5 @@
-"""Simulated hosts: network namespaces of this machine, each with its own host name, joined by a bridge in a namespace of
-its own. Ranks on different hosts share files and processors, but neither network nor process ids."""
+"""Simulated hosts: network namespaces of this machine, each with its own host name, joined by a bridge in a namespace
+of its own. Ranks on different hosts share files and processors, but neither network nor process ids."""
 import json
 import os
 import subprocess
@@ -18,9 +18,9 @@ def _ip(*arguments):
 
 
 class Hosts:
-    """addresses[h] is the address of host h, at its interface "net"; start() starts a rank there. A second network joins
-    the interfaces "fast". Host 1 also has "isolated", whose address no other host can reach, "bare" without an address,
-    and "unused", which is down."""
+    """addresses[h] is the address of host h, at its interface "net"; start() starts a rank there. A second network
+    joins the interfaces "fast". Host 1 also has "isolated", whose address no other host can reach, "bare" without an
+    address, and "unused", which is down."""
 
     def __init__(self, number=2):
         self.names = [f"wmtp-{os.getpid()}-{number}-{host}" for host in range(number)]
@@ -68,8 +68,8 @@ class Hosts:
         return json.loads(shown)[0]["stats64"]["rx"]["bytes"]
 
     def command(self, host, *command, cwd, own=()):
-        """The command on that host, named host-0, host-1 and so on, without a view of processes outside. `own`: folders in
-        `cwd` that a host does not share with host 0; on host 1, NAME is the folder NAME-1. Ends with all that it
+        """The command on that host, named host-0, host-1 and so on, without a view of processes outside. `own`: folders
+        in `cwd` that a host does not share with host 0; on host 1, NAME is the folder NAME-1. Ends with all that it
         started."""
         names = cwd / "hosts"  # the ranks of Slurm and Open MPI find each other by name
         names.write_text("127.0.0.1 localhost\n" +

@@ -10,8 +10,8 @@ from paths import ROOT
 CURVES = ("train/loss", "train/ce", "train/grad_norm", "train/lr", "train/tokens", "perf/tokens_per_second",
           "perf/run_tokens", "perf/run_seconds")
 MIB = 1 << 20
-TEXT = ["def", " area", "(", "radius", "):\n", "    ", "return", " 3.14159", " *", " radius", " **", " 2", "\n", "\n", "#",
-        " naïve", "\t", "→", " done", "\n"]
+TEXT = ["def", " area", "(", "radius", "):\n", "    ", "return", " 3.14159", " *", " radius", " **", " 2", "\n", "\n",
+        "#", " naïve", "\t", "→", " done", "\n"]
 
 
 class MadeLog:
@@ -33,7 +33,8 @@ class MadeLog:
         ended = None if status == "running" else (started + timedelta(minutes=40)).strftime("%Y-%m-%dT%H:%M:%SZ")
         row = {"name": name, "pipeline": "rho1", "adapter": "full", "status": status, "started_at": text,
                "exit_code": {"finished": 0, "running": None}.get(status, 5), "ended_at": ended,
-               "heartbeat_at": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ") if status == "running" else ended,
+               "heartbeat_at":
+                   datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ") if status == "running" else ended,
                "config_hash": name, "seed": 0, "world_size": 2, "strategy": "full_shard", "precision": "fp32",
                "device": "cpu", "git_commit": "", "host": "made", "version": "0.1.0", "experiment_toml": "",
                "resolved_toml": "", **columns}
@@ -85,13 +86,16 @@ class MadeLog:
         rows = []
         for rank in range(ranks):
             for grown, step in enumerate(steps):
-                for place, phase in enumerate(("start", "forward", "weights", "head_1", "head_2", "backward", "optimizer")):
-                    parts = {"parameters": 8, "optimizer": 16, "gathered": 2 * place, "gradients": 2 * max(0, place - 2),
+                for place, phase in enumerate(("start", "forward", "weights", "head_1", "head_2", "backward",
+                                               "optimizer")):
+                    parts = {"parameters": 8, "optimizer": 16, "gathered": 2 * place,
+                             "gradients": 2 * max(0, place - 2),
                              "activations": (6 + grown) * (3 if phase.startswith("head") else 2 if place else 0),
                              "logits": 4 if phase.startswith("head") else 0}
                     rows += [(run, rank, step, phase, part, size * MIB) for part, size in parts.items()]
                     rows.append((run, rank, step, phase, "allocated", sum(parts.values()) * MIB))
-            rows += [(run, rank, steps[-1], "peak", "allocated", 60 * MIB), (run, rank, steps[-1], "peak", "resident", 310 * MIB),
+            rows += [(run, rank, steps[-1], "peak", "allocated", 60 * MIB),
+                     (run, rank, steps[-1], "peak", "resident", 310 * MIB),
                      (run, rank, steps[-1], "peak", "activations", 24 * MIB)]
         with self.connection:
             self.connection.executemany("INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?)", rows)
@@ -110,7 +114,8 @@ class MadeLog:
                         loss = abs(noise.gauss(3, 1)) * (1 - step / 400)
                         before = abs(noise.gauss(2.2, 1)) if reference else None
                         chosen = before is None or loss > before
-                        rows.append((run, step, sequence, position, head, position + 7, piece, float(chosen), loss, before))
+                        rows.append((run, step, sequence, position, head, position + 7, piece, float(chosen), loss,
+                                     before))
         with self.connection:
             self.connection.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 

@@ -1,5 +1,5 @@
-"""The null CUDA device (tests/null_cuda). With WMTP_NULL_CUDA=1 the Python tests run the program on it: experiments have
-device = "cuda" unless a test names another one, and no process may end with a race."""
+"""The null CUDA device (tests/null_cuda). With WMTP_NULL_CUDA=1 the Python tests run the program on it: experiments
+have device = "cuda" unless a test names another one, and no process may end with a race."""
 import json
 import os
 from pathlib import Path

@@ -6,7 +6,8 @@ import numpy as np
 from host import clean_environment
 from paths import HOST
 
-TEXT = {"data": {"kind": "text", "files": ["text/*"], "encoding": "bytes", "tokenizer": {"kind": "file", "file": "tokenizer.json"}},
+TEXT = {"data": {"kind": "text", "files": ["text/*"], "encoding": "bytes",
+                 "tokenizer": {"kind": "file", "file": "tokenizer.json"}},
         "model__vocab_size": 4096, "parallel__processes": 1}
 
 

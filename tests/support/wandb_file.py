@@ -1,4 +1,5 @@
-"""Reads the file that W&B writes offline: the log format of LevelDB, whose records are protocol buffers of the wandb package."""
+"""Reads the file that W&B writes offline: the log format of LevelDB, whose records are protocol buffers of the wandb
+package."""
 import json
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def records(file):
 
 
 class OfflineRun:
-    """id, name, project, tags, notes, config, summary, exit_code (None: not finished), history: {metric: {step: value}}"""
+    """id, name, project, tags, notes, config, summary, exit_code (None: not finished),
+    history: {metric: {step: value}}"""
 
     def __init__(self, folder):
         file, = Path(folder).glob("run-*.wandb")
@@ -51,7 +53,8 @@ class OfflineRun:
             values["/".join([item.key, *item.nested_key]).strip("/")] = json.loads(item.value_json)
 
     def _take(self, history):
-        values = {"/".join([item.key, *item.nested_key]).strip("/"): json.loads(item.value_json) for item in history.item}
+        values = {"/".join([item.key, *item.nested_key]).strip("/"): json.loads(item.value_json)
+                  for item in history.item}
         step = values.pop("_step", history.step.num)
         self.steps.append(step)
         self.times[step] = values.pop("_timestamp")

@@ -42,16 +42,16 @@ std::string read_header(const InputFile& file, const std::filesystem::path& path
     refuse_pointer(path, read_file_start(path, max_pointer_bytes));
     throw Error(ExitStatus::data, path.string() + " is not a complete safetensors file: " + what);
   };
-  std::string start(static_cast<size_t>(std::min<int64_t>(file.size(), 9)), '\0');
+  std::string start(size_t(std::min<int64_t>(file.size(), 9)), '\0');
   file.read_at(0, start.data(), start.size());
   if (start.size() < 9) refuse(start, "it has " + std::to_string(file.size()) + " bytes; the smallest header takes 10");
   uint64_t length;
   std::memcpy(&length, start.data(), sizeof length);
-  if (length > static_cast<uint64_t>(max_safetensors_header)) {
+  if (length > uint64_t(max_safetensors_header)) {
     refuse(start, "its header would have " + std::to_string(length) + " bytes; the limit is " +
                       std::to_string(max_safetensors_header));
   }
-  if (static_cast<int64_t>(length) > file.size() - 8) {
+  if (int64_t(length) > file.size() - 8) {
     refuse(start, "its header has " + std::to_string(length) + " bytes, the file has " + std::to_string(file.size()) +
                       "; it is truncated");
   }
@@ -102,7 +102,7 @@ std::string header_text(std::vector<TensorEntry>& entries, const std::map<std::s
   }
   text += "}";
   text.append((8 - text.size() % 8) % 8, ' ');
-  if (static_cast<int64_t>(text.size()) > max_safetensors_header)
+  if (int64_t(text.size()) > max_safetensors_header)
     refuse(path, "its header has " + std::to_string(text.size()) + " bytes, more than readers accept");
   return text;
 }
@@ -124,7 +124,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
 
 void SafetensorsFile::read(const TensorEntry& entry, int64_t offset, void* bytes, size_t count) const {
   const int64_t room = entry.end - entry.begin - offset;
-  if (offset < 0 || room < 0 || count > static_cast<uint64_t>(room)) {
+  if (offset < 0 || room < 0 || count > uint64_t(room)) {
     throw Error(ExitStatus::bug, path_.string() + ": read of " + std::to_string(count) + " bytes at " +
                                      std::to_string(offset) + " reaches beyond the tensor " + printable(entry.name));
   }
@@ -141,7 +141,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
     : file_(path), path_(path.string()) {
   const std::string header = header_text(entries, metadata, path_);
   const uint64_t length = header.size();
-  const auto data_begin = static_cast<int64_t>(sizeof length + header.size());
+  const auto data_begin = int64_t(sizeof length + header.size());
   size_ = data_begin;
   for (const TensorEntry& entry : entries) {
     const Part part{.begin = data_begin + entry.begin, .end = data_begin + entry.end};
@@ -158,12 +158,12 @@ void SafetensorsWriter::write(const std::string& name, int64_t offset, const voi
   if (found == parts_.end()) refuse(path_, "tensor " + printable(name) + " was not declared");
   Part& part = found->second;
   const int64_t room = part.end - part.begin - offset;
-  if (offset < 0 || room < 0 || count > static_cast<uint64_t>(room)) {
+  if (offset < 0 || room < 0 || count > uint64_t(room)) {
     refuse(path_, "write of " + std::to_string(count) + " bytes at " + std::to_string(offset) +
                       " reaches beyond the tensor " + printable(name));
   }
   file_.write_at(part.begin + offset, bytes, count);
-  part.written += static_cast<int64_t>(count);
+  part.written += int64_t(count);
 }
 
 void SafetensorsWriter::finish() {

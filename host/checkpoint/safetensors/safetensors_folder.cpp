@@ -14,18 +14,17 @@ namespace wmtp {
 namespace fs = std::filesystem;
 
 bool is_plain_file_name(const std::string& name) {
-  return !name.empty() && name.size() <= 255 && name[0] != '.' && std::none_of(name.begin(), name.end(), [](char c) {
-    return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
+  return !name.empty() && name.size() <= 255 && name[0] != '.' &&
+         std::none_of(name.begin(), name.end(), [](char c) { return c == '/' || uint8_t(c) < 0x20 || c == 0x7f; });
 }
 
 void StoredTensor::read(int64_t begin, int64_t count, float* out) const {
   constexpr int64_t piece = 64 << 10;
   const int64_t size = dtype_size(entry->dtype);
-  std::vector<uint8_t> bytes(static_cast<size_t>(size * std::min(piece, count)));
+  std::vector<uint8_t> bytes(size_t(size * std::min(piece, count)));
   for (int64_t done = 0; done < count; done += piece) {
     const int64_t some = std::min(piece, count - done);
-    file->read(*entry, size * (begin + done), bytes.data(), static_cast<size_t>(size * some));
+    file->read(*entry, size * (begin + done), bytes.data(), size_t(size * some));
     to_float(entry->dtype, bytes.data(), some, out + done);
   }
 }
@@ -36,7 +35,7 @@ bool equal_bytes(const StoredTensor& one, const StoredTensor& other) {
   std::vector<uint8_t> here(piece), there(piece);
   const int64_t bytes = one.entry->end - one.entry->begin;
   for (int64_t begin = 0; begin < bytes; begin += piece) {
-    const auto some = static_cast<size_t>(std::min(piece, bytes - begin));
+    const auto some = size_t(std::min(piece, bytes - begin));
     one.file->read(*one.entry, begin, here.data(), some);
     other.file->read(*other.entry, begin, there.data(), some);
     if (std::memcmp(here.data(), there.data(), some) != 0) return false;

@@ -111,9 +111,9 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
     if (state_ != ParserState::shape_values && state_ != ParserState::offset_values) unexpected("a number");
     const size_t limit = state_ == ParserState::shape_values ? max_dimensions : 2;
     if (values->size() == limit) refuse("has more than " + std::to_string(limit) + " numbers in a list");
-    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    if (value > uint64_t(std::numeric_limits<int64_t>::max()))
       refuse("has the number " + std::to_string(value) + ", which is too large");
-    values->push_back(static_cast<int64_t>(value));
+    values->push_back(int64_t(value));
     return true;
   }
 
@@ -297,7 +297,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, int64_t file_s
   const std::string_view part = readable_part(json);
   HeaderHandler handler(header, where, part.size() < json.size());
   Json::sax_parse(part.begin(), part.end(), &handler);
-  const int64_t data_begin = 8 + static_cast<int64_t>(json.size());
+  const int64_t data_begin = 8 + int64_t(json.size());
   const int64_t buffer = file_size - data_begin;
   for (const TensorEntry& entry : header.entries) check_size(entry, buffer, where);
   check_layout(header.entries, buffer, where);

@@ -92,7 +92,7 @@ int export_runs(const Options& options, const GlobalOptions& globals) {
       log_warning(cut + " is longer than MLflow's limit and is cut, ending in …");
   }
   if (!options.target.empty()) log_info("wrote " + options.target);
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ int write_report(const std::filesystem::path& database, const std::vector<std::s
   PageData data(database);
   const std::string page = report_page(data, runs);
   write_file_durably(target, page);
-  log_info("wrote " + file.string() + " (" + human_bytes(static_cast<int64_t>(page.size())) + ")");
+  log_info("wrote " + file.string() + " (" + human_bytes(int64_t(page.size())) + ")");
   return 0;
 }
 

@@ -67,7 +67,7 @@ int delete_runs(const std::filesystem::path& database, const std::vector<std::st
     log_info("deleted " + what);
   }
   if (!yes) throw Error(ExitStatus::usage, "nothing deleted; add --yes to permanently delete the runs listed above");
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 }  // namespace

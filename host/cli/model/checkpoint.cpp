@@ -32,7 +32,7 @@ int verify(const Options& options) {
   const Manifest manifest = verify_checkpoint(options.path);
   int64_t bytes = 0;
   for (const auto& [name, size] : manifest.files) bytes += size;
-  const auto num_files = static_cast<int64_t>(manifest.files.size());
+  const auto num_files = int64_t(manifest.files.size());
   std::set<std::string> hosts;  // that keep files which are not here
   for (const auto& [name, host] : manifest.hosts)
     if (!is_there(std::filesystem::path(options.path) / name)) hosts.insert(host);

@@ -109,7 +109,7 @@ Found find_source(const std::string& source, const GlobalOptions& globals) {
 void log_written(const std::string& target) {
   std::vector<std::string> files;
   for (const auto& file : fs::directory_iterator(target))
-    files.push_back(file.path().filename().string() + " (" + human_bytes(static_cast<int64_t>(file.file_size())) + ")");
+    files.push_back(file.path().filename().string() + " (" + human_bytes(int64_t(file.file_size())) + ")");
   std::sort(files.begin(), files.end());
   log_info("wrote " + target + ": " + join_names(files));
 }
@@ -125,7 +125,7 @@ int write_adapter(const Options& options, const Found& found) {
   if (request.shape_is_base) request.shape = options.base;
   export_adapter(request);
   log_written(options.target);
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 int export_files(const Options& options, const CLI::App& app, const GlobalOptions& globals) {
@@ -142,7 +142,7 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
     log_written(options.target);
     log_info("head 2 is a draft for the Hugging Face export of this model" +
              std::string(heads > 2 ? "; the heads after it leave by --to hf --modeling" : ""));
-    return static_cast<int>(ExitStatus::done);
+    return int(ExitStatus::done);
   }
   const ExportedModel exported =
       export_model({found.model, options.target, options.format == "meta" ? ModelFormat::meta : ModelFormat::hf,
@@ -156,7 +156,7 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
   if (!exported.has_tokenizer) log_info("the model has no tokenizer; none was written");
   if (!exported.has_sequence_length)
     log_info("the model's sequence length is unknown; max_position_embeddings is set to 2048");
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 /// A table for an experiment; these JSON values are valid TOML.
@@ -172,7 +172,7 @@ int read_adapter(const Options& options) {
   for (const auto& [key, value] : option_values(lora)) table[key] = value;
   table["weights"] = absolute_text(options.target);
   print_table("adapter", table);
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 int import_files(const Options& options) {
@@ -208,7 +208,7 @@ int import_files(const Options& options) {
   table["weights"] = absolute_text(options.target);
   print_table("model", table);
   if (model.rope_scaling) print_table("model.rope_scaling", rope_scaling_json(*model.rope_scaling));
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ void check_numbers(const Options& options) {
 double per(double count, double of) { return of > 0 ? count / of : 0; }
 
 void print_json(const Generated& result, const std::filesystem::path& model) {
-  const auto tokens = static_cast<double>(result.ids.size());
+  const auto tokens = double(result.ids.size());
   OrderedJson json{{"model", model.string()},
                    {"prompt_ids", result.prompt},
                    {"ids", result.ids},
@@ -109,7 +109,7 @@ void print_json(const Generated& result, const std::filesystem::path& model) {
                    {"tokens", result.ids.size()},
                    {"forwards", result.forwards},
                    {"forwards_with_drafts", result.drafted},
-                   {"tokens_per_forward", per(tokens, static_cast<double>(result.forwards))},
+                   {"tokens_per_forward", per(tokens, double(result.forwards))},
                    {"seconds", result.seconds},
                    {"tokens_per_second", per(tokens, result.seconds)}};
   if (result.plain) {
@@ -122,16 +122,14 @@ void print_json(const Generated& result, const std::filesystem::path& model) {
 }
 
 std::string summary_of(const Generated& result) {
-  const auto tokens = static_cast<double>(result.ids.size());
+  const auto tokens = double(result.ids.size());
   std::ostringstream out;
   out.precision(3);
-  out << counted(static_cast<int64_t>(result.ids.size()), "token") << " in "
-      << counted(result.forwards, "forward pass", "es") << " (" << per(tokens, static_cast<double>(result.forwards))
-      << " per pass, " << result.decoding;
+  out << counted(int64_t(result.ids.size()), "token") << " in " << counted(result.forwards, "forward pass", "es")
+      << " (" << per(tokens, double(result.forwards)) << " per pass, " << result.decoding;
   if (result.heads > 1) out << " with " << result.heads << " heads in " << counted(result.drafted, "pass", "es");
-  out << "), " << result.seconds << " s, "
-      << with_thousands(static_cast<int64_t>(std::llround(per(tokens, result.seconds)))) << " tokens/s; ended by "
-      << result.end;
+  out << "), " << result.seconds << " s, " << with_thousands(int64_t(std::llround(per(tokens, result.seconds))))
+      << " tokens/s; ended by " << result.end;
   if (result.plain)
     out << "\nplain decoding gives the same ids in " << with_thousands(result.plain->forwards) << " forward passes, "
         << result.plain->seconds << " s: speed-up " << per(result.plain->seconds, result.seconds);

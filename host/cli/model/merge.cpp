@@ -48,7 +48,7 @@ int merge(const Options& options, const GlobalOptions& globals) {
   const PluginDescription lora = Catalog(globals.plugin_folders).describe(PluginKind::adapter, "lora");
   merge_with_engine({adapter, options.base, options.target, {lora, values}});
   log_info("wrote " + options.target);
-  return static_cast<int>(ExitStatus::done);
+  return int(ExitStatus::done);
 }
 
 }  // namespace

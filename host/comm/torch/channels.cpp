@@ -7,6 +7,7 @@
 #include "base/system_limits.hpp"
 #include "base/time_use.hpp"
 #include "comm/torch/collective_checker.hpp"
+#include "comm/torch/cuda_backend.hpp"
 #include "memory/allocator.hpp"
 #include "memory/meta_device.hpp"
 
@@ -34,8 +35,7 @@ void Pending::wait() {
   } catch (const std::exception& error) {
     throw channel_->peers_->explain(channel_->peers_->record().describe(number_), error.what());
   }
-  if (!output_.is_cuda()) work_.reset();
-  channel_->peers_->record().end(number_, std::move(work_));
+  channel_->peers_->record().end(number_, output_.is_cuda() ? cuda_backend().without_tensors(*work_) : nullptr);
   work_.reset();
   output_.reset();
   input_.reset();

@@ -34,6 +34,9 @@ class CudaBackend {
   /// An NCCL communicator. [all ranks, collective]
   virtual c10::intrusive_ptr<c10d::Backend> nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                  std::chrono::milliseconds timeout) = 0;
+  /// The state of a collective of such a communicator, without its tensors. NCCL's own work holds the output, in a run
+  /// the gathered parameters, as long as it exists.
+  virtual c10::intrusive_ptr<c10d::Work> without_tensors(const c10d::Work& work) = 0;
 };
 
 /// Loads libwmtp_cuda.so from the engine's folder; never closes it. Error(usage) with the reason if that fails.

@@ -50,10 +50,10 @@ FileWriters::FileWriters(Peers& peers, const fs::path& folder) {
   if (first.size() == 1) return;
   constexpr const char* what = "comparing the hosts' files";
   // Not JSON: the bytes of a path need not be UTF-8.
-  const std::string asked = peers.broadcast(what, random_token() + fs::absolute(folder).string());
-  const size_t token_end = asked.find('/');
+  const std::string shared = peers.broadcast(what, random_token() + fs::absolute(folder).string());
+  const size_t token_end = shared.find('/');
   const auto marker_path = [&](int rank) {
-    return fs::path(asked.substr(token_end)) / (".rank-" + std::to_string(rank) + "-" + asked.substr(0, token_end));
+    return fs::path(shared.substr(token_end)) / (".rank-" + std::to_string(rank) + "-" + shared.substr(0, token_end));
   };
   std::optional<Mark> mark;
   const bool marks = std::count(first.begin(), first.end(), peers.rank()) > 0;

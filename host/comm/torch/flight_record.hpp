@@ -35,7 +35,8 @@ class FlightRecord {
   int64_t begin(const std::string& what, const char* operation, int64_t bytes);
   /// Call before a collective of a device is issued on its current stream.
   void mark(int64_t number, c10::Device device);
-  /// The thread no longer waits. `on_device`: what the device may still wait for; text() queries its completion.
+  /// The thread no longer waits. `on_device`: what the device may still wait for, of which text() queries the
+  /// completion. It is kept, so it must not hold the collective's tensors.
   void end(int64_t number, c10::intrusive_ptr<c10d::Work> on_device = {});
   /// "step 17: gathering layers.3 (all-gather, 1.2 MiB)"
   std::string describe(int64_t number) const;

@@ -41,7 +41,7 @@ class Writer {
   void write(const std::string& text) {
     if (steps_) text_ += text;
   }
-  void write(int digit) { write(std::string(1, static_cast<char>('0' + digit))); }
+  void write(int digit) { write(std::string(1, char('0' + digit))); }
 
   Polynomial negated(const Polynomial& a) {
     const bool skipped = is_mistake(Mistake::skip);
@@ -110,7 +110,7 @@ class Writer {
 
 std::string to_text(const Polynomial& a) {
   std::string text;
-  for (const int coefficient : a) text += static_cast<char>('0' + coefficient);
+  for (const int coefficient : a) text += char('0' + coefficient);
   return text;
 }
 

@@ -136,12 +136,11 @@ void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMista
   check_file_kind(file, FileUse::json_lines);
   const std::string format = needs.format.empty() ? recognised_format(file) : needs.format;
   for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
-    if (progress) progress->done(static_cast<int64_t>(bytes) + 1);
+    if (progress) progress->done(int64_t(bytes) + 1);
     if (bytes > max_line_bytes) {
       mistakes.add(file, number,
-                   " a line of " + human_bytes(static_cast<int64_t>(bytes)) + ", wanted at most " +
-                       human_bytes(static_cast<int64_t>(max_line_bytes)) +
-                       ": one record on each line, each ended by a newline");
+                   " a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
+                       human_bytes(int64_t(max_line_bytes)) + ": one record on each line, each ended by a newline");
     } else if (!is_blank(line)) {
       LineReader(file, number, line, needs, mistakes).read(format, take);
     }

@@ -39,7 +39,7 @@ BinOrder::BinOrder(int64_t seed, std::vector<double> start, std::vector<double> 
 /// Each bin's deficit relative to its share, rounded down; remaining places go to the bins with the largest remainders.
 std::vector<int64_t> BinOrder::block_places(int64_t block) const {
   const int64_t begin = block * block_size_, end = std::min(begin + block_size_, total_);
-  const double x = static_cast<double>(end), all = static_cast<double>(total_);
+  const double x = double(end), all = double(total_);
   const size_t bins = start_.size();
   std::vector<double> deficit(bins);
   std::vector<int64_t> places(bins), order;
@@ -47,29 +47,28 @@ std::vector<int64_t> BinOrder::block_places(int64_t block) const {
   for (size_t bin = 0; bin < bins; ++bin) {
     // The integral of the share from 0 to x.
     const double wanted = start_[bin] * x + (end_[bin] - start_[bin]) * x * x / (2 * all);
-    deficit[bin] = wanted - static_cast<double>(drawn_before_.back()[bin]);
-    places[bin] = std::clamp<int64_t>(static_cast<int64_t>(deficit[bin]), 0, left);
-    deficit[bin] -= static_cast<double>(places[bin]);
+    deficit[bin] = wanted - double(drawn_before_.back()[bin]);
+    places[bin] = std::clamp<int64_t>(int64_t(deficit[bin]), 0, left);
+    deficit[bin] -= double(places[bin]);
     left -= places[bin];
-    if (start_[bin] > 0 || end_[bin] > 0) order.push_back(static_cast<int64_t>(bin));
+    if (start_[bin] > 0 || end_[bin] > 0) order.push_back(int64_t(bin));
   }
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return deficit[static_cast<size_t>(a)] > deficit[static_cast<size_t>(b)];
-  });
-  for (size_t next = 0; left > 0; --left, ++next) ++places[static_cast<size_t>(order[next % order.size()])];
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return deficit[size_t(a)] > deficit[size_t(b)]; });
+  for (size_t next = 0; left > 0; --left, ++next) ++places[size_t(order[next % order.size()])];
   return places;
 }
 
 BinOrder::Draw BinOrder::at(int64_t position) const {
   const int64_t block = position / block_size_;
-  const auto& before = drawn_before_[static_cast<size_t>(block)];
-  const auto& after = drawn_before_[static_cast<size_t>(block + 1)];
+  const auto& before = drawn_before_[size_t(block)];
+  const auto& after = drawn_before_[size_t(block + 1)];
   const int64_t size = std::min(block_size_, total_ - block * block_size_);
-  const auto key = hash64(static_cast<uint64_t>(seed_), static_cast<uint64_t>(block));
-  int64_t place = WindowOrder(static_cast<int64_t>(key >> 1), size, "shuffled").window(position % block_size_);
+  const auto key = hash64(uint64_t(seed_), uint64_t(block));
+  int64_t place = WindowOrder(int64_t(key >> 1), size, "shuffled").window(position % block_size_);
   size_t bin = 0;
   while (place >= after[bin] - before[bin]) place -= after[bin] - before[bin], ++bin;
-  return {static_cast<int64_t>(bin), before[bin] + place};
+  return {int64_t(bin), before[bin] + place};
 }
 
 }  // namespace wmtp

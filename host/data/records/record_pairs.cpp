@@ -14,10 +14,8 @@ namespace {
 /// Right and wrong answers to one problem in one length bin.
 struct Cell {
   std::vector<int64_t> right, wrong;
-  int64_t num_pairs() const { return static_cast<int64_t>(right.size() * wrong.size()); }
-  RecordPair pair(int64_t i) const {
-    return {right[static_cast<size_t>(i) / wrong.size()], wrong[static_cast<size_t>(i) % wrong.size()]};
-  }
+  int64_t num_pairs() const { return int64_t(right.size() * wrong.size()); }
+  RecordPair pair(int64_t i) const { return {right[size_t(i) / wrong.size()], wrong[size_t(i) % wrong.size()]}; }
 };
 
 void add_pairs(const std::map<size_t, Cell>& cells, int64_t problem, const PairRules& rules,
@@ -26,8 +24,8 @@ void add_pairs(const std::map<size_t, Cell>& cells, int64_t problem, const PairR
   for (const auto& [bin, cell] : cells) all += cell.num_pairs();
   if (all == 0) return;
   const int64_t wanted = rules.max_per_problem > 0 ? std::min(all, rules.max_per_problem) : all;
-  const auto seed = hash64(static_cast<uint64_t>(rules.seed), static_cast<uint64_t>(problem));
-  const WindowOrder order(static_cast<int64_t>(seed >> 1), all, wanted < all ? "shuffled" : "sequential");
+  const auto seed = hash64(uint64_t(rules.seed), uint64_t(problem));
+  const WindowOrder order(int64_t(seed >> 1), all, wanted < all ? "shuffled" : "sequential");
   for (int64_t i = 0; i < wanted; ++i) {
     int64_t pair = order.window(i);
     auto cell = cells.begin();
@@ -40,7 +38,7 @@ void add_pairs(const std::map<size_t, Cell>& cells, int64_t problem, const PairR
 
 std::vector<RecordPair> find_pairs(const std::vector<RecordEntry>& entries, const std::vector<int64_t>& chosen,
                                    const PairRules& rules) {
-  const auto entry = [&](int64_t record) -> const RecordEntry& { return entries[static_cast<size_t>(record)]; };
+  const auto entry = [&](int64_t record) -> const RecordEntry& { return entries[size_t(record)]; };
   std::vector<int64_t> by_problem;
   for (const int64_t record : chosen)
     if (entry(record).problem >= 0 && entry(record).correct >= 0) by_problem.push_back(record);
@@ -53,8 +51,8 @@ std::vector<RecordPair> find_pairs(const std::vector<RecordEntry>& entries, cons
     for (; end < by_problem.size() && entry(by_problem[end]).problem == problem; ++end) {
       const RecordEntry& one = entry(by_problem[end]);
       const auto& bounds = rules.length_bins;
-      const auto bound = std::lower_bound(bounds.begin(), bounds.end(), static_cast<double>(one.answer()));
-      Cell& cell = cells[static_cast<size_t>(bound - bounds.begin())];
+      const auto bound = std::lower_bound(bounds.begin(), bounds.end(), double(one.answer()));
+      Cell& cell = cells[size_t(bound - bounds.begin())];
       (one.correct == 1 ? cell.right : cell.wrong).push_back(by_problem[end]);
     }
     add_pairs(cells, problem, rules, pairs);

@@ -13,7 +13,7 @@ namespace {
 
 const char* part_name(RecordPart part) { return part == RecordPart::train ? "to train on" : "for validation"; }
 
-std::string counted(size_t number) { return with_thousands(static_cast<int64_t>(number)); }
+std::string counted(size_t number) { return with_thousands(int64_t(number)); }
 
 class Selector {
  public:
@@ -43,10 +43,10 @@ class Selector {
   }
 
  private:
-  const RecordEntry& entry(int64_t record) const { return entries_[static_cast<size_t>(record)]; }
+  const RecordEntry& entry(int64_t record) const { return entries_[size_t(record)]; }
 
   size_t list_of(int64_t record) const {
-    return ranges_.empty() ? 0 : static_cast<size_t>(bin_of(ranges_, entry(record).difficulty));
+    return ranges_.empty() ? 0 : size_t(bin_of(ranges_, entry(record).difficulty));
   }
 
   /// Validation includes bins of weight 0, to measure what was not trained on.
@@ -62,8 +62,8 @@ class Selector {
       if ((one.held_out == 1) != (part_ == RecordPart::validation)) continue;
       if (data_.select == "correct" && one.correct != 1) continue;
       const int64_t bin = bin_of(ranges_, one.difficulty);
-      if (!ranges_.empty() && (bin < 0 || !is_drawn(static_cast<size_t>(bin)))) continue;
-      chosen.push_back(static_cast<int64_t>(i));
+      if (!ranges_.empty() && (bin < 0 || !is_drawn(size_t(bin)))) continue;
+      chosen.push_back(int64_t(i));
     }
     if (chosen.empty()) fail_without_records();
     return chosen;

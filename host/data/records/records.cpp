@@ -25,7 +25,7 @@ std::vector<T> read_all(const fs::path& file) {
                 file.string() + " is missing or truncated; remove its folder: the next run prepares the records again");
   std::vector<T> values(bytes / sizeof(T));
   std::ifstream in(file, std::ios::binary);
-  in.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(bytes));
+  in.read(reinterpret_cast<char*>(values.data()), std::streamsize(bytes));
   if (!in) throw Error(ExitStatus::data, "cannot read " + file.string());
   return values;
 }
@@ -40,12 +40,12 @@ Records::Records(const fs::path& folder, bool wide, int64_t vocab_size)
 }
 
 void Records::read(int64_t record, int64_t* ids) const {
-  const RecordEntry& entry = entries_[static_cast<size_t>(record)];
+  const RecordEntry& entry = entries_[size_t(record)];
   ids_.read(entry.offset, entry.length, ids);
 }
 
 void Records::kinds(int64_t record, uint8_t* kinds) const {
-  const RecordEntry& entry = entries_[static_cast<size_t>(record)];
+  const RecordEntry& entry = entries_[size_t(record)];
   std::fill(kinds, kinds + entry.prompt, prompt_kind);
   std::fill(kinds + entry.prompt, kinds + entry.length, answer_kind);
   if (entry.turns < 0) return;
@@ -59,8 +59,8 @@ void Records::kinds(int64_t record, uint8_t* kinds) const {
 bool Records::turns_fit(const RecordEntry& entry) const {
   if (entry.turns == -1) return true;
   int32_t before = entry.prompt;
-  for (int64_t i = entry.turns; i >= 0 && i < static_cast<int64_t>(turns_.size()); ++i) {
-    const int32_t turn = turns_[static_cast<size_t>(i)];
+  for (int64_t i = entry.turns; i >= 0 && i < int64_t(turns_.size()); ++i) {
+    const int32_t turn = turns_[size_t(i)];
     if (turn <= before || turn > entry.length) return false;
     if (turn == entry.length) return true;
     before = turn;

@@ -30,13 +30,13 @@ class DocumentFinder {
     for (size_t at; (at = next_separator(next)) != std::string::npos; next = at + separator_.size()) {
       look_at(next, at);
       end_document(at);
-      begin_ = offset_ + static_cast<int64_t>(at + separator_.size());
+      begin_ = offset_ + int64_t(at + separator_.size());
     }
     // The rest may be the start of a separator.
     const size_t open_end = separator_.empty() ? 0 : separator_.size() - 1;
     const size_t done = text_.size() - std::min(text_.size() - next, open_end);
     look_at(next, done);
-    offset_ += static_cast<int64_t>(done);
+    offset_ += int64_t(done);
     text_.erase(0, done);
   }
 
@@ -51,7 +51,7 @@ class DocumentFinder {
   }
   void look_at(size_t begin, size_t end) { blank_ = blank_ && text_.find_first_not_of(" \t\n\v\f\r", begin) >= end; }
   void end_document(size_t at) {
-    if (!blank_) found_.push_back({begin_, offset_ + static_cast<int64_t>(at)});
+    if (!blank_) found_.push_back({begin_, offset_ + int64_t(at)});
     blank_ = true;
   }
 
@@ -81,25 +81,25 @@ std::vector<TextRange> find_documents(const fs::path& file, const std::string& s
 
 /// Position after the last newline before the document's last `share`; nullopt if there is none.
 std::optional<int64_t> line_end_before(const fs::path& file, const TextRange& document, double share, bool as_bytes) {
-  const auto bytes = static_cast<double>(document.end - document.begin);
-  const int64_t end = document.begin + static_cast<int64_t>(std::floor(bytes * (1 - share)));
+  const auto bytes = double(document.end - document.begin);
+  const int64_t end = document.begin + int64_t(std::floor(bytes * (1 - share)));
   TextStream in(file, as_bytes);
   in.skip_to(document.begin);
   std::optional<int64_t> found;
   std::string piece(piece_bytes, '\0');
   while (in.offset() < end) {
     const int64_t begin = in.offset();
-    const size_t got = in.read(piece.data(), static_cast<size_t>(std::min<int64_t>(end - begin, piece_bytes)));
+    const size_t got = in.read(piece.data(), size_t(std::min<int64_t>(end - begin, piece_bytes)));
     if (got == 0) throw Error(ExitStatus::data, file.string() + " was truncated while it was read");
     const size_t at = std::string_view(piece.data(), got).rfind('\n');
-    if (at != std::string_view::npos) found = begin + static_cast<int64_t>(at) + 1;
+    if (at != std::string_view::npos) found = begin + int64_t(at) + 1;
   }
   return found;
 }
 
 /// At least one of `count` documents, never all. The 1e-9 keeps 0.1 * 30 at 3 despite rounding.
 int64_t held_out_documents(int64_t count, double share) {
-  const auto wanted = static_cast<int64_t>(std::ceil(share * static_cast<double>(count) - 1e-9));
+  const auto wanted = int64_t(std::ceil(share * double(count) - 1e-9));
   return std::clamp<int64_t>(wanted, 1, count - 1);
 }
 
@@ -113,13 +113,13 @@ void split_one(const fs::path& file, const TextRange& document, const TextSplitt
 
 void split_file(const fs::path& file, const TextSplitting& how, SplitParts& parts) {
   std::vector<TextRange> train = find_documents(file, how.separator, how.as_bytes), validation;
-  const auto count = static_cast<int64_t>(train.size());
+  const auto count = int64_t(train.size());
   if (how.held_out > 0 && count == 1) {
     const TextRange document = train.front();
     split_one(file, document, how, train, validation);
   } else if (how.held_out > 0 && count > 1) {
     if (how.validation > 0) validation.assign(train.end() - held_out_documents(count, how.validation), train.end());
-    train.resize(static_cast<size_t>(count - held_out_documents(count, how.held_out)));
+    train.resize(size_t(count - held_out_documents(count, how.held_out)));
   }
   if (!train.empty()) parts.train.push_back({file, std::move(train), how.as_bytes});
   if (!validation.empty()) parts.validation.push_back({file, std::move(validation), how.as_bytes});

@@ -53,8 +53,7 @@ bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") ==
 std::variant<Json, LineMistake> parse_object(std::string_view line,
                                              const std::function<bool(const std::string&)>& wants) {
   if (const size_t valid = valid_utf8_prefix(line); valid < line.size())
-    return LineMistake{column_of(line, valid), "",
-                       printed("found byte 0x%02x, wanted UTF-8", static_cast<unsigned char>(line[valid]))};
+    return LineMistake{column_of(line, valid), "", printed("found byte 0x%02x, wanted UTF-8", uint8_t(line[valid]))};
   JsonRules rules;
   rules.too_deep = [&] { throw LineMistake{{}, "", "nested more than " + std::to_string(rules.max_depth) + " deep"}; };
   rules.wants = [&](size_t depth, const std::string& name) { return depth > 0 || wants(name); };

@@ -24,7 +24,7 @@ class JsonlMistakes {
   /// A value of the wrong type, or null for a missing one.
   void add(int64_t line, const std::string& field, const Json* found, const std::string& wanted);
   void add_long_line(int64_t line, size_t bytes);
-  int64_t count() const { return static_cast<int64_t>(mistakes_.size()); }
+  int64_t count() const { return int64_t(mistakes_.size()); }
   /// Error(data) with all mistakes, if any.
   void raise() const;
 

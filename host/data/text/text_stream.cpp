@@ -41,7 +41,7 @@ TextStream::TextStream(const std::filesystem::path& file, bool as_bytes) : file_
 
 bool TextStream::next_text() {
   if (bytes_) return !std::exchange(has_begun_, true);
-  offset_ += static_cast<int64_t>(line_text_.size() - next_);
+  offset_ += int64_t(line_text_.size() - next_);
   line_text_.clear();
   next_ = 0;
   do {
@@ -54,7 +54,7 @@ bool TextStream::next_text() {
 size_t TextStream::read(char* out, size_t count) {
   const size_t got = bytes_ ? bytes_->read(out, count) : line_text_.copy(out, count, next_);
   next_ += got;
-  offset_ += static_cast<int64_t>(got);
+  offset_ += int64_t(got);
   return got;
 }
 
@@ -63,9 +63,9 @@ void TextStream::skip_to(int64_t offset) {
     offset_ += bytes_->skip(offset - offset_);
     return;
   }
-  while (offset - offset_ >= static_cast<int64_t>(line_text_.size() - next_))
+  while (offset - offset_ >= int64_t(line_text_.size() - next_))
     if (!next_text()) return;
-  next_ += static_cast<size_t>(offset - offset_);
+  next_ += size_t(offset - offset_);
   offset_ = offset;
 }
 

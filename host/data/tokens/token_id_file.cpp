@@ -17,7 +17,7 @@ TokenIdFile::TokenIdFile(const std::filesystem::path& file, TokenIdLayout layout
 
 void TokenIdFile::read(int64_t first, int64_t count, int64_t* ids) const {
   const int64_t id_bytes = layout_.id_bytes(), unused_bits = 64 - 8 * id_bytes;
-  std::vector<unsigned char> bytes(static_cast<size_t>(count * id_bytes));
+  std::vector<unsigned char> bytes(size_t(count * id_bytes));
   if (!read_at(file_.descriptor(), path_, layout_.offset + first * id_bytes, bytes.data(), bytes.size()))
     throw Error(ExitStatus::data, path_.string() + " was truncated during the run: it had " +
                                       with_thousands(this->count()) + " ids when it was opened, and ids " +
@@ -26,9 +26,8 @@ void TokenIdFile::read(int64_t first, int64_t count, int64_t* ids) const {
   const unsigned char* next = bytes.data();
   for (int64_t i = 0; i < count; ++i, next += id_bytes) {
     uint64_t number = 0;
-    std::memcpy(&number, next, static_cast<size_t>(id_bytes));
-    const int64_t id =
-        layout_.is_signed() ? static_cast<int64_t>(number << unused_bits) >> unused_bits : static_cast<int64_t>(number);
+    std::memcpy(&number, next, size_t(id_bytes));
+    const int64_t id = layout_.is_signed() ? int64_t(number << unused_bits) >> unused_bits : int64_t(number);
     if (id < 0 || id >= vocab_size_)
       throw Error(ExitStatus::data,
                   path_.string() + ", position " + with_thousands(first + i) + ": id " + with_thousands(id) +

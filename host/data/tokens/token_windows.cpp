@@ -37,16 +37,16 @@ class TokenFile : public TokenWindows {
 class RandomWindows : public TokenWindows {
  public:
   RandomWindows(int64_t seed, int64_t sequence_length, int64_t vocab_size)
-      : seed_(static_cast<uint64_t>(seed)), sequence_length_(sequence_length), vocab_size_(vocab_size) {}
+      : seed_(uint64_t(seed)), sequence_length_(sequence_length), vocab_size_(vocab_size) {}
 
   int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
 
   void read(int64_t index, int64_t* ids) const override {
-    const uint64_t key = hash64(seed_, static_cast<uint64_t>(index));
+    const uint64_t key = hash64(seed_, uint64_t(index));
     for (int64_t i = 0; i < sequence_length_; ++i) {
       // The upper 64 bits of the product: uniform up to one part in 2^64 / vocab_size.
-      const auto wide = static_cast<unsigned __int128>(hash64(key, static_cast<uint64_t>(i)));
-      ids[i] = static_cast<int64_t>(wide * static_cast<uint64_t>(vocab_size_) >> 64);
+      const auto wide = static_cast<unsigned __int128>(hash64(key, uint64_t(i)));
+      ids[i] = int64_t(wide * uint64_t(vocab_size_) >> 64);
     }
   }
 
@@ -63,11 +63,11 @@ void check_enough_windows(const Experiment& experiment, int64_t num_windows, int
   if (train.epochs > 0) return;
   const int64_t each = sequences_per_step(train, data_ranks);
   if (train.steps <= num_windows / each) return;
-  const double wanted = static_cast<double>(train.steps) * static_cast<double>(each);
-  throw Error(ExitStatus::data,
-              found + ", but " + counted(train.steps, "step") + " of " + with_thousands(each) + " need " +
-                  with_thousands(wanted < 9e18 ? static_cast<int64_t>(wanted) : INT64_MAX) + "; lower train.steps to " +
-                  with_thousands(num_windows / each) + ", or set train.epochs to repeat the data");
+  const double wanted = double(train.steps) * double(each);
+  throw Error(ExitStatus::data, found + ", but " + counted(train.steps, "step") + " of " + with_thousands(each) +
+                                    " need " + with_thousands(wanted < 9e18 ? int64_t(wanted) : INT64_MAX) +
+                                    "; lower train.steps to " + with_thousands(num_windows / each) +
+                                    ", or set train.epochs to repeat the data");
 }
 
 }  // namespace

@@ -60,8 +60,7 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
   const int64_t bytes = document_bytes(parts);
   std::vector<std::string> skipped;
   TokenWriter writer(folder / (name + ".bin"), tokenizer);
-  log("encoding " + counted(static_cast<int64_t>(parts.size()), "file") + " for " + name + " (" + human_bytes(bytes) +
-      ")");
+  log("encoding " + counted(int64_t(parts.size()), "file") + " for " + name + " (" + human_bytes(bytes) + ")");
   {
     WorkProgress progress("encoding " + name, bytes, WorkProgress::Unit::bytes);
     for (const TextPart& part : parts) {
@@ -75,7 +74,7 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
   }
   for (size_t i = 0; warn && i < std::min(skipped.size(), max_warnings); ++i) log("warning: " + skipped[i]);
   if (warn && skipped.size() > max_warnings)
-    log("warning: skipped " + with_thousands(static_cast<int64_t>(skipped.size() - max_warnings)) +
+    log("warning: skipped " + with_thousands(int64_t(skipped.size() - max_warnings)) +
         " more files that are not UTF-8");
   return {{"files", parts.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
 }

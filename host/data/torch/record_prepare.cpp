@@ -55,7 +55,7 @@ fs::path write_texts(const Experiment& experiment, const RecordPlan& plan, const
   DurableFile texts(file);
   uint64_t number = 0;
   const auto take = [&](const Record& record) {
-    if (static_cast<double>(hash64(0, number++) >> 11) * 0x1p-53 >= share) return;
+    if (double(hash64(0, number++) >> 11) * 0x1p-53 >= share) return;
     const std::string& name = experiment.data.prompt_template;
     const bool is_prompt = name == "plain" || name == "alpaca" || (name.empty() && !record.has_whole_prompt);
     if (record.messages.is_null() && is_prompt)
@@ -111,7 +111,7 @@ class Builder {
 
   void add(const Record& record, bool validation) {
     EncodedRecord encoded = encoder_.encode(record);
-    counts_.longest = std::max(counts_.longest, static_cast<int64_t>(encoded.ids.size()));
+    counts_.longest = std::max(counts_.longest, int64_t(encoded.ids.size()));
     if (!shorten(encoded)) {
       ++counts_.too_long;
       return;
@@ -120,17 +120,17 @@ class Builder {
     RecordEntry entry;
     entry.offset = ids_.num_ids();
     entry.problem = record.problem;
-    entry.length = static_cast<int32_t>(encoded.ids.size());
+    entry.length = int32_t(encoded.ids.size());
     entry.prompt = encoded.turns[0];
-    entry.difficulty = static_cast<int32_t>(record.difficulty.value_or(-1));
-    entry.correct = record.correct ? static_cast<int8_t>(*record.correct) : int8_t{-1};
+    entry.difficulty = int32_t(record.difficulty.value_or(-1));
+    entry.correct = record.correct ? int8_t(*record.correct) : int8_t{-1};
     entry.held_out = validation;
     if (encoded.turns.size() > 1) {
       entry.turns = num_turns_;
       encoded.turns.push_back(entry.length);
       const auto further = std::span(encoded.turns).subspan(1);
       turns_.write({reinterpret_cast<const char*>(further.data()), further.size_bytes()});
-      num_turns_ += static_cast<int64_t>(further.size());
+      num_turns_ += int64_t(further.size());
     }
     ids_.add(encoded.ids);
     index_.write({reinterpret_cast<const char*>(&entry), sizeof entry});
@@ -139,9 +139,9 @@ class Builder {
   /// Truncates a record that is too long; false if it is to be excluded.
   bool shorten(EncodedRecord& encoded) {
     const int64_t limit = experiment_.train.sequence_length;
-    if (static_cast<int64_t>(encoded.ids.size()) <= limit) return true;
+    if (int64_t(encoded.ids.size()) <= limit) return true;
     if (experiment_.data.too_long == "exclude" || encoded.turns[0] >= limit) return false;
-    encoded.ids.resize(static_cast<size_t>(limit));
+    encoded.ids.resize(size_t(limit));
     while (encoded.turns.back() >= limit) encoded.turns.pop_back();
     ++counts_.truncated;
     return true;
@@ -168,7 +168,7 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Log& log)
   };
   const auto tokenizer = prepare_tokenizer(experiment, plan.tokenizer, draft.path(), text, log);
   if (!texts.empty()) fs::remove(texts);
-  log("encoding the records of " + counted(static_cast<int64_t>(plan.files.train.size()), "file") + " (" +
+  log("encoding the records of " + counted(int64_t(plan.files.train.size()), "file") + " (" +
       human_bytes(total_bytes(plan.files.train)) + ")");
   Json prepared = Builder(experiment, plan, *tokenizer, draft.path()).build();
   prepared["format"] = records_format;

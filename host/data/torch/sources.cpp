@@ -154,16 +154,15 @@ RecordDraws make_draws(const Experiment& experiment, const Records& records, Rec
 
 std::vector<int64_t> sizes_of(const RecordDraws& draws) {
   std::vector<int64_t> sizes;
-  for (const auto& list : draws.records) sizes.push_back(static_cast<int64_t>(list.size()) / draws.rows);
+  for (const auto& list : draws.records) sizes.push_back(int64_t(list.size()) / draws.rows);
   return sizes;
 }
 
 /// Number of draws in the run, at most 10^18.
 int64_t draws_in_run(const Experiment& experiment, int64_t count, int64_t rows, int64_t world) {
-  const double steps = static_cast<double>(num_steps(experiment.train, count, world));
-  const double draws =
-      steps * static_cast<double>(sequences_per_step(experiment.train, world)) / static_cast<double>(rows);
-  return draws < 1e18 ? static_cast<int64_t>(draws) : int64_t{1'000'000'000'000'000'000};
+  const double steps = double(num_steps(experiment.train, count, world));
+  const double draws = steps * double(sequences_per_step(experiment.train, world)) / double(rows);
+  return draws < 1e18 ? int64_t(draws) : int64_t{1'000'000'000'000'000'000};
 }
 
 RecordOrder training_order(const Experiment& experiment, const RecordDraws& draws, int64_t count, int64_t world) {
@@ -177,12 +176,12 @@ RecordOrder training_order(const Experiment& experiment, const RecordDraws& draw
   const DifficultyConfig& difficulty = experiment.data.difficulty;
   std::vector<WindowOrder> orders;
   for (size_t bin = 0; bin < sizes.size(); ++bin)
-    orders.emplace_back(static_cast<int64_t>(hash64(static_cast<uint64_t>(seed), bin) >> 1), sizes[bin], "shuffled");
+    orders.emplace_back(int64_t(hash64(uint64_t(seed), bin) >> 1), sizes[bin], "shuffled");
   const BinOrder bins(seed, difficulty.weights, difficulty.end_weights,
                       draws_in_run(experiment, count, draws.rows, world));
   return [bins, orders](int64_t draw) {
     const BinOrder::Draw drawn = bins.at(draw);
-    return BinPosition{static_cast<size_t>(drawn.bin), orders[static_cast<size_t>(drawn.bin)].window(drawn.drawn)};
+    return BinPosition{size_t(drawn.bin), orders[size_t(drawn.bin)].window(drawn.drawn)};
   };
 }
 
@@ -190,7 +189,7 @@ RecordOrder training_order(const Experiment& experiment, const RecordDraws& draw
 RecordOrder validation_order(const Experiment& experiment, RecordDraws& draws) {
   std::vector<int64_t> all;
   for (const auto& list : draws.records) all.insert(all.end(), list.begin(), list.end());
-  const int64_t count = static_cast<int64_t>(all.size()) / draws.rows;
+  const int64_t count = int64_t(all.size()) / draws.rows;
   draws.records = {std::move(all)};
   return [order = WindowOrder(0, count, experiment.data.order)](int64_t draw) {
     return BinPosition{0, order.window(draw)};
@@ -201,7 +200,7 @@ std::unique_ptr<BatchSource> training_records(const Experiment& experiment, cons
                                               const BatchRequest& request, int64_t world) {
   RecordDraws draws = make_draws(experiment, records, RecordPart::train, request.pairs);
   int64_t count = 0;
-  for (const auto& list : draws.records) count += static_cast<int64_t>(list.size());
+  for (const auto& list : draws.records) count += int64_t(list.size());
   check_fills_a_step(experiment.train, count, world,
                      (count == 1 ? "there is " : "there are ") + counted(count, "sequence") + " to train on" +
                          (request.pairs ? " (two for each pair of answers)"

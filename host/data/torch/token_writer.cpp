@@ -40,7 +40,7 @@ int64_t first_non_utf8(const std::filesystem::path& file, bool as_bytes) {
       file,
       [&](std::string_view piece) {
         const size_t good = valid_utf8_prefix(piece);
-        offset += static_cast<int64_t>(good);
+        offset += int64_t(good);
         return valid = good == piece.size();
       },
       as_bytes);
@@ -66,12 +66,12 @@ void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progr
   int32_t last = -1;        // of the ids that the text has so far
   for (bool more = true; more;) {
     const size_t kept = bytes.size();
-    const auto wanted = std::min(left, static_cast<int64_t>(std::max(piece_bytes, text.size())));
-    bytes.resize(kept + static_cast<size_t>(wanted));
-    const size_t got = in.read(bytes.data() + kept, static_cast<size_t>(wanted));
+    const auto wanted = std::min(left, int64_t(std::max(piece_bytes, text.size())));
+    bytes.resize(kept + size_t(wanted));
+    const size_t got = in.read(bytes.data() + kept, size_t(wanted));
     bytes.resize(kept + got);
-    if (progress) progress->done(static_cast<int64_t>(got));
-    left = got == 0 ? 0 : left - static_cast<int64_t>(got);
+    if (progress) progress->done(int64_t(got));
+    left = got == 0 ? 0 : left - int64_t(got);
     more = left > 0;
     const size_t usable = repairs && more ? complete_utf8_length(bytes) : bytes.size();
     text += repairs ? repaired_utf8(std::string_view(bytes).substr(0, usable)) : bytes;
@@ -82,7 +82,7 @@ void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progr
     add(ids);
     if (!ids.empty()) last = ids.back();
   }
-  const auto end_of_text = static_cast<int32_t>(tokenizer_.end_of_text());
+  const auto end_of_text = int32_t(tokenizer_.end_of_text());
   if (last != end_of_text) add({end_of_text});
 }
 
@@ -92,11 +92,10 @@ void TokenWriter::add(const std::vector<int32_t>& ids) {
     if (id < 0 || id >= vocab_size)
       throw Error(ExitStatus::data, "the tokenizer returned id " + std::to_string(id) + ", but has only " +
                                         std::to_string(vocab_size) + " ids; its file is damaged");
-    const char bytes[] = {static_cast<char>(id), static_cast<char>(id >> 8), static_cast<char>(id >> 16),
-                          static_cast<char>(id >> 24)};
+    const char bytes[] = {char(id), char(id >> 8), char(id >> 16), char(id >> 24)};
     file_.write({bytes, wide_ ? size_t{4} : size_t{2}});
   }
-  num_ids_ += static_cast<int64_t>(ids.size());
+  num_ids_ += int64_t(ids.size());
 }
 
 }  // namespace wmtp

@@ -55,7 +55,8 @@ def answer(names, request):
             value = {"name": lambda name: named(names, name), "attribute": getattr, "set_attribute": setattr,
                      "item": lambda target, key: target[key],
                      "set_item": lambda target, key, new: target.__setitem__(key, new),
-                     "length": len, "iterate": iter, "next": next, "truth": bool, "text": str, "repr": repr}[what](*values)
+                     "length": len, "iterate": iter, "next": next, "truth": bool, "text": str,
+                     "repr": repr}[what](*values)
         return ["value", encode(value, without_plain_form), changes]
     except Exception as error:
         return ["raised", [kind.__name__ for kind in type(error).__mro__], str(error)]

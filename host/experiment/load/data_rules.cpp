@@ -189,8 +189,8 @@ class DataRules : RuleChecker {
     if (!bound_.has(key) || bound_.invalid_keys.count(key) || !bound_.all_valid({"data.difficulty.bins"})) return;
     const size_t bins = e_.data.difficulty.bins.size();
     if (weights.size() != bins) {
-      refuse(key, "found " + number(static_cast<int64_t>(weights.size())) + " " + name + " for " +
-                      number(static_cast<int64_t>(bins)) + " bins, wanted one for each");
+      refuse(key, "found " + number(int64_t(weights.size())) + " " + name + " for " + number(int64_t(bins)) +
+                      " bins, wanted one for each");
     } else if (std::accumulate(weights.begin(), weights.end(), 0.0) <= 0) {
       refuse(key, name + " are all 0, so no record would be drawn", "set a weight above 0 for each bin to train on");
     }

@@ -15,7 +15,7 @@ ValueRule rule_for(const OptionSpec& option) {
   constexpr ValueType types[] = {ValueType::number, ValueType::integer, ValueType::flag, ValueType::text,
                                  ValueType::texts};
   ValueRule rule;
-  rule.type = types[static_cast<size_t>(option.type)];
+  rule.type = types[size_t(option.type)];
   if (option.min) rule.min = *option.min;
   if (option.max) rule.max = *option.max;
   rule.choices = option.choices;
@@ -99,7 +99,7 @@ class PluginBinder {
       if (find_key(*find_table(table), entry.key) || find_table(key_path(table, entry.key))) continue;
       const auto option = std::find(names.begin(), names.end(), entry.key);
       if (option != names.end()) {
-        const auto& spec = description.options[static_cast<size_t>(option - names.begin())];
+        const auto& spec = description.options[size_t(option - names.begin())];
         bind_option(spec, table, entry, choice, bound_, diagnostics_);
         continue;
       }
@@ -157,7 +157,7 @@ class PluginBinder {
     const auto value = options.find(mistake.option);
     const auto* text = value == options.end() ? nullptr : std::get_if<std::string>(&value->second);
     if (text && mistake.at >= 0 && bound_.has(key)) {
-      const size_t at = std::min(static_cast<size_t>(mistake.at), text->size());
+      const size_t at = std::min(size_t(mistake.at), text->size());
       position = position_in_text(diagnostics_.source_text(position.source), position, at);
     }
     diagnostics_.add(position, "[" + table + "] " + mistake.option + ": " + on_one_line(mistake.message));

@@ -52,8 +52,7 @@ class Rules : RuleChecker {
     const bool letters = std::all_of(e_.name.begin(), e_.name.end(), [](unsigned char byte) {
       return std::isalnum(byte) || byte == '.' || byte == '_' || byte == '-';
     });
-    if (letters && !e_.name.empty() && e_.name.size() <= 64 && std::isalnum(static_cast<unsigned char>(e_.name[0])))
-      return;
+    if (letters && !e_.name.empty() && e_.name.size() <= 64 && std::isalnum(uint8_t(e_.name[0]))) return;
     refuse("name",
            "name: found " + quote(e_.name) +
                ", wanted at most 64 letters, digits, '.', '_' or '-', the first a letter or digit",

@@ -20,7 +20,7 @@ SourceTexts::SourceTexts(const std::filesystem::path& written) {
   for (std::string path, size; std::getline(in, path, '\0') && std::getline(in, size, '\0');) {
     std::string& text = texts_[path];
     text.resize(std::stoul(size));
-    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    in.read(text.data(), std::streamsize(text.size()));
   }
   if (texts_.empty() || !in.eof())
     throw Error(ExitStatus::bug, written.string() + ": cannot read the experiment from the launcher");

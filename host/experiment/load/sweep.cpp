@@ -34,7 +34,7 @@ std::string toml_of(const Node& node) {
 std::string name_part(const std::string& text) {
   std::string name;
   for (const char c : text)
-    if (std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-') name += c;
+    if (std::isalnum(uint8_t(c)) || c == '.' || c == '_' || c == '-') name += c;
   return name;
 }
 

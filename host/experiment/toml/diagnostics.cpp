@@ -13,12 +13,12 @@ constexpr size_t max_width = 100;
 
 /// Characters that move the cursor, colour the screen or change the writing direction.
 bool is_terminal_control(const std::string& character) {
-  const auto first = static_cast<unsigned char>(character[0]);
+  const auto first = uint8_t(character[0]);
   if (character.size() == 1) return first < 0x20 || first >= 0x7F;
-  const auto second = static_cast<unsigned char>(character[1]);
+  const auto second = uint8_t(character[1]);
   if (first == 0xC2) return second < 0xA0;
   if (first != 0xE2 || character.size() < 3) return false;
-  const auto third = static_cast<unsigned char>(character[2]);
+  const auto third = uint8_t(character[2]);
   return (second == 0x80 && third >= 0xA8 && third <= 0xAE) || (second == 0x81 && third >= 0xA6 && third <= 0xA9);
 }
 
@@ -73,7 +73,7 @@ std::string on_one_line(const std::string& text) {
 
 int Diagnostics::add_file(const std::string& name, const std::string& text) {
   sources_.push_back({name, text, true});
-  return static_cast<int>(sources_.size()) - 1;
+  return int(sources_.size()) - 1;
 }
 
 int Diagnostics::add_override(const std::string& text) {
@@ -82,7 +82,7 @@ int Diagnostics::add_override(const std::string& text) {
   std::string label = join(characters, 0, std::min(characters.size(), max_width));
   if (characters.size() > max_width) label += "...";
   sources_.push_back({label, printed_text, false});
-  return static_cast<int>(sources_.size()) - 1;
+  return int(sources_.size()) - 1;
 }
 
 void Diagnostics::add(TomlPosition position, std::string message, std::string hint, ExitStatus status) {
@@ -90,14 +90,14 @@ void Diagnostics::add(TomlPosition position, std::string message, std::string hi
 }
 
 std::string Diagnostics::print(const Found& found) const {
-  const Source& source = sources_[static_cast<size_t>(found.position.source)];
+  const Source& source = sources_[size_t(found.position.source)];
   std::string text = source.label + ":";
   if (source.is_file) text += std::to_string(found.position.line) + ":" + std::to_string(found.position.column) + ":";
   const size_t line_end = found.message.find('\n');
   text += " " + found.message.substr(0, line_end) + "\n";
 
   const auto characters = printable(source_line(source.text, found.position.line));
-  const auto caret = static_cast<size_t>(std::max(found.position.column, 1) - 1);
+  const auto caret = size_t(std::max(found.position.column, 1) - 1);
   if (!characters.empty()) {
     const size_t from = caret < max_width - 20 ? 0 : caret - max_width / 2;
     const size_t to = std::min(characters.size(), from + max_width);
@@ -114,7 +114,7 @@ std::string Diagnostics::print(const Found& found) const {
 }
 
 std::string Diagnostics::origin_text(TomlPosition position) const {
-  const Source& source = sources_[static_cast<size_t>(position.source)];
+  const Source& source = sources_[size_t(position.source)];
   return source.is_file ? on_one_line(source.label) + ":" + std::to_string(position.line) : "command line";
 }
 

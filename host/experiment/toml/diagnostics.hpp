@@ -22,7 +22,7 @@ class Diagnostics {
   size_t count() const { return found_.size(); }
   /// "base.toml:12", or "command line" for an override.
   std::string origin_text(TomlPosition position) const;
-  const std::string& source_text(int source) const { return sources_[static_cast<size_t>(source)].text; }
+  const std::string& source_text(int source) const { return sources_[size_t(source)].text; }
 
   /// Throws one Error with all errors in source order: a file, its overrides, then its stages. Its status is plugin if
   /// every error has that status, else usage. Does nothing if there are no errors.

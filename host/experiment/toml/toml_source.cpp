@@ -96,13 +96,13 @@ bool within_limits(int source, const std::string& text, Diagnostics& diagnostics
   return false;
 }
 
-TomlPosition position_of(int source, const toml::source_region& region) {
-  return {source, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
+TomlPosition region_start(int source, const toml::source_region& region) {
+  return {source, int(region.begin.line), int(region.begin.column)};
 }
 
 Node copy(int source, const toml::node& from) {
   Node to;
-  to.position = position_of(source, from.source());
+  to.position = region_start(source, from.source());
   switch (from.type()) {
     case toml::node_type::boolean:
       to.kind = Node::Kind::flag;
@@ -126,7 +126,7 @@ Node copy(int source, const toml::node& from) {
       break;
     case toml::node_type::table:
       for (auto&& [key, value] : *from.as_table()) {
-        to.entries.push_back({std::string(key.str()), position_of(source, key.source()), copy(source, value)});
+        to.entries.push_back({std::string(key.str()), region_start(source, key.source()), copy(source, value)});
       }
       std::sort(to.entries.begin(), to.entries.end(), [](const Entry& a, const Entry& b) {
         return std::tie(a.position.line, a.position.column) < std::tie(b.position.line, b.position.column);
@@ -149,12 +149,12 @@ std::variant<Node, SyntaxError> parse(int source, const std::string& text) {
     return copy(source, toml::parse(std::string_view(text)));
   } catch (const toml::parse_error& error) {
     std::string message(error.description());
-    if (!message.empty()) message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
-    return SyntaxError{position_of(source, error.source()), "invalid TOML: " + message};
+    if (!message.empty()) message[0] = char(std::tolower(uint8_t(message[0])));
+    return SyntaxError{region_start(source, error.source()), "invalid TOML: " + message};
   }
 }
 
-bool is_bare(char byte) { return std::isalnum(static_cast<unsigned char>(byte)) || byte == '_' || byte == '-'; }
+bool is_bare(char byte) { return std::isalnum(uint8_t(byte)) || byte == '_' || byte == '-'; }
 
 bool is_dotted_key(const std::string& key) {
   bool part_open = false;
@@ -202,8 +202,8 @@ std::string read_source(const std::filesystem::path& file, const std::string& sh
   check_is_file(file, ExitStatus::usage);
   std::ifstream stream(file, std::ios::binary);
   std::string text(max_source_bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
+  stream.read(text.data(), std::streamsize(text.size()));
+  text.resize(size_t(stream.gcount()));
   if (!stream.is_open() || stream.bad())
     throw Error(ExitStatus::usage, shown_as + ": cannot be read; check its permissions");
   if (text.size() > max_source_bytes) {

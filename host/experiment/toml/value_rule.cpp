@@ -35,7 +35,7 @@ std::string bound_text(double bound) {
 std::string toml_string(const std::string& text) {
   std::string result = "\"";
   for (const char byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
+    const auto code = uint8_t(byte);
     if (byte == '"' || byte == '\\') {
       result += '\\';
       result += byte;
@@ -128,13 +128,13 @@ class Check {
   }
 
   std::optional<Value> integer(const Node& node) {
-    if (!in_range(static_cast<double>(node.integer))) return refuse(node);
+    if (!in_range(double(node.integer))) return refuse(node);
     return Value(node.integer);
   }
 
   std::optional<double> number(const Node& node) {
     if (node.kind != Node::Kind::integer && node.kind != Node::Kind::number) return refuse(node);
-    const double found = node.kind == Node::Kind::integer ? static_cast<double>(node.integer) : node.number;
+    const double found = node.kind == Node::Kind::integer ? double(node.integer) : node.number;
     if (!std::isfinite(found) || !in_range(found)) return refuse(node);
     return found;
   }
@@ -250,7 +250,7 @@ std::string type_text(ValueType type) {
                                    "list of strings",
                                    "list of numbers",
                                    "list of tables"};
-  return names[static_cast<size_t>(type)];
+  return names[size_t(type)];
 }
 
 std::string wanted(const ValueRule& rule) {

@@ -1,6 +1,6 @@
-"""Pushes runs to an MLflow tracking server: mlflow_push.py INPUT URI. INPUT has the runs as `wmtp-host export --to json`
-writes them, and their ids. A run is found again by its tag wmtp.id; one that is complete on the server is skipped, one that
-is not is deleted and pushed again. Prints a line for each run; a failure is one line on stderr."""
+"""Pushes runs to an MLflow tracking server: mlflow_push.py INPUT URI. INPUT has the runs as `wmtp-host export --to
+json` writes them, and their ids. A run is found again by its tag wmtp.id; one that is complete on the server is
+skipped, one that is not is deleted and pushed again. Prints a line for each run; a failure is one line on stderr."""
 import json
 import math
 import shlex
@@ -10,8 +10,8 @@ from datetime import datetime
 EXPERIMENT = "wmtp-host"
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000  # of MLflow 2 and later
 METRICS, PARAMS = 1000, 100              # in one request
-COLUMNS = ("pipeline", "adapter", "status", "exit_code", "config_hash", "seed", "world_size", "strategy", "precision", "device",
-           "host", "version", "parent_run", "tokens_per_second", "mfu", "tags", "note", "git_commit")
+COLUMNS = ("pipeline", "adapter", "status", "exit_code", "config_hash", "seed", "world_size", "strategy", "precision",
+           "device", "host", "version", "parent_run", "tokens_per_second", "mfu", "tags", "note", "git_commit")
 STATUS = {"running": "RUNNING", "finished": "FINISHED", "interrupted": "KILLED"}
 
 
@@ -39,13 +39,15 @@ def push(client, entities, experiment, run, key):
         return f"run {run['id']} ({run['name']}) is there already"
     for one in known:
         client.delete_run(one.info.run_id)
-    tags = {"mlflow.runName": run["name"], "mlflow.source.name": "wmtp-host", "wmtp.id": key, "wmtp.run_id": str(run["id"])}
+    tags = {"mlflow.runName": run["name"], "mlflow.source.name": "wmtp-host", "wmtp.id": key,
+            "wmtp.run_id": str(run["id"])}
     tags |= {f"wmtp.{column}": str(run[column]) for column in COLUMNS if run[column] not in (None, "")}
     made = client.create_run(experiment, start_time=milliseconds(run["started_at"]), run_name=run["name"],
                              tags={name: cut(text, LONGEST_TAG) for name, text in tags.items()})
     there = made.info.run_id
     for some in parts(run["params"], PARAMS):
-        client.log_batch(there, params=[entities.Param(one["key"], cut(one["value_text"], LONGEST_PARAM)) for one in some])
+        client.log_batch(there, params=[entities.Param(one["key"], cut(one["value_text"], LONGEST_PARAM))
+                                        for one in some])
     for some in parts(run["metrics"], METRICS):
         client.log_batch(there, metrics=[
             entities.Metric(one["name"], number(one), one["time_ns"] // 1_000_000, one["step"]) for one in some])
@@ -56,8 +58,8 @@ def push(client, entities, experiment, run, key):
 
 
 def deleted(experiment, uri):
-    return (f"the experiment {experiment.name} was deleted there; restore it (MLFLOW_TRACKING_URI={shlex.quote(uri)} mlflow "
-            f"experiments restore --experiment-id {experiment.experiment_id}, or MlflowClient.restore_experiment"
+    return (f"the experiment {experiment.name} was deleted there; restore it (MLFLOW_TRACKING_URI={shlex.quote(uri)} "
+            f"mlflow experiments restore --experiment-id {experiment.experiment_id}, or MlflowClient.restore_experiment"
             f"(\"{experiment.experiment_id}\")), or name another server with --push")
 
 
@@ -66,7 +68,8 @@ def main():
     try:
         from mlflow import MlflowClient, entities
     except ImportError as error:
-        sys.exit(f"MLflow's client is missing ({error}): pip install mlflow, or name a Python that has it in WMTP_PYTHON")
+        sys.exit(f"MLflow's client is missing ({error}): pip install mlflow, or name a Python that has it in "
+                 "WMTP_PYTHON")
     with open(file, encoding="utf-8") as text:
         given = json.load(text)
     try:

@@ -1,9 +1,10 @@
-"""Sends runs to a tracker through its own Python package: tracker_bridge.py wandb|trackio. Standard input is a socket with
-lines of JSON: {"run": …} begins a run, {"step", "seconds", "values"} is a complete step, {"status", "exit_code"} a new
-status, {"end": true} ends the run; after each run there is an answer, {"result": …}. {"failed": …} is the last answer.
+"""Sends runs to a tracker through its own Python package: tracker_bridge.py wandb|trackio. Standard input is a socket
+with lines of JSON: {"run": …} begins a run, {"step", "seconds", "values"} is a complete step, {"status", "exit_code"} a
+new status, {"end": true} ends the run; after each run there is an answer, {"result": …}. {"failed": …} is the last
+answer.
 
-A step that the tracker has is not sent again, so that a call continues where an earlier one, or one for the run that this
-run resumed, was ended. The offline folders of W&B cannot be continued: an incomplete one is replaced."""
+A step that the tracker has is not sent again, so that a call continues where an earlier one, or one for the run that
+this run resumed, was ended. The offline folders of W&B cannot be continued: an incomplete one is replaced."""
 import json
 import os
 import shutil
@@ -31,7 +32,8 @@ def nested(config):
 
 
 class Wandb:
-    COMPLETE = "wmtp-complete"  # a file in an offline folder: the run of the log whose steps are all there, and its status
+    # A file in an offline folder: the run of the log whose steps are all there, and its status.
+    COMPLETE = "wmtp-complete"
 
     def __init__(self, run):
         import wandb
@@ -121,7 +123,8 @@ def bridge(tracker, lines, answer):
             run = message["run"]
             current = tracker(run)
         elif "step" in message:
-            current.send(message["step"], message["seconds"], {name: float(one) for name, one in message["values"].items()})
+            current.send(message["step"], message["seconds"],
+                         {name: float(one) for name, one in message["values"].items()})
         elif "status" in message:
             current.set_status(message["status"], message["exit_code"])
         else:
@@ -139,8 +142,8 @@ def main():
     try:
         __import__(package)
     except ImportError as error:
-        answer({"failed": f"{sys.executable} has no {package} ({error}): {sys.executable} -m pip install {package}, or name a "
-                          "Python that has it in WMTP_PYTHON"})
+        answer({"failed": f"{sys.executable} has no {package} ({error}): {sys.executable} -m pip install {package}, or "
+                          "name a Python that has it in WMTP_PYTHON"})
         return
     try:
         bridge({"wandb": Wandb, "trackio": Trackio}[package], connection.makefile(encoding="utf-8"), answer)

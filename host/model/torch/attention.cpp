@@ -2,6 +2,7 @@
 // takes several times as long for heads of 32 features in bf16 (docs/decisions/0007).
 #include "model/torch/attention.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -120,7 +121,10 @@ struct CausalAttention : Function<CausalAttention> {
   }
 };
 
-/// What LibTorch's flash attention allocates, for meta tensors.
+int64_t rounded_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// What LibTorch's flash attention allocates, for meta tensors; for fp32, whose attention is another kernel with a
+/// workspace of its own, about that. Bitwise reproducible sums of dq take a part for each group of thread blocks.
 struct MetaAttention : Function<MetaAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v, int64_t window) {
     const Shape s = Shape::of(q, k, window, {});
@@ -135,12 +139,19 @@ struct MetaAttention : Function<MetaAttention> {
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2];
     const Shape s = Shape::of(q, k, context->saved_data["window"].toInt(), {});
     count_operations(2 * s.operations());
-    const Tensor sums = at::empty(q.sizes(), q.options().dtype(at::kFloat));  // of dq
     const variable_list d{at::empty_like(q), at::empty_like(k), at::empty_like(v), Tensor()};
+    const at::TensorOptions fp32 = q.options().dtype(at::kFloat);
+    const int64_t H = s.K * s.R, rows = rounded_up(s.S, 128);
+    const bool splits = at::globalContext().deterministicAlgorithms() && q.scalar_type() != at::kFloat;
+    const int64_t parts = splits ? rounded_up(multiprocessors, s.B * H) / (s.B * H) : 1;
+    const Tensor row_sums = at::empty({s.B, H, rows}, fp32);
+    const Tensor dq_sums = at::empty({parts, s.B, rows, H, rounded_up(s.D, 32)}, fp32);
     if (s.R == 1) return d;
     const Tensor dk_of_all_heads = at::empty_like(q), dv_of_all_heads = at::empty_like(q);
     return d;
   }
+
+  static constexpr int64_t multiprocessors = 132;  ///< of an H100 or H200
 };
 
 /// [S,S] or [B,1,S,S] bool: where a query reads; nullopt: all keys up to its own.

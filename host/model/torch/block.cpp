@@ -14,7 +14,7 @@ using at::Tensor;
 /// One call of a layer's adapter.
 class LayerCall final : public LinearCall {
  public:
-  LayerCall(const LinearLayer& slot, const Pass& pass) : layer_(slot), pass_(pass) {}
+  LayerCall(const LinearLayer& layer, const Pass& pass) : layer_(layer), pass_(pass) {}
   bool training() const override { return pass_.training; }
   Tensor base(const Tensor& x) override { return wmtp::linear(x, layer_.weight_); }
   Tensor linear(const Tensor& x, const std::string& param) override { return wmtp::linear(x, handle(param)); }
@@ -39,8 +39,8 @@ class LayerCall final : public LinearCall {
   const Pass& pass_;
 };
 
-LinearLayer::LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias)
-    : layer_(std::move(slot)), weight_(find(layer_.name + ".weight")) {
+LinearLayer::LinearLayer(Linear layer, const FindWeight& find, const Adapter* adapter, bool has_bias)
+    : layer_(std::move(layer)), weight_(find(layer_.name + ".weight")) {
   if (has_bias) bias_ = find(layer_.name + ".bias");
   for (const Param& param : declared(adapter, layer_))
     params_.emplace_back(param.name, find(layer_.name + "." + param.name));
@@ -103,8 +103,8 @@ Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass, c
 
 ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)
     : head_(head) {
-  for (const Linear& slot : value_head_linears(model, head))
-    layers_.emplace_back(find(slot.name + ".weight"), find(slot.name + ".bias"));
+  for (const Linear& layer : value_head_linears(model, head))
+    layers_.emplace_back(find(layer.name + ".weight"), find(layer.name + ".bias"));
 }
 
 Tensor ValueHeadModule::forward(const Tensor& x) const {

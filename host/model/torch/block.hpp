@@ -33,7 +33,7 @@ struct Pass {
 /// A linear layer, followed by its adapter and its bias, if any.
 class LinearLayer {
  public:
-  LinearLayer(Linear slot, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
+  LinearLayer(Linear layer, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
 
  private:

@@ -218,7 +218,7 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
 
 std::vector<double> norm_parts(const Tensor& values, int order) {
   const int64_t count = values.numel(), blocks = (count + elements_per_task - 1) / elements_per_task;
-  std::vector<double> parts(static_cast<size_t>(blocks));
+  std::vector<double> parts((size_t(blocks)));
   if (values.is_meta()) return parts;
   at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {

@@ -107,10 +107,10 @@ class Builder {
                       "it trains; set name = \"adamw\" without momentum, or train more of the model");
   }
 
-  void declare(const Linear& slot) {
-    for (const Param& param : declared(request_.adapter, slot))
+  void declare(const Linear& linear) {
+    for (const Param& param : declared(request_.adapter, linear))
       adapter_.push_back(
-          {slot.name + "." + param.name, param.shape, adapter_init(param), param.decays, true, param.lr_scale});
+          {linear.name + "." + param.name, param.shape, adapter_init(param), param.decays, true, param.lr_scale});
   }
 
   void value_heads() {
@@ -118,15 +118,16 @@ class Builder {
     std::vector<ParameterSpec> parameters;
     for (const ValueHead& head : request_.value_heads) {
       const std::vector<Linear> head_linears = value_head_linears(model_, head);
-      for (const Linear& slot : head_linears) {
+      for (const Linear& linear : head_linears) {
         // The last layer is zero, so that a head's initial values are zero; the others are like torch's Linear.
-        const Init init =
-            slot.name == head_linears.back().name ? Init{} : Init{Init::Kind::uniform, 1 / std::sqrt(double(slot.in))};
+        const Init init = linear.name == head_linears.back().name
+                              ? Init{}
+                              : Init{Init::Kind::uniform, 1 / std::sqrt(double(linear.in))};
         const bool trains = request_.adapter != nullptr;
         const OptimizerConfig& optimizer = request_.optimizer;
         const double lr_scale = optimizer.value_head_lr > 0 ? optimizer.value_head_lr / optimizer.lr : 1;
-        parameters.push_back({slot.name + ".weight", {slot.out, slot.in}, init, true, trains, lr_scale});
-        parameters.push_back({slot.name + ".bias", {1, slot.out}, init, false, trains, lr_scale});
+        parameters.push_back({linear.name + ".weight", {linear.out, linear.in}, init, true, trains, lr_scale});
+        parameters.push_back({linear.name + ".bias", {1, linear.out}, init, false, trains, lr_scale});
       }
     }
     units_.push_back({"value_heads", std::move(parameters), /*always_fp32=*/true});

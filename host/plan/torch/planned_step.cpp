@@ -1,5 +1,7 @@
 #include "plan/torch/planned_step.hpp"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -67,11 +69,14 @@ void for_each_parameter(const ShardedModel& model, Visit visit) {
 /// The experiment's step on one rank, with a number of micro-batches.
 class MetaStep {
  public:
-  MetaStep(const Experiment& experiment, const StepRequest& question, const OpenParts& open, int rank)
-      : experiment_(fresh(in_layout(experiment, question))),
-        clock_(question.rates),
-        world_({question.ranks, question.hosts, question.on_cuda}, rank, clock_),
+  MetaStep(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank)
+      : experiment_(fresh(in_layout(experiment, request))),
+        clock_(request.rates),
+        world_({request.ranks, request.hosts, request.on_cuda}, rank, clock_),
         parts_(open(experiment_)) {
+    at::globalContext().setDeterministicAlgorithms(request.on_cuda && experiment_.parallel.deterministic,
+                                                   /*warn_only=*/false);
+    at::globalContext().setDeterministicFillUninitializedMemory(false);
     Channels& channels = world_.channels();
     channels.share_sequences(int(experiment_.parallel.sequence));
     model_ = std::make_unique<ShardedModel>(policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta),
@@ -211,51 +216,50 @@ PlannedStep extrapolated(const PlannedStep& two, const PlannedStep& three, int64
 
 }  // namespace
 
-Experiment in_layout(Experiment experiment, const StepRequest& question) {
+Experiment in_layout(Experiment experiment, const StepRequest& request) {
   ParallelConfig& parallel = experiment.parallel;
-  parallel.strategy = question.strategy;
-  parallel.shard_group_size = question.shard_group_size;
-  parallel.processes = question.ranks;
-  parallel.sequence = question.sequence;
-  parallel.activation_checkpointing = question.activation_checkpointing;
-  parallel.activation_offload = question.activation_offload;
-  parallel.cpu_offload = question.offload;
+  parallel.strategy = request.strategy;
+  parallel.shard_group_size = request.shard_group_size;
+  parallel.processes = request.ranks;
+  parallel.sequence = request.sequence;
+  parallel.activation_checkpointing = request.activation_checkpointing;
+  parallel.activation_offload = request.activation_offload;
+  parallel.cpu_offload = request.offload;
   TrainConfig& train = experiment.train;
-  train.batch_size = question.sequences;
-  train.sequence_length = question.positions;
-  train.gradient_accumulation = question.gradient_accumulation;
-  if (question.trains_all) {
+  train.batch_size = request.sequences;
+  train.sequence_length = request.positions;
+  train.gradient_accumulation = request.gradient_accumulation;
+  if (request.trains_all) {
     experiment.adapter = {"full", {}, {}};
     experiment.trained_parts = {};
   }
   return experiment;
 }
 
-PlannedRank plan_rank(const Experiment& experiment, const StepRequest& question, const OpenParts& open, int rank) {
+PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank) {
   const auto planned = [&](int64_t micro_batches) {
-    StepRequest shorter = question;
+    StepRequest shorter = request;
     shorter.gradient_accumulation = micro_batches;
     return MetaStep(experiment, shorter, open, rank).second_step();
   };
   constexpr int64_t most_run = 3;
-  if (question.gradient_accumulation <= most_run) return planned(question.gradient_accumulation);
+  if (request.gradient_accumulation <= most_run) return planned(request.gradient_accumulation);
   const PlannedStep two = planned(2).step;
   PlannedRank three = planned(3);
-  three.step = extrapolated(two, three.step, question.gradient_accumulation);
+  three.step = extrapolated(two, three.step, request.gradient_accumulation);
   return three;
 }
 
-PlannedStep plan_step(const Experiment& experiment, const StepRequest& question, const OpenParts& open) {
-  const int64_t last = question.ranks - 1;
+PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open) {
+  const int64_t last = request.ranks - 1;
   std::set<int64_t> others;
-  if (question.sequence > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
-  if (question.compare_ranks)
-    others.insert({1, question.sequence - 1, question.sequence, question.shard_group_size, last});
-  PlannedRank first = plan_rank(experiment, question, open, 0);
+  if (request.sequence > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
+  if (request.compare_ranks) others.insert({1, request.sequence - 1, request.sequence, request.shard_group_size, last});
+  PlannedRank first = plan_rank(experiment, request, open, 0);
   std::map<int, IssuedCollectives> issued{{0, std::move(first.collectives)}};
   for (const int64_t rank : others) {
     if (rank < 1 || rank > last) continue;
-    PlannedRank other = plan_rank(experiment, question, open, int(rank));
+    PlannedRank other = plan_rank(experiment, request, open, int(rank));
     for (const auto& [name, phase] : other.step.phases) {
       MemorySnapshot& most = first.step.phases[name];
       if (phase.total > most.total) most = phase;

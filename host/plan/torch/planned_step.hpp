@@ -16,8 +16,8 @@ struct StepParts {
 };
 using OpenParts = std::function<StepParts(const Experiment& experiment)>;
 
-/// The experiment in the question's layout.
-Experiment in_layout(Experiment experiment, const StepRequest& question);
+/// The experiment in the request's layout.
+Experiment in_layout(Experiment experiment, const StepRequest& request);
 
 struct PlannedRank {
   PlannedStep step;
@@ -25,11 +25,11 @@ struct PlannedRank {
 };
 /// What rank `rank` of a step needs, the second or a later one, and the collectives from its start to that step's end.
 /// [after install_meta_device, in a process without other tensors]
-PlannedRank plan_rank(const Experiment& experiment, const StepRequest& question, const OpenParts& open, int rank);
+PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank);
 
 /// In each phase the most that a rank needs, with the work of rank 0. The last rank differs from it where ranks divide
 /// sequences, whose last positions have no target, and with Muon, which keeps less state of matrices than of the rest.
-/// With question.compare_ranks, Error(bug) if rank 0 and a neighbour of it along each axis call different collectives.
-PlannedStep plan_step(const Experiment& experiment, const StepRequest& question, const OpenParts& open);
+/// With request.compare_ranks, Error(bug) if rank 0 and a neighbour of it along each axis call different collectives.
+PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open);
 
 }  // namespace wmtp

@@ -76,13 +76,13 @@ class Plans {
   Plans(std::filesystem::path file, const std::vector<std::filesystem::path>& plugin_folders)
       : file_(std::move(file)), catalog_(plugin_folders) {}
 
-  Json answer(const std::string& line) {
+  Json reply(const std::string& line) {
     try {
-      const auto question = Json::parse(line).get<StepRequest>();
+      const auto request = Json::parse(line).get<StepRequest>();
       if (!experiment_) experiment_ = load_experiment(load_request(catalog_, file_, {}));
-      share_cores(int(question.ranks / question.hosts));
-      install_meta_device(question.on_cuda ? at::kCUDA : at::kCPU);
-      return {{"step", planned(question)}};
+      share_cores(int(request.ranks / request.hosts));
+      install_meta_device(request.on_cuda ? at::kCUDA : at::kCPU);
+      return {{"step", planned(request)}};
     } catch (...) {
       const Error error = caught_error();
       return {{"error", error.what()}, {"status", error.status()}};
@@ -90,10 +90,10 @@ class Plans {
   }
 
  private:
-  PlannedStep planned(const StepRequest& question) {
+  PlannedStep planned(const StepRequest& request) {
     const OpenParts open = [this](const Experiment& experiment) { return parts_of(experiment); };
     try {
-      if (!reads_values_) return plan_step(*experiment_, question, open);
+      if (!reads_values_) return plan_step(*experiment_, request, open);
     } catch (const Error& error) {
       if (error.status() != ExitStatus::plugin) throw;
       reads_values_ = true;
@@ -102,7 +102,7 @@ class Plans {
                       "plan does not have: ") +
           error.what());
     }
-    return plan_step(*experiment_, question, [&](const Experiment& experiment) {
+    return plan_step(*experiment_, request, [&](const Experiment& experiment) {
       StepParts parts = open(experiment);
       return StepParts{substitute_pipeline(parts.pipeline), std::move(parts.adapter)};
     });
@@ -131,7 +131,7 @@ void serve_plans(const std::filesystem::path& file, const std::vector<std::files
   kernels::set_device_rows(&rows);
   Plans plans(file, plugin_folders);
   for (std::string line; std::getline(std::cin, line);)
-    if (!send_line(STDIN_FILENO, plans.answer(line).dump(-1, ' ', false, Json::error_handler_t::replace))) return;
+    if (!send_line(STDIN_FILENO, plans.reply(line).dump(-1, ' ', false, Json::error_handler_t::replace))) return;
 }
 
 }  // namespace wmtp

@@ -24,7 +24,7 @@ std::terminate_handler handler_before = nullptr;
                  "error: plugin %s: %s() ended the process (std::terminate: an exception left a destructor or a "
                  "noexcept function, or a thread)\n",
                  current_plugin, current_call);
-    _exit(static_cast<int>(ExitStatus::plugin));
+    _exit(int(ExitStatus::plugin));
   }
   handler_before();
   std::abort();
@@ -134,7 +134,7 @@ void refuse_weights(const WeightsCall& call, const Weights& weights) {
   for (int64_t i = 0; i < values.numel(); ++i) {
     const bool finite = std::isfinite(data[i]);
     if (finite && (call.signed_weights || data[i] >= 0)) continue;
-    std::vector<int64_t> index(static_cast<size_t>(values.dim()));
+    std::vector<int64_t> index(size_t(values.dim()));
     int64_t rest = i;
     for (int64_t d = values.dim() - 1; d >= 0; rest /= values.size(d--)) index[d] = rest % values.size(d);
     std::ostringstream text;

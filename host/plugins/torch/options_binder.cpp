@@ -55,8 +55,8 @@ void OptionsRecorder::integer(const char* name, int64_t& value, const char* help
          "its default " + std::to_string(value) + " is outside " + std::to_string(min) + " to " + std::to_string(max));
   }
   spec.default_value = value;
-  if (min != std::numeric_limits<int64_t>::min()) spec.min = static_cast<double>(min);
-  if (max != std::numeric_limits<int64_t>::max()) spec.max = static_cast<double>(max);
+  if (min != std::numeric_limits<int64_t>::min()) spec.min = double(min);
+  if (max != std::numeric_limits<int64_t>::max()) spec.max = double(max);
 }
 
 void OptionsRecorder::flag(const char* name, bool& value, const char* help) {

@@ -15,8 +15,7 @@ namespace wmtp {
 namespace {
 
 std::string refusal(ExitStatus status, const std::string& text) {
-  return Json{{"refused", text}, {"status", static_cast<int>(status)}}.dump(-1, ' ', false,
-                                                                            Json::error_handler_t::replace);
+  return Json{{"refused", text}, {"status", int(status)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -29,22 +28,22 @@ int serve_probe(const std::string& request, const std::function<std::string(cons
   std::FILE* const out = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "w");
   dup2(STDERR_FILENO, STDOUT_FILENO);
 
-  std::string answer;
+  std::string reply;
   ExitStatus status = ExitStatus::done;
   try {
-    answer = handler(request);
+    reply = handler(request);
   } catch (const Error& error) {
     status = error.status();
-    answer = refusal(status, error.what());
+    reply = refusal(status, error.what());
   } catch (const std::exception& error) {
     status = ExitStatus::plugin;
-    answer = refusal(status, request + ": " + error.what());
+    reply = refusal(status, request + ": " + error.what());
   } catch (...) {
     status = ExitStatus::plugin;
-    answer = refusal(status, request + ": its code threw an exception that is not derived from std::exception");
+    reply = refusal(status, request + ": its code threw an exception that is not derived from std::exception");
   }
-  const bool written = out && std::fputs((answer + "\n").c_str(), out) >= 0 && std::fclose(out) == 0;
-  return written ? static_cast<int>(status) : static_cast<int>(ExitStatus::storage);
+  const bool written = out && std::fputs((reply + "\n").c_str(), out) >= 0 && std::fclose(out) == 0;
+  return written ? int(status) : int(ExitStatus::storage);
 }
 
 }  // namespace wmtp

@@ -55,14 +55,14 @@ class ByteTokenizer : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> ids(text.size());
-    std::transform(text.begin(), text.end(), ids.begin(), [](char c) { return static_cast<unsigned char>(c); });
+    std::transform(text.begin(), text.end(), ids.begin(), [](char c) { return uint8_t(c); });
     return ids;
   }
 
   std::string decode(const std::vector<int32_t>& ids) const override {
     std::string text;
     for (int32_t id : ids)
-      if (id >= 0 && id < 256) text += static_cast<char>(id);
+      if (id >= 0 && id < 256) text += char(id);
     return text;
   }
 };
@@ -84,7 +84,7 @@ class SentencePieceTokenizer : public Tokenizer {
       const auto at = std::find(bytes_.begin(), bytes_.end(), std::string(1, byte));
       if (at == bytes_.end())
         throw Error(ExitStatus::data, model.string() + " has no pieces for single bytes; train it with byte_fallback");
-      space_mark_ids_.push_back(static_cast<int32_t>(at - bytes_.begin()));
+      space_mark_ids_.push_back(int32_t(at - bytes_.begin()));
     }
     const auto spans_lines = [](const std::string& piece) { return piece.find('\n', 1) != std::string::npos; };
     keeps_texts_ = std::none_of(bytes_.begin(), bytes_.end(), spans_lines) &&
@@ -131,12 +131,12 @@ class SentencePieceTokenizer : public Tokenizer {
   std::string decode(const std::vector<int32_t>& ids) const override {
     std::string text;
     for (int32_t id : ids)
-      if (id >= 0 && id < static_cast<int32_t>(bytes_.size())) text += bytes_[static_cast<size_t>(id)];
+      if (id >= 0 && id < int32_t(bytes_.size())) text += bytes_[size_t(id)];
     return text;
   }
 
  private:
-  static unsigned char byte(char c) { return static_cast<unsigned char>(c); }
+  static unsigned char byte(char c) { return uint8_t(c); }
 
   size_t end_of_word(std::string_view text, size_t begin) const {
     size_t end = begin + 1;
@@ -205,7 +205,7 @@ class SentencePieceTokenizer : public Tokenizer {
   std::string token_bytes(int id) const {
     if (processor_.IsControl(id) || processor_.IsUnknown(id)) return {};
     const std::string& piece = processor_.IdToPiece(id);
-    if (processor_.IsByte(id)) return std::string(1, static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16)));
+    if (processor_.IsByte(id)) return std::string(1, char(std::stoi(piece.substr(3, 2), nullptr, 16)));
     std::string bytes;
     for (size_t at = 0; at < piece.size();) {
       const bool space = std::string_view(piece).substr(at, space_mark.size()) == space_mark;
@@ -271,7 +271,7 @@ void add_lines_of(const TextPart& part, size_t& room, std::vector<std::string>& 
   std::vector<std::string> found;
   size_t left = room;
   for (const TextRange& document : part.documents) {
-    const auto bytes = static_cast<size_t>(document.end - document.begin);
+    const auto bytes = size_t(document.end - document.begin);
     std::string text(std::min(left, bytes), '\0');
     in.skip_to(document.begin);
     if (in.read(text.data(), text.size()) < text.size()) throw truncated(part);
@@ -292,8 +292,8 @@ std::string text_part_hash(const TextPart& part) {
   std::string piece;
   for (const TextRange& document : part.documents) {
     in.skip_to(document.begin);
-    for (int64_t left = document.end - document.begin; left > 0; left -= static_cast<int64_t>(piece.size())) {
-      piece.resize(static_cast<size_t>(std::min<int64_t>(left, 1 << 20)));
+    for (int64_t left = document.end - document.begin; left > 0; left -= int64_t(piece.size())) {
+      piece.resize(size_t(std::min<int64_t>(left, 1 << 20)));
       if (in.read(piece.data(), piece.size()) < piece.size()) throw truncated(part);
       hash.add(piece);
     }
@@ -355,8 +355,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Experiment& experiment, const fs
 
 void train_bpe(const std::vector<TextPart>& parts, int64_t vocab_size, const fs::path& model) {
   const std::vector<std::string> lines = training_lines(parts);
-  const std::string found = counted(static_cast<int64_t>(lines.size()), "line") + " in " +
-                            counted(static_cast<int64_t>(parts.size()), "file");
+  const std::string found = counted(int64_t(lines.size()), "line") + " in " + counted(int64_t(parts.size()), "file");
   if (lines.empty())
     throw Error(ExitStatus::data, "no text to train a tokenizer on (" + found + "); check data.tokenizer.files");
   const std::unordered_map<std::string, std::string> settings{
@@ -409,7 +408,7 @@ std::unique_ptr<Tokenizer> prepare_tokenizer(const Experiment& experiment, const
     if (!fs::exists(model)) {
       const std::vector<TextPart> parts = text();
       log("training a tokenizer of " + with_thousands(config.vocab_size) + " pieces on " +
-          counted(static_cast<int64_t>(parts.size()), "file"));
+          counted(int64_t(parts.size()), "file"));
       const WorkProgress progress("training a tokenizer");
       train_bpe(parts, config.vocab_size, model);
     }

@@ -142,7 +142,8 @@ const Curves = (() => {
   /** x of an event; null where it has none. */
   const placeOf = (event) => (state.axis === "time" ? event.seconds : state.axis === "step" ? event.step : null);
 
-  /** Events as lines, beginnings of segments as ticks, values that are not finite as triangles: up for inf, down for -inf, a cross for nan. */
+  /** Events as lines, beginnings of segments as ticks, values that are not finite as triangles: up for inf, down for
+      -inf, a cross for nan. */
   function marks(canvas, area, graph, { curves }) {
     canvas.save();
     canvas.beginPath();

@@ -20,8 +20,8 @@ const Download = (() => {
     const head = [state.axis, ...lines.flatMap(({ title, label }) =>
       parts.map(([part]) => field((label.startsWith("s") ? `${title} smoothed` : title) + part)))];
     const cells = (y) => parts.map(([, place]) => (y === null ? "" : place === null ? y : y[place]));
-    return [head, ...rows.map(([x, ...values]) => [x, ...values.flatMap(cells)])].map((row) => row.join(",")).join("\r\n")
-      + "\r\n";
+    return [head, ...rows.map(([x, ...values]) => [x, ...values.flatMap(cells)])]
+      .map((row) => row.join(",")).join("\r\n") + "\r\n";
   }
 
   /** About five round numbers from low to high. */

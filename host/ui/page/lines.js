@@ -2,7 +2,8 @@
 "use strict";
 
 /** The x of points on the chosen axis. */
-const xOf = (points) => (state.axis === "time" ? points.seconds : state.axis === "tokens" ? points.tokens : points.step);
+const xOf = (points) =>
+  (state.axis === "time" ? points.seconds : state.axis === "tokens" ? points.tokens : points.step);
 
 const Lines = (() => {
   /** {x, y} of the points that have both. */
@@ -67,7 +68,8 @@ const Lines = (() => {
     }));
   }
 
-  /** [[x, y of line 1, ...], ...]. Many lines use a common grid of half a pixel, since every x of one is a row for all. */
+  /** [[x, y of line 1, ...], ...]. Many lines use a common grid of half a pixel, since every x of one is a row for
+      all. */
   function rowsOf(lines, range, cells) {
     const ends = lines.flatMap(({ line }) => [line.x[0], line.x.at(-1)]).filter((x) => x !== undefined);
     const [from, to] = range ?? [Math.min(...ends), Math.max(...ends)];

@@ -39,7 +39,8 @@ async function loadRuns(changes = {}) {
   cursors = answer;
   const there = new Set(answer.runs.map((run) => run.id));
   const chosen = location.hash.includes("runs=") ? [...state.chosen].filter((id) => there.has(id))
-    : source.live ? answer.runs.filter((run) => run.resumed_by === null && !run.archived).slice(0, CHOSEN_AT_FIRST).map((run) => run.id)
+    : source.live ? answer.runs.filter((run) => run.resumed_by === null && !run.archived).slice(0, CHOSEN_AT_FIRST)
+      .map((run) => run.id)
     : [...there];
   byId("about").textContent = source.live ? answer.database : `${answer.database}, as of ${answer.made}`;
   if (!source.live) showState(`report by wmtp-host ${answer.program}`);
@@ -57,7 +58,8 @@ function toggleTheme() {
 
 async function copyLink() {
   try {
-    await navigator.clipboard.writeText(location.origin + location.pathname + location.hash);  // without the right to edit
+    // Without the right to edit.
+    await navigator.clipboard.writeText(location.origin + location.pathname + location.hash);
     byId("copy-link").textContent = "Copied";
   } catch {  // a browser may refuse; the address bar has the link
     byId("copy-link").textContent = "See address bar";

@@ -1,5 +1,5 @@
-// How a result depends on the configuration: a scatter plot over one key, and parallel coordinates over several, coloured
-// from the smallest result (blue) to the largest (orange). Shows the listed runs; a click chooses a run.
+// How a result depends on the configuration: a scatter plot over one key, and parallel coordinates over several,
+// coloured from the smallest result (blue) to the largest (orange). Shows the listed runs; a click chooses a run.
 "use strict";
 
 const Parameters = (() => {
@@ -10,7 +10,8 @@ const Parameters = (() => {
   const WIDTH = 900, HEIGHT = 320, LEFT = 70, RIGHT = 20, TOP = 26, BOTTOM = 44, MOST_AXES = 8;
   const chosen = { key: "", result: "valid_loss" };
 
-  /** Places values from 0 to 1: numbers by size or, if they span a large factor, by logarithm; texts in alphabetic order. */
+  /** Places values from 0 to 1: numbers by size or, if they span a large factor, by logarithm; texts in
+      alphabetic order. */
   function scaleOf(values) {
     const known = values.filter((value) => value !== null);
     if (known.every((value) => typeof value === "number")) {
@@ -30,7 +31,8 @@ const Parameters = (() => {
     change({ chosen: all });
   };
   const emphasis = (id) => (state.chosen.size === 0 || state.chosen.has(id) ? 1 : 0.3);
-  const describe = (run, values) => `${runTitle(run.id)}: ${values.map(([name, value]) => `${name} ${shownNumber(value)}`).join(", ")}`;
+  const describe = (run, values) =>
+    `${runTitle(run.id)}: ${values.map(([name, value]) => `${name} ${shownNumber(value)}`).join(", ")}`;
 
   function scatter(runs, key, result) {
     const title = RESULTS.find(([column]) => column === result)[1];
@@ -53,8 +55,8 @@ const Parameters = (() => {
     svg.append(shape("text", { x: LEFT, y: 14 }, title),
                shape("text", { x: WIDTH - RIGHT, y: HEIGHT - 8, "text-anchor": "end" }, key));
     for (const [run, x, y] of points) {
-      const point = shape("circle", { class: "point", cx: px(x), cy: py(y), r: 5, fill: runColor(run.id, emphasis(run.id)),
-                                      "data-run": run.id },
+      const point = shape("circle", { class: "point", cx: px(x), cy: py(y), r: 5,
+                                      fill: runColor(run.id, emphasis(run.id)), "data-run": run.id },
                           shape("title", {}, describe(run, [[key, x], [title, y]])));
       point.addEventListener("click", () => choose(run.id));
       svg.append(point);
@@ -84,8 +86,8 @@ const Parameters = (() => {
     for (const run of drawn) {
       const hue = 215 - 190 * scales[last].place(run[result]);
       const line = shape("polyline", {
-        class: "coordinate", stroke: `hsla(${hue}, 75%, ${isDark() ? 60 : 45}%, ${emphasis(run.id)})`, "data-run": run.id,
-        points: axes.map(([, value], axis) => `${px(axis)},${py(axis, value(run))}`).join(" "),
+        class: "coordinate", stroke: `hsla(${hue}, 75%, ${isDark() ? 60 : 45}%, ${emphasis(run.id)})`,
+        "data-run": run.id, points: axes.map(([, value], axis) => `${px(axis)},${py(axis, value(run))}`).join(" "),
       }, shape("title", {}, describe(run, axes.map(([name, value]) => [name, value(run)]))));
       line.addEventListener("click", () => choose(run.id));
       svg.append(line);
@@ -97,7 +99,8 @@ const Parameters = (() => {
     if (state.tab !== "parameters") return;
     const panel = byId("parameters"), runs = RunTable.shown();
     const keys = Object.keys(state.configs).filter((key) => key !== "sweep");
-    if (!keys.length) return panel.replaceChildren(element("p", { class: "empty" }, "The configurations of all runs are equal."));
+    if (!keys.length) return panel.replaceChildren(
+      element("p", { class: "empty" }, "The configurations of all runs are equal."));
     if (!keys.includes(chosen.key)) chosen.key = keys.find((key) => key.startsWith("pipeline.")) ?? keys[0];
     const choice = (name, values, id) => {
       const select = element("select", { id, onchange: ({ target }) => { chosen[name] = target.value; render(); } });
@@ -110,7 +113,8 @@ const Parameters = (() => {
       element("div", { class: "bar" },
         element("label", {}, "Result ", choice("result", RESULTS, "parameter-result")),
         element("label", {}, "over ", choice("key", keys.map((key) => [key, key]), "parameter-key")),
-        element("span", { class: "hint" }, `${counted(runs.length, "listed run")}; the axes below are the chosen columns.`)),
+        element("span", { class: "hint" },
+                `${counted(runs.length, "listed run")}; the axes below are the chosen columns.`)),
       element("div", { class: "wide" }, scatter(runs, chosen.key, chosen.result)),
       element("div", { class: "wide" }, coordinates(runs, axes, chosen.result)));
     if (focused) byId(focused)?.focus();

@@ -5,17 +5,20 @@
 const RunPage = (() => {
   let asked = 0;  // number of requests; answers to older ones are dropped
 
-  const section = (title, rows, columns) => (rows.length ? [element("h3", { textContent: title }), tableOf(rows, columns)] : []);
+  const section = (title, rows, columns) =>
+    (rows.length ? [element("h3", { textContent: title }), tableOf(rows, columns)] : []);
 
   function facts(run) {
     const rows = [["status", run.exit_code === null ? run.status : `${run.status} (exit ${run.exit_code})`],
                   ["started", `${run.started_at} (UTC), took ${shownSeconds(run.seconds)}`],
                   ["layout", `${counted(run.world_size, "rank")}, ${run.strategy}, ${run.precision}, ${run.device}`],
                   ["commit", run.git_commit || "none"], ["program", `${run.version} on ${run.host}`],
-                  ["config hash", run.config_hash], ["tags", run.tags], ["note", run.note], ["archived", run.archived && "hidden from lists"],
+                  ["config hash", run.config_hash], ["tags", run.tags], ["note", run.note],
+                  ["archived", run.archived && "hidden from lists"],
                   ["resumed", run.parent_run && `run ${run.parent_run}`],
                   ["continued by", run.resumed_by && `run ${run.resumed_by}`],
-                  ["command", run.command], ["repeat it", `wmtp-host runs show ${run.id} --toml > again.toml && wmtp-host run again.toml`]];
+                  ["command", run.command],
+                  ["repeat it", `wmtp-host runs show ${run.id} --toml > again.toml && wmtp-host run again.toml`]];
     return element("dl", {}, ...rows.filter(([, text]) => text).flatMap(([name, text]) =>
       [element("dt", { textContent: name }), element("dd", { textContent: text })]));
   }
@@ -24,12 +27,15 @@ const RunPage = (() => {
   function edit(run) {
     const field = (title, input) => [element("label", {}, title, input), input];
     const [name, nameInput] = field("Name ", element("input", { value: run.name }));
-    const [tags, tagsInput] = field("Tags ", element("input", { value: run.tags ?? "", placeholder: "separated by spaces" }));
+    const [tags, tagsInput] = field("Tags ",
+      element("input", { value: run.tags ?? "", placeholder: "separated by spaces" }));
     const [note, noteInput] = field("Note ", element("textarea", { value: run.note ?? "", rows: 4, cols: 60 }));
-    const [archived, archivedInput] = field("Archived ", element("input", { type: "checkbox", checked: Boolean(run.archived) }));
+    const [archived, archivedInput] = field("Archived ",
+      element("input", { type: "checkbox", checked: Boolean(run.archived) }));
     const refusal = element("p", { role: "alert" });
     const dialog = element("dialog", { id: "edit-run", onclose: () => dialog.remove() },
-      element("h3", { textContent: `Run ${run.id}` }), name, tags, note, archived, refusal, element("div", { class: "bar" },
+      element("h3", { textContent: `Run ${run.id}` }), name, tags, note, archived, refusal,
+      element("div", { class: "bar" },
         element("button", { type: "button", id: "save-run", onclick: save }, "Save"),
         element("button", { type: "button", onclick: () => dialog.close() }, "Cancel")));
     async function save() {
@@ -67,17 +73,19 @@ const RunPage = (() => {
       ...section(`Time by rank${run.slowest ? `: ${run.slowest}` : ""}`, run.rank_times,
                  [["phase", "phase"], ...ranks.map((rank) => [rank, rank, shownSeconds])]),
       ...section("Checkpoints", run.checkpoints,
-                 [["run", "run"], ["step", "step", shownNumber], ["state", "state"], ["bytes", "size", shownBytes], ["path", "path"]]),
+                 [["run", "run"], ["step", "step", shownNumber], ["state", "state"], ["bytes", "size", shownBytes],
+                  ["path", "path"]]),
       ...samples(run.generations),
       ...section("Evaluations", run.evaluations,
                  [["id", "number"], ["suite", "suite"], ["temperature", "temperature"], ["problems", "problems"],
-                  ["answers", "answers"], ["passed", "passed"], ["pass_at_1", "pass@1", shownNumber], ["time", "time"]]),
+                  ["answers", "answers"], ["passed", "passed"], ["pass_at_1", "pass@1", shownNumber],
+                  ["time", "time"]]),
       ...section("Answers", run.answers,
                  [["evaluation", "evaluation"], ["task", "problem"], ["sample", "sample"], ["verdict", "verdict"],
                   ["answer", "answer"], ["told", "output"]]),
       ...section("Losses on texts", run.text_losses,
-                 [["texts", "texts"], ["head", "head"], ["tokens", "tokens", shownNumber], ["loss", "loss", shownNumber],
-                  ["bits_per_byte", "bits per byte", shownNumber]]),
+                 [["texts", "texts"], ["head", "head"], ["tokens", "tokens", shownNumber],
+                  ["loss", "loss", shownNumber], ["bits_per_byte", "bits per byte", shownNumber]]),
       element("h3", {}, "Configuration"), element("pre", { textContent: run.resolved_toml }),
     ];
   }
@@ -89,10 +97,12 @@ const RunPage = (() => {
     const question = ++asked, shown = state.chosen.has(state.run) ? state.run : runs[0].id;
     const answer = await source.run(shown);
     if (question !== asked || state.tab !== "run") return;
-    const select = element("select", { id: "run-shown", onchange: ({ target }) => change({ run: Number(target.value) }) });
+    const select = element("select",
+      { id: "run-shown", onchange: ({ target }) => change({ run: Number(target.value) }) });
     fillSelect(select, runs.map(({ id }) => [id, runTitle(id)]), shown);
     const bar = element("div", { class: "bar" }, element("label", {}, "Run ", select));
-    if (source.editToken) bar.append(element("button", { type: "button", id: "edit", onclick: () => edit(answer) }, "Edit"));
+    if (source.editToken) bar.append(
+      element("button", { type: "button", id: "edit", onclick: () => edit(answer) }, "Edit"));
     panel.replaceChildren(bar, ...details(answer));
   }
 

@@ -11,8 +11,8 @@ const RunTable = (() => {
     ["world_size", "ranks", shownNumber], ["strategy", "strategy", String], ["precision", "precision", String],
     ["seed", "seed", String], ["tags", "tags", String], ["note", "note", String],
   ];
-  const SECONDARY = new Set(["pipeline", "adapter", "steps", "train_loss", "best_valid_loss", "tokens_per_second", "seconds",
-                             "started_at", "world_size", "strategy", "precision", "seed", "tags", "note"]);
+  const SECONDARY = new Set(["pipeline", "adapter", "steps", "train_loss", "best_valid_loss", "tokens_per_second",
+                             "seconds", "started_at", "world_size", "strategy", "precision", "seed", "tags", "note"]);
   /** The columns, then the chosen config keys. */
   const columns = () => [...COLUMNS, ...state.columns.map((key) => [key, shortKey(key), shownNumber])];
   const valueOf = (run, column) => (column in run ? run[column] : configOf(run.id, column));
@@ -36,7 +36,8 @@ const RunTable = (() => {
         const [a, b] = [Number(value), Number(wanted)];
         return { "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b }[sign];
       }
-      return Object.values(run).some((value) => typeof value !== "object" && String(value).toLowerCase().includes(word));
+      return Object.values(run).some(
+        (value) => typeof value !== "object" && String(value).toLowerCase().includes(word));
     });
   }
 
@@ -73,10 +74,11 @@ const RunTable = (() => {
     });
     const titles = columns().map(([column, title]) => {
       const sorted = state.sort === column;
-      const button = element("button", { type: "button", onclick: () => sortBy(column), dataset: { sort: column } }, title,
+      const button = element("button", { type: "button", onclick: () => sortBy(column), dataset: { sort: column } },
+                             title,
                              element("span", { "aria-hidden": "true" }, sorted ? (state.down ? " ▾" : " ▴") : ""));
-      return element("th", { scope: "col", class: SECONDARY.has(column) ? "secondary" : "", title: column, "aria-sort": sorted ? (state.down ? "descending" : "ascending") : "none" },
-                     button);
+      return element("th", { scope: "col", class: SECONDARY.has(column) ? "secondary" : "", title: column,
+                             "aria-sort": sorted ? (state.down ? "descending" : "ascending") : "none" }, button);
     });
     return element("thead", {}, element("tr", {}, element("th", { scope: "col" }, all), ...titles));
   }
@@ -132,13 +134,15 @@ const RunTable = (() => {
     byId("run-table").replaceChildren(head(runs), element("tbody", {},
       ...runs.slice(0, allRows ? runs.length : MOST_ROWS).map(line), ...more(runs)));
     const hidden = state.runs.filter((run) => !isListed(run)).length;
-    byId("counts").textContent = `${runs.length} of ${counted(state.runs.length - hidden, "run")}, ${state.chosen.size} chosen`;
+    byId("counts").textContent =
+      `${runs.length} of ${counted(state.runs.length - hidden, "run")}, ${state.chosen.size} chosen`;
     if (focused) byId("run-table").querySelector(`tr[data-run="${focused}"] ${part}`)?.focus();
     if (sorted) byId("run-table").querySelector(`button[data-sort="${sorted}"]`)?.focus();
   }
 
   function columnList() {
-    byId("column-list").replaceChildren(...Object.keys(state.configs).map((key) => element("label", { dataset: { key } },
+    byId("column-list").replaceChildren(...Object.keys(state.configs).map((key) => element(
+      "label", { dataset: { key } },
       element("input", { type: "checkbox", checked: state.columns.includes(key), onchange: ({ target }) => change({
         columns: target.checked ? [...state.columns, key] : state.columns.filter((one) => one !== key),
       }) }), ` ${key}`)));

@@ -1,5 +1,5 @@
-// The tokens of sampled sequences, coloured by weight, loss, reference loss or excess loss, for one head at the slider's
-// step; next to those of another run, with the difference of the two.
+// The tokens of sampled sequences, coloured by weight, loss, reference loss or excess loss, for one head at the
+// slider's step; next to those of another run, with the difference of the two.
 "use strict";
 
 const Tokens = (() => {
@@ -17,7 +17,8 @@ const Tokens = (() => {
     columns.position.forEach((position, i) => {
       if (columns.head[i] !== chosen.head) return;
       const [weight, loss, reference] = [columns.weight[i], columns.loss[i], columns.reference_loss[i]];
-      tokens.push({ position, token: columns.token_id[i], text: columns.text[i], weight, loss, reference_loss: reference,
+      tokens.push({ position, token: columns.token_id[i], text: columns.text[i], weight, loss,
+                    reference_loss: reference,
                     excess: isNumber(loss) && isNumber(reference) ? loss - reference : null });
     });
     return tokens;
@@ -110,7 +111,8 @@ const Tokens = (() => {
     const apart = differences(tokens, others);
     paint(pane(`${runTitle(chosen.other)} minus ${runTitle(chosen.run)}`, "token-difference"), apart,
           differenceScale(apart.map((token) => token[chosen.quantity])),
-          (token) => `position ${token.position}: difference of the ${chosen.quantity} ${shownNumber(token[chosen.quantity])}`);
+          (token) =>
+            `position ${token.position}: difference of the ${chosen.quantity} ${shownNumber(token[chosen.quantity])}`);
   }
 
   function render(answer, otherAnswer) {
@@ -122,9 +124,10 @@ const Tokens = (() => {
     const known = values.filter(isNumber);
     const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
     byId("token-counts").textContent = !tokens.length ? "No tokens of this head."
-      : known.length ? `${counted(tokens.length, "token")}, mean ${shownNumber(mean)}; ${known.filter((v) => v === 0).length} are 0`
-      : `${counted(tokens.length, "token")}, none with this value${chosen.quantity === "excess" || chosen.quantity === "reference_loss"
-        ? ": the run has no reference" : ""}.`;
+      : known.length
+      ? `${counted(tokens.length, "token")}, mean ${shownNumber(mean)}; ${known.filter((v) => v === 0).length} are 0`
+      : `${counted(tokens.length, "token")}, none with this value${
+        chosen.quantity === "excess" || chosen.quantity === "reference_loss" ? ": the run has no reference" : ""}.`;
     byId("token-histogram").replaceChildren(...(known.length ? [histogram(values, scale)] : []));
     byId("token-step-shown").textContent = chosen.step;
   }
@@ -165,8 +168,8 @@ const Tokens = (() => {
     return [
       element("div", { class: "bar" },
         element("label", {}, "Run ", choice("run", withSamples.map((id) => [id, runTitle(id)]), load)),
-        element("label", {}, "Compare with ", choice("other", [[0, "none"], ...withSamples.filter((id) => id !== chosen.run)
-          .map((id) => [id, runTitle(id)])], loadTokens)),
+        element("label", {}, "Compare with ", choice("other", [
+          [0, "none"], ...withSamples.filter((id) => id !== chosen.run).map((id) => [id, runTitle(id)])], loadTokens)),
         element("label", {}, "Sequence ", choice("sequence", sampled.sequences.map((s) => [s, s]), loadTokens)),
         element("label", {}, "Head ", choice("head", sampled.heads.map((h) => [h, h]), loadTokens)),
         element("label", {}, "Colour ", choice("quantity", QUANTITIES, loadTokens)),
@@ -174,7 +177,8 @@ const Tokens = (() => {
       element("p", { class: "hint", id: "token-counts" }),
       element("div", { id: "token-histogram" }),
       element("p", { id: "token-detail", role: "status" }, `Point at a token for its values.${kept}`),
-      element("div", { id: "token-text", class: "token-text", tabindex: 0, role: "region", "aria-label": "Text with coloured tokens" }),
+      element("div", { id: "token-text", class: "token-text", tabindex: 0, role: "region",
+                       "aria-label": "Text with coloured tokens" }),
       element("div", { id: "token-panes", class: "token-panes" }),
     ];
   }

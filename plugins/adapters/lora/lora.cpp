@@ -43,7 +43,7 @@ class Lora : public wmtp::LinearAdapter {
         {.name = "lora_A",
          .shape = {rank_, layer.in},
          .init = Param::Init::uniform,
-         .bound = 1 / std::sqrt(static_cast<double>(layer.in)),
+         .bound = 1 / std::sqrt(double(layer.in)),
          .columns = Cut::in},
         {.name = "lora_B", .shape = {layer.out, rank_}, .lr_scale = plus_ratio_, .rows = Cut::out}};
     if (dora_)
@@ -72,9 +72,7 @@ class Lora : public wmtp::LinearAdapter {
   bool is_target(const std::string& layer) const {
     return std::find(targets_.begin(), targets_.end(), layer.substr(layer.rfind('.') + 1)) != targets_.end();
   }
-  double scale() const {
-    return alpha_ / (rslora_ ? std::sqrt(static_cast<double>(rank_)) : static_cast<double>(rank_));
-  }
+  double scale() const { return alpha_ / (rslora_ ? std::sqrt(double(rank_)) : double(rank_)); }
   /// W + s B A in fp32, because bf16 would round small updates to zero.
   Tensor updated(const Tensor& weight, const Tensor& a, const Tensor& b) const {
     return weight.to(at::kFloat) + at::mm(b.to(at::kFloat), a.to(at::kFloat)) * scale();

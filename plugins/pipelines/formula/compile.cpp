@@ -10,7 +10,7 @@ namespace formula {
 namespace {
 
 [[noreturn]] void refuse(size_t at, const std::string& message) {
-  throw wmtp::BadOption("weight", message, static_cast<int64_t>(at));
+  throw wmtp::BadOption("weight", message, int64_t(at));
 }
 
 /// What is known about an operand at compile time. A constant is not on the stack.
@@ -111,7 +111,7 @@ class Compiler {
   std::string found() const {
     if (at_ == text_.size()) return "the end";
     size_t end = at_ + 1;
-    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0) == 0x80) ++end;
+    while (end < text_.size() && (uint8_t(text_[end]) & 0xC0) == 0x80) ++end;
     return std::string("'").append(text_, at_, end - at_).append("'");
   }
   /// Consumes `symbol` and the spaces after it, if it is next.
@@ -191,7 +191,7 @@ class Compiler {
     if (name.empty())
       refuse(at, "wanted a number, a name or '(', found " + found() + (c == '*' ? "; a power is a ^ b" : ""));
     for (size_t i = 0; i < num_signals; ++i)
-      if (name == signal_names[i]) return load(static_cast<Signal>(i), at);
+      if (name == signal_names[i]) return load(Signal(i), at);
     for (const Function& function : functions)
       if (name == function.name) return call(function, at);
     refuse_name(at, name);
@@ -201,7 +201,7 @@ class Compiler {
     double number = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), number);
     if (error != std::errc()) refuse(at, "not a number in the range of 64-bit floating point");
-    at_ = static_cast<size_t>(end - text_.data());
+    at_ = size_t(end - text_.data());
     skip_spaces();
     return constant(number, at);
   }

@@ -15,7 +15,7 @@ class Chosen : public wmtp::Weighting {
 
   wmtp::Needs needs() const override {
     if (const size_t bad = marks_.find('x'); bad != std::string::npos)
-      throw wmtp::BadOption("marks", "no mark is called x", static_cast<int64_t>(bad));
+      throw wmtp::BadOption("marks", "no mark is called x", int64_t(bad));
     if (low_ > high_) throw wmtp::BadOption("low", "above high");
     wmtp::Needs needs{.when = wmtp::When::head, .pairs = pairs_};
     if (by_ != "nothing") needs.reads.push_back(wmtp::Signal::policy_loss);

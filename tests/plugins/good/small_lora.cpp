@@ -15,7 +15,7 @@ class SmallLora : public wmtp::LinearAdapter {
     return {{.name = "lora_A",
              .shape = {rank_, layer.in},
              .init = wmtp::Param::Init::uniform,
-             .bound = 1 / std::sqrt(static_cast<double>(layer.in)),
+             .bound = 1 / std::sqrt(double(layer.in)),
              .columns = wmtp::Cut::in},
             {.name = "lora_B", .shape = {layer.out, rank_}, .rows = wmtp::Cut::out}};
   }
@@ -33,7 +33,7 @@ class SmallLora : public wmtp::LinearAdapter {
       if (name.ends_with(end)) return true;
     return false;
   }
-  double scale() const { return alpha_ / static_cast<double>(rank_); }
+  double scale() const { return alpha_ / double(rank_); }
 
   int64_t rank_ = 4;
   double alpha_ = 8;

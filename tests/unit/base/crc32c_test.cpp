@@ -20,7 +20,7 @@ TEST(Crc32c, MatchesThePublishedCheckValues) {
 TEST(Crc32c, InstructionAndTablesAgreeAtEveryLengthAndAlignment) {
   std::mt19937 random(1);
   std::vector<uint8_t> bytes(64 << 10);
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+  for (uint8_t& byte : bytes) byte = uint8_t(random());
   for (size_t count = 0; count < 900; ++count) {
     const size_t offset = count % 13;
     ASSERT_EQ(crc32c(bytes.data() + offset, count, 7), crc32c_by_table(bytes.data() + offset, count, 7)) << count;

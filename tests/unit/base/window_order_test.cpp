@@ -21,7 +21,7 @@ TEST(WindowOrder, DrawsEveryWindowOnceInEachEpoch) {
     for (int64_t epoch : {0, 1, 7}) {
       const auto windows = epoch_of(order, count, epoch);
       const std::set<int64_t> seen(windows.begin(), windows.end());
-      EXPECT_EQ(seen.size(), static_cast<size_t>(count)) << count;
+      EXPECT_EQ(seen.size(), size_t(count)) << count;
       EXPECT_EQ(*seen.begin(), 0);
       EXPECT_EQ(*seen.rbegin(), count - 1);
     }
@@ -53,7 +53,7 @@ TEST(WindowOrder, PlacesAWindowUniformly) {
   constexpr int64_t count = 7, epochs = 7000;
   const WindowOrder order(3, count, "shuffled");
   std::vector<int> at_first(count);
-  for (int64_t epoch = 0; epoch < epochs; ++epoch) ++at_first[static_cast<size_t>(order.window(epoch * count))];
+  for (int64_t epoch = 0; epoch < epochs; ++epoch) ++at_first[size_t(order.window(epoch * count))];
   for (int times : at_first) EXPECT_NEAR(times, epochs / count, 150);  // five standard deviations
 }
 

@@ -199,7 +199,7 @@ TEST(Manifest, FiveThousandMutatedManifestsNeverCrash) {
     std::advance(item, random() % flat.size());
     document[Json::json_pointer(item.key())] = values[random() % values.size()];
     std::string text = sealed(document);
-    if (random() % 4 == 0) text[random() % text.size()] = static_cast<char>(random());
+    if (random() % 4 == 0) text[random() % text.size()] = char(random());
     try {
       parse_manifest(text, "m");
     } catch (const Error& error) {

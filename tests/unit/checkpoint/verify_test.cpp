@@ -43,7 +43,7 @@ TEST(Verify, NamesTheTensorWhoseBytesAreDamaged) {
   const fs::path checkpoint = save_checkpoint(folder.path(), 3);
   const fs::path shard = checkpoint / "rank-0001.safetensors";
   const TensorEntry norm = *SafetensorsFile(shard).find("norm");
-  flip_bit(shard, static_cast<size_t>(8 * norm.end - 1));
+  flip_bit(shard, size_t(8 * norm.end - 1));
   const std::string text = refusal(ExitStatus::data, [&] { verify_checkpoint(checkpoint); });
   EXPECT_SAYS(text, "rank-0001.safetensors: tensor \"param/norm\" has the checksum");
 }
@@ -111,7 +111,7 @@ fs::path save_in_dtypes(const fs::path& run_folder, const std::string& tensor, c
   if (tensor == "pipeline/seen") manifest.state["pipeline_tensors"]["seen"] = {6};
   for (int64_t rank = 0; rank < 2; ++rank) {
     const std::string name = rank_file_name(rank), dtype = rank == 0 ? first : second;
-    const std::string bytes(static_cast<size_t>(3 * dtype_size(dtype)), 'x');
+    const std::string bytes(size_t(3 * dtype_size(dtype)), 'x');
     SafetensorsWriter writer(draft.path() / name, {{tensor, dtype, {3}}}, {});
     writer.write(tensor, 0, bytes.data(), bytes.size());
     writer.finish();
@@ -159,10 +159,10 @@ TEST(Verify, ReadsAtLeastHalfAGigabytePerSecondFromTheCache) {
   const auto start = std::chrono::steady_clock::now();
   verify_checkpoint(folder / "step-000001");
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  RecordProperty("gigabytes_per_second", std::to_string(static_cast<double>(bytes) / seconds / 1e9));
+  RecordProperty("gigabytes_per_second", std::to_string(double(bytes) / seconds / 1e9));
   // A quarter of the speed of an idle machine, so that other load does not fail the test; sanitizers are slower still.
 #if !defined(__SANITIZE_ADDRESS__)
-  EXPECT_GT(static_cast<double>(bytes) / seconds, 0.5e9);
+  EXPECT_GT(double(bytes) / seconds, 0.5e9);
 #endif
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 std::string bytes_of(std::initializer_list<int> values) {
   std::string bytes;
-  for (int value : values) bytes += static_cast<char>(value);
+  for (int value : values) bytes += char(value);
   return bytes;
 }
 

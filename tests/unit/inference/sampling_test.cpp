@@ -95,8 +95,8 @@ TEST(Nucleus, IsTheSmallestSetOfLikelyTokensThatReachesTopP) {
   EXPECT_EQ(ids_of(1.0), (std::vector<int64_t>{2, 3, 6, 0, 4, 5, 1, 7}));
 
   const auto cut = nucleus(logits(), 1.0, two - 1e-6);
-  EXPECT_NEAR(cut[0].share, shares[2] / two, 1e-9);
-  EXPECT_NEAR(cut[0].share + cut[1].share, 1, 1e-12);
+  EXPECT_NEAR(cut[0].probability, shares[2] / two, 1e-9);
+  EXPECT_NEAR(cut[0].probability + cut[1].probability, 1, 1e-12);
 }
 
 TEST(Nucleus, TakesTheLowestIdsOfEquallyLikelyTokens) {

@@ -55,10 +55,10 @@ TEST_F(Unpacking, RefusesAFileThatEndsEarlyOrIsDamaged) {
           << message;
     }
     std::string damaged = packed;
-    damaged[damaged.size() / 2] = static_cast<char>(~damaged[damaged.size() / 2]);
+    damaged[damaged.size() / 2] = char(~damaged[damaged.size() / 2]);
     EXPECT_TRUE(has(refused(damaged), std::string(name) + " data that cannot be unpacked, near byte ")) << name;
     std::string checksum = packed;  // gzip's is followed by the size
-    checksum[checksum.size() - 5] = static_cast<char>(~checksum[checksum.size() - 5]);
+    checksum[checksum.size() - 5] = char(~checksum[checksum.size() - 5]);
     EXPECT_TRUE(has(refused(checksum), "cannot be unpacked")) << name;
     EXPECT_TRUE(has(refused(packed + "more"), "cannot be unpacked")) << name;
   }

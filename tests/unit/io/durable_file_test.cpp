@@ -62,7 +62,7 @@ TEST(DurableFile, ReportsAStorageErrorWhenTheFileMayNotGrow) {
       file.write(std::string(3000, 'x'));
       file.finish();
     } catch (const Error& error) {
-      ::_exit(static_cast<int>(error.status()));
+      ::_exit(int(error.status()));
     }
     ::_exit(0);
   }
@@ -182,7 +182,7 @@ TEST(FolderDraft, LeavesNoFolderAfterAnyFailureAndTheNextSaveWorks) {
       } catch (const Error& error) {
         failed = true;
         EXPECT_EQ(error.status(), ExitStatus::storage) << error.what();
-        EXPECT_TRUE(fs::is_empty(folder.path())) << static_cast<int>(operation) << " " << nth;
+        EXPECT_TRUE(fs::is_empty(folder.path())) << int(operation) << " " << nth;
       }
       if (!failed) break;
       ++failures;

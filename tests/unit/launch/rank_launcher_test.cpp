@@ -81,10 +81,10 @@ class LauncherTest : public testing::Test {
     try {
       const LaunchResult result = launch_ranks(request);
       std::ofstream(folder_ / "result") << result.reason;
-      code = static_cast<int>(result.status);
+      code = int(result.status);
     } catch (const Error& error) {
       std::ofstream(folder_ / "error") << error.what();
-      code = static_cast<int>(error.status());
+      code = int(error.status());
     }
     _exit(code);
   }
@@ -333,7 +333,7 @@ TEST_F(LauncherTest, GoesOnWhenNobodyReadsItsOutputAnyMore) {
     close(ends[1]);
     alarm(30);
     const auto result = launch_ranks(script("for i in 1 2 3; do echo line; sleep 0.05; done; touch finished", 1));
-    _exit(static_cast<int>(result.status));
+    _exit(int(result.status));
   }
   close(ends[0]);
   close(ends[1]);
@@ -354,7 +354,7 @@ TEST_F(LauncherTest, HearsSignalsWhileItsReaderDoesNotRead) {
         launch_ranks(script("yes & trap \"touch stopped; kill $!; exit 75\" TERM; sleep 0.5; touch full; "
                             "while :; do sleep 0.02; done",
                             1));
-    _exit(static_cast<int>(result.status));
+    _exit(int(result.status));
   }
   close(ends[1]);
   wait_for_file("full");
@@ -426,7 +426,7 @@ TEST_F(LauncherTest, ReleasesWhatStartsRanksOnceTheyRun) {
     request.start_rank = [start = request.start_rank, owned = std::move(owned)](const ChildRequest& rank) {
       return start(rank);
     };
-    _exit(static_cast<int>(launch_ranks(std::move(request)).status));
+    _exit(int(launch_ranks(std::move(request)).status));
   }
   EXPECT_EQ(finish(), 0);
 }

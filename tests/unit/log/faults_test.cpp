@@ -21,7 +21,7 @@ class LogFaultsTest : public LogTest {
     return in_child([&] {
       RunLog log(file_, start());
       for (int64_t step = 1;; ++step) {
-        log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
+        log.metrics(step, {{"train/loss", 1.0 / double(step)}});
         usleep(between_steps);
       }
       return 0;

@@ -94,7 +94,7 @@ TEST_F(OpenLogTest, RefusesADamagedFile) {
   const auto size = std::filesystem::file_size(file_);
   {
     std::fstream bytes(file_, std::ios::in | std::ios::out | std::ios::binary);
-    bytes.seekp(static_cast<std::streamoff>(size / 2));
+    bytes.seekp(std::streamoff(size / 2));
     bytes << std::string(9000, '\xff');
   }
   EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { RunLog(file_, start()); }), file_.string()));

@@ -32,7 +32,7 @@ class QueriesTest : public LogTest {
                          {"rho1/selection_ratio", keep},
                          {"rho1/ce_selected", 1.0},
                          {"rho1/ce_unselected", 2.0},
-                         {"train/tokens", 1000.0 * static_cast<double>(step)}});
+                         {"train/tokens", 1000.0 * double(step)}});
     }
     log.metrics(100, {{"valid/loss", loss}, {"train/grad_norm", 0.0 / 0.0}});
     log.metrics(100, {{"time/head_1", 2.0}, {"time/head_2", 3.0}, {"time/forward", 5.0}, {"time/data", 10.0}});

@@ -157,7 +157,7 @@ TEST_F(RunLogTest, UsesLessThanSixtyBytesForAMetric) {
     EXPECT_FALSE(log.incomplete());
   }
   ASSERT_EQ(integer("SELECT count(*) FROM metrics"), 200'000);
-  const double bytes = static_cast<double>(std::filesystem::file_size(file_)) / 200'000;
+  const double bytes = double(std::filesystem::file_size(file_)) / 200'000;
   printf("%.1f bytes a metric row, with its share of all else\n", bytes);
   EXPECT_LT(bytes, 60);
 }

@@ -63,7 +63,7 @@ class CatalogTest : public testing::Test {
   }
   size_t times_asked() {
     const std::string asked = test::bytes_of(folder_.path() / "asked");
-    return static_cast<size_t>(std::count(asked.begin(), asked.end(), '\n'));
+    return size_t(std::count(asked.begin(), asked.end(), '\n'));
   }
 
   TemporaryFolder folder_;

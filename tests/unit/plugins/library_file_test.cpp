@@ -86,9 +86,8 @@ TEST(LibraryFile, SurvivesAnyDamage) {
   for (int trial = 0; trial < 300; ++trial) {
     std::string bytes = whole;
     // Half of the changes hit the headers, where they hurt.
-    for (int i = 0; i < 3; ++i) bytes[random() % (trial % 2 == 0 ? 1024 : bytes.size())] = static_cast<char>(random());
-    for (int i = 0; trial % 3 == 0 && i < 3; ++i)
-      bytes[bytes.size() - 1 - random() % 2048] = static_cast<char>(random());
+    for (int i = 0; i < 3; ++i) bytes[random() % (trial % 2 == 0 ? 1024 : bytes.size())] = char(random());
+    for (int i = 0; trial % 3 == 0 && i < 3; ++i) bytes[bytes.size() - 1 - random() % 2048] = char(random());
     if (!refusal(folder.write("damaged.so", bytes)).empty()) ++refused;
   }
   EXPECT_EQ(refused, 300) << "none of them has a plugin's entry";

@@ -42,7 +42,7 @@ class RunsTest : public ::testing::Test {
     RunLog log(file_, start);
     log.metrics(0, {{"valid/loss", 6.0}});
     for (int64_t step = 1; step <= 20; ++step) {
-      log.metrics(step, {{"train/loss", 6.0 - 0.1 * static_cast<double>(step)},
+      log.metrics(step, {{"train/loss", 6.0 - 0.1 * double(step)},
                          {"perf/tokens_per_second", 12345.0},
                          {"perf/step_seconds", 0.5},
                          {"rho1/selection_ratio", 0.6},
@@ -243,11 +243,11 @@ void timed_run(const std::filesystem::path& file, const std::vector<double>& sec
   double passed = 0;
   for (size_t i = 0; i < seconds.size(); ++i) {
     passed += seconds[i];
-    const auto step = static_cast<int64_t>(i) + 1;
+    const auto step = int64_t(i) + 1;
     if (step % every != 0 && step != 1) continue;
     log.metrics(step, {{"perf/tokens_per_second", 1000 / seconds[i]},
                        {"perf/step_seconds", seconds[i]},
-                       {"perf/run_tokens", 1000.0 * static_cast<double>(step)},
+                       {"perf/run_tokens", 1000.0 * double(step)},
                        {"perf/run_seconds", passed},
                        {"perf/mfu", 0.1 / seconds[i]}});
   }

@@ -105,7 +105,7 @@ TEST(Curve, DrawsAFallingLineInAscii) {
   EXPECT_EQ(text.find("       10 |o"), 0u) << text;
   EXPECT_NE(text.find("        0 |" + std::string(54, ' ')), std::string::npos) << text;
   EXPECT_NE(text.find("o\n          +---"), std::string::npos) << text;
-  for (char c : text) EXPECT_LT(static_cast<unsigned char>(c), 0x80);
+  for (char c : text) EXPECT_LT(uint8_t(c), 0x80);
 }
 
 TEST(Curve, IsNotDrawnWithFewerThanTwoPoints) {

@@ -88,7 +88,7 @@ inline PluginCheckResult asked_plugin(const PluginSetting& plugin, const PluginS
   if (weight.empty()) return {{}, OptionMistake{false, "weight", "it must be given", -1}};
   if (weight == "broken") throw Error(ExitStatus::plugin, "formula.so: it broke");
   if (const size_t at = weight.find('?'); at != std::string::npos)
-    return {{}, OptionMistake{false, "weight", "unknown name \"\x1b?\"", static_cast<int64_t>(at)}};
+    return {{}, OptionMistake{false, "weight", "unknown name \"\x1b?\"", int64_t(at)}};
   PluginNeeds needs;
   if (weight.find("ce") != std::string::npos) needs.reads.push_back("policy.loss");
   if (weight.find("ref") != std::string::npos) needs.reads.push_back("reference.loss");

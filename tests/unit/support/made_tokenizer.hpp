@@ -14,8 +14,8 @@ inline std::string letter_of(int byte) {
   const auto is_itself = [](int b) { return (b > 0x20 && b < 0x7f) || (b > 0xa0 && b != 0xad); };
   for (int b = 0; b < byte; ++b) others += !is_itself(b);
   const int code = is_itself(byte) ? byte : 0x100 + others;
-  if (code < 0x80) return std::string(1, static_cast<char>(code));
-  return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+  if (code < 0x80) return std::string(1, char(code));
+  return {char(0xc0 | code >> 6), char(0x80 | (code & 0x3f))};
 }
 
 inline Json added(int id, const std::string& content, bool special = true) {

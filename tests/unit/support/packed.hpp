@@ -15,9 +15,9 @@ inline std::string gzip(const std::string& text) {
     throw std::runtime_error("deflateInit2");
   std::string packed(deflateBound(&stream, text.size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
+  stream.avail_in = uInt(text.size());
   stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
+  stream.avail_out = uInt(packed.size());
   if (deflate(&stream, Z_FINISH) != Z_STREAM_END) throw std::runtime_error("deflate");
   packed.resize(stream.total_out);
   deflateEnd(&stream);

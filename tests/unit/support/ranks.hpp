@@ -44,7 +44,7 @@ inline void on_ranks(int size, const std::function<void(Channels&)>& body,
   // LibTorch's record of collectives is global to the process and does not support several groups at once.
   setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
   const int port = free_port();
-  std::vector<std::exception_ptr> faults(static_cast<size_t>(size));
+  std::vector<std::exception_ptr> faults((size_t(size)));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {

@@ -63,7 +63,7 @@ std::string refusal(ExitStatus status, Call call) {
   try {
     call();
   } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.status()), static_cast<int>(status)) << error.what();
+    EXPECT_EQ(int(error.status()), int(status)) << error.what();
     return error.what();
   }
   ADD_FAILURE() << "nothing was refused";
@@ -80,8 +80,8 @@ inline std::string with_length(const std::string& header) {
 }
 
 inline std::vector<float> values_of(int64_t step, int64_t count, int64_t offset = 0) {
-  std::vector<float> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = static_cast<float>(step * 1000 + offset + i);
+  std::vector<float> values((size_t(count)));
+  for (int64_t i = 0; i < count; ++i) values[size_t(i)] = float(step * 1000 + offset + i);
   return values;
 }
 
@@ -90,7 +90,7 @@ template <class T>
 std::vector<T> read_all(const SafetensorsFile& file, const std::string& tensor) {
   const TensorEntry* entry = file.find(tensor);
   if (!entry) throw std::runtime_error("no tensor " + tensor);
-  std::vector<T> values(static_cast<size_t>(entry->end - entry->begin) / sizeof(T));
+  std::vector<T> values(size_t(entry->end - entry->begin) / sizeof(T));
   file.read(*entry, 0, values.data(), values.size() * sizeof(T));
   return values;
 }
@@ -144,7 +144,7 @@ inline fs::path save_checkpoint(const fs::path& run_folder, int64_t step) {
 
 inline void flip_bit(const fs::path& path, size_t bit) {
   std::string text = get(path);
-  text.at(bit / 8) = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+  text.at(bit / 8) = char(text[bit / 8] ^ (1 << (bit % 8)));
   put(path, text);
 }
 

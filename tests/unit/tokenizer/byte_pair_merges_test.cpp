@@ -16,7 +16,7 @@ using Ids = std::vector<int32_t>;
 /// Bytes have their own ids.
 TokenizerJson with_merges(std::vector<TokenizerJson::Merge> merges) {
   TokenizerJson bpe;
-  for (int byte = 0; byte < 256; ++byte) bpe.byte_ids[static_cast<size_t>(byte)] = byte;
+  for (int byte = 0; byte < 256; ++byte) bpe.byte_ids[size_t(byte)] = byte;
   bpe.merges = std::move(merges);
   return bpe;
 }

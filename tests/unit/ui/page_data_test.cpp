@@ -19,7 +19,7 @@ class PageDataTest : public LogTest {
     RunStart given = start(name);
     given.params = {{"pipeline.keep", 0.5}, {"data.files", name}};
     RunLog log(file_, given);
-    for (int64_t step = 1; step <= steps; ++step) log.metrics(step, {{"train/loss", 1.0 / static_cast<double>(step)}});
+    for (int64_t step = 1; step <= steps; ++step) log.metrics(step, {{"train/loss", 1.0 / double(step)}});
     const int64_t id = log.run_id();
     log.end(ExitStatus::done);
     return id;

@@ -14,7 +14,7 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 
 std::vector<double> counted(size_t n) {
   std::vector<double> x;
-  for (size_t i = 0; i < n; ++i) x.push_back(static_cast<double>(i));
+  for (size_t i = 0; i < n; ++i) x.push_back(double(i));
   return x;
 }
 
@@ -30,7 +30,7 @@ TEST(Smoothing, IsTheWeightedMeanOfTheDefinition) {
   for (size_t n = 0; n < values.size(); ++n) {
     double sum = 0, weights = 0;
     for (size_t i = 0; i <= n; ++i) {
-      const double weight = std::pow(factor, static_cast<double>(n - i));
+      const double weight = std::pow(factor, double(n - i));
       sum += weight * values[i], weights += weight;
     }
     EXPECT_NEAR(means[n], sum / weights, 1e-12);
@@ -76,7 +76,7 @@ TEST(Smoothing, UsesAllPointsAndNotOnlyShownOnes) {
 TEST(Thinning, KeepsTheMinimumAndMaximumOfEachCell) {
   auto x = counted(10'000);
   std::vector<double> y(x.size());
-  for (size_t i = 0; i < y.size(); ++i) y[i] = std::sin(static_cast<double>(i));
+  for (size_t i = 0; i < y.size(); ++i) y[i] = std::sin(double(i));
   y[1234] = 100, y[5678] = -100;
   const Window window{0, 9'999, 50};
   const auto kept = downsampled(x, y, window);

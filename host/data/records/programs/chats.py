@@ -112,7 +112,8 @@ def replies(lines):
         given = json.loads(line)
         try:
             if templates is None:
-                templates = [Template(given[name] or given["template"], given["tokens"]) for name in ("template", "with_tools")]
+                templates = [Template(given[name] or given["template"], given["tokens"])
+                             for name in ("template", "with_tools")]
                 yield {}
             else:
                 template = templates[given["tools"] is not None]

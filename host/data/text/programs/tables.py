@@ -1,7 +1,8 @@
 """Writes the rows of tables to stdout, one JSON object a line: of Parquet and Arrow files, of folders of them (as on
 the Hugging Face Hub, or written by datasets' save_to_disk), and of JSON lists. The first argument is JSON: {"columns"
-(all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing or cannot be loaded, and with 4 for
-unsuitable data; the reason is all of stderr. A number that is not finite becomes null; times are written as ISO 8601."""
+(all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing or cannot be
+loaded, and with 4 for unsuitable data; the reason is all of stderr. A number that is not finite becomes null; times are
+written as ISO 8601."""
 import codecs
 import collections
 import datetime

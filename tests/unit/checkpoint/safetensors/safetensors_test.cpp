@@ -26,7 +26,7 @@ TEST(Safetensors, ReadsBackTensorsWrittenInAnyOrder) {
   writer.write("ids", 0, ids.data(), 24);
   writer.write("weight \"q\"\né", 0, weight.data(), 16);
   writer.finish();
-  EXPECT_EQ(writer.file_size(), static_cast<int64_t>(fs::file_size(folder / "a.safetensors")));
+  EXPECT_EQ(writer.file_size(), int64_t(fs::file_size(folder / "a.safetensors")));
 
   const SafetensorsFile file(folder / "a.safetensors");
   EXPECT_EQ(file.entries().size(), 4u);
@@ -182,7 +182,7 @@ TEST(Safetensors, EscapesControlCharactersOfTensorNames) {
 
 TEST(Safetensors, AMaliciousHeaderOfMaximalSizeUsesLittleMemory) {
   const auto full = [](std::string header, const std::function<std::string(int)>& piece) {
-    for (int i = 0; header.size() < static_cast<size_t>(max_safetensors_header) - 32; ++i) header += piece(i);
+    for (int i = 0; header.size() < size_t(max_safetensors_header) - 32; ++i) header += piece(i);
     return header;
   };
   const std::vector<BadFile> headers{
@@ -259,7 +259,7 @@ TEST(Safetensors, TwentyThousandMutatedHeadersNeverCrash) {
       const size_t at = random() % header.size();
       switch (random() % 4) {
         case 0:
-          header[at] = static_cast<char>(random());
+          header[at] = char(random());
           break;
         case 1:
           header.erase(at, random() % 9);
@@ -274,11 +274,10 @@ TEST(Safetensors, TwentyThousandMutatedHeadersNeverCrash) {
       if (header.empty()) header = "{";
     }
     try {
-      const SafetensorsHeader read =
-          parse_safetensors_header(header, 8 + static_cast<int64_t>(header.size()) + 32, "f");
+      const SafetensorsHeader read = parse_safetensors_header(header, 8 + int64_t(header.size()) + 32, "f");
       for (const TensorEntry& entry : read.entries) {
-        ASSERT_GE(entry.begin, static_cast<int64_t>(header.size()) + 8);
-        ASSERT_LE(entry.end, static_cast<int64_t>(header.size()) + 40);
+        ASSERT_GE(entry.begin, int64_t(header.size()) + 8);
+        ASSERT_LE(entry.end, int64_t(header.size()) + 40);
       }
       ++accepted;
     } catch (const Error& error) {

@@ -82,7 +82,7 @@ template <class T, int packs>
 void check_norm(int64_t rows, int64_t width) {
   const auto x = rounded<T>(numbers(size_t(rows * width))), w = rounded<T>(numbers(size_t(width)));
   const auto dy = rounded<T>(numbers(size_t(rows * width)));
-  std::vector<float> y(x.size()), scale(static_cast<size_t>(rows)), dx(x.size()), dw(w.size());
+  std::vector<float> y(x.size()), scale((size_t(rows))), dx(x.size()), dw(w.size());
   const auto wide_x = widened(x), wide_w = widened(w), wide_dy = widened(dy);
   reference::rms_norm<float>(wide_x.data(), wide_w.data(), 1e-5f, y.data(), scale.data(), rows, width);
   reference::rms_norm_backward<float>(wide_dy.data(), wide_x.data(), wide_w.data(), scale.data(), dx.data(), dw.data(),

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<int64_t> counts(const BinOrder& order, int64_t from, int64_t to, size_t bins) {
   std::vector<int64_t> counts(bins);
-  for (int64_t position = from; position < to; ++position) ++counts[static_cast<size_t>(order.at(position).bin)];
+  for (int64_t position = from; position < to; ++position) ++counts[size_t(order.at(position).bin)];
   return counts;
 }
 
@@ -18,18 +18,18 @@ TEST(BinOrder, GivesEachBinItsShareOfEveryBlock) {
   const BinOrder order(7, {5, 3, 2}, {5, 3, 2}, 10'000);
   for (int64_t from = 0; from + 1024 <= 10'000; from += 1024) {
     const auto found = counts(order, from, from + 1024, 3);
-    EXPECT_NEAR(static_cast<double>(found[0]), 512, 1.01);
-    EXPECT_NEAR(static_cast<double>(found[1]), 307.2, 1.01);
-    EXPECT_NEAR(static_cast<double>(found[2]), 204.8, 1.01);
+    EXPECT_NEAR(double(found[0]), 512, 1.01);
+    EXPECT_NEAR(double(found[1]), 307.2, 1.01);
+    EXPECT_NEAR(double(found[2]), 204.8, 1.01);
   }
   EXPECT_EQ(counts(order, 0, 10'000, 3), (std::vector<int64_t>{5000, 3000, 2000}));
 }
 
 TEST(BinOrder, ChangesTheSharesLinearlyOverTheRun) {
   const BinOrder order(7, {1, 0}, {0, 3}, 100'000);
-  EXPECT_NEAR(static_cast<double>(counts(order, 0, 10'000, 2)[1]), 500, 2);
-  EXPECT_NEAR(static_cast<double>(counts(order, 45'000, 55'000, 2)[1]), 5000, 2);
-  EXPECT_NEAR(static_cast<double>(counts(order, 90'000, 100'000, 2)[1]), 9500, 2);
+  EXPECT_NEAR(double(counts(order, 0, 10'000, 2)[1]), 500, 2);
+  EXPECT_NEAR(double(counts(order, 45'000, 55'000, 2)[1]), 5000, 2);
+  EXPECT_NEAR(double(counts(order, 90'000, 100'000, 2)[1]), 9500, 2);
 }
 
 TEST(BinOrder, NeverDrawsABinOfWeightZero) {
@@ -44,11 +44,11 @@ TEST(BinOrder, CountsTheDrawsOfEachBinWithoutGaps) {
   std::vector<std::vector<int64_t>> drawn(3);
   for (int64_t position = 0; position < 3000; ++position) {
     const auto draw = order.at(position);
-    drawn[static_cast<size_t>(draw.bin)].push_back(draw.drawn);
+    drawn[size_t(draw.bin)].push_back(draw.drawn);
   }
   for (auto& one : drawn) {
     std::sort(one.begin(), one.end());
-    for (size_t i = 0; i < one.size(); ++i) ASSERT_EQ(one[i], static_cast<int64_t>(i));
+    for (size_t i = 0; i < one.size(); ++i) ASSERT_EQ(one[i], int64_t(i));
   }
 }
 

@@ -46,7 +46,7 @@ TEST(RecordPairs, ShareALengthBinWhoseUpperBoundIsInclusive) {
 
 TEST(RecordPairs, AreLimitedPerProblemAndSelectedBySeed) {
   std::vector<RecordEntry> entries;
-  for (int i = 0; i < 40; ++i) entries.push_back(entry(1, static_cast<int8_t>(i % 2), 10 + i % 3 * 100));
+  for (int i = 0; i < 40; ++i) entries.push_back(entry(1, int8_t(i % 2), 10 + i % 3 * 100));
   const auto all = numbers(pairs(entries, {{100, 200}, 0, 0}));
   const auto some = numbers(pairs(entries, {{100, 200}, 9, 1}));
   EXPECT_EQ(some.size(), 9u);

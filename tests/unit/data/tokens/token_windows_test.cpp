@@ -15,7 +15,7 @@ std::string bytes_of(const std::vector<Id>& ids) {
 }
 
 std::vector<int64_t> window_of(const TokenWindows& windows, int64_t index, int64_t length) {
-  std::vector<int64_t> ids(static_cast<size_t>(length), -1);
+  std::vector<int64_t> ids(size_t(length), -1);
   windows.read(index, ids.data());
   return ids;
 }
@@ -134,7 +134,7 @@ TEST(RandomWindows, AreAFunctionOfSeedAndIndex) {
 TEST(RandomWindows, AreUniformBelowTheVocabularysSize) {
   const auto ids = window_of(*random_windows(7, 70000, 7), 3, 70000);
   std::vector<int> times(7);
-  for (int64_t id : ids) ++times.at(static_cast<size_t>(id));
+  for (int64_t id : ids) ++times.at(size_t(id));
   for (int count : times) EXPECT_NEAR(count, 10000, 500);  // five standard deviations
 }
 

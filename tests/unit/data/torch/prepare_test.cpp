@@ -32,7 +32,7 @@ class Prepare : public DataTest {
   }
 
   static std::vector<int64_t> all_ids(const TokenWindows& windows, int64_t length) {
-    std::vector<int64_t> ids(static_cast<size_t>(windows.count() * length));
+    std::vector<int64_t> ids(size_t(windows.count() * length));
     for (int64_t i = 0; i < windows.count(); ++i) windows.read(i, ids.data() + i * length);
     return ids;
   }
@@ -55,13 +55,13 @@ class Prepare : public DataTest {
     for (int i = 0; i < files; ++i) {
       std::string text;
       for (int word = 0; word < 200; ++word)
-        text += "word" + std::string(1, static_cast<char>('a' + word * 7 % 26)) + " and other\n    lines ";
+        text += "word" + std::string(1, char('a' + word * 7 % 26)) + " and other\n    lines ";
       write("text/" + std::to_string(i) + ".txt", text + std::to_string(i) + "\n");
     }
   }
 
   Experiment tokens_experiment(int num_ids) const {
-    std::vector<uint16_t> ids(static_cast<size_t>(num_ids));
+    std::vector<uint16_t> ids((size_t(num_ids)));
     std::iota(ids.begin(), ids.end(), uint16_t{0});
     write("ids.bin", {reinterpret_cast<const char*>(ids.data()), ids.size() * 2});
     auto experiment = text_experiment();
@@ -95,7 +95,7 @@ TEST_F(Prepare, ReadsFilesOfAnyKindAsTheirBytes) {
   experiment.data.encoding = "bytes";
   std::vector<int64_t> wanted;
   for (const std::string& bytes : {packed, lines}) {
-    for (const char byte : bytes) wanted.push_back(static_cast<unsigned char>(byte));
+    for (const char byte : bytes) wanted.push_back(uint8_t(byte));
     wanted.push_back(257);
   }
   wanted.resize(wanted.size() / 8 * 8);
@@ -196,7 +196,7 @@ TEST_F(Prepare, EncodesWithTheTokenizerItTrained) {
   write_words(3);
   const auto prepared = prepare_and_open(bpe_experiment());
   std::vector<int32_t> ids;
-  for (int64_t id : all_ids(*prepared.train, 8)) ids.push_back(static_cast<int32_t>(id));
+  for (int64_t id : all_ids(*prepared.train, 8)) ids.push_back(int32_t(id));
   std::string text;
   for (int i = 0; i < 3; ++i) text += read(at("text/" + std::to_string(i) + ".txt"));
   const auto decoded = prepared.tokenizer->decode(ids);
@@ -214,7 +214,7 @@ TEST_F(Prepare, EncodesLargeDocumentsAsIfInOnePiece) {
   experiment.train.sequence_length = 1;
   const auto prepared = prepare_and_open(experiment);
   std::vector<int32_t> ids;
-  for (int64_t id : all_ids(*prepared.train, 1)) ids.push_back(static_cast<int32_t>(id));
+  for (int64_t id : all_ids(*prepared.train, 1)) ids.push_back(int32_t(id));
   EXPECT_TRUE(prepared.tokenizer->decode(ids) == text);
 }
 

@@ -26,8 +26,7 @@ class RecordData : public DataTest {
   void write_problems(int problems, const std::string& name = "a.jsonl", int first = 0) const {
     std::string text;
     for (int p = first; p < first + problems; ++p)
-      for (int i = 0; i < 4; ++i)
-        text += line(std::string(3 + i, static_cast<char>('a' + p % 26)), p, i % 2 == 0, p % 10);
+      for (int i = 0; i < 4; ++i) text += line(std::string(3 + i, char('a' + p % 26)), p, i % 2 == 0, p % 10);
     write(name, text);
   }
 
@@ -89,8 +88,7 @@ TEST_F(RecordData, ArePackedIntoSequencesWhoseRecordsAreSeparate) {
   EXPECT_EQ(micro.windows, (Ids{0, 1})) << "packs";
   EXPECT_EQ(micro.tokens, 15 + 6 + 4);
   EXPECT_EQ(micro.keys, 15 * 15 + 6 * 6 + 4 * 4);
-  for (int64_t k = 1; k <= 3; ++k)
-    EXPECT_EQ(micro.counts[static_cast<size_t>(k - 1)], micro.sources(k).sum().item<int64_t>()) << k;
+  for (int64_t k = 1; k <= 3; ++k) EXPECT_EQ(micro.counts[size_t(k - 1)], micro.sources(k).sum().item<int64_t>()) << k;
 }
 
 TEST_F(RecordData, BecomePromptAnswerAndPadding) {
@@ -114,12 +112,12 @@ TEST_F(RecordData, BecomePromptAnswerAndPadding) {
   EXPECT_EQ(micro.windows, (Ids{0, 1, 2}));
   EXPECT_EQ(micro.answers, 4 + 2 + 1);
   for (int64_t k = 1; k <= 3; ++k)
-    EXPECT_EQ(micro.counts[static_cast<size_t>(k - 1)], valid_sources(micro.targets, k).sum().item<int64_t>()) << k;
+    EXPECT_EQ(micro.counts[size_t(k - 1)], valid_sources(micro.targets, k).sum().item<int64_t>()) << k;
   request.prompts = true;
   const auto both = training_batches(e, prepared, request, 1)->training(0, 0, 1);
   EXPECT_TRUE(at::equal(both.targets, both.batch.kind.gt(0)));
   for (int64_t k = 1; k <= 3; ++k)
-    EXPECT_EQ(both.counts[static_cast<size_t>(k - 1)], valid_sources(both.targets, k).sum().item<int64_t>()) << k;
+    EXPECT_EQ(both.counts[size_t(k - 1)], valid_sources(both.targets, k).sum().item<int64_t>()) << k;
 }
 
 TEST_F(RecordData, AreTheSameInAStepForAnyNumberOfRanks) {
@@ -238,14 +236,14 @@ TEST_F(RecordData, OfSeveralTurnsHaveTheirKindAtEachToken) {
     for (int64_t i = 0; i < micro.batch.tokens.size(1); ++i)
       if (micro.batch.kind[row][i].item<int64_t>() == answer_kind) {
         const auto id = micro.batch.tokens[row][i].item<int64_t>();
-        text += id == byte_vocab_size - 1 ? '!' : static_cast<char>(id);
+        text += id == byte_vocab_size - 1 ? '!' : char(id);
       }
     return text;
   };
   EXPECT_EQ(answers(0), "a<|im_end|>bc<|im_end|>!") << "! is the end of text";
   EXPECT_EQ(answers(1), "a<|im_end|>") << "nothing after the user's last message";
   for (int64_t k = 1; k <= 3; ++k)
-    EXPECT_EQ(micro.counts[static_cast<size_t>(k - 1)], valid_sources(micro.targets, k).sum().item<int64_t>()) << k;
+    EXPECT_EQ(micro.counts[size_t(k - 1)], valid_sources(micro.targets, k).sum().item<int64_t>()) << k;
   EXPECT_EQ(micro.answers, micro.batch.kind.eq(answer_kind).sum().item<int64_t>());
 }
 
@@ -360,7 +358,7 @@ TEST_F(RecordData, HoldOutOneProblemInTwenty) {
   EXPECT_GT(problems[1].size(), 3u);
   EXPECT_EQ(problems[0].size() + problems[1].size(), 200u) << "all answers to a problem on one side";
   const auto validation = validation_batches(e, prepared, {});
-  EXPECT_EQ(validation->count(), static_cast<int64_t>(4 * problems[1].size())) << "bins of weight 0 too";
+  EXPECT_EQ(validation->count(), int64_t(4 * problems[1].size())) << "bins of weight 0 too";
   Experiment stage = experiment();
   stage.data.hold_out_problems = true;
   const Prepared without = open(stage);
@@ -456,8 +454,8 @@ TEST_F(RecordData, TrainATokenizerOnTheirTexts) {
   const Prepared prepared = open(e);
   const auto micro = training_batches(e, prepared, {}, 1)->training(0, 0, 1);
   std::vector<int32_t> ids;
-  for (const int64_t id : numbers_of(micro.batch.tokens[1])) ids.push_back(static_cast<int32_t>(id));
-  ids.resize(static_cast<size_t>(prepared.records->entries()[1].length));
+  for (const int64_t id : numbers_of(micro.batch.tokens[1])) ids.push_back(int32_t(id));
+  ids.resize(size_t(prepared.records->entries()[1].length));
   EXPECT_EQ(prepared.tokenizer->decode(ids), "How many of the 37 ducks swim?\nThere are 1 ducks that swim.\n#### 1");
   EXPECT_EQ(ids.back(), prepared.tokenizer->end_of_text());
   Experiment other = e;
@@ -467,7 +465,7 @@ TEST_F(RecordData, TrainATokenizerOnTheirTexts) {
 
 TEST_F(RecordData, OfAThousandProblemsTakeASecondOrTwo) {
   std::string text;
-  for (int i = 0; i < 2000; ++i) text += line(std::string(280, static_cast<char>('a' + i % 26)), i / 2, i % 2 == 0);
+  for (int i = 0; i < 2000; ++i) text += line(std::string(280, char('a' + i % 26)), i / 2, i % 2 == 0);
   write("a.jsonl", text);
   Experiment e = experiment();
   e.train.sequence_length = 512;

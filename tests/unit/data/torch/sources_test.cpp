@@ -26,7 +26,7 @@ class WindowSources : public DataTest {
     Experiment e = text_experiment();
     e.seed = 5;
     e.data.tokenizer.given = true;
-    e.data.tokenizer.kind = "byte";
+    e.data.tokenizer.kind = TokenizerKind::byte;
     e.validation.given = true;
     e.validation.files = {at("held_out/*")};
     return e;
@@ -80,7 +80,7 @@ TEST_F(WindowSources, HaveNothingToValidateOnIfNothingIsHeldOut) {
 
 TEST_F(WindowSources, OfRandomIdsAreNeverShuffled) {
   Experiment e = text_experiment();
-  e.data.kind = "random";
+  e.data.kind = DataKind::random;
   e.data.order = "shuffled";
   const Prepared prepared = open_prepared(e, folder_ / "cache", 1);
   const auto source = training_batches(e, prepared, {}, 1);

@@ -68,7 +68,7 @@ TEST_F(TokenWriting, BeginsAndEndsADocumentOnceThatBringsTheTokens) {
                                         "e")});
   for (const TextPart& part : parts) writer.add_documents(part);
   writer.finish();
-  std::vector<int64_t> ids(static_cast<size_t>(writer.num_ids()));
+  std::vector<int64_t> ids(size_t(writer.num_ids()));
   open_token_file(at("ids.bin"), "uint32", writer.num_ids(), 256000)->read(0, ids.data());
   EXPECT_EQ(ids, (std::vector<int64_t>{254000, 97000, 255000, 254000, 98000, 255000, 254000, 255000, 254000, 255000,
                                        254000, 255000, 101000, 255000}));
@@ -108,7 +108,7 @@ TEST_F(TokenWriting, SplitsALongLineBetweenCharacters) {
   const auto file = write("a.txt", text);
   std::string joined;
   for (const auto& piece : cut_into_pieces(file)) {
-    EXPECT_NE(static_cast<unsigned char>(piece[0]) & 0xc0, 0x80);
+    EXPECT_NE(uint8_t(piece[0]) & 0xc0, 0x80);
     joined += piece;
   }
   EXPECT_TRUE(joined == text);

@@ -52,7 +52,7 @@ TEST_F(Mutations, OfAFileAreLoadedOrRefused) {
           text.insert(at, pieces[below(pieces.size())]);
           break;
         case 2:
-          text[at] = static_cast<char>(below(256));
+          text[at] = char(below(256));
           break;
         default:
           text.insert(at, text.substr(below(text.size()), below(40)));

@@ -98,9 +98,9 @@ TEST(Diagnostics, QuoteAtMostSixtyCharacters) {
 TEST(Diagnostics, NameTheOriginOfAValue) {
   Diagnostics diagnostics;
   const int file = diagnostics.add_file("a\n.toml", "x = 1\ny = 2\n"), set = diagnostics.add_override("x=3");
-  EXPECT_EQ(diagnostics.origin_of({file, 2, 5}), "a?.toml:2");
-  EXPECT_EQ(diagnostics.origin_of({set, 1, 9}), "command line");
-  EXPECT_EQ(diagnostics.text_of(set), "--set x=3") << "the columns of an override count from here";
+  EXPECT_EQ(diagnostics.origin_text({file, 2, 5}), "a?.toml:2");
+  EXPECT_EQ(diagnostics.origin_text({set, 1, 9}), "command line");
+  EXPECT_EQ(diagnostics.source_text(set), "--set x=3") << "the columns of an override count from here";
 }
 
 TEST(Diagnostics, CutTheTextOfALongOverride) {

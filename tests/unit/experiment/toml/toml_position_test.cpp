@@ -69,7 +69,7 @@ TEST(TomlPlaces, InAWordOfAnOverrideCountFromItsStart) {
   apply_override(root, "w=ab?", diagnostics);
   const Node& word = root.entries.front().value;
   ASSERT_EQ(word.text, "ab?");
-  const std::string& shown = diagnostics.text_of(word.position.source);
+  const std::string& shown = diagnostics.source_text(word.position.source);
   EXPECT_EQ(position_in_text(shown, word.position, 2),
             (TomlPosition{word.position.source, 1, 1 + int(shown.find('?'))}));
 }

@@ -14,7 +14,7 @@ std::pair<int, std::string> fault(Function function) {
   try {
     guarded("rho1", "weigh", function);
   } catch (const Error& error) {
-    return {static_cast<int>(error.status()), error.what()};
+    return {int(error.status()), error.what()};
   }
   return {0, ""};
 }

@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 std::string sample_code(int functions) {
   std::string text;
   for (int i = 0; i < functions; ++i) {
-    const std::string name = "function" + std::string(1, static_cast<char>('a' + i % 26)) +
-                             std::string(1, static_cast<char>('a' + i / 26 % 26));
+    const std::string name = "function" + std::string(1, char('a' + i % 26)) + std::string(1, char('a' + i / 26 % 26));
     text += "def " + name + "(value, other):\n    \"\"\"Return the " + name + " of value.\"\"\"\n    if value:\n" +
             "        return other[" + std::to_string(i) + "]\n    return " + name + "(other, value)\n\n\n";
   }
@@ -48,7 +47,7 @@ TEST_F(Bpe, HasTheRequestedNumberOfPieces) {
   EXPECT_EQ(tokenizer->vocab_size(), 500);
   EXPECT_GE(tokenizer->end_of_text(), 0);
   EXPECT_LT(tokenizer->end_of_text(), 500);
-  EXPECT_EQ(tokenizer->decode({static_cast<int32_t>(tokenizer->end_of_text())}), "");
+  EXPECT_EQ(tokenizer->decode({int32_t(tokenizer->end_of_text())}), "");
 }
 
 TEST_F(Bpe, EncodesWordByWordAsSentencePieceEncodesTheWholeText) {
@@ -243,7 +242,7 @@ TEST_F(Bpe, DecodesTheStandardLibraryExactly) {
     bytes += text.size();
     ids += encoded.size();
   }
-  EXPECT_GT(static_cast<double>(bytes) / static_cast<double>(ids), 2.0);
+  EXPECT_GT(double(bytes) / double(ids), 2.0);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class RowProducts : public testing::TestWithParam<Isa> {
     if (!runs(GetParam())) GTEST_SKIP() << "this processor has no such instructions";
   }
   std::vector<float> drawn(int64_t count) {
-    std::vector<float> values(static_cast<size_t>(count));
+    std::vector<float> values((size_t(count)));
     for (float& value : values) value = normal_(random_);
     return values;
   }

@@ -148,7 +148,7 @@ TEST_P(RowKernels, SumPowersInDoublePrecisionAndFindTheLargest) {
   std::mt19937 random(3);
   std::normal_distribution<float> draw(0, 1e-3F);
   for (const int64_t count : {0, 1, 31, 32, 1000}) {
-    std::vector<float> x(static_cast<size_t>(count));
+    std::vector<float> x((size_t(count)));
     double first = 0, second = 0, largest = 0;
     for (float& value : x) {
       value = draw(random);

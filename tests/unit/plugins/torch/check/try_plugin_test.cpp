@@ -139,9 +139,9 @@ const Linked<NotFinite> not_finite("not_finite");
 const Linked<Scales> scales("scales");
 const Linked<Forgets> forgets("forgets");
 
-std::string question_of(const std::string& trial, const std::string& name, const std::string& role) {
+std::string request_for(const std::string& trial, const std::string& name, PluginRole role) {
   PluginSetting plugin;
-  plugin.description.kind = role == "adapter" ? "adapter" : "pipeline";
+  plugin.description.kind = role == PluginRole::adapter ? PluginKind::adapter : PluginKind::pipeline;
   plugin.description.role = role;
   plugin.description.name = name;
   plugin.description.version = "1.0";
@@ -149,17 +149,17 @@ std::string question_of(const std::string& trial, const std::string& name, const
 }
 
 /// The measurement of a trial that the plugin passes.
-std::string report_of(const std::string& trial, const std::string& name, const std::string& role = "weighting") {
-  return nlohmann::json::parse(try_plugin(question_of(trial, name, role))).at("report");
+std::string report_of(const std::string& trial, const std::string& name, PluginRole role = PluginRole::weighting) {
+  return nlohmann::json::parse(try_plugin(request_for(trial, name, role))).at("report");
 }
 
 /// The failed trials with their reasons; all trials but that of the speed, which cannot be failed.
-std::map<std::string, std::string> failures_of(const std::string& name, const std::string& role = "weighting") {
+std::map<std::string, std::string> failures_of(const std::string& name, PluginRole role = PluginRole::weighting) {
   std::map<std::string, std::string> failures;
   for (const Trial& trial : trials_for_role(role, "cpu")) {
     if (trial.name == "speed") continue;
     try {
-      try_plugin(question_of(trial.name, name, role));
+      try_plugin(request_for(trial.name, name, role));
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::plugin) << error.what();
       failures[trial.name] = error.what();
@@ -177,9 +177,9 @@ std::vector<std::string> names_of(const std::map<std::string, std::string>& fail
 TEST(TryPlugin, PassesASoundPluginOfEveryRole) {
   EXPECT_THAT(failures_of("sound"), IsEmpty());
   EXPECT_THAT(failures_of("counts_in_the_state"), IsEmpty());
-  EXPECT_THAT(failures_of("twice_the_inner", "wrapper"), IsEmpty());
-  EXPECT_THAT(failures_of("squared_value", "objective"), IsEmpty());
-  EXPECT_THAT(failures_of("scales", "adapter"), IsEmpty());
+  EXPECT_THAT(failures_of("twice_the_inner", PluginRole::wrapper), IsEmpty());
+  EXPECT_THAT(failures_of("squared_value", PluginRole::objective), IsEmpty());
+  EXPECT_THAT(failures_of("scales", PluginRole::adapter), IsEmpty());
 }
 
 TEST(TryPlugin, ReportsWhatItMeasured) {
@@ -187,13 +187,13 @@ TEST(TryPlugin, ReportsWhatItMeasured) {
   EXPECT_EQ(report_of("again", "sound"), "4 steps, bit-identical");
   EXPECT_EQ(report_of("resumes", "sound"), "0 tensors of state");
   EXPECT_EQ(report_of("resumes", "counts_in_the_state"), "1 tensor of state");
-  EXPECT_THAT(report_of("merged", "scales", "adapter"), testing::MatchesRegex("losses [0-9.]+ and [0-9.]+"));
+  EXPECT_THAT(report_of("merged", "scales", PluginRole::adapter), testing::MatchesRegex("losses [0-9.]+ and [0-9.]+"));
 }
 
 TEST(TryPlugin, MeasuresTheTimeOfThePluginAlone) {
   EXPECT_THAT(report_of("speed", "sound"), testing::MatchesRegex("[0-9]+ ns per token"));
-  EXPECT_THAT(report_of("speed", "squared_value", "objective"), testing::MatchesRegex("[0-9]+ ns per token"));
-  EXPECT_THAT(report_of("speed", "scales", "adapter"), HasSubstr(" times a step of full training"));
+  EXPECT_THAT(report_of("speed", "squared_value", PluginRole::objective), testing::MatchesRegex("[0-9]+ ns per token"));
+  EXPECT_THAT(report_of("speed", "scales", PluginRole::adapter), HasSubstr(" times a step of full training"));
 }
 
 TEST(TryPlugin, FailsWeightsThatNoLossCanHave) {
@@ -223,19 +223,19 @@ TEST(TryPlugin, FailsAPluginThatChangesItsAnswer) {
 }
 
 TEST(TryPlugin, FailsALossThatIsNoFiniteScalar) {
-  EXPECT_THAT(failures_of("not_a_scalar", "objective").at("trains"), HasSubstr("scalar"));
-  EXPECT_THAT(failures_of("not_finite", "objective").at("trains"), HasSubstr("step 1: "));
+  EXPECT_THAT(failures_of("not_a_scalar", PluginRole::objective).at("trains"), HasSubstr("scalar"));
+  EXPECT_THAT(failures_of("not_finite", PluginRole::objective).at("trains"), HasSubstr("step 1: "));
 }
 
 TEST(TryPlugin, FailsAnAdapterThatForgetsWhatItLearnedWhenItIsMerged) {
-  EXPECT_THAT(failures_of("forgets", "adapter"),
+  EXPECT_THAT(failures_of("forgets", PluginRole::adapter),
               ElementsAre(Pair("merged", AllOf(HasSubstr("after 4 steps the loss is "), HasSubstr("from merged()")))));
 }
 
 TEST(TryPlugin, RefusesAPluginThatIsNotLinked) {
-  EXPECT_THAT(error_of(ExitStatus::plugin, [] { try_plugin(question_of("trains", "absent", "weighting")); }),
+  EXPECT_THAT(error_of(ExitStatus::plugin, [] { try_plugin(request_for("trains", "absent", PluginRole::weighting)); }),
               HasSubstr("plugin absent: not linked into this build"));
-  EXPECT_THAT(error_of(ExitStatus::plugin, [] { try_plugin(question_of("trains", "sound", "objective")); }),
+  EXPECT_THAT(error_of(ExitStatus::plugin, [] { try_plugin(request_for("trains", "sound", PluginRole::objective)); }),
               HasSubstr("its role is 'weighting', wanted 'objective'"));
 }
 
