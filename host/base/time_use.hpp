@@ -20,7 +20,6 @@ class TimeScope {
   double* previous_;
 };
 
-/// Seconds from `start` to now.
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

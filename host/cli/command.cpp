@@ -132,15 +132,13 @@ void GlobalOptions::add_to(JobRequest& request) const {
 }
 
 CLI::Option* add_set(CLI::App& app, std::vector<std::string>& overrides) {
-  return app.add_option("--set", overrides, "override a key, with a TOML value; may be repeated")
-      ->type_name("KEY=VALUE")
+  return add_option(app, "--set KEY=VALUE", overrides, "override a key, with a TOML value; may be repeated")
       ->allow_extra_args(false);
 }
 
 void add_nproc(CLI::App& app, int64_t& nproc) {
-  app.add_option("--nproc", nproc, "number of processes, instead of [parallel] processes")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  add_option(app, "--nproc N", nproc, "number of processes, instead of [parallel] processes",
+             CLI::Range(int64_t{1}, int64_t{4096}));
 }
 
 CommandLine::Action reading_log(CommandLine::Action action) {
@@ -182,8 +180,8 @@ void CommandLine::take_global_options(CLI::App& app) {
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);
-  app.add_option("--db", globals_.database, "run log (default: WMTP_DB, else the experiment's, else runs/wmtp.db)")
-      ->type_name("FILE")
+  add_option(app, "--db FILE", globals_.database,
+             "run log (default: WMTP_DB, else the experiment's, else runs/wmtp.db)")
       ->group(group);
   app.add_flag("-q,--quiet", globals_.quiet, "print errors and warnings only")->group(group);
   app.add_flag("--no-color", globals_.no_color, "no colors, as with NO_COLOR=1")->group(group);

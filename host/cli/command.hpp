@@ -8,8 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "job/job_request.hpp"
@@ -39,6 +42,13 @@ class CommandLine {
   void add_group(const std::string& name, const std::string& help);
   /// `words` is "sql" or "runs list". Add the command's own options to the result; `action` returns the exit code.
   CLI::App& add(const std::string& words, const std::string& help, Action action);
+  /// For a command that has its own options, which the result's second part refers to.
+  template <class Taken, class Options = std::remove_cvref_t<Taken>>
+  std::pair<CLI::App&, Options&> add(const std::string& words, const std::string& help,
+                                     int (*run)(Taken, const GlobalOptions&)) {
+    const auto options = std::make_shared<Options>();
+    return {add(words, help, [=](const GlobalOptions& globals) { return run(*options, globals); }), *options};
+  }
   /// Hidden from every help.
   CLI::App& add_hidden(const std::string& words, Action action);
 
@@ -77,6 +87,31 @@ CommandLine::Action reading_log(CommandLine::Action action);
 /// Help of RUN arguments.
 inline constexpr const char* run_argument = "run id, or run name (the newest run of that name)";
 inline constexpr const char* runs_argument = "run ids or names (the newest run of each name)";
+
+/// Rules of add_option, besides CLI's validators.
+inline constexpr auto required = [](CLI::Option* option) { option->required(); };
+inline constexpr auto shows_default = [](CLI::Option* option) { option->capture_default_str(); };
+inline constexpr auto comma_separated = [](CLI::Option* option) { option->delimiter(','); };
+inline constexpr auto repeatable = [](CLI::Option* option) {
+  option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+};
+
+/// `usage` is as in help: "RUN", "-o,--output FILE"; without a second word, help shows the type of `value`.
+template <class T, class... Rules>
+CLI::Option* add_option(CLI::App& app, const std::string& usage, T& value, const std::string& help,
+                        const Rules&... rules) {
+  const auto space = usage.find(' ');
+  CLI::Option* option = app.add_option(usage.substr(0, space), value, help);
+  if (space != std::string::npos) option->type_name(usage.substr(space + 1));
+  [[maybe_unused]] const auto apply = [&](const auto& rule) {
+    if constexpr (std::is_base_of_v<CLI::Validator, std::decay_t<decltype(rule)>>)
+      option->check(rule);
+    else
+      rule(option);
+  };
+  (apply(rules), ...);
+  return option;
+}
 
 /// --set KEY=VALUE, which may be repeated.
 CLI::Option* add_set(CLI::App& app, std::vector<std::string>& overrides);

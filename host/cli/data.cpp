@@ -97,26 +97,21 @@ int prepare_records(const Options& options) {
 
 void add_arithmetic_options(CLI::App& prepare, Options& options) {
   ArithmeticConfig& config = options.arithmetic;
-  const auto add = [&](CLI::Option* option) {
-    option->group("Options of --from arithmetic");
-    options.restricted.emplace_back(option, "--from arithmetic");
-    return option;
+  const auto limit = [&](CLI::Option* option) {
+    options.restricted.emplace_back(option->group("Options of --from arithmetic"), "--from arithmetic");
   };
-  add(prepare.add_option("--problems", config.problems, "number of distinct problems"))
-      ->check(CLI::Range(1, 100000000));
-  add(prepare.add_option("--seed", config.seed, "random seed of the problems"))->check(CLI::NonNegativeNumber);
-  add(prepare.add_option("--operations", config.operations, "operations used, comma-separated"))
-      ->delimiter(',')
-      ->check(CLI::IsMember({"negate", "add", "multiply", "compose"}));
-  add(prepare.add_option("--min-operations", config.min_operations, "minimum number of operations in a problem"))
-      ->check(CLI::Range(1, 100));
-  add(prepare.add_option("--max-operations", config.max_operations, "maximum number of operations in a problem"))
-      ->check(CLI::Range(1, 100));
-  add(prepare.add_option("--answers-right", config.answers_right, "right answers per problem"))
-      ->check(CLI::Range(0, 1));
-  add(prepare.add_option("--answers-wrong", config.answers_wrong, "wrong answers per problem"))
-      ->check(CLI::Range(0, 10));
-  add(prepare.add_flag("--steps,!--no-steps", config.steps, "whether answers show the result of each operation"));
+  const auto add = [&](const char* name, auto& value, const char* help, const auto&... rules) {
+    limit(add_option(prepare, name, value, help, rules...));
+  };
+  add("--problems", config.problems, "number of distinct problems", CLI::Range(1, 100000000));
+  add("--seed", config.seed, "random seed of the problems", CLI::NonNegativeNumber);
+  add("--operations", config.operations, "operations used, comma-separated", comma_separated,
+      CLI::IsMember({"negate", "add", "multiply", "compose"}));
+  add("--min-operations", config.min_operations, "minimum number of operations in a problem", CLI::Range(1, 100));
+  add("--max-operations", config.max_operations, "maximum number of operations in a problem", CLI::Range(1, 100));
+  add("--answers-right", config.answers_right, "right answers per problem", CLI::Range(0, 1));
+  add("--answers-wrong", config.answers_wrong, "wrong answers per problem", CLI::Range(0, 10));
+  limit(prepare.add_flag("--steps,!--no-steps", config.steps, "whether answers show the result of each operation"));
 }
 
 struct InspectOptions {
@@ -132,7 +127,7 @@ DataKind kind_of(const InspectOptions& options) {
   return file.extension() == ".jsonl" ? DataKind::records : DataKind::text;
 }
 
-int inspect(const InspectOptions& options) {
+int inspect(const InspectOptions& options, const GlobalOptions&) {
   if (fs::is_directory(options.file)) throw Error(ExitStatus::data, options.file + ": is a folder, wanted a file");
   const DataKind kind = kind_of(options);
   const std::vector<Statistic> found = kind == DataKind::tokens    ? inspect_tokens(options.file, options.dtype)
@@ -154,20 +149,17 @@ int inspect(const InspectOptions& options) {
 }
 
 void add_inspect(CommandLine& line) {
-  const auto options = std::make_shared<InspectOptions>();
-  auto& app = line.add("data inspect",
-                       "describe a data file: token ids (.bin, .npy), records (.jsonl) or text\n\n"
-                       "examples:\n  wmtp-host data inspect corpus.bin --dtype uint16\n"
-                       "  wmtp-host data inspect answers.jsonl --json\n",
-                       [options](const GlobalOptions&) { return inspect(*options); });
-  app.add_option("FILE", options->file, "data file")->required();
-  app.add_option("--kind", options->kind, "tokens, records or text (default: by the file's extension)")
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"tokens", "records", "text"}));
-  app.add_option("--dtype", options->dtype, "data type of token ids (default: of the header, uint16 without one)")
-      ->type_name("DTYPE")
-      ->check(CLI::IsMember({"uint16", "uint32"}));
-  app.add_flag("--json", options->json, "print JSON");
+  auto [app, options] = line.add("data inspect",
+                                 "describe a data file: token ids (.bin, .npy), records (.jsonl) or text\n\n"
+                                 "examples:\n  wmtp-host data inspect corpus.bin --dtype uint16\n"
+                                 "  wmtp-host data inspect answers.jsonl --json\n",
+                                 inspect);
+  add_option(app, "FILE", options.file, "data file", required);
+  add_option(app, "--kind KIND", options.kind, "tokens, records or text (default: by the file's extension)",
+             CLI::IsMember({"tokens", "records", "text"}));
+  add_option(app, "--dtype DTYPE", options.dtype, "data type of token ids (default: of the header, uint16 without one)",
+             CLI::IsMember({"uint16", "uint32"}));
+  app.add_flag("--json", options.json, "print JSON");
 }
 
 struct ConvertOptions {
@@ -176,7 +168,7 @@ struct ConvertOptions {
   bool force = false;
 };
 
-int convert(const ConvertOptions& options) {
+int convert(const ConvertOptions& options, const GlobalOptions&) {
   const fs::path output = checked_output(options.inputs, options.output, options.force, "--to");
   convert_tables({{options.inputs.begin(), options.inputs.end()}, options.columns, options.split, output});
   log_info("wrote " + options.output);
@@ -184,8 +176,7 @@ int convert(const ConvertOptions& options) {
 }
 
 void add_data_convert(CommandLine& line) {
-  const auto options = std::make_shared<ConvertOptions>();
-  auto& app =
+  auto [app, options] =
       line.add("data convert",
                "convert tables to JSON lines: Parquet, Arrow, folders of Hugging Face data sets, JSON lists\n\n"
                "Needs Python with pyarrow. Each row becomes an object with a field for each column: `kind = \"text\"`\n"
@@ -194,12 +185,12 @@ void add_data_convert(CommandLine& line) {
                "  wmtp-host data convert train-00000-of-00001.parquet --to web.jsonl\n"
                "  wmtp-host data convert ultrachat_200k/data --split train_sft --columns messages --to chats.jsonl\n"
                "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n",
-               [options](const GlobalOptions&) { return convert(*options); });
-  app.add_option("FILE", options->inputs, "files or folders, concatenated in this order")->required();
-  app.add_option("--to", options->output, "file of JSON lines to write")->type_name("FILE")->required();
-  app.add_option("--columns", options->columns, "columns to keep, comma-separated (default: all)")->delimiter(',');
-  app.add_option("--split", options->split, "split of a folder that has several")->type_name("NAME");
-  app.add_flag("--force", options->force, "replace an existing output file");
+               convert);
+  add_option(app, "FILE", options.inputs, "files or folders, concatenated in this order", required);
+  add_option(app, "--to FILE", options.output, "file of JSON lines to write", required);
+  add_option(app, "--columns", options.columns, "columns to keep, comma-separated (default: all)", comma_separated);
+  add_option(app, "--split NAME", options.split, "split of a folder that has several");
+  app.add_flag("--force", options.force, "replace an existing output file");
 }
 
 }  // namespace
@@ -213,22 +204,19 @@ void add_data(CommandLine& line) {
     check_use(*options);
     return options->from.empty() ? prepare_experiment(*options, globals) : prepare_records(*options);
   });
-  prepare.add_option("FILE", options->file, "experiment (TOML), or published data with --from");
+  add_option(prepare, "FILE", options->file, "experiment (TOML), or published data with --from");
   const auto restrict_to = [&](const std::string& use, CLI::Option* option) {
     options->restricted.emplace_back(option, use);
-    return option;
   };
   restrict_to("an experiment", add_set(prepare, options->overrides));
   std::vector<std::string> sources = import_sources();
   sources.push_back("arithmetic");
-  prepare.add_option("--from", options->from, "data set to convert or generate")->check(CLI::IsMember(sources));
-  restrict_to("--from", prepare.add_option("-o,--output", options->output, "file of records to write"))
-      ->type_name("FILE");
+  add_option(prepare, "--from", options->from, "data set to convert or generate", CLI::IsMember(sources));
+  restrict_to("--from", add_option(prepare, "-o,--output FILE", options->output, "file of records to write"));
   restrict_to("--from", prepare.add_flag("--force", options->force, "replace an existing output file"));
   restrict_to("--from codecontests",
-              prepare.add_option("--language", options->language, "programming language of the solutions"))
-      ->check(CLI::IsMember(import_languages()))
-      ->capture_default_str();
+              add_option(prepare, "--language", options->language, "programming language of the solutions",
+                         CLI::IsMember(import_languages()), shows_default));
   add_arithmetic_options(prepare, *options);
 }
 

@@ -56,10 +56,9 @@ void add_doctor(CommandLine& line) {
                             return exit_code_of(findings);
                           });
   doctor.add_flag("--json", *json, "print JSON");
-  doctor
-      .add_option("--device", *device,
-                  "check the first CUDA device instead: each kernel against the CPU, speed, memory, NCCL")
-      ->check(CLI::IsMember({"cuda"}));
+  add_option(doctor, "--device", *device,
+             "check the first CUDA device instead: each kernel against the CPU, speed, memory, NCCL",
+             CLI::IsMember({"cuda"}));
 }
 
 }  // namespace wmtp

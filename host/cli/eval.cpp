@@ -2,7 +2,6 @@
 // or by exact match; or measures the loss of each head on texts.
 #include <filesystem>
 #include <iostream>
-#include <memory>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -111,67 +110,49 @@ int evaluate(Options options, const GlobalOptions& globals) {
 }
 
 void add_answer_options(CLI::App& eval, Options& options) {
-  const auto add = [&](CLI::Option* option) {
+  const auto add = [&](const char* name, auto& value, const char* help, const auto&... rules) {
+    CLI::Option* option = add_option(eval, name, value, help, shows_default, rules...);
     options.answer_options.push_back(option->group("Options for generating answers"));
-    return option;
   };
   AnswerRequest& answers = options.answers;
-  add(eval.add_option("--answers", answers.samples, "answers per problem"))
-      ->check(CLI::Range(int64_t{1}, int64_t{10000}))
-      ->capture_default_str();
-  add(eval.add_option("--max-tokens", answers.max_tokens, "maximum number of tokens per answer"))
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
-      ->capture_default_str();
-  add(eval.add_option("--temperature", answers.temperature, "sampling temperature; 0 is greedy"))
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
-  add(eval.add_option("--top-p", answers.top_p, "nucleus sampling: smallest set of tokens with this probability"))
-      ->check(CLI::Range(1e-6, 1.0))
-      ->capture_default_str();
-  add(eval.add_option("--seed", answers.seed, "sampling seed"))->capture_default_str();
+  add("--answers", answers.samples, "answers per problem", CLI::Range(int64_t{1}, int64_t{10000}));
+  add("--max-tokens", answers.max_tokens, "maximum number of tokens per answer",
+      CLI::Range(int64_t{1}, int64_t{1} << 20));
+  add("--temperature", answers.temperature, "sampling temperature; 0 is greedy", CLI::Range(0.0, 100.0));
+  add("--top-p", answers.top_p, "nucleus sampling: smallest set of tokens with this probability",
+      CLI::Range(1e-6, 1.0));
+  add("--seed", answers.seed, "sampling seed");
 }
 
 }  // namespace
 
 void add_eval(CommandLine& line) {
-  const auto options = std::make_shared<Options>();
-  auto& eval =
-      line.add("eval", eval_help, [options](const GlobalOptions& globals) { return evaluate(*options, globals); });
-  eval.add_option("RUN", options->run, "run id, run name, or folder of a trained model");
-  eval.add_option("--suite", options->suite, "problems and their tests")->type_name("FILE");
-  eval.add_option("--text", options->texts, "text on which to measure the loss of each head; may be repeated")
-      ->type_name("FILE")
+  auto [eval, options] = line.add("eval", eval_help, evaluate);
+  add_option(eval, "RUN", options.run, "run id, run name, or folder of a trained model");
+  add_option(eval, "--suite FILE", options.suite, "problems and their tests");
+  add_option(eval, "--text FILE", options.texts, "text on which to measure the loss of each head; may be repeated")
       ->allow_extra_args(false);
-  eval.add_option("--stride", options->stride,
-                  "tokens from one window of a text to the next (default: the window's length)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  eval.add_option("--samples", options->samples, "answers to judge, instead of a RUN's")->type_name("FILE");
-  eval.add_option("--template", options->prompt_template, "prompt template of records, as [data] template")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"alpaca", "plain", "none"}))
-      ->capture_default_str();
-  eval.add_option("--extract", options->extract,
-                  "judge records by the number extracted this way; both scores are printed")
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"strict", "flexible"}));
-  add_answer_options(eval, *options);
-  eval.add_option("-k", options->ks,
-                  "k of pass@k, comma-separated (default: each of 1, 10, 100 that has enough samples)")
-      ->delimiter(',')
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
-  eval.add_option("--seconds", options->limits.seconds, "time limit per program")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  eval.add_option("--memory-mib", options->memory_mib, "memory limit per program")
-      ->check(CLI::Range(int64_t{64}, int64_t{1} << 20))
-      ->capture_default_str();
-  eval.add_option("--jobs", options->jobs, "programs to run concurrently")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  eval.add_option("--python", options->python, "Python interpreter (default: WMTP_PYTHON, else python3)")
-      ->type_name("PROGRAM");
-  eval.add_option("-o,--output", options->output, "write each sample with its verdict (JSONL)")->type_name("FILE");
-  eval.add_flag("--json", options->json, "print JSON");
+  add_option(eval, "--stride", options.stride,
+             "tokens from one window of a text to the next (default: the window's length)",
+             CLI::Range(int64_t{1}, int64_t{1} << 40));
+  add_option(eval, "--samples FILE", options.samples, "answers to judge, instead of a RUN's");
+  add_option(eval, "--template NAME", options.prompt_template, "prompt template of records, as [data] template",
+             CLI::IsMember({"alpaca", "plain", "none"}), shows_default);
+  add_option(eval, "--extract HOW", options.extract,
+             "judge records by the number extracted this way; both scores are printed",
+             CLI::IsMember({"strict", "flexible"}));
+  add_answer_options(eval, options);
+  add_option(eval, "-k", options.ks,
+             "k of pass@k, comma-separated (default: each of 1, 10, 100 that has enough samples)", comma_separated,
+             CLI::Range(int64_t{1}, int64_t{1000000}));
+  add_option(eval, "--seconds", options.limits.seconds, "time limit per program", CLI::Range(0.1, 3600.0),
+             shows_default);
+  add_option(eval, "--memory-mib", options.memory_mib, "memory limit per program",
+             CLI::Range(int64_t{64}, int64_t{1} << 20), shows_default);
+  add_option(eval, "--jobs", options.jobs, "programs to run concurrently", CLI::Range(1, 1024), shows_default);
+  add_option(eval, "--python PROGRAM", options.python, "Python interpreter (default: WMTP_PYTHON, else python3)");
+  add_option(eval, "-o,--output FILE", options.output, "write each sample with its verdict (JSONL)");
+  eval.add_flag("--json", options.json, "print JSON");
 }
 
 }  // namespace wmtp

@@ -4,7 +4,6 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <optional>
 
 #include "base/error.hpp"
@@ -255,7 +254,7 @@ class Experiments {
   bool has_template_ = false;
 };
 
-int init(const Options& options) {
+int init(const Options& options, const GlobalOptions&) {
   if (options.model.empty() && is_model(options.data))
     throw Error(ExitStatus::usage, options.data + " is a model, which needs data to train on: wmtp-host init DATA " +
                                        shell_path(options.data));
@@ -286,8 +285,7 @@ int init(const Options& options) {
 }  // namespace
 
 void add_init(CommandLine& line) {
-  const auto options = std::make_shared<Options>();
-  auto& app =
+  auto [app, options] =
       line.add("init",
                "write ready-to-run experiments for your data\n\n"
                "DATA is a file or folder of text, or of JSON lines: texts, or records in one of the formats of\n"
@@ -296,10 +294,10 @@ void add_init(CommandLine& line) {
                "examples:\n"
                "  wmtp-host init novel.txt\n"
                "  wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats\n",
-               [options](const GlobalOptions&) { return init(*options); });
-  app.add_option("DATA", options->data, "file or folder to train on")->required();
-  app.add_option("MODEL", options->model, "folder of a Hugging Face model");
-  app.add_option("-o,--output", options->folder, "folder of the experiments")->type_name("DIR")->capture_default_str();
+               init);
+  add_option(app, "DATA", options.data, "file or folder to train on", required);
+  add_option(app, "MODEL", options.model, "folder of a Hugging Face model");
+  add_option(app, "-o,--output DIR", options.folder, "folder of the experiments", shows_default);
 }
 
 }  // namespace wmtp

@@ -1,6 +1,5 @@
 // `plan FILE`: estimates an experiment without training: stages, parameters, memory on each rank, tokens, disk.
 #include <iostream>
-#include <memory>
 #include <optional>
 
 #include "base/error.hpp"
@@ -166,8 +165,7 @@ int plan(const Options& options, const GlobalOptions& globals) {
 }  // namespace
 
 void add_plan(CommandLine& line) {
-  const auto options = std::make_shared<Options>();
-  auto& plan_command = line.add(
+  auto [command, options] = line.add(
       "plan",
       "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
       "Trains nothing: the step runs on tensors without values, so models of any size are planned in seconds.\n\n"
@@ -178,34 +176,26 @@ void add_plan(CommandLine& line) {
       "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
       "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
       "  wmtp-host plan experiments/lora.toml --json\n",
-      [options](const GlobalOptions& globals) { return plan(*options, globals); });
-  plan_command.add_option("FILE", options->file, "experiment (TOML)")->required();
-  add_set(plan_command, options->overrides);
-  add_nproc(plan_command, options->nproc);
-  plan_command.add_option("--nodes", options->nodes, "number of hosts like this one that share the ranks equally (1)")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  plan_command
-      .add_option("--fit", options->fit, "find the largest train.batch_size that fits into this memory per rank")
-      ->type_name("MEMORY");
-  plan_command
-      .add_option("--gpus", options->gpus,
-                  "compare the cost of a step with this number of GPUs on each host, a rank for each")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}))
+      plan);
+  const CLI::Range count(int64_t{1}, int64_t{4096});
+  add_option(command, "FILE", options.file, "experiment (TOML)", required);
+  add_set(command, options.overrides);
+  add_nproc(command, options.nproc);
+  add_option(command, "--nodes N", options.nodes, "number of hosts like this one that share the ranks equally (1)",
+             count);
+  add_option(command, "--fit MEMORY", options.fit,
+             "find the largest train.batch_size that fits into this memory per rank");
+  add_option(command, "--gpus N", options.gpus,
+             "compare the cost of a step with this number of GPUs on each host, a rank for each", count)
       ->excludes("--nproc");
-  plan_command.add_option("--on", options->on, "compare the cost of a step on this hardware: h100, a100-80gb or h200")
-      ->type_name("NAME");
-  plan_command
-      .add_option("--like", options->like,
-                  "compare the cost of a step on CPUs at the speed of this finished run on one host (id or name)")
-      ->type_name("RUN")
+  add_option(command, "--on NAME", options.on, "compare the cost of a step on this hardware: h100, a100-80gb or h200");
+  add_option(command, "--like RUN", options.like,
+             "compare the cost of a step on CPUs at the speed of this finished run on one host (id or name)")
       ->excludes("--on")
       ->excludes("--gpus");
-  plan_command.add_option("--network", options->network, "with --like: speed of the link of each host in Gbit/s")
-      ->type_name("GBIT")
-      ->check(CLI::PositiveNumber);
-  plan_command.add_flag("--json", options->json, "print JSON, with every phase of every strategy");
+  add_option(command, "--network GBIT", options.network, "with --like: speed of the link of each host in Gbit/s",
+             CLI::PositiveNumber);
+  command.add_flag("--json", options.json, "print JSON, with every phase of every strategy");
 }
 
 }  // namespace wmtp

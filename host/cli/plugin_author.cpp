@@ -1,7 +1,6 @@
 // `plugins new NAME` and `plugins check FILE`: tools for plugin authors.
 #include <algorithm>
 #include <iostream>
-#include <memory>
 
 #include "base/error.hpp"
 #include "base/shell_text.hpp"
@@ -84,33 +83,29 @@ int check(const Options& options, const GlobalOptions& globals) {
 }  // namespace
 
 void add_plugin_author(CommandLine& line) {
-  const auto options = std::make_shared<Options>();
-  auto& create = line.add("plugins new",
-                          "create the folder of a new plugin, which builds and passes its own test\n\n"
-                          "examples:\n  wmtp-host plugins new soft_focal --kind pipeline\n"
-                          "  wmtp-host plugins new gates --kind adapter -o plugins/gates\n",
-                          [options](const GlobalOptions& globals) { return make_new(*options, globals); });
-  create.add_option("NAME", options->name, "name of the plugin: lower case letters, digits and '_'")->required();
-  create.add_option("--kind", options->kind, "pipeline or adapter")
-      ->type_name("KIND")
-      ->check(CLI::IsMember(all_names<PluginKind>()))
-      ->required();
-  create.add_option("-o,--output", options->folder, "folder to create (default: NAME)")->type_name("FOLDER");
-  auto& checked = line.add("plugins check",
-                           "check that a plugin meets the sdk's requirements, each in a small training run\n\n"
-                           "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
-                           "  wmtp-host plugins check formula.so --experiment mine.toml --json\n"
-                           "  wmtp-host plugins check formula.so --experiment mine.toml --device cuda\n",
-                           [options](const GlobalOptions& globals) { return check(*options, globals); });
-  checked.add_option("FILE", options->file, "shared library of the plugin")->required();
-  checked
-      .add_option("--experiment", options->experiment, "experiment with the plugin's options (default: its defaults)")
-      ->type_name("FILE");
-  checked.add_option("--device", options->device, "where the trials run: cpu, or cuda, the first CUDA device")
-      ->type_name("DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  checked.add_flag("--json", options->json, "print JSON");
+  auto [create, create_options] = line.add("plugins new",
+                                           "create the folder of a new plugin, which builds and passes its own test\n\n"
+                                           "examples:\n  wmtp-host plugins new soft_focal --kind pipeline\n"
+                                           "  wmtp-host plugins new gates --kind adapter -o plugins/gates\n",
+                                           make_new);
+  add_option(create, "NAME", create_options.name, "name of the plugin: lower case letters, digits and '_'", required);
+  add_option(create, "--kind KIND", create_options.kind, "pipeline or adapter", CLI::IsMember(all_names<PluginKind>()),
+             required);
+  add_option(create, "-o,--output FOLDER", create_options.folder, "folder to create (default: NAME)");
+  auto [trial, trial_options] =
+      line.add("plugins check",
+               "check that a plugin meets the sdk's requirements, each in a small training run\n\n"
+               "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
+               "  wmtp-host plugins check formula.so --experiment mine.toml --json\n"
+               "  wmtp-host plugins check formula.so --experiment mine.toml --device cuda\n",
+               check);
+  add_option(trial, "FILE", trial_options.file, "shared library of the plugin", required);
+  add_option(trial, "--experiment FILE", trial_options.experiment,
+             "experiment with the plugin's options (default: its defaults)");
+  add_option(trial, "--device DEVICE", trial_options.device,
+             "where the trials run: cpu, or cuda, the first CUDA device", CLI::IsMember({"cpu", "cuda"}),
+             shows_default);
+  trial.add_flag("--json", trial_options.json, "print JSON");
 }
 
 }  // namespace wmtp

@@ -149,11 +149,9 @@ void add_plugins(CommandLine& line) {
                        "show a plugin's needs and options: type, default, range, help\n\n"
                        "examples:\n  wmtp-host plugins inspect rho1\n  wmtp-host plugins inspect lora --json\n",
                        [options](const GlobalOptions& globals) { return inspect(*options, globals); });
-  one.add_option("NAME", options->name, "name of the plugin")->required();
+  add_option(one, "NAME", options->name, "name of the plugin", required);
   for (CLI::App* app : {&all, &one}) {
-    app->add_option("--kind", options->kind, "pipeline or adapter")
-        ->type_name("KIND")
-        ->check(CLI::IsMember(all_names<PluginKind>()));
+    add_option(*app, "--kind KIND", options->kind, "pipeline or adapter", CLI::IsMember(all_names<PluginKind>()));
     app->add_flag("--json", options->json, "print JSON");
   }
 }

@@ -1,7 +1,6 @@
 // The command `run`: parses options and chooses between one run (launch/run_launcher.hpp), a sweep
 // (launch/sweep_run.hpp) and a rank: in a job of torchrun, srun or mpirun this process becomes wmtp-engine (exec).
 #include <iostream>
-#include <memory>
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -135,41 +134,33 @@ int run(Options options, const GlobalOptions& globals) {
 }  // namespace
 
 void add_run(CommandLine& line) {
-  const auto options = std::make_shared<Options>();
-  auto& run_command = line.add("run",
-                               "run experiments, after the stages they need\n\n"
-                               "examples:\n"
-                               "  wmtp-host run experiments/rho1.toml\n"
-                               "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
-                               "  wmtp-host run experiments/rho1.toml --resume\n"
-                               "  wmtp-host run experiments/sweep.toml --jobs 2\n"
-                               "  wmtp-host run experiments/baseline.toml experiments/rho1.toml\n"
-                               "  torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml\n",
-                               [options](const GlobalOptions& globals) { return run(*options, globals); });
-  run_command.add_option("FILE", options->files, "experiment (TOML); several run as members of one sweep")->required();
-  add_set(run_command, options->request.overrides);
-  add_nproc(run_command, options->request.nproc);
-  run_command.add_option("--name", options->request.name, "name of the run, instead of the file's")->type_name("NAME");
-  run_command.add_option("--nodes", options->nodes, "number of hosts on which this command is run")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  run_command.add_option("--node-rank", options->node_rank, "number of this host, from 0")
-      ->type_name("R")
-      ->check(CLI::Range(int64_t{0}, int64_t{4095}));
-  run_command.add_option("--rendezvous", options->rendezvous, "address of host 0, and a free port there")
-      ->type_name("HOST:PORT");
-  run_command.add_flag("--resume", options->request.resume, "resume the newest unfinished run of this configuration");
-  run_command.add_option("--jobs", options->jobs, "members of a sweep to run concurrently, sharing the cores (1)")
-      ->type_name("K")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
-  run_command
-      .add_option("--on-end", options->end_command,
-                  "program to start when the run has ended, finished or not; the environment names the run")
-      ->type_name("PROGRAM");
-  run_command.add_flag(
-      "--dry-run", options->dry_run,
+  auto [command, options] = line.add("run",
+                                     "run experiments, after the stages they need\n\n"
+                                     "examples:\n"
+                                     "  wmtp-host run experiments/rho1.toml\n"
+                                     "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
+                                     "  wmtp-host run experiments/rho1.toml --resume\n"
+                                     "  wmtp-host run experiments/sweep.toml --jobs 2\n"
+                                     "  wmtp-host run experiments/baseline.toml experiments/rho1.toml\n"
+                                     "  torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml\n",
+                                     run);
+  const CLI::Range count(int64_t{1}, int64_t{4096});
+  add_option(command, "FILE", options.files, "experiment (TOML); several run as members of one sweep", required);
+  add_set(command, options.request.overrides);
+  add_nproc(command, options.request.nproc);
+  add_option(command, "--name NAME", options.request.name, "name of the run, instead of the file's");
+  add_option(command, "--nodes N", options.nodes, "number of hosts on which this command is run", count);
+  add_option(command, "--node-rank R", options.node_rank, "number of this host, from 0",
+             CLI::Range(int64_t{0}, int64_t{4095}));
+  add_option(command, "--rendezvous HOST:PORT", options.rendezvous, "address of host 0, and a free port there");
+  command.add_flag("--resume", options.request.resume, "resume the newest unfinished run of this configuration");
+  add_option(command, "--jobs K", options.jobs, "members of a sweep to run concurrently, sharing the cores (1)", count);
+  add_option(command, "--on-end PROGRAM", options.end_command,
+             "program to start when the run has ended, finished or not; the environment names the run");
+  command.add_flag(
+      "--dry-run", options.dry_run,
       "check and print the resolved experiment, where each value comes from, and its stages, without running");
-  run_command.add_option("--member", options->member)->group("");
+  command.add_option("--member", options.member)->group("");
 }
 
 }  // namespace wmtp

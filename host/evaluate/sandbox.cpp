@@ -185,18 +185,6 @@ class Pair {
 
 }  // namespace
 
-const char* to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::passed:
-      return "passed";
-    case Verdict::failed:
-      return "failed";
-    case Verdict::timed_out:
-      return "timed_out";
-  }
-  return "";
-}
-
 Sandbox::Sandbox(const std::string& python, const SandboxLimits& limits)
     : python_(find_interpreter(python)), limits_(limits) {
   close(landlock_rules({}));

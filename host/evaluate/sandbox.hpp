@@ -11,9 +11,11 @@
 // x86-64 and AArch64, kernel 5.13 or newer with Landlock; refused elsewhere.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 
+#include "base/enum_names.hpp"
 #include "evaluate/confined_process.hpp"
 
 namespace wmtp {
@@ -33,7 +35,9 @@ struct Submission {
 };
 
 enum class Verdict { passed, failed, timed_out };
-const char* to_string(Verdict);
+template <>
+inline constexpr auto names_of<Verdict> = std::array{"passed", "failed", "timed_out"};
+static_assert(names_of<Verdict>.size() == size_t(Verdict::timed_out) + 1);
 
 struct Judged {
   Verdict verdict = Verdict::failed;
@@ -50,7 +54,6 @@ class Sandbox {
   Judged run(const Submission& submission) const;
   /// Error(storage) if a program that does nothing fails, so that no program can be judged.
   void check_works() const;
-  /// The interpreter.
   const std::filesystem::path& python() const { return python_; }
 
  private:

@@ -73,7 +73,6 @@ struct PluginDescription {
   std::string sha256;          ///< hash of the file
 };
 
-/// A plugin and the options to create it with.
 struct PluginSetting {
   PluginDescription description;
   OptionValues options;  ///< set in the experiment; the plugin has defaults for the others

@@ -41,7 +41,6 @@ class EventFile {
   /// The run's status in the same table.
   void ended(int64_t time_ns, bool success);
 
-  /// Writes buffered records to the file.
   void flush() { file_.flush(); }
   /// Like flush(), but also syncs to disk. Must be the last call.
   void finish() { file_.finish(); }

@@ -22,7 +22,6 @@ struct LoraOptions {
   std::vector<LayerNames> targets;  ///< in the given order
 };
 
-/// All options of the plugin.
 OptionValues option_values(const LoraOptions& lora);
 
 struct SavedLora {

@@ -9,10 +9,12 @@
 // reads each weight once for all of them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "base/enum_names.hpp"
 #include "inference/cached_model.hpp"
 #include "inference/draft_policy.hpp"
 #include "inference/sampling.hpp"
@@ -36,6 +38,11 @@ struct Decoded {
   int64_t drafted = 0;       ///< of these, with drafts
   End end = End::max_tokens;
 };
+
+template <>
+inline constexpr auto names_of<Decoded::End> =
+    std::array{"max_tokens", "end_of_text", "max_sequence_length", "stopped"};
+static_assert(names_of<Decoded::End>.size() == size_t(Decoded::End::stopped) + 1);
 
 /// `model` has read no tokens yet. Ends after max_tokens, at one of `ends`, when `take` returns false, or when the
 /// model has no position left. Error(data) if a logit is not finite.

@@ -30,20 +30,6 @@ std::vector<int64_t> prompt_ids(const GenerateRequest& request, const TextModel&
   return ids;
 }
 
-const char* end_reason_text(Decoded::End end) {
-  switch (end) {
-    case Decoded::End::max_tokens:
-      return "max_tokens";
-    case Decoded::End::end_of_text:
-      return "end_of_text";
-    case Decoded::End::positions:
-      return "max_sequence_length";
-    case Decoded::End::stopped:
-      return "stopped";
-  }
-  return "";
-}
-
 /// The position of the first of `stops` in `text`, which had none before its last `tail` bytes; npos if there is none.
 size_t first_stop(const std::string& text, const std::vector<std::string>& stops, size_t tail) {
   size_t first = std::string::npos;
@@ -107,7 +93,7 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   result.heads = model.num_heads();
   result.forwards = decoded.forwards;
   result.drafted = decoded.drafted;
-  result.end = end_reason_text(decoded.end);
+  result.end = to_string(decoded.end);
   return result;
 } catch (...) {
   rethrow_from("while text was generated", memory_advice);

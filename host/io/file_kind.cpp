@@ -89,22 +89,6 @@ constexpr std::array token_file_extensions{".bin", ".idx"};
 constexpr std::array json_lines_extensions{".jsonl", ".ndjson", ".json"};
 constexpr std::array text_extensions{".jsonl", ".ndjson", ".json", ".txt", ".md", ".csv", ".tsv", ".html", ".xml"};
 
-const char* file_use_name(FileUse use) {
-  switch (use) {
-    case FileUse::text:
-      return "text";
-    case FileUse::json_lines:
-      return "JSON lines";
-    case FileUse::tokens:
-      return "raw token ids";
-    case FileUse::table:
-      return "Parquet, Arrow or a JSON list";
-    case FileUse::tokenizer:
-      return "a tokenizer";
-  }
-  return "";
-}
-
 /// The name's last extension in lower case; of packed files the one before it.
 std::string extension_of(const fs::path& file, bool is_packed) {
   fs::path name = file.filename();
@@ -328,7 +312,7 @@ class KindCheck {
 
   [[noreturn]] void refuse(const std::string& found, const std::string& what_to_do) const {
     throw Error(ExitStatus::data, file_.string() + ": found " + found + (is_inside_ ? " inside" : "") + ", wanted " +
-                                      file_use_name(use_) + "; " + what_to_do);
+                                      to_string(use_) + "; " + what_to_do);
   }
 
   const fs::path& file_;

@@ -14,7 +14,6 @@ class RunLock {
   /// another log with the same number and name used this folder, and the files of both must not be mixed.
   explicit RunLock(const std::filesystem::path& run_folder);
 
-  /// Whether a process holds the lock.
   static bool is_held(const std::filesystem::path& run_folder);
 
  private:

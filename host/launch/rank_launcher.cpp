@@ -44,7 +44,6 @@ std::vector<std::string> rank_variables(const LaunchRequest& request, int local,
   return environment_entries(variables);
 }
 
-/// How one rank ended.
 struct Ending {
   ExitStatus status = ExitStatus::done;
   bool by_itself = true;  ///< exited with one of our codes, so it could notify the others

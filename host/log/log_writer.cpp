@@ -5,11 +5,13 @@
 #include <csignal>
 #include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "log/open_log.hpp"
+#include "log/rows.hpp"
 
 namespace wmtp {
 
@@ -20,90 +22,30 @@ class RowWriter {
  public:
   RowWriter(Database& database, int64_t run_id)
       : run_id_(run_id),
-        add_name_(database, "INSERT OR IGNORE INTO metric_names (name) VALUES (?1)"),
-        find_name_(database, "SELECT id FROM metric_names WHERE name = ?1"),
-        // Of two values for the same step the later one is kept.
-        metric_(
-            database,
-            "INSERT INTO metric_values (run_id, name_id, step, value, kind, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
-            "ON CONFLICT (run_id, name_id, step) DO UPDATE "
-            "SET value = excluded.value, kind = excluded.kind, time_ns = excluded.time_ns"),
-        memory_(database,
-                "INSERT INTO memory (run_id, rank, step, phase, category, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
-        rank_time_(
-            database,
-            "INSERT OR REPLACE INTO rank_times (run_id, rank, step, phase, seconds) VALUES (?1, ?2, ?3, ?4, ?5)"),
-        sample_(database,
-                "INSERT INTO samples (run_id, step, sequence, position, head, token_id, text, weight, loss, "
-                "reference_loss) "
-                "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
-        generation_(database,
-                    "INSERT INTO generations (run_id, step, number, prompt, text) VALUES (?1, ?2, ?3, ?4, ?5)"),
-        checkpoint_(
-            database,
-            "INSERT INTO checkpoints (run_id, step, path, bytes, state, time_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
-            "ON CONFLICT (run_id, path) DO UPDATE "
-            "SET step = excluded.step, bytes = excluded.bytes, state = excluded.state, time_ns = excluded.time_ns"),
-        event_(database,
-               "INSERT INTO events (run_id, time_ns, rank, level, kind, step, message) "
-               "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
+        add_name_(database, add_metric_name),
         heartbeat_(database, "UPDATE runs SET heartbeat_at = ?2 WHERE id = ?1"),
-        incomplete_(database, "UPDATE runs SET log_incomplete = 1 WHERE id = ?1") {}
+        incomplete_(database, "UPDATE runs SET log_incomplete = 1 WHERE id = ?1") {
+    for (const LogTable* table : log_tables)
+      insertions_.try_emplace(table, database, insertion(*table, RowSource::values));
+  }
 
   void write(const Record& record) {
-    std::visit([this](const auto& one) { write(one); }, record);
+    if (const auto* metrics = std::get_if<MetricsRecord>(&record))
+      for (const auto& [name, value] : metrics->values)
+        if (names_.insert(name).second) add_name_.run(name);
+    each_row(record,
+             [this](const LogTable& table, const auto&... values) { insertions_.at(&table).run(run_id_, values...); });
   }
   void heartbeat() { heartbeat_.run(run_id_, utc_now()); }
   void mark_incomplete() { incomplete_.run(run_id_); }
   /// After a rollback: names added by this transaction are not in the file.
-  void forget_names() { name_ids_.clear(); }
+  void forget_names() { names_.clear(); }
 
  private:
-  void write(const MetricsRecord& record) {
-    for (const auto& [name, value] : record.values) {
-      const char* kind = non_finite_name(value);
-      metric_.run(run_id_, name_id(name), record.step, kind ? std::nullopt : std::optional(value),
-                  kind ? std::optional<std::string>(kind) : std::nullopt, record.time_ns);
-    }
-  }
-  void write(const MemoryRecords& record) {
-    for (const MemoryRecord& one : record.values)
-      memory_.run(run_id_, one.rank, one.step, one.phase, one.category, one.bytes);
-  }
-  void write(const RankTimes& record) {
-    for (const RankTime& one : record.values) rank_time_.run(run_id_, one.rank, one.step, one.phase, one.seconds);
-  }
-  void write(const SampleRecords& record) {
-    for (const SampleRecord& one : record.values)
-      sample_.run(run_id_, record.step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
-                  one.loss, one.reference_loss);
-  }
-  void write(const Generations& record) {
-    for (const Generation& one : record.values) generation_.run(run_id_, record.step, one.number, one.prompt, one.text);
-  }
-  void write(const CheckpointRecord& record) {
-    checkpoint_.run(run_id_, record.step, record.path, record.bytes, record.state, record.time_ns);
-  }
-  void write(const EventRecord& record) {
-    event_.run(run_id_, record.time_ns, record.rank, record.level, record.kind, record.step, record.message);
-  }
-
-  int64_t name_id(const std::string& name) {
-    const auto known = name_ids_.find(name);
-    if (known != name_ids_.end()) return known->second;
-    add_name_.run(name);
-    find_name_.bind(1, name);
-    find_name_.step();
-    const int64_t id = find_name_.integer(0);
-    find_name_.reset();
-    name_ids_.emplace(name, id);
-    return id;
-  }
-
   int64_t run_id_;
-  std::unordered_map<std::string, int64_t> name_ids_;
-  Statement add_name_, find_name_, metric_, memory_, rank_time_, sample_, generation_, checkpoint_, event_, heartbeat_,
-      incomplete_;
+  std::unordered_set<std::string> names_;
+  std::unordered_map<const LogTable*, Statement> insertions_;
+  Statement add_name_, heartbeat_, incomplete_;
 };
 
 namespace {

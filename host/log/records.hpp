@@ -54,14 +54,13 @@ struct EventRecord {
 using Record =
     std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, Generations, CheckpointRecord, EventRecord>;
 
-/// Number of rows in the record.
 inline int64_t num_rows(const Record& record) {
-  if (const auto* metrics = std::get_if<MetricsRecord>(&record)) return int64_t(metrics->values.size());
-  if (const auto* memory = std::get_if<MemoryRecords>(&record)) return int64_t(memory->values.size());
-  if (const auto* times = std::get_if<RankTimes>(&record)) return int64_t(times->values.size());
-  if (const auto* samples = std::get_if<SampleRecords>(&record)) return int64_t(samples->values.size());
-  if (const auto* texts = std::get_if<Generations>(&record)) return int64_t(texts->values.size());
-  return 1;
+  return std::visit(
+      [](const auto& one) -> int64_t {
+        if constexpr (requires { one.values; }) return std::ssize(one.values);
+        return 1;
+      },
+      record);
 }
 
 /// "nan", "inf", "-inf", or nullptr for a finite number.

@@ -40,7 +40,6 @@ class Catalog {
   std::vector<std::filesystem::path> folders_;
 };
 
-/// Whether this is a valid name for a plugin.
 bool is_plugin_name(const std::string& name);
 
 /// The description and the explicit options of a plugin in an experiment. Error(plugin).

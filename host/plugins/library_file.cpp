@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <regex>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/normal_path.hpp"
@@ -32,20 +33,11 @@ constexpr uint16_t host_machine = EM_AARCH64;
 }
 
 std::string machine_name(uint16_t machine) {
-  switch (machine) {
-    case EM_X86_64:
-      return "x86-64";
-    case EM_AARCH64:
-      return "aarch64";
-    case EM_386:
-      return "i386";
-    case EM_ARM:
-      return "arm";
-    case EM_RISCV:
-      return "riscv";
-    default:
-      return "ELF machine " + std::to_string(machine);
-  }
+  constexpr std::pair<int, const char*> names[] = {
+      {EM_X86_64, "x86-64"}, {EM_AARCH64, "aarch64"}, {EM_386, "i386"}, {EM_ARM, "arm"}, {EM_RISCV, "riscv"}};
+  for (const auto& [number, name] : names)
+    if (number == machine) return name;
+  return "ELF machine " + std::to_string(machine);
 }
 
 /// The first bytes in printable form.

@@ -254,14 +254,10 @@ ExitStatus failure_status(int wait_status) {
   if (!limits_text_for_exit(wait_status).empty()) return ExitStatus::storage;
   if (was_not_loaded(wait_status)) return ExitStatus::usage;
   if (!WIFEXITED(wait_status)) return ExitStatus::bug;
-  switch (const auto status = ExitStatus(WEXITSTATUS(wait_status))) {
-    case ExitStatus::usage:
-    case ExitStatus::storage:
-    case ExitStatus::device_memory:
-      return status;
-    default:
-      return ExitStatus::bug;
-  }
+  const auto status = ExitStatus(WEXITSTATUS(wait_status));
+  for (const auto reported : {ExitStatus::usage, ExitStatus::storage, ExitStatus::device_memory})
+    if (status == reported) return status;
+  return ExitStatus::bug;
 }
 
 bool was_not_loaded(int wait_status) { return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 127; }

@@ -17,7 +17,6 @@ void print_table(std::ostream& out, const Table& table, TableFormat format);
 /// The text form, at most `columns` wide (0: unlimited).
 void print_text_table(std::ostream& out, const Table& table, size_t columns);
 
-/// A row as an object of its columns.
 OrderedJson row_object(const Table& table, size_t row);
 
 /// A cell as text: 1.23457, 42, 1.5e-05; "-" for null.

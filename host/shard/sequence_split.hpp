@@ -10,7 +10,6 @@
 
 namespace wmtp {
 
-/// A range of positions.
 struct Positions {
   int64_t first = 0, count = 0;
 };

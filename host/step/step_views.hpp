@@ -61,14 +61,9 @@ class ValueView final : public WholeView<ValueStep> {
 /// Calls the `weigh` of the context's current moment.
 inline Weights weigh(Weighting& weighting, StepContext& context) {
   const auto call = [&](auto view) { return weighting.weigh(view); };
-  switch (context.when()) {
-    case When::token:
-      return call(TokenView(context));
-    case When::head:
-      return call(HeadView(context));
-    default:
-      return call(BatchView(context));
-  }
+  if (context.when() == When::token) return call(TokenView(context));
+  if (context.when() == When::head) return call(HeadView(context));
+  return call(BatchView(context));
 }
 
 }  // namespace wmtp

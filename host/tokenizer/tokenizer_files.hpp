@@ -22,7 +22,6 @@ inline constexpr int64_t max_tokenizer_bytes = int64_t{64} << 20;  ///< per file
 /// Depends only on the extension .json; all other files are SentencePiece models.
 bool is_tokenizer_json(const std::filesystem::path& file);
 
-/// The path of the tokenizer in a folder.
 std::filesystem::path tokenizer_file_in(const std::filesystem::path& folder);
 
 struct TokenizerConfigFile {

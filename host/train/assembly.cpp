@@ -1,6 +1,7 @@
 #include "train/assembly.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -207,15 +208,9 @@ bool freezes(const ShardedModel& model) {
 }
 
 at::ScalarType precision_dtype(Precision precision) {
-  switch (precision) {
-    case Precision::fp32:
-      return at::kFloat;
-    case Precision::bf16:
-      return at::kBFloat16;
-    case Precision::fp16:
-      return at::kHalf;
-  }
-  return at::kFloat;
+  constexpr std::array dtypes{at::kFloat, at::kBFloat16, at::kHalf};
+  static_assert(dtypes.size() == names_of<Precision>.size());
+  return dtypes[size_t(precision)];
 }
 
 }  // namespace

@@ -32,7 +32,6 @@ class Recorder {
   void validation(int64_t step, const std::map<std::string, double>& metrics, double seconds);
   /// Whether a validation at this step is in the log of the run or of those that it resumed. [all ranks, collective]
   bool validated(int64_t step) const;
-  /// Records the outcome of a save.
   void saved(const SaveOutcome& outcome);
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
   /// `tokenizer`: of the run's data; if null, ids are shown as numbers.

@@ -16,7 +16,6 @@
 
 namespace wmtp {
 
-/// The maximum wait for another rank.
 std::chrono::milliseconds peer_timeout(const Experiment& experiment);
 
 /// Gives this process its share of the cores for computing, as one of that many on this host; LibTorch would use every

@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 constexpr int64_t bytes_at_once = 16 << 20;
 constexpr const char* copying = "copying files between the hosts";
 
-/// A file to copy.
 struct Copy {
   std::string name;
   int64_t bytes = 0;

@@ -18,7 +18,6 @@
 
 namespace wmtp {
 
-/// The tokenizer that belongs to a model.
 struct ModelTokenizer {
   SavedTokenizer kind = SavedTokenizer::none;  ///< none: the model has only ids
   std::filesystem::path file;                  ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json

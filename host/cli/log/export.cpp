@@ -101,15 +101,12 @@ void add_export(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   auto& command = line.add(
       "export", help, reading_log([options](const GlobalOptions& globals) { return export_runs(*options, globals); }));
-  command.add_option("RUN", options->runs, runs_argument)->required();
-  command.add_option("--to", options->format, "csv, wide, json, tensorboard, mlflow, wandb or trackio")
-      ->check(CLI::IsMember({"csv", "wide", "json", "tensorboard", "mlflow", "wandb", "trackio"}))
-      ->required();
-  command
-      .add_option("-o,--output", options->target,
-                  "file or folder to write; must not exist (default of csv, wide and json: standard output)")
-      ->type_name("PATH");
-  command.add_option("--push", options->push_uri, "tracking server of MLflow to push to")->type_name("URI");
+  add_option(command, "RUN", options->runs, runs_argument, required);
+  add_option(command, "--to", options->format, "csv, wide, json, tensorboard, mlflow, wandb or trackio",
+             CLI::IsMember({"csv", "wide", "json", "tensorboard", "mlflow", "wandb", "trackio"}), required);
+  add_option(command, "-o,--output PATH", options->target,
+             "file or folder to write; must not exist (default of csv, wide and json: standard output)");
+  add_option(command, "--push URI", options->push_uri, "tracking server of MLflow to push to");
 }
 
 }  // namespace wmtp

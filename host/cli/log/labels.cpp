@@ -9,7 +9,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "job/rename_run.hpp"
+#include "job/change_run.hpp"
 #include "log/log_reader.hpp"
 #include "log/maintenance.hpp"
 #include "report/runs.hpp"
@@ -116,36 +116,30 @@ void add_labels(CommandLine& line) {
   const auto action = [options](int (*run)(const Options&, const GlobalOptions&)) {
     return reading_log([options, run](const GlobalOptions& globals) { return run(*options, globals); });
   };
-  const auto add_words = [](CLI::App& app, const char* name, std::vector<std::string>& words, const char* help) {
-    app.add_option(name, words, help)
-        ->type_name("TAG")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
 
   auto& notes = line.add("runs note",
                          "write a note to a run\n\n"
                          "Replaces an earlier note; an empty text removes it.\n\n"
                          "example:\n  wmtp-host runs note 3 \"twice the batch; loss spikes at step 400\"\n",
                          action(note));
-  notes.add_option("RUN", options->run, run_argument)->required();
-  notes.add_option("TEXT", options->text, "text of the note")->required();
+  add_option(notes, "RUN", options->run, run_argument, required);
+  add_option(notes, "TEXT", options->text, "text of the note", required);
 
   auto& tags = line.add("runs tag",
                         "add tags to runs, or remove them\n\n"
                         "examples:\n  wmtp-host runs tag 3 4 --add paper\n  wmtp-host runs tag 3 --remove paper\n"
                         "  wmtp-host runs list --tag paper\n",
                         action(tag));
-  tags.add_option("RUN", options->runs, runs_argument)->required();
-  add_words(tags, "--add", options->add, "tag to add; may be repeated");
-  add_words(tags, "--remove", options->remove, "tag to remove; may be repeated");
+  add_option(tags, "RUN", options->runs, runs_argument, required);
+  add_option(tags, "--add TAG", options->add, "tag to add; may be repeated", repeatable);
+  add_option(tags, "--remove TAG", options->remove, "tag to remove; may be repeated", repeatable);
 
   auto& archives = line.add("runs archive",
                             "hide runs from lists and from the page\n\n"
                             "Rows and files stay; commands that name the run find it as before.\n\n"
                             "examples:\n  wmtp-host runs archive 3 4\n  wmtp-host runs archive 3 --undo\n",
                             action(archive));
-  archives.add_option("RUN", options->runs, runs_argument)->required();
+  add_option(archives, "RUN", options->runs, runs_argument, required);
   archives.add_flag("--undo", options->undo, "list them again");
 
   auto& renames = line.add("runs rename",
@@ -153,8 +147,8 @@ void add_labels(CommandLine& line) {
                            "Experiments that name it as run:NAME must be changed too.\n\n"
                            "example:\n  wmtp-host runs rename 3 rho1-long\n",
                            action(rename));
-  renames.add_option("RUN", options->run, run_argument)->required();
-  renames.add_option("NAME", options->text, "new name")->required();
+  add_option(renames, "RUN", options->run, run_argument, required);
+  add_option(renames, "NAME", options->text, "new name", required);
 }
 
 }  // namespace wmtp

@@ -46,8 +46,8 @@ void add_report(CommandLine& line) {
                             return write_report(globals.database_or(default_database), options->runs, options->file,
                                                 options->force);
                           }));
-  report.add_option("RUN", options->runs, runs_argument)->required();
-  report.add_option("-o,--output", options->file, "file to write")->type_name("FILE")->required();
+  add_option(report, "RUN", options->runs, runs_argument, required);
+  add_option(report, "-o,--output FILE", options->file, "file to write", required);
   report.add_flag("--force", options->force, "replace an existing file");
 }
 

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "experiment/load/sweep.hpp"
-#include "job/delete_run.hpp"
+#include "job/change_run.hpp"
 #include "log/log_reader.hpp"
 #include "log/maintenance.hpp"
 #include "report/compare.hpp"
@@ -95,29 +95,20 @@ void add_runs(CommandLine& line) {
         return 0;
       }));
   RunSelection& selection = options->selection;
-  list.add_option("--status", selection.statuses, "running, finished, failed, interrupted or lost; may be repeated")
-      ->check(CLI::IsMember({"running", "finished", "failed", "interrupted", "lost"}))
-      ->type_name("STATUS")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  list.add_option("--name", selection.name, "name, with wildcards * and ?")->type_name("PATTERN");
-  list.add_option("--pipeline", selection.pipeline, "pipeline plugin")->type_name("NAME");
-  list.add_option("--tag", selection.tags, "tag; may be repeated, then all must be set")
-      ->type_name("TAG")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  list.add_option("--where", selection.where, "value in the experiment, as pipeline.keep=0.6; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  list.add_option("--sort", selection.sort, "sort by this column, smallest first: " + join_names(sort_keys()))
-      ->check(CLI::IsMember(sort_keys()))
-      ->type_name("COLUMN");
+  add_option(list, "--status STATUS", selection.statuses,
+             "running, finished, failed, interrupted or lost; may be repeated",
+             CLI::IsMember({"running", "finished", "failed", "interrupted", "lost"}), repeatable);
+  add_option(list, "--name PATTERN", selection.name, "name, with wildcards * and ?");
+  add_option(list, "--pipeline NAME", selection.pipeline, "pipeline plugin");
+  add_option(list, "--tag TAG", selection.tags, "tag; may be repeated, then all must be set", repeatable);
+  add_option(list, "--where KEY=VALUE", selection.where,
+             "value in the experiment, as pipeline.keep=0.6; may be repeated", repeatable);
+  add_option(list, "--sort COLUMN", selection.sort, "sort by this column, smallest first: " + join_names(sort_keys()),
+             CLI::IsMember(sort_keys()));
   list.add_flag("--reverse", selection.reverse, "reverse the order");
-  list.add_option("--limit", selection.limit,
-                  "maximum number of runs (default " + std::to_string(listed_runs) + "; all with --json)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100'000));
+  add_option(list, "--limit N", selection.limit,
+             "maximum number of runs (default " + std::to_string(listed_runs) + "; all with --json)",
+             CLI::Range(1, 100'000));
   list.add_flag("--segments", selection.segments, "also runs that a later run resumed");
   list.add_flag("--archived", selection.archived, "also archived runs");
   list.add_flag("--json", options->json, "print JSON");
@@ -137,13 +128,11 @@ void add_runs(CommandLine& line) {
                           }
                           return 0;
                         }));
-  show.add_option("RUN", options->run, run_argument)->required();
+  add_option(show, "RUN", options->run, run_argument, required);
   auto* json = show.add_flag("--json", options->json, "print JSON");
   auto* toml = show.add_flag("--toml", options->toml, "print only the resolved experiment")->excludes(json);
-  show.add_option("--curve", options->metrics, "draw this metric instead of the losses; may be repeated")
-      ->type_name("METRIC")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+  add_option(show, "--curve METRIC", options->metrics, "draw this metric instead of the losses; may be repeated",
+             repeatable)
       ->excludes(json)
       ->excludes(toml);
 
@@ -160,7 +149,7 @@ void add_runs(CommandLine& line) {
         print_comparison(std::cout, log, with_names_of_files(options->runs, globals, log), format(), options->all);
         return 0;
       }));
-  compare.add_option("RUN", options->runs, "run ids, names, or sweeps; two or more runs in total")->required();
+  add_option(compare, "RUN", options->runs, "run ids, names, or sweeps; two or more runs in total", required);
   compare.add_flag("--all", options->all, "also show time/ and perf/");
   compare.add_flag("--json", options->json, "print JSON");
 
@@ -175,7 +164,7 @@ void add_runs(CommandLine& line) {
                            request.json = options->json;
                            return watch_run(std::cout, log, request);
                          }));
-  watch.add_option("RUN", options->run, run_argument)->required();
+  add_option(watch, "RUN", options->run, run_argument, required);
   watch.add_flag("--json", options->json, "print one JSON object per step");
 
   auto& remove = line.add("runs delete",
@@ -184,7 +173,7 @@ void add_runs(CommandLine& line) {
                           [options](const GlobalOptions& globals) {
                             return delete_runs(globals.database_or(default_database), options->runs, options->yes);
                           });
-  remove.add_option("RUN", options->runs, runs_argument)->required();
+  add_option(remove, "RUN", options->runs, runs_argument, required);
   remove.add_flag("--yes", options->yes, "delete; without it, only list what would be deleted");
 
   auto& snapshot = line.add("runs snapshot",
@@ -195,7 +184,7 @@ void add_runs(CommandLine& line) {
                               log_info("wrote " + options->file);
                               return 0;
                             });
-  snapshot.add_option("FILE", options->file, "file to write; must not exist")->required();
+  add_option(snapshot, "FILE", options->file, "file to write; must not exist", required);
 }
 
 }  // namespace wmtp

@@ -32,12 +32,11 @@ void add_sql(CommandLine& line) {
           std::cerr << "only the first " << options->limit << " rows are shown; raise --limit for more\n";
         return 0;
       });
-  sql.add_option("STATEMENT", options->statement, "SELECT, WITH or a read-only PRAGMA")->required();
+  add_option(sql, "STATEMENT", options->statement, "SELECT, WITH or a read-only PRAGMA", required);
   auto* json = sql.add_flag("--json", options->json, "print JSON");
   sql.add_flag("--csv", options->csv, "print CSV")->excludes(json);
-  sql.add_option("--limit", options->limit, "maximum number of rows (1000)")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max() - 1));
+  add_option(sql, "--limit N", options->limit, "maximum number of rows (1000)",
+             CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max() - 1));
 }
 
 }  // namespace wmtp

@@ -96,9 +96,7 @@ void add_ui(CommandLine& line) {
         });
         return 0;
       });
-  ui.add_option("--port", options->port, "port on 127.0.0.1; 0 picks a free one (8317)")
-      ->type_name("N")
-      ->check(CLI::Range(0, 65535));
+  add_option(ui, "--port N", options->port, "port on 127.0.0.1; 0 picks a free one (8317)", CLI::Range(0, 65535));
   ui.add_flag("--edit", options->edit,
               "print an address whose page can change names, tags and notes, and archive runs");
   ui.add_flag("--open", options->open, "open the page in the default browser");

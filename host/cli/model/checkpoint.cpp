@@ -59,12 +59,12 @@ void add_checkpoint(CommandLine& line) {
   auto& all =
       line.add("checkpoint list", "list the checkpoints of a run\n\nexamples:\n  wmtp-host checkpoint list rho1\n",
                [options](const GlobalOptions& globals) { return list(*options, globals); });
-  all.add_option("RUN", options->run, run_argument)->required();
+  add_option(all, "RUN", options->run, run_argument, required);
   auto& one = line.add("checkpoint verify",
                        "verify every checksum of a checkpoint\n\n"
                        "examples:\n  wmtp-host checkpoint verify runs/2-rho1/model\n",
                        [options](const GlobalOptions&) { return verify(*options); });
-  one.add_option("PATH", options->path, "step-NNNNNN, model or adapter folder")->required();
+  add_option(one, "PATH", options->path, "step-NNNNNN, model or adapter folder", required);
   for (CLI::App* app : {&all, &one}) app->add_flag("--json", options->json, "print JSON");
 }
 

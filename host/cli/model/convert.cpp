@@ -219,26 +219,22 @@ void add_convert(CommandLine& line) {
   auto& out = line.add("checkpoint export", export_help,
                        [options, app](const GlobalOptions& globals) { return export_files(*options, **app, globals); });
   *app = &out;
-  out.add_option("RUN", options->source, "run id, run name, run folder, model folder or adapter folder")->required();
-  out.add_option("--to", options->format, "target format")
-      ->check(CLI::IsMember({"hf", "meta", "eagle3", "peft"}))
-      ->capture_default_str();
-  out.add_option("--dtype", options->dtype, "data type of the weights")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
+  add_option(out, "RUN", options->source, "run id, run name, run folder, model folder or adapter folder", required);
+  add_option(out, "--to", options->format, "target format", CLI::IsMember({"hf", "meta", "eagle3", "peft"}),
+             shows_default);
+  add_option(out, "--dtype", options->dtype, "data type of the weights", CLI::IsMember({"fp32", "bf16"}),
+             shows_default);
   out.add_flag("--modeling", options->modeling, "hf: add code that computes all heads in transformers");
-  out.add_option("--base", options->base, "base model of an adapter that is not in a run's folder")->type_name("MODEL");
+  add_option(out, "--base MODEL", options->base, "base model of an adapter that is not in a run's folder");
 
   auto& in =
       line.add("checkpoint import", import_help, [options](const GlobalOptions&) { return import_files(*options); });
-  in.add_option("DIR", options->source, "folder of the model or adapter to import")->required();
-  in.add_option("--future-tokens", options->future_tokens, "number of heads, each of which predicts one future token")
-      ->check(CLI::Range(1, 64));
-  in.add_option("--base", options->base, "imported base model of a PEFT adapter")->type_name("MODEL");
+  add_option(in, "DIR", options->source, "folder of the model or adapter to import", required);
+  add_option(in, "--future-tokens", options->future_tokens, "number of heads, each of which predicts one future token",
+             CLI::Range(1, 64));
+  add_option(in, "--base MODEL", options->base, "imported base model of a PEFT adapter");
   for (CLI::App* each : {&out, &in})
-    each->add_option("-o,--output", options->target, "folder to write; must not exist or be empty")
-        ->type_name("DIR")
-        ->required();
+    add_option(*each, "-o,--output DIR", options->target, "folder to write; must not exist or be empty", required);
 }
 
 }  // namespace wmtp

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <fstream>
 #include <iostream>
-#include <memory>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -159,43 +158,30 @@ int generate(Options& options, const GlobalOptions& globals) {
 }  // namespace
 
 void add_generate(CommandLine& line) {
-  const auto options = std::make_shared<Options>();
-  auto& command = line.add("generate", generate_help,
-                           [options](const GlobalOptions& globals) { return generate(*options, globals); });
-  GenerateRequest& request = options->request;
-  command
-      .add_option("RUN", options->run,
-                  "folder of a trained model, run id, or run name (the newest finished run of that name)")
-      ->required();
-  options->words_given = command.add_option("PROMPT", options->words, "text to continue");
-  options->prompt_given = command.add_option("--prompt", options->prompt, "same as PROMPT")->type_name("TEXT");
-  options->file_given =
-      command.add_option("--prompt-file", options->prompt_file, "read the prompt from a file, byte for byte")
-          ->type_name("FILE");
-  options->ids_given =
-      command.add_option("--ids", options->ids, "prompt as token ids; prints ids instead of text")->type_name("IDS");
-  command.add_option("--max-tokens", request.max_tokens, "maximum number of tokens (128)")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command
-      .add_option("--temperature", request.temperature,
-                  "sampling temperature: 1 samples the model's distribution, lower is sharper, 0 is greedy (0)")
-      ->type_name("T");
-  options->top_p_given =
-      command
-          .add_option("--top-p", request.top_p, "nucleus sampling: smallest set of tokens with this probability (1)")
-          ->type_name("P");
-  options->seed_given = command.add_option("--seed", request.seed, "sampling seed (0)")->type_name("S");
+  auto [command, options] = line.add("generate", generate_help, generate);
+  GenerateRequest& request = options.request;
+  add_option(command, "RUN", options.run,
+             "folder of a trained model, run id, or run name (the newest finished run of that name)", required);
+  options.words_given = add_option(command, "PROMPT", options.words, "text to continue");
+  options.prompt_given = add_option(command, "--prompt TEXT", options.prompt, "same as PROMPT");
+  options.file_given =
+      add_option(command, "--prompt-file FILE", options.prompt_file, "read the prompt from a file, byte for byte");
+  options.ids_given = add_option(command, "--ids IDS", options.ids, "prompt as token ids; prints ids instead of text");
+  add_option(command, "--max-tokens N", request.max_tokens, "maximum number of tokens (128)",
+             CLI::Range(int64_t{1}, int64_t{1} << 20));
+  add_option(command, "--temperature T", request.temperature,
+             "sampling temperature: 1 samples the model's distribution, lower is sharper, 0 is greedy (0)");
+  options.top_p_given = add_option(command, "--top-p P", request.top_p,
+                                   "nucleus sampling: smallest set of tokens with this probability (1)");
+  options.seed_given = add_option(command, "--seed S", request.seed, "sampling seed (0)");
   command.add_flag("--plain", request.plain, "one token per forward pass, without drafts from the other heads");
   command.add_flag(
       "--compare", request.compares,
       "decode with drafts in every pass and without, check that the ids are equal, and print the speed-up");
-  command
-      .add_option("--dtype", options->dtype,
-                  "data type of the weights: bf16 is faster, because decoding is bound by reading the weights")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
-  command.add_flag("--json", options->json, "print JSON, with statistics");
+  add_option(command, "--dtype", options.dtype,
+             "data type of the weights: bf16 is faster, because decoding is bound by reading the weights",
+             CLI::IsMember({"fp32", "bf16"}), shows_default);
+  command.add_flag("--json", options.json, "print JSON, with statistics");
 }
 
 }  // namespace wmtp

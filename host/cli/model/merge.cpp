@@ -1,5 +1,4 @@
 // `checkpoint merge ADAPTER`: merges an adapter into its base model.
-#include <memory>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -55,12 +54,10 @@ int merge(const Options& options, const GlobalOptions& globals) {
 }  // namespace
 
 void add_merge(CommandLine& line) {
-  const auto options = std::make_shared<Options>();
-  auto& command = line.add("checkpoint merge", merge_help,
-                           [options](const GlobalOptions& globals) { return merge(*options, globals); });
-  command.add_option("ADAPTER", options->adapter, "folder of the adapter, or of its run")->required();
-  command.add_option("--base", options->base, "base model of the adapter")->type_name("MODEL")->required();
-  command.add_option("-o,--output", options->target, "folder to write; must not exist")->type_name("DIR")->required();
+  auto [command, options] = line.add("checkpoint merge", merge_help, merge);
+  add_option(command, "ADAPTER", options.adapter, "folder of the adapter, or of its run", required);
+  add_option(command, "--base MODEL", options.base, "base model of the adapter", required);
+  add_option(command, "-o,--output DIR", options.target, "folder to write; must not exist", required);
 }
 
 }  // namespace wmtp

@@ -60,7 +60,6 @@ class Peers {
   bool post_fault(const Error& error) noexcept;
   /// `hang_up` is called after a fault was posted or explained, to end other ranks' waits for this one.
   void on_broken(std::function<void()> hang_up) { hang_up_ = std::move(hang_up); }
-  /// This rank's last collectives.
   FlightRecord& record() { return record_; }
 
   /// The cause of a failed collective: the root cause posted by another rank, the ranks that do not answer, or those

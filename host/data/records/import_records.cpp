@@ -2,6 +2,7 @@
 #include "data/records/import_records.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <functional>
 #include <optional>
@@ -46,23 +47,14 @@ struct Language {
 constexpr Language languages[]{
     {"unknown_language", ""}, {"python", "python2"}, {"cpp", "cpp"}, {"python3", "python3"}, {"java", "java"}};
 
-std::string wanted_text(FieldType type) {
-  switch (type) {
-    case FieldType::text:
-      return "a string";
-    case FieldType::parsed_number:
-      return "an integer";
-    case FieldType::texts:
-      return "a list of strings";
-    case FieldType::solutions:
-      return "a list of {language, solution}, or {language: [...], solution: [...]} of one length";
-    case FieldType::language:
-      return "a number from 0 to 4 or a name like PYTHON3";
-    case FieldType::difficulty:
-      return "a number from 0 to 29";
-  }
-  return "";
-}
+/// In the order of FieldType.
+constexpr std::array wanted_texts{"a string",
+                                  "an integer",
+                                  "a list of strings",
+                                  "a list of {language, solution}, or {language: [...], solution: [...]} of one length",
+                                  "a number from 0 to 4 or a name like PYTHON3",
+                                  "a number from 0 to 29"};
+static_assert(wanted_texts.size() == size_t(FieldType::difficulty) + 1);
 
 bool is_whole(const Json& value, int64_t min, int64_t max) {
   return value.is_number_integer() && value >= min && value <= max;
@@ -110,7 +102,7 @@ class FieldCheck {
 
  private:
   void check(const Json* value, const std::string& name, FieldType type) {
-    if (!value || !good(*value, name, type)) mistakes_.add(line_, name, value, wanted_text(type));
+    if (!value || !good(*value, name, type)) mistakes_.add(line_, name, value, wanted_texts[size_t(type)]);
   }
 
   bool good(const Json& value, const std::string& name, FieldType type) {

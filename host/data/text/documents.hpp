@@ -28,7 +28,6 @@ struct TextPart {
 };
 
 std::vector<TextPart> whole_files(const std::vector<std::filesystem::path>& files, bool as_bytes = false);
-/// Total size of all documents.
 int64_t document_bytes(const std::vector<TextPart>& parts);
 
 /// How files are divided into documents and split; determined by the experiment.

@@ -97,7 +97,6 @@ fs::path hub_revision(const fs::path& folder) {
   return {};
 }
 
-/// What matches one pattern.
 class PatternSearch {
  public:
   explicit PatternSearch(Segments pattern) : pattern_(std::move(pattern)) {

@@ -41,13 +41,13 @@ using RecordOrder = std::function<BinPosition(int64_t)>;
 /// 16: every rank has the index, so this needs no communication.
 class RecordBatches final : public BatchSource {
  public:
-  RecordBatches(const Records& records, RecordDraws draws, RecordOrder order, int64_t batch_size,
-                int64_t sequence_length, const BatchRequest& request)
-      : BatchSource(batch_size),
+  RecordBatches(const Experiment& experiment, const Records& records, RecordDraws draws, RecordOrder order,
+                const BatchRequest& request)
+      : BatchSource(experiment.train.batch_size),
         records_(records),
         draws_(std::move(draws)),
         order_(std::move(order)),
-        sequence_length_(sequence_length),
+        sequence_length_(experiment.train.sequence_length),
         request_(request) {}
 
   int64_t count() const override {
@@ -196,12 +196,6 @@ RecordOrder validation_order(const Experiment& experiment, RecordDraws& draws) {
   };
 }
 
-std::unique_ptr<BatchSource> record_batches(const Experiment& experiment, const Records& records, RecordDraws draws,
-                                            RecordOrder order, const BatchRequest& request) {
-  return std::make_unique<RecordBatches>(records, std::move(draws), std::move(order), experiment.train.batch_size,
-                                         experiment.train.sequence_length, request);
-}
-
 std::unique_ptr<BatchSource> training_records(const Experiment& experiment, const Records& records,
                                               const BatchRequest& request, int64_t world) {
   RecordDraws draws = make_draws(experiment, records, RecordPart::train, request.pairs);
@@ -214,14 +208,14 @@ std::unique_ptr<BatchSource> training_records(const Experiment& experiment, cons
                                         : ""),
                      "records");
   RecordOrder order = training_order(experiment, draws, count, world);
-  return record_batches(experiment, records, std::move(draws), std::move(order), request);
+  return std::make_unique<RecordBatches>(experiment, records, std::move(draws), std::move(order), request);
 }
 
 std::unique_ptr<BatchSource> validation_records(const Experiment& experiment, const Records& records,
                                                 const BatchRequest& request) {
   RecordDraws draws = make_draws(experiment, records, RecordPart::validation, request.pairs);
   RecordOrder order = validation_order(experiment, draws);
-  return record_batches(experiment, records, std::move(draws), std::move(order), request);
+  return std::make_unique<RecordBatches>(experiment, records, std::move(draws), std::move(order), request);
 }
 
 }  // namespace

@@ -252,15 +252,14 @@ class Rules : RuleChecker {
 
   void schedule() {
     if (!bound_.all_valid({"schedule", "schedule.name", "schedule.stable_steps"})) return;
-    const bool wsd = e_.schedule.name == Schedule::wsd, stable = bound_.has("schedule.stable_steps");
-    const std::string found = quote(to_string(e_.schedule.name));
-    if (wsd && !stable) refuse("schedule.name", "\"wsd\" lacks stable_steps, the number of steps before the decay");
-    if (!wsd && stable)
-      refuse_key("schedule.stable_steps", "stable_steps applies only to the schedule \"wsd\", found " + found,
-                 "remove it, or set name = \"wsd\"");
-    if (!wsd && bound_.has("schedule.decay"))
-      refuse_key("schedule.decay", "decay applies only to the schedule \"wsd\", found " + found,
-                 "remove it, or set name = \"wsd\"");
+    const bool wsd = e_.schedule.name == Schedule::wsd;
+    if (wsd && !bound_.has("schedule.stable_steps"))
+      refuse("schedule.name", "\"wsd\" lacks stable_steps, the number of steps before the decay");
+    for (const std::string key : {"stable_steps", "decay"})
+      if (!wsd && bound_.has("schedule." + key))
+        refuse_key("schedule." + key,
+                   key + " applies only to the schedule \"wsd\", found " + quote(to_string(e_.schedule.name)),
+                   "remove it, or set name = \"wsd\"");
   }
 
   void shard_groups() {

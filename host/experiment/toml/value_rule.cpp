@@ -92,47 +92,17 @@ class Check {
 
   std::optional<Value> value(const Node& node) {
     if (is_planned(node)) return std::nullopt;
-    switch (rule_.type) {
-      case ValueType::flag:
-        if (node.kind == Node::Kind::flag) return Value(node.flag);
-        break;
-      case ValueType::integer:
-        if (node.kind == Node::Kind::integer) return integer(node);
-        break;
-      case ValueType::number:
-        if (const auto found = number(node)) return Value(*found);
-        return std::nullopt;
-      case ValueType::text:
-        if (node.kind != Node::Kind::text) break;
-        if (const auto found = text(node)) return Value(*found);
-        return std::nullopt;
-      case ValueType::text_or_integer:
-        if (node.kind == Node::Kind::integer) return integer(node);
-        if (node.kind != Node::Kind::text) break;
-        if (const auto found = text(node)) return Value(*found);
-        return std::nullopt;
-      case ValueType::text_or_number:
-        if (node.kind == Node::Kind::text) {
-          if (const auto found = text(node)) return Value(*found);
-        } else if (const auto found = number(node)) {
-          return Value(*found);
-        }
-        return std::nullopt;
-      case ValueType::flag_or_text:
-        if (node.kind == Node::Kind::flag) return Value(node.flag);
-        if (node.kind != Node::Kind::text) break;
-        if (const auto found = text(node)) return Value(*found);
-        return std::nullopt;
-      case ValueType::texts:
-        if (node.kind == Node::Kind::list) return texts(node);
-        break;
-      case ValueType::numbers:
-        if (node.kind == Node::Kind::list) return numbers(node);
-        break;
-      case ValueType::tables:
-        if (node.kind == Node::Kind::list) return tables(node);
-        break;
-    }
+    using Type = ValueType;
+    const auto wants = [&](auto... types) { return ((rule_.type == types) || ...); };
+    if (node.kind == Node::Kind::flag && wants(Type::flag, Type::flag_or_text)) return Value(node.flag);
+    if (node.kind == Node::Kind::integer && wants(Type::integer, Type::text_or_integer)) return integer(node);
+    if (node.kind == Node::Kind::text &&
+        wants(Type::text, Type::text_or_integer, Type::text_or_number, Type::flag_or_text))
+      return text(node);
+    if (wants(Type::number, Type::text_or_number)) return number(node);
+    if (node.kind == Node::Kind::list && wants(Type::texts)) return texts(node);
+    if (node.kind == Node::Kind::list && wants(Type::numbers)) return numbers(node);
+    if (node.kind == Node::Kind::list && wants(Type::tables)) return tables(node);
     return refuse(node);
   }
 

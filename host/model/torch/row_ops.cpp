@@ -13,21 +13,28 @@ namespace {
 using at::Tensor;
 using kernels::device_rows;
 using kernels::DeviceRowKernels;
+using kernels::in;
+using kernels::out;
 
 /// Sums over rows are split into blocks of this size, so that results do not depend on the number of threads.
 constexpr int64_t rows_per_block = 64;
 constexpr int64_t elements_per_task = 32768;
 constexpr int64_t logit_rows_per_task = 16;
 
+/// Calls call<T>(begin, end) for parts of `count` items; T is the type of `x`.
+template <class Call>
+void in_parallel(const Tensor& x, int64_t count, int64_t grain, const Call& call) {
+  kernels::by_type(x, [&]<class T>() {
+    at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) { call.template operator()<T>(begin, end); });
+  });
+}
+
 Normed normed_by_cpu(const Tensor& x, const Tensor& weight, double eps) {
   const int64_t width = x.size(-1), count = x.numel() / width;
   Tensor y = at::empty_like(x), scale = at::empty({count}, x.options().dtype(at::kFloat));
-  kernels::by_type(x, [&]<class T>() {
-    at::parallel_for(0, count, rows_per_block, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().rms_norm(kernels::in<T>(x) + begin * width, kernels::in<T>(weight), float(eps),
-                                  kernels::out<T>(y) + begin * width, kernels::out<float>(scale) + begin, end - begin,
-                                  width);
-    });
+  in_parallel(x, count, rows_per_block, [&]<class T>(int64_t begin, int64_t end) {
+    kernels::rows<T>().rms_norm(in<T>(x) + begin * width, in<T>(weight), float(eps), out<T>(y) + begin * width,
+                                out<float>(scale) + begin, end - begin, width);
   });
   return {y, scale};
 }
@@ -37,16 +44,13 @@ std::pair<Tensor, Tensor> normed_backward_by_cpu(const Tensor& dy, const Tensor&
   const int64_t width = x.size(-1), count = x.numel() / width, blocks = (count + rows_per_block - 1) / rows_per_block;
   Tensor dx = at::empty_like(x), parts;
   if (wants_dw) parts = at::zeros({blocks, width}, x.options().dtype(at::kFloat));
-  kernels::by_type(x, [&]<class T>() {
-    at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
-      for (int64_t block = first; block < last; ++block) {
-        const int64_t begin = block * rows_per_block, n = std::min(rows_per_block, count - begin);
-        kernels::rows<T>().rms_norm_backward(kernels::in<T>(dy) + begin * width, kernels::in<T>(x) + begin * width,
-                                             kernels::in<T>(weight), kernels::in<float>(scale) + begin,
-                                             kernels::out<T>(dx) + begin * width,
-                                             wants_dw ? kernels::out<float>(parts) + block * width : nullptr, n, width);
-      }
-    });
+  in_parallel(x, blocks, 1, [&]<class T>(int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t begin = block * rows_per_block, n = std::min(rows_per_block, count - begin);
+      kernels::rows<T>().rms_norm_backward(in<T>(dy) + begin * width, in<T>(x) + begin * width, in<T>(weight),
+                                           in<float>(scale) + begin, out<T>(dx) + begin * width,
+                                           wants_dw ? out<float>(parts) + block * width : nullptr, n, width);
+    }
   });
   return {dx, wants_dw ? parts.sum(0) : Tensor()};
 }
@@ -106,11 +110,8 @@ std::pair<Tensor, Tensor> normed_rows_backward(const Tensor& dy, const Tensor& x
 Tensor swiglu_rows(const Tensor& gate, const Tensor& up) {
   Tensor y = at::empty_like(gate);
   if (kernels::takes(gate)) {
-    kernels::by_type(gate, [&]<class T>() {
-      at::parallel_for(0, gate.numel(), elements_per_task, [&](int64_t begin, int64_t end) {
-        kernels::rows<T>().swiglu(kernels::in<T>(gate) + begin, kernels::in<T>(up) + begin, kernels::out<T>(y) + begin,
-                                  end - begin);
-      });
+    in_parallel(gate, gate.numel(), elements_per_task, [&]<class T>(int64_t begin, int64_t end) {
+      kernels::rows<T>().swiglu(in<T>(gate) + begin, in<T>(up) + begin, out<T>(y) + begin, end - begin);
     });
   } else if (DeviceRowKernels* rows = device_rows(gate)) {
     rows->swiglu(gate, up, y);
@@ -123,12 +124,9 @@ Tensor swiglu_rows(const Tensor& gate, const Tensor& up) {
 std::pair<Tensor, Tensor> swiglu_rows_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   Tensor d_gate = at::empty_like(gate), d_up = at::empty_like(up);
   if (kernels::takes(gate)) {
-    kernels::by_type(gate, [&]<class T>() {
-      at::parallel_for(0, gate.numel(), elements_per_task, [&](int64_t begin, int64_t end) {
-        kernels::rows<T>().swiglu_backward(kernels::in<T>(dy) + begin, kernels::in<T>(gate) + begin,
-                                           kernels::in<T>(up) + begin, kernels::out<T>(d_gate) + begin,
-                                           kernels::out<T>(d_up) + begin, end - begin);
-      });
+    in_parallel(gate, gate.numel(), elements_per_task, [&]<class T>(int64_t begin, int64_t end) {
+      kernels::rows<T>().swiglu_backward(in<T>(dy) + begin, in<T>(gate) + begin, in<T>(up) + begin,
+                                         out<T>(d_gate) + begin, out<T>(d_up) + begin, end - begin);
     });
   } else if (DeviceRowKernels* rows = device_rows(gate)) {
     rows->swiglu_backward(dy, gate, up, d_gate, d_up);
@@ -151,13 +149,11 @@ Tensor rotated(const Tensor& x, const Tensor& table, float direction) {
   }
   const int64_t S = x.size(1), heads = x.size(2), width = x.size(3);
   Tensor y = at::empty_like(x);
-  const float* angles = kernels::in<float>(table);
-  kernels::by_type(x, [&]<class T>() {
-    at::parallel_for(0, x.size(0) * S, rows_per_block, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        kernels::rows<T>().rotate(kernels::in<T>(x) + row * heads * width, angles + row % S * width, direction,
-                                  kernels::out<T>(y) + row * heads * width, heads, width);
-    });
+  const float* angles = in<float>(table);
+  in_parallel(x, x.size(0) * S, rows_per_block, [&]<class T>(int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels::rows<T>().rotate(in<T>(x) + row * heads * width, angles + row % S * width, direction,
+                                out<T>(y) + row * heads * width, heads, width);
   });
   return y;
 }
@@ -178,15 +174,11 @@ ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreReq
     device->cross_entropy(logits, targets, scores.losses, result.log_sum, scores.entropies, scores.hits);
     return result;
   }
-  const auto at_row = [](const Tensor& part, int64_t row) {
-    return part.defined() ? kernels::out<float>(part) + row : nullptr;
-  };
-  kernels::by_type(logits, [&]<class T>() {
-    at::parallel_for(0, count, logit_rows_per_task, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().cross_entropy(kernels::in<T>(logits) + begin * width, kernels::in<int64_t>(targets) + begin,
-                                       at_row(scores.losses, begin), at_row(result.log_sum, begin),
-                                       at_row(scores.entropies, begin), at_row(scores.hits, begin), end - begin, width);
-    });
+  const auto at_row = [](const Tensor& part, int64_t row) { return part.defined() ? out<float>(part) + row : nullptr; };
+  in_parallel(logits, count, logit_rows_per_task, [&]<class T>(int64_t begin, int64_t end) {
+    kernels::rows<T>().cross_entropy(in<T>(logits) + begin * width, in<int64_t>(targets) + begin,
+                                     at_row(scores.losses, begin), at_row(result.log_sum, begin),
+                                     at_row(scores.entropies, begin), at_row(scores.hits, begin), end - begin, width);
   });
   return result;
 }
@@ -203,12 +195,10 @@ Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor
     return wide.mul_(coefficients.unsqueeze(1)).to(logits.scalar_type());
   }
   const int64_t count = logits.size(0), width = logits.size(1);
-  kernels::by_type(logits, [&]<class T>() {
-    at::parallel_for(0, count, logit_rows_per_task, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().cross_entropy_backward(
-          kernels::out<T>(logits) + begin * width, kernels::in<int64_t>(targets) + begin,
-          kernels::in<float>(log_sum) + begin, kernels::in<float>(coefficients) + begin, end - begin, width);
-    });
+  in_parallel(logits, count, logit_rows_per_task, [&]<class T>(int64_t begin, int64_t end) {
+    kernels::rows<T>().cross_entropy_backward(out<T>(logits) + begin * width, in<int64_t>(targets) + begin,
+                                              in<float>(log_sum) + begin, in<float>(coefficients) + begin, end - begin,
+                                              width);
   });
   return logits;
 }
@@ -221,11 +211,8 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
       sum.add_(value);
     return;
   }
-  kernels::by_type(value, [&]<class T>() {
-    at::parallel_for(0, value.numel(), elements_per_task, [&](int64_t begin, int64_t end) {
-      kernels::rows<T>().accumulate(kernels::out<float>(sum) + begin, kernels::in<T>(value) + begin, first,
-                                    end - begin);
-    });
+  in_parallel(value, value.numel(), elements_per_task, [&]<class T>(int64_t begin, int64_t end) {
+    kernels::rows<T>().accumulate(out<float>(sum) + begin, in<T>(value) + begin, first, end - begin);
   });
 }
 
@@ -236,7 +223,7 @@ std::vector<double> norm_parts(const Tensor& values, int order) {
   at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       const int64_t begin = block * elements_per_task;
-      parts[size_t(block)] = kernels::rows<float>().norm_part(kernels::in<float>(values) + begin, order,
+      parts[size_t(block)] = kernels::rows<float>().norm_part(in<float>(values) + begin, order,
                                                               std::min(elements_per_task, count - begin));
     }
   });

@@ -1,19 +1,13 @@
 #include "plugins/torch/signals.hpp"
 
+#include <array>
+
 namespace wmtp {
 
 std::string to_text(Signal signal) {
-  switch (signal) {
-    case Signal::policy_loss:
-      return "policy.loss";
-    case Signal::policy_entropy:
-      return "policy.entropy";
-    case Signal::reference_loss:
-      return "reference.loss";
-    case Signal::reference_entropy:
-      return "reference.entropy";
-  }
-  return "";
+  constexpr std::array names{"policy.loss", "policy.entropy", "reference.loss", "reference.entropy"};
+  static_assert(names.size() == size_t(Signal::reference_entropy) + 1);
+  return names.at(size_t(signal));
 }
 
 std::string to_text(const ValueSignal& value) {

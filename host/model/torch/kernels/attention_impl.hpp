@@ -114,7 +114,6 @@ void narrow(const float* from, int64_t padded, int64_t count, int64_t D, T* to, 
     for (int64_t d = 0; d < D; ++d) store(to[d], from[d]);
 }
 
-/// Partitions the scratch memory.
 struct Scratch {
   float* next;
   float* take(int64_t floats) {

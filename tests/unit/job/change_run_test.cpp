@@ -1,4 +1,4 @@
-#include "job/rename_run.hpp"
+#include "job/change_run.hpp"
 
 #include "io/run_lock.hpp"
 #include "support/log_fixture.hpp"

@@ -1,8 +1,10 @@
-// `runs delete`: deletes a run's row and folder, both or neither.
+// `runs delete` and `runs rename`: change a run's rows and its folder, both or neither. Error(usage) if the run is
+// active: its folder is locked, or its heartbeat is recent.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "log/log_reader.hpp"
 
@@ -13,11 +15,12 @@ struct RunToDelete : RunInfo {
   std::string key;    ///< as of read_run_key()
 };
 
-/// Error(usage) if the run is active: its folder is locked, or its heartbeat is recent.
 RunToDelete find_run_to_delete(const LogReader& log, int64_t run_id);
 
-/// Renames the folder, deletes the row, then deletes the folder. If the row cannot be deleted, renames the folder back.
-/// Error(storage).
+/// Error(storage), also if some files remain after the rows are deleted.
 void delete_run(const std::filesystem::path& database, const RunToDelete& run);
+
+/// Error(usage) if the name is invalid. Error(storage).
+void rename_run(const std::filesystem::path& database, int64_t run_id, const std::string& name);
 
 }  // namespace wmtp
