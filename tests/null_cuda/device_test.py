@@ -129,7 +129,7 @@ def test_kernels_are_counted_when_they_do_not_compute(place):
 
 
 def test_the_workspace_of_cublas_is_not_counted(place):
-    """32 MiB for each of the two threads that multiply. cuBLAS is called only where kernels do not compute."""
+    """It is a library's scratch memory of 32 MiB. cuBLAS is called only where kernels do not compute."""
     place.run(**ON_ONE, env=null_cuda.environment(computes=0))
     peak = {row["category"]: row["bytes"] for row in place.log.query(
         "SELECT category, max(bytes) AS bytes FROM memory WHERE run_id = ? AND phase = 'backward' GROUP BY category",
