@@ -13,8 +13,8 @@ from plan_test import CASES, SIZES, expect_equal, planned  # noqa: E402
 # LibTorch splits the keys of attention where its blocks are fewer than the device's processors, in scratch memory.
 SPLITS_KEYS = "divided positions of one sequence, recomputed in bf16"
 LONG = [case for case in CASES if case != SPLITS_KEYS]
-SHORT = ("one process", "lora", "full_shard", "hybrid_shard", "no_shard", "checkpointing, one process", "grouped queries",
-         "muon with a moving average", "divided positions")
+SHORT = ("one process", "lora", "full_shard", "hybrid_shard", "no_shard", "checkpointing, one process",
+         "grouped queries", "muon with a moving average", "divided positions")
 
 
 @pytest.mark.soak

@@ -7,7 +7,8 @@ class @CLASS@ : public wmtp::LinearAdapter {
  public:
   // Declares each key of the [adapter] table once: name, variable (its value is the default), help, choices.
   void options(wmtp::Options& o) override {
-    o.texts("targets", targets_, "layers that get a factor for each output", {"wq", "wk", "wv", "wo", "w1", "w2", "w3"});
+    o.texts("targets", targets_, "layers that get a factor for each output",
+            {"wq", "wk", "wv", "wo", "w1", "w2", "w3"});
   }
 
   // No parameter of the model itself; parameters from `declare` always train.
