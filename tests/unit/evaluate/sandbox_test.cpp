@@ -199,7 +199,7 @@ TEST_F(SandboxTest, HasNoPrivilege) {
 
 TEST(Sandbox, RequiresAnExistingInterpreter) {
   if (!landlock()) GTEST_SKIP() << "this kernel has no Landlock";
-  for (const std::string name : {"no-such-python", "/no/such/python", "", "/bin/true"}) {
+  for (const std::string name : {"no-such-python", "/no/such/python", "/bin/true"}) {
     try {
       const Sandbox sandbox(name, {});
       FAIL() << name;
