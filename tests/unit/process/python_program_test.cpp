@@ -72,7 +72,7 @@ TEST_F(PythonProgramTest, WithoutPythonTheMessageSaysWhatItIsForAndWhatToInstall
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::usage);
     EXPECT_STREQ(error.what(),
-                 "found no /absent/python, which converts tables; name a Python that has pyarrow in "
+                 "found no \"/absent/python\", which converts tables; name a Python that has pyarrow in "
                  "WMTP_PYTHON (pip install 'pyarrow')");
   }
 }
