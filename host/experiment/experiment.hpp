@@ -1,5 +1,5 @@
 // Experiment: the typed value that defines a run. Parsed once (experiment/load/load.hpp), printed and hashed
-// (canonical.hpp); nothing reads the TOML file after that. All defaults are in this file.
+// (canonical.hpp); nothing reads the TOML file after that. All defaults are in its members.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/enum_names.hpp"
+#include "experiment/model_config.hpp"
 #include "experiment/optimizer_kind.hpp"
 #include "experiment/toml/value_rule.hpp"
 
@@ -33,58 +34,6 @@ struct PluginChoice {
 /// The options to create a plugin with: only those set in the experiment, because plugins distinguish an explicit value
 /// from a default.
 OptionValues given_options(const PluginChoice& choice);
-
-enum class RopeType { none, linear, llama3, yarn };
-template <>
-inline constexpr auto names_of<RopeType> = std::array{"default", "linear", "llama3", "yarn"};
-
-/// Scaling of the rotary position embedding, for sequences longer than in pretraining. Keys and formulas as in
-/// transformers (modeling_rope_utils.py).
-struct RopeScaling {
-  RopeType rope_type = RopeType::none;  ///< none: only before defaults are resolved
-  double factor = 0;                    ///< angles are divided by it
-  double low_freq_factor = 0;   ///< llama3: angles with fewer rotations in the original length are divided by `factor`
-  double high_freq_factor = 0;  ///< llama3: angles with more rotations are unchanged; interpolated in between
-  int64_t original_max_position_embeddings = 0;  ///< llama3, yarn: the original length in tokens
-  double attention_factor = 0;  ///< yarn: rotated queries and keys are multiplied by it; resolved: 0.1 ln(factor) + 1
-  double beta_fast = 0;         ///< yarn: angles with more rotations in the original length are unchanged; resolved: 32
-  double beta_slow = 0;  ///< yarn: angles with fewer are divided by `factor`, interpolated in between; resolved: 1
-  bool operator==(const RopeScaling&) const = default;
-};
-/// Fills the keys of yarn that are 0.
-void resolve_defaults(RopeScaling& scaling);
-
-enum class FutureHeads { parallel, chained };
-template <>
-inline constexpr auto names_of<FutureHeads> = std::array{"parallel", "chained"};
-
-struct ModelConfig {
-  int64_t dim = 0;
-  int64_t layers = 0;  ///< trunk and heads together
-  int64_t heads = 0;
-  int64_t kv_heads = 0;    ///< resolved: = heads when not given
-  int64_t head_dim = 0;    ///< per attention head; resolved: 0 if dim / heads
-  int64_t ffn_dim = 0;     ///< resolved: Llama's rule when not given
-  int64_t vocab_size = 0;  ///< resolved: the tokenizer's if there is one
-  int64_t future_tokens = 4;
-  FutureHeads future_heads = FutureHeads::parallel;  ///< what heads 2, 3, ... read; not in tables of frozen models
-  int64_t max_sequence_length = 0;                   ///< resolved: = train.sequence_length when not given
-  double rope_theta = 10000.0;
-  std::optional<RopeScaling> rope_scaling;
-  double norm_eps = 1e-5;
-  int64_t sliding_window = 0;          ///< a token attends to this many tokens, itself included; 0: all before it
-  int64_t no_rope_layer_interval = 0;  ///< every n-th block has no rotary positions (has_rotation); 0: none
-  bool qkv_bias = false;               ///< projections to queries, keys and values have biases, as in Qwen2
-  bool o_bias = false;                 ///< the projection of attention's output has a bias
-  bool qk_norm = false;                ///< RMS norms of each head's query and key, before the rotation, as in Qwen3
-  bool joint_qk_norm = false;          ///< RMS norms of all heads' queries together, and keys, as in OLMo2
-  bool post_norm = false;              ///< attention and feed-forward have their norms after instead of before them
-  bool tie_word_embeddings = false;    ///< the output layer uses the embedding's matrix: one parameter
-  std::string weights;                 ///< "", a safetensors file or directory, or "run:NAME"
-  std::string new_heads;   ///< policy only: how to fill heads missing in the weights: "copy", "new"; "": refuse
-  std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
-  bool operator==(const ModelConfig&) const = default;
-};
 
 enum class Strategy { full_shard, shard_grad_op, shard_optimizer, no_shard, hybrid_shard };
 template <>

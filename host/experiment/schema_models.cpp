@@ -1,5 +1,5 @@
 // The schema's tables of plugins and models: [pipeline], [adapter], [model], [reference], [value].
-#include "experiment/model_shape.hpp"
+#include "experiment/model_config.hpp"
 #include "experiment/schema_key.hpp"
 
 namespace wmtp {
@@ -16,6 +16,7 @@ Key shape_key(const ShapeOption& option, Model model, Member ModelConfig::*membe
     return value == (is_policy ? Member{} : e.model.*member) ? std::nullopt : to_value(value);
   };
   if constexpr (std::is_same_v<Member, int64_t>) result.range(double(option.least), double(option.most));
+  if constexpr (std::is_same_v<Member, double>) result.above(0);
   return result.defaults_to(option.default_text);
 }
 

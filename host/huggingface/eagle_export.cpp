@@ -8,7 +8,7 @@
 #include "checkpoint/safetensors/number_formats.hpp"
 #include "checkpoint/safetensors/tensor_check.hpp"
 #include "checkpoint/verify.hpp"
-#include "experiment/model_shape.hpp"
+#include "experiment/model_config.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/params_file.hpp"
 #include "huggingface/tensor_stream.hpp"

@@ -12,7 +12,7 @@
 namespace wmtp {
 
 /// Writes model.safetensors and config.json. Error(usage) if the model has no parallel head 2, fewer than two blocks
-/// below the heads, or an option of experiment/model_shape.hpp other than head_dim and tie_word_embeddings, which
+/// below the heads, or an option of experiment/model_config.hpp other than head_dim and tie_word_embeddings, which
 /// EAGLE-3's Llama lacks; otherwise as export_model. Of `request`, format and modeling are ignored. Returns the number
 /// of the model's heads, of which the draft contains the second.
 int64_t export_eagle(const ModelExport& request);

@@ -34,6 +34,7 @@ Json rope_parameters_json(const ModelConfig& model) {
 /// An architecture of transformers that equals Llama except for its options.
 struct Family {
   enum class Biases { none, qkv_only, by_key };  ///< by_key: attention_bias adds them to all four projections
+  const char* name;
   const char* model_type;
   const char* architecture;
   Biases biases = Biases::by_key;
@@ -48,16 +49,26 @@ struct Family {
 };
 using Biases = Family::Biases;
 constexpr Family families[] = {
-    {.model_type = "llama", .architecture = "LlamaForCausalLM", .has_kv_default = true},
-    {.model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .biases = Biases::qkv_only},
-    {.model_type = "qwen3", .architecture = "Qwen3ForCausalLM", .qk_norm = true, .default_head_dim = 128},
-    {.model_type = "mistral", .architecture = "MistralForCausalLM", .biases = Biases::none, .default_window = 4096},
-    {.model_type = "smollm3",
+    {.name = "Llama", .model_type = "llama", .architecture = "LlamaForCausalLM", .has_kv_default = true},
+    {.name = "Qwen2", .model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .biases = Biases::qkv_only},
+    {.name = "Qwen3",
+     .model_type = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .qk_norm = true,
+     .default_head_dim = 128},
+    {.name = "Mistral",
+     .model_type = "mistral",
+     .architecture = "MistralForCausalLM",
+     .biases = Biases::none,
+     .default_window = 4096},
+    {.name = "SmolLM3",
+     .model_type = "smollm3",
      .architecture = "SmolLM3ForCausalLM",
      .default_interval = 4,
      .default_theta = 2e6,
      .default_tie = true},
-    {.model_type = "olmo2",
+    {.name = "OLMo2",
+     .model_type = "olmo2",
      .architecture = "Olmo2ForCausalLM",
      .olmo_norms = true,
      .has_kv_default = true,
@@ -174,6 +185,13 @@ std::filesystem::path hf_files(const std::filesystem::path& folder) {
   return is_there(folder / hf_model_name) ? folder / hf_model_name : folder;
 }
 
+std::string hf_families(const std::string& last) {
+  std::string names;
+  for (const Family& family : families)
+    names += (names.empty() ? "" : &family == std::end(families) - 1 ? " " + last + " " : ", ") + family.name;
+  return names;
+}
+
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
   ExternalJson keys(folder / hf_config_name);
   const Family& family = find_family(keys);
@@ -196,7 +214,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.norm_eps = keys.positive("rms_norm_eps", family.default_eps);
   read_rope(keys, family.default_theta, model);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
-  keys.finish("only Llama, Qwen2, Qwen3, Mistral, SmolLM3 and OLMo2 models are imported");
+  keys.finish("only " + hf_families("and") + " models are imported");
   return model;
 }
 

@@ -1,4 +1,4 @@
-// Folders of Hugging Face models: Llama, Qwen2, Qwen3, Mistral. Writes config.json for trunk and head 1; reads it
+// Folders of Hugging Face models: Llama and its relatives. Writes config.json for trunk and head 1; reads it
 // unless it requires something that this program does not compute.
 #pragma once
 
@@ -17,6 +17,9 @@ inline constexpr const char* hf_model_name = "model.safetensors";
 inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
 inline constexpr const char* heads_identity_name = "mtp_heads.json";
 inline constexpr int heads_format_version = 1;
+
+/// "Llama, Qwen2, … and OLMo2", with `last` before the last one.
+std::string hf_families(const std::string& last);
 
 /// Whether a folder contains config.json, and its tensors have the names of Hugging Face if it contains params.json,
 /// too (Mistral publishes both).

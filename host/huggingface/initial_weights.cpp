@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "checkpoint/safetensors/number_formats.hpp"
 #include "checkpoint/safetensors/tensor_check.hpp"
-#include "experiment/model_shape.hpp"
+#include "experiment/model_config.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/params_file.hpp"
 #include "huggingface/rope_json.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/files.hpp"
-#include "experiment/model_shape.hpp"
+#include "experiment/model_config.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/rope_json.hpp"
 #include "model/model_limits.hpp"
@@ -84,6 +84,8 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   for_each_shape_option(model, [&](const ShapeOption& option, auto& value) {
     if constexpr (std::is_same_v<decltype(value), bool&>)
       value = keys.flag(option.name, false);
+    else if constexpr (std::is_same_v<decltype(value), double&>)
+      value = keys.positive(option.name, 0.0);
     else
       value = keys.integer(option.name, option.least, option.most, 0);
   });

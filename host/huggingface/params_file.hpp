@@ -1,5 +1,5 @@
 // params.json: the shape of a model, stored next to its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
-// future_heads, rope_scaling, value_heads, tokenizer, and the options of experiment/model_shape.hpp). Meta's own files
+// future_heads, rope_scaling, value_heads, tokenizer, and the options of experiment/model_config.hpp). Meta's own files
 // state the vocabulary size and the feed-forward width indirectly or not at all, so those two are taken from the
 // tensors.
 #pragma once

@@ -15,7 +15,7 @@
 #include "data/tokens/step_count.hpp"
 #include "data/torch/sources.hpp"
 #include "experiment/canonical.hpp"
-#include "experiment/model_shape.hpp"
+#include "experiment/model_config.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
@@ -96,7 +96,7 @@ std::string model_shape_text(const ModelConfig& shape) {
                  ? printed(" %.17g %.17g %.17g", rope->attention_factor, rope->beta_fast, rope->beta_slow)
                  : "");
   for_each_shape_option(shape, [&](const ShapeOption& option, auto value) {
-    if (value) text += std::string(", ") + option.name + " " + std::to_string(value);
+    if (value) text += printed(", %s %.17g", option.name, double(value));
   });
   return text;
 }

@@ -12,7 +12,7 @@
 #include "checkpoint/adapter_identity.hpp"
 #include "checkpoint/manifest.hpp"
 #include "cli/command.hpp"
-#include "experiment/model_shape.hpp"
+#include "experiment/model_config.hpp"
 #include "huggingface/eagle_export.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/model_export.hpp"
@@ -44,11 +44,13 @@ constexpr const char* export_help =
     "  wmtp-host checkpoint export rho1 --to eagle3 -o rho1-draft\n"
     "  wmtp-host checkpoint export lora --to peft -o lora-peft\n";
 
-constexpr const char* import_help =
+const std::string import_help =
     "import a Hugging Face or Meta model, or a PEFT adapter, for use as [model] or [adapter] weights\n\n"
-    "DIR contains a Hugging Face Llama, Qwen2, Qwen3, Mistral, SmolLM3 or OLMo2 (config.json and one or several\n"
-    "safetensors files) or a Meta model (params.json and safetensors), in fp32, bf16 or fp16. Models with any other\n"
-    "computation are refused.\n"
+    "DIR contains a Hugging Face model (config.json and one or several safetensors files) or a Meta model "
+    "(params.json\n"
+    "and safetensors), in fp32, bf16 or fp16. Of Hugging Face, " +
+    hf_families("and") +
+    " are imported;\nmodels with any other computation are refused.\n"
     "--future-tokens N adds heads to a model with a single one: heads 2 to N start as copies of its last block.\n"
     "Prints the tables that an experiment needs.\n\n"
     "examples:\n"

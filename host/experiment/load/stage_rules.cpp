@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "experiment/load/rules.hpp"
-#include "experiment/model_shape.hpp"
+#include "experiment/model_config.hpp"
 #include "experiment/schema.hpp"
 
 namespace wmtp {

@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "experiment/load/rules.hpp"
-#include "experiment/model_shape.hpp"
+#include "experiment/model_config.hpp"
 #include "experiment/schema.hpp"
 
 namespace wmtp {
