@@ -50,6 +50,10 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   double norm_eps = 1e-5;
+  double embedding_multiplier = 0;     ///< factor on the embeddings, as in Granite; of these four 0: none
+  double attention_multiplier = 0;     ///< factor on attention's scores, instead of 1 / sqrt(head_dim)
+  double residual_multiplier = 0;      ///< factor on the outputs of attention and feed-forward
+  double logits_scaling = 0;           ///< divisor of the logits
   int64_t sliding_window = 0;          ///< a token attends to this many tokens, itself included; 0: all before it
   int64_t no_rope_layer_interval = 0;  ///< every n-th block has no rotary positions (has_rotation); 0: none
   bool qkv_bias = false;               ///< projections to queries, keys and values have biases, as in Qwen2
@@ -100,6 +104,13 @@ inline constexpr ShapeOption shape_options[] = {
      "every block whose number, counted from 1, is a multiple of this has no rotary positions, as in SmolLM3; the "
      "blocks of all heads are like that of head 1",
      &ModelConfig::no_rope_layer_interval, true, 1, 1024, "all blocks have them"},
+    {"embedding_multiplier", "factor on the embeddings that the first block reads, as in Granite",
+     &ModelConfig::embedding_multiplier, true, 0, 0, "1"},
+    {"attention_multiplier", "factor on the scores of attention, as in Granite", &ModelConfig::attention_multiplier,
+     true, 0, 0, "1 / sqrt(`head_dim`)"},
+    {"residual_multiplier", "factor on the outputs of attention and feed-forward, as in Granite",
+     &ModelConfig::residual_multiplier, true, 0, 0, "1"},
+    {"logits_scaling", "divisor of the logits, as in Granite", &ModelConfig::logits_scaling, true, 0, 0, "1"},
     {"tie_word_embeddings", "whether the output layer shares the matrix of the embedding",
      &ModelConfig::tie_word_embeddings},
 };

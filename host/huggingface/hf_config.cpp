@@ -40,6 +40,7 @@ struct Family {
   Biases biases = Biases::by_key;
   bool qk_norm = false;
   bool olmo_norms = false;       ///< post_norm and joint_qk_norm
+  bool multiplies = false;       ///< by the factors of multiplier_keys
   bool has_kv_default = false;   ///< num_key_value_heads may be missing: that of queries
   int64_t default_head_dim = 0;  ///< 0: hidden_size / num_attention_heads
   int64_t default_window = 0;    ///< sliding_window; 0: never applies
@@ -72,7 +73,24 @@ constexpr Family families[] = {
      .architecture = "Olmo2ForCausalLM",
      .olmo_norms = true,
      .has_kv_default = true,
-     .default_eps = 1e-5}};
+     .default_eps = 1e-5},
+    {.name = "Granite",
+     .model_type = "granite",
+     .architecture = "GraniteForCausalLM",
+     .multiplies = true,
+     .has_kv_default = true}};
+
+/// Granite's names of its factors, which are ours. transformers' defaults are 1, also for attention_multiplier.
+constexpr std::pair<const char*, double ModelConfig::*> multiplier_keys[] = {
+    {"embedding_multiplier", &ModelConfig::embedding_multiplier},
+    {"attention_multiplier", &ModelConfig::attention_multiplier},
+    {"residual_multiplier", &ModelConfig::residual_multiplier},
+    {"logits_scaling", &ModelConfig::logits_scaling}};
+
+bool has_multipliers(const ModelConfig& model) {
+  return std::any_of(std::begin(multiplier_keys), std::end(multiplier_keys),
+                     [&](const auto& one) { return model.*one.second > 0; });
+}
 
 bool has_biases(const Family& family, const ModelConfig& model) {
   if (family.biases == Biases::by_key) return model.qkv_bias == model.o_bias;
@@ -93,12 +111,13 @@ const Family& find_family(ExternalJson& keys) {
 const Family& find_family(const ModelConfig& model) {
   for (const Family& family : families)
     if (has_biases(family, model) && family.qk_norm == model.qk_norm && family.olmo_norms == model.post_norm &&
-        family.olmo_norms == model.joint_qk_norm && (family.default_window > 0) == (model.sliding_window > 0) &&
+        family.olmo_norms == model.joint_qk_norm && family.multiplies == has_multipliers(model) &&
+        (family.default_window > 0) == (model.sliding_window > 0) &&
         (family.default_interval > 0) == (model.no_rope_layer_interval > 0))
       return family;
   throw Error(ExitStatus::usage,
               "no architecture of Hugging Face has this combination of qkv_bias, o_bias, qk_norm, joint_qk_norm, "
-              "post_norm, sliding_window and no_rope_layer_interval; export the model in Meta's format");
+              "post_norm, sliding_window, no_rope_layer_interval and multipliers; export the model in Meta's format");
 }
 
 void check_architecture(ExternalJson& keys, const Family& family) {
@@ -213,6 +232,8 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   model.max_sequence_length = keys.integer("max_position_embeddings", 2, max_positions, 2048);
   model.norm_eps = keys.positive("rms_norm_eps", family.default_eps);
   read_rope(keys, family.default_theta, model);
+  if (family.multiplies)
+    for (const auto& [key, member] : multiplier_keys) model.*member = keys.positive(key, 1.0);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
   keys.finish("only " + hf_families("and") + " models are imported");
   return model;
@@ -266,6 +287,10 @@ Json hf_config_json(const ModelConfig& model, const std::string& dtype) {
     config["no_rope_layers"] = Json::array();
     for (const std::string& block : block_names(model))
       if (block.starts_with("layers.")) config["no_rope_layers"].push_back(has_rotation(model, block) ? 1 : 0);
+  }
+  if (family.multiplies) {
+    for (const auto& [key, member] : multiplier_keys) config[key] = model.*member > 0 ? model.*member : 1.0;
+    if (model.attention_multiplier == 0) config["attention_multiplier"] = 1 / std::sqrt(double(head_dim(model)));
   }
   if (family.default_interval > 0 || family.olmo_norms)  // their defaults are ids of their authors' vocabularies
     config["pad_token_id"] = nullptr;

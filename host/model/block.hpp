@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -130,7 +131,27 @@ inline const char* config_keys_for_tensor(std::string_view tensor) {
   return tensor.ends_with(".bias") ? "qkv_bias" : "layers and future_tokens";
 }
 
-/// The forward pass, with the operations of `math`. Rows holds a row of features per token.
+/// Whether the block's input is embeddings, which are multiplied: the first block's, or each head's on an empty trunk.
+/// Those that a chained head also reads are normed, which leaves no factor.
+inline bool reads_embeddings(const ModelConfig& model, std::string_view block) {
+  return block == "layers.0" || (num_trunk_blocks(model) == 0 && !is_chained(model, block));
+}
+
+/// Factor on queries: attention multiplies scores by 1 / sqrt(head_dim). 0: none.
+inline double query_factor(const ModelConfig& model) {
+  return model.attention_multiplier * std::sqrt(double(head_dim(model)));
+}
+
+/// Factor on what the output layer reads.
+inline double logit_factor(const ModelConfig& model) { return model.logits_scaling > 0 ? 1 / model.logits_scaling : 1; }
+
+/// x times a factor of the model; 0: none.
+template <class Rows>
+Rows scaled(const Rows& x, double factor) {
+  return factor == 0 || factor == 1 ? x : x * factor;
+}
+
+/// The forward pass, with the operations of `math`. Rows holds a row of features per token, and can be multiplied.
 ///   Rows norm(Layer, Rows)      RMS norm with the layer's weight
 ///   Rows linear(Layer, Rows)    with the layer's bias and adapter
 ///   Rows rotate(Rows)           rotary positions, applied to each head
@@ -147,7 +168,7 @@ Rows attention_part(Math& math, const ModelConfig& model, std::string_view block
   const Rows query = placed(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(normed))));
   const Rows key = placed(heads(Layer::k_norm, math.linear(Layer::wk, normed)));
   const Rows value = math.linear(Layer::wv, normed);
-  return math.linear(Layer::wo, math.attention(query, key, value));
+  return math.linear(Layer::wo, math.attention(scaled(query, query_factor(model)), key, value));
 }
 
 template <class Math, class Rows>
@@ -161,9 +182,11 @@ Rows block_forward(Math& math, const ModelConfig& model, std::string_view block,
   const auto attention = [&](const Rows& normed) { return attention_part(math, model, block, normed); };
   const auto feed_forward = [&](const Rows& normed) { return feed_forward_part(math, normed); };
   const auto part = [&](Layer norm, const auto& of, const Rows& input) {
-    return model.post_norm ? math.norm(norm, of(input)) : of(math.norm(norm, input));
+    const Rows output = model.post_norm ? math.norm(norm, of(input)) : of(math.norm(norm, input));
+    return scaled(output, model.residual_multiplier);
   };
-  const Rows h = math.add(math.wanted(x), part(Layer::attention_norm, attention, x));
+  const Rows read = scaled(x, reads_embeddings(model, block) ? model.embedding_multiplier : 1);
+  const Rows h = math.add(math.wanted(read), part(Layer::attention_norm, attention, read));
   return math.add(h, part(Layer::ffn_norm, feed_forward, h));
 }
 

@@ -127,7 +127,7 @@ at::Tensor ShardedModel::embedded(const at::Tensor& tokens) const {
 }
 
 at::Tensor ShardedModel::normed(const at::Tensor& hidden) const {
-  return rms_norm(hidden, weight("norm.weight"), config_.norm_eps);
+  return scaled(rms_norm(hidden, weight("norm.weight"), config_.norm_eps), logit_factor(config_));
 }
 
 void ShardedModel::initialize(int64_t seed) {

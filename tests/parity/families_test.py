@@ -50,6 +50,13 @@ OLMO2 = SMALL | {"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "
                  "attention_dropout": 0.0, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_scaling": None,
                  "rope_theta": 500000, "max_position_embeddings": 4096, "pad_token_id": 510, "torch_dtype": "float32",
                  "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": 511}
+GRANITE = SMALL | {"architectures": ["GraniteForCausalLM"], "model_type": "granite", "attention_bias": False,
+                   "attention_dropout": 0.1, "attention_multiplier": 0.015625, "embedding_multiplier": 12.0,
+                   "logits_scaling": 8.0, "residual_multiplier": 0.22, "num_key_value_heads": 2, "mlp_bias": False,
+                   "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000, "max_position_embeddings": 4096,
+                   "tie_word_embeddings": True, "torch_dtype": "float32", "bos_token_id": 0, "eos_token_id": 0,
+                   "pad_token_id": 0}
+MULTIPLIERS = ("embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling")
 FAMILIES = {
     "Llama 1": LLAMA | {"max_position_embeddings": 2048, "max_sequence_length": 2048, "pad_token_id": 0,
                         "rms_norm_eps": 1e-06, "tie_word_embeddings": False},
@@ -87,6 +94,11 @@ FAMILIES = {
     "SmolLM3, head 1 without positions": SMOLLM3 | {"no_rope_layer_interval": 5, "tie_word_embeddings": False},
     "OLMo2": OLMO2,
     "OLMo2, grouped queries": OLMO2 | {"num_key_value_heads": 2, "attention_bias": True},
+    "Granite": GRANITE,
+    "Granite with other multipliers": GRANITE | {
+        "tie_word_embeddings": False, "attention_bias": True, "num_hidden_layers": 1, "attention_multiplier": 0.3,
+        "embedding_multiplier": 3.7, "residual_multiplier": 1.4, "logits_scaling": 0.7},
+    "Granite with transformers' multipliers": {k: v for k, v in GRANITE.items() if k not in MULTIPLIERS},
     "Mistral": MISTRAL,
     "Mistral with head_dim": MISTRAL | {"head_dim": 32},
     "Qwen2.5": QWEN2 | {"tie_word_embeddings": False, "use_mrope": False, "max_position_embeddings": 32768},
@@ -126,6 +138,8 @@ def test_a_family_is_imported_trained_and_exported(place, family):
         assert table.get(key, False) == (config["model_type"] == "olmo2")
     assert table.get("sliding_window") == (7 if config["model_type"] == "mistral" else None)
     assert table.get("no_rope_layer_interval") == config.get("no_rope_layer_interval")
+    for key in MULTIPLIERS:
+        assert table.get(key) == config.get(key, 1.0 if config["model_type"] == "granite" else None)
     assert table.get("head_dim") == (32 if config.get("head_dim") == 32 else None), "16 is the quotient"
     assert table.get("tie_word_embeddings", False) == config["tie_word_embeddings"]
     assert ("rope_scaling" in table) == (config.get("rope_scaling") is not None)
@@ -140,6 +154,7 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     for key in ("model_type", "architectures", "tie_word_embeddings", "max_position_embeddings", "eos_token_id"):
         assert again[key] == config[key], key
     assert again.get("attention_bias", False) == all_biased
+    assert all(again.get(key) == table.get(key) for key in MULTIPLIERS)
     assert again.get("no_rope_layers") == config.get("no_rope_layers", again.get("no_rope_layers"))
 
     place.run(**{f"model__{key}": value for key, value in table.items()}, **experiment.ONE_RANK, train__steps=2,
@@ -150,6 +165,20 @@ def test_a_family_is_imported_trained_and_exported(place, family):
         assert_close(logits_of(open_llama(place.folder / "trained"), IDS), model_of(shape, trained)(IDS)[0])
     with pytest.raises(AssertionError):
         assert_tensors_equal(trained, tensors)
+
+
+def test_a_trained_granite_writes_what_its_export_writes_in_transformers(place):
+    """With drafts of two more heads, which are copies of the first one."""
+    published(place.folder / "theirs", GRANITE | {"vocab_size": 258})
+    (place.folder / "text").write_text("def f(x):\n    return x + 1\n" * 100)
+    place.run(data={"kind": "text", "files": ["text"]}, train__steps=3, optimizer__lr=1e-3, parallel__processes=1,
+              model={"weights": "theirs", "future_tokens": 3, "new_heads": "copy"})
+    place.host("checkpoint", "export", "trial", "-o", "trained")
+    model = open_llama(place.folder / "trained")
+    found = json.loads(place.host("generate", "trial", "--prompt", "def f(", "--max-tokens", 24, "--json").out)
+    prompt, written = torch.tensor([found["prompt_ids"]]), found["ids"]
+    wanted = model.generate(prompt, max_new_tokens=24, do_sample=False)[0, prompt.shape[1]:]
+    assert len(written) > 3 and written == wanted[:len(written)].tolist()
 
 
 # Keys whose place or combination decides what transformers computes.

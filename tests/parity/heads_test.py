@@ -15,11 +15,15 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
           "original_max_position_embeddings": 16}
 LLAMA = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=512, rope_theta=5000.0, norm_eps=1e-6,
               future_tokens=3)
+MULTIPLIERS = {"embedding_multiplier": 3.7, "attention_multiplier": 0.1, "residual_multiplier": 0.4,
+               "logits_scaling": 1.7}
 SHAPES = {"llama": LLAMA, "llama3, tied": replace(LLAMA, rope_scaling=LLAMA3, tie_word_embeddings=True),
           "chained": replace(LLAMA, future_heads="chained"), "qwen2": replace(LLAMA, qkv_bias=True),
           "qwen3, chained": replace(LLAMA, qk_norm=True, head_dim=32, future_heads="chained"),
           "mistral": replace(LLAMA, sliding_window=7),
           "olmo2": replace(LLAMA, joint_qk_norm=True, post_norm=True),
+          "granite": replace(LLAMA, tie_word_embeddings=True, **MULTIPLIERS),
+          "granite, chained": replace(LLAMA, future_heads="chained", **MULTIPLIERS),
           "smollm3": replace(LLAMA, no_rope_layer_interval=2, tie_word_embeddings=True),
           "smollm3, chained": replace(LLAMA, no_rope_layer_interval=3, future_heads="chained")}
 CLOSE = 1e-5  # of the largest logit
@@ -40,7 +44,7 @@ def write_model(folder, shape):
               "n_future_tokens": shape.future_tokens, "rope_theta": shape.rope_theta, "norm_eps": shape.norm_eps,
               "max_seq_len": 64}
     for key in ("future_heads", "rope_scaling", "qkv_bias", "qk_norm", "head_dim", "sliding_window",
-                "joint_qk_norm", "post_norm", "no_rope_layer_interval", "tie_word_embeddings"):
+                "joint_qk_norm", "post_norm", "no_rope_layer_interval", "tie_word_embeddings", *MULTIPLIERS):
         if getattr(shape, key):
             params[key] = getattr(shape, key)
     (folder / "params.json").write_text(json.dumps(params))

@@ -26,6 +26,8 @@ TIED = replace(GROUPED, tie_word_embeddings=True)
 CHAINED = replace(GROUPED, future_heads="chained")
 EVERY_OPTION = replace(CHAINED, qkv_bias=True, o_bias=True, joint_qk_norm=True, post_norm=True,
                        tie_word_embeddings=True)
+MULTIPLIERS = {"embedding_multiplier": 6.0, "attention_multiplier": 0.1, "residual_multiplier": 0.4,
+               "logits_scaling": 3.0}
 ALL_OF_IT = replace(TIED, qkv_bias=True, rope_scaling=LLAMA3)
 
 # Adam divides by the root of the second moment. Where a gradient is mostly rounding error (below 1e-8; the median is
@@ -58,6 +60,8 @@ CASES = {
     "scaled": (SCALED, Recipe()),
     "yarn": (STRETCHED, Recipe()),
     "norms-of-olmo2": (replace(GROUPED, joint_qk_norm=True, post_norm=True), Recipe()),
+    "multipliers-of-granite": (replace(TIED, **MULTIPLIERS), Recipe()),
+    "multipliers-chained": (replace(CHAINED, **MULTIPLIERS), Recipe(accumulation=2)),
     "no-positions": (replace(GROUPED, no_rope_layer_interval=2), Recipe()),
     "biased": (BIASED, Recipe()),
     "tied": (TIED, Recipe()),

@@ -32,10 +32,18 @@ class Shape:
     head_dim: int = None  # None: dim / heads
     sliding_window: int = None  # None: all tokens
     no_rope_layer_interval: int = None  # every block with a multiple of this number has no rotary positions
+    embedding_multiplier: float = None  # of Granite, as the next three; None: 1
+    attention_multiplier: float = None  # None: 1 / sqrt(head_dim)
+    residual_multiplier: float = None
+    logits_scaling: float = None
 
     @property
     def head_width(self):
         return self.head_dim or self.dim // self.heads
+
+
+def scaled(x, factor):
+    return x * factor if factor else x
 
 
 class RMSNorm(nn.Module):
@@ -86,7 +94,7 @@ class Attention(nn.Module):
     def __init__(self, shape):
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = shape.heads, shape.kv_heads, shape.head_width
-        self.window = shape.sliding_window
+        self.window, self.scale = shape.sliding_window, shape.attention_multiplier
         self.wq = nn.Linear(shape.dim, self.heads * self.head_dim, bias=shape.qkv_bias)
         self.wk = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
         self.wv = nn.Linear(shape.dim, self.kv_heads * self.head_dim, bias=shape.qkv_bias)
@@ -112,7 +120,8 @@ class Attention(nn.Module):
         mask = None
         if self.window:
             mask = torch.ones(length, length, dtype=torch.bool, device=x.device).tril().triu(1 - self.window)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=grouped)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, scale=self.scale,
+                                               enable_gqa=grouped)
         return self.wo(mixed.transpose(1, 2).reshape(batch, length, -1))
 
 
@@ -130,7 +139,7 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     def __init__(self, shape, number):
         super().__init__()
-        self.is_post_norm = shape.post_norm
+        self.is_post_norm, self.multiplier = shape.post_norm, shape.residual_multiplier
         self.is_rotated = not shape.no_rope_layer_interval or number % shape.no_rope_layer_interval != 0
         self.attention = Attention(shape)
         self.feed_forward = FeedForward(shape)
@@ -141,10 +150,10 @@ class Block(nn.Module):
         if not self.is_rotated:
             angles = torch.stack((torch.ones_like(angles[0]), torch.zeros_like(angles[1])))
         if self.is_post_norm:
-            x = x + self.attention_norm(self.attention(x, angles))
-            return x + self.ffn_norm(self.feed_forward(x))
-        x = x + self.attention(self.attention_norm(x), angles)
-        return x + self.feed_forward(self.ffn_norm(x))
+            x = x + scaled(self.attention_norm(self.attention(x, angles)), self.multiplier)
+            return x + scaled(self.ffn_norm(self.feed_forward(x)), self.multiplier)
+        x = x + scaled(self.attention(self.attention_norm(x), angles), self.multiplier)
+        return x + scaled(self.feed_forward(self.ffn_norm(x)), self.multiplier)
 
 
 class ChainedBlock(Block):
@@ -200,7 +209,7 @@ class MultiTokenLlama(nn.Module):
         phases = torch.outer(torch.arange(tokens.shape[1]).float(), frequencies_of(self.shape))
         stretch = (self.shape.rope_scaling or {}).get("attention_factor", 1.0)  # of yarn
         angles = (stretch * torch.stack((phases.cos(), phases.sin()))).to(tokens.device)
-        hidden = self.tok_embeddings(tokens)
+        hidden = scaled(self.tok_embeddings(tokens), self.shape.embedding_multiplier)
         for block in self.layers[:self.shape.layers - self.shape.future_tokens]:
             hidden = self._run(block, hidden, angles)
         return hidden, angles
@@ -215,7 +224,8 @@ class MultiTokenLlama(nn.Module):
                 outputs.append(self._run(head, outputs[-1], angles, self.tok_embeddings(read)))
             else:
                 outputs.append(self._run(head, hidden, angles))
-        return [self.output(self.norm(output)) for output in outputs]
+        logits = [self.output(self.norm(output)) for output in outputs]
+        return [of_head / self.shape.logits_scaling for of_head in logits] if self.shape.logits_scaling else logits
 
 
 def model_of(shape, tensors):

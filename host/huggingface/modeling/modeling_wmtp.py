@@ -107,7 +107,8 @@ class MultiTokenForCausalLM(Base):
         for ahead, head in enumerate(self.extra_heads, 1):
             hidden = self._chained_input(head, outputs[-1], ids, ahead) if self.is_chained else seen["input"]
             outputs.append(tensor_of(head.block(hidden, **seen["kwargs"])))
-        logits = tuple(self.lm_head(self.model.norm(output)) for output in outputs)
+        divisor = getattr(self.config, "logits_scaling", 1)  # of Granite
+        logits = tuple(self.lm_head(self.model.norm(output)) / divisor for output in outputs)
         return MultiTokenOutput(**known, head_logits=logits)
 
     def _chained_input(self, head, before, ids, ahead):

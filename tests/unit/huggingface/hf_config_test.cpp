@@ -101,6 +101,18 @@ TEST(HfConfig, ReadsBackWhatItWrites) {
   model.joint_qk_norm = true;
   expect_back();
   model.post_norm = model.joint_qk_norm = false;
+  model.embedding_multiplier = 12;
+  model.attention_multiplier = 0.1;
+  model.residual_multiplier = 0.22;
+  model.logits_scaling = 8;
+  expect_back();
+  model.embedding_multiplier = model.attention_multiplier = model.residual_multiplier = 0;
+  const ModelConfig back = read(hf_config_json(model, "BF16"));
+  EXPECT_EQ(back.embedding_multiplier, 1);
+  EXPECT_EQ(back.attention_multiplier, 1 / std::sqrt(double(head_dim(model)))) << "transformers' default is 1";
+  EXPECT_EQ(back.residual_multiplier, 1);
+  EXPECT_EQ(back.logits_scaling, 8);
+  model.logits_scaling = 0;
   model.sliding_window = 7;
   const std::string combination = "no architecture of Hugging Face has this combination";
   model.qk_norm = true;
@@ -239,6 +251,24 @@ TEST(HfConfig, ReadsConfigsOfOlmo2) {
   EXPECT_EQ(model.norm_eps, 1e-5) << "transformers' default";
   olmo["model_type"] = "olmo3";
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(olmo); }), "\"smollm3\", \"olmo2\"");
+}
+
+TEST(HfConfig, ReadsConfigsOfGranite) {
+  Json granite = llama_2;
+  granite["model_type"] = "granite";
+  granite["architectures"] = {"GraniteForCausalLM"};
+  granite["embedding_multiplier"] = 12.0;
+  granite["residual_multiplier"] = 0.22;
+  const ModelConfig model = read(granite);
+  EXPECT_EQ(model.embedding_multiplier, 12);
+  EXPECT_EQ(model.residual_multiplier, 0.22);
+  EXPECT_EQ(model.attention_multiplier, 1) << "transformers' default";
+  EXPECT_EQ(model.logits_scaling, 1) << "transformers' default";
+  granite["logits_scaling"] = 0;
+  granite["mlp_bias"] = true;
+  const std::string text = refusal(ExitStatus::data, [&] { read(granite); });
+  EXPECT_SAYS(text, "logits_scaling is 0; wanted a number above 0");
+  EXPECT_SAYS(text, "mlp_bias is true; wanted false");
 }
 
 TEST(HfConfig, ReadsConfigsOfSmolLM3) {

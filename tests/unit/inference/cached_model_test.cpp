@@ -77,6 +77,26 @@ TEST(CachedModel, SupportsNormsAfterAndJointNormsOfQueriesAndKeys) {
   for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 5e-6) << "position " << s;
 }
 
+TEST(CachedModel, SupportsMultipliers) {
+  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained}) {
+    ModelConfig shape = test::odd_shape(2);
+    shape.future_heads = heads;
+    const auto ids = test::random_ids(S, shape.vocab_size, 2);
+    const Tensor plain = test::whole_forward(*MadeModel(shape, S, 1), ids)[0];
+    for (double ModelConfig::*const member : {&ModelConfig::embedding_multiplier, &ModelConfig::attention_multiplier,
+                                              &ModelConfig::residual_multiplier, &ModelConfig::logits_scaling}) {
+      ModelConfig changed = shape;
+      changed.*member = 0.7;
+      MadeModel made(changed, S, 1);
+      const Tensor wanted = test::whole_forward(*made, ids)[0];
+      EXPECT_GT(distance(plain, wanted), 1e-2);
+      CachedModel model(*made, S);
+      const Tensor logits = fed_in_portions(model, ids, {1, 3});
+      for (int64_t s = 0; s < S; ++s) EXPECT_LT(distance(logits[s], wanted[s]), 1e-5) << "position " << s;
+    }
+  }
+}
+
 TEST(CachedModel, SupportsBlocksWithoutPositions) {
   ModelConfig shape = test::odd_shape(2);
   const Tensor rotated = test::whole_forward(*MadeModel(shape, S, 1), test::random_ids(S, shape.vocab_size, 2))[0];

@@ -63,6 +63,12 @@ struct Option {
 const Option options[] = {
     {"plain", [](ModelConfig&) {}},
     {"norms of heads", [](ModelConfig& m) { m.qk_norm = m.o_bias = true; }},
+    {"multipliers",
+     [](ModelConfig& m) {
+       m.embedding_multiplier = m.attention_multiplier = 1.5;
+       m.residual_multiplier = 0.4;
+       m.logits_scaling = 2;
+     }},
     {"all others",
      [](ModelConfig& m) { m.qkv_bias = m.o_bias = m.joint_qk_norm = m.post_norm = m.tie_word_embeddings = true; }},
 };

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "inference/cached_model.hpp"
-#include "model/torch/ops.hpp"
 #include "support/ranks.hpp"
 
 namespace wmtp::test {
@@ -78,8 +77,7 @@ inline std::vector<at::Tensor> whole_forward(ShardedModel& model, const std::vec
                                         : at::Tensor();
     const at::Tensor hidden = model.head_block(k).forward(h, model.rotary(), {}, token);
     if (has_chained_heads(model.config())) h = hidden;
-    const at::Tensor normed = rms_norm(hidden, model.weight("norm.weight"), model.config().norm_eps);
-    logits.push_back(at::linear(normed[0], weight("output.weight")));
+    logits.push_back(at::linear(model.normed(hidden)[0], weight("output.weight")));
   }
   return logits;
 }

@@ -171,6 +171,15 @@ TEST(MemoryPlan, MatchesNormsAfterAndJointNormsOfQueriesAndKeys) {
   expect_planned(e);
 }
 
+TEST(MemoryPlan, MatchesMultipliers) {
+  Experiment e = small_experiment();
+  e.model.embedding_multiplier = 12;
+  e.model.attention_multiplier = 0.1;
+  e.model.residual_multiplier = 0.22;
+  e.model.logits_scaling = 8;
+  expect_planned(e);
+}
+
 TEST(MemoryPlan, MatchesBlocksWithoutPositions) {
   Experiment e = small_experiment();
   e.model.no_rope_layer_interval = 2;
