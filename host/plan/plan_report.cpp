@@ -141,7 +141,7 @@ void print_recommendation(std::ostream& out, const PlannedCluster& cluster) {
   else
     out << "Recommended: " << layout_of(*cluster.best->variant) << ", which of those that fit "
         << (cluster.best->time ? "has the shortest step" : "sends the fewest bytes between hosts, then over the bus")
-        << ".\n";
+        << "; of those within 1% of it, it takes the least memory.\n";
 }
 
 void print_times(std::ostream& out, const Hardware& hardware, const StepCost& whole) {
