@@ -11,6 +11,7 @@
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "experiment/foreign_names.hpp"
 #include "log/spool.hpp"
 
 namespace wmtp {
@@ -28,13 +29,18 @@ constexpr const char* program_help =
 const std::map<std::string, std::vector<const char*>> short_forms{
     {"train", {"run"}}, {"ls", {"runs", "list"}}, {"rm", {"runs", "delete"}}};
 
-/// The command line with the command's full name.
+/// The command line with the command's full name; `help COMMAND` is `COMMAND --help`.
 std::vector<const char*> expand_short_forms(int argc, const char* const* argv) {
   std::vector<const char*> words(argv, argv + argc);
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string word = words[i];
     if (word == "--db" || word == "--plugin-dir") ++i;  // and its value
     if (word.starts_with("-")) continue;
+    if (word == "help") {
+      words.erase(words.begin() + std::ptrdiff_t(i--));
+      words.push_back("--help");
+      continue;
+    }
     const auto found = short_forms.find(word);
     if (found == short_forms.end()) break;
     words.erase(words.begin() + std::ptrdiff_t(i));
@@ -94,7 +100,10 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
       if (name == word)
         return "there is no command `" + full_name(app) + " " + word + "`; did you mean `" + full_name(*group) + " " +
                word + "`?";
-  return "there is no command `" + full_name(app) + " " + word + "`; " + suggestion(word, command_names(app), app);
+  std::vector<std::string> names = command_names(app);
+  if (!app.get_parent())
+    for (const auto& [name, full] : short_forms) names.push_back(name);
+  return "there is no command `" + full_name(app) + " " + word + "`; " + suggestion(word, names, app);
 }
 
 void visit_tree(const CLI::App& app, const std::function<void(const std::string&, const CLI::App&)>& visit) {
@@ -221,7 +230,10 @@ std::string CommandLine::explain(const CLI::ParseError& error) const {
     const std::string& word = unexpected.front();
     if (word.starts_with("-")) {
       const std::string name = word.substr(0, word.find('='));
-      return "`" + full_name(*app) + "` has no option " + name + "; " + suggestion(name, option_names(*app), *app);
+      const std::string key = key_meant_by(name.substr(name.find_first_not_of('-')));
+      return "`" + full_name(*app) + "` has no option " + name + "; " +
+             (key.empty() || !app->get_option_no_throw("--set") ? suggestion(name, option_names(*app), *app)
+                                                                : "set the experiment's key: --set " + key + "=VALUE");
     }
     if (!app->get_subcommands({}).empty()) return unknown_command(*app, word);
     return "`" + full_name(*app) + "`: unexpected argument '" + word + "'; " + suggestion("", {}, *app);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "experiment/foreign_names.hpp"
 #include "experiment/schema.hpp"
 
 namespace wmtp {
@@ -29,6 +30,7 @@ std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
   if (table.name == "parallel" && (key == "tensor" || key == "stages"))
     return std::string(key == "tensor" ? "tensor" : "pipeline") +
            " parallelism is not implemented; `strategy` divides a model's state, `sequence` its activations";
+  if (const std::string advice = advice_for_foreign_name(key); !advice.empty()) return advice;
   std::vector<std::string> keys;
   for (const Key& one : table.keys) keys.push_back(one.name);
   std::vector<std::string> known = keys;

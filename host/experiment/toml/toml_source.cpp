@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "base/files.hpp"
+#include "base/shell_text.hpp"
 #include "base/utf8.hpp"
 #include "experiment/toml/toml_position.hpp"
 
@@ -198,7 +199,10 @@ std::string trimmed(const std::string& text) {
 std::string read_source(const std::filesystem::path& file, const std::string& shown_as) {
   std::error_code problem;
   if (!is_there(file))
-    throw Error(ExitStatus::usage, shown_as + ": no such file; pass the path of an experiment (.toml)");
+    throw Error(ExitStatus::usage, shown_as + ": no such file; " +
+                                       (shown_as.find('=') == std::string::npos
+                                            ? "pass the path of an experiment (.toml)"
+                                            : "if it is a key of the experiment: --set " + shell_quoted(shown_as)));
   check_is_file(file, ExitStatus::usage);
   std::ifstream stream(file, std::ios::binary);
   std::string text(max_source_bytes + 1, '\0');

@@ -149,6 +149,14 @@ TEST_F(CommandTest, NamesTheNearestOption) {
   EXPECT_TRUE(has(host("run a.toml --resmue").err, "did you mean '--resume'?"));
 }
 
+TEST_F(CommandTest, LeadsHabitsFromElsewhereToOurWords) {
+  EXPECT_TRUE(has(host("trian").err, "did you mean 'train'?"));
+  EXPECT_EQ(host("help runs list").out, host("runs list --help").out);
+  EXPECT_TRUE(
+      has(host("run a.toml --lr 1e-3").err, "has no option --lr; set the experiment's key: --set optimizer.lr="));
+  EXPECT_TRUE(has(host("run seed=3").err, "seed=3: no such file; if it is a key of the experiment: --set seed=3"));
+}
+
 TEST_F(CommandTest, ListsAcceptConditions) {
   EXPECT_EQ(
       host("runs list --status finished --status lost --name 'a*' --where x.y=1 --sort seconds --reverse --json").out,

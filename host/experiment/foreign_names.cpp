@@ -1,0 +1,77 @@
+#include "experiment/foreign_names.hpp"
+
+#include <algorithm>
+
+#include "experiment/schema.hpp"
+
+namespace wmtp {
+namespace {
+
+struct ForeignName {
+  std::string_view name, key;
+  std::string_view difference = "";
+};
+constexpr ForeignName foreign_names[] = {
+    {"hidden_size", "model.dim"},
+    {"n_embd", "model.dim"},
+    {"d_model", "model.dim"},
+    {"num_hidden_layers", "model.layers", "trunk and heads together: num_hidden_layers + future_tokens - 1"},
+    {"n_layer", "model.layers", "trunk and heads together: n_layer + future_tokens - 1"},
+    {"num_attention_heads", "model.heads"},
+    {"n_head", "model.heads"},
+    {"num_key_value_heads", "model.kv_heads"},
+    {"intermediate_size", "model.ffn_dim"},
+    {"max_position_embeddings", "model.max_sequence_length"},
+    {"rms_norm_eps", "model.norm_eps"},
+    {"block_size", "train.sequence_length"},
+    {"seq_len", "train.sequence_length"},
+    {"max_seq_len", "train.sequence_length"},
+    {"max_steps", "train.steps"},
+    {"max_iters", "train.steps"},
+    {"num_train_epochs", "train.epochs"},
+    {"per_device_train_batch_size", "train.batch_size", "sequences of a rank in a micro-batch"},
+    {"gradient_accumulation_steps", "train.gradient_accumulation"},
+    {"max_grad_norm", "train.clip_norm"},
+    {"grad_clip", "train.clip_norm"},
+    {"learning_rate", "optimizer.lr"},
+    {"adam_beta1", "optimizer.betas"},
+    {"adam_beta2", "optimizer.betas"},
+    {"lr_scheduler_type", "schedule.name"},
+    {"warmup_iters", "schedule.warmup_steps"},
+    {"bf16", "parallel.precision", "\"bf16\""},
+    {"fp16", "parallel.precision", "\"fp16\""},
+    {"gradient_checkpointing", "parallel.activation_checkpointing"},
+    {"save_steps", "checkpoint.every_steps"},
+    {"save_total_limit", "checkpoint.keep"},
+    {"eval_steps", "validation.every_steps"},
+    {"eval_interval", "validation.every_steps"},
+};
+
+const ForeignName* find_foreign(std::string_view name) {
+  const auto found = std::ranges::find(foreign_names, name, &ForeignName::name);
+  return found == std::end(foreign_names) ? nullptr : found;
+}
+
+}  // namespace
+
+std::string key_meant_by(std::string_view name) {
+  if (const ForeignName* foreign = find_foreign(name)) return std::string(foreign->key);
+  std::string meant;
+  for (const SchemaTable& table : schema()) {
+    if (!find_key(table, std::string(name))) continue;
+    if (!meant.empty()) return "";
+    meant = key_path(table.name, std::string(name));
+  }
+  return meant;
+}
+
+std::string advice_for_foreign_name(std::string_view name) {
+  const ForeignName* const foreign = find_foreign(name);
+  if (!foreign) return "";
+  const std::string key(foreign->key);
+  const size_t dot = key.find('.');
+  const std::string difference = foreign->difference.empty() ? "" : " (" + std::string(foreign->difference) + ")";
+  return "write " + key.substr(dot + 1) + " in [" + key.substr(0, dot) + "]" + difference;
+}
+
+}  // namespace wmtp
