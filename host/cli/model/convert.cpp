@@ -46,11 +46,11 @@ constexpr const char* export_help =
 
 const std::string import_help =
     "import a Hugging Face or Meta model, or a PEFT adapter, for use as [model] or [adapter] weights\n\n"
-    "DIR contains a Hugging Face model (config.json and one or several safetensors files) or a Meta model "
-    "(params.json\n"
-    "and safetensors), in fp32, bf16 or fp16. Of Hugging Face, " +
+    "DIR contains a Hugging Face model (config.json and one or several safetensors files) or a Meta model\n"
+    "(params.json and safetensors), in fp32, bf16 or fp16. Of Hugging Face, these families are imported, and models\n"
+    "with any other computation are refused: " +
     hf_families("and") +
-    " are imported;\nmodels with any other computation are refused.\n"
+    ".\n"
     "--future-tokens N adds heads to a model with a single one: heads 2 to N start as copies of its last block.\n"
     "Prints the tables that an experiment needs.\n\n"
     "examples:\n"
