@@ -1,4 +1,5 @@
-// What people call the keys elsewhere (Hugging Face, nanoGPT, torchtune): a mistaken key or option is answered with ours.
+// What people call the keys elsewhere (Hugging Face, nanoGPT, torchtune): a mistaken key or option is answered with
+// ours.
 #pragma once
 
 #include <string>
