@@ -139,6 +139,7 @@ struct TrainConfig {
   int64_t batch_size = 0;  ///< sequences per micro-batch and rank
   int64_t sequence_length = 0;
   int64_t gradient_accumulation = 1;
+  int64_t global_batch_size = 0;     ///< sequences of an optimizer step; 0: given by the two above and the ranks
   double clip_norm = 1.0;            ///< 0: off
   Norm norm = Norm::l2;              ///< norm of the gradient for clipping, the guard and the log
   std::string normalize = "tokens";  ///< "tokens" or "weights"
@@ -188,6 +189,7 @@ struct ScheduleConfig {
   int64_t warmup_steps = 0;
   int64_t stable_steps = 0;               ///< wsd: steps at the peak rate between warm-up and decay
   DecayShape decay = DecayShape::linear;  ///< wsd
+  int64_t cycles = 1;                     ///< cosine: decays, each from the peak rate
   double min_lr_ratio = 0.1;
   bool operator==(const ScheduleConfig&) const = default;
 };
@@ -217,13 +219,16 @@ struct ParallelConfig {
 
 struct CheckpointConfig {
   int64_t every_steps = 0;   ///< 0: no checkpoints by steps
+  double every_epochs = 0;   ///< passes over the training data; 0: no checkpoints by epochs
   double every_minutes = 0;  ///< since the last save, by rank 0's clock; 0: no time-based checkpoints
   int64_t keep = 2;
+  bool keep_best = false;  ///< also the checkpoint of the lowest validation loss of head 1
   bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct ValidationConfig {
   int64_t every_steps = 0;         ///< 0: only at step 0 and at the end
+  double every_epochs = 0;         ///< passes over the training data; 0: not by epochs
   int64_t batches = 8;             ///< micro-batches, in total over all ranks
   std::vector<std::string> files;  ///< text, records: excluded from training, also in stages
   double share = 0;                ///< text: last share of each file's documents; 0: not given
@@ -234,6 +239,7 @@ struct ValidationConfig {
 struct GuardConfig {
   double loss_spike = 0;   ///< standard deviations above the mean of the last `window` losses; 0: off
   double spike_floor = 1;  ///< minimum distance of a spike from the mean
+  double loss_ratio = 0;   ///< multiple of the mean of the last `window` losses; 0: off
   int64_t window = 100;
   double grad_norm = 0;  ///< limit before clipping; 0: off
   int64_t max_in_a_row = 10;
@@ -247,6 +253,8 @@ struct LogConfig {
   int64_t prompt_tokens = 64;             ///< at most, for each prompt
   std::string database = "runs/wmtp.db";  ///< relative to the working directory
   std::string tensorboard;                ///< folder of event files, relative to the working directory; "": none
+  bool wandb = false, trackio = false;    ///< whether metrics also go to these trackers while the run trains
+  std::string mlflow;                     ///< URI of the MLflow server that also receives them; "": none
   int64_t profile_step = 0;               ///< the step whose profile is written to the run's folder; 0: none
   bool operator==(const LogConfig&) const = default;
 };
