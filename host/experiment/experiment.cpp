@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/normal_path.hpp"
 #include "base/text.hpp"
+#include "experiment/batch_size.hpp"
 #include "experiment/plugin_description.hpp"
 
 namespace wmtp {
@@ -54,6 +55,17 @@ std::string shard_group_misfit(const Experiment& experiment, int64_t processes) 
          " processes, wanted a divisor of the number of processes";
 }
 
+std::string global_batch_misfit(const Experiment& experiment, int64_t processes) {
+  const TrainConfig& train = experiment.train;
+  const int64_t ranks = data_ranks(experiment.parallel, processes), round = ranks * train.batch_size;
+  if (train.global_batch_size == 0 || round == 0 || train.global_batch_size % round == 0) return "";
+  const int64_t lower = train.global_batch_size / round * round;
+  return "found global_batch_size " + std::to_string(train.global_batch_size) + " for " + counted(ranks, "rank") +
+         (experiment.parallel.sequence > 1 ? " that read different sequences" : "") + " x batch_size " +
+         std::to_string(train.batch_size) + ", wanted a multiple of " + std::to_string(round) + ": for example " +
+         (lower > 0 ? std::to_string(lower) + " or " : "") + std::to_string(lower + round);
+}
+
 std::string sequence_misfit(const Experiment& experiment, int64_t processes) {
   const int64_t sequence = experiment.parallel.sequence;
   if (processes % sequence == 0) return "";
@@ -68,8 +80,12 @@ std::string attention_head_misfit(const ModelConfig& shape, int64_t sequence) {
 }
 
 void check_groups(const Experiment& experiment, int64_t processes) {
-  for (const std::string& misfit : {shard_group_misfit(experiment, processes), sequence_misfit(experiment, processes)})
-    if (!misfit.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + misfit);
+  const auto refuse_if = [&](const std::string& table, const std::string& misfit) {
+    if (!misfit.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": [" + table + "] " + misfit);
+  };
+  refuse_if("parallel", shard_group_misfit(experiment, processes));
+  refuse_if("parallel", sequence_misfit(experiment, processes));
+  refuse_if("train", global_batch_misfit(experiment, processes));
 }
 
 }  // namespace wmtp

@@ -44,6 +44,13 @@ SchemaTable train_table() {
     if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1; })) return std::nullopt;
     return Value(weights);
   };
+  Key accumulation =
+      key("gradient_accumulation", AT(train.gradient_accumulation), "number of micro-batches of an optimizer step")
+          .range(1, 1 << 20);
+  accumulation.get = [](const Experiment& e) -> std::optional<Value> {
+    if (e.train.global_batch_size > 0) return std::nullopt;  // the number of ranks determines it
+    return Value(e.train.gradient_accumulation);
+  };
   return {
       "train",
       "Length of the run and size of the batches. Requires exactly one of `steps` and `epochs`.",
@@ -62,8 +69,14 @@ SchemaTable train_table() {
        key("sequence_length", AT(train.sequence_length), "length of a sequence, in tokens")
            .required()
            .range(2, 1 << 20),
-       key("gradient_accumulation", AT(train.gradient_accumulation), "number of micro-batches of an optimizer step")
-           .range(1, 1 << 20),
+       accumulation,
+       key("global_batch_size", AT(train.global_batch_size),
+           "instead of `gradient_accumulation`: number of sequences of an optimizer step over all ranks, which are "
+           "filled by micro-batches of `batch_size` on each rank; with another number of ranks it remains the same "
+           "experiment. A multiple of `batch_size` times the number of ranks")
+           .range(1, int64_t{1} << 32)
+           .defaults_to("`batch_size` x `gradient_accumulation` x ranks")
+           .unset_when_empty(),
        key("clip_norm", AT(train.clip_norm),
            "maximum norm of the gradient: a larger gradient is scaled down to it; 0: no clipping")
            .at_least(0),
@@ -182,6 +195,15 @@ SchemaTable schedule_table() {
     return to_value(e.schedule.decay);
   };
   decay.defaults_to("`\"linear\"`");
+  Key cycles = key("cycles", AT(schedule.cycles),
+                   "only for `cosine`: number of equal decays after the warm-up, each from the peak learning rate to "
+                   "the final one (warm restarts, arXiv 1608.03983)")
+                   .range(1, 1e6)
+                   .defaults_to("1");
+  cycles.get = [](const Experiment& e) -> std::optional<Value> {
+    if (e.schedule.cycles == 1) return std::nullopt;
+    return Value(e.schedule.cycles);
+  };
   return {
       "schedule",
       "The learning rate over the steps.",
@@ -196,7 +218,7 @@ SchemaTable schedule_table() {
            .range(1, 1e12)
            .defaults_to("required by `wsd`")
            .unset_when_empty(),
-       decay,
+       decay, cycles,
        key("min_lr_ratio", AT(schedule.min_lr_ratio),
            "final learning rate of `linear`, `cosine` and `wsd`, as a fraction of the peak learning rate")
            .range(0, 1)}};
@@ -280,8 +302,7 @@ SchemaTable parallel_table() {
            "and is slow on CPUs"),
        key("reduce", AT(parallel.reduce),
            "number format in which gradients are reduced between ranks; `bf16` requires a `precision` other than "
-           "`fp32`")
-           .one_of({"fp32", "bf16"}),
+           "`fp32`, and `fp16` the precision `fp16`, whose loss scale keeps gradients in its range"),
        key("replicate_frozen", AT(parallel.replicate_frozen),
            "whether every rank holds all frozen parameters: uses more memory, saves gathering them")
            .not_in_identity(),
@@ -327,6 +348,10 @@ SchemaTable checkpoint_table() {
       "When the training state is saved, to resume from. The final state is always saved.",
       {key("every_steps", AT(checkpoint.every_steps), "number of steps between checkpoints; 0: no checkpoints by steps")
            .range(0, 1e12),
+       key("every_epochs", AT(checkpoint.every_epochs),
+           "passes over the training data between checkpoints, may be a fraction: the step that completes them saves "
+           "one; 0: no checkpoints by epochs")
+           .range(0, 1e6),
        key("every_minutes", AT(checkpoint.every_minutes),
            "minimum time between checkpoints, in minutes: the first step that ends after it saves one; 0: no "
            "checkpoints "
@@ -350,9 +375,13 @@ SchemaTable guard_table() {
                "with `loss_spike`: minimum distance above the mean, in units of the loss, for skipping a step, even if "
                "the standard deviation is small")
                .at_least(0),
+           key("loss_ratio", AT(guard.loss_ratio),
+               "maximum loss as a multiple of the mean of the last `window` accepted losses, for example 5; 0: off")
+               .range(0, 1e6)
+               .unset_when_empty(),
            key("window", AT(guard.window),
-               "with `loss_spike`: number of accepted losses that mean and standard deviation are computed from; no "
-               "step is skipped for its loss until this number is reached")
+               "with `loss_spike` and `loss_ratio`: number of accepted losses that mean and standard deviation are "
+               "computed from; no step is skipped for its loss until this number is reached")
                .range(1, 1e6),
            key("grad_norm", AT(guard.grad_norm), "maximum norm of the gradient before clipping; 0: off").at_least(0),
            key("max_in_a_row", AT(guard.max_in_a_row), "number of consecutive skipped steps after which the run ends")

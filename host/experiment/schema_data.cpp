@@ -201,7 +201,14 @@ SchemaTable validation_table() {
        {key("every_steps", AT(validation.every_steps),
             "steps between validations; 0: only before the first step and at the end")
             .range(0, 1e12),
-        key("batches", AT(validation.batches), "number of micro-batches of a validation, over all ranks").range(1, 1e9),
+        key("every_epochs", AT(validation.every_epochs),
+            "passes over the training data between validations, may be a fraction: the model is validated after the "
+            "step that completes them; 0: not by epochs")
+            .range(0, 1e6)
+            .unset_when_empty(),
+        key("batches", AT(validation.batches),
+            "length of a validation: it reads at most this many times the sequences of an optimizer step")
+            .range(1, 1e9),
         key("files", AT(validation.files),
             "patterns of the validation files, which are excluded from training, also in stages; with `records`, all "
             "their problems are excluded")

@@ -27,9 +27,14 @@ Guard::Verdict Guard::verdict(std::optional<double> loss, double gradient_norm) 
   if (config_.grad_norm > 0 && gradient_norm > config_.grad_norm)
     return {printed("gradient norm %.4g exceeds guard.grad_norm = %.4g", gradient_norm, config_.grad_norm),
             "guard.grad_norm"};
-  if (loss && config_.loss_spike > 0 && int64_t(window_.size()) == config_.window) {
-    const double mean = mean_of(window_), deviation = standard_deviation(window_, mean);
-    if (*loss > mean + std::max(config_.loss_spike * deviation, config_.spike_floor))
+  if (loss && int64_t(window_.size()) == config_.window) {
+    const double mean = mean_of(window_);
+    if (config_.loss_ratio > 0 && *loss > config_.loss_ratio * mean)
+      return {printed("loss spike: %.4g exceeds guard.loss_ratio = %.4g times the mean %.4g of %zu steps", *loss,
+                      config_.loss_ratio, mean, window_.size()),
+              "guard.loss_ratio"};
+    const double deviation = standard_deviation(window_, mean);
+    if (config_.loss_spike > 0 && *loss > mean + std::max(config_.loss_spike * deviation, config_.spike_floor))
       return {printed("loss spike: %.4g exceeds the mean %.4g of %zu steps by more than guard.loss_spike = %.4g "
                       "deviations of %.4g and guard.spike_floor = %.4g",
                       *loss, mean, window_.size(), config_.loss_spike, deviation, config_.spike_floor),

@@ -14,7 +14,8 @@ double learning_rate(const ScheduleConfig& schedule, double lr, int64_t step, in
   const double progress = after <= 0 ? 1.0 : double(step - begin) / after;
   const bool is_linear =
       schedule.name == Schedule::linear || (schedule.name == Schedule::wsd && schedule.decay == DecayShape::linear);
-  const double share = is_linear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  const double cycle = progress < 1 ? std::fmod(progress * double(schedule.cycles), 1.0) : 1.0;
+  const double share = is_linear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * cycle));
   return lr * (schedule.min_lr_ratio + (1.0 - schedule.min_lr_ratio) * share);
 }
 

@@ -34,6 +34,7 @@ class Planner {
   }
 
   ExperimentPlan plan() {
+    check_groups(e_, e_.parallel.processes);
     ExperimentPlan plan;
     plan.data = data();
     add_variants(plan, /*trains_all=*/false);
@@ -54,7 +55,7 @@ class Planner {
     request.sequences = e_.train.batch_size;
     request.positions = plan.data.positions;
     request.sequence = p.sequence;
-    request.gradient_accumulation = e_.train.gradient_accumulation;
+    request.gradient_accumulation = micro_batches(e_.train, data_ranks(p, p.processes));
     request.activation_checkpointing = p.activation_checkpointing;
     request.activation_offload = p.activation_offload;
     request.offload = p.cpu_offload;

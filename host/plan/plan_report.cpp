@@ -270,6 +270,7 @@ void print_text(std::ostream& out, const PlanReport& report) {
     out << '\n';
   }
   out << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "
+      << counted(plan.data.tokens_a_step / e.train.sequence_length, "sequence") << ", "
       << counted(plan.data.tokens_a_step, "token");
   if (e.data.kind == DataKind::records) out << ", padding included";
   if (plan.data.steps) out << ": " << with_thousands(*plan.data.steps * plan.data.tokens_a_step);

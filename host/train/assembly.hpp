@@ -42,6 +42,9 @@ class Assembly {
   /// the current ranks draw the remaining data. Error(data) if the order of the data depends on the number of ranks.
   void resume_with_world_size(int64_t saved_world_size);
 
+  /// Sequences of one pass over the training data.
+  int64_t sequences_per_epoch() const { return training_source_->count(); }
+
   Trainer& trainer() { return *trainer_; }
   ShardedModel& model() { return *model_; }
   const Adapter& adapter() const { return *adapter_; }

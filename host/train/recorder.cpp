@@ -183,8 +183,12 @@ void Recorder::make_writer_folder() {
 
 Recorder::~Recorder() = default;
 
-void Recorder::start_training(int64_t first_step, int64_t num_steps) {
-  const TimeLeft::Plan plan{first_step, num_steps, experiment_.validation.every_steps};
+void Recorder::start_training(const TimeLeft::Plan& plan, int64_t sequences) {
+  if (log_ && !session_.job().quiet) {
+    const int64_t length = experiment_.train.sequence_length;
+    info(counted(plan.num_steps, "step") + " of " + counted(sequences, "sequence") + " x " + std::to_string(length) +
+         " tokens = " + with_thousands(sequences * length));
+  }
   if (log_) progress_ = std::make_unique<Progress>(experiment_.name, plan, !session_.job().quiet);
 }
 

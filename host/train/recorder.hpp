@@ -9,6 +9,7 @@
 
 #include "checkpoint/torch/state_saver.hpp"
 #include "io/run_lock.hpp"
+#include "job/time_left.hpp"
 #include "log/run_log.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "train/assembly.hpp"
@@ -24,7 +25,8 @@ class Recorder {
 
   /// The run's folder, on every rank.
   const std::filesystem::path& run_folder() const { return run_folder_; }
-  void start_training(int64_t first_step, int64_t num_steps);
+  /// `sequences`: those of one step, over all ranks.
+  void start_training(const TimeLeft::Plan& plan, int64_t sequences);
   /// Prints a line about the run.
   void info(const std::string& text);
 

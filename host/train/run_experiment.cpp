@@ -1,6 +1,8 @@
 #include "train/run_experiment.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 
 #include "base/log.hpp"
@@ -69,7 +71,8 @@ class TrainingLoop {
   }
 
   void start_training() {
-    recorder_.start_training(trainer().state().step + 1, trainer().num_steps());
+    recorder_.start_training({trainer().state().step + 1, trainer().num_steps(), steps_between_validations()},
+                             sequences_per_step(experiment_.train, session_.data_ranks()));
     last_save_ = std::chrono::steady_clock::now();
   }
 
@@ -159,7 +162,9 @@ class TrainingLoop {
       return ExitStatus::interrupted;
     }
     if (validation_is_due()) validate();
-    if (step_is_multiple_of(experiment_.checkpoint.every_steps) || report.save) save(/*last=*/false);
+    const CheckpointConfig& checkpoint = experiment_.checkpoint;
+    if (step_is_multiple_of(checkpoint.every_steps) || step_completes(checkpoint.every_epochs) || report.save)
+      save(/*last=*/false);
     return std::nullopt;
   }
 
@@ -174,9 +179,25 @@ class TrainingLoop {
   Trainer& trainer() { return assembly_.trainer(); }
 
   bool step_is_multiple_of(int64_t steps) { return steps > 0 && trainer().state().step % steps == 0; }
+  /// Whether the last step completed a multiple of that many passes over the training data.
+  bool step_completes(double epochs) {
+    if (epochs <= 0 || trainer().state().step == 0) return false;
+    const double between = epochs * double(assembly_.sequences_per_epoch());
+    const int64_t drawn = trainer().state().drawn, read = sequences_per_step(experiment_.train, session_.data_ranks());
+    return std::floor(double(drawn) / between) > std::floor(double(drawn - read) / between);
+  }
+  /// For estimates; 0: only at the end.
+  int64_t steps_between_validations() {
+    const ValidationConfig& validation = experiment_.validation;
+    if (validation.every_steps > 0 || validation.every_epochs <= 0) return validation.every_steps;
+    const int64_t read = sequences_per_step(experiment_.train, session_.data_ranks());
+    return std::max<int64_t>(1, int64_t(validation.every_epochs * double(assembly_.sequences_per_epoch())) / read);
+  }
   /// The model is always validated after the last step.
   bool validation_is_due() {
-    return step_is_multiple_of(experiment_.validation.every_steps) && trainer().state().step != trainer().num_steps();
+    const ValidationConfig& validation = experiment_.validation;
+    return (step_is_multiple_of(validation.every_steps) || step_completes(validation.every_epochs)) &&
+           trainer().state().step != trainer().num_steps();
   }
 
   void check_states() {

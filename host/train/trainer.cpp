@@ -82,7 +82,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
 
 std::vector<MicroBatch> Trainer::fetch() const {
   std::vector<MicroBatch> micros;
-  const int64_t accumulation = experiment_.train.gradient_accumulation;
+  const int64_t accumulation = micro_batches(experiment_.train, channels_.data_size());
   for (int64_t a = 0; a < accumulation; ++a)
     micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.data_size(),
                                         channels_.data_rank(), channels_.data_size()));

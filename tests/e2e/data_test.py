@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from places import assert_nothing_half_written
 
-pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow in .venv: `make setup` installs it")
+pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow in .venv: `make setup-tests` installs it")
 import pyarrow.ipc  # noqa: E402
 import pyarrow.parquet  # noqa: E402
 

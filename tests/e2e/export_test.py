@@ -23,7 +23,7 @@ os.environ.setdefault("DO_NOT_TRACK", "true")
 
 
 def needs(*modules):
-    return [pytest.importorskip(name, reason=f"no {name} in .venv: `make setup` installs it") for name in modules]
+    return [pytest.importorskip(name, reason=f"no {name} in .venv: `make setup-tests` installs it") for name in modules]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from paths import BUILD, ROOT
 from readme_test import copy_shortened_experiments
 
 CELL = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-pytest.importorskip("pandas", reason="no pandas in .venv: `make setup` installs it")
+pytest.importorskip("pandas", reason="no pandas in .venv: `make setup-tests` installs it")
 
 
 class IFrame:
@@ -75,6 +75,6 @@ def test_the_cells_of_the_page_show_a_run_and_its_page(notebook, tmp_path):
     assert list(curves.columns) == ["reference", "rho1"] and curves.index.name == "step" and len(curves) == 3
     assert float(keys.loc[2, "pipeline.keep"]) == 0.6 and keys.loc[1, "pipeline.plugin"] == "baseline"
     if CHROMIUM is None:
-        pytest.skip("there is no chromium; `make setup` installs it")
+        pytest.skip("there is no chromium; `make setup-tests` installs it")
     rows = " ".join(drawn_in_frame(frame, tmp_path))
     assert "rho1" in rows and "reference" in rows

@@ -222,7 +222,7 @@ def test_a_model_of_seven_billion_is_planned_strategy_by_strategy(place):
 def test_the_text_states_what_is_counted_and_what_is_not(place):
     ended = place.host("plan", place.write(LARGE))
     for words in ("6,738,415,616", "full_shard *", "shard_grad_op", "no_shard", "GiB",
-                  "Not counted: the process itself", "parameters", "optimizer", "1,000 of 8,192 tokens: 8,192,000",
+                  "Not counted: the process itself", "parameters", "optimizer", "sequences, 8,192 tokens: 8,192,000",
                   "4 ranks, bf16"):
         assert words in ended.out, f"{words}\n{ended}"
 

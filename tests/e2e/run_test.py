@@ -10,6 +10,7 @@ import pytest
 from checkpoint import model_tensors
 from experiment import ONE_RANK, experiment
 from paths import TEST_PLUGINS
+from runlog import step_folders
 
 TEXT = {"kind": "text", "files": ["corpus/**/*.py"], "tokenizer": {"kind": "byte"}}
 
@@ -53,6 +54,23 @@ def test_a_run_leaves_its_row_metrics_memory_and_model(place):
     assert tensors["tok_embeddings.weight"].shape == (512, 64) and "extra_heads.2.feed_forward.w3.weight" in tensors
     shape = json.loads((place.log.folder() / "model/params.json").read_text())
     assert (shape["dim"], shape["n_layers"], shape["n_future_tokens"]) == (64, 5, 4)
+
+
+def test_checkpoints_by_epochs_follow_the_step_that_completes_them(place):
+    place.tokens(windows=64)
+    place.run(train__steps=40, checkpoint={"every_epochs": 0.3, "keep": 9}, **ONE_RANK)  # 19.2 sequences of 2 a step
+    assert [int(folder.name[5:]) for folder in step_folders(place.log.folder())] == [10, 20, 29, 39, 40]
+
+
+def test_validations_by_epochs_follow_the_step_that_completes_them(place):
+    write_corpus(place)
+    ended = place.run(**text_changes(train={"epochs": 1, "batch_size": 2, "sequence_length": 64},
+                                     validation={"share": 0.1, "batches": 1, "every_epochs": 0.25}))
+    steps = sorted(place.log.metric("valid/loss"))
+    last = place.log.last_step()
+    assert f"trial: {last} steps of 2 sequences x 64 tokens = 128" in ended.err
+    assert len(steps) == 5 and steps[0] == 0 and steps[-1] == last
+    assert all(abs(step - last * k / 4) <= 1 for k, step in enumerate(steps)), steps
 
 
 def test_a_run_has_the_command_that_started_it_and_a_shell_understands_it(place):

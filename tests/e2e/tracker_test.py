@@ -53,7 +53,7 @@ def init(**named):
 
 @pytest.fixture
 def wandb(place, monkeypatch):
-    pytest.importorskip("wandb", reason="no wandb in .venv: `make setup` installs it")
+    pytest.importorskip("wandb", reason="no wandb in .venv: `make setup-tests` installs it")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     return place
@@ -204,7 +204,7 @@ def trackio_curves(rows):
 
 @pytest.fixture
 def trackio(place, monkeypatch):
-    pytest.importorskip("trackio", reason="no trackio in .venv: `make setup` installs it")
+    pytest.importorskip("trackio", reason="no trackio in .venv: `make setup-tests` installs it")
     monkeypatch.setenv("TRACKIO_DIR", str(place.folder / "trackio"))
     return place
 

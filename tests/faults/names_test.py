@@ -55,7 +55,7 @@ def test_wmtp_db_that_is_not_utf8_is_refused_by_name(cafe):
 
 
 def test_tables_in_a_folder_whose_name_is_not_utf8_are_converted(cafe):
-    pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow in .venv: `make setup` installs it")
+    pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow in .venv: `make setup-tests` installs it")
     import pyarrow.parquet
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"]}), cafe.folder / "x.parquet")
     shutil.move(cafe.folder / "x.parquet", cafe.folder / CAFE)

@@ -40,7 +40,7 @@ def environment(request):
 
 
 def test_data_convert_imports_nothing_from_the_working_folder(place, environment):
-    pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow in .venv: `make setup` installs it")
+    pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow in .venv: `make setup-tests` installs it")
     import pyarrow.parquet
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"]}), place.folder / "x.parquet")
     set_traps(place.folder)
@@ -50,7 +50,7 @@ def test_data_convert_imports_nothing_from_the_working_folder(place, environment
 
 
 def test_chats_import_nothing_from_the_working_folder(place, environment):
-    pytest.importorskip("jinja2", reason="no jinja2 in .venv: `make setup` installs it")
+    pytest.importorskip("jinja2", reason="no jinja2 in .venv: `make setup-tests` installs it")
     from tokenizers import pre_tokenizers
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,

@@ -13,7 +13,7 @@ import pytest
 from places import assert_nothing_half_written
 from texts import code, mixed_text
 
-transformers = pytest.importorskip("transformers", reason="no transformers in .venv: `make setup` installs it")
+transformers = pytest.importorskip("transformers", reason="no transformers in .venv: `make setup-tests` installs it")
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
 from tokenizers.pre_tokenizers import ByteLevel, Metaspace, Sequence, Split  # noqa: E402
 

@@ -367,7 +367,7 @@ def adapted(program, tmp_path_factory):
 
 @pytest.mark.parametrize("case", ADAPTERS)
 def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(adapted, case):
-    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup-tests` installs it")
     shape = OTHERS["qwen2-tied"] if case == "rslora" else GROUPED
     place = adapted(case, "qwen2-tied" if case == "rslora" else "grouped")
     run = place.log.folder(1)
@@ -385,7 +385,7 @@ def test_peft_opens_an_adapter_on_the_exported_base_and_computes_the_same(adapte
 
 
 def test_peft_opens_the_base_by_itself_where_a_run_started_from_a_hugging_face_folder(place):
-    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup-tests` installs it")
     write_base(place, GROUPED)
     exported(place, "base", "base-hf")
     place.run(**keys_of(GROUPED, "model"), **LORA | {"model__weights": "base-hf"}, train__steps=1)
@@ -442,7 +442,7 @@ def shape_of_params(folder):
 
 @pytest.mark.parametrize("dora", [False, True])
 def test_an_adapter_that_peft_trained_trains_on_here(place, dora):
-    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup-tests` installs it")
     llama = random_llama()
     llama.save_pretrained(place.folder / "theirs")
     config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "k_proj", "down_proj"], use_dora=dora,
@@ -523,7 +523,7 @@ def test_the_tokenizer_is_exported_and_imported(place):
         (place.folder / f"text/{number}.py").write_text(f"def f{number}(x):\n    return x + {number}\n" * 40)
     place.run(data={"kind": "text", "files": ["text/*.py"], "tokenizer": {"kind": "bpe", "vocab_size": 300}},
               model__vocab_size=None, **ONE, train__steps=2)
-    sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup` installs it")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup-tests` installs it")
     folder = exported(place, "trial", "hf")
     known = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
     assert known.vocab_size() == 300 == json.loads((folder / "config.json").read_text())["vocab_size"]
@@ -697,7 +697,7 @@ PEFT_REFUSED = {
 
 
 def test_options_of_peft_that_the_plugin_lora_lacks_are_refused(place):
-    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup-tests` installs it")
     llama = random_llama()
     llama.save_pretrained(place.folder / "base-hf")
     imported(place, "base-hf", "base")
@@ -727,7 +727,7 @@ OF_PEFT = {
 @pytest.mark.parametrize("key", OF_PEFT)
 def test_an_adapter_that_the_plugin_lora_cannot_hold_is_refused_once_and_imported_merged(place, key):
     """As PEFT itself writes it, with all of its tensors."""
-    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup-tests` installs it")
     llama = random_llama(attention_bias=key == "bias")
     llama.save_pretrained(place.folder / "base-hf")
     imported(place, "base-hf", "base")

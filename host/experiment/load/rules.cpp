@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "experiment/batch_size.hpp"
 #include "experiment/load/stage_rules.hpp"
 #include "experiment/model_config.hpp"
 #include "experiment/schema.hpp"
@@ -29,6 +30,8 @@ class Rules : RuleChecker {
       if (frozen->model) model(table + ".model", *frozen->model);
     lengths();
     steps();
+    global_batch();
+    epochs_between();
     head_weights(needs);
     trained_parts();
     optimizer();
@@ -185,6 +188,25 @@ class Rules : RuleChecker {
                                      ", wanted at most [train] steps = " + number(e_.train.steps));
   }
 
+  void global_batch() {
+    const std::string key = "train.global_batch_size";
+    if (!bound_.has(key) || !bound_.all_valid({"train", key.c_str(), "train.batch_size"})) return;
+    if (bound_.has("train.gradient_accumulation"))
+      refuse_key("train.gradient_accumulation", "found both global_batch_size and gradient_accumulation",
+                 "remove it: ranks and micro-batches fill the global batch");
+    if (!bound_.all_valid({"parallel.processes", "parallel.sequence"})) return;
+    if (bound_.has("parallel.processes") && sequence_misfit(e_, e_.parallel.processes).empty()) {
+      const std::string misfit = global_batch_misfit(e_, e_.parallel.processes);
+      if (!misfit.empty()) refuse(key, misfit);  // if not given, a launcher sets the processes
+    }
+  }
+
+  void epochs_between() {
+    if (!bound_.all_valid({"data.kind"}) || e_.data.kind != DataKind::random) return;
+    if (bound_.has("checkpoint.every_epochs") && bound_.all_valid({"checkpoint.every_epochs"}))
+      refuse_key("checkpoint.every_epochs", "random data is unlimited, so it has no epochs", "set every_steps instead");
+  }
+
   void head_weights(const PluginNeeds* needs) {
     const std::string key = "train.head_weights";
     if (!bound_.has(key) || !bound_.all_valid({key.c_str()})) return;
@@ -255,11 +277,16 @@ class Rules : RuleChecker {
     const bool wsd = e_.schedule.name == Schedule::wsd;
     if (wsd && !bound_.has("schedule.stable_steps"))
       refuse("schedule.name", "\"wsd\" lacks stable_steps, the number of steps before the decay");
-    for (const std::string key : {"stable_steps", "decay"})
-      if (!wsd && bound_.has("schedule." + key))
+    const auto only_for = [&](Schedule wanted, const std::string& key) {
+      if (e_.schedule.name != wanted && bound_.has("schedule." + key))
         refuse_key("schedule." + key,
-                   key + " applies only to the schedule \"wsd\", found " + quote(to_string(e_.schedule.name)),
-                   "remove it, or set name = \"wsd\"");
+                   key + " applies only to the schedule " + quote(to_string(wanted)) + ", found " +
+                       quote(to_string(e_.schedule.name)),
+                   "remove it, or set name = " + quote(to_string(wanted)));
+    };
+    only_for(Schedule::wsd, "stable_steps");
+    only_for(Schedule::wsd, "decay");
+    only_for(Schedule::cosine, "cycles");
   }
 
   void shard_groups() {
@@ -317,10 +344,17 @@ class Rules : RuleChecker {
 
   void reduction() {
     if (!bound_.all_valid({"parallel", "parallel.reduce", "parallel.precision"})) return;
-    if (e_.parallel.reduce == Precision::fp32 || e_.parallel.precision != Precision::fp32) return;
-    refuse("parallel.reduce",
-           "found reduce \"bf16\" for precision \"fp32\", wanted \"fp32\": bf16 would round the gradients to 8 bits",
-           "remove it, or set precision = \"bf16\"");
+    const Precision reduce = e_.parallel.reduce, precision = e_.parallel.precision;
+    const std::string found =
+        "found reduce " + quote(to_string(reduce)) + " for precision " + quote(to_string(precision)) + ", wanted ";
+    if (reduce == Precision::bf16 && precision == Precision::fp32)
+      refuse("parallel.reduce", found + "\"fp32\": bf16 would round the gradients to 8 bits",
+             "remove it, or set precision = \"bf16\"");
+    if (reduce == Precision::fp16 && precision != Precision::fp16)
+      refuse("parallel.reduce",
+             found + (precision == Precision::bf16 ? "\"fp32\" or \"bf16\"" : "\"fp32\"") +
+                 ": without a loss scale, small gradients become 0 in fp16",
+             "remove it, or set precision = \"fp16\"");
   }
 
   void offload() {

@@ -87,7 +87,8 @@ class MetaStep {
     constexpr int64_t any_number_of_steps = 1000;
     trainer_ = std::make_unique<Trainer>(experiment_, any_number_of_steps, *model_, parts_.pipeline, frozen(open),
                                          TrainerData{batches_.get(), nullptr, 0}, channels);
-    if (experiment_.checkpoint.every_steps > 0 || experiment_.checkpoint.every_minutes > 0) copy_state();
+    const CheckpointConfig& checkpoint = experiment_.checkpoint;
+    if (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0 || checkpoint.every_minutes > 0) copy_state();
   }
 
   PlannedRank second_step() {
@@ -231,6 +232,7 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   train.batch_size = request.sequences;
   train.sequence_length = request.positions;
   train.gradient_accumulation = request.gradient_accumulation;
+  train.global_batch_size = 0;
   if (request.trains_all) {
     experiment.adapter = {"full", {}, {}};
     experiment.trained_parts = {};

@@ -108,9 +108,19 @@ TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
        {"name=other", "log.every_steps=7", "log.database=x.db", "log.tensorboard=board", "log.profile_step=3",
         "checkpoint.every_steps=3", "checkpoint.keep=9", "parallel.processes=2", "parallel.strategy=no_shard",
         "parallel.device=cpu", "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]", "train.clip_norm=1.0",
-        "adapter.plugin=full", "train.head_weights=[1, 1, 1, 1]", "model.future_heads=parallel"}) {
+        "checkpoint.keep_best=false", "guard.loss_ratio=0", "schedule.cycles=1", "adapter.plugin=full",
+        "train.head_weights=[1, 1, 1, 1]", "model.future_heads=parallel"}) {
     EXPECT_EQ(hash({same}), base) << same;
   }
+}
+
+TEST_F(Canonical, HashOfAGlobalBatchIgnoresTheRanksThatFillIt) {
+  const auto hash_on = [&](const std::string& ranks) {
+    return hash({"train.global_batch_size=8", "parallel.processes=" + ranks});
+  };
+  EXPECT_EQ(hash_on("1"), hash_on("4"));
+  EXPECT_NE(hash_on("1"), hash({}));
+  EXPECT_NE(hash_on("1"), hash({"train.global_batch_size=16"}));
 }
 
 TEST_F(Canonical, HashIgnoresShardGroups) {

@@ -74,6 +74,19 @@ TEST(Guard, ARiseBelowTheFloorIsNoSpikeEvenWithASmallDeviation) {
   EXPECT_NE(guard.judge(1.1, 1.0), "");
 }
 
+TEST(Guard, SkipsALossOverAMultipleOfTheMean) {
+  GuardConfig ratio = config(0, 3);
+  ratio.loss_ratio = 5;
+  Guard guard(ratio);
+  for (const double loss : {1.0, 2.0, 3.0}) EXPECT_EQ(guard.judge(loss, 1.0), "");
+  const std::string reason = guard.judge(10.1, 1.0);
+  EXPECT_TRUE(reason.starts_with("loss spike: 10.1 exceeds guard.loss_ratio = 5 times the mean 2 of 3 steps"))
+      << reason;
+  EXPECT_NE(reason.find("(guard.loss_ratio = 0 disables this limit)"), std::string::npos) << reason;
+  EXPECT_EQ(guard.judge(10.0, 1.0), "") << "the limit itself is accepted, and moves the mean to 5";
+  EXPECT_EQ(guard.judge(24.9, 1.0), "");
+}
+
 TEST(Guard, DetectsSpikesOfNegativeLosses) {
   Guard guard(config(5, 3));
   for (const double loss : {-4.0, -4.1, -3.9, -4.2, -3.8, -4.4}) EXPECT_EQ(guard.judge(loss, 1.0), "") << loss;

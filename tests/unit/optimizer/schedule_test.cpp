@@ -8,7 +8,7 @@ namespace wmtp {
 namespace {
 
 ScheduleConfig schedule(Schedule name, int64_t warmup_steps, double min_lr_ratio = 0.1) {
-  return {name, warmup_steps, 0, DecayShape::linear, min_lr_ratio};
+  return {name, warmup_steps, 0, DecayShape::linear, /*cycles=*/1, min_lr_ratio};
 }
 
 TEST(LearningRate, WarmsUpToTheFullRateAtTheLastStepOfTheWarmUp) {
@@ -51,6 +51,17 @@ TEST(LearningRate, DecaysByALine) {
   EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 20, 100), 1.0);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 60, 100), 0.55);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 100, 100), 0.1);
+}
+
+TEST(LearningRate, BeginsEachOfSeveralCosinesAtTheFullRate) {
+  ScheduleConfig s = schedule(Schedule::cosine, 20);
+  s.cycles = 4;  // of 20 steps each
+  for (const int64_t begin : {20, 40, 60, 80}) {
+    EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, begin, 100), 1.0) << begin;
+    EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, begin + 10, 100), 0.55) << begin;
+  }
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 10, 100), 0.5) << "the warm-up is not repeated";
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1.0, 100, 100), 0.1) << "the last step ends a cycle and begins none";
 }
 
 TEST(LearningRate, IsStableThenDecaysByHalfACosine) {

@@ -17,7 +17,6 @@ TrainConfig train_of(int64_t steps, double epochs) {
 TEST(StepCount, IsTheConfiguredNumber) { EXPECT_EQ(num_steps(train_of(17, 0), 1000, 4), 17); }
 
 TEST(StepCount, RoundsEpochsUpToWholeSteps) {
-  EXPECT_EQ(sequences_per_step(train_of(0, 1), 2), 20);
   EXPECT_EQ(num_steps(train_of(0, 1), 100, 2), 5);
   EXPECT_EQ(num_steps(train_of(0, 1), 101, 2), 6);
   EXPECT_EQ(num_steps(train_of(0, 2.5), 100, 1), 25);

@@ -236,13 +236,37 @@ TEST_F(Rules, RequireAShardGroupSizeForAFrozenModel) {
   EXPECT_EQ(load(rho1 + "shard_group_size = 2\n").reference.strategy, Strategy::hybrid_shard);
 }
 
-TEST_F(Rules, AllowBf16ReductionOnlyWithReducedPrecision) {
+TEST_F(Rules, AllowHalfPrecisionOfReductionsOnlyWithThatOfTheComputation) {
   const std::string rounded = small + "[parallel]\nprecision = \"bf16\"\nreduce = \"bf16\"\n";
   EXPECT_EQ(load(small).parallel.reduce, Precision::fp32);
   EXPECT_EQ(load(rounded).parallel.reduce, Precision::bf16);
   expect_in_order(refused(with(rounded, "precision = \"bf16\"", "precision = \"fp32\"")),
                   {"a.toml:17:10: found reduce \"bf16\" for precision \"fp32\"", "set precision = \"bf16\""});
-  expect_in_order(refused(rounded, {"parallel.reduce=fp16"}), {"wanted one of \"fp32\" and \"bf16\""});
+  expect_in_order(refused(rounded, {"parallel.reduce=fp16"}),
+                  {"found reduce \"fp16\" for precision \"bf16\", wanted \"fp32\" or \"bf16\": without a loss scale"});
+  EXPECT_EQ(load(rounded, {"parallel.precision=fp16", "parallel.reduce=fp16"}).parallel.reduce, Precision::fp16);
+}
+
+TEST_F(Rules, FillAGlobalBatchByRanksOrByAccumulationButNotBoth) {
+  const std::string global = with(small, "batch_size = 2", "batch_size = 2\nglobal_batch_size = 8");
+  EXPECT_EQ(load(global).train.global_batch_size, 8);
+  expect_in_order(refused(global, {"train.gradient_accumulation=2"}),
+                  {"found both global_batch_size and gradient_accumulation", "remove it"});
+  expect_in_order(
+      refused(global, {"parallel.processes=3"}),
+      {"found global_batch_size 8 for 3 ranks x batch_size 2, wanted a multiple of 6: for example 6 or 12"});
+  EXPECT_EQ(load(global, {"parallel.processes=4"}).parallel.processes, 4);
+}
+
+TEST_F(Rules, AllowCyclesOnlyForTheCosine) {
+  EXPECT_EQ(load(small, {"schedule.name=cosine", "schedule.cycles=3"}).schedule.cycles, 3);
+  expect_in_order(refused(small, {"schedule.name=linear", "schedule.cycles=3"}),
+                  {"cycles applies only to the schedule \"cosine\", found \"linear\""});
+}
+
+TEST_F(Rules, RefuseEpochsOfUnlimitedDataBetweenCheckpoints) {
+  EXPECT_EQ(load(text_experiment, {"checkpoint.every_epochs=0.5"}).checkpoint.every_epochs, 0.5);
+  expect_in_order(refused(small, {"checkpoint.every_epochs=1"}), {"random data is unlimited", "set every_steps"});
 }
 
 TEST_F(Rules, AllowOneWayToHoldOutText) {
