@@ -15,6 +15,13 @@ std::filesystem::path library_folder() {
 
 std::filesystem::path own_plugin_folder() { return library_folder() / "wmtp" / "plugins"; }
 
+std::filesystem::path experiments_folder() {
+  const std::filesystem::path prefix = library_folder().parent_path();
+  for (const auto& folder : {prefix / "share" / "wmtp" / "experiments", prefix.parent_path() / "experiments"})
+    if (std::filesystem::is_directory(folder)) return folder;
+  throw Error(ExitStatus::bug, "the experiments are missing in " + (prefix / "share" / "wmtp").string());
+}
+
 std::filesystem::path engine_program() {
   const std::filesystem::path program = library_folder().parent_path() / "bin" / "wmtp-engine";
   if (!std::filesystem::exists(program))

@@ -9,6 +9,9 @@ namespace wmtp {
 std::filesystem::path library_folder();
 /// lib/wmtp/plugins.
 std::filesystem::path own_plugin_folder();
+/// The shipped experiments: PREFIX/share/wmtp/experiments, or experiments/ of the tree that contains the build.
+/// Error(bug) if they are missing.
+std::filesystem::path experiments_folder();
 /// bin/wmtp-engine. Error(bug) if it is missing.
 std::filesystem::path engine_program();
 

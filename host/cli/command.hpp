@@ -122,13 +122,14 @@ void add_nproc(CLI::App& app, int64_t& nproc);
 /// "archived": false}. Error(usage) if it is anything else, or a label is invalid; Error(storage).
 void change_labels(const std::filesystem::path& database, const std::string& change);
 
-void add_init(CommandLine& line);     // init DATA
-void add_run(CommandLine& line);      // run FILE
-void add_runs(CommandLine& line);     // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
-void add_labels(CommandLine& line);   // runs note, tag, archive, rename: after add_runs
-void add_sql(CommandLine& line);      // sql "SELECT …"
-void add_export(CommandLine& line);   // export RUN… --to csv, wide, json, tensorboard, mlflow, wandb, trackio
-void add_plugins(CommandLine& line);  // plugins list, plugins inspect NAME
+void add_init(CommandLine& line);         // init DATA
+void add_experiments(CommandLine& line);  // experiments
+void add_run(CommandLine& line);          // run FILE
+void add_runs(CommandLine& line);         // runs list, show RUN, compare RUN RUN, watch RUN, delete RUN, snapshot FILE
+void add_labels(CommandLine& line);       // runs note, tag, archive, rename: after add_runs
+void add_sql(CommandLine& line);          // sql "SELECT …"
+void add_export(CommandLine& line);       // export RUN… --to csv, wide, json, tensorboard, mlflow, wandb, trackio
+void add_plugins(CommandLine& line);      // plugins list, plugins inspect NAME
 void add_plugin_author(CommandLine& line);  // plugins new NAME, plugins check FILE: after add_plugins
 void add_checkpoint(CommandLine& line);     // checkpoint list RUN, checkpoint verify PATH
 void add_convert(CommandLine& line);        // checkpoint export RUN, checkpoint import DIR: after add_checkpoint

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
     std::set_terminate(end_after_uncaught_exception);
     wmtp::CommandLine line;
     wmtp::add_init(line);
+    wmtp::add_experiments(line);
     wmtp::add_run(line);
     wmtp::add_plan(line);
     wmtp::add_eval(line);

@@ -378,6 +378,7 @@ SchemaTable guard_table() {
            key("loss_ratio", AT(guard.loss_ratio),
                "maximum loss as a multiple of the mean of the last `window` accepted losses, for example 5; 0: off")
                .range(0, 1e6)
+               .defaults_to("`0.0`")
                .unset_when_empty(),
            key("window", AT(guard.window),
                "with `loss_spike` and `loss_ratio`: number of accepted losses that mean and standard deviation are "

@@ -205,6 +205,7 @@ SchemaTable validation_table() {
             "passes over the training data between validations, may be a fraction: the model is validated after the "
             "step that completes them; 0: not by epochs")
             .range(0, 1e6)
+            .defaults_to("`0.0`")
             .unset_when_empty(),
         key("batches", AT(validation.batches),
             "length of a validation: it reads at most this many times the sequences of an optimizer step")

@@ -25,7 +25,7 @@ def named(table):
     found = set()
     for file in FILES:
         tables = tomllib.loads(file.read_text())
-        found.add(tables.get(table, {"plugin": "full"})["plugin"])
+        found.add(tables.get(table, {}).get("plugin", "full"))
     return found
 
 
@@ -33,3 +33,20 @@ def named(table):
 def test_every_plugin_has_an_experiment(kind):
     assert shipped(kind), "no plugins found"
     assert shipped(kind) <= named(kind)
+
+
+def test_the_command_lists_every_experiment_by_the_first_sentence_of_its_file(place):
+    listed = json.loads(place.host("experiments", "--json").out)
+    assert [row["experiment"] for row in listed] == [str(file.relative_to(ROOT / "experiments")) for file in FILES]
+    described = {row["experiment"]: row["what it trains"] for row in listed}
+    assert described["baseline.toml"] == "Multi-token prediction with equal token weights: the baseline for rho1.toml, which extends this file"
+    assert all(described.values())
+
+
+def test_the_command_copies_all_experiments_so_that_they_run_and_replaces_nothing(place):
+    place.host("experiments", "--copy", "mine")
+    assert (place.folder / "mine/rho1.toml").read_text() == (ROOT / "experiments/rho1.toml").read_text()
+    assert len(list((place.folder / "mine").rglob("*.toml"))) == len(FILES)
+    place.host("plan", "mine/weightings/focal.toml")
+    refused = place.host("experiments", "--copy", "mine", wanted=2)
+    assert "mine already exists" in refused.err

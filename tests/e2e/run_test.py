@@ -58,7 +58,8 @@ def test_a_run_leaves_its_row_metrics_memory_and_model(place):
 
 def test_checkpoints_by_epochs_follow_the_step_that_completes_them(place):
     place.tokens(windows=64)
-    place.run(train__steps=40, checkpoint={"every_epochs": 0.3, "keep": 9}, **ONE_RANK)  # 19.2 sequences of 2 a step
+    place.run(train__steps=None, train__epochs=1.25, checkpoint={"every_epochs": 0.3, "keep": 9}, **ONE_RANK)
+    # Every 19.2 sequences, and at the end; a step reads 2.
     assert [int(folder.name[5:]) for folder in step_folders(place.log.folder())] == [10, 20, 29, 39, 40]
 
 

@@ -203,7 +203,7 @@ class Rules : RuleChecker {
 
   void epochs_between() {
     if (!bound_.all_valid({"data.kind"}) || e_.data.kind != DataKind::random) return;
-    if (bound_.has("checkpoint.every_epochs") && bound_.all_valid({"checkpoint.every_epochs"}))
+    if (e_.checkpoint.every_epochs > 0 && bound_.all_valid({"checkpoint", "checkpoint.every_epochs"}))
       refuse_key("checkpoint.every_epochs", "random data is unlimited, so it has no epochs", "set every_steps instead");
   }
 

@@ -50,10 +50,32 @@ inline std::string meaning(const Key& key) {
   return text;
 }
 
+/// The table of [model] whose keys this table of a frozen model repeats; null for all other tables.
+inline const SchemaTable* described_as(const SchemaTable& table) {
+  const size_t dot = table.name.find('.');
+  return dot == std::string::npos ? nullptr : find_table(table.name.substr(dot + 1));
+}
+
+/// Names its keys and the defaults that differ from those of [model]; their meaning stands there.
+inline std::string print_repeated(const SchemaTable& table, const SchemaTable& first) {
+  constexpr const char* usual = "as in `[model]`";
+  std::string names, defaults;
+  for (const Key& key : table.keys) {
+    const auto described = std::ranges::find(first.keys, key.name, &Key::name);
+    names += (names.empty() ? "" : ", ") + code(key.name);
+    if (default_of(key) != usual && default_of(key) != default_of(*described))
+      defaults += " `" + key.name + "`: " + default_of(key) + ".";
+  }
+  const bool is_shape = first.name == "model";
+  return "Keys as in [`[" + first.name + "]`](#" + (is_shape ? "model" : "modelrope_scaling") + "): " + names + "." +
+         (is_shape ? std::string(" Default: ") + usual + "." : "") + defaults + "\n\n";
+}
+
 inline std::string print(const SchemaTable& table) {
   std::string text = table.name.empty() ? "## Top-level keys\n\n" : "## `[" + table.name + "]`\n\n";
   if (!table.name.empty()) text += table.help + "\n\n";
   if (table.read_elsewhere) return text;
+  if (const SchemaTable* first = described_as(table)) return text + print_repeated(table, *first);
   if (!table.kinds.empty()) text += "Only for data of kind " + kinds_of(table.kinds) + ".\n\n";
   text += "| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
   for (const Key& key : table.keys) {

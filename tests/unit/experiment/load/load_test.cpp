@@ -154,9 +154,8 @@ TEST_F(Load, SuggestsTheNearestChoice) {
 TEST_F(Load, SuggestsNothingForANameThatIsNoTypo) {
   for (const std::string line :
        {"[parallel]\ndevice = \"tpu\"", "[parallel]\ndevice = \"mps\"", "[parallel]\nprecision = \"fp64\"",
-        "[parallel]\nprecision = \"tf32\"", "[parallel]\nprecision = \"bf16\"\nreduce = \"fp16\"",
-        "[parallel]\nprecision = \"bf16\"\nreduce = \"float16\"", "[parallel]\nprecision = \"int8\"",
-        "[schedule]\nname = \"exponential\"", "[parallel]\nstrategy = \"ddp\""}) {
+        "[parallel]\nprecision = \"tf32\"", "[parallel]\nprecision = \"bf16\"\nreduce = \"fp8\"",
+        "[parallel]\nprecision = \"int8\"", "[schedule]\nname = \"exponential\"", "[parallel]\nstrategy = \"ddp\""}) {
     const std::string message = refused(small + line + "\n");
     EXPECT_NE(message.find("wanted one of"), std::string::npos) << message;
     EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
