@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from places import assert_nothing_half_written
 
-NAMES = ("baseline", "reference", "rho1")
+NAMES = ("baseline", "reference", "rho1", "random")
 PROSE = "".join(f"This is line {i} of a text, and it says {i * 7919 % 1000}.\n" for i in range(400))
 CHAT = [{"role": "user", "content": "What is 1 + 2?"}, {"role": "assistant", "content": "3"},
         {"role": "user", "content": "And 2 + 2?"}, {"role": "assistant", "content": "4"}]
@@ -46,10 +46,8 @@ def test_the_experiments_run_as_they_are(place, write):
     data, message = write(place.folder)
     said = place.host("init", data).out
     assert re.search(f"found .*{message}", said), said
-    for name in NAMES:  # 2 steps show as much as 200
-        file = place.folder / f"{name}.toml"
-        file.write_text(file.read_text().replace("steps = 200", "steps = 2")
-                        .replace("warmup_steps = 20", "warmup_steps = 1"))
+    file = place.folder / "baseline.toml"  # 2 steps show as much as 200; the others extend it
+    file.write_text(file.read_text().replace("steps = 200", "steps = 2").replace("warmup_steps = 10", "warmup_steps = 1"))
     for command in re.findall(r"^  wmtp-host ([^#\n]+)", said, re.MULTILINE):
         place.host(*command.split())
     assert {row["name"] for row in place.log.rows_after(0)} == set(NAMES)
@@ -67,9 +65,18 @@ def test_what_cannot_be_trained_on_is_refused_and_nothing_is_overwritten(place):
     (place.folder / "rows.jsonl").write_text('{"question": "a", "answer": "b"}\n')
     refuse(4, "its first records have the fields answer and question", "rows.jsonl", "-o", "out")
     np.save(place.folder / "ids.npy", np.arange(10))
-    refuse(4, 'set .data. kind = "tokens"', "ids.npy", "-o", "out")
+    refuse(4, "found 10 token ids in 1 file, which is too little to train on", "ids.npy", "-o", "out")
+    (place.folder / "saved").mkdir()
+    (place.folder / "saved/dataset_dict.json").write_text('{"splits": ["train"]}')
+    refuse(4, "convert it first: wmtp-host data convert saved --split train -o train.jsonl", "saved", "-o", "out")
     refuse(4, "absent", "absent", "-o", "out")
-    refuse(2, "contains no config.json", "data.txt", "data.txt", "-o", "out")
+    (place.folder / "empty").mkdir()
+    refuse(2, "contains no config.json", "data.txt", "empty", "-o", "out")
+    refuse(2, "nothing is downloaded: hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B", "data.txt",
+           "meta-llama/Llama-3.2-1B", "-o", "out")
+    (place.folder / "gpt2").mkdir()
+    (place.folder / "gpt2/config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
+    refuse(4, "gpt2", "data.txt", "gpt2", "-o", "out")
     (place.folder / "model").mkdir()
     (place.folder / "model/config.json").write_text("{}")
     refuse(2, "is a model, which needs data to train on", "model", "-o", "out")
@@ -90,6 +97,46 @@ def test_a_model_is_where_training_begins(place):
     first, tuned = (list(place.log.losses(run["id"]).values()) for run in place.log.runs())
     assert len(first) == 1 and len(tuned) == 21
     assert tuned[0] < first[0] - 0.1 and tuned[20] < tuned[0], "it begins with what the first run has learned"
+
+
+def write_ids(file, count, highest=300):
+    np.cumsum(np.random.default_rng(3).integers(0, 5, count)).__mod__(highest).astype("<u2").tofile(file)
+
+
+def shorten(place, folder):
+    file = place.folder / folder / "baseline.toml"
+    file.write_text(file.read_text().replace("steps = 200", "steps = 2").replace("warmup_steps = 10", "warmup_steps = 1"))
+
+
+def test_files_of_nanogpt_are_trained_on_with_their_validation(place):
+    data = place.folder / "shakespeare"
+    data.mkdir()
+    write_ids(data / "train.bin", 9000)
+    write_ids(data / "val.bin", 2000)
+    (data / "meta.pkl").write_bytes(b"pickle")
+    said = place.host("init", "shakespeare/train.bin", "-o", "one").out
+    assert "found 9,000 token ids in 1 file\n" in said and 'validates on 1 file ("val.bin")\n' in said
+    assert "meta.pkl is not read, because a pickle runs code" in said
+    assert "vocab_size = 320       # the largest id is 299" in (place.folder / "one/baseline.toml").read_text()
+    assert "validates on" in place.host("init", "shakespeare", "-o", "all").out
+    for folder in ("one", "all"):
+        shorten(place, folder)
+        place.host("run", f"{folder}/rho1.toml")
+        assert sorted(place.log.metric("valid/loss")) == [0, 2]
+
+
+def test_shards_of_llm_c_are_trained_on_by_their_pattern(place):
+    for name, count in (("train_000001", 4000), ("train_000002", 3000), ("val_000000", 2000)):
+        file = place.folder / f"fineweb_{name}.bin"
+        write_ids(file, count)
+        header = np.zeros(256, "<i4")
+        header[:3] = (20240520, 1, count)
+        file.write_bytes(header.tobytes() + file.read_bytes())
+    said = place.host("init", "fineweb_train_*.bin", "-o", "out").out
+    assert "found 7,000 token ids in 2 files" in said and "fineweb_val_000000.bin" in said
+    shorten(place, "out")
+    place.host("run", "out/baseline.toml")
+    assert sorted(place.log.metric("valid/loss")) == [0, 2]
 
 
 def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):

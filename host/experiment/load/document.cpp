@@ -36,6 +36,32 @@ void make_paths_absolute(Node& table, const std::string& name, const fs::path& f
   }
 }
 
+/// Two keys of a table that state the same in different ways, so that an experiment has at most one of them.
+struct Alternatives {
+  const char *table, *one, *other;
+};
+constexpr Alternatives all_alternatives[] = {
+    {"train", "steps", "epochs"},       {"train", "gradient_accumulation", "global_batch_size"},
+    {"data", "file", "files"},          {"validation", "files", "share"},
+    {"model", "experiment", "weights"}, {"reference", "experiment", "weights"},
+    {"value", "experiment", "weights"},
+};
+
+void remove_key(Node& root, const char* table, const char* key) {
+  if (Entry* const found = root.find(table))
+    std::erase_if(found->value.entries, [&](auto& one) { return one.key == key; });
+}
+
+/// Removes from `root` the alternatives to keys that replace them: `states(table, key)` says which are stated.
+template <class States>
+void remove_replaced(Node& root, const States& states) {
+  for (const auto& [table, one, other] : all_alternatives) {
+    const bool states_one = states(table, one), states_other = states(table, other);
+    if (states_one && !states_other) remove_key(root, table, other);
+    if (states_other && !states_one) remove_key(root, table, one);
+  }
+}
+
 void inherit(Node& own, Node&& base) {
   for (Entry& theirs : base.entries) {
     Entry* const ours = own.find(theirs.key);
@@ -64,6 +90,10 @@ class Reader {
     entries.erase(extends);
     std::optional<Node> base = base_of(file, stated);
     if (!base) return {document.source, std::nullopt};
+    remove_replaced(*base, [&](const char* table, const char* key) {
+      const Entry* const found = std::as_const(*document.root).find(table);
+      return found && found->value.find(key);
+    });
     inherit(*document.root, std::move(*base));
     return document;
   }
@@ -105,6 +135,11 @@ class Reader {
 Document read_document(const fs::path& file, const std::vector<std::string>& overrides, SourceTexts& texts,
                        Diagnostics& diagnostics) {
   Document document = Reader(texts, diagnostics).read(file);
+  if (document.root)
+    remove_replaced(*document.root, [&](const char* table, const char* key) {
+      const std::string path = key_path(table, key);
+      return std::ranges::any_of(overrides, [&](const std::string& one) { return overridden_key(one) == path; });
+    });
   Node discarded;
   for (const std::string& one : overrides) apply_override(document.root ? *document.root : discarded, one, diagnostics);
   if (!document.root) return document;

@@ -228,6 +228,8 @@ std::optional<Node> parse_source(int source, const std::string& text, Diagnostic
   return std::nullopt;
 }
 
+std::string overridden_key(const std::string& text) { return trimmed(text.substr(0, text.find('='))); }
+
 void apply_override(Node& root, const std::string& text, Diagnostics& diagnostics) {
   const int source = diagnostics.add_override(text);
   // The width of "--set ", so that columns match the printed text.
@@ -240,7 +242,7 @@ void apply_override(Node& root, const std::string& text, Diagnostics& diagnostic
   }
   if (!within_limits(source, indent + text, diagnostics)) return;
   const size_t equals = text.find('=');
-  const std::string key = trimmed(text.substr(0, equals));
+  const std::string key = overridden_key(text);
   const std::string value = equals == std::string::npos ? "" : trimmed(text.substr(equals + 1));
   if (value.empty()) {
     diagnostics.add(start, "found no value, wanted key=value", "for example --set train.steps=100");

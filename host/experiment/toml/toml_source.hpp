@@ -18,6 +18,9 @@ std::string read_source(const std::filesystem::path& file, const std::string& sh
 /// The document; nullopt if an error was added (invalid UTF-8, NUL, keys nested too deep, syntax).
 std::optional<Node> parse_source(int source, const std::string& text, Diagnostics& diagnostics);
 
+/// "a.b", of "a.b=value".
+std::string overridden_key(const std::string& text);
+
 /// Applies "a.b=value" to `root`: replaces or adds a key. The value is TOML. A bare word such as full_shard is taken as
 /// text, because a shell removes the quotes that TOML requires.
 void apply_override(Node& root, const std::string& text, Diagnostics& diagnostics);

@@ -32,6 +32,14 @@ TEST_F(Extends, MergesTablesAndReplacesOtherValues) {
   EXPECT_EQ(e.model.dim, 64);
 }
 
+TEST_F(Extends, ReplacesAKeyByItsAlternative) {
+  write("base.toml", text_experiment);
+  const Experiment e = load("extends = \"base.toml\"\n[train]\nepochs = 2\n");
+  EXPECT_EQ(e.train.steps, 0);
+  EXPECT_EQ(e.train.epochs, 2);
+  EXPECT_EQ(load("extends = \"base.toml\"\n[train]\nepochs = 2\n", {"train.steps=3"}).train.epochs, 0);
+}
+
 TEST_F(Extends, HasTheHashAndTextOfTheMergedExperiment) {
   write("base.toml", small);
   const Experiment merged = load("extends = \"base.toml\"\n[train]\nsteps = 20\n");

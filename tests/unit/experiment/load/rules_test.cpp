@@ -125,7 +125,9 @@ TEST_F(Rules, CheckTheSequenceLength) {
 
 TEST_F(Rules, RequireExactlyOneOfStepsAndEpochs) {
   expect_in_order(refused(with(small, "steps = 10\n", "")), {"a.toml:11:2: [train] lacks steps or epochs"});
-  expect_in_order(refused(text_experiment, {"train.epochs=1"}), {"found both steps and epochs"});
+  expect_in_order(refused(with(text_experiment, "steps = 10", "steps = 10\nepochs = 1")),
+                  {"found both steps and epochs"});
+  expect_in_order(refused(text_experiment, {"train.epochs=1", "train.steps=3"}), {"found both steps and epochs"});
   EXPECT_EQ(load(with(text_experiment, "steps = 10", "epochs = 1.5")).train.epochs, 1.5);
   expect_in_order(refused(with(small, "steps = 10", "epochs = 1")), {"random data is unlimited"});
 }
@@ -250,7 +252,7 @@ TEST_F(Rules, AllowHalfPrecisionOfReductionsOnlyWithThatOfTheComputation) {
 TEST_F(Rules, FillAGlobalBatchByRanksOrByAccumulationButNotBoth) {
   const std::string global = with(small, "batch_size = 2", "batch_size = 2\nglobal_batch_size = 8");
   EXPECT_EQ(load(global).train.global_batch_size, 8);
-  expect_in_order(refused(global, {"train.gradient_accumulation=2"}),
+  expect_in_order(refused(with(global, "global_batch_size = 8", "global_batch_size = 8\ngradient_accumulation = 2")),
                   {"found both global_batch_size and gradient_accumulation", "remove it"});
   expect_in_order(
       refused(global, {"parallel.processes=3"}),
