@@ -15,6 +15,12 @@ def test_is_accepted(file):
     assert ended.returncode == 0, ended.stderr
 
 
+def test_all_are_planned(place):
+    for file in FILES:
+        planned = json.loads(place.host("plan", file, "--json").out)
+        assert planned["memory"] and all(one["bytes"]["allocated"] > 0 for one in planned["memory"]), file
+
+
 def shipped(kind):
     listed = subprocess.run([HOST, "plugins", "list", "--json"], text=True, capture_output=True, check=True).stdout
     return {plugin["name"] for plugin in json.loads(listed) if plugin["kind"] == kind}

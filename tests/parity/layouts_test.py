@@ -14,11 +14,12 @@ from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference, write_start
 
 # Ranks, sequences of a micro-batch for each data rank, micro-batches, ranks that divide the positions.
-LAYOUTS = {"1x4": (1, 4, 1, 1), "2x2": (2, 2, 1, 1), "4x1": (4, 1, 1, 1), "2x1x2": (2, 1, 2, 1),
+LAYOUTS = {"1x8": (1, 8, 1, 1), "8x1": (8, 1, 1, 1), "1x3": (1, 3, 1, 1), "3x1": (3, 1, 1, 1),
+           "1x4": (1, 4, 1, 1), "2x2": (2, 2, 1, 1), "4x1": (4, 1, 1, 1), "2x1x2": (2, 1, 2, 1),
            "1x4-on-2": (2, 4, 1, 2), "2x2-on-2": (4, 2, 1, 2), "2x1x2-on-2": (4, 1, 2, 2), "1x4-on-4": (4, 4, 1, 4)}
 STRATEGIES = ("no_shard", "shard_grad_op", "full_shard")
 ONE = ("1x4", "no_shard", "none")  # the reference for all others
-OTHERS = [(layout, strategy, "none") for layout in LAYOUTS if "on" not in layout for strategy in STRATEGIES
+OTHERS = [(layout, strategy, "none") for layout in ("1x4", "2x2", "4x1", "2x1x2") for strategy in STRATEGIES
           if (layout, strategy, "none") != ONE]
 OTHERS += [("1x4", "no_shard", "full"), ("2x2", "shard_grad_op", "full"), ("4x1", "full_shard", "full")]
 OTHERS += [("4x1", "shard_optimizer", "none"), ("2x1x2", "shard_optimizer", "full")]
@@ -79,7 +80,7 @@ SHORT += [("joint-lora", *layout) for layout in (WITH_RECOMPUTATION, ("1x4-on-2"
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
 
-def run(place, pipeline, layout, strategy, checkpointing):
+def run(place, pipeline, layout, strategy, checkpointing, **more):
     ranks, batch, accumulation, sequence = LAYOUTS[layout]
     changes = {"pipeline__plugin": pipeline, "parallel__processes": ranks, "parallel__strategy": strategy,
                "parallel__sequence": sequence,
@@ -105,6 +106,7 @@ def run(place, pipeline, layout, strategy, checkpointing):
         changes = changes_for(SHAPES.get(pipeline, READER), VALUES[pipeline]) | changes
         changes |= {"pipeline__plugin": VALUES[pipeline].pipeline,
                     "train__batch_size": batch * VALUES[pipeline].sequences // 4}
+    changes |= more
     threads = {"OMP_NUM_THREADS": 2 if ranks == 1 else 1}  # their number changes as little as that of the ranks
     place.run(env=threads, **changes)
     parameters = model_tensors(place.log.folder())
@@ -169,6 +171,18 @@ def test_the_layout_does_not_change_the_numbers(place, inputs, first_runs, pipel
     # Layouts sum in another order, and AdamW divides the last bits by small second moments: up to 6.3e-6 on a processor
     # with AVX-512 and without AMX (DoRA at a learning rate of 0.01), up to 5e-6 on others.
     assert_tensors_close(parameters, wanted_parameters, 1e-5)
+
+
+@pytest.mark.parametrize("pipeline, alone, together", [("baseline", "1x8", "8x1"), ("baseline", "1x3", "3x1"),
+                                                       ("rho1", "1x3", "3x1"), ("verifiable", "1x3", "3x1")])
+def test_eight_ranks_and_a_number_that_is_no_power_of_two_compute_the_same(place, inputs, pipeline, alone, together):
+    shutil.copytree(inputs(pipeline), place.folder, dirs_exist_ok=True)
+    # With AdamW's own eps, the last bits of sums in another order are divided by small second moments: 1.8e-5 was seen.
+    more = {"train__steps": 8, "optimizer__eps": 1e-5}
+    losses, parameters = zip(*(run(place, pipeline, layout, "full_shard", "full", **more)
+                               for layout in (alone, together)))
+    assert_losses_close(losses[1], losses[0], 1e-6)
+    assert_tensors_close(parameters[1], parameters[0], 1e-5)
 
 
 def test_the_order_of_batches_does_not_depend_on_the_layout_when_shuffled(place):
