@@ -173,7 +173,10 @@ def test_runs_are_compared_where_they_differ_and_paired_by_seed(place):
     assert loss["last"][0]["count"] == loss["difference_from_first"][1]["count"] == 2
     assert loss["difference_from_first"][1]["mean"] < 0 < loss["difference_from_first"][1]["standard_error"]
     shown = place.host("runs", "compare", "slow", "fast").out
-    assert "slow (2 seeds)" in shown and "fast - slow" in shown and "±" in shown
+    assert "slow (2 seeds)" in shown and "± is the standard error" in shown
+    assert max(map(len, shown.splitlines())) <= 120
+    turned = json.loads(place.host("runs", "compare", "slow", "fast", "--baseline", "fast", "--json").out)
+    assert turned["metrics"]["train/loss"]["difference_from_first"][1]["mean"] > 0
 
 
 def test_a_run_and_its_folder_are_deleted_only_with_yes(place):
@@ -187,6 +190,20 @@ def test_a_run_and_its_folder_are_deleted_only_with_yes(place):
     assert not folder.exists() and [row["id"] for row in place.log.query("SELECT id FROM runs")] == [1]
     assert not list(folder.parent.glob("*deleted*"))
     place.host("runs", "delete", "2", "--yes", wanted=2)
+
+
+@pytest.mark.parametrize("named", (1, 2))
+def test_a_resumed_run_is_deleted_with_all_its_segments(place, named):
+    place.run(**ONE_RANK, train__steps=2)
+    place.run("--resume", **ONE_RANK, train__steps=4)
+    place.run("--name", "other", **ONE_RANK, train__steps=1)
+    assert [row["parent_run"] for row in place.log.query("SELECT parent_run FROM runs")] == [None, 1, None]
+    refused = place.host("runs", "delete", named, wanted=2)
+    assert "run 2 (trial) with its segment 1: their rows and " in refused.err
+    assert len(place.log.runs()) == 3
+    place.host("rm", named, "--yes")
+    assert [row["id"] for row in place.log.query("SELECT id FROM runs")] == [3]
+    assert [folder.name for folder in sorted((place.folder / "runs").iterdir()) if folder.name[0] in "12"] == []
 
 
 def test_runs_have_notes_tags_names_and_an_archive(place):
