@@ -94,6 +94,17 @@ def test_an_adapter_goes_on_from_a_checkpoint_and_leaves_as_peft(place):
     assert_tensors_equal(load_file(place.folder / "merged/model.safetensors"), model_tensors(place.log.folder(2)))
 
 
+def test_an_exported_adapter_brings_the_tokenizer_of_its_model(place):
+    (place.folder / "text.txt").write_text(TEXT * 120)
+    place.run(**BYTES, **LORA, train__steps=1)
+    place.host("checkpoint", "export", "trial", "--to", "peft", "-o", "peft")
+    place.host("checkpoint", "export", "trial", "-o", "hf")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (place.folder / "peft" / name).read_text() == (place.folder / "hf" / name).read_text()
+    place.refuse_command(2, "--base-name applies only to --to peft",
+                         command=["checkpoint", "export", "trial", "--base-name", "some/base", "-o", "other"])
+
+
 @pytest.fixture(scope="module")
 def texts(program, tmp_path_factory):
     """Run 1 "wizards" of a byte model, with checkpoints at steps 20, 40 and 60."""
