@@ -27,8 +27,11 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
   check_initial_weights(weights, shape, table == "value" ? 0 : 1);
 }
 
-/// Verifies checkpoints that are named as weights, as --resume does, and makes them complete models.
-void prepare_checkpoints(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& database) {
+}  // namespace
+
+std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& experiment,
+                                                            const std::filesystem::path& database) {
+  std::vector<std::filesystem::path> checkpoints;
   for (const std::string& weights :
        {experiment.model.weights, experiment.reference.weights, experiment.value.weights}) {
     if (weights.empty()) continue;
@@ -36,15 +39,15 @@ void prepare_checkpoints(const Experiment& experiment, const Catalog& catalog, c
     if (!found.note.empty()) log_info(found.note);
     if (!is_training_checkpoint(found.folder)) continue;
     verify_checkpoint(found.folder);
-    complete_model(found.folder, database, catalog);
+    checkpoints.push_back(found.folder);
   }
+  return checkpoints;
 }
-
-}  // namespace
 
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database) {
-  prepare_checkpoints(experiment, catalog, database);
+  for (const auto& checkpoint : verify_named_checkpoints(experiment, database))
+    complete_model(checkpoint, database, catalog);
   hashes.hash(experiment);
   if (experiment.data.kind == DataKind::tokens)
     open_training_tokens(experiment, data_ranks(experiment.parallel, processes));

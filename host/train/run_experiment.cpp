@@ -19,6 +19,7 @@
 #include "data/tokens/step_count.hpp"
 #include "inference/model_requests.hpp"
 #include "io/durable_file.hpp"
+#include "job/input_checks.hpp"
 #include "job/stages.hpp"
 #include "memory/caught_error.hpp"
 #include "memory/phase.hpp"
@@ -372,6 +373,8 @@ std::vector<RunPlan> agree_on_plan(Session& session, const Experiment& experimen
     ExperimentHashes hashes(session.catalog(), session.job().database);
     const std::vector<RunPlan> runs = plan_run(experiment, hashes, session.job().resume);
     log_plan(runs);
+    for (const RunPlan& run : runs)
+      if (run.reused_run == 0) verify_named_checkpoints(experiment_at(experiment, run.path), session.job().database);
     plan = runs;
   }
   return Json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));

@@ -197,6 +197,13 @@ def test_an_interrupted_run_is_its_newest_checkpoint_and_a_resumed_run_is_one(pl
     assert place.host("generate", f"trial@{step}", "--ids", "1").out == ended.out
 
 
+def test_a_run_that_a_guard_ended_is_its_newest_checkpoint(place):
+    place.run(**SMALL, wanted=5, guard__grad_norm=1e-9, guard__max_in_a_row=3, checkpoint__every_steps=1)
+    newest = int(step_folders(place.log.folder())[-1].name[5:])
+    ended = place.host("generate", "trial", "--ids", "1")
+    assert f"its model is that of step {newest}" in ended.err
+
+
 VALIDATED = {**BYTES, "train__steps": 12, "train__batch_size": 4, "validation__every_steps": 2,
              "validation__share": 0.2, "checkpoint__keep": 1, "optimizer__lr": 0.05, "checkpoint__keep_best": True}
 

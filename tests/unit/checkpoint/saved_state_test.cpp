@@ -105,7 +105,7 @@ TEST(SavedState, RefusesEveryInvalidValueByItsKey) {
       {[](Json& s) { s["loss_scale"]["finite_steps"] = 8; }, "finite_steps is 8; wanted an integer from 0 to 7"},
       {[](Json& s) { s["loss_scale"]["overflows_left"] = 3; }, "overflows_left is 3; wanted an integer from 0 to 2"},
       {[](Json& s) { s["loss_scale"]["more"] = 3; }, "loss_scale has the unknown key \"more\""},
-      {[](Json& s) { s["results"]["epoch"] = "1"; }, "results: epoch is \"1\"; wanted a number"},
+      {[](Json& s) { s["results"]["epoch"] = "1"; }, "results epoch is \"1\"; wanted a number"},
       {[](Json& s) { s["results"]["valid_step"] = 8; }, "valid_step is 8; wanted an integer from 0 to 7"},
       {[](Json& s) { s["results"]["more"] = 3; }, "results has the unknown key \"more\""},
   };
