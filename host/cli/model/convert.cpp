@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "checkpoint/adapter_identity.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 #include "cli/command.hpp"
@@ -112,6 +113,7 @@ int write_adapter(const Options& options, const Found& found) {
   if (options.base.empty() && found.model.empty())
     refuse(options.source + " is not in a run's folder; name its base model with --base", "export");
   AdapterExport request{found.adapter, found.model, options.target};
+  check_is_utf8(options.base_name, "--base-name");
   request.base_name = options.base_name;
   request.shape_is_base = !options.base.empty();
   if (request.shape_is_base) request.shape = options.base;

@@ -20,11 +20,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* merge_help =
     "merge an adapter into its base model\n\n"
-    "ADAPTER is the folder adapter/ of a run, its checkpoint step-NNNNNN/, or an adapter written by `checkpoint\n"
-    "import`. MODEL is its base model,\n"
-    "as saved by a run or by `checkpoint import`; any other model is refused by its fingerprint. The result can be\n"
-    "used as [model] weights, and by `generate`, `eval` and `checkpoint export`. The model saved by a run with an\n"
-    "adapter is merged already.\n\n"
+    "ADAPTER is the folder adapter/ of a run, or an adapter written by `checkpoint import`. MODEL is its base model,\n"
+    "as saved by a run or by `checkpoint import`; any other model is refused by its fingerprint. A checkpoint\n"
+    "step-NNNNNN/ names its base itself. The result can be used as [model] weights, and by `generate`, `eval` and\n"
+    "`checkpoint export`. The model saved by a run with an adapter is merged already.\n\n"
     "example:\n"
     "  wmtp-host checkpoint merge llama-adapter --base llama -o llama-merged\n"
     "  wmtp-host checkpoint merge runs/5-lora/step-000400 -o lora-at-400\n";
