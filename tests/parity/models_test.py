@@ -9,6 +9,7 @@ import torch
 from checkpoint import flip_bit, model_tensors
 from compare import assert_tensors_equal
 from experiment import ONE_RANK
+from launchers import free_port
 from lora import OPTIONS
 from places import Place
 from reference import filled
@@ -179,6 +180,16 @@ def test_a_partial_checkpoint_needs_the_base_that_it_was_trained_on(place):
     (place.folder / "weights.safetensors").unlink()
     place.refuse_command(4, "was trained from .*weights.safetensors, which is not there",
                          command=["generate", "trial@3", "--ids", "1"])
+
+
+def test_a_foreign_launcher_takes_what_a_command_has_joined(place):
+    place.run(**SAVES, **ONE_RANK, **LORA)
+    ranks = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    place.refuse(4, "`wmtp-host checkpoint merge runs/1-trial/step-000003 -o DIR` does", **ONE_RANK,
+                 model__weights="run:trial@3", env=ranks | {"MASTER_PORT": str(free_port())})
+    place.host("generate", "trial@3", "--ids", "1")
+    place.run(**ONE_RANK, model__weights="run:trial@3", train__steps=1,
+              env=ranks | {"MASTER_PORT": str(free_port())})
 
 
 def test_an_interrupted_run_is_its_newest_checkpoint_and_a_resumed_run_is_one(place):
