@@ -5,7 +5,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/saved_state.hpp"
 #include "checkpoint/verify.hpp"
 #include "io/durable_file.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/files.hpp"
+#include "checkpoint/saved_state.hpp"
 #include "checkpoint/verify.hpp"
 #include "io/durable_file.hpp"
 #include "io/save_points.hpp"
@@ -44,12 +45,34 @@ std::optional<GoodCheckpoint> newest_good(const fs::path& run_folder, const Dama
   return std::nullopt;
 }
 
-std::vector<fs::path> keep_newest(const fs::path& run_folder, int64_t keep, const DamageReport& report) {
-  if (keep < 1) throw Error(ExitStatus::bug, "keep_newest was called with keep = " + std::to_string(keep));
+std::optional<GoodCheckpoint> best_checkpoint(const std::vector<fs::path>& folders) {
+  std::optional<GoodCheckpoint> best;
+  std::optional<double> lowest;
+  for (const fs::path& folder : folders) {
+    try {
+      Manifest manifest = read_manifest(folder);
+      const RunResults results = saved_state(manifest, folder.string()).results;
+      if (results.valid_step != manifest.step || !results.valid_loss) continue;
+      const bool is_newer = best && *results.valid_loss == *lowest && manifest.step > best->manifest.step;
+      if (best && !is_newer && *results.valid_loss >= *lowest) continue;
+      lowest = results.valid_loss;
+      best = GoodCheckpoint{folder, std::move(manifest)};
+    } catch (const Error& failure) {
+      if (failure.status() != ExitStatus::data) throw;  // damaged: not the best
+    }
+  }
+  return best;
+}
+
+std::vector<fs::path> keep_newest(const fs::path& run_folder, const Retention& keep, const DamageReport& report) {
+  if (keep.newest < 1)
+    throw Error(ExitStatus::bug, "keep_newest was called with newest = " + std::to_string(keep.newest));
   std::vector<fs::path> deleted;
   if (!newest_good(run_folder, report)) return deleted;
   const std::vector<fs::path> folders = list_checkpoints(run_folder);
-  for (size_t i = size_t(keep); i < folders.size(); ++i) {
+  const auto best = keep.best ? best_checkpoint(folders) : std::nullopt;
+  for (size_t i = size_t(keep.newest); i < folders.size(); ++i) {
+    if (best && best->folder == folders[i]) continue;
     const fs::path draft = draft_path(folders[i]);
     rename_durably(folders[i], draft);
     reached(SavePoint::set_for_deletion);

@@ -27,10 +27,20 @@ struct GoodCheckpoint {
 /// unreadable checkpoint, and UnknownManifestVersion: neither is damage.
 std::optional<GoodCheckpoint> newest_good(const std::filesystem::path& run_folder, const DamageReport& report);
 
-/// Deletes all but the newest `keep` (at least 1) checkpoints, the newest of which passes verification; deletes none if
-/// none passes. Returns the deleted folders.
-std::vector<std::filesystem::path> keep_newest(const std::filesystem::path& run_folder, int64_t keep,
+/// Which checkpoints of a run are kept.
+struct Retention {
+  int64_t newest = 1;  ///< at least 1
+  bool best = false;   ///< also the one of the lowest validation loss, see best_checkpoint
+};
+
+/// Deletes the other checkpoints, after the newest has passed verification; deletes none if none passes. Returns the
+/// deleted folders.
+std::vector<std::filesystem::path> keep_newest(const std::filesystem::path& run_folder, const Retention& keep,
                                                const DamageReport& report);
+
+/// Of checkpoints that were saved at a validation that of the lowest loss (the newest if several have it), judged by
+/// their manifests, without verification; nullopt if there is none.
+std::optional<GoodCheckpoint> best_checkpoint(const std::vector<std::filesystem::path>& folders);
 
 /// Removes the drafts of checkpoints, model and adapter whose process no longer exists. Returns the removed folders.
 std::vector<std::filesystem::path> remove_leftovers(const std::filesystem::path& run_folder);

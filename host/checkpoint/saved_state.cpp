@@ -25,6 +25,37 @@ SavedState::Scale read_scale(const Json& object, const std::string& where, int64
   return saved;
 }
 
+RunResults read_results(const Json& object, const std::string& where, int64_t step, ExitStatus status) {
+  JsonFields fields(object, where + ": state: results", status);
+  RunResults results;
+  const auto read = [&](const char* key, std::optional<double>& value) {
+    if (!fields.has(key)) return;
+    const Json& found = fields.value(key);
+    if (!found.is_number()) fields.refuse(std::string(key) + " is " + found.dump().substr(0, 40) + "; wanted a number");
+    value = found.get<double>();
+  };
+  read("epoch", results.epoch);
+  read("train_loss", results.train_loss);
+  read("valid_loss", results.valid_loss);
+  read("best_loss", results.best_loss);
+  if (fields.has("valid_step")) results.valid_step = fields.integer("valid_step", step);
+  fields.finish();
+  return results;
+}
+
+Json results_json(const RunResults& results) {
+  Json object = Json::object();
+  const auto add = [&](const char* key, const std::optional<double>& value) {
+    if (value && std::isfinite(*value)) object[key] = *value;
+  };
+  add("epoch", results.epoch);
+  add("train_loss", results.train_loss);
+  add("valid_loss", results.valid_loss);
+  add("best_loss", results.best_loss);
+  if (object.contains("valid_loss")) object["valid_step"] = results.valid_step;
+  return object;
+}
+
 void read_pipeline_tensors(const Json& object, const std::string& where, ExitStatus status, SavedState& saved) {
   JsonFields shapes(object, where + ": state: pipeline_tensors", status);
   for (const auto& [name, ignored] : object.items()) saved.pipeline_tensors[name] = shapes.integers(name);
@@ -43,6 +74,7 @@ Json to_json(const SavedState& saved) {
     state["loss_scale"] = {
         {"scale", scale->scale}, {"finite_steps", scale->finite_steps}, {"overflows_left", scale->overflows_left}};
   if (!saved.pipeline_tensors.empty()) state["pipeline_tensors"] = saved.pipeline_tensors;
+  if (const Json results = results_json(saved.results); !results.empty()) state["results"] = results;
   return state;
 }
 
@@ -56,6 +88,7 @@ SavedState saved_state(const Manifest& manifest, const std::string& where, ExitS
   saved.skipped_in_a_row = fields.integer("skipped_in_a_row", manifest.step);
   if (fields.has("base_fingerprint")) saved.base_fingerprint = fields.text("base_fingerprint");
   if (fields.has("loss_scale")) saved.loss_scale = read_scale(fields.value("loss_scale"), where, manifest.step, status);
+  if (fields.has("results")) saved.results = read_results(fields.value("results"), where, manifest.step, status);
   const Json& groups = fields.object("optimizer_steps");
   JsonFields steps(groups, where + ": state: optimizer_steps", status);
   for (const auto& [group, ignored] : groups.items())

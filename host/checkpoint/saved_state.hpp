@@ -16,6 +16,16 @@ namespace wmtp {
 
 inline constexpr int64_t max_overflows_left = 2;
 
+/// How far a run is, and how good; absent values are unknown. Checkpoints of earlier versions have none.
+struct RunResults {
+  std::optional<double> epoch;       ///< passes over the training data
+  std::optional<double> train_loss;  ///< of the last step
+  std::optional<double> valid_loss;  ///< of the last validation: head 1's, of a critic its only one
+  std::optional<double> best_loss;   ///< the lowest of all validations
+  int64_t valid_step = 0;            ///< of the last validation
+  bool operator==(const RunResults&) const = default;
+};
+
 struct SavedState {
   /// The loss scale of fp16 runs, as optimizer/loss_scale.hpp begins and changes it.
   struct Scale {
@@ -31,6 +41,7 @@ struct SavedState {
   int64_t skipped_in_a_row = 0;
   std::string base_fingerprint;  ///< of the adapted model; "" without an adapter
   std::optional<Scale> loss_scale;
+  RunResults results;
   std::map<std::string, int64_t> optimizer_steps;                ///< by parameter group
   std::map<std::string, std::vector<int64_t>> pipeline_tensors;  ///< shapes by name
 };

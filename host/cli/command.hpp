@@ -85,6 +85,8 @@ inline constexpr const char* default_database = "runs/wmtp.db";
 CommandLine::Action reading_log(CommandLine::Action action);
 
 /// Help of RUN arguments.
+inline constexpr const char* model_argument =
+    "run id, run name, RUN@STEP or RUN@best, or the folder of a run, a checkpoint, a model or a Hugging Face model";
 inline constexpr const char* run_argument = "run id, or run name (the newest run of that name)";
 inline constexpr const char* runs_argument = "run ids or names (the newest run of each name)";
 

@@ -100,11 +100,11 @@ int evaluate(Options options, const GlobalOptions& globals) {
   check_use(options);
   const std::filesystem::path database = globals.database_or(default_database);
   if (!options.texts.empty()) {
-    const Table table = evaluate_texts(options.run, options.texts, options.stride, database);
+    const Table table = evaluate_texts(options.run, options.texts, options.stride, database, globals.plugin_folders);
     print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
     return 0;
   }
-  const SuiteResult result = evaluate_suite(options, database);
+  const SuiteResult result = evaluate_suite(options, database, globals.plugin_folders);
   options.json ? print_json(result) : print_text(result);
   return 0;
 }
@@ -128,7 +128,7 @@ void add_answer_options(CLI::App& eval, Options& options) {
 
 void add_eval(CommandLine& line) {
   auto [eval, options] = line.add("eval", eval_help, evaluate);
-  add_option(eval, "RUN", options.run, "run id, run name, or folder of a trained model");
+  add_option(eval, "RUN", options.run, model_argument);
   add_option(eval, "--suite FILE", options.suite, "problems and their tests");
   add_option(eval, "--text FILE", options.texts, "text on which to measure the loss of each head; may be repeated")
       ->allow_extra_args(false);

@@ -98,6 +98,16 @@ int64_t leave_out_unjudged(std::vector<Sample>& samples, std::vector<Judged>& ju
   return removed;
 }
 
+/// Without a run, and so not logged, if it is a checkpoint: the log's evaluations are of final models.
+FoundModel model_to_evaluate(const std::string& text, const std::filesystem::path& database,
+                             const std::vector<std::filesystem::path>& plugin_folders) {
+  FoundModel model = open_model(text, database, plugin_folders);
+  if (model.is_final || model.run_id == 0) return model;
+  log_info("the result is not logged: it is that of a checkpoint, not of the run's final model");
+  model.run_id = 0;
+  return model;
+}
+
 /// Null if the targets have no text.
 Json bits_per_byte(const HeadLoss& head) {
   if (head.bytes == 0) return nullptr;
@@ -106,7 +116,8 @@ Json bits_per_byte(const HeadLoss& head) {
 
 }  // namespace
 
-SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database) {
+SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database,
+                           const std::vector<std::filesystem::path>& plugin_folders) {
   const Suite read = read_suite(request.suite, request.prompt_template);
   const std::vector<Problem>& suite = read.problems;
   if (!request.extract.empty() && read.runs_programs)
@@ -114,7 +125,8 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
                                        " has tests; see `wmtp-host eval --help`");
   std::optional<Sandbox> sandbox;
   if (read.runs_programs) sandbox.emplace(request.python, request.limits).check_works();
-  const FoundModel model = request.run.empty() ? FoundModel() : find_model(request.run, database);
+  const FoundModel model =
+      request.run.empty() ? FoundModel() : model_to_evaluate(request.run, database, plugin_folders);
   const std::string run_key = model.run_id > 0 ? read_run_key(database, model.run_id) : "";
   std::vector<Sample> samples =
       request.run.empty() ? read_samples(request.samples, suite) : answers_of(request, read, model.folder);
@@ -134,8 +146,8 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
 }
 
 Table evaluate_texts(const std::string& run, const std::vector<std::string>& texts, int64_t stride,
-                     const std::filesystem::path& database) {
-  const FoundModel model = find_model(run, database);
+                     const std::filesystem::path& database, const std::vector<std::filesystem::path>& plugin_folders) {
+  const FoundModel model = model_to_evaluate(run, database, plugin_folders);
   PerplexityRequest request;
   request.model = model.folder;
   request.texts.assign(texts.begin(), texts.end());

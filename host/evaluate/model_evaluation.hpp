@@ -1,5 +1,5 @@
 // Evaluates a model by judging its answers to a suite of problems or by its loss on texts, and logs the result if the
-// model belongs to a run in the log.
+// model is the final one of a run in the log.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,14 @@ struct SuiteResult {
   std::vector<std::pair<std::string, double>> exact_match;
 };
 
-/// Throws the errors of read_suite, find_model, read_samples, answer_with_engine, check_samples and judge; Error(usage)
+/// Throws the errors of read_suite, open_model, read_samples, answer_with_engine, check_samples and judge; Error(usage)
 /// for `extract` with a suite of programs.
-SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database);
+SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database,
+                           const std::vector<std::filesystem::path>& plugin_folders);
 
 /// One row per head: its number, number of targets, mean loss in nats, perplexity, bytes of the targets' text, loss in
 /// bits per byte. `stride`: tokens from one window to the next; 0: the window's length.
 Table evaluate_texts(const std::string& run, const std::vector<std::string>& texts, int64_t stride,
-                     const std::filesystem::path& database);
+                     const std::filesystem::path& database, const std::vector<std::filesystem::path>& plugin_folders);
 
 }  // namespace wmtp

@@ -43,6 +43,7 @@ constexpr ForeignName foreign_names[] = {
     {"gradient_checkpointing", "parallel.activation_checkpointing"},
     {"save_steps", "checkpoint.every_steps"},
     {"save_total_limit", "checkpoint.keep"},
+    {"load_best_model_at_end", "checkpoint.keep_best"},
     {"eval_steps", "validation.every_steps"},
     {"eval_interval", "validation.every_steps"},
 };

@@ -357,7 +357,10 @@ SchemaTable checkpoint_table() {
            "checkpoints "
            "by time")
            .range(0, 1e6),
-       key("keep", AT(checkpoint.keep), "number of newest checkpoints to keep").range(1, 1e6)}};
+       key("keep", AT(checkpoint.keep), "number of newest checkpoints to keep").range(1, 1e6),
+       key("keep_best", AT(checkpoint.keep_best),
+           "whether to save a checkpoint at each validation whose loss of head 1 is lower than all before, and to keep "
+           "the best beside the newest; `RUN@best` names it")}};
   table.in_identity = false;
   return table;
 }

@@ -144,7 +144,8 @@ SchemaTable frozen_table(const std::string& name, const std::string& help, Froze
             .is_path(PathKind::path)
             .unset_when_empty(),
         key("weights", IN(frozen, weights),
-            "weights: a safetensors file or folder, or `run:NAME` for the newest finished run of that name")
+            "weights: a safetensors file or folder, a run's folder or checkpoint, or `run:NAME`, `run:NAME@STEP` or "
+            "`run:NAME@best`")
             .not_empty()
             .is_path(PathKind::weights)
             .unset_when_empty(),
@@ -202,7 +203,7 @@ SchemaTable adapter_table() {
   table.keys.push_back(
       key("weights", AT(adapter_weights),
           "initial values of the adapter's parameters: the folder `adapter` of a run, the folder of an imported "
-          "adapter, or `run:NAME`")
+          "adapter, a checkpoint, `run:NAME` or `run:NAME@STEP`")
           .not_empty()
           .is_path(PathKind::weights)
           .unset_when_empty());
@@ -243,7 +244,8 @@ SchemaTable model_table() {
   table.keys.push_back(future_heads);
   table.keys.push_back(key("weights", AT(model.weights),
                            "initial weights: a safetensors file or folder with the tensor names of Meta or Hugging "
-                           "Face, or `run:NAME`; empty, without `experiment`: drawn from `seed`")
+                           "Face, a run's folder or checkpoint, `run:NAME`, `run:NAME@STEP` or `run:NAME@best`; empty, "
+                           "without `experiment`: drawn from `seed`")
                            .is_path(PathKind::weights));
   table.keys.push_back(key("new_heads", AT(model.new_heads),
                            "initial values of heads 2, 3, ... when `weights` lack them: copies of the last block, or "

@@ -6,7 +6,7 @@
 #include "base/files.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/number_formats.hpp"
-#include "checkpoint/safetensors/tensor_check.hpp"
+#include "checkpoint/tensor_check.hpp"
 #include "checkpoint/verify.hpp"
 #include "experiment/model_config.hpp"
 #include "huggingface/hf_config.hpp"

@@ -5,7 +5,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/safetensors/number_formats.hpp"
-#include "checkpoint/safetensors/tensor_check.hpp"
+#include "checkpoint/tensor_check.hpp"
 #include "experiment/model_config.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/params_file.hpp"

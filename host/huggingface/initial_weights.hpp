@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 #include "experiment/experiment.hpp"
 
 namespace wmtp {

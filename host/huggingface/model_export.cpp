@@ -2,7 +2,7 @@
 
 #include "base/embedded.hpp"
 #include "base/files.hpp"
-#include "checkpoint/safetensors/tensor_check.hpp"
+#include "checkpoint/tensor_check.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/params_file.hpp"
 #include "huggingface/tensor_stream.hpp"
@@ -122,6 +122,12 @@ void copy_chat_files(const fs::path& from, const fs::path& to) {
     if (!is_there(to / name)) copy_from_folder(from, name, to);
 }
 
+bool export_tokenizer(const fs::path& model, const SavedShape& saved, const fs::path& target) {
+  const bool copied = copy_tokenizer(model, target), made = write_own_tokenizer(saved, target);
+  copy_chat_files(model, target);
+  return copied || made;
+}
+
 ExportedModel export_model(const ModelExport& request) {
   const SafetensorsFolder files(request.model);
   SavedShape saved = read_params(request.model, files);
@@ -139,11 +145,8 @@ ExportedModel export_model(const ModelExport& request) {
   OutputFolder product(request.target);
   copy_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
   write_descriptions(request, saved, product.path());
-  bool has_tokenizer = copy_tokenizer(request.model, product.path());
-  if (request.format == ModelFormat::hf) {
-    has_tokenizer = write_own_tokenizer(saved, product.path()) || has_tokenizer;
-    copy_chat_files(request.model, product.path());
-  }
+  const bool has_tokenizer = request.format == ModelFormat::hf ? export_tokenizer(request.model, saved, product.path())
+                                                               : copy_tokenizer(request.model, product.path());
   product.publish();
   return {has_tokenizer, saved.model.future_tokens, saved.has_max_sequence_length};
 }

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/json.hpp"
+#include "huggingface/params_file.hpp"
 
 namespace wmtp {
 
@@ -41,6 +42,10 @@ struct ExportedModel {
 /// Error(data) if the model is damaged, incomplete, or predicts no tokens (a critic); Error(usage) for an unusable
 /// target; Error(storage).
 ExportedModel export_model(const ModelExport& request);
+
+/// Writes the tokenizer of a model, of `saved`, as Hugging Face has it, with the chat files. Returns whether the model
+/// has one.
+bool export_tokenizer(const std::filesystem::path& model, const SavedShape& saved, const std::filesystem::path& target);
 
 /// Copies Hugging Face files that do not affect the computation, unless they are there: chat_template.jinja,
 /// generation_config.json.

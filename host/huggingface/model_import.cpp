@@ -4,7 +4,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "checkpoint/safetensors/tensor_check.hpp"
+#include "checkpoint/tensor_check.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/model_export.hpp"
 #include "huggingface/params_file.hpp"
@@ -179,8 +179,19 @@ SavedTokenizer own_tokenizer(const fs::path& folder) {
   }
 }
 
-/// Sets saved.tokenizer to the tokenizer in the folder: tokenizer.json if this program can read it and no edited
-/// setting says otherwise, else tokenizer.model. Returns why the first candidate is not kept, or "".
+/// Copies the tokenizer's files. Meta's own code prepends a BOS to every text, which none of Meta's files states.
+void keep_tokenizer(const fs::path& from, SavedTokenizer kind, bool from_meta, const fs::path& to) {
+  if (own_tokenizer(from) == kind && kind == SavedTokenizer::bpe)
+    return write_new_file(to / tokenizer_model_name, read_small_file(from / tokenizer_model_name, max_tokenizer_bytes));
+  if (kind == SavedTokenizer::tokenizer_json) copy_tokenizer_files(from / tokenizer_json_name, to);
+  if (kind != SavedTokenizer::bpe) return;
+  copy_tokenizer_files(from / tokenizer_model_name, to);
+  if (from_meta && !is_there(to / tokenizer_config_name))
+    write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
+}
+
+}  // namespace
+
 std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
   if (const SavedTokenizer own = own_tokenizer(folder); own != SavedTokenizer::none) {
     saved.tokenizer = own;
@@ -211,26 +222,11 @@ std::string find_tokenizer(const fs::path& folder, SavedShape& saved) {
   return why;
 }
 
-/// Copies the tokenizer's files. Meta's own code prepends a BOS to every text, which none of Meta's files states.
-void keep_tokenizer(const fs::path& from, SavedTokenizer kind, bool from_meta, const fs::path& to) {
-  if (own_tokenizer(from) == kind && kind == SavedTokenizer::bpe)
-    return write_new_file(to / tokenizer_model_name, read_small_file(from / tokenizer_model_name, max_tokenizer_bytes));
-  if (kind == SavedTokenizer::tokenizer_json) copy_tokenizer_files(from / tokenizer_json_name, to);
-  if (kind != SavedTokenizer::bpe) return;
-  copy_tokenizer_files(from / tokenizer_model_name, to);
-  if (from_meta && !is_there(to / tokenizer_config_name))
-    write_new_file(to / tokenizer_config_name, llama_tokenizer_config(/*begins_texts=*/true));
-}
-
-/// Files of others are neither copied from an untrusted folder nor quoted in messages. Weights may be links to
-/// anywhere: what contains no tensors is refused.
 void check_texts(const fs::path& folder) {
   for (const char* name : {hf_config_name, params_file_name, tokenizer_json_name, tokenizer_model_name,
                            tokenizer_config_name, chat_template_name, generation_config_name})
     if (is_there(folder / name)) check_link_stays_inside(folder / name);
 }
-
-}  // namespace
 
 ImportedModel import_model(const ModelImport& request) {
   absolute_text(request.target);  // refused before anything is written

@@ -26,6 +26,14 @@ struct ImportedModel {
   std::string tokenizer_left_out;  ///< why a tokenizer.json, or the only tokenizer, was not kept; "" if it was
 };
 
+/// Sets saved.tokenizer to the tokenizer in a Hugging Face folder: tokenizer.json if this program can read it and no
+/// edited setting says otherwise, else tokenizer.model. Returns why the first candidate is not used, or "".
+std::string find_tokenizer(const std::filesystem::path& folder, SavedShape& saved);
+
+/// Files of others are neither copied from an untrusted folder nor quoted in messages: Error(data) if a text file of
+/// the model is a link out of its folder. Weights may be links to anywhere: what contains no tensors is refused.
+void check_texts(const std::filesystem::path& folder);
+
 /// Error(data) names every tensor that is missing, misshapen or unexpected and every key that requires more than a
 /// plain Llama; a pickle is refused with the command that converts it. Error(usage) for an unusable target and for a
 /// future_tokens that contradicts the files.

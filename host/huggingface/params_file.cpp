@@ -12,9 +12,10 @@
 namespace wmtp {
 namespace {
 
-int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor) {
-  const auto place = files.find(tensor);
-  return place && !place->entry->shape.empty() ? place->entry->shape[0] : 0;
+/// The rows of a tensor; without it what `key` states, because a checkpoint may hold trained parameters only.
+int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor, ExternalJson& keys, const char* key) {
+  if (const auto place = files.find(tensor); place && !place->entry->shape.empty()) return place->entry->shape[0];
+  return keys.has(key) && keys.value(key).is_number_unsigned() ? keys.integer(key, 0, max_vocabulary) : 0;
 }
 
 }  // namespace
@@ -79,8 +80,8 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   model.future_heads = read_future_heads(keys);
   model.rope_theta = read_rope_theta(keys, "rope_scaling", 10000.0);
   model.norm_eps = keys.positive("norm_eps", 1e-5);
-  model.vocab_size = rows_of(files, embedding_weight);
-  model.ffn_dim = rows_of(files, "layers.0.feed_forward.w1.weight");  // 0 if there is no such tensor
+  model.vocab_size = rows_of(files, embedding_weight, keys, "vocab_size");
+  model.ffn_dim = rows_of(files, "layers.0.feed_forward.w1.weight", keys, "ffn_dim");
   for_each_shape_option(model, [&](const ShapeOption& option, auto& value) {
     if constexpr (std::is_same_v<decltype(value), bool&>)
       value = keys.flag(option.name, false);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/json.hpp"
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 #include "experiment/experiment.hpp"
 #include "huggingface/external_json.hpp"
 

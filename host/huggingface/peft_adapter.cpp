@@ -8,9 +8,10 @@
 #include "base/utf8.hpp"
 #include "base/weight_fingerprint.hpp"
 #include "checkpoint/adapter_identity.hpp"
-#include "checkpoint/safetensors/tensor_check.hpp"
+#include "checkpoint/tensor_check.hpp"
 #include "huggingface/external_json.hpp"
 #include "huggingface/hf_config.hpp"
+#include "huggingface/model_export.hpp"
 #include "huggingface/params_file.hpp"
 #include "huggingface/tensor_stream.hpp"
 #include "io/durable_file.hpp"
@@ -49,13 +50,15 @@ void reorder(TensorCopy& move, RowOrder order, const BlockLayer& layer, const Lo
   if (part.has_rows_of_weight) move.reorder(order, layer.rotary_heads, layer.out);
 }
 
-ModelConfig shape_in(const fs::path& model) {
+SavedShape saved_shape_in(const fs::path& model) {
   if (!is_params_folder(model))
     throw Error(ExitStatus::data,
                 model.string() + " contains no " + params_file_name +
                     ": choose a model of this program as base; `wmtp-host checkpoint import` makes one");
-  return read_params(model, SafetensorsFolder(model)).model;
+  return read_params(model, SafetensorsFolder(model));
 }
+
+ModelConfig shape_in(const fs::path& model) { return saved_shape_in(model).model; }
 
 std::vector<TensorCopy> copies_to_peft(const SavedLora& saved, const ModelConfig& model, const fs::path& adapter,
                                        const SafetensorsFolder& files) {
@@ -217,20 +220,25 @@ std::string absolute_text(const fs::path& folder) {
 
 LoraOptions export_adapter(const AdapterExport& request) {
   const SavedLora saved = read_saved_lora(request.adapter);
-  const ModelConfig model = shape_in(request.shape);
+  const SavedShape shape = saved_shape_in(request.shape);
+  const ModelConfig& model = shape.model;
   if (request.shape_is_base) check_base(request.adapter, saved.base_fingerprint, request.shape);
-  const SafetensorsFolder files(request.adapter / adapter_tensors_name);
+  const SafetensorsFolder files(is_training_checkpoint(request.adapter) ? request.adapter
+                                                                        : request.adapter / adapter_tensors_name);
   std::vector<TensorCopy> moves = copies_to_peft(saved, model, request.adapter, files);
   const SourceChecksums sums(request.adapter, "adapter");
   std::vector<std::string> names{peft_tensors_name};
   if (model.future_tokens > 1) names.emplace_back(extra_tensors_name);
-  const std::string base = request.shape_is_base ? absolute_text(request.shape) : saved.base_path;
+  const std::string base = !request.base_name.empty() ? request.base_name
+                           : request.shape_is_base    ? absolute_text(request.shape)
+                                                      : saved.base_path;
   OutputFolder product(request.target);
   copy_tensors(std::move(moves), product.path(), names, sums);
   write_new_file(product.path() / peft_config_name, pretty_json(peft_config_json(saved.options, base)));
   write_new_file(product.path() / extra_identity_name, pretty_json({{"format_version", extra_format_version},
                                                                     {"base_fingerprint", saved.base_fingerprint},
                                                                     {"plus_ratio", saved.options.plus_ratio}}));
+  export_tokenizer(request.shape, shape, product.path());
   product.publish();
   return saved.options;
 }

@@ -16,12 +16,14 @@ namespace wmtp {
 std::string absolute_text(const std::filesystem::path& folder);
 
 struct AdapterExport {
-  std::filesystem::path adapter;  ///< a run's adapter/, or an imported one
+  std::filesystem::path adapter;  ///< a run's adapter/, a checkpoint with one, or an imported one
   std::filesystem::path shape;    ///< a model of the same shape as the base: the run's merged model, or the base itself
   std::filesystem::path target;   ///< must not exist, or be empty
   bool shape_is_base = false;     ///< whether its fingerprint must equal the adapter's
+  std::string base_name = {};     ///< what PEFT loads as base; "": the folder of the base, if it is known
 };
-/// Error(data) if the adapter is damaged, belongs to another plugin, or does not fit the shape.
+/// Also copies the tokenizer of `shape`. Error(data) if the adapter is damaged, belongs to another plugin, or does not
+/// fit the shape.
 LoraOptions export_adapter(const AdapterExport& request);
 
 struct AdapterImport {

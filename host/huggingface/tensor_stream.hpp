@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 
 namespace wmtp {
 
@@ -46,8 +46,8 @@ struct TensorCopy {
 class SourceChecksums {
  public:
   SourceChecksums() = default;
-  /// Reads manifest.json, if `folder` has one, and checks file sizes and the bytes outside tensors. Error(data) names
-  /// the difference, or refuses a manifest of another kind.
+  /// Reads manifest.json, if `folder` has one, and checks file sizes and the bytes outside tensors; of a training
+  /// checkpoint everything. Error(data) names the difference, or refuses a manifest of another kind.
   SourceChecksums(const std::filesystem::path& folder, const std::string& kind);
   /// Error(data) if `sum` differs from the tensor's checksum in the manifest.
   void check(const StoredTensor& place, uint32_t sum) const;

@@ -24,4 +24,9 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request);
 /// plugin or shape; Error(storage).
 void merge_adapter(const MergeRequest& request);
 
+/// Writes the complete model of a checkpoint that holds only what its run trains: tensor by tensor equal to the model
+/// that the run would save if it ended there. Holds the whole model in fp32. Error(data) if the checkpoint is damaged,
+/// or its base is missing or another one; Error(storage).
+void complete_checkpoint(const CompleteRequest& request);
+
 }  // namespace wmtp

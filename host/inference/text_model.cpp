@@ -7,9 +7,10 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/safetensors/safetensors_folder.hpp"
-#include "checkpoint/torch/model_files.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/verify.hpp"
+#include "huggingface/hf_config.hpp"
+#include "huggingface/model_import.hpp"
 #include "huggingface/params_file.hpp"
 #include "tokenizer/torch/tokenizers.hpp"
 
@@ -22,6 +23,10 @@ namespace fs = std::filesystem;
 
 ModelConfig checked_config(const fs::path& folder) {
   if (fs::exists(folder / manifest_file_name)) verify_checkpoint(folder);
+  if (is_hf_folder(folder)) {
+    check_texts(folder);
+    return read_model_config(folder, ModelConfig{});
+  }
   const SafetensorsFolder files(folder);
   if (!predicts_tokens(read_params(folder, files), files))
     throw Error(ExitStatus::data,
@@ -31,8 +36,8 @@ ModelConfig checked_config(const fs::path& folder) {
   return read_model_config(folder, ModelConfig{});
 }
 
-std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelConfig& config) {
-  const ModelTokenizer named = read_model_tokenizer(folder);
+std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const ModelTokenizer& named,
+                                             const ModelConfig& config) {
   if (named.kind == SavedTokenizer::none) return nullptr;
   auto tokenizer = named.kind == SavedTokenizer::byte  ? byte_tokenizer()
                    : named.kind == SavedTokenizer::bpe ? sentencepiece_tokenizer(named.file)
@@ -48,16 +53,18 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder, const Model
 TextModel::TextModel(fs::path folder)
     : folder_(std::move(folder)),
       config_(checked_config(folder_)),
-      tokenizer_(open_tokenizer_of(folder_, config_)),
+      named_(read_model_tokenizer(folder_)),
+      tokenizer_(open_tokenizer_of(folder_, named_, config_)),
       ends_(end_tokens(folder_)) {
   if (tokenizer_) ends_.push_back(tokenizer_->end_of_text());
 }
 
 std::vector<int64_t> TextModel::encode_prompt(const std::string& text) const {
   if (!tokenizer_)
-    throw Error(
-        ExitStatus::data,
-        folder_.string() + ": the model has no tokenizer, so text cannot be encoded; pass ids with --ids \"1 2 3\"");
+    throw Error(ExitStatus::data,
+                folder_.string() + ": the model has no tokenizer" +
+                    (named_.left_out.empty() ? "" : " that this program can read (" + named_.left_out + ")") +
+                    ", so text cannot be encoded; pass ids with --ids \"1 2 3\"");
   if (text.empty()) refuse("the prompt is empty; wanted at least one character");
   const size_t valid = valid_utf8_prefix(text);
   if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())

@@ -1,4 +1,5 @@
-// TextModel: a finished model and its tokenizer, unsharded on the CPU, for generating and scoring text.
+// TextModel: a model, a Hugging Face model or a complete checkpoint, with its tokenizer, unsharded on the CPU, for
+// generating and scoring text.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/torch/model_files.hpp"
 #include "comm/torch/single_rank.hpp"
 #include "inference/decode.hpp"
 #include "shard/sharded_model.hpp"
@@ -46,6 +48,7 @@ class TextModel {
  private:
   std::filesystem::path folder_;
   ModelConfig config_;
+  ModelTokenizer named_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<int64_t> ends_;
   SingleRank rank_;

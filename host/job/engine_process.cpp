@@ -122,4 +122,6 @@ std::vector<DeviceCheck> check_device_with_engine() { return request_from_engine
 
 void merge_with_engine(const MergeRequest& request) { request_from_engine("merge", request); }
 
+void complete_with_engine(const CompleteRequest& request) { request_from_engine("complete", request); }
+
 }  // namespace wmtp

@@ -47,5 +47,7 @@ std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request);
 std::vector<DeviceCheck> check_device_with_engine();
 /// Throws the errors of merge_adapter in inference/model_requests.hpp.
 void merge_with_engine(const MergeRequest& request);
+/// Throws the errors of complete_checkpoint in inference/model_requests.hpp.
+void complete_with_engine(const CompleteRequest& request);
 
 }  // namespace wmtp

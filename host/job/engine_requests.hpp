@@ -82,6 +82,12 @@ struct MergeRequest {
   PluginSetting plugin;           ///< the adapter plugin
 };
 
+struct CompleteRequest {
+  std::filesystem::path checkpoint;  ///< see is_partial_checkpoint
+  std::filesystem::path target;      ///< must not exist
+  PluginSetting plugin;              ///< the adapter of its base.json
+};
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateRequest, model, text, ids, max_tokens, temperature, top_p, seed, plain,
                                    compares, streams, bf16)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainDecoding, forwards, seconds)
@@ -92,5 +98,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerplexityRequest, model, texts, stride)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeadLoss, tokens, loss, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceCheck, what, good, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MergeRequest, adapter, base, target, plugin)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompleteRequest, checkpoint, target, plugin)
 
 }  // namespace wmtp

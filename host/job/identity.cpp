@@ -7,12 +7,13 @@
 #include "base/files.hpp"
 #include "base/sha256.hpp"
 #include "base/work_progress.hpp"
+#include "checkpoint/adapter_identity.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/verify.hpp"
 #include "data/tokens/corpus.hpp"
 #include "experiment/canonical.hpp"
 #include "io/file_digests.hpp"
-#include "log/log_option.hpp"
 
 namespace wmtp {
 namespace {
@@ -53,26 +54,31 @@ std::string weights_content_hash(const std::filesystem::path& weights, const std
   return hash.hex();
 }
 
+FoundModel find_weights(const std::string& weights, const Experiment& experiment,
+                        const std::filesystem::path& database) {
+  const auto refusal = [&](const std::string& reason) {
+    return Error(ExitStatus::data, experiment.file.string() + ": weights = \"" + weights + "\": " + reason);
+  };
+  if (!weights.starts_with(run_prefix)) {
+    const auto path = experiment.resolve(weights);
+    if (is_training_checkpoint(path) || is_run_folder(path)) return find_model(path, database);
+    if (std::filesystem::exists(path)) return {path};
+    throw refusal("there is no " + path.string() + "; wanted a safetensors file, a folder, or run:NAME");
+  }
+  try {
+    FoundModel found = find_run_model(weights.substr(run_prefix.size()), database);
+    if (found.is_final || weights.find('@') != std::string::npos) return found;
+    if (LogReader(database).run(found.run_id).status != "running") return found;
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::usage && error.status() != ExitStatus::data) throw;
+    throw refusal(error.what());
+  }
+  throw refusal("that run is active, and its newest checkpoint changes; name one as " + weights + "@STEP");
+}
+
 std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
                                       const std::filesystem::path& database) {
-  if (weights.starts_with(run_prefix)) {
-    const std::string name = weights.substr(run_prefix.size());
-    const auto run = LogReader(database).newest_finished(name);
-    if (!run) {
-      throw Error(ExitStatus::data, experiment.file.string() + ": weights = \"" + weights + "\": " + database.string() +
-                                        " has no finished run named '" + name + "'; see `wmtp-host runs list" +
-                                        log_option(database) + "`, or name another log with --db");
-    }
-    if (const auto model = model_in(run->folder); std::filesystem::exists(model)) return model;
-    throw Error(ExitStatus::data, "run " + std::to_string(run->id) + " ('" + name + "') has no model in " +
-                                      run->folder.string() + "; run its experiment again");
-  }
-  const auto path = experiment.resolve(weights);
-  if (!std::filesystem::exists(path)) {
-    throw Error(ExitStatus::data, experiment.file.string() + ": weights = \"" + weights + "\": there is no " +
-                                      path.string() + "; wanted a safetensors file, a folder, or run:NAME");
-  }
-  return path;
+  return find_weights(weights, experiment, database).folder;
 }
 
 std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database) {
@@ -80,15 +86,18 @@ std::filesystem::path resolve_adapter(const Experiment& experiment, const std::f
   const auto refusal = [&](const std::string& reason) {
     return Error(ExitStatus::data, experiment.file.string() + ": [adapter] weights = \"" + weights + "\": " + reason);
   };
-  if (const auto folder = experiment.resolve(weights);
-      !weights.starts_with(run_prefix) && !std::filesystem::is_directory(folder))
+  const bool is_run = weights.starts_with(run_prefix);
+  const std::filesystem::path folder =
+      is_run ? resolve_weights(weights, experiment, database) : std::filesystem::path(experiment.resolve(weights));
+  if (!is_run && !std::filesystem::is_directory(folder))
     throw refusal(
         (std::filesystem::exists(folder) ? folder.string() + " is not a folder" : "there is no " + folder.string()) +
         "; wanted the adapter folder of a run, the folder of an imported adapter, or run:NAME");
-  const auto path = resolve_weights(weights, experiment, database);
-  if (!weights.starts_with(run_prefix)) return path;
-  if (const auto adapter = path.parent_path() / "adapter"; std::filesystem::exists(adapter)) return adapter;
-  throw refusal("that run left no " + (path.parent_path() / "adapter").string() +
+  if (!is_run && !is_run_folder(folder)) return folder;
+  if (is_training_checkpoint(folder) && is_there(folder / adapter_identity_name)) return folder;
+  const auto adapter = (is_run ? folder.parent_path() : folder) / "adapter";
+  if (std::filesystem::exists(adapter)) return adapter;
+  throw refusal("that run left no " + adapter.string() +
                 "; name a run whose adapter leaves the model frozen, as lora does");
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/json.hpp"
 #include "experiment/experiment.hpp"
+#include "job/find_model.hpp"
 #include "log/log_reader.hpp"
 #include "plugins/catalog.hpp"
 
@@ -49,11 +50,17 @@ std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::f
 /// The folder of a run's finished model.
 inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }
 
-/// "run:NAME", a file or a folder -> the folder or file to read. Error(data) if there is none.
+/// What an experiment names as weights: "run:RUN", as find_run_model takes it; a run's folder, a checkpoint, another
+/// folder, or a file. Error(data) if there is none, or if the run is active and no step is named.
+FoundModel find_weights(const std::string& weights, const Experiment& experiment,
+                        const std::filesystem::path& database);
+
+/// Its folder or file, which identifies it; completed_model is what can be read.
 std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
                                       const std::filesystem::path& database);
 
-/// The folder of [adapter] weights: "run:NAME" is that run's adapter/. Error(data) if there is none.
+/// The folder of [adapter] weights: of a run its adapter/, or a checkpoint that holds an adapter. Error(data) if there
+/// is none.
 std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database);
 
 /// SHA-256 of `weights`, a file or a folder: of the manifest, if there is one, because it contains checksums of all

@@ -1,7 +1,9 @@
 #include "job/input_checks.hpp"
 
 #include "base/error.hpp"
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "base/log.hpp"
+#include "checkpoint/safetensors_folder.hpp"
+#include "checkpoint/verify.hpp"
 #include "data/tokens/token_windows.hpp"
 #include "experiment/load/stage_rules.hpp"
 #include "huggingface/hf_config.hpp"
@@ -19,7 +21,7 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
       throw Error(ExitStatus::usage,
                   experiment.file.string() + ": [parallel] " + misfit + " (of " + stage->file.string() + ")");
   if (config.weights.empty()) return;
-  const auto weights = resolve_weights(config.weights, experiment, database);
+  const auto weights = completed_model(resolve_weights(config.weights, experiment, database), database);
   const ModelConfig shape = config.model ? *config.model : read_model_config(weights, experiment.model);
   check_frozen_shape(table, weights, shape, experiment, table == "value" && pipeline_needs(experiment, catalog).scores);
   check_initial_weights(weights, shape, table == "value" ? 0 : 1);
@@ -27,15 +29,32 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
 
 }  // namespace
 
+std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& experiment,
+                                                            const std::filesystem::path& database) {
+  std::vector<std::filesystem::path> checkpoints;
+  for (const std::string& weights :
+       {experiment.model.weights, experiment.reference.weights, experiment.value.weights}) {
+    if (weights.empty()) continue;
+    const FoundModel found = find_weights(weights, experiment, database);
+    if (!found.note.empty()) log_info(found.note);
+    if (!is_training_checkpoint(found.folder)) continue;
+    verify_checkpoint(found.folder);
+    checkpoints.push_back(found.folder);
+  }
+  return checkpoints;
+}
+
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database) {
+  for (const auto& checkpoint : verify_named_checkpoints(experiment, database))
+    complete_model(checkpoint, database, catalog);
   hashes.hash(experiment);
   if (experiment.data.kind == DataKind::tokens)
     open_training_tokens(experiment, data_ranks(experiment.parallel, processes));
   if (const std::string& weights = experiment.model.weights; !weights.empty()) {
     const bool objective =
         catalog.describe(PluginKind::pipeline, experiment.pipeline.plugin).role == PluginRole::objective;
-    check_initial_weights(resolve_weights(weights, experiment, database), experiment.model,
+    check_initial_weights(completed_model(resolve_weights(weights, experiment, database), database), experiment.model,
                           objective ? 0 : experiment.model.future_tokens);
   }
   check_frozen("reference", experiment.reference, experiment, catalog, database);

@@ -4,11 +4,17 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "job/stages.hpp"
 #include "plugins/catalog.hpp"
 
 namespace wmtp {
+
+/// Verifies the checkpoints that the experiment names as weights, as --resume does, and returns their folders. Logs
+/// which were chosen. Error(data) if one is damaged, or a name has no model.
+std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& experiment,
+                                                            const std::filesystem::path& database);
 
 /// Error(data) if the experiment or one of its stages names a file that is missing or has the wrong content, or a run
 /// that is not in the log; for the experiment itself also if names or shapes of weights do not match, or a token file

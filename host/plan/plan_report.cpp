@@ -283,7 +283,8 @@ void print_text(std::ostream& out, const PlanReport& report) {
   else if (plan.data.positions != e.train.sequence_length)
     out << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
   out << "  disk        " << human_bytes(4 * plan.counts().state) << " per checkpoint to resume from ("
-      << e.checkpoint.keep << " are kept), " << human_bytes(4 * plan.counts().model) << " for the final model\n";
+      << e.checkpoint.keep << (e.checkpoint.keep_best ? " and the best" : "") << " are kept), "
+      << human_bytes(4 * plan.counts().model) << " for the final model\n";
   for (const RunPlan& stage : report.stages)
     out << "  stage       " << stage_title(stage) << " " << stage_state_text(stage) << '\n';
   if (!report.misfit.empty()) out << "  machine     does not fit: " << report.misfit << '\n';

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -287,6 +288,30 @@ ModelTokenizer Assembly::tokenizer() const {
           data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends)};
 }
 
+std::optional<BaseModel> Assembly::base_model() const {
+  if (!freezes(*model_)) return std::nullopt;
+  BaseModel base;
+  if (!started_from_.empty()) {
+    base.weights = started_from_.string();
+    base.weights_hash = weights_content_hash(started_from_, session_.job().database);
+  }
+  base.seed = experiment_.seed;
+  base.new_heads = experiment_.model.new_heads;
+  base.token_heads = !pipeline_.objective;
+  base.precision = to_string(experiment_.parallel.precision);
+  base.adapter = experiment_.adapter.plugin;
+  base.options = given_options(experiment_.adapter);
+  base.last_blocks = experiment_.trained_parts.last_blocks;
+  base.names = experiment_.trained_parts.names;
+  return base;
+}
+
+std::optional<double> Assembly::epoch() const {
+  const int64_t sequences = training_source_->count();
+  if (sequences == std::numeric_limits<int64_t>::max()) return std::nullopt;
+  return double(trainer_->state().drawn) / double(sequences);
+}
+
 void Assembly::resume_with_world_size(int64_t saved_world_size) {
   const TrainerState& state = trainer_->state();
   if (experiment_.data.difficulty.given)
@@ -392,7 +417,9 @@ BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& p
 std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
                                       const std::string& table, const std::string& weights) {
   if (const auto stage = stages.find(table); stage != stages.end()) return stage->second.model;
-  return weights.empty() ? std::filesystem::path() : resolve_weights(weights, experiment, session.job().database);
+  const std::filesystem::path& database = session.job().database;
+  if (weights.empty()) return {};
+  return completed_model(resolve_weights(weights, experiment, database), database);
 }
 
 }  // namespace wmtp

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/base_model.hpp"
 #include "checkpoint/torch/model_files.hpp"
 #include "data/torch/prepare.hpp"
 #include "shard/parameter_group.hpp"
@@ -53,6 +54,10 @@ class Assembly {
   const Tokenizer* opened_tokenizer() const { return data_.tokenizer.get(); }
   /// The policy's initial weights; empty if it was initialized from the seed.
   const std::filesystem::path& started_from() const { return started_from_; }
+  /// How to make what the run does not train; nullopt if it trains everything.
+  std::optional<BaseModel> base_model() const;
+  /// Passes over the training data until now; nullopt if the data are unlimited.
+  std::optional<double> epoch() const;
 
  private:
   const Session& session_;

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <optional>
 
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
+#include "checkpoint/adapter_identity.hpp"
+#include "checkpoint/base_model.hpp"
 #include "checkpoint/torch/adapter_files.hpp"
 #include "checkpoint/torch/folder_copies.hpp"
 #include "checkpoint/torch/model_files.hpp"
@@ -15,6 +19,8 @@
 #include "checkpoint/torch/training_state.hpp"
 #include "data/tokens/step_count.hpp"
 #include "inference/model_requests.hpp"
+#include "io/durable_file.hpp"
+#include "job/input_checks.hpp"
 #include "job/stages.hpp"
 #include "memory/caught_error.hpp"
 #include "memory/phase.hpp"
@@ -39,10 +45,11 @@ class TrainingLoop {
         identity_(identity),
         assembly_(assembly),
         recorder_(recorder),
-        saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(), experiment.checkpoint.keep,
-               session.writers()) {
+        saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(),
+               {experiment.checkpoint.keep, experiment.checkpoint.keep_best}, session.writers()) {
     if (assembly.model().adapter_unit())
       trainer().state().base_fingerprint = fingerprint_text(assembly.model().base_fingerprint());
+    if (session.is_rank0()) describe_ = description_writer();
     trainer().on_save({[this] { return save_is_due(); }, [this] { saver_.wait_for_copies(); }});
   }
   ~TrainingLoop() {
@@ -82,7 +89,8 @@ class TrainingLoop {
     return trainer().state().step == 0 || (validation_is_due() && !recorder_.validated(trainer().state().step));
   }
 
-  void validate() {
+  /// Whether checkpoint.keep_best wants the model as it is now to be saved.
+  bool validate() {
     const int64_t step = trainer().state().step;
     const auto begun = std::chrono::steady_clock::now();
     const auto metrics = trainer().validate();
@@ -92,6 +100,7 @@ class TrainingLoop {
     recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
     recorder_.generations(step, std::move(texts));
     if (step > 0 && step != trainer().num_steps()) recorder_.resources(step);  // also written at the end
+    return note_validation(metrics) && experiment_.checkpoint.keep_best;
   }
 
   /// Failing to write a checkpoint does not end the run, unless it is the last one.
@@ -116,9 +125,7 @@ class TrainingLoop {
     const Phase phase("checkpoint");
     const int64_t step = trainer().state().step;
     if (only_adapter_trains(assembly_.model()))
-      save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
-                   {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options,
-                    assembly_.started_from().string()},
+      save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash, adapter_identity(),
                    assembly_.model(), session_.channels());
     save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
                assembly_.tokenizer(), session_.channels());
@@ -145,6 +152,7 @@ class TrainingLoop {
   /// The exit status that ends training, or nullopt.
   std::optional<ExitStatus> after_step(const StepReport& report) {
     recorder_.step(report);
+    if (report.measured_loss) trainer().state().results.train_loss = report.loss;
     record(saver_.take());
     if (report.memory_grew) recorder_.resources(report.step);
     if (report.overflowed) {
@@ -161,9 +169,10 @@ class TrainingLoop {
       recorder_.event("info", "stopped", report.step, "stopped by a signal; resume with --resume");
       return ExitStatus::interrupted;
     }
-    if (validation_is_due()) validate();
+    const bool is_best = validation_is_due() && validate();
     const CheckpointConfig& checkpoint = experiment_.checkpoint;
-    if (step_is_multiple_of(checkpoint.every_steps) || step_completes(checkpoint.every_epochs) || report.save)
+    if (step_is_multiple_of(checkpoint.every_steps) || step_completes(checkpoint.every_epochs) || report.save ||
+        is_best)
       save(/*last=*/false);
     return std::nullopt;
   }
@@ -198,6 +207,39 @@ class TrainingLoop {
     const ValidationConfig& validation = experiment_.validation;
     return (step_is_multiple_of(validation.every_steps) || step_completes(validation.every_epochs)) &&
            trainer().state().step != trainer().num_steps();
+  }
+
+  /// Whether the model now has the lowest validation loss of head 1, or of a critic, since step 0. Equal on all ranks.
+  bool note_validation(const std::map<std::string, double>& metrics) {
+    auto found = metrics.find("valid/ce_head_1");
+    if (found == metrics.end()) found = metrics.find("valid/loss");
+    const TrainerState& state = trainer().state();
+    if (found == metrics.end() || state.step == 0) return false;
+    RunResults& results = trainer().state().results;
+    const double loss = found->second;
+    results.valid_loss = loss;
+    results.valid_step = state.step;
+    if (!std::isfinite(loss) || (results.best_loss && loss >= *results.best_loss)) return false;
+    results.best_loss = loss;
+    return true;
+  }
+
+  /// [rank 0] Writes what makes a checkpoint a model.
+  std::function<void(const std::filesystem::path&)> description_writer() const {
+    std::map<std::string, std::string> files;
+    if (const auto base = assembly_.base_model()) files[base_model_name] = pretty_json(*base);
+    if (assembly_.model().adapter_unit())
+      files[adapter_identity_name] =
+          pretty_json(identity_json(adapter_identity(), assembly_.trainer().state().base_fingerprint));
+    return [files, model = describe_model(assembly_.model(), assembly_.tokenizer())](const auto& folder) {
+      write_description(folder, model);
+      for (const auto& [name, text] : files) write_new_file(folder / name, text);
+    };
+  }
+
+  AdapterIdentity adapter_identity() const {
+    return {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options,
+            assembly_.started_from().string()};
   }
 
   void check_states() {
@@ -249,7 +291,8 @@ class TrainingLoop {
 
   SaveRequest save_request() {
     const TrainerState& state = trainer().state();
-    SaveRequest request{state.step, identity_.config_hash, {}, state.saved(), &state.pipeline};
+    SaveRequest request{state.step, identity_.config_hash, {}, state.saved(), &state.pipeline, describe_};
+    request.state.results.epoch = assembly_.epoch();
     for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
     return request;
   }
@@ -283,6 +326,7 @@ class TrainingLoop {
   Assembly& assembly_;
   Recorder& recorder_;
   StateSaver saver_;
+  std::function<void(const std::filesystem::path&)> describe_;
   SpinThrottle throttle_;
   int64_t saved_at_ = -1;
   std::chrono::steady_clock::time_point last_save_;
@@ -291,10 +335,10 @@ class TrainingLoop {
 ExitStatus train(TrainingLoop& run, Assembly& assembly) {
   Trainer& trainer = assembly.trainer();
   run.start_training();
-  if (run.begins_with_validation()) run.validate();
+  if (run.begins_with_validation() && run.validate()) run.save(/*last=*/false);
   while (trainer.state().step < trainer.num_steps())
     if (const auto end = run.after_step(run.step())) return *end;
-  run.validate();
+  run.validate();  // the last checkpoint is saved anyway
   run.save(/*last=*/true);
   run.publish_model();
   return ExitStatus::done;
@@ -350,6 +394,8 @@ std::vector<RunPlan> agree_on_plan(Session& session, const Experiment& experimen
     ExperimentHashes hashes(session.catalog(), session.job().database);
     const std::vector<RunPlan> runs = plan_run(experiment, hashes, session.job().resume);
     log_plan(runs);
+    for (const RunPlan& run : runs)
+      if (run.reused_run == 0) verify_named_checkpoints(experiment_at(experiment, run.path), session.job().database);
     plan = runs;
   }
   return Json::parse(session.peers().broadcast("looking for finished stages", plan.dump()));

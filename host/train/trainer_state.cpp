@@ -12,6 +12,7 @@ SavedState TrainerState::saved() const {
   saved.guard_window = guard.window();
   saved.skipped_in_a_row = guard.in_a_row();
   saved.base_fingerprint = base_fingerprint;
+  saved.results = results;
   if (loss_scale) saved.loss_scale = loss_scale->state();
   return saved;
 }
@@ -31,6 +32,7 @@ void TrainerState::restore(const Manifest& manifest, const SavedState& saved, in
   tokens = saved.tokens;
   // Earlier versions did not save `drawn`; with them the number of ranks never changed.
   drawn = saved.drawn.value_or(step * sequences_per_step);
+  results = saved.results;
   guard.restore(saved.guard_window, saved.skipped_in_a_row);
   if (loss_scale) loss_scale->restore(*saved.loss_scale);
 }

@@ -2,7 +2,6 @@
 and one clear message for each invalid prompt, model or option."""
 import json
 import re
-import signal
 
 import needs_torch  # noqa: F401
 import pytest
@@ -236,20 +235,17 @@ def test_a_text_ends_at_the_maximum_length(trained):
     (2, 'did you mean "wizards"', ["wizard", "a"]),
     (2, "does not exist", ["runs/7-gone", "a"]),
     (2, "is not a folder", ["text.txt", "a"]),
-    (4, "contains no finished model", ["runs/1-wizards/step-000070", "a"]),
+    (4, "contains no model: wanted params.json", ["runs", "a"]),
     (4, "has no tokenizer.*--ids", ["ids", "a"]),
 ])
 def test_an_impossible_request_is_refused(trained, code, shown, arguments):
     trained.refuse_command(code, shown, command=["generate", *arguments])
 
 
-def test_a_run_that_has_not_finished_has_no_model(place):
-    running = place.start("--set", "name=stopped", **SMALL, train__steps=100000, train__epochs=None,
-                          data={"kind": "random"}).wait_for_step(2)
-    running.process.send_signal(signal.SIGTERM)
-    assert running.wait().code == 75
-    place.refuse_command(4, r"run 1 \('stopped'\) has no model: it is interrupted.*--resume",
-                         command=["generate", "stopped", "--ids", "1"])
+def test_a_run_that_ended_before_its_first_checkpoint_has_no_model(place):
+    place.run("--set", "name=ended", **SMALL, wanted=5, guard__grad_norm=1e-9, guard__max_in_a_row=1)
+    place.refuse_command(4, r"run 1 \('ended'\) has no model and no checkpoint: it is .*--resume",
+                         command=["generate", "ended", "--ids", "1"])
 
 
 def test_a_critic_generates_no_text(place):

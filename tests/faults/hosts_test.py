@@ -148,7 +148,7 @@ def test_hosts_without_a_shared_file_system_keep_their_shards_and_resume_togethe
     stop_at_step(place, start_on_nodes(hosts, place, own=["runs"], **changes), 3, runs_before=1)
     files = {name: {file.name for file in (place.folder / name).glob("2-trial/step-*/*")}
              for name in ("runs", "runs-1")}
-    assert files == {"runs": {"manifest.json", "rank-0000.safetensors", "rank-0001.safetensors"},
+    assert files == {"runs": {"manifest.json", "params.json", "rank-0000.safetensors", "rank-0001.safetensors"},
                      "runs-1": {"rank-0002.safetensors", "rank-0003.safetensors"}}
     assert list((place.folder / "runs-1/cache").glob("*/train.bin"))
 

@@ -148,6 +148,10 @@ def test_a_family_is_imported_trained_and_exported(place, family):
     with torch.no_grad():
         assert_close(model_of(shape, tensors)(IDS)[0], wanted)
 
+    as_it_is, imported = [place.host("generate", folder, "--ids", "3 5 7", "--max-tokens", 8).out
+                          for folder in ("theirs", "ours")]
+    assert as_it_is == imported
+
     place.host("checkpoint", "export", "ours", "-o", "again")
     assert_close(logits_of(open_llama(place.folder / "again"), IDS), wanted)
     again = json.loads((place.folder / "again/config.json").read_text())

@@ -8,7 +8,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/verify.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
@@ -71,19 +71,20 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
           "start from that model: set [model] weights, or model and seed, as in that run");
 }
 
-void check_tensors(const fs::path& folder, const SafetensorsFile& file, const ParameterGroup& group) {
+void check_tensors(const fs::path& folder, const SafetensorsFolder& files, const ParameterGroup& group) {
   std::set<std::string> known;
   for (const FlatParameter& placed : group.parameters()) {
     known.insert(placed.spec.name);
-    const TensorEntry* entry = file.find(placed.spec.name);
+    const auto place = files.find(placed.spec.name);
     const std::string shape = c10::str(at::IntArrayRef(placed.spec.shape));
-    if (!entry) refuse(folder, "tensor '" + placed.spec.name + "' is missing; the adapter needs F32 " + shape);
-    if (entry->shape != placed.spec.shape || entry->dtype != "F32")
-      refuse(folder, "tensor '" + placed.spec.name + "' is " + entry->dtype + " " +
-                         c10::str(at::IntArrayRef(entry->shape)) + ", the adapter has F32 " + shape);
+    if (!place) refuse(folder, "tensor '" + placed.spec.name + "' is missing; the adapter needs F32 " + shape);
+    if (place->entry->shape != placed.spec.shape || place->entry->dtype != "F32")
+      refuse(folder, "tensor '" + placed.spec.name + "' is " + place->entry->dtype + " " +
+                         c10::str(at::IntArrayRef(place->entry->shape)) + ", the adapter has F32 " + shape);
   }
-  for (const TensorEntry& entry : file.entries())
-    if (!known.count(entry.name)) refuse(folder, "tensor '" + entry.name + "' is not part of the adapter");
+  for (const std::string& name : files.names())
+    if (!known.count(name) && !name.starts_with("value_heads."))
+      refuse(folder, "tensor '" + name + "' is not part of the adapter");
 }
 
 }  // namespace
@@ -116,14 +117,16 @@ void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, Sharde
   const std::string base = fingerprint_text(model.base_fingerprint());
   if (!model.adapter_unit())
     refuse(folder, "adapter '" + adapter.plugin + "' adds no parameters to load; remove [adapter] weights");
-  if (const Manifest manifest = verify_checkpoint(folder); manifest.kind != "adapter")
-    refuse(folder, "it contains a " + manifest.kind + "; specify the adapter folder of a run");
+  const Manifest manifest = verify_checkpoint(folder);
+  const bool is_checkpoint = manifest.kind == "resume" && manifest.files.contains(adapter_identity_name);
+  if (manifest.kind != "adapter" && !is_checkpoint)
+    refuse(folder, "it contains a " + manifest.kind + "; specify the adapter folder of a run, or its checkpoint");
   check_identity(folder, adapter, base);
-  const SafetensorsFile file(folder / adapter_tensors_name);
-  check_tensors(folder, file, *model.adapter_unit()->groups().front());
+  const SafetensorsFolder files(is_checkpoint ? folder : folder / adapter_tensors_name);
+  check_tensors(folder, files, *model.adapter_unit()->groups().front());
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     if (!model.adapter_unit()->holds(spec.name)) return false;
-    file.read(*file.find(spec.name), 4 * begin, out, size_t(4 * count));
+    files.find(spec.name)->read(begin, count, out);
     return true;
   });
 }

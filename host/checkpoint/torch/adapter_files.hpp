@@ -21,9 +21,9 @@ bool only_adapter_trains(const ShardedModel& model);
 void save_adapter(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
                   const AdapterIdentity& adapter, ShardedModel& model, Channels& channels);
 
-/// [all ranks, collective] Fills the adapter's parameters from a folder written by save_adapter; the model must already
-/// be filled. Error(data) if a checksum differs, if plugin, options or base differ (names both), or if a tensor is
-/// missing, misshapen or unexpected.
+/// [all ranks, collective] Fills the adapter's parameters from a folder written by save_adapter, or from a checkpoint
+/// of a run with an adapter; the model must already be filled. Error(data) if a checksum differs, if plugin, options or
+/// base differ (names both), or if a tensor is missing, misshapen or unexpected.
 void load_adapter(const std::filesystem::path& folder, const AdapterIdentity& adapter, ShardedModel& model);
 
 }  // namespace wmtp

@@ -8,8 +8,10 @@
 #include "base/json.hpp"
 #include "base/work_progress.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/safetensors_folder.hpp"
+#include "checkpoint/tensor_check.hpp"
 #include "huggingface/hf_config.hpp"
+#include "huggingface/model_import.hpp"
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
 #include "memory/allocator.hpp"
@@ -113,6 +115,16 @@ std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adap
   return failure;
 }
 
+ModelDescription describe_model(const ShardedModel& model, const ModelTokenizer& tokenizer) {
+  return {params_text(shape_of(model, tokenizer)), tokenizer};
+}
+
+void write_description(const std::filesystem::path& folder, const ModelDescription& description) {
+  const ModelTokenizer& tokenizer = description.tokenizer;
+  write_new_file(folder / params_file_name, description.params);
+  if (!tokenizer.file.empty() && tokenizer.kind != SavedTokenizer::byte) copy_tokenizer_files(tokenizer.file, folder);
+}
+
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
                    ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels) {
   const bool writes = channels.rank() == 0;
@@ -144,9 +156,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   if (!failure) failure = failed;
   attempt([&] {
     writer->finish();
-    write_new_file(draft->path() / params_file_name, params_text(shape_of(model, tokenizer)));
-    if (!tokenizer.file.empty() && tokenizer.kind != SavedTokenizer::byte)
-      copy_tokenizer_files(tokenizer.file, draft->path());
+    write_description(draft->path(), describe_model(model, tokenizer));
     manifest.step = step;
     manifest.kind = "model";
     manifest.config_hash = config_hash;
@@ -175,6 +185,24 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   source.check_names(known);
 }
 
+void load_trained(const std::filesystem::path& checkpoint, ShardedModel& model) {
+  const SafetensorsFolder files(checkpoint);
+  std::set<std::string> left;
+  for (const std::string& name : files.names()) left.insert(name);
+  model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
+    const auto place = files.find(spec.name);
+    if (!place) return false;
+    if (place->entry->shape != spec.shape)
+      throw Error(ExitStatus::data, checkpoint.string() + ": tensor '" + spec.name + "' has shape " +
+                                        shape_text(place->entry->shape) + ", the model has " + shape_text(spec.shape));
+    place->read(begin, count, out);
+    left.erase(spec.name);
+    return true;
+  });
+  if (!left.empty())
+    throw Error(ExitStatus::data, checkpoint.string() + ": tensor '" + *left.begin() + "' is not part of the model");
+}
+
 std::vector<ValueHead> read_saved_value_heads(const std::filesystem::path& folder) {
   if (!is_params_folder(folder)) return {};
   std::vector<ValueHead> heads;
@@ -184,9 +212,11 @@ std::vector<ValueHead> read_saved_value_heads(const std::filesystem::path& folde
 }
 
 ModelTokenizer read_model_tokenizer(const std::filesystem::path& folder) {
-  if (!is_params_folder(folder)) return {};
-  const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
-  ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id};
+  const bool is_hf = is_hf_folder(folder);
+  if (!is_hf && !is_params_folder(folder)) return {};
+  SavedShape saved = is_hf ? read_hf_shape(folder) : read_params(folder, SafetensorsFolder(folder));
+  const std::string left_out = is_hf ? find_tokenizer(folder, saved) : "";
+  ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id, left_out};
   const bool is_bpe = tokenizer.kind == SavedTokenizer::bpe;
   if (!is_bpe && tokenizer.kind != SavedTokenizer::tokenizer_json) return tokenizer;
   tokenizer.file = folder / (is_bpe ? tokenizer_model_name : tokenizer_json_name);

@@ -22,7 +22,16 @@ struct ModelTokenizer {
   SavedTokenizer kind = SavedTokenizer::none;  ///< none: the model has only ids
   std::filesystem::path file;                  ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json
   Json bos_token_id, eos_token_id;             ///< an id, a list of ids, or null if unknown
+  std::string left_out = {};                   ///< why a tokenizer of a Hugging Face folder is not used, or ""
 };
+
+/// The files that make parameters a model: params.json and the tokenizer's.
+struct ModelDescription {
+  std::string params;
+  ModelTokenizer tokenizer;
+};
+ModelDescription describe_model(const ShardedModel& model, const ModelTokenizer& tokenizer);
+void write_description(const std::filesystem::path& folder, const ModelDescription& description);
 
 /// [all ranks, collective] Calls visit with each tensor of the complete model, in fp32 in the host's memory, with
 /// adapters merged into their layers: what model.safetensors holds. Gathers one parameter group after another. `visit`
@@ -40,7 +49,11 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 /// missing, has another shape or dtype, or is unexpected (tensors of heads that the model does not use are allowed).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
-/// The tokenizer named in params.json; of kind none if there is none. Error(data) if its file is missing.
+/// Fills the parameters that a training checkpoint has; the others keep their values. Error(data) as load_model.
+void load_trained(const std::filesystem::path& checkpoint, ShardedModel& model);
+
+/// The tokenizer named in params.json, or that of a Hugging Face folder; of kind none if there is none. Error(data) if
+/// its file is missing.
 ModelTokenizer read_model_tokenizer(const std::filesystem::path& folder);
 
 /// The value heads of a model saved by this program (without a meaning if saved by an earlier version); empty for other

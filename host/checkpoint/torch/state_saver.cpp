@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/time_use.hpp"
-#include "checkpoint/retention.hpp"
 #include "comm/refusal.hpp"
 #include "comm/torch/background_store.hpp"
 #include "io/durable_file.hpp"
@@ -67,11 +66,12 @@ struct StateSaver::Work {
   std::vector<StateFlat> flats;
   std::optional<CopyStream> stream;       ///< if flats are on a CUDA device
   std::map<std::string, Tensor> tensors;  ///< [rank 0] copies
+  std::function<void(const std::filesystem::path&)> describe;
   std::promise<void> copied;
 };
 
-StateSaver::StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep,
-                       FileWriters writers)
+StateSaver::StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder,
+                       const Retention& keep, FileWriters writers)
     : peers_(peers),
       optimizer_(optimizer),
       run_folder_(std::move(run_folder)),
@@ -99,6 +99,7 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   work.manifest.kind = "resume";
   work.manifest.config_hash = request.config_hash;
   work.manifest.plugins = request.plugins;
+  work.describe = request.describe;
   SavedState saved = request.state;
   for (const ShardedOptimizer::State& state : optimizer_.states())
     saved.optimizer_steps[state.group->name()] = state.steps;
@@ -187,7 +188,10 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   const std::filesystem::path folder = open_draft(store, work, draft);
   std::vector<Piece> pieces = cut_into_pieces(work.flats, work.tensors, rank);
   std::string report;
-  store.rethrow_on_all_ranks(failure_of([&] { report = write_rank_file(folder, pieces, rank); }));
+  store.rethrow_on_all_ranks(failure_of([&] {
+    report = write_rank_file(folder, pieces, rank);
+    if (rank == 0 && work.describe) describe(work, folder, outcome);
+  }));
   Manifest manifest = work.manifest;
   bool has_published = false;
   std::optional<Error> failure = store.failure_on_any_rank(failure_of([&] {
@@ -211,6 +215,17 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   if (has_published)  // the next save tries again
     failure_of([&] { failure ? remove_folder(work.target) : clear_like_rank0(Json::parse(ended)); });
   if (failure) throw *failure;
+}
+
+/// [rank 0] A checkpoint that cannot be read as a model, because a file of the tokenizer is gone, can still be resumed.
+void StateSaver::describe(const Work& work, const std::filesystem::path& folder, SaveOutcome& outcome) {
+  try {
+    work.describe(folder);
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::data) throw;
+    outcome.warnings.emplace_back("checkpoint_not_described",
+                                  std::string("the checkpoint can only be resumed from: ") + error.what());
+  }
 }
 
 /// Returns the folder of this rank's writer; writers create theirs.

@@ -1,7 +1,8 @@
 // StateSaver: writes checkpoints for resuming in the background, without blocking training.
 //
 // A step-NNNNNN/ folder contains one file of shards per rank (rank-RRRR.safetensors: slices of logical tensors
-// "param/NAME", "exp_avg/NAME", "exp_avg_sq/NAME") and the manifest, written by rank 0. A save, on every rank:
+// "param/NAME", "exp_avg/NAME", "exp_avg_sq/NAME"); written by rank 0 the manifest, and the files with which it is a
+// model (describe_model, base_model.hpp). A save, on every rank:
 // 1. begin() records what to save and copies small values
 // 2. a thread copies shards and moments into buffers that later saves reuse. Training continues, and before it changes
 //    any of them, a forward and a backward pass later, it waits in wait_for_copies() for this copy. A CUDA device
@@ -21,6 +22,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <optional>
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/retention.hpp"
 #include "checkpoint/torch/training_state.hpp"
 #include "comm/torch/file_writers.hpp"
 #include "comm/torch/peers.hpp"
@@ -44,6 +47,8 @@ struct SaveRequest {
   std::map<std::string, std::string> plugins;
   SavedState state;  ///< equal on all ranks; the saver adds the values of optimizer and tensors
   const std::map<std::string, at::Tensor>* tensors;  ///< the pipeline's state by name; equal on all ranks
+  /// [rank 0, on the save's thread] Writes files that describe the model into the folder; may be empty.
+  std::function<void(const std::filesystem::path& folder)> describe = {};
 };
 
 struct SaveOutcome {
@@ -62,9 +67,9 @@ enum class SaveMode { concurrent, alone };
 
 class StateSaver {
  public:
-  /// `keep`: the number of checkpoints to keep. `writers`: of the run folder. `peers` and `optimizer` must outlive this
+  /// `keep`: the checkpoints to keep. `writers`: of the run folder. `peers` and `optimizer` must outlive this
   /// object.
-  StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, int64_t keep,
+  StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesystem::path run_folder, const Retention& keep,
              FileWriters writers = {});
   ~StateSaver();  ///< waits for the current save
   StateSaver(const StateSaver&) = delete;
@@ -88,6 +93,7 @@ class StateSaver {
   bool is_writer() const { return writers_.writer_for(peers_.rank()) == peers_.rank(); }
   std::filesystem::path open_draft(BackgroundStore& store, const Work& work, std::optional<FolderDraft>& draft) const;
   void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;
+  static void describe(const Work& work, const std::filesystem::path& folder, SaveOutcome& outcome);
   static void publish(FolderDraft& draft, const Manifest& manifest);
   void clear_older(SaveOutcome& outcome) const;
   /// [writers other than rank 0] Deletes the checkpoints that rank 0 has not kept.
@@ -96,7 +102,7 @@ class StateSaver {
   Peers& peers_;
   ShardedOptimizer& optimizer_;
   std::filesystem::path run_folder_;
-  int64_t keep_;
+  Retention keep_;
   FileWriters writers_;
   int64_t begun_ = 0;                ///< number of saves; used in the names of their exchanges
   std::vector<at::Tensor> buffers_;  ///< for the copies, one per flat

@@ -7,6 +7,8 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/retention.hpp"
+#include "checkpoint/saved_state.hpp"
 #include "checkpoint/verify.hpp"
 #include "cli/command.hpp"
 #include "log/log_reader.hpp"
@@ -20,10 +22,37 @@ struct Options {
   bool json = false;
 };
 
+/// What a checkpoint's manifest says of its run; nothing if the checkpoint is gone or damaged.
+RunResults results_in(const std::filesystem::path& folder) {
+  if (!is_there(folder / manifest_file_name)) return {};
+  try {
+    return saved_state(read_manifest(folder), folder.string()).results;
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::data) throw;
+    return {};  // `checkpoint verify` says what is damaged
+  }
+}
+
+/// Adds the results of the run at each checkpoint, and which has the lowest validation loss.
+void add_results(Table& table) {
+  std::vector<std::filesystem::path> folders;
+  for (const Row& row : table.rows) folders.emplace_back(row[1].get<std::string>());
+  const auto best = best_checkpoint(folders);
+  for (const char* name : {"epoch", "train_loss", "valid_loss", "valid_step", "best"}) table.columns.emplace_back(name);
+  for (size_t i = 0; i < folders.size(); ++i) {
+    const RunResults results = results_in(folders[i]);
+    for (const auto& value : {results.epoch, results.train_loss, results.valid_loss})
+      table.rows[i].push_back(value ? Json(*value) : Json());
+    table.rows[i].push_back(results.valid_loss ? Json(results.valid_step) : Json());
+    table.rows[i].push_back(best && best->folder == folders[i] ? Json("best") : Json());
+  }
+}
+
 int list(const Options& options, const GlobalOptions& globals) {
   const LogReader log(globals.database_or(default_database));
-  const auto table = log.query("SELECT step, path, bytes, state FROM checkpoints WHERE run_id = ?1 ORDER BY step",
-                               {log.resolve_run(options.run)});
+  Table table = log.query("SELECT step, path, bytes, state FROM checkpoints WHERE run_id = ?1 ORDER BY step",
+                          {log.resolve_run(options.run)});
+  add_results(table);
   print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
   return 0;
 }
@@ -56,9 +85,10 @@ int verify(const Options& options) {
 void add_checkpoint(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   line.add_group("checkpoint", "list, verify, export, import and merge checkpoints");
-  auto& all =
-      line.add("checkpoint list", "list the checkpoints of a run\n\nexamples:\n  wmtp-host checkpoint list rho1\n",
-               [options](const GlobalOptions& globals) { return list(*options, globals); });
+  auto& all = line.add("checkpoint list",
+                       "list the checkpoints of a run, with its losses when they were saved\n\nexamples:\n  wmtp-host "
+                       "checkpoint list rho1\n",
+                       [options](const GlobalOptions& globals) { return list(*options, globals); });
   add_option(all, "RUN", options->run, run_argument, required);
   auto& one = line.add("checkpoint verify",
                        "verify every checksum of a checkpoint\n\n"

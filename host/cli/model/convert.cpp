@@ -9,8 +9,9 @@
 #include "base/log.hpp"
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "checkpoint/adapter_identity.hpp"
-#include "checkpoint/manifest.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 #include "cli/command.hpp"
 #include "experiment/model_config.hpp"
 #include "huggingface/eagle_export.hpp"
@@ -20,7 +21,7 @@
 #include "huggingface/params_file.hpp"
 #include "huggingface/peft_adapter.hpp"
 #include "huggingface/rope_json.hpp"
-#include "log/log_reader.hpp"
+#include "job/find_model.hpp"
 
 namespace wmtp {
 namespace {
@@ -42,7 +43,8 @@ constexpr const char* export_help =
     "  wmtp-host checkpoint export rho1 --modeling -o rho1-all-heads\n"
     "  wmtp-host checkpoint export runs/2-rho1 --dtype bf16 -o rho1-bf16\n"
     "  wmtp-host checkpoint export rho1 --to eagle3 -o rho1-draft\n"
-    "  wmtp-host checkpoint export lora --to peft -o lora-peft\n";
+    "  wmtp-host checkpoint export lora --to peft --base-name meta-llama/Llama-3.2-1B -o lora-peft\n"
+    "  wmtp-host checkpoint export rho1@400 -o rho1-at-400\n";
 
 const std::string import_help =
     "import a Hugging Face or Meta model, or a PEFT adapter, for use as [model] or [adapter] weights\n\n"
@@ -59,7 +61,7 @@ const std::string import_help =
     "  wmtp-host checkpoint import llama-peft --base llama -o llama-adapter\n";
 
 struct Options {
-  std::string source, target, format = "hf", dtype = "fp32", base;
+  std::string source, target, format = "hf", dtype = "fp32", base, base_name;
   int64_t future_tokens = 0;
   bool modeling = false;
 };
@@ -73,38 +75,26 @@ struct Found {
   fs::path model, adapter;
 };
 
-Found in_run(const fs::path& folder) {
-  Found found;
-  if (is_there(folder / "model")) found.model = folder / "model";
-  if (is_there(folder / "adapter")) found.adapter = folder / "adapter";
-  return found;
+/// Of a model/ the run's adapter/, of a checkpoint itself.
+fs::path adapter_of(const fs::path& model) {
+  const fs::path own =
+      is_training_checkpoint(model) ? model : fs::absolute(model / "x").parent_path().parent_path() / "adapter";
+  const bool is_runs = own == model || fs::absolute(model / "x").parent_path().filename() == "model";
+  return is_runs && is_there(own / adapter_identity_name) ? own : fs::path();
 }
 
-Found in_folder(const fs::path& folder) {
-  if (is_params_folder(folder)) return {folder, {}};
-  if (is_there(folder / adapter_identity_name)) {
+Found find_source(const std::string& source, const fs::path& database) {
+  const fs::path folder = source;
+  if (is_there(folder / adapter_identity_name) && !is_training_checkpoint(folder)) {
     const fs::path model = fs::absolute(folder / "x").parent_path().parent_path() / "model";
     return {is_there(model) ? model : fs::path(), folder};
   }
-  const Found found = in_run(folder);
-  if (!found.model.empty() || !found.adapter.empty()) return found;
-  const bool resumes = is_there(folder / manifest_file_name) && read_manifest(folder).kind == "resume";
-  throw Error(ExitStatus::data, folder.string() + (resumes ? " is a checkpoint to resume from; finish its run with "
-                                                             "`wmtp-host run FILE --resume` and export that"
-                                                           : " contains no model of this program: wanted a run's "
-                                                             "folder, or one with params.json or adapter.json"));
-}
-
-Found find_source(const std::string& source, const GlobalOptions& globals) {
-  std::error_code ignored;
-  if (fs::is_directory(source, ignored)) return in_folder(source);
-  const LogReader log(globals.database_or(default_database));
-  const RunInfo run = log.run(log.resolve_run(source));
-  const Found found = in_run(run.folder);
-  if (found.model.empty() && found.adapter.empty())
-    throw Error(ExitStatus::data, "run " + std::to_string(run.id) + " ('" + run.name + "') has no model in " +
-                                      run.folder.string() + "; only finished runs save one");
-  return found;
+  const FoundModel found = find_model(source, database);
+  if (!found.note.empty()) log_info(found.note);
+  if (!is_params_folder(found.folder))
+    throw Error(ExitStatus::data, source + " is a Hugging Face model already; `wmtp-host checkpoint import " +
+                                      shell_path(source) + " -o DIR` makes a model of this program");
+  return {found.folder, adapter_of(found.folder)};
 }
 
 /// One line on stderr: the folder, its files and their sizes.
@@ -123,6 +113,8 @@ int write_adapter(const Options& options, const Found& found) {
   if (options.base.empty() && found.model.empty())
     refuse(options.source + " is not in a run's folder; name its base model with --base", "export");
   AdapterExport request{found.adapter, found.model, options.target};
+  check_is_utf8(options.base_name, "--base-name");
+  request.base_name = options.base_name;
   request.shape_is_base = !options.base.empty();
   if (request.shape_is_base) request.shape = options.base;
   export_adapter(request);
@@ -135,9 +127,12 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
   if (adapter && app.get_option("--dtype")->count() > 0) refuse("--dtype applies only to models", "export");
   if (options.modeling && options.format != "hf") refuse("--modeling applies only to --to hf", "export");
   if (!adapter && !options.base.empty()) refuse("--base applies only to --to peft", "export");
-  const Found found = find_source(options.source, globals);
+  if (!adapter && !options.base_name.empty()) refuse("--base-name applies only to --to peft", "export");
+  const fs::path database = globals.database_or(default_database);
+  Found found = find_source(options.source, database);
   if (adapter) return write_adapter(options, found);
   if (found.model.empty()) refuse(options.source + " is an adapter without a model; use --to peft", "export");
+  found.model = complete_model(found.model, database, Catalog(globals.plugin_folders));
   if (options.format == "eagle3") {
     const int64_t heads =
         export_eagle({found.model, options.target, ModelFormat::hf, options.dtype == "bf16" ? "BF16" : "F32"});
@@ -221,13 +216,15 @@ void add_convert(CommandLine& line) {
   auto& out = line.add("checkpoint export", export_help,
                        [options, app](const GlobalOptions& globals) { return export_files(*options, **app, globals); });
   *app = &out;
-  add_option(out, "RUN", options->source, "run id, run name, run folder, model folder or adapter folder", required);
+  add_option(out, "RUN", options->source, std::string(model_argument) + ", or an adapter's folder", required);
   add_option(out, "--to", options->format, "target format", CLI::IsMember({"hf", "meta", "eagle3", "peft"}),
              shows_default);
   add_option(out, "--dtype", options->dtype, "data type of the weights", CLI::IsMember({"fp32", "bf16"}),
              shows_default);
   out.add_flag("--modeling", options->modeling, "hf: add code that computes all heads in transformers");
   add_option(out, "--base MODEL", options->base, "base model of an adapter that is not in a run's folder");
+  add_option(out, "--base-name NAME", options->base_name,
+             "peft: what PEFT loads as the base model, for example meta-llama/Llama-3.2-1B (default: the folder)");
 
   auto& in =
       line.add("checkpoint import", import_help, [options](const GlobalOptions&) { return import_files(*options); });

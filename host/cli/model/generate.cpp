@@ -28,6 +28,7 @@ constexpr const char* generate_help =
     "  wmtp-host generate rho1 \"def main(\"\n"
     "  wmtp-host generate runs/2-rho1/model --prompt \"import \" --max-tokens 40 --temperature 0.8 --top-p 0.95\n"
     "  wmtp-host generate 2 --prompt-file begun.py --plain --json\n"
+    "  wmtp-host generate rho1@140 \"def main(\"\n"
     "  wmtp-host generate rho1 \"def main(\" --compare\n"
     "  wmtp-host generate tokens --ids \"17 4 9\"\n";
 
@@ -140,7 +141,7 @@ int generate(Options& options, const GlobalOptions& globals) {
   check_numbers(options);
   GenerateRequest request = options.request;
   take_prompt(options, request);
-  request.model = find_model(options.run, globals.database_or(default_database)).folder;
+  request.model = open_model(options.run, globals.database_or(default_database), globals.plugin_folders).folder;
   const bool as_ids = options.ids_given->count() > 0;
   request.streams = !as_ids && !options.json;
   request.bf16 = options.dtype == "bf16";
@@ -160,8 +161,7 @@ int generate(Options& options, const GlobalOptions& globals) {
 void add_generate(CommandLine& line) {
   auto [command, options] = line.add("generate", generate_help, generate);
   GenerateRequest& request = options.request;
-  add_option(command, "RUN", options.run,
-             "folder of a trained model, run id, or run name (the newest finished run of that name)", required);
+  add_option(command, "RUN", options.run, model_argument, required);
   options.words_given = add_option(command, "PROMPT", options.words, "text to continue");
   options.prompt_given = add_option(command, "--prompt TEXT", options.prompt, "same as PROMPT");
   options.file_given =

@@ -7,7 +7,7 @@
 //   plan FILE FOLDER…      answers requests about steps of an experiment (plan/torch/serve_plans.hpp)
 //   describe FILE, check SETTINGS, try QUESTION
 //                          requests about a plugin; the answer is JSON on stdout
-//   about, generate, answer, perplexity, merge  REQUEST ANSWER
+//   about, generate, answer, perplexity, merge, complete  REQUEST ANSWER
 //                          the request is read from one file, the answer is written to another, both CBOR
 #include <ATen/ATen.h>
 #include <ATen/Version.h>
@@ -239,6 +239,11 @@ Json merged(const MergeRequest& request) {
   return nullptr;
 }
 
+Json completed(const CompleteRequest& request) {
+  complete_checkpoint(request);
+  return nullptr;
+}
+
 const std::map<std::string, std::function<Json(const Json&)>> requests{
     {"about", report_engine_info},
     {"generate", [](const Json& request) { return generated(request); }},
@@ -246,6 +251,7 @@ const std::map<std::string, std::function<Json(const Json&)>> requests{
     {"perplexity", [](const Json& request) { return Json(head_losses(request)); }},
     {"check_device", [](const Json&) { return Json(check_device()); }},
     {"merge", [](const Json& request) { return merged(request); }},
+    {"complete", [](const Json& request) { return completed(request); }},
 };
 
 Json reply_to(const std::function<Json(const Json&)>& handler, const std::string& file) {

@@ -43,6 +43,7 @@ class Rules : RuleChecker {
     activation_offload();
     determinism();
     prompts(needs);
+    keep_best();
     check_data_rules(bound_, diagnostics_);
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     if (needs && needs->pairs) pairs();
@@ -340,6 +341,13 @@ class Rules : RuleChecker {
     if (bound_.all_valid({"data.kind"}) && e_.data.kind == DataKind::records && positions_multiple % ranks != 0)
       refuse(key, found("records") + ", wanted a divisor of " + number(positions_multiple) +
                       ": the length of a batch of records is a multiple of that");
+  }
+
+  void keep_best() {
+    if (!bound_.all_valid({"checkpoint", "checkpoint.keep_best", "validation"}) || !e_.checkpoint.keep_best) return;
+    if (e_.validation.every_steps == 0 && e_.validation.every_epochs == 0)
+      refuse_key("checkpoint.keep_best", "keep_best lacks [validation] every_steps: the best is found by validations",
+                 "set [validation] every_steps, or remove keep_best");
   }
 
   void reduction() {

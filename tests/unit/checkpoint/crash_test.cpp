@@ -85,7 +85,7 @@ bool save_and_crash(const fs::path& run_folder, int n, bool power_cut) {
     try {
       save_checkpoint(run_folder, 1);
       save_checkpoint(run_folder, 2);
-      keep_newest(run_folder, 1, {});
+      keep_newest(run_folder, {1}, {});
     } catch (...) {
       ::_exit(1);
     }

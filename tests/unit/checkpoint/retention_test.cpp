@@ -28,10 +28,35 @@ struct Reports {
 TEST(Retention, KeepsTheNewest) {
   TestFolder folder;
   for (const int step : {1, 2, 3, 4}) save_checkpoint(folder.path(), step);
-  const std::vector<fs::path> deleted = keep_newest(folder.path(), 2, {});
+  const std::vector<fs::path> deleted = keep_newest(folder.path(), {2}, {});
   EXPECT_EQ(deleted, (std::vector<fs::path>{folder / "step-000002", folder / "step-000001"}));
   EXPECT_EQ(listing(folder.path()), (Names{"step-000003", "step-000004"}));
-  EXPECT_TRUE(keep_newest(folder.path(), 2, {}).empty());
+  EXPECT_TRUE(keep_newest(folder.path(), {2}, {}).empty());
+}
+
+void save_validated(const fs::path& run_folder, int64_t step, double loss, int64_t validated_at) {
+  const fs::path folder = save_checkpoint(run_folder, step);
+  Manifest manifest = read_manifest(folder);
+  manifest.state["results"] = {{"valid_loss", loss}, {"valid_step", validated_at}};
+  fs::remove(folder / manifest_file_name);
+  write_manifest(folder, manifest);
+}
+
+TEST(Retention, KeepsTheBestBesideTheNewest) {
+  TestFolder folder;
+  save_validated(folder.path(), 1, 1.5, 1);
+  save_validated(folder.path(), 2, 1.25, 2);
+  save_validated(folder.path(), 3, 1.25, 2);  // saved after the validation: another model
+  save_validated(folder.path(), 4, 1.75, 4);
+  save_checkpoint(folder.path(), 5);
+  EXPECT_EQ(best_checkpoint(list_checkpoints(folder.path()))->manifest.step, 2);
+  keep_newest(folder.path(), {1, /*best=*/true}, {});
+  EXPECT_EQ(listing(folder.path()), (Names{"step-000002", "step-000005"}));
+  save_validated(folder.path(), 6, 1.25, 6);
+  keep_newest(folder.path(), {1, /*best=*/true}, {});
+  EXPECT_EQ(listing(folder.path()), Names{"step-000006"}) << "of equal losses the newest";
+  keep_newest(folder.path(), {1}, {});
+  EXPECT_FALSE(best_checkpoint({folder / "step-000005"}).has_value());
 }
 
 TEST(Retention, NeverDeletesTheNewestThatVerifies) {
@@ -39,7 +64,7 @@ TEST(Retention, NeverDeletesTheNewestThatVerifies) {
   for (const int step : {1, 2, 3, 4}) save_checkpoint(folder.path(), step);
   for (const std::string name : {"step-000003", "step-000004"}) flip_bit(folder / name / "plugin-state.bin", 3);
   Reports reports;
-  keep_newest(folder.path(), 1, reports.taker());
+  keep_newest(folder.path(), {1}, reports.taker());
   EXPECT_EQ(listing(folder.path()), (Names{"step-000002", "step-000003.bad", "step-000004.bad"}));
   ASSERT_EQ(reports.lines.size(), 2u);
   EXPECT_SAYS(reports.lines[0], "step-000004 -> step-000004.bad: ");
@@ -52,7 +77,7 @@ TEST(Retention, DeletesNothingWhenNothingVerifies) {
     save_checkpoint(folder.path(), step);
     fs::remove(folder / checkpoint_name(step) / "manifest.json");
   }
-  EXPECT_TRUE(keep_newest(folder.path(), 1, {}).empty());
+  EXPECT_TRUE(keep_newest(folder.path(), {1}, {}).empty());
   EXPECT_EQ(listing(folder.path()), (Names{"step-000001.bad", "step-000002.bad"}));
   EXPECT_FALSE(newest_good(folder.path(), {}).has_value());
 }

@@ -13,7 +13,8 @@ Manifest sound_manifest() {
   manifest.kind = "resume";
   manifest.state = Json::parse(R"({"tokens":9,"drawn":4,"guard_window":[2.5,-1,3],"skipped_in_a_row":1,
       "optimizer_steps":{"layers.0":6},"pipeline_tensors":{"seen":[3,2]},"base_fingerprint":"f",
-      "loss_scale":{"scale":65536,"finite_steps":2,"overflows_left":1}})");
+      "loss_scale":{"scale":65536,"finite_steps":2,"overflows_left":1},
+      "results":{"epoch":1.5,"train_loss":2.25,"valid_loss":0.1,"valid_step":6,"best_loss":-0.3}})");
   return manifest;
 }
 
@@ -30,6 +31,13 @@ TEST(SavedState, ReadsBackEveryValue) {
   EXPECT_EQ(saved.loss_scale->overflows_left, 1);
   EXPECT_EQ(saved.optimizer_steps.at("layers.0"), 6);
   EXPECT_EQ(saved.pipeline_tensors.at("seen"), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(saved.results, (RunResults{1.5, 2.25, 0.1, -0.3, 6}));
+}
+
+TEST(SavedState, ADivergedLossIsLeftOutBecauseJsonCannotHoldIt) {
+  SavedState saved;
+  saved.results = {0.5, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 2.0, 6};
+  EXPECT_EQ(to_json(saved)["results"], Json::parse(R"({"epoch":0.5,"best_loss":2.0})"));
 }
 
 TEST(SavedState, IsWrittenUnderTheKeysOfTheCheckpointFormat) {
@@ -41,10 +49,12 @@ TEST(SavedState, IsWrittenUnderTheKeysOfTheCheckpointFormat) {
 
 TEST(SavedState, AcceptsAbsentOptionalValues) {
   Manifest manifest = sound_manifest();
-  for (const char* key : {"drawn", "base_fingerprint", "loss_scale", "pipeline_tensors"}) manifest.state.erase(key);
+  for (const char* key : {"drawn", "base_fingerprint", "loss_scale", "pipeline_tensors", "results"})
+    manifest.state.erase(key);
   const SavedState saved = saved_state(manifest, "m");
   EXPECT_FALSE(saved.drawn || saved.loss_scale);
   EXPECT_TRUE(saved.base_fingerprint.empty() && saved.pipeline_tensors.empty());
+  EXPECT_EQ(saved.results, RunResults());
 }
 
 TEST(SavedState, RefusesEveryInvalidValueByItsKey) {
@@ -95,6 +105,9 @@ TEST(SavedState, RefusesEveryInvalidValueByItsKey) {
       {[](Json& s) { s["loss_scale"]["finite_steps"] = 8; }, "finite_steps is 8; wanted an integer from 0 to 7"},
       {[](Json& s) { s["loss_scale"]["overflows_left"] = 3; }, "overflows_left is 3; wanted an integer from 0 to 2"},
       {[](Json& s) { s["loss_scale"]["more"] = 3; }, "loss_scale has the unknown key \"more\""},
+      {[](Json& s) { s["results"]["epoch"] = "1"; }, "results epoch is \"1\"; wanted a number"},
+      {[](Json& s) { s["results"]["valid_step"] = 8; }, "valid_step is 8; wanted an integer from 0 to 7"},
+      {[](Json& s) { s["results"]["more"] = 3; }, "results has the unknown key \"more\""},
   };
   for (const Change& change : changes) {
     Manifest manifest = sound_manifest();

@@ -10,7 +10,7 @@ namespace {
 TEST(ForeignNames, LeadToKeysThatExist) {
   for (const char* name :
        {"hidden_size", "num_hidden_layers", "intermediate_size", "block_size", "max_steps", "grad_clip",
-        "learning_rate", "lr_scheduler_type", "bf16", "save_total_limit", "eval_interval"}) {
+        "learning_rate", "lr_scheduler_type", "bf16", "save_total_limit", "load_best_model_at_end", "eval_interval"}) {
     const std::string key = key_meant_by(name);
     const size_t dot = key.find('.');
     const SchemaTable* const table = find_table(key.substr(0, dot));

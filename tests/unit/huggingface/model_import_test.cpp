@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 #include "huggingface/model_export.hpp"
 #include "huggingface/params_file.hpp"
 #include "model/model_tensors.hpp"

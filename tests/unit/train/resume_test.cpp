@@ -55,7 +55,7 @@ Observed train_steps(TinyTraining& training, int64_t steps, Channels& channels) 
 
 void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   const TrainerState& state = training->state();
-  StateSaver saver(channels.peers(), training->optimizer(), folder, 9);
+  StateSaver saver(channels.peers(), training->optimizer(), folder, {9});
   saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline}, SaveMode::alone);
   ASSERT_EQ(saver.finish()->failure, "");
 }

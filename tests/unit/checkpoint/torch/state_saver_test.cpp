@@ -121,7 +121,7 @@ TEST(StateSaver, LoadsEverySavedLayoutInEveryOtherLayout) {
     on_ranks(saved.ranks, [&](Channels& channels) {
       State state(saved, channels);
       state.fill(7);
-      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
+      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), {2});
       saver.begin(request_of(7), SaveMode::concurrent);
       EXPECT_EQ(saver.finish()->failure, "");
     });
@@ -155,7 +155,7 @@ TEST(StateSaver, KeepsTheFilesOfRanksThatSeeAnotherFolderThereAndGathersThemToLo
   on_ranks(4, [&](Channels& channels) {
     const fs::path here = seen_by(channels.rank(), folder);
     State state(layout, channels);
-    StateSaver saver(channels.peers(), state.optimizer(), here, 2, two_folders);
+    StateSaver saver(channels.peers(), state.optimizer(), here, {2}, two_folders);
     for (const int64_t step : {1, 2, 3}) {
       state.fill(step);
       saver.begin(request_of(step), SaveMode::concurrent);
@@ -188,7 +188,7 @@ TEST(StateSaver, AFailureOfOneKeeperLeavesTheCheckpointInNoFolder) {
     on_ranks(4, [&](Channels& channels) {
       const fs::path here = seen_by(channels.rank(), folder);
       State state({4, Strategy::full_shard}, channels);
-      StateSaver saver(channels.peers(), state.optimizer(), here, 2, two_folders);
+      StateSaver saver(channels.peers(), state.optimizer(), here, {2}, two_folders);
       if (channels.rank() == 0)
         set_file_hook([&](FileOperation operation, const fs::path& path) {
           if (operation == FileOperation::rename && path.parent_path().parent_path().filename() == broken)
@@ -209,7 +209,7 @@ TEST(StateSaver, SavesTheValuesAtBeginWhateverTrainingDoesAfterTheCopy) {
   on_ranks(2, [&](Channels& channels) {
     State state({2, Strategy::full_shard}, channels);
     std::map<std::string, Tensor> remembered{{"count", at::full({3}, 4, at::kLong)}};
-    StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
+    StateSaver saver(channels.peers(), state.optimizer(), folder.path(), {2});
     for (const int64_t step : {1, 2}) {
       state.fill(step);
       remembered["count"].fill_(step);
@@ -235,7 +235,7 @@ TEST(StateSaver, ReusesItsBuffersAndNeedsNoneIfTrainingWaits) {
   SingleRank rank;
   State state({1, Strategy::full_shard}, rank.channels);
   state.fill(1);
-  StateSaver saver(rank.peers, state.optimizer(), folder.path(), 9);
+  StateSaver saver(rank.peers, state.optimizer(), folder.path(), {9});
   const auto live = [] { return memory_usage().live[int(MemoryCategory::checkpoint)]; };
   const int64_t before = live();
   saver.begin(request_of(1), SaveMode::alone);
@@ -263,7 +263,7 @@ TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndKeepsOlderCheckpoints
     TestFolder folder(memory_folder());
     on_ranks(2, [&](Channels& channels) {
       State state({2, Strategy::full_shard}, channels);
-      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 3);
+      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), {3});
       const auto save = [&](int64_t step) {
         state.fill(step);
         saver.begin(request_of(step), SaveMode::concurrent);
@@ -321,7 +321,7 @@ TEST(StateSaver, RefusesAnIncompleteCheckpointBeforeAnythingIsChanged) {
     on_ranks(2, [&](Channels& channels) {
       State state({2, Strategy::full_shard}, channels);
       state.fill(1);
-      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), 2);
+      StateSaver saver(channels.peers(), state.optimizer(), folder.path(), {2});
       saver.begin(request_of(1), SaveMode::alone);
       EXPECT_EQ(saver.finish()->failure, "");
     });
@@ -365,7 +365,7 @@ TEST(StateSaver, DeletesOlderCheckpointsOnlyAfterTheNewOneIsPublished) {
   SingleRank rank;
   State state({1, Strategy::full_shard}, rank.channels);
   state.fill(1);
-  StateSaver saver(rank.peers, state.optimizer(), folder.path(), 1);
+  StateSaver saver(rank.peers, state.optimizer(), folder.path(), {1});
   for (const int64_t step : {1, 2}) {
     saver.begin(request_of(step), SaveMode::concurrent);
     const SaveOutcome outcome = *saver.finish();

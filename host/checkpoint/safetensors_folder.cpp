@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,10 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
+#include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/number_formats.hpp"
+#include "checkpoint/verify.hpp"
 #include "io/input_file.hpp"
 
 namespace wmtp {
@@ -24,8 +27,19 @@ void StoredTensor::read(int64_t begin, int64_t count, float* out) const {
   std::vector<uint8_t> bytes(size_t(size * std::min(piece, count)));
   for (int64_t done = 0; done < count; done += piece) {
     const int64_t some = std::min(piece, count - done);
-    file->read(*entry, size * (begin + done), bytes.data(), size_t(size * some));
+    read_bytes(size * (begin + done), bytes.data(), size_t(size * some));
     to_float(entry->dtype, bytes.data(), some, out + done);
+  }
+}
+
+void StoredTensor::read_bytes(int64_t offset, void* bytes, size_t count) const {
+  if (!shards) return file->read(*entry, offset, bytes, count);
+  const int64_t end = offset + int64_t(count);
+  for (const TensorShard& shard : *shards) {
+    const int64_t from = std::max(offset, shard.begin), to = std::min(end, shard.end);
+    if (from < to)
+      shard.file->read(*shard.entry, from - shard.begin, static_cast<char*>(bytes) + (from - offset),
+                       size_t(to - from));
   }
 }
 
@@ -36,8 +50,8 @@ bool equal_bytes(const StoredTensor& one, const StoredTensor& other) {
   const int64_t bytes = one.entry->end - one.entry->begin;
   for (int64_t begin = 0; begin < bytes; begin += piece) {
     const auto some = size_t(std::min(piece, bytes - begin));
-    one.file->read(*one.entry, begin, here.data(), some);
-    other.file->read(*other.entry, begin, there.data(), some);
+    one.read_bytes(begin, here.data(), some);
+    other.read_bytes(begin, there.data(), some);
     if (std::memcmp(here.data(), there.data(), some) != 0) return false;
   }
   return true;
@@ -50,6 +64,8 @@ SafetensorsFolder::SafetensorsFolder(const fs::path& path) {
     open(path);
   } else if (fs::exists(index, ignored)) {
     open_by_index(index);
+  } else if (is_training_checkpoint(path)) {
+    open_checkpoint(path);
   } else {
     open_all(path);
   }
@@ -72,7 +88,7 @@ void SafetensorsFolder::open(const fs::path& path) {
   files_.push_back(std::make_unique<SafetensorsFile>(path));
   const SafetensorsFile& file = *files_.back();
   for (const TensorEntry& entry : file.entries()) {
-    const auto [other, added] = places_.emplace(entry.name, StoredTensor{&file, &entry});
+    const auto [other, added] = places_.emplace(entry.name, StoredTensor{&file, &entry, nullptr});
     if (!added) {
       throw Error(ExitStatus::data, "tensor " + printable(entry.name) + " is in both " +
                                         other->second.file->path().string() + " and " + path.string() +
@@ -108,6 +124,40 @@ void SafetensorsFolder::open_by_index(const fs::path& index) {
   }
 }
 
+/// The manifest's slices cover each tensor; its check has made sure of that.
+void SafetensorsFolder::open_checkpoint(const fs::path& folder) {
+  const Manifest manifest = read_manifest(folder);
+  SliceDtypes dtypes(manifest.kind);
+  const std::string_view prefix = parameter_prefix;
+  for (const auto& [name, bytes] : manifest.files) {
+    if (fs::path(name).extension() != ".safetensors") continue;
+    if (const auto host = manifest.hosts.find(name); host != manifest.hosts.end() && !is_there(folder / name))
+      throw Error(ExitStatus::data, (folder / name).string() + " is missing: the host " + printable(host->second) +
+                                        " keeps it; copy the files of all hosts into one folder");
+    files_.push_back(std::make_unique<SafetensorsFile>(folder / name));
+    const SafetensorsFile& file = *files_.back();
+    const std::vector<SliceRange> ranges = slice_ranges(file, manifest.slices);
+    dtypes.check(file.path(), ranges);
+    for (const SliceRange& range : ranges) {
+      const Slice& slice = *range.slice;
+      if (!slice.tensor.starts_with(prefix)) continue;
+      const int64_t size = dtype_size(range.dtype);
+      shards_[slice.tensor.substr(prefix.size())].push_back(
+          {&file, file.find(slice.entry), size * slice.begin, size * slice.end});
+      const auto [place, is_new] = places_.try_emplace(slice.tensor.substr(prefix.size()));
+      if (is_new) whole_.push_back({place->first, range.dtype, slice.shape, 0, 0});
+      if (is_new) place->second = {&file, &whole_.back(), nullptr};
+    }
+  }
+  for (TensorEntry& entry : whole_) {
+    std::vector<TensorShard>& shards = shards_.at(entry.name);
+    std::ranges::sort(shards, {}, &TensorShard::begin);
+    entry.end = shards.back().end;
+    places_.at(entry.name).file = shards.front().file;
+    places_.at(entry.name).shards = &shards;
+  }
+}
+
 void SafetensorsFolder::open_all(const fs::path& folder) {
   std::vector<fs::path> files, pickles;
   for (const fs::path& path : paths_in(folder)) {
@@ -123,6 +173,10 @@ void SafetensorsFolder::open_all(const fs::path& folder) {
                 folder.string() + " contains no *.safetensors file; specify the folder or file of weights");
   }
   for (const fs::path& file : files) open(file);
+}
+
+bool is_training_checkpoint(const fs::path& folder) {
+  return is_there(folder / manifest_file_name) && is_there(folder / rank_file_name(0));
 }
 
 }  // namespace wmtp

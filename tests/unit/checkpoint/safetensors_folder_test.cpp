@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors/safetensors_folder.hpp"
+#include "checkpoint/safetensors_folder.hpp"
 
 #include "support/test_folder.hpp"
 
@@ -28,6 +28,34 @@ TEST(SafetensorsFolder, OpensAFileAFolderAndAnIndexedFolder) {
   EXPECT_EQ(read_all<uint8_t>(*indexed.find("b")->file, "b"), std::vector<uint8_t>{2});
   EXPECT_EQ(indexed.find("b")->file->path().filename(), "model-00002-of-00002.safetensors");
   EXPECT_FALSE(indexed.find("c").has_value());
+}
+
+TEST(SafetensorsFolder, ReadsTheParametersOfACheckpointAcrossItsShards) {
+  TestFolder folder;
+  const fs::path checkpoint = save_checkpoint(folder.path(), 3);
+  const SafetensorsFolder files(checkpoint);
+  EXPECT_EQ(files.names(), (std::vector<std::string>{"embedding", "norm"}));
+  const StoredTensor embedding = *files.find("embedding");
+  EXPECT_EQ(embedding.entry->shape, (std::vector<int64_t>{6, 4}));
+  std::vector<float> all(24), across(4);
+  embedding.read(0, 24, all.data());
+  std::vector<float> wanted = values_of(3, 12, 0);
+  for (const float value : values_of(3, 12, 12)) wanted.push_back(value);
+  EXPECT_EQ(all, wanted);
+  embedding.read(10, 4, across.data());
+  EXPECT_EQ(across, std::vector<float>(wanted.begin() + 10, wanted.begin() + 14));
+}
+
+TEST(SafetensorsFolder, ACheckpointOfSeveralHostsNeedsTheFilesOfAll) {
+  TestFolder folder;
+  const fs::path checkpoint = save_checkpoint(folder.path(), 3);
+  Manifest manifest = read_manifest(checkpoint);
+  manifest.hosts["rank-0001.safetensors"] = "node2";
+  fs::remove(checkpoint / manifest_file_name);
+  write_manifest(checkpoint, manifest);
+  fs::remove(checkpoint / "rank-0001.safetensors");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SafetensorsFolder all(checkpoint); }),
+              "the host \"node2\" keeps it; copy the files of all hosts into one folder");
 }
 
 TEST(SafetensorsFolder, RefusesAnIndexThatContradictsItsFiles) {

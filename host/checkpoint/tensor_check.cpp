@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors/tensor_check.hpp"
+#include "checkpoint/tensor_check.hpp"
 
 #include "base/text.hpp"
 #include "checkpoint/safetensors/number_formats.hpp"
