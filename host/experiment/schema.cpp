@@ -73,7 +73,9 @@ SchemaTable train_table() {
        key("global_batch_size", AT(train.global_batch_size),
            "instead of `gradient_accumulation`: number of sequences of an optimizer step over all ranks, which are "
            "filled by micro-batches of `batch_size` on each rank; with another number of ranks it remains the same "
-           "experiment. A multiple of `batch_size` times the number of ranks")
+           "experiment, although a pipeline that compares the tokens of a micro-batch, as `rho1` does, compares those "
+           "of "
+           "`batch_size` x ranks sequences. A multiple of `batch_size` times the number of ranks")
            .range(1, int64_t{1} << 32)
            .defaults_to("`batch_size` x `gradient_accumulation` x ranks")
            .unset_when_empty(),
