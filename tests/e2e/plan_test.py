@@ -359,16 +359,36 @@ def test_a_memory_that_no_batch_fits_into_is_refused_with_the_changes_that_help(
     place.refuse_command(2, 'found "80GX", expected a number and its unit', command=["plan", file, "--fit", "80GX"])
 
 
-def test_the_figures_of_the_page_are_those_of_the_program(place):
+@pytest.mark.parametrize("page, examples", [("plan.md", 6), ("seven_billion.md", 3)])
+def test_the_figures_of_the_page_are_those_of_the_program(place, page, examples):
     """Line by line. The first example prepares no data either, so it is the same everywhere."""
     shown = re.findall(r"^```\n\$ wmtp-host plan experiments/(.*)\n((?s:.*?))^```$",
-                       (ROOT / "docs/plan.md").read_text(), re.MULTILINE)
-    assert len(shown) == 6
+                       (ROOT / "docs" / page).read_text(), re.MULTILINE)
+    assert len(shown) == examples
     for command, output in shown:
         file, *options = shlex.split(command)
         printed = place.host("plan", ROOT / "experiments" / file, *options).out.splitlines()
         for line in filter(None, output.splitlines()):
-            assert line in printed, f"{command}\n  docs/plan.md: {line}\n" + "\n".join(printed)
+            assert line in printed, f"{command}\n  docs/{page}: {line}\n" + "\n".join(printed)
+
+
+def test_the_prose_about_seven_billion_follows_from_the_program(place):
+    file = ROOT / "experiments/plan/7b.toml"
+
+    def layouts(*changes):
+        cluster = planned(place, file, "--gpus", 4, "--on", "a100-80gb", *changes)["cluster"]
+        return {one["strategy"]: one for one in cluster["strategies"]}
+
+    four, eight = layouts(), layouts("--set", "train.batch_size=8")
+    full, no = four["full_shard"], four["no_shard"]
+    assert [round(one["bytes"] / 2**30, 1) for one in (no, full)] == [115.5, 30.4]
+    assert round(100 * full["bytes"] / no["bytes"]) == 26
+    assert no["time"]["seconds"] == pytest.approx(full["time"]["seconds"], rel=0.01)
+    assert full["bus_bytes"] < no["bus_bytes"] and round(full["time"]["communication"], 2) == 0.19
+    assert round((eight["full_shard"]["bytes"] - full["bytes"]) / 2**30, 1) == 1.6
+    variants = by_variant(planned(place, file, "--nproc", 4, "--set", "adapter.plugin=lora"))
+    assert [round(variants[adapter, "no_shard"]["optimizer"] / unit, 1)
+            for adapter, unit in (("full", 1e9), ("lora", 1e6))] == [53.9, 67.1]
 
 
 def test_strategies_are_compared_on_given_hardware(place):
