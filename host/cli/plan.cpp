@@ -16,6 +16,7 @@
 #include "plan/fit.hpp"
 #include "plan/measured_rate.hpp"
 #include "plan/plan_report.hpp"
+#include "plan/rent.hpp"
 #include "plugins/catalog.hpp"
 
 namespace wmtp {
@@ -26,13 +27,16 @@ struct Options {
   std::vector<std::string> overrides;
   int64_t nproc = 0;  ///< 0: not given
   int64_t nodes = 1;
-  int64_t gpus = 0;    ///< 0: not given
-  std::string on;      ///< name of hardware; "": not given
-  std::string like;    ///< a run; "": not given
-  double network = 0;  ///< Gbit/s; 0: not given
-  std::string fit;     ///< "80GiB"; "": not given
+  std::vector<int64_t> gpus;    ///< on each host
+  std::vector<std::string> on;  ///< names of hardware
+  std::string like;             ///< a run; "": not given
+  double network = 0;           ///< Gbit/s; 0: not given
+  std::string fit;              ///< "80GiB"; "": not given
   bool json = false;
 };
+
+/// Of a GPU's memory, what --fit leaves to the CUDA context, NCCL's buffers and fragmentation.
+constexpr double free_share = 0.05;
 
 int64_t parsed_bytes(const std::string& text) {
   constexpr std::pair<const char*, double> units[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"GB", 1e9}};
@@ -45,13 +49,18 @@ int64_t parsed_bytes(const std::string& text) {
               "--fit: found " + printable(text) + ", expected a number and its unit, GiB, GB or MiB: --fit 80GiB");
 }
 
+int64_t usable_bytes(const std::string& memory, bool on_cuda) {
+  return int64_t(double(parsed_bytes(memory)) * (on_cuda ? 1 - free_share : 1));
+}
+
 /// Error(usage) if one sequence does not fit.
 PlannedFit fit_into(const std::string& memory, const Experiment& experiment, const ExperimentPlan& plan,
                     const PlanStep& plan_step) {
-  const int64_t bytes = parsed_bytes(memory);
   const StepRequest& request = plan.variants.front().request;
+  const int64_t bytes = usable_bytes(memory, request.on_cuda);
+  const std::string limit = memory + (request.on_cuda ? printed(" less %.0f%%", 100 * free_share) : "");
   if (const auto largest = largest_batch(plan_step, request, bytes))
-    return {memory, *largest, largest_batch_of_same_tokens(plan_step, request, bytes)};
+    return {limit, *largest, largest_batch_of_same_tokens(plan_step, request, bytes)};
   const auto changes = changes_that_fit(plan_step, plan, bytes);
   std::string advice = std::string("no strategy fits, even with full checkpointing, activation_offload = true") +
                        (request.on_cuda ? " and cpu_offload" : "") +
@@ -63,7 +72,7 @@ PlannedFit fit_into(const std::string& memory, const Experiment& experiment, con
   const PlannedBatch one = plan_batch(plan_step, request, 1, request.gradient_accumulation);
   throw Error(ExitStatus::usage, experiment.file.string() + ": train.batch_size = 1 takes " +
                                      human_bytes(one.peak.total) + " per rank (in " + one.phase + ", " +
-                                     largest_part(one.peak) + "), more than --fit " + memory + "; " + advice);
+                                     largest_part(one.peak) + "), more than --fit " + limit + "; " + advice);
 }
 
 /// Of Ethernet's bits, those that are left for data after the headers of Ethernet, IP and TCP, and acknowledgements.
@@ -79,19 +88,22 @@ void check_options(const Options& options) {
     refuse("--like: found " + hosts + " without --network, the speed of the links between them in Gbit/s");
   if (options.nodes == 1 && options.network > 0)
     refuse("--network: found " + hosts + ", which needs none; add --nodes");
+  if (options.gpus.size() > 1 && options.on.empty())
+    refuse("--gpus: found several numbers without --on, which names the cards to compare: " + known_hardware());
+  if ((options.gpus.size() > 1 || options.on.size() > 1) && !options.fit.empty())
+    refuse("--fit: found several numbers of GPUs or cards, for each of which the table has the largest batch");
 }
 
 PlannedCluster plan_cluster(const Options& options, const Experiment& experiment, const ExperimentPlan& plan,
                             const std::optional<MeasuredRate>& like, const PlanStep& plan_step) {
   PlannedCluster cluster;
   cluster.hosts = options.nodes;
-  std::optional<Rates> rates;
-  double peak = 0;
+  std::optional<Rates>& rates = cluster.rates;
   const Precision precision = experiment.parallel.precision;
   if (!options.on.empty()) {
-    cluster.hardware = &find_hardware(options.on);
+    cluster.hardware = &find_hardware(options.on.front());
     rates = rates_on(*cluster.hardware, precision);
-    peak = stated_peak(cluster.hardware->device, precision);
+    cluster.peak = stated_peak(cluster.hardware->device, precision);
   } else if (like) {
     cluster.like = like;
     cluster.gigabits = options.network;
@@ -104,9 +116,9 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
     }
   }
   if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
-  if (!options.fit.empty()) cluster.memory = parsed_bytes(options.fit);
+  if (!options.fit.empty()) cluster.memory = usable_bytes(options.fit, !options.on.empty() || !options.gpus.empty());
   cluster.divided = sequence_parallel_layouts(experiment, plan, plan_step);
-  cluster.costs = step_costs(plan_step, plan, cluster.divided, rates, peak, cluster.memory);
+  cluster.costs = step_costs(plan_step, plan, cluster.divided, rates, cluster.peak, cluster.memory);
   if (cluster.memory) cluster.best = recommended(cluster.costs);
   return cluster;
 }
@@ -114,47 +126,115 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
 /// --set, and the settings that other options stand for.
 std::vector<std::string> overrides_of(const Options& options) {
   std::vector<std::string> overrides = options.overrides;
-  const int64_t ranks = options.gpus > 0 ? options.nodes * options.gpus : options.nproc;
+  const int64_t ranks = options.gpus.empty() ? options.nproc : options.nodes * options.gpus.front();
   if (ranks > 0) overrides.push_back("parallel.processes=" + std::to_string(ranks));
-  if (options.gpus > 0 || !options.on.empty()) overrides.emplace_back("parallel.device=cuda");
+  if (!options.gpus.empty() || !options.on.empty()) overrides.emplace_back("parallel.device=cuda");
   if (!options.like.empty()) overrides.emplace_back("parallel.device=cpu");
   return overrides;
+}
+
+/// An experiment that was read and checked, with its plan on the given hosts.
+struct CheckedPlan {
+  CheckedPlan(const Options& options, const Catalog& catalog, const GlobalOptions& globals)
+      : overrides(overrides_of(options)),
+        experiment(read(options, catalog)),
+        database(globals.database_or(experiment.log.database)),
+        hashes(catalog, database),
+        planner(experiment, catalog),
+        plan_step([this](const StepRequest& request) { return planner.plan(request); }) {
+    check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
+    plan = plan_experiment(experiment, catalog, cache_folder_path(database), plan_step, options.nodes);
+  }
+
+  Experiment read(const Options& options, const Catalog& catalog) {
+    LoadRequest request = load_request(catalog, options.file, overrides);
+    request.texts = &texts;
+    const Experiment as_read = load_experiment(request);
+    return with_host_shard_groups(as_read, ranks_per_host(as_read, options.nodes));
+  }
+
+  SourceTexts texts;
+  const std::vector<std::string> overrides;
+  const Experiment experiment;
+  const std::filesystem::path database;
+  ExperimentHashes hashes;
+  StepPlanner planner;
+  const PlanStep plan_step;
+  ExperimentPlan plan;
+};
+
+/// Rented hosts have at most this many GPUs.
+constexpr int64_t most_gpus_of_a_host = 8;
+
+/// The options with one of the numbers of --gpus; 0: none was given. Without --nodes, 16 are two hosts of 8.
+Options with_gpus(Options options, int64_t gpus) {
+  options.gpus.clear();
+  if (options.nodes == 1 && gpus > most_gpus_of_a_host && gpus % most_gpus_of_a_host == 0) {
+    options.nodes = gpus / most_gpus_of_a_host;
+    gpus = most_gpus_of_a_host;
+  }
+  if (gpus > 0) options.gpus.push_back(gpus);
+  return options;
+}
+
+/// A row for each number of GPUs and card.
+int compare_rents(const Options& options, const GlobalOptions& globals) {
+  const Catalog catalog(globals.plugin_folders);
+  std::vector<const Hardware*> cards;
+  for (const std::string& name : options.on) cards.push_back(&find_hardware(name));
+  std::vector<RentRow> rows;
+  std::string name;
+  int64_t batch_size = 1;
+  for (const int64_t gpus : options.gpus.empty() ? std::vector<int64_t>{0} : options.gpus) {
+    const CheckedPlan one(with_gpus(options, gpus), catalog, globals);
+    name = one.experiment.name;
+    batch_size = one.experiment.train.batch_size;
+    const auto divided = sequence_parallel_layouts(one.experiment, one.plan, one.plan_step);
+    for (const Hardware* card : cards)
+      rows.push_back(rent_row(one.plan_step, one.plan, divided, *card, one.experiment.parallel.precision));
+  }
+  (options.json ? print_rent_json : print_rent_text)(std::cout, name, batch_size, rows);
+  return 0;
+}
+
+/// With the seconds of a step, if the cluster's rates are known.
+void add_seconds(PlannedBatch& batch, const CheckedPlan& one, const PlannedCluster& cluster) {
+  if (!cluster.rates) return;
+  StepRequest request = one.plan.variants.front().request;
+  request.sequences = batch.batch_size;
+  request.gradient_accumulation = batch.gradient_accumulation;
+  batch.seconds = step_time(one.plan_step, request, *cluster.rates, cluster.peak).seconds;
 }
 
 int plan(const Options& options, const GlobalOptions& globals) {
   check_thread_count();
   check_options(options);
+  if (options.gpus.size() > 1 || options.on.size() > 1) return compare_rents(options, globals);
   const Catalog catalog(globals.plugin_folders);
-  const auto overrides = overrides_of(options);
-  SourceTexts texts;
-  LoadRequest request = load_request(catalog, options.file, overrides);
-  request.texts = &texts;
-  const Experiment as_read = load_experiment(request);
-  const Experiment experiment = with_host_shard_groups(as_read, ranks_per_host(as_read, options.nodes));
-  const auto database = globals.database_or(experiment.log.database);
-  ExperimentHashes hashes(catalog, database);
-  check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
-  StepPlanner planner(experiment, catalog);
-  const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
-  const ExperimentPlan plan =
-      plan_experiment(experiment, catalog, cache_folder_path(database), plan_step, options.nodes);
-  const std::vector<RunPlan> stages = plan_stages(experiment, hashes, /*resume=*/false);
+  CheckedPlan one(options, catalog, globals);
+  const Experiment& experiment = one.experiment;
+  const std::vector<RunPlan> stages = plan_stages(experiment, one.hashes, /*resume=*/false);
   for (const RunPlan& stage : stages)
-    if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)
-      check_inputs(one, num_processes(one, options.nproc), catalog, hashes, database);
+    if (const Experiment& other = experiment_at(experiment, stage.path); stage.reused_run == 0)
+      check_inputs(other, num_processes(other, options.nproc), catalog, one.hashes, one.database);
   Machine machine = this_machine(experiment);
   machine.hosts = options.nodes;
   std::optional<MeasuredRate> like;
-  if (!options.like.empty()) like = measured_rate(database, options.like, experiment.parallel.precision, catalog);
-  const bool is_for_cluster = options.gpus > 0 || !options.on.empty();
-  const PlanReport report{
-      experiment,
-      plan,
-      stages,
-      read_sweep(options.file, overrides, texts).size(),
-      is_for_cluster ? "" : misfit(local_ranks_to_fit(experiment, plan, machine), machine),
-      options.fit.empty() ? std::nullopt : std::optional(fit_into(options.fit, experiment, plan, plan_step)),
-      is_for_cluster || like ? std::optional(plan_cluster(options, experiment, plan, like, plan_step)) : std::nullopt};
+  if (!options.like.empty()) like = measured_rate(one.database, options.like, experiment.parallel.precision, catalog);
+  const bool is_for_cluster = !options.gpus.empty() || !options.on.empty();
+  PlanReport report{experiment,
+                    one.plan,
+                    stages,
+                    read_sweep(options.file, one.overrides, one.texts).size(),
+                    is_for_cluster ? "" : misfit(local_ranks_to_fit(experiment, one.plan, machine), machine),
+                    std::nullopt,
+                    std::nullopt};
+  if (!options.fit.empty()) report.fit = fit_into(options.fit, experiment, one.plan, one.plan_step);
+  if (is_for_cluster || like) report.cluster = plan_cluster(options, experiment, one.plan, like, one.plan_step);
+  if (report.fit && report.cluster) {
+    add_seconds(report.fit->largest, one, *report.cluster);
+    if (report.fit->same_tokens) add_seconds(*report.fit->same_tokens, one, *report.cluster);
+  }
   if (options.json)
     print_json(std::cout, report);
   else
@@ -174,10 +254,12 @@ void add_plan(CommandLine& line) {
       "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
       "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
       "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
+      "  wmtp-host plan experiments/rho1.toml --gpus 1,2,4,8 --on h100,h200,a100-80gb\n"
       "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
       "  wmtp-host plan experiments/lora.toml --json\n",
       plan);
   const CLI::Range count(int64_t{1}, int64_t{4096});
+  const auto one_word = [](CLI::Option* option) { option->allow_extra_args(false); };
   add_option(command, "FILE", options.file, "experiment (TOML)", required);
   add_set(command, options.overrides);
   add_nproc(command, options.nproc);
@@ -186,9 +268,12 @@ void add_plan(CommandLine& line) {
   add_option(command, "--fit MEMORY", options.fit,
              "find the largest train.batch_size that fits into this memory per rank");
   add_option(command, "--gpus N", options.gpus,
-             "compare the cost of a step with this number of GPUs on each host, a rank for each", count)
+             "compare the cost of a step with this number of GPUs on each host, a rank for each; several numbers, "
+             "comma-separated: one table (16 are 2 hosts of 8)",
+             comma_separated, one_word, count)
       ->excludes("--nproc");
-  add_option(command, "--on NAME", options.on, "compare the cost of a step on this hardware: h100, a100-80gb or h200");
+  add_option(command, "--on NAME", options.on,
+             "compare the cost of a step on this hardware, or several: " + known_hardware(), comma_separated, one_word);
   add_option(command, "--like RUN", options.like,
              "compare the cost of a step on CPUs at the speed of this finished run on one host (id or name)")
       ->excludes("--on")

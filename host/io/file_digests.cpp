@@ -88,10 +88,11 @@ FileDigests::Entries FileDigests::entries_of(const fs::path& list) {
 }
 
 void FileDigests::save() const {
+  std::error_code ignored;
+  if (!fs::exists(fs::absolute(list_).parent_path().parent_path(), ignored)) return;
   Entries all = entries_of(list_);  // another process may have written it meanwhile
   for (const auto& [path, entry] : fresh_) all[path] = entry;
   std::string text;
-  std::error_code ignored;
   for (const auto& [path, entry] : all)
     if (fs::exists(path, ignored)) text += entry.digest + " " + entry.state + " " + path + "\n";
   fs::create_directories(list_.parent_path());

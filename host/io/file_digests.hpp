@@ -20,7 +20,8 @@ class WorkProgress;
 
 class FileDigests {
  public:
-  /// Remembers in the file `list`, whose folder may not exist yet. `settled`: see above.
+  /// Remembers in the file `list`, whose folder may not exist yet. If the folder of that folder does not exist either,
+  /// nothing is remembered: a plan before the first run leaves no folder behind. `settled`: see above.
   explicit FileDigests(std::filesystem::path list, std::chrono::nanoseconds settled = std::chrono::seconds(2));
   ~FileDigests();  ///< writes what is new, without files that no longer exist
   FileDigests(const FileDigests&) = delete;

@@ -54,7 +54,7 @@ PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t 
   request.gradient_accumulation = gradient_accumulation;
   const auto phases = plan_step(request).phases;
   const auto& [phase, peak] = *highest(phases);
-  return {batch_size, gradient_accumulation, phase, peak};
+  return {batch_size, gradient_accumulation, phase, peak, 0};
 }
 
 std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& request, int64_t bytes) {

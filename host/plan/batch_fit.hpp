@@ -15,6 +15,7 @@ struct PlannedBatch {
   int64_t batch_size = 1, gradient_accumulation = 1;
   std::string phase;  ///< with the peak
   MemorySnapshot peak;
+  double seconds = 0;  ///< of a step; 0: unknown
 };
 
 PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t batch_size,

@@ -11,8 +11,9 @@
 namespace wmtp {
 namespace {
 
-/// The strategies to compare.
-std::vector<Strategy> strategies(bool has_shard_groups) {
+/// The strategies to compare. On one rank they are all the same, so only the experiment's own is planned.
+std::vector<Strategy> strategies(const ParallelConfig& parallel, bool has_shard_groups) {
+  if (parallel.processes == 1) return {parallel.strategy};
   std::vector<Strategy> all{Strategy::full_shard, Strategy::shard_grad_op, Strategy::shard_optimizer,
                             Strategy::no_shard};
   if (has_shard_groups) all.insert(all.begin() + 1, Strategy::hybrid_shard);
@@ -60,7 +61,7 @@ class Planner {
     request.activation_offload = p.activation_offload;
     request.offload = p.cpu_offload;
     request.on_cuda = p.device == "cuda";
-    for (const Strategy strategy : strategies(shard_group_size_ > 0)) {
+    for (const Strategy strategy : strategies(p, shard_group_size_ > 0)) {
       request.strategy = strategy;
       const bool is_experiments_own = !trains_all && strategy == p.strategy;
       StepRequest compared = request;  // only once: requests derived from the variant's do not repeat it
@@ -115,7 +116,7 @@ ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& cata
 std::vector<PlannedVariant> sequence_parallel_layouts(const Experiment& experiment, const ExperimentPlan& plan,
                                                       const PlanStep& plan_step) {
   std::vector<PlannedVariant> divided;
-  if (experiment.parallel.sequence > 1) return divided;
+  if (experiment.parallel.sequence > 1 || experiment.parallel.processes == 1) return divided;
   const PlannedVariant& whole = *std::ranges::find_if(plan.variants, [&](const PlannedVariant& variant) {
     return variant.strategy == Strategy::full_shard && variant.adapter == plan.variants.front().adapter;
   });

@@ -13,30 +13,35 @@ namespace {
 //             buffers and fragmentation use.
 // bus         bus bandwidth of nccl-tests on 8 devices with NVSwitch: H100 360 GB/s (all_gather_perf, NVIDIA/nccl-tests
 //             issue 326, the expected value according to NVIDIA), A100 200 GB/s (all_reduce_perf, issue 149).
+//             Cards without NVSwitch: one direction of PCIe 4.0 x16.
 // network     one card of 400 Gb/s per H100 or H200: 46 GB/s (NVIDIA/nccl-tests, issue 290: 46 to 48). A100: the host
-// of
-//             its calibration, 400 Gb/s for 8 devices.
+//             of its calibration, 400 Gb/s for 8 devices, which is also assumed for the others.
 // products    published tokens/s per device, times operations per token (train/utilization.hpp), over the peak:
 //   h100      torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 8B, FSDP on 8 H100 (500 W)
 //             of one host, 2 x 8,192 tokens per device, bf16, selective checkpointing, not compiled:
 //             5,762 tokens/s x 57.9 GFLOP
 //   a100-80gb fms-fsdp, README.md: Llama 2 7B, hybrid sharding on 128 A100 with 400 Gb/s per host, 2 x 4,096 tokens per
 //             device, bf16, no checkpointing: 3,700 tokens/s x 46.1 GFLOP
+//             An H200 and an A100 of 40 GB have the chip of a calibrated card, and its share. An H200 has faster
+//             memory, so its times are upper bounds; an A100 of 40 GB has slower. 0: products are taken at the peak.
 constexpr Hardware known[] = {
-    {"h100", "H100", 80e9, 360e9, 46e9, 0.337},
-    {"a100-80gb", "A100", 80e9, 200e9, 6.25e9, 0.546},
-    {"h200", "H200", 141e9, 360e9, 46e9, 0},
+    {"h100", "H100", 80e9, 360e9, 46e9, 0.337, "h100"},  {"a100-80gb", "A100", 80e9, 200e9, 6.25e9, 0.546, "a100-80gb"},
+    {"h200", "H200", 141e9, 360e9, 46e9, 0.337, "h100"}, {"a100-40gb", "A100", 40e9, 200e9, 6.25e9, 0.546, "a100-80gb"},
+    {"l40s", "L40S", 45e9, 31.5e9, 6.25e9, 0, ""},       {"rtx4090", "RTX 4090", 24e9, 31.5e9, 6.25e9, 0, ""},
 };
 
 }  // namespace
 
-const Hardware& find_hardware(const std::string& name) {
+std::string known_hardware() {
   std::vector<std::string> names;
-  for (const Hardware& one : known) {
+  for (const Hardware& one : known) names.emplace_back(one.name);
+  return join_names(names);
+}
+
+const Hardware& find_hardware(const std::string& name) {
+  for (const Hardware& one : known)
     if (name == one.name) return one;
-    names.emplace_back(one.name);
-  }
-  throw Error(ExitStatus::usage, "--on: found " + printable(name) + ", known are " + join_names(names) +
+  throw Error(ExitStatus::usage, "--on: found " + printable(name) + ", known are " + known_hardware() +
                                      "; without --on, bytes are printed for any hardware");
 }
 

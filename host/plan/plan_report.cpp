@@ -26,10 +26,15 @@ OrderedJson to_json(const PlannedBatch& batch) {
   return {{"batch_size", batch.batch_size},
           {"gradient_accumulation", batch.gradient_accumulation},
           {"phase", batch.phase},
-          {"bytes", to_json(batch.peak)}};
+          {"bytes", to_json(batch.peak)},
+          {"seconds", batch.seconds > 0 ? OrderedJson(batch.seconds) : OrderedJson()}};
 }
 
-OrderedJson to_json(const PlannedCluster& cluster) {
+RunCost run_of(const PlannedData& data, const StepCost& cost) {
+  return run_cost(data, cost.time->seconds, cost.variant->request.ranks);
+}
+
+OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
   OrderedJson json{
       {"hosts", cluster.hosts},
       {"on", cluster.hardware ? OrderedJson(cluster.hardware->name) : OrderedJson()},
@@ -51,11 +56,7 @@ OrderedJson to_json(const PlannedCluster& cluster) {
                     {"network_bytes", cost.traffic.network},
                     {"operations", cost.variant->step.work.operations},
                     {"sequence", cost.variant->request.sequence}};
-    if (cost.time)
-      one["time"] = {{"seconds", cost.time->seconds},
-                     {"computation", cost.time->computation},
-                     {"communication", cost.time->communication},
-                     {"mfu", cost.time->mfu > 0 ? OrderedJson(cost.time->mfu) : OrderedJson()}};
+    if (cost.time) one["time"] = to_json(*cost.time, run_of(data, cost));
     json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
   }
   return json;
@@ -67,13 +68,8 @@ struct Unit {
 };
 Unit unit_of(int64_t largest) { return largest < (int64_t{10} << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30}; }
 
-std::string layout_of(const PlannedVariant& variant) {
-  const int64_t ranks = variant.request.sequence;
-  return std::string(to_string(variant.strategy)) + (ranks > 1 ? ", sequence " + std::to_string(ranks) : "");
-}
-
 std::string strategy_of(const PlannedVariant& variant) {
-  return layout_of(variant) + (variant.is_experiments_own ? " *" : "");
+  return layout_of(variant.request) + (variant.is_experiments_own ? " *" : "");
 }
 
 double rounded(double value) { return std::round(value * 100) / 100; }
@@ -120,9 +116,11 @@ void print_fit(std::ostream& out, const PlannedFit& fit) {
   const Unit unit = unit_of(fit.largest.peak.total);
   Table table{
       {"micro-batch", "batch_size", "gradient_accumulation", unit.name, "peak phase", "largest part"}, {}, false};
+  if (fit.largest.seconds > 0) table.columns.emplace_back("step s");
   const auto add = [&](const char* name, const PlannedBatch& batch) {
     table.rows.push_back({name, batch.batch_size, batch.gradient_accumulation,
                           rounded(double(batch.peak.total) / unit.bytes), batch.phase, largest_part(batch.peak)});
+    if (batch.seconds > 0) table.rows.back().emplace_back(rounded(batch.seconds));
   };
   add("largest", fit.largest);
   if (fit.same_tokens) add("same tokens per step", *fit.same_tokens);
@@ -133,28 +131,38 @@ void print_fit(std::ostream& out, const PlannedFit& fit) {
            "first for gradients.\n";
 }
 
+/// "33.7% of the peak"
+std::string products_text(const Hardware& hardware) {
+  if (hardware.products == 0) return "the published peak (not calibrated: expect two to three times as long)";
+  const std::string share = shown(rounded(100 * hardware.products)) + "% of the peak";
+  const bool is_own = hardware.calibrated_by == std::string(hardware.name);
+  return share + (is_own ? "" : std::string(" as on ") + hardware.calibrated_by);
+}
+
 std::string seconds_text(double seconds) { return printed("%.2f s", seconds); }
 
 void print_recommendation(std::ostream& out, const PlannedCluster& cluster) {
   if (!cluster.best)
     out << "Recommended: none, because no strategy fits; --fit names the batch or the changes that do.\n";
   else
-    out << "Recommended: " << layout_of(*cluster.best->variant) << ", which of those that fit "
+    out << "Recommended: " << layout_of(cluster.best->variant->request) << ", which of those that fit "
         << (cluster.best->time ? "has the shortest step" : "sends the fewest bytes between hosts, then over the bus")
         << "; of those within 1% of it, it takes the least memory.\n";
 }
 
 void print_times(std::ostream& out, const Hardware& hardware, const StepCost& whole) {
   if (!whole.time) {
-    out << "No times: " << hardware.name << " is not calibrated" << (hardware.products > 0 ? " in fp32.\n" : ".\n");
+    out << "No times: " << hardware.name << " is not calibrated in fp32.\n";
     return;
   }
   const bool hides = whole.time->communication <= whole.time->computation;
-  out << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over "
-      << counted(whole.variant->request.ranks, "rank") << " computes for " << seconds_text(whole.time->computation)
-      << " and communicates for " << seconds_text(whole.time->communication) << (whole.fits ? "" : ", but does not fit")
-      << (hides ? "" : "; more tokens per rank and micro-batch hide more") << ".\nTimes: products at "
-      << rounded(100 * hardware.products) << "% of the peak, links of " << shown(hardware.bus / 1e9) << " (bus) and "
+  if (whole.variant->request.ranks > 1)
+    out << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over "
+        << counted(whole.variant->request.ranks, "rank") << " computes for " << seconds_text(whole.time->computation)
+        << " and communicates for " << seconds_text(whole.time->communication)
+        << (whole.fits ? "" : ", but does not fit") << (hides ? "" : "; more tokens per rank and micro-batch hide more")
+        << ".\n";
+  out << "Times: products at " << products_text(hardware) << ", links of " << shown(hardware.bus / 1e9) << " (bus) and "
       << shown(hardware.network / 1e9) << " GB/s (network) per rank; see docs/plan.md.\n";
 }
 
@@ -168,30 +176,53 @@ void print_measured_rates(std::ostream& out, const PlannedCluster& cluster) {
   out << "; see docs/plan.md.\n";
 }
 
-Table table_of(const PlannedCluster& cluster) {
+/// The bytes of no_shard, with which the others are compared; 0 if it is not planned.
+int64_t bytes_without_sharding(const PlannedCluster& cluster) {
+  const auto found = std::ranges::find_if(
+      cluster.costs, [](const StepCost& cost) { return cost.variant->strategy == Strategy::no_shard; });
+  return found == cluster.costs.end() || found->variant->request.ranks == 1 ? 0 : found->memory;
+}
+
+Table table_of(const PlannedCluster& cluster, const PlannedData& data) {
   const bool has_times = cluster.costs.front().time.has_value();
-  Table table{{"strategy", "GiB", "bus GB", "network GB"}, {}, false};
+  const Unit unit = unit_of(std::ranges::max(cluster.costs, {}, &StepCost::memory).memory);
+  const int64_t unsharded = bytes_without_sharding(cluster);
+  Table table{{"strategy", unit.name}, {}, false};
+  if (unsharded > 0) table.columns.emplace_back("%");
+  table.columns.insert(table.columns.end(), {"bus GB", "network GB"});
   if (has_times) table.columns.emplace_back("step s");
   if (has_times && cluster.hardware) table.columns.emplace_back("MFU %");
+  if (has_times) table.columns.emplace_back("tokens/s");
+  if (has_times && data.steps) table.columns.emplace_back("hours");
+  if (has_times && data.steps && cluster.hardware) table.columns.emplace_back("GPU-hours");
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
-    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / (1 << 30)),
-                          rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)};
+    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / unit.bytes)};
+    if (unsharded > 0) row.emplace_back(std::round(100 * double(cost.memory) / double(unsharded)));
+    row.insert(row.end(), {rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)});
     if (has_times) row.emplace_back(rounded(cost.time->seconds));
     if (has_times && cluster.hardware) row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
+    if (has_times) {
+      const RunCost run = run_of(data, cost);
+      row.emplace_back(std::llround(significant(run.tokens_per_second)));
+      if (run.hours) row.emplace_back(significant(*run.hours));
+      if (run.hours && cluster.hardware) row.emplace_back(significant(run.gpu_hours));
+    }
     if (cluster.memory) row.emplace_back(cost.fits ? "yes" : "no");
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
-void print_cluster(std::ostream& out, const PlannedCluster& cluster) {
-  const StepCost& whole = *std::ranges::find_if(
+void print_cluster(std::ostream& out, const PlannedCluster& cluster, const PlannedData& data) {
+  const auto sharded = std::ranges::find_if(
       cluster.costs, [](const StepCost& cost) { return cost.variant->strategy == Strategy::full_shard; });
+  const StepCost& whole = sharded == cluster.costs.end() ? cluster.costs.front() : *sharded;  // one rank: its only one
   out << '\n'
       << counted(cluster.hosts, "host") << " of " << counted(whole.variant->request.ranks / cluster.hosts, "rank")
       << ": peak memory per rank, bytes that a rank receives per step (* this experiment)\n";
-  print_table(out, table_of(cluster), TableFormat::text);
+  print_table(out, table_of(cluster, data), TableFormat::text);
+  if (bytes_without_sharding(cluster) > 0) out << "%: of the memory of no_shard.\n";
   if (!cluster.divided.empty())
     out << "sequence N: N ranks divide each sequence, and N times the micro-batches leave the tokens of a step.\n";
   if (cluster.memory) print_recommendation(out, cluster);
@@ -225,7 +256,7 @@ void print_json(std::ostream& out, const PlanReport& report) {
                    {"sweep_members", report.members},
                    {"misfit", report.misfit.empty() ? OrderedJson() : OrderedJson(report.misfit)},
                    {"fit", OrderedJson()},
-                   {"cluster", report.cluster ? to_json(*report.cluster) : OrderedJson()},
+                   {"cluster", report.cluster ? to_json(*report.cluster, plan.data) : OrderedJson()},
                    {"stages", OrderedJson::array()},
                    {"memory", OrderedJson::array()}};
   if (report.fit)
@@ -291,7 +322,7 @@ void print_text(std::ostream& out, const PlanReport& report) {
   if (report.members > 0)
     out << "  sweep       " << counted(int64_t(report.members), "member") << "; the plan ignores the sweep's values\n";
   if (report.cluster)
-    print_cluster(out, *report.cluster);
+    print_cluster(out, *report.cluster, plan.data);
   else
     print_memory(out, plan.variants);
   if (report.fit) print_fit(out, *report.fit);

@@ -16,7 +16,7 @@ namespace wmtp {
 
 /// The micro-batches that fit into a given memory.
 struct PlannedFit {
-  std::string memory;  ///< as given: "80GiB"
+  std::string memory;  ///< as given: "80GiB", with what stays free of it
   PlannedBatch largest;
   std::optional<PlannedBatch> same_tokens;
 };
@@ -30,6 +30,8 @@ struct PlannedCluster {
   double socket_seconds = 0;            ///< of computing per byte, as in Rates
   std::optional<int64_t> memory;        ///< of a rank, in bytes
   std::vector<PlannedVariant> divided;  ///< sequence_parallel_layouts
+  std::optional<Rates> rates;           ///< of a rank, for times
+  double peak = 0;                      ///< operations per second; 0: unknown
   std::vector<StepCost> costs;          ///< of the plan's variants and of `divided`
   const StepCost* best = nullptr;       ///< of `costs`; null if none fits
 };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
+#include "base/text.hpp"
 #include "job/device_peak.hpp"
 
 namespace wmtp {
@@ -31,12 +33,12 @@ double seconds_of(const Traffic& traffic, const Rates& rates) {
 }  // namespace
 
 std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
-  if (hardware.products == 0 || precision == Precision::fp32) return std::nullopt;
-  return Rates{stated_peak(hardware.device, precision) * hardware.products, hardware.bus, hardware.network};
+  if (precision == Precision::fp32) return std::nullopt;
+  const double share = hardware.products > 0 ? hardware.products : 1;
+  return Rates{stated_peak(hardware.device, precision) * share, hardware.bus, hardware.network};
 }
 
-StepTime step_time(const PlanStep& plan_step, const PlannedVariant& variant, const Rates& rates, double peak) {
-  StepRequest request = variant.request;
+StepTime step_time(const PlanStep& plan_step, StepRequest request, const Rates& rates, double peak) {
   request.rates = rates;
   const Work work = plan_step(request).work;
   StepTime time;
@@ -47,6 +49,33 @@ StepTime step_time(const PlanStep& plan_step, const PlannedVariant& variant, con
   return time;
 }
 
+RunCost run_cost(const PlannedData& data, double step_seconds, int64_t ranks) {
+  RunCost cost{double(data.tokens_a_step) / step_seconds, {}, 0, 0};
+  if (!data.steps) return cost;
+  cost.hours = double(*data.steps) * step_seconds / 3600;
+  cost.gpu_hours = *cost.hours * double(ranks);
+  cost.tokens = *data.steps * data.tokens_a_step;
+  return cost;
+}
+
+std::string layout_of(const StepRequest& request) {
+  return std::string(to_string(request.strategy)) +
+         (request.sequence > 1 ? ", sequence " + std::to_string(request.sequence) : "");
+}
+
+double significant(double value) { return std::strtod(printed("%.3g", value).c_str(), nullptr); }
+
+OrderedJson to_json(const StepTime& time, const RunCost& run) {
+  return {{"seconds", time.seconds},
+          {"computation", time.computation},
+          {"communication", time.communication},
+          {"mfu", time.mfu > 0 ? OrderedJson(time.mfu) : OrderedJson()},
+          {"tokens_per_second", run.tokens_per_second},
+          {"hours", run.hours ? OrderedJson(*run.hours) : OrderedJson()},
+          {"rank_hours", run.hours ? OrderedJson(run.gpu_hours) : OrderedJson()},
+          {"run_tokens", run.hours ? OrderedJson(run.tokens) : OrderedJson()}};
+}
+
 std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan& plan,
                                  const std::vector<PlannedVariant>& divided, const std::optional<Rates>& rates,
                                  double peak, std::optional<int64_t> memory) {
@@ -54,7 +83,7 @@ std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan
   const auto add = [&](const PlannedVariant& variant) {
     const int64_t bytes = highest(variant.step.phases)->second.total;
     costs.push_back({&variant, bytes, variant.step.work.traffic, !memory || bytes <= *memory,
-                     rates ? std::optional(step_time(plan_step, variant, *rates, peak)) : std::nullopt});
+                     rates ? std::optional(step_time(plan_step, variant.request, *rates, peak)) : std::nullopt});
   };
   for (const PlannedVariant& variant : plan.variants)
     if (variant.adapter == plan.variants.front().adapter) add(variant);

@@ -16,18 +16,23 @@ namespace wmtp {
 
 /// Facts about hardware that may not be here (hardware.cpp).
 struct Hardware {
-  const char* name;    ///< of `plan --on`
-  const char* device;  ///< name in stated_peak (job/device_peak.hpp)
-  double memory;       ///< bytes of a device
-  double bus;          ///< bytes per second that a device receives from the others of its host
-  double network;      ///< bytes per second that a device receives from other hosts
-  double products;     ///< operations of a training per second, as a share of the peak; 0: not calibrated
+  const char* name;           ///< of `plan --on`
+  const char* device;         ///< name in stated_peak (job/device_peak.hpp)
+  double memory;              ///< bytes of a device
+  double bus;                 ///< bytes per second that a device receives from the others of its host
+  double network;             ///< bytes per second that a device receives from other hosts
+  double products;            ///< operations of a training per second, as a share of the peak; 0: not calibrated
+  const char* calibrated_by;  ///< the card whose published training gave `products`; "": none
 };
+
+/// "h100, a100-80gb and h200", as `plan --on` takes them.
+std::string known_hardware();
 
 /// Error(usage) for another name.
 const Hardware& find_hardware(const std::string& name);
 
-/// Calibrated rates of a device. nullopt without calibration, and in fp32, because all calibrations are in bf16.
+/// Rates of a device: without a calibration, products at the stated peak, so that seconds are a lower bound. nullopt in
+/// fp32, because all calibrations are in bf16.
 std::optional<Rates> rates_on(const Hardware& hardware, Precision precision);
 
 struct StepTime {
@@ -35,6 +40,15 @@ struct StepTime {
   double computation = 0, communication = 0;  ///< of this time; they overlap
   double mfu = 0;  ///< as perf/mfu: of the stated peak, without repeated operations; 0: unknown
 };
+
+/// What all steps of a run take.
+struct RunCost {
+  double tokens_per_second = 0;  ///< of all ranks, padding included
+  std::optional<double> hours;   ///< nullopt if the number of steps is unknown
+  double gpu_hours = 0;          ///< hours of all ranks together
+  int64_t tokens = 0;            ///< of the run
+};
+RunCost run_cost(const PlannedData& data, double step_seconds, int64_t ranks);
 
 struct StepCost {
   const PlannedVariant* variant;
@@ -45,7 +59,13 @@ struct StepCost {
 };
 
 /// `peak`: operations per second for MFU; 0: unknown.
-StepTime step_time(const PlanStep& plan_step, const PlannedVariant& variant, const Rates& rates, double peak);
+StepTime step_time(const PlanStep& plan_step, StepRequest request, const Rates& rates, double peak);
+
+/// "full_shard, sequence 2"
+std::string layout_of(const StepRequest& request);
+/// Three digits, as hours are printed.
+double significant(double value);
+OrderedJson to_json(const StepTime& time, const RunCost& run);
 
 /// Of the experiment's adapter under every strategy, then of `divided`. `memory`: bytes per rank, if known.
 std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan& plan,

@@ -17,6 +17,7 @@ import urllib.request
 
 import pytest
 from experiment import ONE_RANK
+from paths import ROOT
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
@@ -202,6 +203,13 @@ def test_duckdb_reads_the_log_itself(logged):
                               "ORDER BY step").fetchall()
     assert dict(rows) == logged.log.losses(2)
     assert connection.execute("SELECT count(*) FROM log.runs").fetchone() == (2,)
+    log = logged.log
+    for (view,) in sqlite3.connect(log.database).execute("SELECT name FROM sqlite_schema WHERE type = 'view'"):
+        rows = connection.execute(f"SELECT * FROM sqlite_query('log', 'SELECT * FROM {view}')").fetchall()
+        assert len(rows) == log.query(f"SELECT count(*) AS n FROM {view}")[0]["n"], view
+    call = re.search(r"`(FROM sqlite_query.*)`", (ROOT / "db/README.md").read_text())[1]
+    assert connection.execute(call).fetchall() == \
+        [(row["name"], row["valid_loss"]) for row in log.query("SELECT name, valid_loss FROM v_runs")]
     connection.close()
 
 

@@ -30,6 +30,24 @@ def names(place):
             place.log.query("SELECT name, seed, status FROM runs ORDER BY id")]
 
 
+def test_a_sweep_or_its_file_is_exported_and_reported_as_a_whole(place):
+    file = write(place, steps=2)
+    place.host("run", file, timeout=120)
+
+    def exported(*words):
+        lines = place.host("export", *words, "--to", "csv").out.splitlines()
+        return {int(line.split(",")[0]) for line in lines[1:]}
+
+    assert exported(file) == exported("trial") == {1, 2, 3, 4}, "every value and seed"
+    assert exported("trial-lr-0.01") == {4}, "a name selects its newest run"
+    assert exported("trial-lr-0.01", file) == {1, 2, 3, 4}
+    place.host("report", file, "-o", place.folder / "sweep.html")
+    text = (place.folder / "sweep.html").read_text()
+    assert "trial-lr-0.001" in text and "trial-lr-0.01" in text
+    other = place.write({**experiment(), "name": "other", "sweep": {"seed": [1, 2]}}, "other.toml")
+    place.refuse_command(2, "none of its members is in the log", command=["export", other, "--to", "csv"])
+
+
 def test_members_run_in_turn_and_are_shown_in_one_table(place):
     ended = place.host("run", write(place), timeout=120)
     slow, fast = "trial-lr-0.001", "trial-lr-0.01"

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "cli/command.hpp"
+#include "cli/log/run_words.hpp"
 #include "export/mlflow.hpp"
 #include "export/mlflow_push.hpp"
 #include "export/tables.hpp"
@@ -12,7 +13,6 @@
 #include "export/tracker_bridge.hpp"
 #include "io/durable_file.hpp"
 #include "log/log_reader.hpp"
-#include "report/runs.hpp"
 
 namespace wmtp {
 namespace {
@@ -35,6 +35,7 @@ constexpr const char* help =
     "  wmtp-host export 3 4 5 --to mlflow -o mlflow.db\n"
     "  wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000\n"
     "  wmtp-host export rho1 --to wandb\n"
+    "  wmtp-host export experiments/sweep.toml --to csv -o sweep.csv\n"
     "  wmtp-host export 3 --to json | python3 -m json.tool\n";
 
 struct Options {
@@ -75,7 +76,7 @@ int export_runs(const Options& options, const GlobalOptions& globals) {
   if (!text && !is_tracker(options.format) && options.target.empty() && options.push_uri.empty())
     throw Error(ExitStatus::usage, "--to " + options.format + " needs -o PATH; see `wmtp-host export --help`");
   const LogReader log(globals.database_or(default_database), std::chrono::minutes(10));
-  const std::vector<int64_t> runs = distinct_runs(log, options.runs);
+  const std::vector<int64_t> runs = selected_runs(log, options.runs, globals);
   if (options.format == "wide" && runs.size() > 1)
     throw Error(ExitStatus::usage, "--to wide writes one run, found " + std::to_string(runs.size()) +
                                        "; export each to a file of its own");
@@ -101,7 +102,7 @@ void add_export(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   auto& command = line.add(
       "export", help, reading_log([options](const GlobalOptions& globals) { return export_runs(*options, globals); }));
-  add_option(command, "RUN", options->runs, runs_argument, required);
+  add_option(command, "RUN", options->runs, selected_runs_argument, required);
   add_option(command, "--to", options->format, "csv, wide, json, tensorboard, mlflow, wandb or trackio",
              CLI::IsMember({"csv", "wide", "json", "tensorboard", "mlflow", "wandb", "trackio"}), required);
   add_option(command, "-o,--output PATH", options->target,

@@ -6,21 +6,22 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/log/run_words.hpp"
 #include "io/durable_file.hpp"
 #include "io/output_path.hpp"
-#include "report/runs.hpp"
 #include "ui/page_data.hpp"
 #include "ui/report_page.hpp"
 
 namespace wmtp {
 namespace {
 
-int write_report(const std::filesystem::path& database, const std::vector<std::string>& words,
-                 const std::filesystem::path& file, bool force) {
+int write_report(const GlobalOptions& globals, const std::vector<std::string>& words, const std::filesystem::path& file,
+                 bool force) {
+  const std::filesystem::path database = globals.database_or(default_database);
   const std::filesystem::path target = output_path("-o", file);
   if (!force && is_there(target))
     throw Error(ExitStatus::usage, file.string() + " already exists; choose another file, or replace it with --force");
-  const std::vector<int64_t> runs = distinct_runs(LogReader(database), words);
+  const std::vector<int64_t> runs = selected_runs(LogReader(database), words, globals);
   PageData data(database);
   const std::string page = report_page(data, runs);
   write_file_durably(target, page);
@@ -43,10 +44,9 @@ void add_report(CommandLine& line) {
                           "examples:\n  wmtp-host report 3 -o run3.html\n"
                           "  wmtp-host report baseline rho1 -o comparison.html --force\n",
                           reading_log([options](const GlobalOptions& globals) {
-                            return write_report(globals.database_or(default_database), options->runs, options->file,
-                                                options->force);
+                            return write_report(globals, options->runs, options->file, options->force);
                           }));
-  add_option(report, "RUN", options->runs, runs_argument, required);
+  add_option(report, "RUN", options->runs, selected_runs_argument, required);
   add_option(report, "-o,--output FILE", options->file, "file to write", required);
   report.add_flag("--force", options->force, "replace an existing file");
 }

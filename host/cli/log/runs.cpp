@@ -9,7 +9,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "experiment/load/sweep.hpp"
+#include "cli/log/run_words.hpp"
 #include "job/change_run.hpp"
 #include "log/log_reader.hpp"
 #include "log/maintenance.hpp"
@@ -29,17 +29,7 @@ std::vector<std::string> with_names_of_files(const std::vector<std::string>& wor
       names.push_back(word);
       continue;
     }
-    SourceTexts texts;
-    const Catalog catalog(globals.plugin_folders);
-    std::vector<SweepMember> members = read_sweep(word, {}, texts);
-    if (members.empty()) members.emplace_back();
-    for (const SweepMember& member : members) {
-      JobRequest request;
-      globals.add_to(request);
-      request.file = word;
-      request.overrides = member.overrides;
-      request.name_suffix = member.suffix;
-      const std::string name = make_job(request, catalog, texts).experiment.name;
+    for (const std::string& name : runs_of_file(word, globals).names) {
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
       if (log.newest_finished(name))
         names.push_back(name);

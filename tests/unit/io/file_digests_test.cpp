@@ -103,6 +103,12 @@ TEST_F(FileDigestsTest, OfFilesThatNoLongerExistAreDropped) {
   EXPECT_NE(listed().find("/b\n"), std::string::npos);
 }
 
+TEST_F(FileDigestsTest, AreNotRememberedBesideALogThatDoesNotExist) {
+  const fs::path file = write("a", "text"), runs = folder_.path() / "runs";
+  FileDigests(runs / "cache" / "hashes.txt", 0s).read(file);
+  EXPECT_FALSE(fs::exists(runs)) << "a plan before the first run leaves no folder behind";
+}
+
 TEST_F(FileDigestsTest, OfAMissingFileAreAnError) {
   EXPECT_THROW(FileDigests(list()).read(folder_.path() / "absent"), Error);
 }

@@ -66,7 +66,7 @@ Variant variant(TestPlan plan, Strategy strategy, int64_t hosts, int64_t ranks_p
 }
 
 StepTime time_of(const Variant& one, const Rates& rates, double peak) {
-  return step_time(planner_of(one.plan), one, rates, peak);
+  return step_time(planner_of(one.plan), one.request, rates, peak);
 }
 
 /// In fp32, padded for `ranks`, of the units whose names begin like that.
@@ -258,8 +258,28 @@ TEST(StepTime, ReproducesTheCalibrationOfTheA100) {
   EXPECT_NEAR(on_one_host / 3700, 1, 0.01) << "with its communication hidden";
 }
 
-TEST(StepTime, IsUnknownWithoutCalibration) {
-  EXPECT_FALSE(rates_on(find_hardware("h200"), Precision::bf16));
+TEST(StepTime, WithoutCalibrationTakesProductsAtThePeak) {
+  EXPECT_DOUBLE_EQ(rates_on(find_hardware("l40s"), Precision::bf16)->operations, 362e12);
+  EXPECT_DOUBLE_EQ(rates_on(find_hardware("rtx4090"), Precision::bf16)->operations, 165.2e12);
+  EXPECT_DOUBLE_EQ(rates_on(find_hardware("h200"), Precision::bf16)->operations,
+                   rates_on(find_hardware("h100"), Precision::bf16)->operations)
+      << "the same chip";
+}
+
+TEST(RunCost, IsThatOfAllSteps) {
+  PlannedData data;
+  data.tokens_a_step = 1000;
+  data.steps = 7200;
+  const RunCost cost = run_cost(data, /*step_seconds=*/0.5, /*ranks=*/8);
+  EXPECT_EQ(cost.tokens_per_second, 2000);
+  EXPECT_EQ(cost.hours, 1);
+  EXPECT_EQ(cost.gpu_hours, 8);
+  EXPECT_EQ(cost.tokens, 7'200'000);
+  data.steps.reset();
+  EXPECT_FALSE(run_cost(data, 0.5, 8).hours) << "epochs over records that are not prepared yet";
+}
+
+TEST(StepTime, IsUnknownInFullPrecision) {
   EXPECT_FALSE(rates_on(find_hardware("h100"), Precision::fp32));
   EXPECT_THROW(find_hardware("h101"), Error);
 }
