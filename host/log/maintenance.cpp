@@ -27,11 +27,13 @@ void check_run_key(Database& database, int64_t run_id, const std::string& key) {
                                        "; nothing was changed");
 }
 
-void delete_rows(const fs::path& path, int64_t run_id, const std::string& key) {
+void delete_rows(const fs::path& path, const std::vector<KeyedRun>& runs) {
   Database database = open_log_for_writing(path);
   Transaction transaction(database);
-  check_run_key(database, run_id, key);
-  Statement(database, "DELETE FROM runs WHERE id = ?1").run(run_id);
+  for (const KeyedRun& run : runs) {
+    check_run_key(database, run.id, run.key);
+    Statement(database, "DELETE FROM runs WHERE id = ?1").run(run.id);
+  }
   transaction.commit();
 }
 

@@ -17,9 +17,14 @@ std::string read_run_key(const std::filesystem::path& database, int64_t run_id);
 /// Error(storage) if the log's run of this number has another key than `key`.
 void check_run_key(Database& database, int64_t run_id, const std::string& key);
 
-/// Deletes the run's row and everything that belongs to it; runs resumed from it remain, without a parent.
-/// Error(storage), also as check_run_key.
-void delete_rows(const std::filesystem::path& database, int64_t run_id, const std::string& key = "");
+/// A row of the table `runs`, with the key that read_run_key() found.
+struct KeyedRun {
+  int64_t id = 0;
+  std::string key{};
+};
+/// Deletes these rows and everything that belongs to them, all or none; runs resumed from them remain, without a
+/// parent. Error(storage), also as check_run_key.
+void delete_rows(const std::filesystem::path& database, const std::vector<KeyedRun>& runs);
 
 /// Replaces the run's note; "" removes it.
 void set_note(const std::filesystem::path& database, int64_t run_id, const std::string& note);

@@ -192,6 +192,20 @@ def test_a_run_and_its_folder_are_deleted_only_with_yes(place):
 def test_runs_have_notes_tags_names_and_an_archive(place):
     for _ in range(2):
         place.run(**ONE_RANK, train__steps=1)
+@pytest.mark.parametrize("named", (1, 2))
+def test_a_resumed_run_is_deleted_with_all_its_segments(place, named):
+    place.run(**ONE_RANK, train__steps=2)
+    place.run("--resume", **ONE_RANK, train__steps=4)
+    place.run("--name", "other", **ONE_RANK, train__steps=1)
+    assert [row["parent_run"] for row in place.log.query("SELECT parent_run FROM runs ORDER BY id")] == [None, 1, None]
+    refused = place.host("runs", "delete", named, wanted=2)
+    assert "run 2 (trial) with its segment 1: their rows and " in refused.err
+    assert len(place.log.runs()) == 3
+    place.host("rm", named, "--yes")
+    assert [row["id"] for row in place.log.query("SELECT id FROM runs")] == [3]
+    assert [folder.name for folder in sorted((place.folder / "runs").iterdir()) if folder.name[0] in "12"] == []
+
+
     place.host("runs", "note", "1", "the first")
     place.host("runs", "tag", "1", "2", "--add", "paper", "--add", "small")
     place.host("runs", "tag", "2", "--remove", "paper")

@@ -54,11 +54,10 @@ int delete_runs(const std::filesystem::path& database, const std::vector<std::st
   std::vector<RunToDelete> runs;
   {
     const LogReader log(database);
-    for (const std::string& word : words) runs.push_back(find_run_to_delete(log, log.resolve_run(word)));
+    runs = find_runs_to_delete(log, distinct_runs(log, words));
   }
   for (const RunToDelete& run : runs) {
-    const std::string what = "run " + std::to_string(run.id) + " (" + run.name + "): its rows and " +
-                             human_bytes(run.bytes) + " in " + run.folder.string();
+    const std::string what = what_is_deleted(run);
     if (!yes) {
       std::cerr << what << '\n';
       continue;
@@ -169,6 +168,7 @@ void add_runs(CommandLine& line) {
 
   auto& remove = line.add("runs delete",
                           "delete runs and their folders\n\n"
+                          "A run that was resumed is deleted with all its segments, whichever of them is named.\n\n"
                           "examples:\n  wmtp-host runs delete 3\n  wmtp-host runs delete 3 4 --yes\n",
                           [options](const GlobalOptions& globals) {
                             return delete_runs(globals.database_or(default_database), options->runs, options->yes);

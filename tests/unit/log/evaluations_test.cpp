@@ -39,7 +39,7 @@ TEST_F(Evaluations, AreReadBackWithEachAnswer) {
 TEST_F(Evaluations, AreDeletedWithTheirRun) {
   { RunLog log(file_, start()); }
   log_evaluation(file_, two_problems(1));
-  delete_rows(file_, 1);
+  delete_rows(file_, {{1, ""}});
   EXPECT_EQ(Database(file_, Database::Mode::read).integer("SELECT count(*) FROM evaluation_answers"), 0);
   EXPECT_THROW(log_evaluation(file_, two_problems(1)), Error) << "there is no such run";
 }
@@ -61,7 +61,7 @@ TEST_F(Evaluations, OfTextsAreARowForEachHead) {
   EXPECT_EQ(database.text("SELECT texts_sha256 FROM text_evaluations WHERE id = 1"), abc + "\n" + abc);
   EXPECT_EQ(database.text("SELECT texts FROM text_evaluations WHERE id = 2"), text.string());
   EXPECT_THROW(log_text_losses(file_, {9, {text}, 0, {{7, 1.5, 3}}}), Error) << "there is no such run";
-  delete_rows(file_, 1);
+  delete_rows(file_, {{1, ""}});
   for (const char* table : {"text_losses", "text_bytes", "text_strides"})
     EXPECT_EQ(database.integer(std::string("SELECT count(*) FROM ") + table), 0) << "they go with their run";
 }

@@ -122,7 +122,11 @@ TEST_F(LogFaultsTest, LeavesTheRowOfAnotherRunWithTheSameNumberAlone) {
   EXPECT_FALSE(close_lost_run(file_, 1, replaced.run_key(), ExitStatus::interrupted, "SIGTERM"));
   EXPECT_EQ(text("SELECT status FROM runs"), "running");
   EXPECT_EQ(integer("SELECT count(*) FROM events"), 0);
-  EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { delete_rows(file_, 1, replaced.run_key()); }), "was replaced"));
+  EXPECT_TRUE(holds(refusal(ExitStatus::storage,
+                            [&] {
+                              delete_rows(file_, {{1, replaced.run_key()}});
+                            }),
+                    "was replaced"));
   LoggedEvaluation evaluation{.run_id = 1, .suite = "suite", .suite_sha256 = "sum", .run_key = replaced.run_key()};
   EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { log_evaluation(file_, evaluation); }), "another run 1"));
 }

@@ -14,7 +14,7 @@ TEST_F(Upkeep, DeletesARunWithAllItsRows) {
     RunLog log(file_, run);
     log.metrics(1, {{"train/loss", 2.0}});
   }
-  delete_rows(file_, 1);
+  delete_rows(file_, {{1, ""}});
   Database database(file_, Database::Mode::read);
   EXPECT_EQ(database.text("SELECT group_concat(id) FROM runs"), "2");
   EXPECT_EQ(database.integer("SELECT count(*) FROM runs WHERE parent_run IS NULL"), 1);
