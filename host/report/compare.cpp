@@ -13,6 +13,9 @@
 namespace wmtp {
 namespace {
 
+/// Differences below this share of the values come from the order of additions.
+constexpr double rounding = 1e-12;
+
 struct LoggedValues {
   int64_t id = 0;
   std::map<std::string, std::string> params;
@@ -57,9 +60,10 @@ std::vector<std::string> resolve_run_names(const LogReader& log, const std::stri
 
 class Comparison {
  public:
-  Comparison(const LogReader& log, const std::vector<std::string>& words) : log_(log) {
+  Comparison(const LogReader& log, const std::vector<std::string>& words, const std::string& baseline) : log_(log) {
     for (const std::string& word : words)
       for (const std::string& name : resolve_run_names(log, word)) sides_.push_back(side_of(name));
+    if (!baseline.empty()) put_first(baseline);
     if (sides_.size() < 2) throw Error(ExitStatus::usage, "found fewer than two runs to compare");
   }
 
@@ -100,8 +104,10 @@ class Comparison {
     std::vector<double> values;
     const auto add = [&](const LoggedValues& here, const LoggedValues& there) {
       const auto a = here.metrics.find(name), b = there.metrics.find(name);
-      if (a != here.metrics.end() && b != there.metrics.end() && is_same_quantity(name, here, there))
-        values.push_back(a->second - b->second);
+      if (a == here.metrics.end() || b == there.metrics.end() || !is_same_quantity(name, here, there)) return;
+      const double difference = a->second - b->second;
+      const double size = std::max(std::fabs(a->second), std::fabs(b->second));
+      values.push_back(std::fabs(difference) <= rounding * size ? 0 : difference);
     };
     if (side.runs.size() == 1 && first.runs.size() == 1) {
       add(side.runs.begin()->second, first.runs.begin()->second);
@@ -138,6 +144,17 @@ class Comparison {
   }
 
  private:
+  void put_first(const std::string& baseline) {
+    const std::vector<std::string> names = resolve_run_names(log_, baseline);
+    if (names.size() > 1)
+      throw Error(ExitStatus::usage,
+                  "--baseline " + baseline + ": found a sweep of " + join_names(names) + ", wanted one of them");
+    const auto same = [&](const Side& side) { return side.word == names.front(); };
+    auto found = std::find_if(sides_.begin(), sides_.end(), same);
+    if (found == sides_.end()) found = sides_.insert(sides_.end(), side_of(names.front()));
+    std::rotate(sides_.begin(), found, found + 1);
+  }
+
   static size_t place_of(const std::string& name) {
     constexpr std::array first{"valid/", "train/"}, last{"perf/", "time/"};
     for (size_t i = 0; i < first.size(); ++i)
@@ -147,21 +164,8 @@ class Comparison {
     return first.size();
   }
 
-  /// A training loss contains the weights; a mean over heads depends on their number.
   static bool is_same_quantity(const std::string& name, const LoggedValues& a, const LoggedValues& b) {
-    const bool is_weighted = name == "train/loss";
-    if (!is_weighted && name != "train/ce" && !name.starts_with("valid/loss")) return true;
-    const auto matters = [&](const std::string& key) {
-      if (key == "model.future_tokens") return true;
-      return is_weighted && (key.starts_with("pipeline.") || key == "train.normalize" || key == "train.head_weights");
-    };
-    const auto chosen = [&](const LoggedValues& run) {
-      std::map<std::string, std::string> params;
-      for (const auto& [key, value] : run.params)
-        if (matters(key)) params[key] = value;
-      return params;
-    };
-    return chosen(a) == chosen(b);
+    return quantity_of(name, a.params) == quantity_of(name, b.params);
   }
 
   Side side_of(const std::string& word) const {
@@ -212,29 +216,94 @@ class Comparison {
   std::vector<Side> sides_;
 };
 
-/// The metrics of every side, then the differences of later sides from the first. `all`: also times and speeds.
-void print_metrics(std::ostream& out, const Comparison& comparison, bool all) {
-  Table table{comparison.columns("metric"), {}, false};
-  for (size_t i = 1; i < comparison.sides().size(); ++i)
-    table.columns.push_back(comparison.sides()[i].word + " - " + comparison.sides()[0].word);
+/// What a reader of the table would have to look up; docs/metrics.md explains every metric.
+std::string gloss_of(const std::string& name) {
+  static const std::map<std::string, std::string> glosses{
+      {"valid/loss", "mean over heads"},
+      {"valid/ce_head_1", "next token"},
+      {"valid/tokens_lh", "share: loss rose"},
+      {"valid/tokens_hl", "share: loss fell"},
+      {"valid/tokens_hh", "share: loss still high"},
+      {"valid/tokens_ll", "share: loss still low"},
+      {"train/loss", "with token weights"},
+      {"train/ce", "without token weights"},
+      {"train/lr", "learning rate"},
+      {"train/tokens", "tokens trained"},
+      {"train/grad_norm", "before clipping"},
+      {"train/clip_coef", "factor of clipping"},
+      {"guard/skipped", "1: step skipped"},
+      {"weights/ess", "effective share of tokens"},
+  };
+  const auto found = glosses.find(name);
+  return found == glosses.end() ? "" : " (" + found->second + ")";
+}
+
+/// What ± and the differences are.
+void explain_figures(std::ostream& out, const Comparison& comparison) {
+  out << "last values; differences from " << Comparison::title(comparison.sides().front());
+  if (comparison.has_seeds())
+    out << ", seed by seed; ± is the standard error of the mean over the seeds\n";
+  else
+    out << "; one seed each, so that noise between seeds cannot be told from an effect\n";
+}
+
+size_t width_of(const Table& table, size_t column) {
+  size_t widest = shown_length(table.columns[column]);
+  for (const Row& row : table.rows) widest = std::max(widest, shown_length(shown(row[column])));
+  return widest + 2;
+}
+
+/// Splits a table into several that are at most `columns` wide, if a side with its difference is. Each begins with the
+/// names of the metrics.
+void print_in_parts(std::ostream& out, const Table& table, size_t columns) {
+  for (size_t next = 1; next < table.columns.size();) {
+    const bool is_first = next == 1;
+    Table part{{table.columns[0]}, {}, false};
+    for (const Row& row : table.rows) {
+      const auto name = row[0].get<std::string>();
+      part.rows.push_back({is_first ? name + gloss_of(name) : name});
+    }
+    size_t wide = width_of(part, 0);
+    while (next < table.columns.size()) {
+      const size_t end = next + (next == 1 ? 1 : 2);  // the first side has no difference
+      for (size_t i = next; i < end; ++i) wide += width_of(table, i);
+      if (part.columns.size() > 1 && wide > columns + 2) break;
+      for (; next < end; ++next) {
+        part.columns.push_back(table.columns[next]);
+        for (size_t row = 0; row < table.rows.size(); ++row) part.rows[row].push_back(table.rows[row][next]);
+      }
+    }
+    if (!is_first) out << '\n';
+    print_text_table(out, part, 0);
+  }
+}
+
+/// The metrics of every side, with the differences of later sides from the first.
+void print_metrics(std::ostream& out, const Comparison& comparison, const ComparisonRequest& request) {
+  Table table{{"metric"}, {}, false};
+  for (const Side& side : comparison.sides()) {
+    table.columns.push_back(Comparison::title(side));
+    if (table.columns.size() > 2) table.columns.push_back("difference");
+  }
   std::vector<std::string> incomparable;
   bool hides = false;
   for (const std::string& name : comparison.metric_names()) {
-    if (!all && (name.starts_with("time/") || name.starts_with("perf/"))) {
+    if (!request.all && (name.starts_with("time/") || name.starts_with("perf/"))) {
       hides = true;
       continue;
     }
     if (comparison.is_incomparable(name)) incomparable.push_back(name);
     std::vector<Json> row{name};
-    for (const Side& side : comparison.sides()) row.push_back(with_error(comparison.figure(side, name)));
-    for (size_t i = 1; i < comparison.sides().size(); ++i)
-      row.push_back(with_error(comparison.difference(comparison.sides()[i], name), true));
+    for (const Side& side : comparison.sides()) {
+      row.push_back(with_error(comparison.figure(side, name)));
+      if (row.size() > 2) row.push_back(with_error(comparison.difference(side, name), true));
+    }
     table.rows.push_back(std::move(row));
   }
-  print_table(out, table, TableFormat::text);
+  explain_figures(out, comparison);
+  print_in_parts(out, table, request.columns);
   if (!incomparable.empty())
-    out << "\nno difference of " << join_names(incomparable)
-        << ": the weights or the number of heads differ; compare valid/ce_head_1\n";
+    out << "\nno difference of " << join_names(incomparable) << ": " << why_no_difference << '\n';
   if (hides) out << (incomparable.empty() ? "\n" : "") << "time/ and perf/ are shown with --all\n";
 }
 
@@ -267,6 +336,26 @@ void print_json(std::ostream& out, const Comparison& comparison) {
 
 }  // namespace
 
+const char* const why_no_difference = "the weights or the number of heads differ; compare valid/ce_head_1";
+
+const std::vector<std::string>& metrics_with_quantities() {
+  static const std::vector<std::string> names{"train/loss", "train/ce", "valid/loss"};
+  return names;
+}
+
+std::string quantity_of(const std::string& metric, const std::map<std::string, std::string>& params) {
+  const std::string name = metric.substr(0, metric.find(','));  // "valid/loss, lowest"
+  if (const auto& names = metrics_with_quantities(); std::find(names.begin(), names.end(), name) == names.end())
+    return "";
+  // A training loss contains the weights; a mean over heads depends on their number.
+  std::string quantity;
+  for (const auto& [key, value] : params) {
+    const bool is_weight = key.starts_with("pipeline.") || key == "train.normalize" || key == "train.head_weights";
+    if (key == "model.future_tokens" || (name == "train/loss" && is_weight)) quantity += key + "=" + value + "\n";
+  }
+  return quantity;
+}
+
 MeanAndError mean_and_error(const std::vector<double>& values) {
   MeanAndError of;
   of.count = int64_t(values.size());
@@ -275,12 +364,13 @@ MeanAndError mean_and_error(const std::vector<double>& values) {
   double squares = 0;
   for (const double value : values) squares += (value - of.mean) * (value - of.mean);
   if (of.count > 1) of.error = std::sqrt(squares / double(of.count - 1) / double(of.count));
+  if (of.error <= rounding * std::fabs(of.mean)) of.error = 0;
   return of;
 }
 
 std::string with_error(const MeanAndError& of, bool signed_number) {
   if (of.count == 0) return "-";
-  const std::string number = signed_number ? printed("%+.4g", of.mean) : shown(of.mean);
+  const std::string number = signed_number && of.mean != 0 ? printed("%+.4g", of.mean) : shown(of.mean);
   return of.count == 1 ? number : number + printed(" ± %.2g", of.error);
 }
 
@@ -297,17 +387,16 @@ Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
   return differing(std::move(columns), values);
 }
 
-void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
-                      TableFormat format, bool all) {
-  if (format == TableFormat::csv) throw Error(ExitStatus::usage, "a comparison has no CSV form; use --json");
-  const Comparison comparison(log, words);
-  if (format == TableFormat::json) return print_json(out, comparison);
+void print_comparison(std::ostream& out, const LogReader& log, const ComparisonRequest& request) {
+  if (request.format == TableFormat::csv) throw Error(ExitStatus::usage, "a comparison has no CSV form; use --json");
+  const Comparison comparison(log, request.words, request.baseline);
+  if (request.format == TableFormat::json) return print_json(out, comparison);
   const Table params = comparison.params();
   if (params.rows.empty())
     out << "the configurations are equal\n\n";
   else
     print_table(out, params, TableFormat::text), out << '\n';
-  print_metrics(out, comparison, all);
+  print_metrics(out, comparison, request);
 }
 
 }  // namespace wmtp

@@ -4,9 +4,10 @@
 // the names of its runs. With several seeds, values are means over them with standard errors, and a difference from the
 // first word is the mean difference within the same seed with its standard error, which removes the effect of the seed.
 // Differences are only taken between equal quantities: not of a training loss with other weights, nor of a mean over
-// another number of heads.
+// another number of heads. The page follows the same rule (quantity_of).
 #pragma once
 
+#include <map>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -25,12 +26,27 @@ MeanAndError mean_and_error(const std::vector<double>& values);
 /// "0.25 ± 0.01", "0.25" for one value, "-" for none.
 std::string with_error(const MeanAndError& of, bool signed_number = false);
 
+/// What a metric measures in a run with these options: two runs measure the same if the texts are equal. "" for a
+/// metric that is the same quantity in all runs.
+std::string quantity_of(const std::string& metric, const std::map<std::string, std::string>& params);
+/// The metrics for which quantity_of() is not always "".
+const std::vector<std::string>& metrics_with_quantities();
+/// "the weights or the number of heads differ; compare valid/ce_head_1"
+extern const char* const why_no_difference;
+
 /// A row per key whose values differ: the key, then the value of each run (null: none).
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);
 
-/// Error(usage) for a run that is not in the log, for fewer than two runs or names, and for CSV. The text shows
-/// validation first, and time/ and perf/ only if `all`. JSON is one object with all metrics.
-void print_comparison(std::ostream& out, const LogReader& log, const std::vector<std::string>& words,
-                      TableFormat format, bool all = false);
+struct ComparisonRequest {
+  std::vector<std::string> words;
+  std::string baseline{};  ///< the word that the others are compared with; "": the first
+  TableFormat format = TableFormat::text;
+  bool all = false;      ///< the text also shows time/ and perf/
+  size_t columns = 120;  ///< the width of the text, which is a table for as many words as fit
+};
+
+/// Error(usage) for a run that is not in the log, for fewer than two runs or names, for a baseline of several names,
+/// and for CSV. The text shows validation first. JSON is one object with all metrics.
+void print_comparison(std::ostream& out, const LogReader& log, const ComparisonRequest& request);
 
 }  // namespace wmtp

@@ -173,7 +173,10 @@ def test_runs_are_compared_where_they_differ_and_paired_by_seed(place):
     assert loss["last"][0]["count"] == loss["difference_from_first"][1]["count"] == 2
     assert loss["difference_from_first"][1]["mean"] < 0 < loss["difference_from_first"][1]["standard_error"]
     shown = place.host("runs", "compare", "slow", "fast").out
-    assert "slow (2 seeds)" in shown and "fast - slow" in shown and "±" in shown
+    assert "slow (2 seeds)" in shown and "± is the standard error" in shown
+    assert max(map(len, shown.splitlines())) <= 120
+    turned = json.loads(place.host("runs", "compare", "slow", "fast", "--baseline", "fast", "--json").out)
+    assert turned["metrics"]["train/loss"]["difference_from_first"][1]["mean"] > 0
 
 
 def test_a_run_and_its_folder_are_deleted_only_with_yes(place):

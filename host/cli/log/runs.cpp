@@ -14,6 +14,7 @@
 #include "log/log_reader.hpp"
 #include "log/maintenance.hpp"
 #include "report/compare.hpp"
+#include "report/terminal.hpp"
 #include "report/watch.hpp"
 
 namespace wmtp {
@@ -49,6 +50,15 @@ std::vector<std::string> with_names_of_files(const std::vector<std::string>& wor
   return names;
 }
 
+/// The name of a file that is no sweep; any other word as it is.
+std::string one_name(const std::string& word, const GlobalOptions& globals, const LogReader& log) {
+  const std::vector<std::string> names = with_names_of_files({word}, globals, log);
+  if (names.size() == 1) return names.front();
+  throw Error(ExitStatus::usage, "--baseline " + word + ": found " +
+                                     (names.empty() ? "no finished run" : "a sweep of " + join_names(names)) +
+                                     ", wanted one name");
+}
+
 /// Checks every run before deleting the first.
 int delete_runs(const std::filesystem::path& database, const std::vector<std::string>& words, bool yes) {
   std::vector<RunToDelete> runs;
@@ -76,6 +86,7 @@ void add_runs(CommandLine& line) {
     std::string run, file;
     std::vector<std::string> runs, metrics;
     RunSelection selection;
+    std::string baseline;
     bool json = false, yes = false, toml = false, all = false;
   };
   const auto options = std::make_shared<Options>();
@@ -139,16 +150,24 @@ void add_runs(CommandLine& line) {
       "runs compare",
       "compare the configurations and metrics of runs\n\n"
       "A name selects its newest finished run of each seed; the name or the file of a sweep selects its runs. With\n"
-      "several seeds, figures are means with standard errors, and differences from the first name are taken within\n"
-      "the same seed.\n\n"
+      "several seeds, figures are means with standard errors, and differences from the first name, or from "
+      "--baseline,\n"
+      "are taken within the same seed.\n\n"
       "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n"
-      "  wmtp-host runs compare experiments/sweep.toml\n",
+      "  wmtp-host runs compare experiments/sweep.toml --baseline baseline\n",
       reading_log([options, format](const GlobalOptions& globals) {
         const LogReader log(globals.database_or(default_database));
-        print_comparison(std::cout, log, with_names_of_files(options->runs, globals, log), format(), options->all);
+        ComparisonRequest request{.words = with_names_of_files(options->runs, globals, log)};
+        if (!options->baseline.empty()) request.baseline = one_name(options->baseline, globals, log);
+        request.format = format();
+        request.all = options->all;
+        if (const size_t columns = terminal_columns(std::cout); columns > 0) request.columns = columns;
+        print_comparison(std::cout, log, request);
         return 0;
       }));
   add_option(compare, "RUN", options->runs, "run ids, names, or sweeps; two or more runs in total", required);
+  add_option(compare, "--baseline RUN", options->baseline,
+             "compare the others with this run, name or file; default: the first");
   compare.add_flag("--all", options->all, "also show time/ and perf/");
   compare.add_flag("--json", options->json, "print JSON");
 

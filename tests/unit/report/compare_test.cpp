@@ -13,6 +13,8 @@
 namespace wmtp {
 namespace {
 
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 class CompareTest : public testing::Test {
  protected:
   CompareTest() {
@@ -41,14 +43,15 @@ class CompareTest : public testing::Test {
   }
   Json compare(const std::vector<std::string>& words) const {
     std::ostringstream out;
-    print_comparison(out, LogReader(file_), words, TableFormat::json);
+    print_comparison(out, LogReader(file_), {.words = words, .format = TableFormat::json});
     return Json::parse(out.str());
   }
-  std::string text(const std::vector<std::string>& words) const {
+  std::string text(const ComparisonRequest& request) const {
     std::ostringstream out;
-    print_comparison(out, LogReader(file_), words, TableFormat::text);
+    print_comparison(out, LogReader(file_), request);
     return out.str();
   }
+  std::string text(const std::vector<std::string>& words) const { return text(ComparisonRequest{.words = words}); }
   std::filesystem::path folder_, file_;
 };
 
@@ -62,7 +65,7 @@ TEST_F(CompareTest, ShowsOnlyConfigurationThatDiffers) {
   EXPECT_EQ(found["metrics"]["perf/tokens_per_second"]["last"][0]["mean"], 50) << "200 tokens in 4 s";
   EXPECT_EQ(found["metrics"]["valid/loss"]["difference_from_first"][1]["mean"], 1);
   const std::string shown = text({"1", "2"});
-  for (const char* part : {"pipeline.keep", "run 1", "run 2", "2 - 1", "+1"})
+  for (const char* part : {"pipeline.keep", "run 1", "run 2", "differences from run 1;", "+1"})
     EXPECT_NE(shown.find(part), std::string::npos) << part << "\n" << shown;
   EXPECT_EQ(shown.find("model.dim"), std::string::npos);
 }
@@ -87,10 +90,9 @@ TEST_F(CompareTest, PairsRunsOfTwoNamesBySeed) {
 TEST_F(CompareTest, ShowsValidationFirstAndTimeAndSpeedOnlyOnRequest) {
   run("a", 1, 0.5, 3);
   run("b", 1, 0.5, 4);
-  std::ostringstream all;
-  print_comparison(all, LogReader(file_), {"a", "b"}, TableFormat::text, /*all=*/true);
-  EXPECT_LT(all.str().find("valid/loss"), all.str().find("train/loss"));
-  EXPECT_LT(all.str().find("train/loss"), all.str().find("perf/step_seconds"));
+  const std::string all = text({.words = {"a", "b"}, .all = true});
+  EXPECT_LT(all.find("valid/loss"), all.find("train/loss"));
+  EXPECT_LT(all.find("train/loss"), all.find("perf/step_seconds"));
   EXPECT_EQ(text({"a", "b"}).find("perf/step_seconds"), std::string::npos);
   EXPECT_NE(text({"a", "b"}).find("shown with --all"), std::string::npos);
 }
@@ -107,6 +109,71 @@ TEST_F(CompareTest, SubtractsNoLossesWithOtherWeights) {
   EXPECT_EQ(losses("c", "train/loss")["mean"], 2);
   EXPECT_NE(text({"a", "b"}).find("no difference of train/loss"), std::string::npos) << text({"a", "b"});
   EXPECT_EQ(text({"a", "c"}).find("no difference of"), std::string::npos);
+}
+
+TEST_F(CompareTest, SaysWhatTheErrorIsOrThatOneSeedTellsNothingOfNoise) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.5, 4);
+  EXPECT_TRUE(holds(text({"a", "b"}),
+                    "last values; differences from a (run 1); one seed each, so that noise between "
+                    "seeds cannot be told from an effect\n"))
+      << text({"a", "b"});
+  run("a", 2, 0.5, 3.5);
+  run("b", 2, 0.5, 5);
+  EXPECT_TRUE(holds(text({"a", "b"}),
+                    "differences from a (2 seeds), seed by seed; ± is the standard error of the mean "
+                    "over the seeds\n"))
+      << text({"a", "b"});
+}
+
+TEST_F(CompareTest, ExplainsMetricsInTheTable) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.5, 4);
+  for (const char* part : {"valid/loss (mean over heads)", "train/loss (with token weights)"})
+    EXPECT_TRUE(holds(text({"a", "b"}), part)) << text({"a", "b"});
+}
+
+TEST_F(CompareTest, PrintsNoDifferenceThatIsOnlyRounding) {
+  run("a", 1, 0.5, 0.3);
+  run("b", 1, 0.5, 0.1 + 0.2);
+  run("c", 1, 0.5, 0.3 + 1e-9);
+  const auto difference = [&](const char* other) {
+    return compare({"a", other})["metrics"]["valid/loss"]["difference_from_first"][1]["mean"].get<double>();
+  };
+  EXPECT_NE(0.3, 0.1 + 0.2);
+  EXPECT_EQ(difference("b"), 0);
+  EXPECT_NEAR(difference("c"), 1e-9, 1e-15);
+  EXPECT_FALSE(holds(text({"a", "b"}), "e-17")) << text({"a", "b"});
+}
+
+TEST_F(CompareTest, FitsTheWidthInSeveralTables) {
+  const std::vector<std::string> words{"a-long-name", "another-long-name", "the-third-long-name",
+                                       "the-fourth-long-name"};
+  for (const std::string& word : words) run(word, 1, 0.5, 3);
+  const std::string shown = text({.words = words, .columns = 104});
+  std::istringstream lines(shown.substr(shown.find("\nmetric ")));
+  int heads = 0;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 104u) << line;
+    heads += line.starts_with("metric ");
+  }
+  EXPECT_EQ(heads, 2) << shown;
+  for (const std::string& word : words) EXPECT_TRUE(holds(shown, word)) << shown;
+}
+
+TEST_F(CompareTest, ComparesWithTheBaseline) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.5, 4);
+  const auto loss = [&](const std::vector<std::string>& words) {
+    std::ostringstream out;
+    print_comparison(out, LogReader(file_), {.words = words, .baseline = "b", .format = TableFormat::json});
+    return Json::parse(out.str());
+  };
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"a", "b"}, {"a"}}) {
+    EXPECT_EQ(loss(words)["runs"][0]["word"], "b");
+    EXPECT_EQ(loss(words)["metrics"]["valid/loss"]["difference_from_first"][1]["mean"], -1);
+  }
+  EXPECT_THROW(text({.words = {"a", "b"}, .baseline = "absent"}), Error);
 }
 
 TEST_F(CompareTest, TakesTheNameOfASweep) {
@@ -128,6 +195,7 @@ TEST(MeanAndError, HasTheStandardErrorOfTheMean) {
   EXPECT_EQ(mean_and_error({}).count, 0);
   EXPECT_EQ(mean_and_error({4}).mean, 4);
   EXPECT_EQ(mean_and_error({4}).error, 0);
+  EXPECT_EQ(mean_and_error({0.3, 0.1 + 0.2}).error, 0) << "rounding";
   EXPECT_DOUBLE_EQ(mean_and_error({1, 2, 3, 6}).mean, 3);
   EXPECT_DOUBLE_EQ(mean_and_error({1, 2, 3, 6}).error, std::sqrt(14.0 / 3 / 4));
 }
