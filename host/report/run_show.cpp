@@ -1,10 +1,14 @@
 // `runs show`, declared in runs.hpp.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "experiment/canonical.hpp"
+#include "experiment/experiment.hpp"
 #include "log/log_option.hpp"
 #include "report/curve.hpp"
 #include "report/rank_times.hpp"
@@ -94,7 +98,7 @@ void print_json_run(std::ostream& out, const LogReader& log, OrderedJson run, in
   run["params"] = params;
   run["plugins"] = objects_of(log.query(select_plugins, {id}));
   run["segments"] = objects_of(log.query(select_segments, {id}));
-  run["metrics"] = objects_of(log.query(select_metrics, {id}));
+  run["metrics"] = objects_of(metrics_of_run(log, id));
   run["rank_seconds"] = objects_of(rank_time_table(log, id));
   run["memory_peak"] = objects_of(log.query(select_memory, {id}));
   run["checkpoints"] = objects_of(log.query(select_checkpoints, {id}));
@@ -135,7 +139,13 @@ void print_curves(std::ostream& out, const LogReader& log, int64_t id, const std
     if (line.points.size() + marks.points.size() > 1) out << '\n';
     print_curve(out, line, marks, shows_blocks(out));
   };
-  if (metrics.empty()) print(curve_of(log, id, "train/loss"), curve_of(log, id, "valid/loss"));
+  if (metrics.empty()) {
+    // Not on one axis: a training loss has the weights, a validation loss has none.
+    print(curve_of(log, id, "train/loss"), {});
+    Curve validation = curve_of(log, id, "valid/ce_head_1");
+    if (validation.points.empty()) validation = curve_of(log, id, "valid/loss");
+    print({}, validation);
+  }
   for (const std::string& metric : metrics) print(curve_of(log, id, metric), {});
 }
 
@@ -145,12 +155,36 @@ void print_section(std::ostream& out, const std::string& title, const Table& tab
   print_table(out, table, TableFormat::text);
 }
 
-void print_head(std::ostream& out, const OrderedJson& run) {
+/// The options of the run's experiment that differ from the defaults, as in its TOML.
+Table chosen_options(const std::string& resolved_toml) {
+  const auto each_option = [](const std::string& toml, const auto& visit) {
+    std::string table;
+    std::istringstream lines(toml);
+    for (std::string line; std::getline(lines, line);) {
+      const size_t equals = line.find(" = ");
+      if (line.starts_with('[')) table = line.substr(1, line.size() - 2) + ".";
+      if (equals != line.npos && line[0] != '#') visit(table + line.substr(0, equals), line.substr(equals + 3));
+    }
+  };
+  std::map<std::string, std::string> defaults;
+  each_option(to_toml(Experiment{}), [&](const std::string& key, const std::string& value) { defaults[key] = value; });
+  Table options{{"key", "value"}, {}, false};
+  each_option(resolved_toml, [&](const std::string& key, const std::string& value) {
+    if (const auto found = defaults.find(key); found == defaults.end() || found->second != value)
+      options.rows.push_back({key, value});
+  });
+  return options;
+}
+
+void print_head(std::ostream& out, const OrderedJson& run, const std::string& result) {
   const auto text = [&run](const char* key) { return shown(run.at(key)); };
   out << "run " << text("id") << "  " << text("name") << "  " << text("status");
   if (!run.at("exit_code").is_null()) out << " (exit " << text("exit_code") << ")";
-  out << '\n'
-      << "  pipeline   " << text("pipeline") << ", adapter " << text("adapter") << '\n'
+  out << '\n';
+  if (!result.empty()) out << "  result     " << result << '\n';
+  if (!run.at("valid_head_1").is_null())
+    out << "  head 1     validation loss " << text("valid_head_1") << ", lowest " << text("best_valid_head_1") << '\n';
+  out << "  pipeline   " << text("pipeline") << ", adapter " << text("adapter") << '\n'
       << "  started    " << text("started_at") << ", ended " << text("ended_at") << ", "
       << human_seconds(run.at("seconds").is_number() ? run.at("seconds").get<double>() : 0) << '\n'
       << "  layout     " << counted(run.at("world_size").get<int64_t>(), "rank") << ", " << text("strategy") << ", "
@@ -177,15 +211,9 @@ void print_head(std::ostream& out, const OrderedJson& run) {
 
 void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& run, int64_t id,
                     const std::vector<std::string>& metrics) {
-  print_head(out, run);
-  print_section(out, "options", log.query(select_params, {id}));
-  print_section(out, "plugins",
-                log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
-                          "FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name",
-                          {id}));
-  if (run.at("segments") != 1) print_section(out, "segments", log.query(select_segments, {id}));
-  print_section(out, "metrics", log.query(select_metrics, {id}));
+  print_head(out, run, result_text(log, id));
   print_curves(out, log, id, metrics);
+  print_section(out, "metrics", metrics_of_run(log, id));
 
   Table times = rank_time_table(log, id);
   for (auto& row : times.rows)
@@ -198,6 +226,7 @@ void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& 
   Table memory = log.query(select_memory, {id});
   for (auto& row : memory.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "peak memory", memory);
+  if (run.at("segments") != 1) print_section(out, "segments", log.query(select_segments, {id}));
   Table checkpoints = log.query(select_checkpoints, {id});
   for (auto& row : checkpoints.rows) row[2] = human_bytes(row[2].get<int64_t>());
   print_section(out, "checkpoints", checkpoints);
@@ -210,6 +239,12 @@ void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& 
   Table events = log.query(select_events, {id}, events_shown);
   std::reverse(events.rows.begin(), events.rows.end());
   print_section(out, events.capped ? "last events" : "events", {events.columns, events.rows, false});
+  print_section(out, "plugins",
+                log.query("SELECT kind, name, version, substr(sha256, 1, 12) AS sha256, path "
+                          "FROM run_plugins WHERE run_id = ?1 ORDER BY kind, name",
+                          {id}));
+  print_section(out, "options that are not defaults (all: --toml)",
+                chosen_options(run.at("resolved_toml").get<std::string>()));
 }
 
 }  // namespace
@@ -227,6 +262,8 @@ void print_run(std::ostream& out, const LogReader& log, int64_t id, TableFormat 
   require_metrics(log, id, metrics);
   print_text_run(out, log, run, id, metrics);
 }
+
+Table metrics_of_run(const LogReader& log, int64_t run_id) { return log.query(select_metrics, {run_id}); }
 
 std::string runnable_experiment(const LogReader& log, int64_t run_id) {
   const auto text =

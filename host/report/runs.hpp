@@ -36,12 +36,15 @@ std::vector<int64_t> distinct_runs(const LogReader& log, const std::vector<std::
 /// JSON and CSV have the columns of v_runs. Error(usage) for an invalid condition or a key that no run has.
 void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format, const RunSelection& selection = {});
 
-/// Configuration, plugins, segments, first/last/best metrics, curves, time by rank, memory, checkpoints, evaluations,
-/// losses on texts and events of one run; metrics, curves, checkpoints and events cover the runs that it resumed. JSON
-/// is one object. Draws the curves of `metrics`, or by default of the losses. Error(usage) for
-/// CSV, an unknown run, or a metric that the run lacks.
+/// Result, curves, first/last/best metrics, time by rank, memory, segments, checkpoints, evaluations, losses on texts,
+/// events, plugins and options of one run; metrics, curves, checkpoints and events cover the runs that it resumed. The
+/// text has the options that are not defaults. JSON is one object with all. Draws the curves of `metrics`, or by
+/// default of the losses. Error(usage) for CSV, an unknown run, or a metric that the run lacks.
 void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
                const std::vector<std::string>& metrics = {});
+
+/// Columns name, points, first, last, lowest, highest, last_step, not_finite: of each metric over all segments.
+Table metrics_of_run(const LogReader& log, int64_t run_id);
 
 /// The resolved experiment, which can be run. Error(usage) with the line if a path in it is not UTF-8, which TOML
 /// cannot contain.

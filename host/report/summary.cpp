@@ -27,7 +27,9 @@ class Summary {
     const auto segments = run[0][3].get<int64_t>();
     out_ << "run " << id_ << " (" << run[0][0].get<std::string>() << ") " << status << " after "
          << human_seconds(run[0][2].is_number() ? run[0][2].get<double>() : 0)
-         << (segments > 1 ? " in " + counted(segments, "segment") : "") << change() << '\n';
+         << (segments > 1 ? " in " + counted(segments, "segment") : "");
+    if (const std::string result = result_text(log_, id_); !result.empty()) out_ << ": " << result;
+    out_ << '\n';
     speed();
     time();
     memory();
@@ -38,25 +40,6 @@ class Summary {
 
  private:
   std::vector<std::vector<Json>> rows(const std::string& sql) const { return log_.query(sql, {id_}).rows; }
-
-  std::optional<double> metric(const std::string& name, const std::string& order) const {
-    const auto found = log_.query(
-                               "SELECT value FROM v_curves WHERE run_id = ?1 AND name = ?2 "
-                               "AND value IS NOT NULL ORDER BY step " +
-                                   order + " LIMIT 1",
-                               {id_, name})
-                           .rows;
-    return found.empty() ? std::nullopt : std::optional(found[0][0].get<double>());
-  }
-
-  /// ": validation loss 8.3373 -> 6.4450, fell by 1.8924", or "" without a loss.
-  std::string change() const {
-    for (const auto& [title, name] :
-         {std::pair(": validation loss ", "valid/loss"), {": training loss ", "train/loss"}})
-      if (const auto begin = metric(name, "ASC"), end = metric(name, "DESC"); begin && end)
-        return title + loss_change_text(*begin, *end);
-    return "";
-  }
 
   void speed() {
     const auto run = rows("SELECT tokens_per_second, mfu, mfu_of FROM v_runs WHERE id = ?1").at(0);
@@ -170,6 +153,19 @@ std::string loss_change_text(double begin, double end) {
   const double by = std::fabs(begin - end);
   if (by == 0) return values + ", unchanged";
   return values + (end < begin ? ", fell by " : ", rose by ") + (by < 5e-5 ? printed("%.1g", by) : loss(by));
+}
+
+std::string result_text(const LogReader& log, int64_t run_id) {
+  const auto metric = [&](const std::string& name, const std::string& order) -> std::optional<double> {
+    const std::string sql =
+        "SELECT value FROM v_curves WHERE run_id = ?1 AND name = ?2 AND value IS NOT NULL ORDER BY step ";
+    const auto found = log.query(sql + order + " LIMIT 1", {run_id, name}).rows;
+    return found.empty() ? std::nullopt : std::optional(found[0][0].get<double>());
+  };
+  for (const auto& [title, name] : {std::pair("validation loss ", "valid/loss"), {"training loss ", "train/loss"}})
+    if (const auto begin = metric(name, "ASC"), end = metric(name, "DESC"); begin && end)
+      return title + loss_change_text(*begin, *end);
+  return "";
 }
 
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id) { Summary(out, log, run_id).print(); }

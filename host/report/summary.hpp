@@ -15,6 +15,9 @@ namespace wmtp {
 /// without data are omitted.
 void run_summary(std::ostream& out, const LogReader& log, int64_t run_id);
 
+/// "validation loss 8.3373 -> 6.4450, fell by 1.8924" over all segments, else of the training loss; "" without a loss.
+std::string result_text(const LogReader& log, int64_t run_id);
+
 /// "8.3373 -> 6.4450, fell by 1.8924".
 std::string loss_change_text(double begin, double end);
 

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "experiment/canonical.hpp"
+#include "experiment/experiment.hpp"
 #include "log/database.hpp"
 #include "log/maintenance.hpp"
 #include "log/run_log.hpp"
@@ -38,6 +40,7 @@ class RunsTest : public ::testing::Test {
     start.device = "cpu";
     start.version = "0.1.0";
     start.params = {{"pipeline.keep", 0.6}};
+    start.resolved_toml = to_toml(Experiment{}) + "\n[pipeline]\nkeep = 0.6\n";
     start.plugins = {{"pipeline", "rho1", "1.0", "0123456789abcdef", "/p/rho1.so"}};
     RunLog log(file_, start);
     log.metrics(0, {{"valid/loss", 6.0}});
@@ -181,6 +184,35 @@ TEST_F(RunsTest, ShowHasEverySection) {
                            "step-000010", "deleted", "events", "step 3 skipped", " |", "o valid/loss"}) {
     EXPECT_TRUE(holds(text, part)) << part << '\n' << text;
   }
+}
+
+TEST_F(RunsTest, ShowBeginsWithTheResultAndEndsWithTheOptionsThatAreNotDefaults) {
+  rho1_run();
+  const std::string text = show(TableFormat::text);
+  EXPECT_TRUE(
+      text.starts_with("run 1  rho1  finished (exit 0)\n"
+                       "  result     validation loss 6.0000 -> 4.2500, fell by 1.7500\n"))
+      << text;
+  EXPECT_TRUE(
+      text.ends_with("\noptions that are not defaults (all: --toml)\n"
+                     "key            value\n"
+                     "pipeline.keep  0.6\n"))
+      << text;
+}
+
+TEST_F(RunsTest, ShowDrawsTheTrainingLossApartFromTheValidation) {
+  rho1_run();
+  const std::string text = show(TableFormat::text);
+  EXPECT_TRUE(holds(text, " . train/loss\n") && holds(text, " o valid/loss\n")) << text;
+  RunStart start;
+  start.name = "heads";
+  RunLog log(file_, start);
+  for (int64_t step = 0; step < 3; ++step) log.metrics(step, {{"valid/loss", 6.0}, {"valid/ce_head_1", 5.5}});
+  log.end(ExitStatus::done);
+  std::ostringstream heads;
+  print_run(heads, LogReader(file_), log.run_id(), TableFormat::text);
+  EXPECT_TRUE(holds(heads.str(), " o valid/ce_head_1\n")) << heads.str();
+  EXPECT_TRUE(holds(heads.str(), "  head 1     validation loss 5.5, lowest 5.5\n")) << heads.str();
 }
 
 TEST_F(RunsTest, ShowIsOneObjectInJson) {
