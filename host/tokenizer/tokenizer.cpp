@@ -20,7 +20,9 @@ size_t Tokenizer::encode_begin(std::string_view text, bool more_follows, std::ve
 }
 
 std::string token_text(const Tokenizer* tokenizer, int64_t id) {
-  const std::string bytes = tokenizer ? tokenizer->decode({int32_t(id)}) : "";
+  std::string bytes = tokenizer ? tokenizer->decode({int32_t(id)}) : "";
+  if (bytes.empty() && tokenizer) bytes = tokenizer->piece(int32_t(id));
+  if (bytes.empty() && tokenizer && id == tokenizer->end_of_text()) return "<end of text>";
   if (bytes.empty()) return printed("<%lld>", static_cast<long long>(id));
   std::string text;
   for (size_t at = 0; at < bytes.size();) {

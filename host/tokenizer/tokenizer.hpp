@@ -37,8 +37,9 @@ class Tokenizer {
 /// tokenizer_config.json in the same folder. Error(data) if either file is missing or unsupported. Not thread-safe.
 std::unique_ptr<Tokenizer> json_tokenizer(const std::filesystem::path& file);
 
-/// One token as readable text. Bytes that are not valid UTF-8 on their own appear as <0xE2>; a token without text, or
-/// any token if `tokenizer` is null, as its id: <257>.
+/// One token as readable text, special tokens as </s>. Bytes that are not valid UTF-8 on their own appear as <0xE2>,
+/// the end of a text without a name as <end of text>, and another token without text, or any if `tokenizer` is null,
+/// as its id: <257>.
 std::string token_text(const Tokenizer* tokenizer, int64_t id);
 
 }  // namespace wmtp

@@ -32,6 +32,28 @@ TEST_F(JsonTokenizerTest, DecodesTextWithoutSpecialTokens) {
   EXPECT_EQ(tokenizer->decode({259, 258, 260, 0xc3, 0xa9, 1000, -1}), " ab<tool>\xc3\xa9");
 }
 
+TEST_F(JsonTokenizerTest, ShowsATokenWithTheNameOfASpecialOne) {
+  const auto tokenizer = open(byte_level_json());
+  EXPECT_EQ(token_text(tokenizer.get(), 258), " ab");
+  EXPECT_EQ(token_text(tokenizer.get(), 259), "<end>");
+  EXPECT_EQ(token_text(tokenizer.get(), 0xc3), "<0xC3>");
+  EXPECT_EQ(token_text(tokenizer.get(), 1000), "<1000>");
+  EXPECT_EQ(token_text(nullptr, 'a'), "<97>");
+}
+
+TEST(TokenText, NamesTheEndOfATextWithoutAName) {
+  struct Bytes : Tokenizer {
+    int64_t vocab_size() const override { return 258; }
+    int64_t end_of_text() const override { return 256; }
+    Reads reads() const override { return Reads::bytes; }
+    Ids encode(std::string_view) const override { return {}; }
+    std::string decode(const Ids& ids) const override { return ids[0] < 256 ? std::string(1, char(ids[0])) : ""; }
+  };
+  const Bytes tokenizer;
+  EXPECT_EQ(token_text(&tokenizer, 256), "<end of text>");
+  EXPECT_EQ(token_text(&tokenizer, 257), "<257>");
+}
+
 TEST_F(JsonTokenizerTest, ReplacesInvalidUtf8AsPythonDoes) {
   const Ids replaced{0xef, 0xbf, 0xbd};
   Ids wanted{'a'};
