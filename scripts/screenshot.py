@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 from browser import Browser  # noqa: E402
 from host import Running  # noqa: E402
 
-VIEW = "&smoothing=0.9&metric=train/loss&metric=train/grad_norm"
+VIEW = "&smoothing=0.9&metric=valid/ce_head_1&metric=train/grad_norm"
 MOST_BYTES = 200_000
 
 

@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <string_view>
+#include <span>
 
 #include "base/text.hpp"
 #include "log/spool.hpp"
 #include "report/compare.hpp"
 #include "report/rank_times.hpp"
+#include "report/runs.hpp"
+#include "ui/run_configs.hpp"
 
 namespace wmtp {
 namespace {
@@ -88,31 +90,7 @@ constexpr const char* run_states = R"sql(
 
 constexpr const char* newest_event = "SELECT coalesce(max(rowid), 0) FROM events";
 
-/// Nine significant digits, the precision of fp32; "nan", "inf" or "-inf" if not finite.
-OrderedJson number_json(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char digits[32];
-  std::snprintf(digits, sizeof(digits), "%.9g", value);
-  return std::strtod(digits, nullptr);
-}
-
 SharedText shared(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
-
-/// Writes a JSON object from the texts of its members, which takes a fraction of the memory of a PageJson.
-class ObjectText {
- public:
-  void add(const std::string& quoted_key, std::string_view value) {
-    ((text_ += text_.empty() ? '{' : ',') += quoted_key) += ':';
-    text_ += value;
-  }
-  std::string end() { return text_.empty() ? "{}" : std::move(text_) + "}"; }
-
- private:
-  std::string text_;
-};
-
-std::string quoted(int64_t run) { return '"' + std::to_string(run) + '"'; }
 
 OrderedJson cell_json(const Json& cell) {
   return cell.is_number_float() ? number_json(cell.get<double>()) : OrderedJson(cell);
@@ -191,34 +169,6 @@ OrderedJson objects_of(const Table& table) {
   return rows;
 }
 
-/// The keys with several values, or that only some runs have, with the value of each run. In one pass, because SQLite
-/// would sort all parameters of all runs.
-void add_differing_values(const LogReader& log, size_t runs, ObjectText& differing) {
-  struct Key {
-    std::string text, value;  ///< of the first run: as logged, as JSON
-    std::vector<int64_t> equal;
-    std::vector<std::pair<int64_t, std::string>> others;
-  };
-  std::map<std::string, Key> keys;
-  log.each_row("SELECT key, run_id, value_text, value_num FROM run_params", {}, [&](const Statement& row) {
-    const auto value = [&] { return dumped(row.null(3) ? OrderedJson(row.text(2)) : number_json(row.real(3))); };
-    const auto [place, is_new] = keys.try_emplace(row.text(0));
-    Key& key = place->second;
-    if (is_new) key.text = row.text(2), key.value = value();
-    if (row.text(2) == key.text)
-      key.equal.push_back(row.integer(1));
-    else
-      key.others.emplace_back(row.integer(1), value());
-  });
-  for (const auto& [name, key] : keys) {
-    if (key.others.empty() && key.equal.size() == runs) continue;
-    ObjectText values;
-    for (const int64_t run : key.equal) values.add(quoted(run), key.value);
-    for (const auto& [run, value] : key.others) values.add(quoted(run), value);
-    differing.add(dumped(name), values.end());
-  }
-}
-
 Window x_window(SeriesStore& store, const CurvesRequest& request) {
   Window window{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), request.cells};
   for (const int64_t run : request.runs) {
@@ -235,16 +185,28 @@ Window x_window(SeriesStore& store, const CurvesRequest& request) {
   return window;
 }
 
-OrderedJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, const Window& window) {
+/// The steps of the points in the window.
+std::span<const double> steps_within(const DrawnSeries& drawn, const Window& window) {
+  const auto& x = drawn.x();
+  const auto begin = std::lower_bound(x.begin(), x.end(), window.from),
+             end = std::upper_bound(begin, x.end(), window.to);
+  return std::span(drawn.series.step).subspan(size_t(begin - x.begin()), size_t(end - begin));
+}
+
+OrderedJson curve_json(const DrawnSeries& drawn, const CurvesRequest& request, const Window& window,
+                       const std::vector<double>& shared) {
   const MetricSeries& series = drawn.series;
   const auto& x = drawn.x();
+  const auto points = [&](const std::vector<double>& values) {
+    return points_json(drawn, values, with_steps(downsampled(x, values, window), series.step, values, shared));
+  };
   OrderedJson curve{{"points", series.step.size()},
-                    {"raw", points_json(drawn, series.value, downsampled(x, series.value, window))},
+                    {"last_step", int64_t(series.step.back())},
+                    {"every", usual_distance(series.step)},
+                    {"can_be_smoothed", can_be_smoothed(series.value)},
+                    {"raw", points(series.value)},
                     {"not_finite", points_json(drawn, series.value, not_finite(x, series.value, window))}};
-  if (request.smoothing > 0) {
-    const std::vector<double> means = smoothed(series.step, series.value, request.smoothing);
-    curve["smooth"] = points_json(drawn, means, downsampled(x, means, window));
-  }
+  if (request.smoothing > 0) curve["smooth"] = points(smoothed(series.step, series.value, request.smoothing));
   if (!series.starts.empty()) {
     OrderedJson& segments = curve["segments"] = OrderedJson::array();
     for (const SegmentStart& start : series.starts)
@@ -266,33 +228,18 @@ std::optional<OrderedJson> new_points(const DrawnSeries& drawn, double smoothing
   return points;
 }
 
-/// The name that an experiment's text gives, without the values of a sweep: of the first line `name = "…"`. A regular
-/// expression would take most of the time of an answer.
-std::string name_in(std::string_view toml) {
-  const auto skip_space = [](std::string_view& text) {
-    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-  };
-  while (!toml.empty()) {
-    const size_t end = std::min(toml.find('\n'), toml.size() - 1);
-    std::string_view line = toml.substr(0, end + 1);
-    toml.remove_prefix(end + 1);
-    skip_space(line);
-    if (!line.starts_with("name")) continue;
-    line.remove_prefix(4);
-    skip_space(line);
-    if (!line.starts_with('=')) continue;
-    line.remove_prefix(1);
-    skip_space(line);
-    const size_t close = line.starts_with('"') || line.starts_with('\'') ? line.find(line[0], 1) : line.npos;
-    if (close != line.npos) return std::string(line.substr(1, close - 1));
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string dumped(const OrderedJson& value) {
   return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+OrderedJson number_json(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char digits[32];
+  std::snprintf(digits, sizeof(digits), "%.9g", value);
+  return std::strtod(digits, nullptr);
 }
 
 PageData::PageData(std::filesystem::path database) : path_(std::move(database)) { read_runs(); }
@@ -408,12 +355,19 @@ OrderedJson PageData::curves(const CurvesRequest& request) {
   const Window window = x_window(*series_, request);
   OrderedJson answer = cursors();
   answer["curves"] = OrderedJson::array();
-  for (const int64_t run : request.runs) {
-    for (const std::string& name : request.names) {
-      const DrawnSeries drawn(*series_, run, name, request.axis);
+  for (const std::string& name : request.names) {
+    std::vector<std::pair<int64_t, DrawnSeries>> curves;
+    std::vector<std::span<const double>> steps;
+    for (const int64_t run : request.runs) {
+      DrawnSeries drawn(*series_, run, name, request.axis);
       if (drawn.series.step.empty() || std::isnan(drawn.x().front())) continue;
+      steps.push_back(steps_within(drawn, window));
+      curves.emplace_back(run, std::move(drawn));
+    }
+    const std::vector<double> shared = shared_steps(steps, request.cells);
+    for (const auto& [run, drawn] : curves) {
       OrderedJson curve{{"run", run}, {"name", name}};
-      curve.update(curve_json(drawn, request, window));
+      curve.update(curve_json(drawn, request, window, shared));
       answer["curves"].push_back(std::move(curve));
     }
   }
@@ -453,16 +407,8 @@ SharedText PageData::configs() {
   read_runs();
   const int64_t newest = known_.empty() ? 0 : known_.rbegin()->first;
   if (configs_version_ == std::pair(epoch_, newest)) return configs_;
-  ObjectText keys, sweeps;
-  add_differing_values(*log_, known_.size(), keys);
-  // Members of a sweep have the text of their experiment in common.
-  log_->each_row("SELECT id, name, substr(experiment_toml, 1, 4096) FROM runs", {}, [&](const Statement& row) {
-    const std::string base = name_in(row.text(2));
-    sweeps.add(quoted(row.integer(0)), dumped(base.empty() ? row.text(1) : base));
-  });
-  keys.add("\"sweep\"", sweeps.end());
   configs_version_ = {epoch_, newest};
-  return configs_ = shared("{\"keys\":" + keys.end() + "}");
+  return configs_ = shared(configs_text(*log_, known_.size()));
 }
 
 OrderedJson PageData::run(int64_t run) {
@@ -472,6 +418,7 @@ OrderedJson PageData::run(int64_t run) {
   OrderedJson answer = std::move(rows[0]);
   answer["params"] = OrderedJson::object();
   log_->each_row(all_params, {run}, [&](const Statement& row) { answer["params"][row.text(0)] = row.text(1); });
+  answer["metrics"] = objects_of(metrics_of_run(*log_, run));
   answer["segment_rows"] = objects_of(log_->query(run_segments_sql, {run}));
   answer["checkpoints"] = objects_of(log_->query(run_checkpoints_sql, {run}));
   answer["generations"] = objects_of(log_->query(run_generations_sql, {run}));

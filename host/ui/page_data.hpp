@@ -27,6 +27,9 @@ using SharedText = std::shared_ptr<const std::string>;
 /// Serializes JSON, replacing invalid UTF-8 from the log with U+FFFD.
 std::string dumped(const OrderedJson& value);
 
+/// Nine significant digits, the precision of fp32; "nan", "inf" or "-inf" if not finite.
+OrderedJson number_json(double value);
+
 /// What x is: the step, seconds of training, or tokens trained.
 enum class Axis { step, time, tokens };
 
@@ -57,14 +60,15 @@ class PageData {
   /// The same of these runs.
   OrderedJson runs(const std::vector<int64_t>& only);
   /// For each run and name that has values: `raw`, and `smooth` unless smoothing is 0; arrays step, seconds, tokens
-  /// (null if unknown), value; for a resumed run `segments`, with the first step of each later one.
+  /// (null if unknown), value; for a resumed run `segments`, with the first step of each later one; `last_step`,
+  /// `every`, the usual number of steps between points, and `can_be_smoothed`. Curves of a name have points at common
+  /// steps.
   OrderedJson curves(const CurvesRequest& request);
   OrderedJson refresh(const RefreshRequest& request);
-  /// The keys whose values differ between any runs of the log, with the value of each run; and "sweep", the
-  /// name of the experiment, which members of a sweep share. Shared by all answers until there is another run.
+  /// configs_text() of all runs. Shared by all answers until there is another run.
   SharedText configs();
-  /// One run: its rows in the log, experiment, segments, checkpoints, texts after log.prompts (of the newest steps),
-  /// evaluations with their answers, losses on texts.
+  /// One run: its rows in the log, experiment, metrics, segments, checkpoints, texts after log.prompts (of the newest
+  /// steps), evaluations with their answers, losses on texts.
   OrderedJson run(int64_t run);
   /// All keys of one run, or the differing keys of several.
   OrderedJson params(const std::vector<int64_t>& runs);

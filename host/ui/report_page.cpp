@@ -69,12 +69,14 @@ OrderedJson report_data(PageData& data, const std::vector<int64_t>& runs) {
     const auto has_it = [&](const OrderedJson& curve) { return curve["name"] == name; };
     if (std::any_of(report["curves"].begin(), report["curves"].end(), has_it)) report["names"].push_back(name);
   }
-  report["configs"] = {{"keys", OrderedJson::object()}};
   const OrderedJson configs = OrderedJson::parse(*data.configs());
-  for (const auto& [key, values] : configs["keys"].items())
-    for (const int64_t run : runs)
-      if (const auto value = values.find(std::to_string(run)); value != values.end())
-        report["configs"]["keys"][key][value.key()] = *value;
+  report["configs"] = {{"why_no_difference", configs["why_no_difference"]}};
+  for (const char* part : {"keys", "quantities"}) {
+    OrderedJson& kept = report["configs"][part] = OrderedJson::object();
+    for (const auto& [key, values] : configs[part].items())
+      for (const int64_t run : runs)
+        if (const auto value = values.find(std::to_string(run)); value != values.end()) kept[key][value.key()] = *value;
+  }
   report["pages"] = OrderedJson::array();
   for (const int64_t run : runs) report["pages"].push_back(data.run(run));
   report["events"] = data.events(runs);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace wmtp {
@@ -23,6 +24,9 @@ std::vector<double> debiased_mean(const std::vector<double>& steps, const std::v
 /// The mean, or the values themselves if there are few points, with NaN for values that are not finite.
 std::vector<double> smoothed(const std::vector<double>& steps, const std::vector<double>& values, double factor);
 
+/// Whether there are enough points for smoothed().
+bool can_be_smoothed(const std::vector<double>& values);
+
 /// The visible part of a curve.
 struct Window {
   double from = 0, to = 0;  ///< of x, inclusive
@@ -33,6 +37,19 @@ struct Window {
 /// last point in the window; and of its neighbours outside, to which the line continues. All points if there are no
 /// more. Skips points that are not finite. `x` ascends.
 std::vector<size_t> downsampled(const std::vector<double>& x, const std::vector<double>& y, const Window& window);
+
+/// Steps that several curves keep beside the points of downsampled(), so that differences and means, which are taken at
+/// equal steps, have points: all steps of a curve with at most two points per cell; of another one the roundest step in
+/// each cell (100 rather than 97). Empty if no curve has more points. `curves` are the steps in the window.
+std::vector<double> shared_steps(const std::vector<std::span<const double>>& curves, size_t cells);
+
+/// `kept` and the finite points at these steps, in order. All vectors ascend.
+std::vector<size_t> with_steps(std::vector<size_t> kept, const std::vector<double>& steps,
+                               const std::vector<double>& values, const std::vector<double>& wanted);
+
+/// The most common distance between neighbours, 0 for less than two steps: of points that are comparable after
+/// smoothing.
+double usual_distance(const std::vector<double>& steps);
 
 /// Indices of values that are not finite: the first of each kind (NaN, inf, -inf) in each cell of the window.
 std::vector<size_t> not_finite(const std::vector<double>& x, const std::vector<double>& y, const Window& window);

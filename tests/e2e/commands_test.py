@@ -192,9 +192,6 @@ def test_a_run_and_its_folder_are_deleted_only_with_yes(place):
     place.host("runs", "delete", "2", "--yes", wanted=2)
 
 
-def test_runs_have_notes_tags_names_and_an_archive(place):
-    for _ in range(2):
-        place.run(**ONE_RANK, train__steps=1)
 @pytest.mark.parametrize("named", (1, 2))
 def test_a_resumed_run_is_deleted_with_all_its_segments(place, named):
     place.run(**ONE_RANK, train__steps=2)
@@ -209,6 +206,9 @@ def test_a_resumed_run_is_deleted_with_all_its_segments(place, named):
     assert [folder.name for folder in sorted((place.folder / "runs").iterdir()) if folder.name[0] in "12"] == []
 
 
+def test_runs_have_notes_tags_names_and_an_archive(place):
+    for _ in range(2):
+        place.run(**ONE_RANK, train__steps=1)
     place.host("runs", "note", "1", "the first")
     place.host("runs", "tag", "1", "2", "--add", "paper", "--add", "small")
     place.host("runs", "tag", "2", "--remove", "paper")

@@ -382,7 +382,8 @@ def seeds(tmp_path):
             run = made.run(f"half-keep-{keep}", seed=seed, experiment_toml='name = "half"\n',
                            params={"pipeline.keep": keep, "seed": seed,
                                    "data.order": "shuffled" if seed else "sequential"})
-            made.metric(run, "train/loss", [10 * keep + seed + step for step in range(20)])
+            for name in ("train/loss", "train/ce"):
+                made.metric(run, name, [10 * keep + seed + step for step in range(20)])
             made.metric(run, "train/tokens", [1000.0 * (step + 1) for step in range(20)])
             made.metric(run, "valid/loss", [10 * keep + seed], first_step=20)
     part = made.run("parts", status="interrupted", params={"pipeline.keep": 0.7, "seed": 0})
@@ -420,29 +421,166 @@ NAMES = "[...document.querySelectorAll('#run-table tbody tr')].map((row) => row.
 
 @with_browser
 def test_curves_are_grouped_over_seeds_and_subtracted(seeds, tmp_path, browse):
-    address = "#runs=1,2,3,4,5,6&metric=train/loss"
+    address = "#runs=1,2&metric=train/ce&filter=half"
     with Served(tmp_path) as served, browse(served.address + address) as browser:
-        browser.wait_for("Curves.charts.get('train/loss')?.graph && state.configs['pipeline.keep']")
+        browser.wait_for("Curves.charts.get('train/ce')?.graph && state.configs['pipeline.keep']")
         choose(browser, "group", "pipeline.keep")
-        browser.wait_for("Curves.charts.get('train/loss').graph.getLabels().length === 3")
-        groups = columns_of(browser, "train/loss")
+        browser.wait_for("Curves.charts.get('train/ce').graph?.getLabels().length === 3")
+        assert browser.ask("byId('group-hint').textContent") == "of all 6 listed runs", "not only of the chosen ones"
+        groups = columns_of(browser, "train/ce")
         assert groups["g1"][0] == pytest.approx([5, 6, 7]), "mean and standard deviation of 5, 6, 7"
         assert groups["g4"][19] == pytest.approx([25, 26, 27])
-        legend = "document.querySelector('[data-metric=\"train/loss\"] .legend').textContent"
+        legend = "document.querySelector('[data-metric=\"train/ce\"] .legend').textContent"
         assert "keep 0.5000 (3 runs)" in browser.ask(legend)
-        assert painted(browser, "train/loss") > 500
+        assert painted(browser, "train/ce") > 500
         assert "group=pipeline.keep" in browser.ask("location.hash")
         for by, lines in (("name", 2), ("sweep", 1), ("data.order", 2)):
             choose(browser, "group", by)
-            browser.wait_for(f"Curves.charts.get('train/loss').graph.getLabels().length === {lines + 1}")
+            browser.wait_for(f"Curves.charts.get('train/ce').graph?.getLabels().length === {lines + 1}")
+        browser.ask("(() => { byId('filter').value = 'keep=0.5'; "
+                    "byId('filter').dispatchEvent(new Event('input')); })()")
+        browser.wait_for("Curves.charts.get('train/ce').lines.length === 1 || byId('group').value !== 'name'")
+        assert browser.ask("byId('group-hint').textContent") == "of all 3 listed runs"
         choose(browser, "group", "")
+        browser.ask("change({ chosen: new Set([1, 2, 3, 4, 5, 6]) })")
         choose(browser, "baseline", "1")
-        browser.wait_for("Curves.charts.get('train/loss').graph.getLabels().length === 7")
-        assert {label: set(values) for label, values in columns_of(browser, "train/loss").items()} == {
+        browser.wait_for("Curves.charts.get('train/ce').graph?.getLabels().length === 7")
+        assert {label: set(values) for label, values in columns_of(browser, "train/ce").items()} == {
             "r1": {0}, "r2": {1}, "r3": {2}, "r4": {1}, "r5": {2}, "r6": {3}}
         choose(browser, "axis", "tokens")
-        browser.wait_for("Curves.charts.get('train/loss').graph.xAxisExtremes()[1] > 19000")
+        browser.wait_for("Curves.charts.get('train/ce').graph.xAxisExtremes()[1] > 19000")
         sound(browser, served.address)
+
+
+def remarks(browser, metric):
+    return browser.ask(f"document.querySelector('[data-metric=\"{metric}\"] .remarks')?.textContent")
+
+
+def points_of(browser, metric, label):
+    """[[x, y]] of a line of a chart."""
+    return browser.ask(f"""(() => {{ const {{ line }} = Curves.charts.get('{metric}').lines
+      .find(({{ label }}) => label === '{label}'); return line.x.map((x, i) => [x, line.y[i]]); }})()""")
+
+
+@pytest.fixture
+def sparse(tmp_path):
+    """Runs 1 and 2 are equal, but validated every 10 and every 50 steps; run 3 ends early. Runs 4 and 5 are long, and 5
+    is 1 above 4, with noise that both share."""
+    made = MadeLog(tmp_path / "wmtp.db")
+    for every, last in ((10, 600), (50, 600), (50, 300)):
+        run = made.run("short", params={"validation.every_steps": every})
+        for step in range(0, last + 1, every):
+            made.metric(run, "valid/loss", [8 * math.exp(-step / 60)], first_step=step)
+    for above in (0, 1):
+        run = made.run("long", params={"optimizer.lr": above})
+        made.metric(run, "train/ce", [math.sin(step * (1 + above)) * 3 + above for step in range(20_000)])
+    yield made
+    made.close()
+
+
+@with_browser
+def test_differences_and_means_are_taken_at_common_steps_only(sparse, tmp_path, browse):
+    with Served(tmp_path) as served, \
+            browse(served.address + "#runs=1,2&metric=valid/loss&baseline=2") as browser:
+        browser.wait_for("Curves.charts.get('valid/loss')?.graph")
+        common = [[step, 0] for step in range(0, 601, 50)]
+        assert points_of(browser, "valid/loss", "r1") == common
+        choose(browser, "axis", "time")
+        browser.wait_for("Math.abs(Curves.charts.get('valid/loss').lines[0]?.line.x.at(-1) - 300) < 2")
+        seconds = points_of(browser, "valid/loss", "r1")
+        assert [[round(x / 25) * 50, y] for x, y in seconds] == common
+        choose(browser, "axis", "step")
+        choose(browser, "baseline", "")
+        choose(browser, "group", "name")
+        browser.ask("(() => { byId('filter').value = 'short'; "
+                    "byId('filter').dispatchEvent(new Event('input')); })()")
+        browser.wait_for("Curves.charts.get('valid/loss').lines[0]?.title === 'short (3 runs)' "
+                         "&& Curves.charts.get('valid/loss').lines.length === 1")
+        mean = points_of(browser, "valid/loss", browser.ask("Curves.charts.get('valid/loss').lines[0].label"))
+        assert [step for step, _ in mean] == list(range(0, 301, 50))
+        for step, values in mean:
+            assert values == pytest.approx([8 * math.exp(-step / 60)] * 3)
+        assert remarks(browser, "valid/loss") == "the mean of short ends with run 3"
+        sound(browser, served.address)
+
+
+@with_browser
+def test_a_smoothed_difference_needs_values_at_the_same_steps(sparse, tmp_path, browse):
+    with Served(tmp_path) as served, \
+            browse(served.address + "#runs=1,2&metric=valid/loss&baseline=2&smoothing=0.9") as browser:
+        browser.wait_for("Curves.charts.get('valid/loss')?.graph")
+        assert {y for _, y in points_of(browser, "valid/loss", "s1")} == {0}
+        assert remarks(browser, "valid/loss") == "not smoothed, because values are at other steps: run 1"
+        sound(browser, served.address)
+
+
+@with_browser
+def test_a_difference_of_long_curves_has_points_all_along(sparse, tmp_path, browse):
+    with Served(tmp_path) as served, browse(served.address + "#runs=4,5&metric=train/ce&baseline=4") as browser:
+        browser.wait_for("Curves.charts.get('train/ce')?.graph")
+        drawn = browser.ask("Curves.charts.get('train/ce').curves[0].raw.step.length")
+        assert drawn < 4000, "not all of 20,000"
+        points = points_of(browser, "train/ce", "r5")
+        assert len(points) > 200 and max(b - a for (a, _), (b, _) in zip(points, points[1:])) < 200
+        for step, difference in points:
+            assert difference == pytest.approx(3 * math.sin(2 * step - 2) + 1 - 3 * math.sin(step - 1), abs=1e-6)
+        sound(browser, served.address)
+
+
+@pytest.fixture
+def weighted(tmp_path):
+    """A baseline and a weighting with four heads, and a reference with one."""
+    made = MadeLog(tmp_path / "wmtp.db")
+    for name, plugin, heads, level in (("baseline", "baseline", 4, 6.0), ("rho1", "rho1", 4, 3.5),
+                                       ("reference", "baseline", 1, 4.5)):
+        run = made.run(name, params={"pipeline.plugin": plugin, "model.future_tokens": heads})
+        made.metric(run, "train/loss", [level + 1, level])
+        made.metric(run, "valid/loss", [level + 0.5])
+        made.metric(run, "valid/ce_head_1", [5.0 - run / 10])
+    yield made
+    made.close()
+
+
+@with_browser
+def test_the_first_view_is_of_head_1_and_marks_what_is_not_comparable(weighted, tmp_path, browse):
+    with Served(tmp_path) as served, browse(served.address) as browser:
+        browser.wait_for("Curves.charts.get('valid/ce_head_1')")
+        assert browser.ask("[...Curves.charts.keys()]") \
+            == ["valid/ce_head_1", "train/loss", "perf/tokens_per_second"]
+        heads = browser.ask("[...document.querySelectorAll('#run-table thead th')].map((h) => h.textContent.trim())")
+        assert heads[7:11] == ["valid, head 1", "best, head 1", "valid loss ≠", "train loss ≠"]
+        why = "the weights or the number of heads differ; compare valid/ce_head_1"
+        assert why in browser.ask("[...document.querySelectorAll('#run-table thead th')][9].title")
+        assert remarks(browser, "valid/ce_head_1") == ""
+        assert remarks(browser, "train/loss") == f"train/loss is not comparable between all of these runs: {why}"
+        browser.ask("(() => { byId('filter').value = 'pipeline.plugin=rho1'; "
+                    "byId('filter').dispatchEvent(new Event('input')); })()")
+        assert "≠" not in browser.ask("document.querySelector('#run-table thead').textContent")
+        sound(browser, served.address)
+
+
+@with_browser
+def test_minus_refuses_what_compare_refuses(weighted, tmp_path, browse):
+    compared = run_host("runs", "compare", 1, 2, 3, "--db", "wmtp.db", cwd=tmp_path).out
+    why = "the weights or the number of heads differ; compare valid/ce_head_1"
+    assert f"no difference of valid/loss, valid/loss, lowest and train/loss: {why}" in compared \
+        or f"no difference of valid/loss and train/loss: {why}" in compared, compared
+    with Served(tmp_path) as served, browse(
+            served.address + "#runs=1,2,3&baseline=1&metric=valid/loss&metric=train/loss&metric=valid/ce_head_1") \
+            as browser:
+        browser.wait_for("Curves.charts.get('valid/ce_head_1')?.graph")
+        of = "Curves.charts.get('%s').lines.map(({ run }) => run)"
+        assert browser.ask(of % "valid/ce_head_1") == [1, 2, 3]
+        assert browser.ask(of % "valid/loss") == [1, 2], "validation has no weights"
+        assert remarks(browser, "valid/loss") == f"no difference of valid/loss for run 3: {why}"
+        assert browser.ask(of % "train/loss") == [1]
+        assert remarks(browser, "train/loss") == f"no difference of train/loss for runs 2, 3: {why}"
+        sound(browser, served.address)
+    run_host("report", 1, 2, 3, "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path)
+    with browse((tmp_path / "x.html").as_uri() + "#runs=1,2,3&baseline=1&metric=train/loss") as browser:
+        browser.wait_for("Curves.charts.get('train/loss')?.graph")
+        assert remarks(browser, "train/loss") == f"no difference of train/loss for runs 2, 3: {why}"
+        sound(browser, (tmp_path / "x.html").as_uri())
 
 
 @with_browser
@@ -500,8 +638,11 @@ def test_a_resumed_run_is_one_curve_with_its_segments(seeds, tmp_path, browse):
         browser.ask("byId('all-runs').click()")
         assert len(browser.ask(NAMES)) == 8
         browser.ask("byId('tab-run').click()")
-        browser.wait_for("document.querySelectorAll('#run table').length === 1")
-        assert browser.ask("[...document.querySelectorAll('#run tbody tr')].map((row) => "
+        browser.wait_for("document.querySelectorAll('#run table').length === 2")
+        assert browser.ask("document.querySelector('#run h3').textContent") == "Results"
+        assert browser.ask("[...document.querySelector('#run tbody tr').cells].slice(0, 3).map((c) => c.textContent)") \
+            == ["train/loss", "1", "2"]
+        assert browser.ask("[...document.querySelectorAll('#run table')[1].querySelectorAll('tbody tr')].map((row) => "
                            "[...row.cells].slice(0, 4).map((cell) => cell.textContent))") == [
             ["7", "interrupted", "1", "10"], ["8", "finished", "11", "20"]]
         sound(browser, served.address)
@@ -528,6 +669,24 @@ def test_the_page_of_a_run_has_its_evaluations_and_the_time_of_its_ranks(log, tm
             ["step", "def main(", HOSTILE], ["100", f"{HOSTILE} 1 at 100", f"{HOSTILE} 2 at 100"],
             ["0", f"{HOSTILE} 1 at 0", f"{HOSTILE} 2 at 0"]]
         assert browser.ask("document.querySelectorAll('img').length") == 0
+        sound(browser, served.address)
+
+
+@with_browser
+def test_texts_show_newlines_and_names_of_phases_are_whole(log, tmp_path, browse):
+    log.generations(2, ["a\nb"], text="x\n\n\n\ny")
+    log.execute("UPDATE memory SET phase = 'frozen_models' WHERE phase = 'weights'")
+    with Served(tmp_path) as served, browse(served.address + "#runs=2&tab=run") as browser:
+        browser.wait_for("document.querySelector('#run pre')")
+        table = "[...document.querySelectorAll('#run h3')].find((h) => h.textContent === 'Samples').nextElementSibling"
+        assert browser.ask(f"[...{table}.querySelectorAll('tr')].slice(0, 2).map((row) => row.cells[1].textContent)") \
+            == ["a⏎\nb", "x⏎⏎⏎⏎\ny 1 at 100"]
+        browser.ask("byId('tab-memory').click()")
+        browser.wait_for("document.querySelector('#memory svg')")
+        outside = browser.ask("""(() => { const frame = document.querySelector('#memory svg').getBoundingClientRect();
+          return [...document.querySelectorAll('#memory svg text')].filter((text) =>
+            text.getBoundingClientRect().bottom > frame.bottom).map((text) => text.textContent); })()""")
+        assert outside == []
         sound(browser, served.address)
 
 

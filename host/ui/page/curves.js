@@ -9,8 +9,10 @@ const Curves = (() => {
 
   /** A chart in a hidden panel has no size: nothing is loaded or drawn until the panel is visible. */
   const isVisible = () => state.tab === "curves";
+  const baselines = () => (state.runs.some(({ id }) => id === state.baseline) ? [state.baseline] : []);
   const view = () => ({
-    runs: [...state.chosen], names: isVisible() ? state.metrics : [], smoothing: state.smoothing, x: state.axis,
+    runs: [...new Set([...Lines.runs(), ...baselines()])],
+    names: isVisible() ? state.metrics : [], smoothing: state.smoothing, x: state.axis,
     from: range?.[0], to: range?.[1],
     cells: Math.max(200, Math.round((byId("charts").clientWidth || 900) / 2)),
   });
@@ -29,7 +31,9 @@ const Curves = (() => {
     for (const name of state.metrics) {
       const chart = charts.get(name) ?? add(name);
       chart.curves = curves.filter((curve) => curve.name === name);
+      for (const curve of chart.curves) curve.loaded = curve.raw.step.length;
       draw(name);
+      legendOf(chart);
     }
   }
 
@@ -52,9 +56,10 @@ const Curves = (() => {
         add(finite ? curve.raw : curve.not_finite, value[i]);
         if (finite && curve.smooth) add(curve.smooth, smooth[i]);
         curve.points += 1;
+        curve.last_step = at;
       });
       touched.add(name);
-      if (curve.raw.step.length > 4 * view().cells) return load();  // reload a downsampled curve
+      if (curve.raw.step.length > curve.loaded + 2 * view().cells) return load();  // to downsample it
     }
     touched.forEach(draw);
   }
@@ -87,14 +92,12 @@ const Curves = (() => {
     charts.delete(name);
   }
 
-  function remarks(curves) {
+  function remarks(curves, ofLines) {
     const kinds = {};
     for (const kind of curves.flatMap((curve) => curve.not_finite.value)) kinds[kind] = (kinds[kind] ?? 0) + 1;
     const found = Object.entries(kinds).map(([kind, count]) => `${count} × ${kind}`);
-    const texts = found.length ? [`not finite: ${found.join(", ")}`] : [];
+    const texts = [...ofLines, ...(found.length ? [`not finite: ${found.join(", ")}`] : [])];
     const low = curves.flatMap((curve) => curve.raw.value).filter((value) => value <= 0).length;
-    const baseline = state.baseline && curves.length ? curves.some(({ run }) => run === state.baseline) : true;
-    if (!baseline) texts.push(`run ${state.baseline} has no values to subtract`);
     if (state.logarithmic && low) texts.push(`${counted(low, "point")} at or below 0 have no logarithm`);
     return texts.join("; ");
   }
@@ -102,9 +105,10 @@ const Curves = (() => {
   function draw(name) {
     const chart = charts.get(name);
     const { curves, card, plot } = chart;
-    card.querySelector(".remarks").textContent = remarks(curves);
     const smooth = areSmoothed(curves);
-    const lines = chart.lines = Lines.of(curves, smooth);
+    const { lines, remarks: ofLines } = Lines.of(name, curves, smooth);
+    chart.lines = lines;
+    card.querySelector(".remarks").textContent = remarks(curves, ofLines);
     const data = chart.rows = Lines.rowsOf(lines, range, view().cells);
     if (data.length === 0) {
       chart.graph?.destroy();
@@ -239,10 +243,13 @@ const Curves = (() => {
 
   /** The choices of groups and baselines, which depend on the runs. */
   function fillChoices() {
-    const keys = Object.keys(state.configs);
+    const keys = Object.keys(state.configs).filter((key) => key !== "name");
     fillSelect(byId("group"), [["", "none"], ["name", "name"], ...keys.map((key) => [key, key])], state.group);
-    fillSelect(byId("baseline"), [["", "nothing"], ...chosenRuns().map(({ id }) => [id, runTitle(id)])],
+    fillSelect(byId("baseline"), [["", "nothing"], ...view().runs.map((id) => [id, runTitle(id)])],
                state.baseline ?? "");
+    const listed = RunTable.shown().length, used = Lines.runs().length;
+    byId("group-hint").textContent = !state.group ? ""
+      : `of ${used < listed ? `the first ${shownNumber(used)} of ` : "all "}${counted(listed, "listed run")}`;
   }
 
   function start() {
@@ -277,7 +284,7 @@ const Curves = (() => {
     whenChanged(["names"], metricList);
     whenChanged(["smoothing", "axis", "logarithmic", "markEvents", "metrics"], showSettings);
     const drawAll = () => { if (isVisible()) for (const name of charts.keys()) draw(name); };
-    whenChanged(["configs", "chosen", "runs", "group", "baseline"], fillChoices);
+    whenChanged(["configs", "chosen", "runs", "group", "baseline", "filter", "allRuns"], fillChoices);
     const redrawAll = () => {  // dygraphs cannot turn bars on and off
       for (const chart of charts.values()) {
         chart.graph?.destroy();
@@ -286,9 +293,10 @@ const Curves = (() => {
       drawAll();
     };
     whenChanged(["group"], redrawAll);
-    whenChanged(["configs"], () => { if (state.group) redrawAll(); });
+    whenChanged(["configs"], redrawAll);
     whenChanged(["logarithmic", "markEvents", "events", "baseline", "theme"], drawAll);
-    whenChanged(["chosen", "metrics", "smoothing", "axis", "tab"], load);
+    whenChanged(["chosen", "metrics", "smoothing", "axis", "tab", "group", "baseline"], load);
+    whenChanged(["filter", "allRuns"], () => { if (state.group) load(); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
     showSettings();
   }

@@ -81,22 +81,14 @@ function runColor(run, alpha = 1) {
 /** The value of a colour variable in the page's style. */
 const styleColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** y at x on the line through the points, null outside of them. `xs` ascends. */
-function interpolated(xs, ys, x) {
-  let low = 0, high = xs.length - 1;
-  if (high < 0 || x < xs[0] || x > xs[high]) return null;
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (xs[middle] <= x) low = middle; else high = middle;
-  }
-  if (xs[high] <= x) return ys[high];
-  return ys[low] + ((x - xs[low]) / (xs[high] - xs[low])) * (ys[high] - ys[low]);
-}
+/** Adds symbols for invisible characters; keeps newlines. */
+const visible = (text) => text.replaceAll("\t", "⇥\t").replaceAll("\r", "␍").replaceAll("\n", "⏎\n");
 
 /** A table of objects with these [key, title, formatting] columns. */
 function tableOf(rows, columns) {
   return element("div", { class: "table" }, element("table", {},
-    element("thead", {}, element("tr", {}, ...columns.map(([, title]) => element("th", { scope: "col" }, title)))),
+    element("thead", {}, element("tr", {}, ...columns.map(([, title]) =>
+      element("th", { scope: "col", class: title.length < 24 ? "short" : "" }, title)))),
     element("tbody", {}, ...rows.map((row) => element("tr", {}, ...columns.map(([key, , show]) => element("td", {
       class: typeof row[key] === "number" ? "number" : "",
       textContent: row[key] === null || row[key] === undefined ? "–" : (show ?? String)(row[key]),

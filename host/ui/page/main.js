@@ -35,8 +35,9 @@ function makeTabs() {
 
 /** Loads all runs; initially chooses the newest few, unless the address names runs. */
 async function loadRuns(changes = {}) {
-  const answer = await source.runs();
+  const [answer, configs] = await Promise.all([source.runs(), source.configs()]);
   cursors = answer;
+  if (!location.hash.includes("metric=")) changes = { ...changes, metrics: metricsAtFirst(answer.names) };
   const there = new Set(answer.runs.map((run) => run.id));
   const chosen = location.hash.includes("runs=") ? [...state.chosen].filter((id) => there.has(id))
     : source.live ? answer.runs.filter((run) => run.resumed_by === null && !run.archived).slice(0, CHOSEN_AT_FIRST)
@@ -45,11 +46,14 @@ async function loadRuns(changes = {}) {
   byId("about").textContent = source.live ? answer.database : `${answer.database}, as of ${answer.made}`;
   if (!source.live) showState(`report by wmtp-host ${answer.program}`);
   document.title = source.live ? "wmtp-host" : `wmtp-host: ${answer.runs.map((run) => run.name).join(", ")}`;
-  change({ ...changes, runs: answer.runs, names: answer.names, chosen: new Set(chosen), tab: state.tab });
-  await loadConfigs();
+  change({ ...changes, ...knownConfigs(configs), runs: answer.runs, names: answer.names, chosen: new Set(chosen),
+           tab: state.tab });
 }
 
-async function loadConfigs() { change({ configs: (await source.configs()).keys }); }
+const knownConfigs = ({ keys, quantities, why_no_difference: whyNoDifference }) =>
+  ({ configs: keys, quantities, whyNoDifference });
+
+async function loadConfigs() { change(knownConfigs(await source.configs())); }
 
 function toggleTheme() {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";
@@ -79,7 +83,10 @@ async function refresh() {
     if (answer.runs.some((run) => !state.runs.some(({ id }) => id === run.id))) setTimeout(loadConfigs);
     if (!state.runs.length) changes.chosen = new Set(answer.runs.slice(0, CHOSEN_AT_FIRST).map((run) => run.id));
   }
-  if (answer.names.length !== state.names.length) changes.names = answer.names;
+  if (answer.names.length !== state.names.length) {
+    changes.names = answer.names;
+    if (state.metrics.join() === metricsAtFirst(state.names).join()) changes.metrics = metricsAtFirst(answer.names);
+  }
   if (Object.keys(changes).length) change(changes);
   Events.append(answer.events);
   await Curves.append(answer.new);

@@ -38,7 +38,7 @@ const Memory = (() => {
   function drawing(bars, categories) {
     const highest = Math.max(1, ...bars.map(total));
     const marked = state.events.filter((event) => event.run === run && event.level !== "info" && event.step !== null);
-    const svg = shape("svg", { width: bars.length * BAR + 120, height: HEIGHT + 96, role: "img",
+    const svg = shape("svg", { width: bars.length * BAR + 120, height: HEIGHT + 122, role: "img",
                                "aria-label": `Memory of rank ${rank} by phase; the table below has the numbers` });
     for (const part of [0, 0.5, 1]) {
       const y = 14 + HEIGHT * (1 - part);

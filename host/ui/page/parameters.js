@@ -8,7 +8,7 @@ const Parameters = (() => {
                    ["tokens_per_second", "tokens/s"]];
   const LOGARITHMIC_FROM = 30;  // the largest value over the smallest
   const WIDTH = 900, HEIGHT = 320, LEFT = 70, RIGHT = 20, TOP = 26, BOTTOM = 44, MOST_AXES = 8;
-  const chosen = { key: "", result: "valid_loss" };
+  const chosen = { key: "", result: "" };
 
   /** Places values from 0 to 1: numbers by size or, if they span a large factor, by logarithm; texts in
       alphabetic order. */
@@ -68,7 +68,8 @@ const Parameters = (() => {
     const title = RESULTS.find(([column]) => column === result)[1];
     const axes = [...keys.map((key) => [key, (run) => configOf(run.id, key)]), [title, (run) => run[result]]];
     const drawn = runs.filter((run) => axes.every(([, value]) => value(run) !== null));
-    if (!drawn.length) return element("p", { class: "empty" }, "No listed run has a value on every axis.");
+    if (!drawn.length) return element("p", { class: "empty" },
+      `No listed run has all of ${axes.map(([name]) => name).join(", ")}. The menu Columns chooses other keys.`);
     const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: "100%", role: "img", id: "coordinates",
                                "aria-label": `Parallel coordinates of ${axes.map(([name]) => name).join(", ")}` });
     const scales = axes.map(([, value]) => scaleOf(drawn.map(value)));
@@ -102,6 +103,7 @@ const Parameters = (() => {
     if (!keys.length) return panel.replaceChildren(
       element("p", { class: "empty" }, "The configurations of all runs are equal."));
     if (!keys.includes(chosen.key)) chosen.key = keys.find((key) => key.startsWith("pipeline.")) ?? keys[0];
+    if (!chosen.result) chosen.result = runs.some((run) => run.valid_head_1 !== null) ? "valid_head_1" : "valid_loss";
     const choice = (name, values, id) => {
       const select = element("select", { id, onchange: ({ target }) => { chosen[name] = target.value; render(); } });
       fillSelect(select, values, chosen[name]);
@@ -114,7 +116,7 @@ const Parameters = (() => {
         element("label", {}, "Result ", choice("result", RESULTS, "parameter-result")),
         element("label", {}, "over ", choice("key", keys.map((key) => [key, key]), "parameter-key")),
         element("span", { class: "hint" },
-                `${counted(runs.length, "listed run")}; the axes below are the chosen columns.`)),
+                `${counted(runs.length, "listed run")}. Below, the keys chosen under Columns are axes.`)),
       element("div", { class: "wide" }, scatter(runs, chosen.key, chosen.result)),
       element("div", { class: "wide" }, coordinates(runs, axes, chosen.result)));
     if (focused) byId(focused)?.focus();

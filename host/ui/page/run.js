@@ -1,5 +1,5 @@
-// The page of one run: its row, configuration, segments, time of its ranks, checkpoints, the texts that it wrote during
-// training, and evaluations with answers.
+// The page of one run: its results, row, segments, time of its ranks, checkpoints, the texts that it wrote during
+// training, evaluations with answers, metrics and configuration.
 "use strict";
 
 const RunPage = (() => {
@@ -59,14 +59,23 @@ const RunPage = (() => {
     const rows = new Map();
     for (const { step, prompt, text } of texts) rows.set(step, { ...rows.get(step), step, [`text ${prompt}`]: text });
     const prompts = [...new Set(texts.map(({ prompt }) => prompt))];
+    const shown = (text) => visible(text).replace(/(⏎\n){3,}/g, (lines) => `${"⏎".repeat(lines.length / 2)}\n`);
     return section("Samples", [...rows.values()],
-                   [["step", "step", shownNumber], ...prompts.map((prompt) => [`text ${prompt}`, prompt])]);
+                   [["step", "step", shownNumber],
+                    ...prompts.map((prompt) => [`text ${prompt}`, shown(prompt), shown])]);
   }
+
+  const METRIC_COLUMNS = [["name", "metric"], ["first", "first", shownNumber], ["last", "last", shownNumber],
+                          ["lowest", "lowest", shownNumber], ["highest", "highest", shownNumber],
+                          ["last_step", "last step", shownNumber]];
+  const isResult = ({ name }) => /^valid\/(loss|ce_head_\d+|exact_match)$|^train\/loss$/.test(name);
+  const byValidation = (a, b) => Number(b.name.startsWith("valid/")) - Number(a.name.startsWith("valid/"));
 
   function details(run) {
     const ranks = Object.keys(run.rank_times[0] ?? {}).filter((key) => key !== "phase");
     return [
-      facts(run),
+      ...section("Results", run.metrics.filter(isResult).sort(byValidation), METRIC_COLUMNS),
+      element("h3", {}, "Run"), facts(run),
       ...section("Segments", run.segments > 1 ? run.segment_rows : [],
                  [["run", "run"], ["status", "status"], ["first_step", "first step"], ["last_step", "last step"],
                   ["started_at", "started"], ["ended_at", "ended"], ["world_size", "ranks"]]),
@@ -86,6 +95,7 @@ const RunPage = (() => {
       ...section("Losses on texts", run.text_losses,
                  [["texts", "texts"], ["head", "head"], ["tokens", "tokens", shownNumber],
                   ["loss", "loss", shownNumber], ["bits_per_byte", "bits per byte", shownNumber]]),
+      ...section("Other metrics", run.metrics.filter((metric) => !isResult(metric)).sort(byValidation), METRIC_COLUMNS),
       element("h3", {}, "Configuration"), element("pre", { textContent: run.resolved_toml }),
     ];
   }

@@ -2,13 +2,15 @@
 // choices are stored in the address after '#', so that they can be bookmarked and shared.
 "use strict";
 
-const METRICS_AT_FIRST = ["train/loss", "valid/loss", "perf/tokens_per_second"];
+/** The charts of a new page. The loss of head 1 is the one that is comparable between most runs. */
+const metricsAtFirst = (names) => [names.includes("valid/ce_head_1") ? "valid/ce_head_1" : "valid/loss", "train/loss",
+                                   "perf/tokens_per_second"];
 
 const state = {
   runs: [],             // rows of v_runs, newest first
   names: [],            // of all metrics
   chosen: new Set(),    // numbers of runs
-  metrics: METRICS_AT_FIRST,
+  metrics: metricsAtFirst([]),
   smoothing: 0,
   axis: "step",
   logarithmic: false,
@@ -22,6 +24,8 @@ const state = {
   allRuns: false,       // lists segments and archived runs
   run: null,            // number of the run on the page of one run
   configs: {},          // config key -> {number of run: value}, for keys that differ between runs
+  quantities: {},       // metric -> {number of run: number of what the metric measures there}, if runs differ
+  whyNoDifference: "",  // the sentence for metrics that are not the same quantity
   tab: "curves",
   events: [],           // of the chosen runs
 };
@@ -50,6 +54,10 @@ function atMostEvery(milliseconds, action) {
     return action();
   };
 }
+
+/** What a metric measures in a run: only equal quantities may be compared (the rule of `runs compare`). */
+const quantityOf = (run, metric) => state.quantities[metric]?.[run] ?? 0;
+const areComparable = (runs, metric) => new Set(runs.map((run) => quantityOf(run, metric))).size <= 1;
 
 const chosenRuns = () => state.runs.filter((run) => state.chosen.has(run.id));
 /** The value of a config key in a run, null if it has none. */
@@ -88,7 +96,7 @@ function readAddress() {
   ownAddress = location.hash;
   const kept = new URLSearchParams(location.hash.slice(1));
   if (kept.has("runs")) state.chosen = new Set(kept.get("runs").split(",").filter(Boolean).map(Number));
-  state.metrics = kept.has("metric") ? kept.getAll("metric") : METRICS_AT_FIRST;
+  state.metrics = kept.has("metric") ? kept.getAll("metric") : metricsAtFirst(state.names);
   state.tab = TABS.some(([tab]) => tab === kept.get("tab")) ? kept.get("tab") : "curves";
   const smoothing = Number(kept.get("smoothing"));
   state.smoothing = source.smoothings.includes(smoothing) ? smoothing : 0;

@@ -4,17 +4,24 @@
 const RunTable = (() => {
   const COLUMNS = [  // column of v_runs, title, formatting of a cell
     ["id", "run", String], ["name", "name", String], ["pipeline", "pipeline", String], ["adapter", "adapter", String],
-    ["status", "status", String], ["steps", "steps", shownNumber], ["train_loss", "train loss", shownNumber],
-    ["valid_loss", "valid loss", shownNumber], ["best_valid_loss", "best valid", shownNumber],
+    ["status", "status", String], ["steps", "steps", shownNumber], ["valid_head_1", "valid, head 1", shownNumber],
+    ["best_valid_head_1", "best, head 1", shownNumber], ["valid_loss", "valid loss", shownNumber],
+    ["best_valid_loss", "best valid", shownNumber], ["train_loss", "train loss", shownNumber],
     ["tokens_per_second", "tokens/s", shownNumber], ["seconds", "took", shownSeconds],
     ["started_at", "started (UTC)", (time) => String(time).replace("T", " ").replace("Z", "")],
     ["world_size", "ranks", shownNumber], ["strategy", "strategy", String], ["precision", "precision", String],
     ["seed", "seed", String], ["tags", "tags", String], ["note", "note", String],
   ];
-  const SECONDARY = new Set(["pipeline", "adapter", "steps", "train_loss", "best_valid_loss", "tokens_per_second",
-                             "seconds", "started_at", "world_size", "strategy", "precision", "seed", "tags", "note"]);
+  const SECONDARY = new Set(["pipeline", "adapter", "steps", "train_loss", "best_valid_head_1", "best_valid_loss",
+                             "tokens_per_second", "seconds", "started_at", "world_size", "strategy", "precision",
+                             "seed", "tags", "note"]);
+  const LOSSES = { valid_loss: "valid/loss", best_valid_loss: "valid/loss", train_loss: "train/loss" };
+  let haveHeads = false;  // some run has a loss of head 1, by which runs are judged
+  const isAbsent = (column) => (haveHeads ? column === "best_valid_loss" : column.endsWith("valid_head_1"));
+  const isSecondary = (column) => SECONDARY.has(column) || (haveHeads && column === "valid_loss");
   /** The columns, then the chosen config keys. */
-  const columns = () => [...COLUMNS, ...state.columns.map((key) => [key, shortKey(key), shownNumber])];
+  const columns = () => [...COLUMNS.filter(([column]) => !isAbsent(column)),
+                         ...state.columns.map((key) => [key, shortKey(key), shownNumber])];
   const valueOf = (run, column) => (column in run ? run[column] : configOf(run.id, column));
   const MOST_ROWS = 200;  // until the user asks for all: a browser needs a millisecond for each
   let allRows = false;
@@ -72,12 +79,16 @@ const RunTable = (() => {
       checked: runs.length > 0 && runs.every((run) => state.chosen.has(run.id)),
       onchange: (event) => choose(runs.map((run) => run.id), event.target.checked),
     });
+    const ids = runs.map((run) => run.id);
     const titles = columns().map(([column, title]) => {
       const sorted = state.sort === column;
+      const differs = column in LOSSES && !areComparable(ids, LOSSES[column]);
+      const mark = differs ? element("span", { class: "mark" }, " ≠") : "";
       const button = element("button", { type: "button", onclick: () => sortBy(column), dataset: { sort: column } },
-                             title,
+                             title, mark,
                              element("span", { "aria-hidden": "true" }, sorted ? (state.down ? " ▾" : " ▴") : ""));
-      return element("th", { scope: "col", class: SECONDARY.has(column) ? "secondary" : "", title: column,
+      return element("th", { scope: "col", class: isSecondary(column) ? "secondary" : "",
+                             title: differs ? `not comparable between these runs: ${state.whyNoDifference}` : column,
                              "aria-sort": sorted ? (state.down ? "descending" : "ascending") : "none" }, button);
     });
     return element("thead", {}, element("tr", {}, element("th", { scope: "col" }, all), ...titles));
@@ -97,7 +108,7 @@ const RunTable = (() => {
       } else {
         cell.textContent = value === null ? "–" : show(value);
       }
-      if (SECONDARY.has(column)) cell.classList.add("secondary");
+      if (isSecondary(column)) cell.classList.add("secondary");
       if (column === "name" && run.segments > 1) {
         cell.append(` (${run.segments} segments)`);
         cell.title = `continues run ${run.parent_run}`;
@@ -128,6 +139,7 @@ const RunTable = (() => {
 
   function render() {
     const runs = shown();
+    haveHeads = state.runs.some((run) => run.valid_head_1 !== null);
     const focused = document.activeElement?.closest?.("#run-table tr")?.dataset.run;
     const part = document.activeElement?.localName;
     const sorted = document.activeElement?.dataset?.sort;

@@ -51,9 +51,6 @@ const Tokens = (() => {
     });
   }
 
-  /** Adds symbols for invisible characters; keeps newlines. */
-  const visible = (text) => text.replaceAll("\t", "⇥\t").replaceAll("\r", "␍").replaceAll("\n", "⏎\n");
-
   function describe(token) {
     const [, name] = QUANTITIES.find(([key]) => key === "excess");
     return `position ${token.position}, token ${token.token}: weight ${shownNumber(token.weight)}, ` +

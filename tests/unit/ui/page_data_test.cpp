@@ -202,12 +202,47 @@ TEST_F(PageDataTest, ListsTheConfigurationThatDiffersBetweenRuns) {
             OrderedJson({{"data.files", {{"1", "a"}, {"2", "b"}}}, {"sweep", {{"1", "tiny"}, {"2", "tiny"}}}}));
 }
 
+TEST_F(PageDataTest, TellsWhichRunsMeasureTheSame) {
+  const auto run_with = [&](double keep, int64_t heads) {
+    RunStart given = start();
+    given.params = {{"pipeline.keep", keep}, {"model.future_tokens", heads}, {"seed", int64_t{1}}};
+    RunLog(file_, given).end(ExitStatus::done);
+  };
+  run("without heads", 1);
+  PageData data(file_);
+  EXPECT_EQ(OrderedJson::parse(*data.configs())["quantities"], OrderedJson::object()) << "one run";
+  run_with(0.5, 4), run_with(0.6, 4), run_with(0.5, 1);
+  const OrderedJson answer = OrderedJson::parse(*data.configs());
+  EXPECT_EQ(answer["quantities"]["valid/loss"], OrderedJson({{"2", 1}, {"3", 1}, {"4", 2}})) << answer;
+  EXPECT_EQ(answer["quantities"]["train/loss"], OrderedJson({{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}})) << answer;
+  EXPECT_EQ(answer["why_no_difference"], "the weights or the number of heads differ; compare valid/ce_head_1");
+}
+
+TEST_F(PageDataTest, CurvesThatAreThinnedHaveCommonSteps) {
+  const int64_t a = run("a", 5000), b = run("b", 4000);
+  PageData data(file_);
+  CurvesRequest request = losses({a, b});
+  request.cells = 100;
+  const OrderedJson curves = data.curves(request)["curves"];
+  std::vector<std::vector<int64_t>> steps;
+  for (const auto& curve : curves) steps.push_back(curve["raw"]["step"]);
+  ASSERT_EQ(steps.size(), 2u);
+  std::vector<int64_t> common;
+  std::set_intersection(steps[0].begin(), steps[0].end(), steps[1].begin(), steps[1].end(), std::back_inserter(common));
+  EXPECT_GE(common.size(), 80u);
+  EXPECT_LE(steps[0].size(), 400u);
+  EXPECT_EQ(curves[0]["every"], 1.0);
+  EXPECT_EQ(curves[0]["can_be_smoothed"], true);
+}
+
 TEST_F(PageDataTest, HasAPageForOneRun) {
   run("a", 2);
   PageData data(file_);
   const OrderedJson answer = data.run(1);
   EXPECT_EQ(answer["name"], "a");
   EXPECT_EQ(answer["params"]["pipeline.keep"], "0.5");
+  EXPECT_EQ(answer["metrics"][0]["name"], "train/loss");
+  EXPECT_EQ(answer["metrics"][0]["last"], 0.5);
   EXPECT_EQ(answer["segment_rows"].size(), 1u);
   EXPECT_TRUE(answer["resolved_toml"].get<std::string>().find("seed = 0") != std::string::npos);
   for (const char* table : {"checkpoints", "generations", "evaluations", "answers", "text_losses", "rank_times"})

@@ -104,6 +104,26 @@ TEST(Thinning, AcceptsAWindowOfZeroWidth) {
   EXPECT_EQ(not_finite({4}, {nan}, {4, 4, 10}), (std::vector<size_t>{0}));
 }
 
+TEST(SharedSteps, AreTheRoundestOfLongCurvesAndAllOfShortOnes) {
+  std::vector<double> dense, fifth;
+  for (int step = 1; step <= 1000; ++step) dense.push_back(step);
+  for (int step = 3; step <= 1000; step += 333) fifth.push_back(step);
+  EXPECT_EQ(shared_steps({dense, fifth}, 10),
+            (std::vector<double>{3, 100, 200, 300, 336, 400, 500, 600, 669, 700, 800, 900, 1000}));
+  EXPECT_TRUE(shared_steps({dense, fifth}, 500).empty()) << "all points are drawn";
+}
+
+TEST(SharedSteps, AreAddedToThePointsThatACurveHas) {
+  EXPECT_EQ(with_steps({0, 3}, {10, 20, 30, 40, 50}, {1, 2, nan, 4, 5}, {5, 20, 25, 30, 40, 60}),
+            (std::vector<size_t>{0, 1, 3}));
+  EXPECT_EQ(with_steps({1}, {10, 20}, {1, 2}, {}), (std::vector<size_t>{1}));
+}
+
+TEST(UsualDistance, IsThatOfMostNeighbours) {
+  EXPECT_EQ(usual_distance({0, 1, 10, 20, 30}), 10);
+  EXPECT_EQ(usual_distance({7}), 0);
+}
+
 TEST(NotFinite, IsListedByKindAndPlace) {
   const auto x = counted(1000);
   std::vector<double> y(1000, nan);
