@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <iostream>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
@@ -57,13 +58,34 @@ std::string shell_quoted_words(const std::vector<const char*>& words) {
   return line;
 }
 
-/// CLI11's layout, except that lists of commands show only the first line of each help.
+constexpr size_t help_columns = 100;
+
+/// Lines of at most `columns` characters, broken at spaces; a longer word has a line of its own.
+std::string wrapped(const std::string& text, size_t columns) {
+  std::istringstream words(text);
+  std::string lines, line;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && shown_length(line) + 1 + shown_length(word) > columns) {
+      lines += line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return lines + line;
+}
+
+/// CLI11's layout, except that lists of commands show only the first line of each help, and that long descriptions are
+/// wrapped.
 class FirstLines : public CLI::Formatter {
  public:
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return wrapped(option->get_description(), help_columns - column_width_);
+  }
   std::string make_subcommand(const CLI::App* app) const override {
     const std::string help = app->get_description();
     std::stringstream out;
-    CLI::detail::format_help(out, app->get_display_name(true), first_line(help), column_width_);
+    CLI::detail::format_help(out, app->get_display_name(true), wrapped(first_line(help), help_columns - column_width_),
+                             column_width_);
     return out.str();
   }
 };

@@ -100,6 +100,17 @@ TEST_F(CommandTest, NamesThePathOfAMissingLog) {
   }
 }
 
+TEST_F(CommandTest, WrapsLongDescriptionsInTheHelp) {
+  for (const std::string command : {"", "run", "runs list", "runs compare", "plan", "checkpoint", "data", "eval"}) {
+    std::istringstream lines(host(command + " --help").out);
+    for (std::string line; std::getline(lines, line);) {
+      const bool is_description = line.starts_with(std::string(30, ' '));
+      EXPECT_LE(line.size(), is_description ? 100u : 120u) << command << ": " << line;
+    }
+  }
+  EXPECT_TRUE(has(host("runs list --help").out, "seconds and tags\n")) << "wrapped, not cut";
+}
+
 TEST_F(CommandTest, RefusesANewPluginWhoseNameIsTaken) {
   for (const std::string kind : {"pipeline", "adapter"}) {
     const auto refused = host("plugins new rho1 --kind " + kind);
