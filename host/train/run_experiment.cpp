@@ -232,8 +232,8 @@ class TrainingLoop {
       files[adapter_identity_name] =
           pretty_json(identity_json(adapter_identity(), assembly_.trainer().state().base_fingerprint));
     return [files, model = describe_model(assembly_.model(), assembly_.tokenizer())](const auto& folder) {
-      write_description(folder, model);
       for (const auto& [name, text] : files) write_new_file(folder / name, text);
+      write_description(folder, model);  // last, because a tokenizer's file may be gone
     };
   }
 

@@ -197,7 +197,7 @@ def test_a_resumed_run_is_deleted_with_all_its_segments(place, named):
     place.run(**ONE_RANK, train__steps=2)
     place.run("--resume", **ONE_RANK, train__steps=4)
     place.run("--name", "other", **ONE_RANK, train__steps=1)
-    assert [row["parent_run"] for row in place.log.query("SELECT parent_run FROM runs")] == [None, 1, None]
+    assert [row["parent_run"] for row in place.log.query("SELECT parent_run FROM runs ORDER BY id")] == [None, 1, None]
     refused = place.host("runs", "delete", named, wanted=2)
     assert "run 2 (trial) with its segment 1: their rows and " in refused.err
     assert len(place.log.runs()) == 3
