@@ -1,6 +1,8 @@
-// `init DATA [MODEL]`: looks at data, and at a model to begin with, and writes experiments on them that run as they are:
-// a baseline, and what extends it: a reference, rho-1, and a control.
+// `init DATA [MODEL]`: looks at data, and at a model to begin with, and writes experiments on them that run as they
+// are: a baseline, and three that extend it: a reference, rho-1, and a random control of rho-1.
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <iostream>
 #include <iterator>
 #include <limits>
@@ -22,6 +24,7 @@
 #include "data/tokens/data_splits.hpp"
 #include "data/tokens/file_patterns.hpp"
 #include "data/tokens/token_id_file.hpp"
+#include "data/tokens/token_id_layout.hpp"
 #include "experiment/toml/value_rule.hpp"
 #include "huggingface/hf_config.hpp"
 #include "io/durable_file.hpp"
@@ -39,7 +42,10 @@ constexpr int64_t min_records_to_validate = 200;  // 1 in 20 is held out, by a h
 constexpr int64_t bytes_for_bpe = 1 << 20, bytes_of_template = 256;
 constexpr double held_out = 0.1;
 constexpr size_t max_names = 8, pointer_bytes = 1024;
-constexpr int64_t ids_at_a_time = 1 << 18, vocab_multiple = 64;
+constexpr int64_t steps = 200, warmup_steps = 10;  // few enough for `--set train.steps=20`
+constexpr int64_t ids_to_scan = int64_t{1} << 28;  // of all files together: some seconds
+constexpr int64_t vocab_multiple = 64;             // nanoGPT and llm.c make 50,304 of GPT-2's 50,257
+constexpr std::array names{"baseline", "reference", "rho1", "random"};
 
 struct Found {
   DataKind kind = DataKind::text;
@@ -48,13 +54,14 @@ struct Found {
   std::vector<fs::path> files, validation;
   int64_t bytes = 0, records = 0, longest = 0;  ///< `longest`: bytes of the longest record
   bool is_chat = false;
-  // Of token ids:
-  int64_t ids = 0, validation_ids = 0, largest_id = 0;
-  fs::path tokenizer;  ///< beside them; empty: none
+  std::vector<TokenIdLayout> ids, validation_ids;  ///< of token files
+  int64_t largest_id = 0;
+  fs::path tokenizer;  ///< beside token files
 };
 
 struct Options {
   std::string data, model, folder = ".";
+  bool lora = false;
 };
 
 /// "3 files", with their names if they are few.
@@ -92,56 +99,6 @@ void inspect_record_files(Found& found) {
   found.format = recognised_format(found.files[0]);
 }
 
-/// Whether a file is one of token ids, by its name.
-bool has_token_ids(const fs::path& file) { return file.extension() == ".bin" || file.extension() == ".npy"; }
-
-/// The pattern that differs from one of training files only in the name of the split, if a file matches it: val.bin for
-/// train.bin, fineweb_val_*.bin for fineweb_train_*.bin.
-std::optional<std::string> validation_beside(const fs::path& pattern) {
-  const std::string name = pattern.filename().string(), split = "train";
-  const size_t found = name.rfind(split);
-  if (found == std::string::npos) return std::nullopt;
-  for (const char* other : {"val", "valid", "validation"}) {
-    const fs::path beside = pattern.parent_path() / std::string(name).replace(found, split.size(), other);
-    try {
-      if (!list_files({beside.string()}, {}).empty()) return beside.string();
-    } catch (const Error&) {  // nothing has this name
-    }
-  }
-  return std::nullopt;
-}
-
-/// Adds the number of ids of `files` to `count`, and raises the largest id.
-void inspect_token_files(const std::vector<fs::path>& files, int64_t& count, int64_t& largest) {
-  std::vector<int64_t> block;
-  for (const fs::path& file : files) {
-    const TokenIdFile ids(file, token_id_layout(file, ""), std::numeric_limits<int64_t>::max());
-    for (int64_t first = 0; first < ids.count(); first += int64_t(block.size())) {
-      block.resize(size_t(std::min(ids_at_a_time, ids.count() - first)));
-      ids.read(first, int64_t(block.size()), block.data());
-      largest = std::max(largest, *std::ranges::max_element(block));
-    }
-    count += ids.count();
-  }
-}
-
-/// Token ids, and what lies beside them: a file for validation, a tokenizer.
-void inspect_tokens(Found& found) {
-  const fs::path folder = found.files[0].parent_path();
-  if (found.validation.empty())
-    if (const auto beside = validation_beside(found.patterns[0])) {
-      found.validation_patterns = {*beside};
-      found.validation = list_files(found.validation_patterns, {});
-      found.remarks += "validates on " + relative_names(found.validation, folder) + "\n";
-    }
-  inspect_token_files(found.files, found.ids, found.largest_id);
-  inspect_token_files(found.validation, found.validation_ids, found.largest_id);
-  if (const fs::path file = tokenizer_file_in(folder); is_there(file)) found.tokenizer = file;
-  if (found.tokenizer.empty())
-    found.remarks += std::string("no tokenizer.json beside them: the model reads and writes ids, not text") +
-                     (is_there(folder / "meta.pkl") ? "; meta.pkl is not read, because a pickle runs code" : "") + "\n";
-}
-
 /// What selects `files` below `folder`: one pattern if possible.
 std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<fs::path>& files) {
   const fs::path parent = files[0].parent_path();
@@ -159,16 +116,26 @@ std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<f
   return {files.begin(), files.end()};
 }
 
-/// Of a folder with JSON lines and other files, such as a README, only the JSON lines; of a data set only the splits
-/// for training and validation.
+bool has_name_of_ids(const fs::path& file) { return file.extension() == ".bin" || file.extension() == ".npy"; }
+
+bool is_training_ids(const fs::path& file) {
+  return has_name_of_ids(file) && file.filename().string().find("train") != std::string::npos;
+}
+
+/// Of a folder with JSON lines and other files, such as a README, only the JSON lines; beside a train.bin, only token
+/// files; of a data set only the splits for training and validation.
 void choose_files(const fs::path& folder, Found& found) {
-  std::vector<fs::path> all = list_files({(folder / "**").string()}, {}), lines, others;
-  const bool are_ids = std::ranges::any_of(all, has_token_ids);
-  std::partition_copy(all.begin(), all.end(), std::back_inserter(lines), std::back_inserter(others),
-                      are_ids ? has_token_ids : has_json_lines);
-  const bool are_chosen = !lines.empty();
-  if (!are_chosen) std::swap(lines, others);
-  DataSplits splits = find_data_splits(folder, lines, are_chosen);
+  const std::vector<fs::path> all = list_files({(folder / "**").string()}, {});
+  std::vector<fs::path> chosen, others;
+  const auto choose = [&](auto is_chosen) {
+    chosen.clear(), others.clear();
+    std::partition_copy(all.begin(), all.end(), std::back_inserter(chosen), std::back_inserter(others), is_chosen);
+    return !chosen.empty();
+  };
+  const bool are_json_lines = choose(has_json_lines);
+  const bool are_ids = !are_json_lines && std::ranges::any_of(all, is_training_ids) && choose(has_name_of_ids);
+  if (!are_json_lines && !are_ids) std::swap(chosen, others);
+  DataSplits splits = find_data_splits(folder, chosen, are_json_lines);
   found.files = std::move(splits.train);
   found.validation = std::move(splits.validation);
   found.patterns = patterns_of(folder, found.files);
@@ -180,26 +147,90 @@ void choose_files(const fs::path& folder, Found& found) {
   if (!found.validation.empty()) found.remarks += "validates on " + relative_names(found.validation, folder) + "\n";
 }
 
+/// Of raw ids wider than uint16, which token_id_layout does not guess.
+TokenIdLayout layout_of_ids(const fs::path& file) {
+  try {
+    return token_id_layout(file, "");
+  } catch (const Error&) {
+    if (file.extension() == ".npy" || has_megatron_index(file)) throw;
+    return token_id_layout(file, "uint32");
+  }
+}
+
+/// The files beside `train` that are named as it is, with "val" instead of "train": val.bin, fineweb_val_000000.bin.
+std::vector<fs::path> validation_beside(const fs::path& train) {
+  const std::string name = train.filename().string();
+  const size_t word = name.find("train");
+  if (word == std::string::npos) return {};
+  std::vector<fs::path> found;
+  for (const fs::path& file : paths_in(train.parent_path()))
+    if (file.extension() == train.extension() && file.filename().string().starts_with(name.substr(0, word) + "val"))
+      found.push_back(file);
+  std::ranges::sort(found);
+  return found;
+}
+
+void inspect_ids(Found& found) {
+  const fs::path folder = found.files[0].parent_path();
+  if (found.validation.empty()) {
+    found.validation = validation_beside(found.files[0]);
+    found.validation_patterns = {found.validation.begin(), found.validation.end()};
+    if (!found.validation.empty()) found.remarks += "validates on " + relative_names(found.validation, folder) + "\n";
+  }
+  int64_t left = ids_to_scan, total = 0;
+  std::vector<int64_t> block(1 << 16);
+  const auto inspect = [&](const fs::path& file, std::vector<TokenIdLayout>& layouts) {
+    const TokenIdLayout layout = layouts.emplace_back(layout_of_ids(file));
+    const TokenIdFile ids(file, layout, std::numeric_limits<int64_t>::max());
+    const int64_t scanned = std::min(left, layout.count);
+    for (int64_t first = 0, count; first < scanned; first += count, left -= count) {
+      count = std::min(int64_t(block.size()), scanned - first);
+      ids.read(first, count, block.data());
+      found.largest_id = std::max(found.largest_id, *std::max_element(block.begin(), block.begin() + count));
+    }
+  };
+  for (const fs::path& file : found.files) inspect(file, found.ids);
+  for (const TokenIdLayout& layout : found.ids) total += layout.count;
+  for (const fs::path& file : found.validation) inspect(file, found.validation_ids);
+  const fs::path tokenizer = tokenizer_file_in(folder);
+  if (is_there(tokenizer)) found.tokenizer = tokenizer;
+  if (is_there(folder / "meta.pkl") && found.tokenizer.empty())
+    found.remarks +=
+        "meta.pkl is not read: loading a pickle can run any program; so ids are not shown as text. If the text is "
+        "there, "
+        "train on it: wmtp-host init input.txt\n";
+  found.text = with_thousands(total) + " token ids (" + found.ids[0].type + ", the largest found is " +
+               with_thousands(found.largest_id) + ") in " + relative_names(found.files, folder);
+}
+
+[[noreturn]] void refuse_saved_data_set(const fs::path& folder, bool has_splits) {
+  throw Error(ExitStatus::data, folder.string() +
+                                    " is a data set that save_to_disk of Hugging Face wrote; convert it "
+                                    "first: wmtp-host data convert " +
+                                    shell_path(folder.string()) + (has_splits ? " --split train" : "") +
+                                    " --to train.jsonl");
+}
+
+void find_files(const fs::path& data, const fs::path& place, Found& found) {
+  if (fs::is_directory(data)) {
+    if (is_there(place / "dataset_dict.json")) refuse_saved_data_set(data, true);
+    if (is_there(place / "state.json") && is_there(place / "dataset_info.json")) refuse_saved_data_set(data, false);
+    choose_files(place, found);
+    return;
+  }
+  const bool is_pattern = !is_there(place) && data.string().find_first_of("*?") != std::string::npos;
+  found.files = is_pattern ? list_files({place.string()}, {}) : std::vector<fs::path>{place};
+  found.patterns = {place.string()};
+}
+
 Found inspect_path(const fs::path& data) {
   Found found;
   const fs::path place = absolute_path(data);
   check_is_utf8(place.string(), "init");  // it becomes part of TOML
-  if (is_there(place / "dataset_dict.json") || is_there(place / "state.json"))
-    throw Error(ExitStatus::data,
-                data.string() + " is a data set that save_to_disk wrote; convert it first: wmtp-host " +
-                    "data convert " + shell_path(data.string()) +
-                    (is_there(place / "dataset_dict.json") ? " --split train" : "") + " -o train.jsonl");
-  if (fs::is_directory(data)) {
-    choose_files(place, found);
-  } else {
-    found.patterns = {place.string()};
-    found.files = is_there(place) ? std::vector{place} : list_files(found.patterns, {});
-  }
-  const std::string files = found.files.size() == 1 ? "1 file" : relative_names(found.files, place);
-  if (has_token_ids(found.files[0])) {
+  find_files(data, place, found);
+  if (std::ranges::all_of(found.files, has_name_of_ids)) {
     found.kind = DataKind::tokens;
-    inspect_tokens(found);
-    found.text = counted(found.ids, "token id") + " in " + files;
+    inspect_ids(found);
     return found;
   }
   for (const auto* files : {&found.files, &found.validation})
@@ -211,6 +242,7 @@ Found inspect_path(const fs::path& data) {
     check_text_files(found.files);
     found.bytes = document_bytes(whole_files(found.files));
   }
+  const std::string files = found.files.size() == 1 ? "1 file" : relative_names(found.files, place);
   found.text = found.kind == DataKind::records
                    ? counted(found.records, "record") + " (" + found.format + ") in " + files
                    : human_bytes(found.bytes) + " of text in " + files;
@@ -220,30 +252,41 @@ Found inspect_path(const fs::path& data) {
 /// The text of the experiments.
 class Experiments {
  public:
-  Experiments(const Found& found, const std::string& model)
-      : found_(found), model_(model.empty() ? fs::path() : absolute_path(model)) {
+  Experiments(const Found& found, const Options& options)
+      : found_(found), model_(options.model.empty() ? fs::path() : absolute_path(options.model)), lora_(options.lora) {
     check_is_utf8(model_.string(), "init --model");
-    if (found.kind == DataKind::tokens)
-      choose_tokenizer_of_ids();
-    else
-      choose_tokenizer();
+    choose_tokenizer();
     if (found.kind == DataKind::records)
       size_for_records();
+    else if (found.kind == DataKind::tokens)
+      size_for_tokens();
     else
-      size_for_windows();
+      size_for_text();
   }
 
   std::string text(const std::string& name) const {
     if (name == "baseline") return baseline();
-    std::string text = about(name) + "extends = \"baseline.toml\"\nname = " + quoted(name) + "\n";
-    if (name == "reference") return text + "\n[model]\n" + (has_model() ? "" : "layers = 4\n") + "future_tokens = 1\n";
-    text += "\n[pipeline]\nplugin = " + quoted(name) + "\nkeep = 0.6\n";
-    return text + (name == "rho1" ? "\n[reference]\nexperiment = \"reference.toml\"\n" : "");
+    const std::string start = about(name) + "extends = \"baseline.toml\"\nname = " + quoted(name) + "\n";
+    if (name == "reference") return start + "\n[model]\n" + (has_model() ? "" : "layers = 4\n") + "future_tokens = 1\n";
+    return start + "\n[pipeline]\nplugin = " + quoted(name) + "\nkeep = 0.6\n" +
+           (name == "rho1" ? "\n[reference]\nexperiment = \"reference.toml\"\n" : "");
   }
 
  private:
   bool has_model() const { return !model_.empty(); }
   bool has_validation() const { return !found_.validation.empty(); }
+
+  std::string baseline() const {
+    const std::string adapter = lora_ ? "\n[adapter]\nplugin = \"lora\"\nrank = 16\nalpha = 32\n"
+                                        "targets = [\"wq\", \"wk\", \"wv\", \"wo\", \"w1\", \"w2\", \"w3\"]\n"
+                                      : "";
+    const std::string lr = lora_ ? "2e-4" : has_model() ? "2e-5" : "2e-3";
+    return about("baseline") + "name = \"baseline\"\nseed = 42\n\n[pipeline]\nplugin = \"baseline\"\n" + model() +
+           adapter + data() + "\n[train]\n" + length_ + "\nbatch_size = " + std::to_string(batch_) +
+           "\nsequence_length = " + std::to_string(sequence_) + "\n\n[optimizer]\nlr = " + lr +
+           "\n\n[schedule]\nname = \"cosine\"\nwarmup_steps = " + std::to_string(warmup_steps) +
+           "\n\n[checkpoint]\nevery_steps = 100\n" + validation_;
+  }
 
   std::string validation_table() const {
     return "\n[validation]\nevery_steps = 50\nbatches = 16\n" +
@@ -253,48 +296,29 @@ class Experiments {
 
   std::string about(const std::string& name) const {
     if (name == "baseline")
-      return "# Multi-token prediction with equal token weights. The other experiments here extend this one.\n";
-    if (name == "random") return "# The control for rho1.toml: a random 60% of the tokens.\n";
+      return "# Multi-token prediction with equal token weights. The other files extend this one.\n";
     if (name == "rho1")
       return "# rho-1 (arXiv 2404.07965): each head learns from the 60% of the tokens that are hard for it, but not "
              "for the\n"
              "# reference.\n";
+    if (name == "random") return "# The control of rho1.toml: each head learns from a random 60% of the tokens.\n";
     return "# The reference of rho1.toml. Here it learns from the same data; it is more useful if its data is "
            "cleaner:\n"
-           "# change `files`, and name its tokenizer's files in all experiments.\n";
-  }
-
-  std::string baseline() const {
-    return about("baseline") + "name = \"baseline\"\nseed = 42\n\n[pipeline]\nplugin = \"baseline\"\n" + model() +
-           data() + "\n[train]\nsteps = 200\nbatch_size = " + std::to_string(batch_) +
-           "\nsequence_length = " + std::to_string(sequence_) +
-           "\n\n[optimizer]\nlr = " + (has_model() ? "2e-5" : "2e-3") +
-           "\n\n[schedule]\nname = \"cosine\"\nwarmup_steps = 10\n\n[checkpoint]\nevery_steps = 100\n" + validation_;
+           "# set [data] files, and name its tokenizer's files in baseline.toml.\n";
   }
 
   std::string model() const {
     if (has_model())
       return "\n[model]\nweights = " + quoted(model_.string()) + "\nfuture_tokens = 4\nnew_heads = \"copy\"\n";
-    return "\n[model]\ndim = 128\nlayers = 6              # trunk and heads together: the heads have one block each\n"
-           "heads = 4\nfuture_tokens = 4\n" +
-           vocab_size_;
+    return "\n[model]\ndim = 128\nlayers = 6\nheads = 4\nfuture_tokens = 4\n" + vocabulary_;
   }
 
   std::string data() const {
-    return "\n[data]\nkind = " + quoted(to_string(found_.kind)) + "\nfiles = " + toml_text(Value(found_.patterns)) +
-           "\n" + records_ + (tokenizer_.empty() ? "" : "\n[data.tokenizer]\n" + tokenizer_);
-  }
-
-  /// That of the model, or the one beside the ids. A SentencePiece model's size is known to the engine only.
-  void choose_tokenizer_of_ids() {
-    if (has_model()) return choose_tokenizer();
-    int64_t size = found_.largest_id + 1;
-    if (const fs::path& file = found_.tokenizer; !file.empty()) {
-      tokenizer_ = "kind = \"file\"\nfile = " + quoted(file.string()) + "\n";
-      if (is_tokenizer_json(file)) size = std::max(size, json_tokenizer(file)->vocab_size());
-    }
-    vocab_size_ = "vocab_size = " + std::to_string(round_up(size, vocab_multiple)) + "       # the largest id is " +
-                  std::to_string(found_.largest_id) + "\n";
+    const bool is_one = found_.kind == DataKind::tokens && found_.files.size() == 1;
+    const std::string files =
+        is_one ? "file = " + quoted(found_.files[0].string()) : "files = " + toml_text(Value(found_.patterns));
+    return "\n[data]\nkind = " + quoted(to_string(found_.kind)) + "\n" + files + "\n" + more_data_ +
+           (tokenizer_.empty() ? "" : "\n[data.tokenizer]\n" + tokenizer_);
   }
 
   void choose_tokenizer() {
@@ -305,6 +329,8 @@ class Experiments {
       tokenizer_ = "kind = \"file\"\nfile = " + quoted(file.string()) + "\n";
       bytes_per_token_ = 3;
       has_template_ = is_tokenizer_json(file) && read_chat_template(file);
+    } else if (found_.kind == DataKind::tokens) {
+      if (!found_.tokenizer.empty()) tokenizer_ = "kind = \"file\"\nfile = " + quoted(found_.tokenizer.string()) + "\n";
     } else if (found_.kind == DataKind::text && found_.bytes >= bytes_for_bpe) {
       tokenizer_ = "kind = \"bpe\"\nvocab_size = 4096\n";
       bytes_per_token_ = 4;
@@ -314,52 +340,108 @@ class Experiments {
   }
 
   void size_for_records() {
-    if (found_.is_chat && !has_template_) records_ += "template = \"chatml\"\n";
-    records_ += "too_long = \"truncate\"\n";
+    if (found_.is_chat && !has_template_) more_data_ += "template = \"chatml\"\n";
+    more_data_ += "too_long = \"truncate\"\n";
     const int64_t wanted = round_up(found_.longest / bytes_per_token_ + 1, 64);
     sequence_ = std::min(max_init_sequence, wanted);
     batch_ = std::min<int64_t>(4, found_.records);
     if (has_validation() || found_.records >= min_records_to_validate) validation_ = validation_table();
   }
 
-  void size_for_windows() {
-    const bool are_ids = found_.kind == DataKind::tokens;
-    const int64_t held = are_ids ? found_.validation_ids
-                         : has_validation()
-                             ? document_bytes(whole_files(found_.validation))
-                             : document_bytes(split_files(found_.files, {"", held_out, held_out}).validation);
-    const int64_t trained = are_ids ? found_.ids : found_.bytes - (has_validation() ? 0 : held);
-    const int64_t for_a_token = are_ids ? 1 : 2 * bytes_per_token_;  // at most
-    const auto windows = [&](int64_t part) { return part / for_a_token / sequence_; };
-    const bool must_hold = !are_ids || has_validation();
+  /// A model may have more ids than its data contain, or than its tokenizer.json states.
+  int64_t token_vocabulary() const {
+    int64_t ids = found_.largest_id + 1;
+    if (is_tokenizer_json(found_.tokenizer)) ids = std::max(ids, json_tokenizer(found_.tokenizer)->vocab_size());
+    return round_up(ids, vocab_multiple);
+  }
+
+  int64_t held_ids(const TokenIdLayout& layout) const {
+    return has_validation() ? 0 : int64_t(double(layout.count) * held_out);
+  }
+
+  /// Windows to train on; 0 if a file has none.
+  int64_t token_windows() const {
+    int64_t windows = 0;
+    for (const TokenIdLayout& layout : found_.ids) {
+      const int64_t of_file = (layout.count - held_ids(layout)) / sequence_;
+      if (of_file == 0) return 0;
+      windows += of_file;
+    }
+    return windows;
+  }
+
+  bool validates_on_tokens() const {
+    const auto has_window = [&](int64_t ids) { return ids >= sequence_; };
+    return has_validation()
+               ? std::ranges::all_of(found_.validation_ids, has_window, &TokenIdLayout::count)
+               : std::ranges::all_of(found_.ids, has_window, [&](const auto& layout) { return held_ids(layout); });
+  }
+
+  void size_for_tokens() {
+    if (const std::string& type = found_.ids[0].type; type == "uint16" || type == "uint32")
+      more_data_ += "dtype = " + quoted(type) + "\n";
+    vocabulary_ = "vocab_size = " + std::to_string(token_vocabulary()) + "\n";
     sequence_ = text_sequence;
-    while (sequence_ > min_init_sequence && (windows(trained) < batch_ || (must_hold && windows(held) < 1)))
-      sequence_ /= 2;
-    if (windows(trained) < batch_)
+    while (sequence_ > min_init_sequence && (token_windows() < batch_ || !validates_on_tokens())) sequence_ /= 2;
+    const int64_t windows = token_windows(), wanted = steps * batch_;
+    if (windows < batch_)
       throw Error(ExitStatus::data,
                   join_names(found_.patterns) + ": found " + found_.text + ", which is too little to train on");
+    if (windows < wanted) length_ = "epochs = " + std::to_string((wanted + windows - 1) / windows);
+    if (validates_on_tokens())
+      validation_ = validation_table() + (has_validation() ? "" : "share = 0.1          # the last ids of each file\n");
+  }
+
+  void size_for_text() {
+    const int64_t held = has_validation()
+                             ? document_bytes(whole_files(found_.validation))
+                             : document_bytes(split_files(found_.files, {"", held_out, held_out}).validation);
+    const int64_t trained = found_.bytes - (has_validation() ? 0 : held);
+    const auto windows = [&](int64_t bytes) { return bytes / bytes_per_token_ / 2 / sequence_; };  // at least
+    sequence_ = text_sequence;
+    while (sequence_ > min_init_sequence && (windows(trained) < batch_ || windows(held) < 1)) sequence_ /= 2;
+    if (windows(trained) < batch_)
+      throw Error(ExitStatus::data, join_names(found_.patterns) + ": found " + human_bytes(found_.bytes) +
+                                        " of text, which is too little to train on");
     if (windows(held) < 1) return;
     validation_ = validation_table() + (has_validation() ? "" : "share = 0.1          # the end of each file\n");
   }
 
   const Found& found_;
   fs::path model_;
-  std::string vocab_size_, tokenizer_, records_, validation_;
+  std::string tokenizer_, vocabulary_, more_data_, validation_;
+  std::string length_ = "steps = " + std::to_string(steps);
   int64_t bytes_per_token_ = 1, sequence_ = 0, batch_ = 4;
-  bool has_template_ = false;
+  bool lora_ = false, has_template_ = false;
 };
 
-/// Error unless `model` is a folder of a model that can be trained.
+/// "meta-llama/Llama-3.2-1B", which is no path here.
+bool is_hub_name(const std::string& name) {
+  const auto is_part_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+  };
+  const size_t slash = name.find('/');
+  return slash != std::string::npos && slash > 0 && slash + 1 < name.size() && name[0] != '.' && !is_there(name) &&
+         std::ranges::all_of(name.substr(0, slash) + name.substr(slash + 1), is_part_of_name);
+}
+
 void check_model(const std::string& model) {
-  if (!fs::is_directory(model) && !model.starts_with('.') && !model.starts_with('/'))
-    throw Error(ExitStatus::usage, "there is no folder " + printable(model) + "; nothing is downloaded: hf download " +
-                                       shell_path(model) + " --local-dir " +
-                                       shell_path(fs::path(model).filename().string()));
+  if (is_hub_name(model)) {
+    const std::string folder = fs::path(model).filename().string();
+    throw Error(ExitStatus::usage, model +
+                                       " is no folder, and nothing is downloaded; if it is a model of the Hugging "
+                                       "Face Hub, fetch it with `hf download " +
+                                       model + " --local-dir " + folder + "` and name the folder " + folder);
+  }
+  if (fs::is_regular_file(model) && has_name_of_ids(model))
+    throw Error(ExitStatus::usage, model +
+                                       " is no folder of a model; quote a pattern of several files: wmtp-host init "
+                                       "'fineweb_train_*.bin'");
   if (!is_model(model))
     throw Error(ExitStatus::usage, model + " is no folder of a Hugging Face model: it contains no config.json");
   for (const fs::path& file : paths_in(model))
     if (fs::is_regular_file(file)) refuse_pointer(file, read_file_start(file, pointer_bytes));
-  read_hf_config(model);
+  read_hf_shape(model);
 }
 
 int init(const Options& options, const GlobalOptions&) {
@@ -367,45 +449,46 @@ int init(const Options& options, const GlobalOptions&) {
     throw Error(ExitStatus::usage, options.data + " is a model, which needs data to train on: wmtp-host init DATA " +
                                        shell_path(options.data));
   if (!options.model.empty()) check_model(options.model);
-  const std::vector<std::string> names{"baseline", "reference", "rho1", "random"};
+  if (options.lora && options.model.empty())
+    throw Error(ExitStatus::usage, "--lora updates a model: name its folder after the data");
   const auto file_of = [&](const std::string& name) { return fs::path(options.folder) / (name + ".toml"); };
-  for (const std::string& name : names)
+  for (const std::string name : names)
     if (is_there(file_of(name)))
       throw Error(ExitStatus::usage, file_of(name).string() + " already exists; choose another folder with -o");
   const Found found = inspect_path(options.data);
-  const Experiments experiments(found, options.model);
+  const Experiments experiments(found, options);
   fs::create_directories(options.folder);
-  for (const std::string& name : names) write_new_file(file_of(name), experiments.text(name));
-  const auto shown = [&](const std::string& name) { return shell_path(file_of(name).string()); };
+  for (const std::string name : names) write_new_file(file_of(name), experiments.text(name));
+  const std::string baseline = shell_path(file_of("baseline").string()), rho1 = shell_path(file_of("rho1").string());
   std::cout << "found " << found.text << "\n"
-            << found.remarks << "wrote " << file_of("baseline").string() << ", and " << file_of("reference").string()
-            << ", " << file_of("rho1").string() << " and " << file_of("random").string() << ", which extend it\nnext:\n"
-            << "  wmtp-host plan " << shown("rho1") << "      # parameters and memory before it runs\n"
-            << "  wmtp-host run " << shown("baseline") << "\n"
-            << "  wmtp-host run " << shown("rho1") << "       # trains the reference first\n"
-            << "  wmtp-host run " << shown("random") << "     # the control\n"
-            << "  wmtp-host runs compare rho1 random baseline\n";
-  if (!options.model.empty()) std::cout << "with --set adapter.plugin=lora, only low-rank updates of the model train\n";
+            << found.remarks << "wrote " << file_of("baseline").string() << ", " << file_of("reference").string()
+            << ", " << file_of("rho1").string() << " and " << file_of("random").string() << "\nnext:\n"
+            << "  wmtp-host plan " << rho1 << "      # memory and tokens before it runs\n"
+            << "  wmtp-host run " << baseline << "\n"
+            << "  wmtp-host run " << rho1 << "       # trains the reference first\n"
+            << "  wmtp-host runs compare rho1 baseline\n";
   return 0;
 }
 
 }  // namespace
 
 void add_init(CommandLine& line) {
-  auto [app, options] = line.add(
-      "init",
-      "write ready-to-run experiments for your data\n\n"
-      "DATA is a file, a pattern or a folder of text, of token ids, or of JSON lines: texts, or records in one\n"
-      "of the formats of data.format. MODEL is a Hugging Face folder to start from; without it, a small model\n"
-      "is trained from the beginning. Writes baseline.toml, and reference.toml, rho1.toml and random.toml,\n"
-      "which extend it.\n\n"
-      "examples:\n"
-      "  wmtp-host init novel.txt\n"
-      "  wmtp-host init train.bin\n"
-      "  wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats\n",
-      init);
-  add_option(app, "DATA", options.data, "file or folder to train on", required);
+  auto [app, options] =
+      line.add("init",
+               "write ready-to-run experiments for your data\n\n"
+               "DATA is a file, a quoted pattern of files, or a folder: text; JSON lines of texts, or of records in\n"
+               "one of the formats of data.format; token ids (.bin, .npy), with val.bin and tokenizer.json beside\n"
+               "them. MODEL is a Hugging Face folder to start from; without it, a small model is trained from the\n"
+               "beginning. Writes baseline.toml and, extending it, reference.toml, rho1.toml and its control\n"
+               "random.toml.\n\n"
+               "examples:\n"
+               "  wmtp-host init novel.txt\n"
+               "  wmtp-host init 'fineweb_train_*.bin'\n"
+               "  wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats\n",
+               init);
+  add_option(app, "DATA", options.data, "file, pattern of files or folder to train on", required);
   add_option(app, "MODEL", options.model, "folder of a Hugging Face model");
+  app.add_flag("--lora", options.lora, "train a LoRA adapter of MODEL instead of all its parameters");
   add_option(app, "-o,--output DIR", options.folder, "folder of the experiments", shows_default);
 }
 

@@ -14,18 +14,20 @@ SchemaTable data_table() {
       "hidden names. A record is a "
       "line of JSON with the fields of its `format`, and if needed `task_id`, `is_correct` and `metadata.difficulty`.",
       {key("kind", AT(data.kind),
-           "`text`: text files, or JSON lines with a field `text`; `records`: JSONL files of records; `tokens`: one "
-           "file of token ids; `random`: random token ids")
+           "`text`: text files, or JSON lines with a field `text`; `records`: JSONL files of records; `tokens`: files "
+           "of token ids; `random`: random token ids")
            .required(),
        key("files", AT(data.files),
-           "patterns of the text files or JSONL files to train on; those of `text` may be packed with gzip or zstd")
+           "patterns of the files to train on: text, JSONL (both may be packed with gzip or zstd), or token ids as of "
+           "`file`, all of one type")
            .not_empty()
-           .only_for({text, records})
+           .only_for({text, records, tokens})
            .is_path(PathKind::paths)
-           .defaults_to("required for `text`, and for `records` without `[data.arithmetic]`")
+           .defaults_to(
+               "required for `text`, for `records` without `[data.arithmetic]`, and for `tokens` without `file`")
            .unset_when_empty(),
        key("exclude", AT(data.exclude), "patterns of files to exclude")
-           .only_for({text, records})
+           .only_for({text, records, tokens})
            .is_path(PathKind::paths),
        key("select", AT(data.select), "train on all records, or only on those with `is_correct` = true")
            .one_of({"all", "correct"})
@@ -91,11 +93,11 @@ SchemaTable data_table() {
            "or values. With `false`, a sequence of `text` is read across its documents")
            .only_for({text, records}),
        key("hold_out_share", AT(data.hold_out_share),
-           "share of each file's documents, from its end, that is excluded from training, as with `validation.share`; "
-           "a stage inherits it from the experiment that names it")
+           "share of each file's documents or ids, from its end, that is excluded from training, as with "
+           "`validation.share`; a stage inherits it from the experiment that names it")
            .range(0, 0.5)
            .above(0)
-           .only_for({text})
+           .only_for({text, tokens})
            .defaults_to("none")
            .unset_when_empty(),
        key("file", AT(data.file),
@@ -105,7 +107,8 @@ SchemaTable data_table() {
            .not_empty()
            .only_for({tokens})
            .is_path(PathKind::path)
-           .defaults_to("required for `tokens`"),
+           .defaults_to("required for `tokens` without `files`")
+           .unset_when_empty(),
        key("dtype", AT(data.dtype), "integer type of raw token ids; with a header, which names it, only checked")
            .one_of({"uint16", "uint32"})
            .only_for({tokens})
@@ -117,7 +120,8 @@ SchemaTable data_table() {
 SchemaTable tokenizer_table() {
   return optional_table(
       {"data.tokenizer",
-       "The tokenizer. Experiments with the same table (and the same training text, for `bpe`) share one tokenizer.",
+       "The tokenizer. Experiments with the same table (and the same training text, for `bpe`) share one tokenizer. "
+       "With `tokens` it is optional, of kind `file`, and turns ids into text: samples, prompts, evaluation.",
        {key("kind", AT(data.tokenizer.kind),
             "`byte`: 256 bytes, begin of text and end of text; `bpe`: a SentencePiece BPE trained on text; `file`: an "
             "existing tokenizer"),
@@ -139,7 +143,7 @@ SchemaTable tokenizer_table() {
                 "258 for `byte`; required for `bpe`; not allowed for `file`, whose size `model.vocab_size` or the "
                 "`config.json` of `model.weights` states")
             .unset_when_empty()}},
-      AT(data.tokenizer.given), {text, records});
+      AT(data.tokenizer.given), {text, records, tokens});
 }
 
 SchemaTable arithmetic_table() {
@@ -220,13 +224,13 @@ SchemaTable validation_table() {
         key("share", AT(validation.share),
             "instead of `files`: the share of each file's documents (`data.separator`), from its end, that is used for "
             "validation and excluded from training, also in stages; a file that is one document is cut at the end of a "
-            "line")
+            "line, a file of `tokens` between two ids")
             .range(0, 0.5)
             .above(0)
-            .only_for({text})
+            .only_for({text, tokens})
             .defaults_to("none")
             .unset_when_empty()}},
-      AT(validation.given), {text, records});
+      AT(validation.given), {text, records, tokens});
 }
 
 }  // namespace wmtp

@@ -61,10 +61,12 @@ TextModel::TextModel(fs::path folder)
 
 std::vector<int64_t> TextModel::encode_prompt(const std::string& text) const {
   if (!tokenizer_)
-    throw Error(ExitStatus::data,
-                folder_.string() + ": the model has no tokenizer" +
-                    (named_.left_out.empty() ? "" : " that this program can read (" + named_.left_out + ")") +
-                    ", so text cannot be encoded; pass ids with --ids \"1 2 3\"");
+    throw Error(
+        ExitStatus::data,
+        folder_.string() + ": the model has no tokenizer" +
+            (named_.left_out.empty() ? "" : " that this program can read (" + named_.left_out + ")") +
+            ", so text cannot be encoded; name the one that wrote its ids in [data.tokenizer] of its experiment, or "
+            "pass ids: generate --ids \"1 2 3\"");
   if (text.empty()) refuse("the prompt is empty; wanted at least one character");
   const size_t valid = valid_utf8_prefix(text);
   if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())

@@ -50,7 +50,7 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
     complete_model(checkpoint, database, catalog);
   hashes.hash(experiment);
   if (experiment.data.kind == DataKind::tokens)
-    open_training_tokens(experiment, data_ranks(experiment.parallel, processes));
+    open_token_parts(experiment, split_tokens(experiment), data_ranks(experiment.parallel, processes));
   if (const std::string& weights = experiment.model.weights; !weights.empty()) {
     const bool objective =
         catalog.describe(PluginKind::pipeline, experiment.pipeline.plugin).role == PluginRole::objective;

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "data/records/longest_row.hpp"
 #include "data/tokens/step_count.hpp"
-#include "data/tokens/token_id_layout.hpp"
+#include "data/tokens/token_split.hpp"
 #include "job/input_checks.hpp"
 
 namespace wmtp {
@@ -90,8 +90,7 @@ class Planner {
   std::optional<int64_t> steps_over_tokens() const {
     int64_t windows = 0;
     try {
-      windows = token_id_layout(e_.resolve(e_.data.file), e_.data.dtype, e_.model.vocab_size).count /
-                e_.train.sequence_length;
+      windows = training_windows(e_);
     } catch (const Error&) {
       return std::nullopt;
     }

@@ -277,7 +277,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
 }
 
 ModelTokenizer Assembly::tokenizer() const {
-  if (!has_tokenizer(experiment_.data)) return {};
+  if (!data_.tokenizer) return {};
   const bool is_json = std::filesystem::exists(data_.folder / tokenizer_json_name);
   const bool is_byte = experiment_.data.tokenizer.kind == TokenizerKind::byte;
   std::vector<int64_t> ends{data_.tokenizer->end_of_text()};

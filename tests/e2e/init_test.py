@@ -41,15 +41,45 @@ def write_chats(folder):
     return "chats.jsonl", r"20 records \(messages\) in 1 file"
 
 
-@pytest.mark.parametrize("write", [write_text, write_folder, write_json_texts, write_records, write_chats])
+def write_nanogpt_ids(folder):
+    """As data/shakespeare_char/prepare.py does."""
+    ids = np.arange(5000) % 65
+    ids[:4500].astype(np.uint16).tofile(folder / "train.bin")
+    ids[4500:].astype(np.uint16).tofile(folder / "val.bin")
+    (folder / "meta.pkl").write_bytes(b"\x80\x04.")
+    return "train.bin", r"4,500 token ids \(uint16, the largest found is 64\) in 1 file"
+
+
+def llm_c_shard(file, ids):
+    """As write_datafile of llm.c does."""
+    header = np.zeros(256, dtype=np.int32)
+    header[:3] = 20240520, 1, len(ids)
+    file.write_bytes(header.tobytes() + ids.astype(np.uint16).tobytes())
+
+
+def write_llm_c_shards(folder):
+    for i in range(2):
+        llm_c_shard(folder / f"fineweb_train_{i:06}.bin", np.arange(120000) % 500)
+    llm_c_shard(folder / "fineweb_val_000000.bin", np.arange(3000) % 500)
+    return "fineweb_train_*.bin", r"240,000 token ids \(uint16, the largest found is 499\) in 2 files"
+
+
+def shorten(file):
+    """2 steps show as much as 200."""
+    text = re.sub("^(steps = 200|epochs = .*)$", "steps = 2", file.read_text(), flags=re.MULTILINE)
+    file.write_text(text.replace("warmup_steps = 10", "warmup_steps = 1"))
+
+
+@pytest.mark.parametrize("write", [write_text, write_folder, write_json_texts, write_records, write_chats,
+                                   write_nanogpt_ids, write_llm_c_shards])
 def test_the_experiments_run_as_they_are(place, write):
     data, message = write(place.folder)
     said = place.host("init", data).out
     assert re.search(f"found .*{message}", said), said
-    file = place.folder / "baseline.toml"  # 2 steps show as much as 200; the others extend it
-    file.write_text(file.read_text().replace("steps = 200", "steps = 2").replace("warmup_steps = 10", "warmup_steps = 1"))
+    shorten(place.folder / "baseline.toml")
     for command in re.findall(r"^  wmtp-host ([^#\n]+)", said, re.MULTILINE):
         place.host(*command.split())
+    place.host("run", "random.toml")
     assert {row["name"] for row in place.log.rows_after(0)} == set(NAMES)
     assert_nothing_half_written(place.folder)
 
@@ -65,17 +95,18 @@ def test_what_cannot_be_trained_on_is_refused_and_nothing_is_overwritten(place):
     (place.folder / "rows.jsonl").write_text('{"question": "a", "answer": "b"}\n')
     refuse(4, "its first records have the fields answer and question", "rows.jsonl", "-o", "out")
     np.save(place.folder / "ids.npy", np.arange(10))
-    refuse(4, "found 10 token ids in 1 file, which is too little to train on", "ids.npy", "-o", "out")
+    refuse(4, "too little to train on", "ids.npy", "-o", "out")
     (place.folder / "saved").mkdir()
     (place.folder / "saved/dataset_dict.json").write_text('{"splits": ["train"]}')
-    refuse(4, "convert it first: wmtp-host data convert saved --split train -o train.jsonl", "saved", "-o", "out")
+    refuse(4, "wmtp-host data convert saved --split train --to train.jsonl", "saved", "-o", "out")
     refuse(4, "absent", "absent", "-o", "out")
-    (place.folder / "empty").mkdir()
-    refuse(2, "contains no config.json", "data.txt", "empty", "-o", "out")
-    refuse(2, "nothing is downloaded: hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B", "data.txt",
+    refuse(2, "contains no config.json", "data.txt", "data.txt", "-o", "out")
+    refuse(2, "nothing is downloaded; .*hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B", "data.txt",
            "meta-llama/Llama-3.2-1B", "-o", "out")
+    refuse(2, "quote a pattern of several files", "ids.npy", "ids.npy", "-o", "out")
+    refuse(2, "--lora updates a model", "data.txt", "--lora", "-o", "out")
     (place.folder / "gpt2").mkdir()
-    (place.folder / "gpt2/config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
+    (place.folder / "gpt2/config.json").write_text('{"model_type": "gpt2"}')
     refuse(4, "gpt2", "data.txt", "gpt2", "-o", "out")
     (place.folder / "model").mkdir()
     (place.folder / "model/config.json").write_text("{}")
@@ -96,47 +127,30 @@ def test_a_model_is_where_training_begins(place):
     place.host("run", "tuned/baseline.toml", "--set", "train.steps=21")
     first, tuned = (list(place.log.losses(run["id"]).values()) for run in place.log.runs())
     assert len(first) == 1 and len(tuned) == 21
+    place.host("init", "data.txt", "model", "--lora", "-o", "lora")
+    shorten(place.folder / "lora/baseline.toml")
+    assert "adapter lora" in place.host("plan", "lora/rho1.toml").out
+    place.host("run", "lora/rho1.toml")
     assert tuned[0] < first[0] - 0.1 and tuned[20] < tuned[0], "it begins with what the first run has learned"
 
 
-def write_ids(file, count, highest=300):
-    np.cumsum(np.random.default_rng(3).integers(0, 5, count)).__mod__(highest).astype("<u2").tofile(file)
-
-
-def shorten(place, folder):
-    file = place.folder / folder / "baseline.toml"
-    file.write_text(file.read_text().replace("steps = 200", "steps = 2").replace("warmup_steps = 10", "warmup_steps = 1"))
-
-
-def test_files_of_nanogpt_are_trained_on_with_their_validation(place):
-    data = place.folder / "shakespeare"
-    data.mkdir()
-    write_ids(data / "train.bin", 9000)
-    write_ids(data / "val.bin", 2000)
-    (data / "meta.pkl").write_bytes(b"pickle")
-    said = place.host("init", "shakespeare/train.bin", "-o", "one").out
-    assert "found 9,000 token ids in 1 file\n" in said and 'validates on 1 file ("val.bin")\n' in said
-    assert "meta.pkl is not read, because a pickle runs code" in said
-    assert "vocab_size = 320       # the largest id is 299" in (place.folder / "one/baseline.toml").read_text()
-    assert "validates on" in place.host("init", "shakespeare", "-o", "all").out
-    for folder in ("one", "all"):
-        shorten(place, folder)
-        place.host("run", f"{folder}/rho1.toml")
-        assert sorted(place.log.metric("valid/loss")) == [0, 2]
-
-
-def test_shards_of_llm_c_are_trained_on_by_their_pattern(place):
-    for name, count in (("train_000001", 4000), ("train_000002", 3000), ("val_000000", 2000)):
-        file = place.folder / f"fineweb_{name}.bin"
-        write_ids(file, count)
-        header = np.zeros(256, "<i4")
-        header[:3] = (20240520, 1, count)
-        file.write_bytes(header.tobytes() + file.read_bytes())
-    said = place.host("init", "fineweb_train_*.bin", "-o", "out").out
-    assert "found 7,000 token ids in 2 files" in said and "fineweb_val_000000.bin" in said
-    shorten(place, "out")
-    place.host("run", "out/baseline.toml")
-    assert sorted(place.log.metric("valid/loss")) == [0, 2]
+def test_token_files_are_found_with_what_lies_beside_them(place):
+    _, message = write_nanogpt_ids(place.folder)
+    said = place.host("init", "train.bin").out
+    assert 'validates on 1 file ("val.bin")\nmeta.pkl is not read' in said
+    baseline = (place.folder / "baseline.toml").read_text()
+    assert f'file = "{place.folder}/train.bin"\ndtype = "uint16"\n' in baseline
+    assert "vocab_size = 128\n" in baseline and "tokenizer" not in baseline
+    write_llm_c_shards(place.folder)
+    place.host("init", "fineweb_train_*.bin", "-o", "web")
+    web = (place.folder / "web/baseline.toml").read_text()
+    assert f'files = ["{place.folder}/fineweb_train_*.bin"]' in web
+    assert f'files = ["{place.folder}/fineweb_val_000000.bin"]' in web
+    (place.folder / "fineweb_val_000000.bin").unlink()
+    place.host("init", "fineweb_train_*.bin", "-o", "alone")
+    assert "share = 0.1" in (place.folder / "alone/baseline.toml").read_text()
+    np.arange(100000).astype(np.uint32).tofile(place.folder / "wide.bin")
+    assert "100,000 token ids (uint32" in place.host("init", "wide.bin", "-o", "wide").out
 
 
 def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):

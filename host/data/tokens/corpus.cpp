@@ -15,6 +15,7 @@
 #include "data/text/text_check.hpp"
 #include "data/tokens/file_patterns.hpp"
 #include "data/tokens/token_id_layout.hpp"
+#include "data/tokens/token_split.hpp"
 #include "experiment/canonical.hpp"
 #include "io/file_digests.hpp"
 #include "tokenizer/tokenizer_files.hpp"
@@ -47,6 +48,17 @@ std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<s
     return paths;
   };
   return list_files(resolved(patterns), resolved(exclude));
+}
+
+/// What data.files and data.exclude select; data.file, which is no pattern, is one file.
+std::vector<fs::path> data_files(const Experiment& experiment) {
+  const DataConfig& data = experiment.data;
+  if (data.file.empty()) return files_of(experiment, data.files, data.exclude);
+  const fs::path file = experiment.resolve(data.file);
+  if (data.file.find_first_of("*?") != std::string::npos && !is_there(file))
+    throw Error(ExitStatus::data, file.string() + " does not exist: data.file names one file; name patterns of files " +
+                                      "in data.files instead, as in files = [\"" + data.file + "\"]");
+  return data.exclude.empty() ? std::vector<fs::path>{file} : files_of(experiment, {data.file}, data.exclude);
 }
 
 std::vector<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
@@ -120,7 +132,7 @@ class ContentHashes {
 }  // namespace
 
 TextSplit split_text(const Experiment& experiment) {
-  const auto files = files_of(experiment, experiment.data.files, experiment.data.exclude);
+  const auto files = data_files(experiment);
   TextSplit split{files, {}};
   if (experiment.validation.share > 0) {
     split.validation = files;
@@ -187,16 +199,34 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   return result;
 }
 
+namespace {
+
+/// Of one data.file only its bytes count, of several files also their names, which determine their order.
+std::string token_content_hash(const Experiment& experiment, const fs::path& cache) {
+  const TokenSplit split = split_tokens(experiment);
+  ContentHashes hashes(cache);
+  const auto hash_of = [&](const std::vector<TokenRange>& ranges, bool with_names) {
+    std::vector<fs::path> files;
+    for (const TokenRange& range : ranges) files.push_back(range.file);
+    std::string text = with_names ? hashes.hash(files) : hashes.of_file(files.front());
+    for (const fs::path& file : files)
+      if (has_megatron_index(file)) text += " " + hashes.of_file(megatron_index(file));
+    return text;
+  };
+  std::string text = "tokens " + hash_of(split.train, experiment.data.file.empty());
+  if (const double held_out = held_out_share(experiment); held_out > 0) text += printed(" up to %.17g", held_out);
+  if (!split.validation.empty()) text += " validation " + hash_of(split.validation, true);
+  if (experiment.data.tokenizer.given)
+    text += " tokenizer " + tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
+  return sha256_hex(text);
+}
+
+}  // namespace
+
 std::string data_content_hash(const Experiment& experiment, const fs::path& cache) {
   const DataConfig& data = experiment.data;
   if (data.kind == DataKind::random) return sha256_hex("random");
-  if (data.kind == DataKind::tokens) {
-    const fs::path file = experiment.resolve(data.file);
-    token_id_layout(file, data.dtype, experiment.model.vocab_size);
-    ContentHashes hashes(cache);
-    const std::string index = has_megatron_index(file) ? " " + hashes.of_file(megatron_index(file)) : "";
-    return sha256_hex("tokens " + hashes.of_file(file) + index);
-  }
+  if (data.kind == DataKind::tokens) return token_content_hash(experiment, cache);
   if (data.kind == DataKind::records) {
     const RecordContent content = record_content(experiment, record_files(experiment), cache);
     return sha256_hex("records " + content.tokenizer + " " + content.records);

@@ -16,8 +16,8 @@ struct TextSplit {
 
 /// Validation files are `[validation] files`; without them, if the table is given, one file in twenty (rounded up):
 /// those with the smallest hashes of their path relative to the common parent; otherwise none. With `[validation]
-/// share` both lists contain all files, split by document (data/text/documents.hpp). Error(data) if nothing is
-/// left for training.
+/// share` both lists contain all files, split by document (data/text/documents.hpp), or by ids
+/// (data/tokens/token_split.hpp). Error(data) if nothing is left for training.
 TextSplit split_text(const Experiment& experiment);
 
 /// Training files of a "bpe" tokenizer: `[data.tokenizer] files` as a whole, or the training part. `exclude` does not
@@ -52,7 +52,7 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
                              const std::filesystem::path& cache);
 
 /// SHA-256 over relative names and bytes of all data that the experiment reads, including the tokenizer. For kind
-/// "tokens": over the file's bytes. For kind "random": over the kind only.
+/// "tokens" with data.file: over the file's bytes, without its name. For kind "random": over the kind only.
 std::string data_content_hash(const Experiment& experiment, const std::filesystem::path& cache);
 
 }  // namespace wmtp

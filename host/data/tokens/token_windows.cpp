@@ -1,7 +1,9 @@
 #include "data/tokens/token_windows.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -13,25 +15,45 @@ namespace wmtp {
 
 namespace {
 
-class TokenFile : public TokenWindows {
+class TokenFiles : public TokenWindows {
  public:
-  TokenFile(const std::filesystem::path& file, const std::string& dtype, int64_t sequence_length, int64_t vocab_size)
-      : ids_(file, token_id_layout(file, dtype, vocab_size), vocab_size,
-             "; set model.vocab_size to that of the tokenizer that wrote the file, and check data.dtype"),
-        sequence_length_(sequence_length) {
-    if (ids_.count() < sequence_length_)
-      throw Error(ExitStatus::data, file.string() + " has " + with_thousands(ids_.count()) +
-                                        " ids, fewer than one window of " + with_thousands(sequence_length_) +
-                                        "; provide more data or lower train.sequence_length");
+  TokenFiles(const std::vector<TokenRange>& ranges, int64_t sequence_length, int64_t vocab_size)
+      : sequence_length_(sequence_length) {
+    for (const TokenRange& range : ranges) {
+      if (range.count < sequence_length_) refuse_short(range);
+      parts_.push_back(
+          {std::make_unique<TokenIdFile>(
+               range.file, range.layout, vocab_size,
+               "; set model.vocab_size to that of the tokenizer that wrote the file, and check data.dtype"),
+           range.first, count_});
+      count_ += range.windows(sequence_length_);
+    }
   }
 
-  int64_t count() const override { return ids_.count() / sequence_length_; }
+  int64_t count() const override { return count_; }
 
-  void read(int64_t index, int64_t* ids) const override { ids_.read(index * sequence_length_, sequence_length_, ids); }
+  void read(int64_t index, int64_t* ids) const override {
+    const auto after = std::ranges::upper_bound(parts_, index, {}, &Part::first_window);
+    const Part& part = *std::prev(after);
+    part.ids->read(part.first_id + (index - part.first_window) * sequence_length_, sequence_length_, ids);
+  }
 
  private:
-  TokenIdFile ids_;
-  int64_t sequence_length_;
+  struct Part {
+    std::unique_ptr<TokenIdFile> ids;
+    int64_t first_id, first_window;
+  };
+
+  [[noreturn]] void refuse_short(const TokenRange& range) const {
+    const bool is_whole = range.count == range.layout.count;
+    throw Error(ExitStatus::data, range.file.string() + " has " + with_thousands(range.count) + " ids" +
+                                      (is_whole ? "" : " on one side of validation.share") +
+                                      ", fewer than one window of " + with_thousands(sequence_length_) +
+                                      "; provide more data or lower train.sequence_length");
+  }
+
+  std::vector<Part> parts_;
+  int64_t sequence_length_, count_ = 0;
 };
 
 class RandomWindows : public TokenWindows {
@@ -57,8 +79,9 @@ class RandomWindows : public TokenWindows {
 
 void check_enough_windows(const Experiment& experiment, int64_t num_windows, int64_t data_ranks) {
   const TrainConfig& train = experiment.train;
-  const std::string found = experiment.data.file + " has " + counted(num_windows, "window") + " of " +
-                            with_thousands(train.sequence_length) + " ids";
+  const DataConfig& data = experiment.data;
+  const std::string found = (data.file.empty() ? join_names(data.files) : data.file) + " has " +
+                            counted(num_windows, "window") + " of " + with_thousands(train.sequence_length) + " ids";
   check_fills_a_step(train, num_windows, data_ranks, found, "windows: more ids, or a shorter train.sequence_length");
   if (train.epochs > 0) return;
   const int64_t each = sequences_per_step(train, data_ranks);
@@ -74,14 +97,22 @@ void check_enough_windows(const Experiment& experiment, int64_t num_windows, int
 
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size) {
-  return std::make_unique<TokenFile>(file, dtype, sequence_length, vocab_size);
+  const TokenIdLayout layout = token_id_layout(file, dtype, vocab_size);
+  return open_token_files({{file, layout, 0, layout.count}}, sequence_length, vocab_size);
 }
 
-std::unique_ptr<TokenWindows> open_training_tokens(const Experiment& experiment, int64_t data_ranks) {
-  auto windows = open_token_file(experiment.resolve(experiment.data.file), experiment.data.dtype,
-                                 experiment.train.sequence_length, experiment.model.vocab_size);
-  check_enough_windows(experiment, windows->count(), data_ranks);
-  return windows;
+std::unique_ptr<TokenWindows> open_token_files(const std::vector<TokenRange>& ranges, int64_t sequence_length,
+                                               int64_t vocab_size) {
+  return std::make_unique<TokenFiles>(ranges, sequence_length, vocab_size);
+}
+
+TokenParts open_token_parts(const Experiment& experiment, const TokenSplit& split, int64_t data_ranks) {
+  const auto open = [&](const std::vector<TokenRange>& ranges) {
+    return open_token_files(ranges, experiment.train.sequence_length, experiment.model.vocab_size);
+  };
+  TokenParts parts{open(split.train), split.validation.empty() ? nullptr : open(split.validation)};
+  check_enough_windows(experiment, parts.train->count(), data_ranks);
+  return parts;
 }
 
 std::unique_ptr<TokenWindows> random_windows(int64_t seed, int64_t sequence_length, int64_t vocab_size) {

@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "data/tokens/token_split.hpp"
 #include "experiment/experiment.hpp"
 
 namespace wmtp {
@@ -26,8 +28,17 @@ class TokenWindows {
 std::unique_ptr<TokenWindows> open_token_file(const std::filesystem::path& file, const std::string& dtype,
                                               int64_t sequence_length, int64_t vocab_size);
 
-/// data.file for training. Error(data) as open_token_file, and if it has fewer windows than train.steps need.
-std::unique_ptr<TokenWindows> open_training_tokens(const Experiment& experiment, int64_t data_ranks);
+/// The windows of several files, one file after the other. As in llm.c, no window crosses the border of two files, and
+/// the ids after the last complete window of each are ignored. Error(data) as open_token_file, for each file.
+std::unique_ptr<TokenWindows> open_token_files(const std::vector<TokenRange>& ranges, int64_t sequence_length,
+                                               int64_t vocab_size);
+
+struct TokenParts {
+  std::unique_ptr<TokenWindows> train;
+  std::unique_ptr<TokenWindows> validation;  ///< null if there is none
+};
+/// Error(data) as open_token_files, and if there are fewer windows than train.steps need.
+TokenParts open_token_parts(const Experiment& experiment, const TokenSplit& split, int64_t data_ranks);
 
 /// Random ids, a function of (seed, window index), uniform below vocab_size.
 std::unique_ptr<TokenWindows> random_windows(int64_t seed, int64_t sequence_length, int64_t vocab_size);

@@ -12,7 +12,7 @@
 #include "data/text/documents.hpp"
 #include "data/tokens/corpus.hpp"
 #include "data/tokens/step_count.hpp"
-#include "data/tokens/token_id_layout.hpp"
+#include "data/tokens/token_split.hpp"
 #include "data/tokens/token_windows.hpp"
 #include "data/torch/record_prepare.hpp"
 #include "data/torch/token_writer.hpp"
@@ -39,6 +39,8 @@ struct Plan {
   fs::path tokenizer;  ///< empty for "byte"
 };
 
+std::string short_hash(const std::string& text) { return sha256_hex(text).substr(0, 16); }
+
 Plan make_plan(const Experiment& experiment, const fs::path& cache) {
   Plan plan;
   plan.split = split_text(experiment);
@@ -46,7 +48,6 @@ Plan make_plan(const Experiment& experiment, const fs::path& cache) {
   const TokenizerConfig& tokenizer = experiment.data.tokenizer;
   const std::string settings = "format " + std::to_string(format_version) + " " + to_string(tokenizer.kind) + " " +
                                std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
-  const auto short_hash = [](const std::string& text) { return sha256_hex(text).substr(0, 16); };
   if (tokenizer.kind == TokenizerKind::bpe) plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
   plan.folder = cache / short_hash(settings + " " + content.train + " " + content.validation);
   return plan;
@@ -133,12 +134,60 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
   return open_token_file(folder / (part + ".bin"), prepared["dtype"], length, experiment.model.vocab_size);
 }
 
+/// Of token files only the tokenizer is prepared, where there is one.
+fs::path tokenizer_folder(const Experiment& experiment, const fs::path& cache) {
+  const std::string hash = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
+  return cache / short_hash("tokenizer of token files " + std::to_string(format_version) + " " + hash);
+}
+
+void prepare_tokens(const Experiment& experiment, const fs::path& cache, const Log& log) {
+  split_tokens(experiment);
+  if (!experiment.data.tokenizer.given) return;
+  const fs::path folder = tokenizer_folder(experiment, cache);
+  if (read_prepared(folder)) return;
+  FolderDraft draft(folder);
+  const auto tokenizer = prepare_tokenizer(experiment, {}, draft.path(), {}, log);
+  publish_prepared(draft, {{"format", format_version},
+                           {"tokenizer", to_string(experiment.data.tokenizer.kind)},
+                           {"vocab_size", tokenizer->vocab_size()},
+                           {"end_of_text", tokenizer->end_of_text()}});
+}
+
+Json read_prepared_folder(const fs::path& folder, const std::string& what) {
+  if (const auto prepared = read_prepared(folder)) return *prepared;
+  throw Error(ExitStatus::data, what + " not prepared: " + folder.string() + " is missing or damaged");
+}
+
+/// The size and time of a file stand for its ids, which would take long to read.
+std::string identity_of(const std::vector<TokenRange>& ranges, const std::string& dtype) {
+  std::string text;
+  for (const TokenRange& range : ranges)
+    text += (text.empty() ? "" : ", ") + range.file.string() + " (" + dtype + ") of " +
+            std::to_string(fs::file_size(range.file)) + " bytes at " +
+            std::to_string(fs::last_write_time(range.file).time_since_epoch().count()) +
+            (range.count == range.layout.count ? "" : " up to id " + std::to_string(range.count));
+  return text;
+}
+
+Prepared open_tokens(const Experiment& experiment, const fs::path& cache, int64_t data_ranks) {
+  const TokenSplit split = split_tokens(experiment);
+  TokenParts parts = open_token_parts(experiment, split, data_ranks);
+  Prepared result;
+  result.train = std::move(parts.train);
+  result.validation = std::move(parts.validation);
+  result.identity = identity_of(split.train, experiment.data.dtype);
+  if (!experiment.data.tokenizer.given) return result;
+  result.folder = tokenizer_folder(experiment, cache);
+  read_prepared_folder(result.folder, "the tokenizer is");
+  result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));
+  return result;
+}
+
 }  // namespace
 
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
   if (experiment.data.kind == DataKind::records) return prepare_records(experiment, cache, log);
-  if (experiment.data.kind == DataKind::tokens)
-    token_id_layout(experiment.resolve(experiment.data.file), experiment.data.dtype, experiment.model.vocab_size);
+  if (experiment.data.kind == DataKind::tokens) return prepare_tokens(experiment, cache, log);
   if (experiment.data.kind != DataKind::text) return;
   const Plan plan = make_plan(experiment, cache);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
@@ -156,26 +205,21 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
   if (data.kind == DataKind::random) {
     result.train = random_windows(experiment.seed, train.sequence_length, vocab_size);
   } else if (data.kind == DataKind::tokens) {
-    result.train = open_training_tokens(experiment, world_size);
-    const fs::path file = experiment.resolve(data.file);
-    result.identity = file.string() + " (" + data.dtype + ") of " + std::to_string(fs::file_size(file)) + " bytes at " +
-                      std::to_string(fs::last_write_time(file).time_since_epoch().count());
+    return open_tokens(experiment, cache, world_size);
   } else {
     const bool records = data.kind == DataKind::records;
     result.folder = records ? records_folder(experiment, cache) : make_plan(experiment, cache).folder;
     result.identity = result.folder.filename().string();
-    const auto prepared = read_prepared(result.folder);
-    if (!prepared)
-      throw Error(ExitStatus::data, std::string("the ") + to_string(data.kind) + (records ? " are" : " is") +
-                                        " not prepared: " + result.folder.string() + " is missing or damaged");
+    const Json prepared =
+        read_prepared_folder(result.folder, std::string("the ") + to_string(data.kind) + (records ? " are" : " is"));
     result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));
     if (records) {
-      result.records = std::make_unique<Records>(result.folder, (*prepared)["dtype"] == "uint32", vocab_size);
+      result.records = std::make_unique<Records>(result.folder, prepared["dtype"] == "uint32", vocab_size);
       return result;
     }
-    result.train = open_part(experiment, result.folder, *prepared, "train");
-    if (prepared->contains("validation"))
-      result.validation = open_part(experiment, result.folder, *prepared, "validation");
+    result.train = open_part(experiment, result.folder, prepared, "train");
+    if (prepared.contains("validation"))
+      result.validation = open_part(experiment, result.folder, prepared, "validation");
     const int64_t sequences = result.train->count();
     check_fills_a_step(train, sequences, world_size,
                        "the training text has " + counted(sequences, "sequence") + " of " +

@@ -27,9 +27,9 @@
 namespace wmtp {
 
 struct Prepared {
-  std::filesystem::path folder;  ///< empty for "tokens" and "random"
+  std::filesystem::path folder;  ///< empty for "random", and "tokens" without [data.tokenizer]
   std::string identity;          ///< identifies the content of every window and record; empty if it cannot be cached
-  std::unique_ptr<Tokenizer> tokenizer;      ///< null for "tokens" and "random"
+  std::unique_ptr<Tokenizer> tokenizer;      ///< null where `folder` is empty
   std::unique_ptr<TokenWindows> train;       ///< null for "records"
   std::unique_ptr<TokenWindows> validation;  ///< null if there is none
   std::unique_ptr<Records> records;          ///< for "records" only: training and held-out ones

@@ -52,8 +52,13 @@ class DataRules : RuleChecker {
       }
     }
     const bool generated = bound_.has("data.arithmetic");
-    const std::string needed = kind == DataKind::tokens ? "file" : has_tokenizer(e_.data) && !generated ? "files" : "";
-    if (!needed.empty() && !bound_.has("data." + needed)) {
+    const bool has_file = bound_.has("data.file"), has_files = bound_.has("data.files");
+    const bool is_tokens = kind == DataKind::tokens;
+    if (is_tokens && has_file && has_files)
+      refuse_key("data.file", "found both file and files, wanted one of them",
+                 "files are patterns of several files, such as shards; file is one file");
+    if ((is_tokens || (has_tokenizer(e_.data) && !generated)) && !has_files && !(is_tokens && has_file)) {
+      const std::string needed = is_tokens ? "file or files" : "files";
       diagnostics_.add(bound_.keys.at("data"), "[data] lacks " + needed + ", which kind " + shown_kind + " requires");
     }
   }
@@ -95,6 +100,12 @@ class DataRules : RuleChecker {
       refuse_key("data.tokenizer.file", "[data.tokenizer] file does not apply to kind " + quote(to_string(t.kind)),
                  "remove it, or set kind = \"file\"");
     if (t.kind == TokenizerKind::file) tokenizer_file(has_file);
+    if (e_.data.kind == DataKind::tokens && t.given && t.kind != TokenizerKind::file)
+      refuse_key("data.tokenizer",
+                 "found a tokenizer of kind " + quote(to_string(t.kind)) +
+                     " for token ids, wanted kind \"file\": the one that wrote them",
+                 "set file to its tokenizer.json or tokenizer.model, or remove the table, which is only needed to show "
+                 "ids as text");
     if (has_tokenizer(e_.data) && t.kind == TokenizerKind::bpe && !bound_.has("data.tokenizer.vocab_size")) {
       refuse("data.tokenizer.vocab_size", "[data.tokenizer] lacks vocab_size, which kind \"bpe\" requires");
       return;

@@ -70,17 +70,18 @@ class Loader {
     fill_shape(bound, shape, diagnostics_);
   }
 
-  /// Text is held out by file or by the end of each file; records by problem, because other files may contain the same
-  /// problems.
+  /// Text and token ids are held out by file or by the end of each file; records by problem, because other files may
+  /// contain the same problems.
   static void hold_out(Experiment& e, const LoadRequest& request) {
-    if (!has_tokenizer(e.data)) return;
+    if (e.data.kind == DataKind::random) return;
     std::vector<std::string>& held_out = e.data.kind == DataKind::records ? e.data.hold_out : e.data.exclude;
     for (const std::string& pattern : request.held_out) {
       const auto known = [&](const std::string& one) { return e.resolve(one) == pattern; };
       if (std::none_of(held_out.begin(), held_out.end(), known)) held_out.push_back(pattern);
     }
     if (e.data.kind == DataKind::records && request.hold_out_problems) e.data.hold_out_problems = true;
-    if (e.data.kind == DataKind::text) e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
+    if (e.data.kind != DataKind::records)
+      e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
   }
 
   /// Tables that name the same file share one stage.

@@ -229,9 +229,10 @@ class Rules : RuleChecker {
     if (prompts.empty()) return;
     if (needs && !needs->when) {
       refuse_key(key, "prompts has no effect: " + title() + " trains no head that predicts tokens", "remove it");
-    } else if (bound_.all_valid({"data", "data.kind"}) && !has_tokenizer(e_.data)) {
-      refuse_key(key, "prompts requires a tokenizer, which data of kind " + quote(to_string(e_.data.kind)) + " lacks",
-                 "remove it");
+    } else if (bound_.all_valid({"data", "data.kind"}) && !has_tokenizer(e_.data) && !e_.data.tokenizer.given) {
+      refuse_key(
+          key, "prompts requires a tokenizer, which data of kind " + quote(to_string(e_.data.kind)) + " lacks",
+          e_.data.kind == DataKind::tokens ? "name the tokenizer that wrote the ids in [data.tokenizer]" : "remove it");
     } else if (std::find(prompts.begin(), prompts.end(), "") != prompts.end()) {
       refuse(key, "found an empty prompt, wanted at least one character");
     }

@@ -46,7 +46,7 @@ void check_stage(const BoundExperiment& bound, const StageUser& user, const Load
   const Experiment& e = bound.experiment;
   const Experiment& stage = *loaded.experiment;
   const TomlPosition position = bound.position(table + ".experiment");
-  if (has_tokenizer(e.data) && has_tokenizer(stage.data)) {
+  if (e.data.tokenizer.given && stage.data.tokenizer.given) {
     const TokenizerConfig &wanted = e.data.tokenizer, &found = stage.data.tokenizer;
     if (!same_tokenizer(e, stage)) {
       diagnostics.add(position,
@@ -56,7 +56,9 @@ void check_stage(const BoundExperiment& bound, const StageUser& user, const Load
                           (wanted.kind == TokenizerKind::bpe ? ", trained on the same files" : ""),
                       "set the same [data.tokenizer] in both (kind, files and vocab_size)");
     }
-  } else if (e.model.vocab_size != stage.model.vocab_size) {
+  }
+  const bool have_sizes_of_tokenizers = has_tokenizer(e.data) && has_tokenizer(stage.data);
+  if (!have_sizes_of_tokenizers && e.model.vocab_size != stage.model.vocab_size) {
     diagnostics.add(position, "the stage has a different vocabulary: found vocab_size " +
                                   std::to_string(stage.model.vocab_size) + ", wanted " +
                                   std::to_string(e.model.vocab_size) + " as in this experiment");

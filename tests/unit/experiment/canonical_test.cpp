@@ -53,6 +53,7 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
         load(small, {"parallel.processes=6", "parallel.strategy=hybrid_shard", "parallel.shard_group_size=3"}),
         load(small, {"parallel.strategy=hybrid_shard", "parallel.shard_group_size=host"}),
         load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),
+        load(small, {"data.kind=tokens", "data.files=[\"/data/*.bin\"]", "validation.share=0.1"}),
         load(with(text_experiment, "steps = 10", "epochs = 1.5"),
              {"data.files=[\"/c/**.py\"]", "data.tokenizer.files=[\"/c/*\"]", "data.exclude=[\"/d\"]",
               "validation.files=[\"/v\"]", "validation.every_steps=3"}),

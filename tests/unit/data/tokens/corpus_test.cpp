@@ -1,6 +1,7 @@
 #include "data/tokens/corpus.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "io/file_digests.hpp"
 #include "support/data_fixture.hpp"
@@ -140,6 +141,34 @@ TEST_F(Corpus, RefusesAsTextAFileWhoseDigestIsRememberedAsThatOfTokens) {
   auto experiment = text_experiment();
   experiment.data.files = {file.string()};
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { hash_of(experiment); }), "found a numpy file"));
+}
+
+TEST_F(Corpus, HashesNamesAndBytesOfAllTokenFilesTheirSplitAndTheirTokenizer) {
+  auto tokens = text_experiment();
+  tokens.data.kind = DataKind::tokens;
+  for (const std::string name : {"a.bin", "b.bin", "val.bin"}) write(name, "12345" + name);
+  tokens.data.files = {at("*.bin")};
+  tokens.validation = {.files = {at("val.bin")}, .given = true};
+  std::set<std::string> hashes{hash_of(tokens)};
+  const auto expect_new = [&](const Experiment& one) { EXPECT_TRUE(hashes.insert(hash_of(one)).second); };
+  write("b.bin", "12346b.bin");
+  expect_new(tokens);
+  write("val.bin", "12346val.bin");
+  expect_new(tokens);
+  fs::rename(at("b.bin"), at("c.bin"));
+  expect_new(tokens);
+  write("tokenizer.json", "{}");
+  tokens.data.tokenizer.given = true;
+  tokens.data.tokenizer.kind = TokenizerKind::file;
+  tokens.data.tokenizer.file = at("tokenizer.json");
+  expect_new(tokens);
+  write("tokenizer.json", "{ }");
+  expect_new(tokens);
+  tokens.validation.files.clear();
+  tokens.validation.share = 0.25;
+  expect_new(tokens);
+  tokens.data.hold_out_share = 0.5;
+  expect_new(tokens);
 }
 
 TEST_F(Corpus, HashesTheBytesOfATokenFileAndTheKindOfRandomData) {

@@ -387,6 +387,54 @@ TEST_F(Prepare, ReadsTokenFilesUnchanged) {
   EXPECT_EQ(prepared.tokenizer, nullptr);
 }
 
+TEST_F(Prepare, ReadsTheWindowsOfEachTokenFileAndKeepsThoseForValidationApart) {
+  auto experiment = tokens_experiment(20);
+  fs::copy_file(at("ids.bin"), at("val.bin"));
+  write("more.bin", std::string(2 * 9, '\1'));
+  experiment.data.file = "";
+  experiment.data.files = {"*.bin"};
+  experiment.validation = {.files = {"val.bin"}, .given = true};
+  prepare(experiment);
+  const auto prepared = open_prepared(experiment, cache(), 1);
+  std::vector<int64_t> validation(16);
+  std::iota(validation.begin(), validation.end(), 0);
+  auto train = validation;  // of ids.bin, then of more.bin: no window crosses their border
+  train.insert(train.end(), 8, 0x0101);
+  EXPECT_EQ(all_ids(*prepared.train, 8), train);
+  ASSERT_NE(prepared.validation, nullptr);
+  EXPECT_EQ(all_ids(*prepared.validation, 8), validation);
+  write("more.bin", std::string(2 * 7, '\1'));
+  const auto text = error_of(ExitStatus::data, [&] { open_prepared(experiment, cache(), 1); });
+  EXPECT_TRUE(has(text, "more.bin has 7 ids, fewer than one window of 8")) << text;
+}
+
+TEST_F(Prepare, HoldsOutTheLastIdsOfEachTokenFile) {
+  auto experiment = tokens_experiment(40);
+  experiment.validation.given = true;
+  experiment.validation.share = 0.25;
+  const auto prepared = open_prepared(experiment, cache(), 1);
+  EXPECT_EQ(prepared.train->count(), 3);
+  std::vector<int64_t> wanted(8);
+  std::iota(wanted.begin(), wanted.end(), 30);
+  ASSERT_NE(prepared.validation, nullptr);
+  EXPECT_EQ(all_ids(*prepared.validation, 8), wanted);
+  auto stage = tokens_experiment(40);
+  stage.data.hold_out_share = 0.25;
+  EXPECT_EQ(open_prepared(stage, cache(), 1).train->count(), 3);
+}
+
+TEST_F(Prepare, RefusesTokenFilesOfSeveralTypesAndAPatternAsOneFile) {
+  auto experiment = tokens_experiment(20);
+  const std::string numpy = "{'descr': '<u4', 'fortran_order': False, 'shape': (8,), }\n";
+  write("wide.npy", std::string("\x93NUMPY\1\0", 8) + char(numpy.size()) + '\0' + numpy + std::string(32, '\0'));
+  experiment.data.file = "";
+  experiment.data.files = {"ids.bin", "wide.npy"};
+  const auto text = error_of(ExitStatus::data, [&] { prepare(experiment); });
+  EXPECT_TRUE(has(text, "wide.npy has ids of uint32, but ") && has(text, "ids.bin has ids of uint16")) << text;
+  experiment.data.file = "*.bin";
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { prepare(experiment); }), "name patterns of files in data.files"));
+}
+
 TEST_F(Prepare, RequiresEnoughWindowsOfTokensUnlessEpochsAreSet) {
   auto experiment = tokens_experiment(8 * 12);
   experiment.train.batch_size = 2;

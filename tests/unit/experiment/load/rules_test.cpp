@@ -296,10 +296,25 @@ TEST_F(Rules, RefuseKeysOfOtherKindsOfData) {
   expect_in_order(refused(small + "[data.arithmetic]\nproblems = 5\n"), {"[data.arithmetic] does not apply to"});
   expect_in_order(refused(with(text_experiment, "files = [\"corpus/**.py\"]\n[", "[")),
                   {"[data] lacks files, which kind \"text\""});
-  expect_in_order(refused(small, {"data.kind=tokens"}), {"[data] lacks file, which kind \"tokens\""});
+  expect_in_order(refused(small, {"data.kind=tokens"}), {"[data] lacks file or files, which kind \"tokens\""});
+  expect_in_order(refused(small, {"data.kind=tokens", "data.file=a.bin", "data.files=[\"b.bin\"]"}),
+                  {"found both file and files, wanted one of them"});
   refused(text_experiment, {"data.files=[]"});
   refused(text_experiment, {"data.files=[\"\"]"});
   refused(small, {"data.kind=tokens", "data.file=\"\""});
+}
+
+TEST_F(Rules, LetTokenIdsHaveOnlyTheTokenizerThatWroteThem) {
+  const auto tokens = [](const std::string& table) {
+    return with(small, "kind = \"random\"", "kind = \"tokens\"\nfiles = [\"*.bin\"]") + table;
+  };
+  const std::string prompts = "[log]\nprompts = [\"a\"]\n";
+  const std::string own = "[data.tokenizer]\nkind = \"file\"\nfile = \"tokenizer.json\"\n";
+  EXPECT_TRUE(load(tokens(own + prompts)).data.tokenizer.given);
+  EXPECT_FALSE(load(tokens("")).data.tokenizer.given);
+  expect_in_order(refused(tokens("[data.tokenizer]\nkind = \"byte\"\n")),
+                  {"found a tokenizer of kind \"byte\" for token ids, wanted kind \"file\""});
+  expect_in_order(refused(tokens(prompts)), {"prompts requires a tokenizer", "name the tokenizer that wrote the ids"});
 }
 
 TEST_F(Rules, TakeTheVocabularyFromTheTokenizer) {

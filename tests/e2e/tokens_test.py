@@ -1,0 +1,65 @@
+"""Token files of other programs: shards, validation files, and the tokenizer that wrote them."""
+import json
+
+import numpy as np
+
+TEXT = "".join(f"This is line {i} of a text, and it says {i * 7919 % 1000}.\n" for i in range(300))
+END = 256
+TOKENIZED = {"tokenizer": {"kind": "file", "file": "tokenizer.json"}}
+
+
+def write_byte_tokenizer(folder):
+    """A tokenizer.json whose ids are bytes, in GPT-2's alphabet, and one that ends a text."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {byte: chr(byte) for byte in shown}
+    letters |= {byte: chr(256 + i) for i, byte in enumerate(byte for byte in range(256) if byte not in letters)}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "normalizer": None, "pre_tokenizer": byte_level,
+        "added_tokens": [{"id": END, "content": "<|endoftext|>", "single_word": False, "lstrip": False,
+                          "rstrip": False, "normalized": False, "special": True}],
+        "post_processor": None, "decoder": byte_level,
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
+                  "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False,
+                  "vocab": {letters[byte]: byte for byte in range(256)}, "merges": []}}))
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "<|endoftext|>"}')
+
+
+def write_shards(folder):
+    ids = np.frombuffer(TEXT.encode(), dtype=np.uint8).astype(np.uint16)
+    for name, part in (("train_0", ids[:5000]), ("train_1", ids[5000:10000]), ("val_0", ids[10000:12000])):
+        part.tofile(folder / f"{name}.bin")
+
+
+SHARDS = {"data": {"kind": "tokens", "files": ["*_?.bin"]}, "parallel__processes": 1,
+          "train__steps": 20, "validation": {"every_steps": 10, "files": ["val_*.bin"]}}
+
+
+def test_shards_are_validated_on_files_that_are_not_trained_on(place):
+    write_shards(place.folder)
+    place.run(**SHARDS)
+    first = place.log.losses(1)
+    validated = place.log.query("SELECT step, value FROM metrics "
+                                "WHERE run_id = 1 AND name = 'valid/loss' ORDER BY step")
+    assert [row["step"] for row in validated] == [0, 10, 20] and validated[2]["value"] < validated[0]["value"]
+    joined = b"".join((place.folder / f"train_{i}.bin").read_bytes()[:2 * (5000 // 64 * 64)] for i in range(2))
+    (place.folder / "one.bin").write_bytes(joined)
+    place.run(**SHARDS | {"data": {"kind": "tokens", "file": "one.bin"}})
+    assert place.log.losses(2) == first, "each file's windows, one file after the other"
+    (place.folder / "short_9.bin").write_bytes(bytes(6))
+    place.refuse_everywhere(4, r"short_9\.bin has 3 ids, fewer than one window", **SHARDS)
+
+
+def test_a_tokenizer_beside_the_ids_gives_texts(place):
+    write_shards(place.folder)
+    write_byte_tokenizer(place.folder)
+    (place.folder / "text.txt").write_text(TEXT[:500])
+    place.run(**SHARDS | {"data": SHARDS["data"] | TOKENIZED, "log": {"prompts": ["This is"]}})
+    assert place.log.query("SELECT prompt FROM generations WHERE run_id = 1 AND step = 20")[0]["prompt"] == "This is"
+    assert place.host("generate", "trial", "This is", "--max-tokens", 5).out
+    assert "bits_per_byte" in place.host("eval", "trial", "--text", "text.txt").out
+    place.refuse(4, "the tokenizer has 257 ids, the model 256", **SHARDS | {
+        "data": SHARDS["data"] | TOKENIZED, "model__vocab_size": 256})
+    place.refuse_everywhere(2, 'found a tokenizer of kind "byte" for token ids, wanted kind "file"',
+                            **SHARDS | {"data": SHARDS["data"] | {"tokenizer": {"kind": "byte"}}})
+    place.refuse_everywhere(4, "name patterns of files in data.files", data={"kind": "tokens", "file": "*.bin"})
