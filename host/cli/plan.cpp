@@ -138,7 +138,7 @@ int plan(const Options& options, const GlobalOptions& globals) {
   const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
   const ExperimentPlan plan =
       plan_experiment(experiment, catalog, cache_folder_path(database), plan_step, options.nodes);
-  const std::vector<RunPlan> stages = plan_stages(experiment, hashes, /*resume=*/false);
+  const std::vector<RunPlan> stages = plan_stages(experiment, hashes, ResumeRule());
   for (const RunPlan& stage : stages)
     if (const Experiment& one = experiment_at(experiment, stage.path); stage.reused_run == 0)
       check_inputs(one, num_processes(one, options.nproc), catalog, hashes, database);

@@ -24,6 +24,8 @@ class Recorder {
 
   /// The run's folder, on every rank.
   const std::filesystem::path& run_folder() const { return run_folder_; }
+  /// Notes how much work was lost before a restart, the first step of which is `step` + 1.
+  void restarted(const Restart& restart, int64_t step);
   void start_training(int64_t first_step, int64_t num_steps);
   /// Prints a line about the run.
   void info(const std::string& text);
