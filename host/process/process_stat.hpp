@@ -10,7 +10,7 @@ namespace wmtp {
 
 struct ProcessStat {
   char state = '?';                             ///< 'R', 'S', 'D', 'Z', 'T' …, as in proc(5)
-  std::chrono::system_clock::time_point begun;  ///< when the process was started, to the second
+  std::chrono::system_clock::time_point begun;  ///< when the process was started, to about 10 ms
   /// By a signal or by a debugger; it computes nothing until it is told to go on.
   bool is_stopped() const { return state == 'T' || state == 't'; }
 };

@@ -143,7 +143,6 @@ def test_a_rank_that_is_killed_under_torchrun_is_started_again_and_the_run_conti
     running = place.start(**changes)
     running.wait_for_step(4)
     running.kill()  # an unfinished run of the same experiment, which this job has not begun
-    time.sleep(2)  # the time of an agent is known to the second
     agents = [torchrun_agent(place, number, port, file) for number in range(2)]
     try:
         end = time.monotonic() + LIMIT
