@@ -329,7 +329,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   return {status, model_in(recorder.run_folder())};
 }
 
-/// As in `runs`.started_at, which is rounded down, so this is rounded up: ranks start more than a second after an agent.
+/// As in `runs`.started_at, which is rounded down; so this is rounded up: ranks start a second after an agent.
 std::string utc_text(std::chrono::system_clock::time_point time) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::ceil<std::chrono::seconds>(time));
   std::tm parts{};
