@@ -33,17 +33,18 @@ SELECT r.id AS run_id,
 FROM runs AS r CROSS JOIN names;
 
 -- A run and the runs that it resumed, its segments. A segment contributes the steps before `before_step`, the first
--- that a later segment logged: steps after the checkpoint were trained again. A parent is always older. Runs that
+-- that a later segment logged: steps after the checkpoint were trained again, or, where a run had no checkpoint, all
+-- of them with the validation at step 0. A parent is always older. Runs that
 -- resumed none stay out of the recursion, which takes ten times as long for a row.
 CREATE VIEW v_lineage AS
 WITH RECURSIVE lines (run_id, segment, before_step) AS (
   SELECT id, id, 9223372036854775807 FROM runs WHERE parent_run IS NOT NULL
   UNION ALL
-  SELECT l.run_id, p.id, min(l.before_step, coalesce(
+  SELECT l.run_id, p.id, min(l.before_step, (SELECT first - (first = 1) FROM (SELECT coalesce(
     (SELECT min(step) FROM metric_values WHERE run_id = l.segment  -- a step without a target has no loss
      AND name_id = (SELECT id FROM metric_names WHERE name = 'train/tokens')),
     (SELECT min(step) FROM metric_values WHERE run_id = l.segment
-     AND name_id = (SELECT id FROM metric_names WHERE name = 'train/loss')), l.before_step))
+     AND name_id = (SELECT id FROM metric_names WHERE name = 'train/loss')), l.before_step) AS first)))
   FROM lines AS l JOIN runs AS s ON s.id = l.segment JOIN runs AS p ON p.id = s.parent_run AND p.id < s.id
 )
 SELECT id AS run_id, id AS segment, 9223372036854775807 AS before_step FROM runs WHERE parent_run IS NULL

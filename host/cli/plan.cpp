@@ -213,7 +213,7 @@ int plan(const Options& options, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
   CheckedPlan one(options, catalog, globals);
   const Experiment& experiment = one.experiment;
-  const std::vector<RunPlan> stages = plan_stages(experiment, one.hashes, /*resume=*/false);
+  const std::vector<RunPlan> stages = plan_stages(experiment, one.hashes, ResumeRule());
   for (const RunPlan& stage : stages)
     if (const Experiment& other = experiment_at(experiment, stage.path); stage.reused_run == 0)
       check_inputs(other, num_processes(other, options.nproc), catalog, one.hashes, one.database);

@@ -22,6 +22,7 @@ struct Options {
   JobRequest request;  ///< for the file to run
   int64_t jobs = 0;    ///< 0: not given
   bool dry_run = false;
+  std::string resume;  ///< "" without the option, "true" without a value
   std::optional<int64_t> nodes, node_rank;
   std::string rendezvous;
   std::string end_command;
@@ -44,6 +45,13 @@ std::optional<JobNode> node_of(const Options& options) {
     throw Error(ExitStatus::usage, "found --rendezvous " + printable(options.rendezvous) +
                                        ", wanted HOST:PORT, an address of node 0 and a free port there");
   return JobNode{*options.nodes, *options.node_rank, address, *port};
+}
+
+Resume resume_of(const std::string& given) {
+  if (given.empty()) return Resume::no;
+  if (given == "true") return Resume::if_begun;
+  if (given == "must") return Resume::must;
+  throw Error(ExitStatus::usage, "found --resume=" + printable(given) + ", wanted --resume or --resume=must");
 }
 
 /// Whether the command requests more than one run. Error(usage) for options that do not apply.
@@ -98,6 +106,11 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
                                          " started this process; remove --on-end");
     options.end_command = checked_end_command(options.end_command).string();
   }
+  if (options.request.max_restarts > 0 && (environment || options.nodes))
+    throw Error(ExitStatus::usage, "--max-restarts applies to the ranks of one host that this program starts; " +
+                                       (environment ? environment->launcher + " starts them here: let it"
+                                                    : std::string("with --nodes let the cluster")) +
+                                       " start all ranks again with --resume (docs/clusters.md)");
   std::optional<EarlyStop> early;
   if (!environment && !options.dry_run) early.emplace();
   const std::optional<JobNode> node = node_of(options);
@@ -118,10 +131,12 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
 }
 
 int run(Options options, const GlobalOptions& globals) {
-  if (options.member.empty())
+  if (options.member.empty()) {
     globals.add_to(options.request);
-  else
+    options.request.resume = resume_of(options.resume);
+  } else {
     options.request = job_request_from(options.member);
+  }
   const auto environment = rank_environment();
   try {
     return run_as(environment, std::move(options));
@@ -153,7 +168,14 @@ void add_run(CommandLine& line) {
   add_option(command, "--node-rank R", options.node_rank, "number of this host, from 0",
              CLI::Range(int64_t{0}, int64_t{4095}));
   add_option(command, "--rendezvous HOST:PORT", options.rendezvous, "address of host 0, and a free port there");
-  command.add_flag("--resume", options.request.resume, "resume the newest unfinished run of this configuration");
+  command.add_flag(
+      "--resume", options.resume,
+      "continue the newest unfinished run of this configuration; start if there is none, and do nothing if "
+      "it is finished. --resume=must: refuse to start");
+  add_option(
+      command, "--max-restarts N", options.request.max_restarts,
+      "how often to start all ranks again, from the newest checkpoint, after a lost rank or a lack of memory (0)",
+      CLI::Range(int64_t{0}, int64_t{1'000'000}));
   add_option(command, "--jobs K", options.jobs, "members of a sweep to run concurrently, sharing the cores (1)", count);
   add_option(command, "--on-end PROGRAM", options.end_command,
              "program to start when the run has ended, finished or not; the environment names the run");

@@ -133,8 +133,9 @@ std::string experiment_hash(const Experiment& experiment, const Stages& stages, 
   return config_hash(experiment, parts);
 }
 
-std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database) {
-  for (const auto& run : LogReader(database).finished_with_hash(config_hash)) {
+std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database,
+                                    const std::string& since) {
+  for (const auto& run : LogReader(database).finished_with_hash(config_hash, since)) {
     try {
       verify_checkpoint(model_in(run.folder));
       return run;

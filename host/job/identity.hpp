@@ -44,8 +44,9 @@ InputHashes input_hashes(const Experiment& experiment, const Stages& stages, con
 std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database);
 
-/// The newest finished run with this hash whose model/ passes verification.
-std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database);
+/// The newest finished run with this hash whose model/ passes verification; `since`: as in ResumeRule.
+std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database,
+                                    const std::string& since = "");
 
 /// The folder of a run's finished model.
 inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }

@@ -14,8 +14,9 @@
 
 namespace wmtp {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRequest, command, file, overrides, name, name_suffix, nproc, resume, stage,
-                                   stages, from, sources, database, plugin_folders, quiet, no_color)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Restart, number, reason, lost_since_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobRequest, command, file, overrides, name, name_suffix, nproc, resume, max_restarts,
+                                   stage, stages, from, restart, sources, database, plugin_folders, quiet, no_color)
 
 namespace {
 

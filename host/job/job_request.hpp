@@ -18,6 +18,13 @@ namespace wmtp {
 /// close a row that rank 0 left open (close_lost_run). Not set under a foreign launcher.
 inline constexpr const char* run_id_file_variable = "WMTP_RUN_ID_FILE";
 
+/// Why and how the launcher starts the ranks of a run again.
+struct Restart {
+  int64_t number = 0;         ///< 1: the first restart; 0: none
+  std::string reason;         ///< "rank 1 was killed by SIGKILL"
+  int64_t lost_since_ns = 0;  ///< when the last checkpoint was saved, or else the run was started; since 1970
+};
+
 struct JobRequest {
   std::string command;                 ///< as typed, for the run's row in the log
   std::string file;                    ///< the experiment file
@@ -25,10 +32,12 @@ struct JobRequest {
   std::string name;                    ///< --name; "": the name in the file
   std::string name_suffix;             ///< for a member of a sweep, appended to the file's name
   int64_t nproc = 0;                   ///< --nproc; 0: not given
-  bool resume = false;
+  Resume resume = Resume::no;
+  int64_t max_restarts = 0;                           ///< --max-restarts, of each run
   std::vector<std::string> stage;                     ///< the stage to run (RunPlan::path); empty: the experiment
   Stages stages;                                      ///< stages that it needs, found or trained by the launcher
   ResumePoint from;                                   ///< found by the launcher
+  Restart restart;                                    ///< of this attempt
   std::filesystem::path sources;                      ///< texts already read by the launcher (SourceTexts); "": none
   std::filesystem::path database;                     ///< --db; "": WMTP_DB, else log.database (in a Job: resolved)
   std::vector<std::filesystem::path> plugin_folders;  ///< --plugin-dir

@@ -23,13 +23,19 @@ struct Planner {
     run.file = experiment.file.filename().string();
     run.config_hash = hashes.hash(experiment);
     for (const auto& [table, stage] : experiment.stages) run.needs[table] = hashes.hash(*stage);
-    run.begun = resume && has_unfinished_run(run.config_hash, hashes.database());
-    if (const auto finished = path.empty() ? std::nullopt : reusable_run(run.config_hash, hashes.database())) {
-      run.reused_run = finished->id;
-      run.model = model_in(finished->folder);
-    } else if (run.begun) {
-      run.from = resume_point(run.config_hash, hashes.database()).value_or(ResumePoint());
-    }
+    const auto reuse = [&](const RunInfo& finished) {
+      run.reused_run = finished.id;
+      run.model = model_in(finished.folder);
+    };
+    const bool is_stage = !path.empty(), resumes = rule.resume != Resume::no;
+    if (const auto finished = is_stage ? reusable_run(run.config_hash, hashes.database()) : std::nullopt)
+      reuse(*finished);
+    else if (resumes)
+      run.from = resume_point(run.config_hash, hashes.database(), rule.since).value_or(ResumePoint());
+    if (!is_stage && rule.resume == Resume::if_begun)
+      if (const auto finished = reusable_run(run.config_hash, hashes.database(), rule.since);
+          finished && (run.from.folder.empty() || finished->id > run.from.run_id))
+        reuse(*finished);
     return run;
   }
 
@@ -51,7 +57,7 @@ struct Planner {
   }
 
   ExperimentHashes& hashes;
-  bool resume;
+  const ResumeRule& rule;
   std::vector<RunPlan> runs = {};
 };
 
@@ -66,21 +72,10 @@ bool is_held_after_timeout(const std::filesystem::path& run_folder) {
   return false;
 }
 
-/// The newest run with an intact checkpoint; see resume_point.
-std::optional<ResumePoint> newest_checkpoint(const std::vector<RunInfo>& runs) {
-  const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
-    log_warning("damaged checkpoint set aside: " + was.string() + ": " + reason);
-  };
-  for (const RunInfo& run : runs) {
-    if (!std::filesystem::exists(run.folder)) continue;
-    if (is_held_after_timeout(run.folder))
-      throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
-                                        " of this experiment is still running (" + run.folder.string() +
-                                        " is locked); stop it first");
-    remove_leftovers(run.folder);
-    if (const auto good = newest_good(run.folder, report)) return ResumePoint{run.id, good->folder, ""};
-  }
-  return std::nullopt;
+/// Whether `run` continues `earlier`, directly or through others.
+bool resumed(const LogReader& log, const RunInfo& run, const RunInfo& earlier) {
+  const char* const segment = "SELECT 1 FROM v_lineage WHERE run_id = ?1 AND segment = ?2";
+  return !log.query(segment, {run.id, earlier.id}, 1).rows.empty();
 }
 
 /// Numbers of steps, the largest first, of the logged runs of this name with fewer steps.
@@ -107,9 +102,17 @@ void log_extension(const Experiment& experiment, int64_t steps, const ResumePoin
                 " steps from the start differs");
 }
 
+/// What `run.from` says.
 std::string continuation(const RunPlan& run) {
-  return ": continues run " + std::to_string(run.from.run_id) + " at step " +
+  const std::string id = std::to_string(run.from.run_id);
+  if (run.from.run_id == 0) return ": starts at step 0";
+  if (run.from.folder.empty()) return ": run " + id + " has no checkpoint, and is started again at step 0";
+  return ": continues run " + id + " at step " +
          std::to_string(parse_checkpoint_step(run.from.folder.filename().string()) + 1);
+}
+
+std::string of_this_configuration(const RunPlan& run) {
+  return " of this configuration (hash " + run.config_hash.substr(0, 12) + ")";
 }
 
 std::optional<ResumePoint> extended_run(const Experiment& experiment, ExperimentHashes& hashes) {
@@ -118,7 +121,7 @@ std::optional<ResumePoint> extended_run(const Experiment& experiment, Experiment
   for (const int64_t steps : fewer_steps(log, experiment)) {
     const std::string& hash = hashes.hash(hashes.with_steps(experiment, steps));
     for (const auto& runs : {log.finished_with_hash(hash), log.unfinished_with_hash(hash)})
-      if (auto from = newest_checkpoint(runs)) {
+      if (auto from = resume_point(runs, hashes.database()); from && !from->folder.empty()) {
         log_extension(experiment, steps, *from);
         from->config_hash = hash;
         return from;
@@ -143,25 +146,30 @@ const std::string& ExperimentHashes::hash(const Experiment& experiment) {
   return known_[&experiment] = experiment_hash(experiment, stages, catalog_, database_);
 }
 
-std::vector<RunPlan> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
-  Planner planner{hashes, resume};
+std::vector<RunPlan> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, const ResumeRule& rule) {
+  Planner planner{hashes, rule};
   planner.add_stages(experiment, {});
   return std::move(planner.runs);
 }
 
-std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume) {
-  RunPlan own = Planner{hashes, resume}.planned(experiment, {});
-  if (resume && own.from.run_id == 0) own.from = extended_run(experiment, hashes).value_or(ResumePoint());
-  std::vector<RunPlan> runs = plan_stages(experiment, hashes, resume);
-  const bool resumes = own.from.run_id > 0 || std::any_of(runs.begin(), runs.end(), std::mem_fn(&RunPlan::begun));
-  if (resume && !resumes)
+std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& hashes, const ResumeRule& rule) {
+  RunPlan own = Planner{hashes, rule}.planned(experiment, {});
+  if (own.reused_run > 0) return {own};
+  if (rule.resume != Resume::no && rule.since.empty() && own.from.folder.empty())
+    if (const auto extended = extended_run(experiment, hashes)) own.from = *extended;
+  std::vector<RunPlan> runs = plan_stages(experiment, hashes, rule);
+  const bool continues_stage =
+      std::any_of(runs.begin(), runs.end(), [](const RunPlan& stage) { return stage.from.run_id > 0; });
+  if (rule.resume == Resume::must && own.from.folder.empty() && !continues_stage)
     throw Error(
         ExitStatus::data,
-        "--resume: " + hashes.database().string() + " contains no unfinished run of this experiment (hash " +
+        "--resume=must: " + hashes.database().string() + " contains no unfinished run of this experiment (hash " +
             own.config_hash.substr(0, 12) +
-            ") with an intact checkpoint, nor a run of its name with fewer steps; run it without --resume, or " +
-            "extend a finished run with --set train.steps=N");
-  if (resume && own.from.run_id == 0) log_info(own.file + " has no checkpoint of its own and starts at step 0");
+            ") with an intact checkpoint, nor a run of its name with fewer steps; run it with --resume, which starts " +
+            "where there is nothing to continue, or extend a finished run with --set train.steps=N");
+  if (rule.resume != Resume::no && rule.since.empty() && own.from.run_id == 0)
+    log_info(own.file + ": " + hashes.database().string() + " has no run" + of_this_configuration(own) +
+             " to continue, so it starts at step 0");
   runs.push_back(std::move(own));
   return runs;
 }
@@ -173,21 +181,29 @@ const Experiment& experiment_at(const Experiment& experiment, const std::vector<
 }
 
 void log_plan(const std::vector<RunPlan>& runs) {
+  for (const RunPlan& run : runs) {
+    if (run.path.empty() && run.from.run_id > 0) log_info(start_text(run));
+    if (run.path.empty() && run.reused_run > 0)
+      log_info(run.file + ": run " + std::to_string(run.reused_run) + of_this_configuration(run) +
+               " is finished: nothing is left to do");
+  }
   for (const RunPlan& run : runs)
-    if (run.path.empty() && run.from.run_id > 0) log_info(run.file + continuation(run));
-  for (const RunPlan& run : runs)
-    if (run.reused_run > 0)
+    if (run.reused_run > 0 && !run.path.empty())
       log_info(run.tables + ": run " + std::to_string(run.reused_run) + " of " + run.file + " is reused");
 }
 
 std::string stage_title(const RunPlan& stage) { return stage.tables + ": " + stage.file; }
 
+std::string start_text(const RunPlan& run) {
+  return (run.path.empty() ? run.file : stage_title(run)) + continuation(run);
+}
+
 void log_start(const RunPlan& run) {
   if (run.path.empty()) return;
-  if (run.from.run_id > 0) log_info(stage_title(run) + continuation(run));
-  log_info(stage_title(run) + (run.from.run_id > 0 ? " resumes from its last checkpoint first"
-                               : run.begun         ? " restarts first, because its unfinished run has no checkpoint"
-                                                   : " runs first: no finished run in the log"));
+  if (run.from.run_id > 0) log_info(start_text(run));
+  log_info(stage_title(run) + (!run.from.folder.empty() ? " resumes from its last checkpoint first"
+                               : run.from.run_id > 0 ? " restarts first, because its unfinished run has no checkpoint"
+                                                     : " runs first: no finished run in the log"));
 }
 
 ExitStatus run_in_order(const std::vector<RunPlan>& runs, const StartRun& start) {
@@ -205,9 +221,37 @@ ExitStatus run_in_order(const std::vector<RunPlan>& runs, const StartRun& start)
   return ExitStatus::done;
 }
 
-std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database) {
+std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database,
+                                        const std::string& since) {
   if (!std::filesystem::exists(database)) return std::nullopt;
-  return newest_checkpoint(LogReader(database).unfinished_with_hash(config_hash));
+  return resume_point(LogReader(database).unfinished_with_hash(config_hash, since), database,
+                      /*skip_active=*/!since.empty());
+}
+
+std::optional<ResumePoint> resume_point(const std::vector<RunInfo>& runs, const std::filesystem::path& database,
+                                        bool skip_active) {
+  const LogReader log(database);
+  const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
+    log_warning("damaged checkpoint set aside: " + was.string() + ": " + reason);
+  };
+  std::vector<RunInfo> without;
+  for (const RunInfo& run : runs) {
+    if (!std::filesystem::exists(run.folder)) continue;
+    if (is_held_after_timeout(run.folder)) {
+      if (skip_active) continue;
+      throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
+                                        " of this experiment is still running (" + run.folder.string() +
+                                        " is locked); stop it first");
+    }
+    remove_leftovers(run.folder);
+    if (const auto good = newest_good(run.folder, report)) {
+      const auto last =
+          std::find_if(without.begin(), without.end(), [&](const RunInfo& newer) { return resumed(log, newer, run); });
+      return ResumePoint{last == without.end() ? run.id : last->id, good->folder, ""};
+    }
+    without.push_back(run);
+  }
+  return without.empty() ? std::nullopt : std::optional(ResumePoint{without.front().id, {}, ""});
 }
 
 bool has_unfinished_run(const std::string& config_hash, const std::filesystem::path& database) {

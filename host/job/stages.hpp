@@ -21,17 +21,38 @@
 
 namespace wmtp {
 
+enum class Resume {
+  no,
+  if_begun,  ///< --resume: continue what was begun; start if nothing was; end if all is done
+  must,      ///< --resume=must: Error(data) if there is nothing to continue
+};
+NLOHMANN_JSON_SERIALIZE_ENUM(Resume, {{Resume::no, "no"}, {Resume::if_begun, "yes"}, {Resume::must, "must"}})
+inline const char* to_string(Resume resume) {
+  return resume == Resume::no ? "no" : resume == Resume::must ? "must" : "yes";
+}
+
+/// Which earlier runs of an experiment count as begun.
+struct ResumeRule {
+  Resume resume = Resume::no;
+  std::string since;  ///< only runs that started then or later, as in `runs`.started_at; "": all
+};
+
 struct ResumePoint {
-  int64_t run_id = 0;            ///< 0: none, the run starts at step 0
-  std::filesystem::path folder;  ///< an intact step-NNNNNN/
+  int64_t run_id = 0;            ///< the run that is continued; 0: none
+  std::filesystem::path folder;  ///< an intact step-NNNNNN/, of that run or one that it resumed; "": it has none
   std::string config_hash;       ///< of a run with fewer steps that is extended; "": the hash of the run itself
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResumePoint, run_id, folder, config_hash)
 
-/// [rank 0, or the launcher] The newest unfinished run of this configuration with an intact checkpoint, or nullopt.
-/// Renames damaged checkpoints, with a warning for each. A run resumed by a finished run counts as finished.
-/// Error(data) if the run is still active.
-std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database);
+/// [rank 0, or the launcher] The newest unfinished run of this configuration with an intact checkpoint, or the newest
+/// one that resumed it and has none of its own. Without a checkpoint, the newest unfinished run and no folder; without
+/// such a run nullopt. Renames damaged checkpoints, with a warning for each. A run resumed by a finished run counts as
+/// finished. Error(data) if the run is still active; with `since` it then belongs to another job and is passed over.
+std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database,
+                                        const std::string& since = "");
+/// The same for these runs, newest first.
+std::optional<ResumePoint> resume_point(const std::vector<RunInfo>& runs, const std::filesystem::path& database,
+                                        bool skip_active = false);
 
 /// Whether the log contains an unfinished run of this configuration, with or without a checkpoint.
 bool has_unfinished_run(const std::string& config_hash, const std::filesystem::path& database);
@@ -64,29 +85,33 @@ struct RunPlan {
   std::map<std::string, std::string> needs;  ///< config hashes of its own stages, by table
   int64_t reused_run = 0;                    ///< a finished run to use instead; 0: it runs
   std::filesystem::path model;               ///< the reused run's model
-  bool begun = false;                        ///< the log has an unfinished run of it; only set with --resume
   ResumePoint from;                          ///< with --resume only
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunPlan, path, tables, file, config_hash, needs, reused_run, model, begun, from)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunPlan, path, tables, file, config_hash, needs, reused_run, model, from)
 
 /// The stages in execution order, deepest first, each once even if several tables name it. A stage with a finished run
-/// in the log is reused, and the stages below it do not run. `resume`: a stage continues from the last checkpoint of an
-/// unfinished run. Errors as experiment_hash and resume_point.
-std::vector<RunPlan> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
+/// in the log is reused, and the stages below it do not run. With a rule to resume, a stage continues its unfinished
+/// run. Errors as experiment_hash and resume_point.
+std::vector<RunPlan> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, const ResumeRule& rule);
 
-/// The stages, then the experiment itself. With `resume` it continues from its unfinished run, or else from the newest
-/// run of its name with fewer [train] steps and no other difference, which is extended. Error(data) if `resume` finds
-/// neither a checkpoint of the experiment nor an unfinished run of a stage; logs a message if only a stage has one.
-std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& hashes, bool resume);
+/// The stages, then the experiment itself. With a rule to resume, the first of these that applies: the experiment
+/// continues its unfinished run; it has a finished one, newer or where the unfinished one has no checkpoint, which is
+/// reused, and nothing runs; it extends the newest run of its name with fewer [train] steps and no other difference; it
+/// starts at step 0. With Resume::must, a finished run does not count, and it starts at step 0 only if a stage is
+/// continued: Error(data) otherwise.
+std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& hashes, const ResumeRule& rule);
 
 /// The experiment at the end of a RunPlan's path.
 const Experiment& experiment_at(const Experiment& experiment, const std::vector<std::string>& path);
 
-/// Logs a line per reused stage.
+/// Logs which run is continued, or is finished, and a line per reused stage.
 void log_plan(const std::vector<RunPlan>& runs);
 
 /// "reference: base.toml".
 std::string stage_title(const RunPlan& stage);
+
+/// "rho1.toml: continues run 3 at step 11", or with the title of a stage.
+std::string start_text(const RunPlan& run);
 
 /// Logs that a stage starts or resumes; does nothing for the experiment.
 void log_start(const RunPlan& run);

@@ -17,12 +17,16 @@
 #include "job/engine_process.hpp"
 #include "process/child_process.hpp"
 #include "process/line_forwarder.hpp"
+#include "process/process_stat.hpp"
 #include "process/signal_stream.hpp"
 
 namespace wmtp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// How often the ranks' states are looked up: a stopped process tells nobody.
+constexpr std::chrono::seconds state_interval{2};
 
 Clock::time_point seconds_from_now(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -86,6 +90,7 @@ class Launch {
     const int port = port_of_rank0();
     token_ = random_token();
     endings_.resize(size_t(request_.num_ranks));
+    stopped_.resize(size_t(request_.num_ranks));
     for (int rank = 0; rank < request_.num_ranks; ++rank) start(rank, port);
     request_.start_rank = nullptr;
   }
@@ -96,6 +101,7 @@ class Launch {
       while (const auto signal = signals_.next())
         if (signal->number != SIGCHLD) take_signal(*signal);
       reap();
+      name_stopped_ranks();
       escalate();
     }
     for (auto& source : sources_) source.drain();
@@ -112,6 +118,7 @@ class Launch {
   void reap();
   void note_ending(int rank, Ending ending);
   void report_failure();
+  void name_stopped_ranks();
   void escalate();
   bool is_patient() const { return stop_phase_ == StopPhase::endless || stop_phase_ == StopPhase::parting; }
   bool has_deadline() const { return stop_phase_ != StopPhase::endless && stop_phase_ != StopPhase::over; }
@@ -127,6 +134,8 @@ class Launch {
   std::vector<ChildProcess> ranks_;
   std::vector<LineSource> sources_;
   std::vector<std::optional<Ending>> endings_;
+  std::vector<bool> stopped_;  ///< ranks that have been named as stopped
+  Clock::time_point next_look_ = Clock::now() + state_interval;
   std::vector<int> order_;          ///< ranks in the order in which they ended
   std::string unreported_failure_;  ///< how the first rank failed that may leave the cause to another rank
   int forwarded_signal_ = 0;
@@ -160,12 +169,9 @@ void Launch::start(int local, int port) {
 void Launch::wait_for_something() {
   std::vector<LineSource*> sources;
   for (LineSource& source : sources_) sources.push_back(&source);
-  int timeout_ms = -1;
-  if (has_deadline()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
-    timeout_ms = int(std::max<int64_t>(0, left));
-  }
-  forward_some(signals_.fd(), out_, err_, sources, timeout_ms);
+  const Clock::time_point until = has_deadline() ? std::min(deadline_, next_look_) : next_look_;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  forward_some(signals_.fd(), out_, err_, sources, int(std::max<int64_t>(0, left)));
 }
 
 void Launch::take_signal(const ReceivedSignal& signal) {
@@ -210,6 +216,24 @@ void Launch::note_ending(int rank, Ending ending) {
   order_.push_back(rank);
 }
 
+void Launch::name_stopped_ranks() {
+  if (Clock::now() < next_look_) return;
+  next_look_ = Clock::now() + state_interval;
+  for (int rank = 0; rank < request_.num_ranks; ++rank) {
+    if (endings_[size_t(rank)]) continue;
+    const pid_t process = ranks_[size_t(rank)].id();
+    const auto stat = process_stat(process);
+    if (!stat || stat->is_stopped() == stopped_[size_t(rank)]) continue;
+    stopped_[size_t(rank)] = stat->is_stopped();
+    const std::string id = std::to_string(process);
+    err_.line("", rank_name(rank) + (stat->is_stopped() ? " (process " + id +
+                                                              ") is stopped, by a signal or a debugger, and the others "
+                                                              "wait for it: `kill -CONT " +
+                                                              id + "` lets it go on"
+                                                        : " goes on"));
+  }
+}
+
 void Launch::report_failure() {
   if (!unreported_failure_.empty()) err_.line("", std::exchange(unreported_failure_, ""));
 }
@@ -249,6 +273,7 @@ LaunchResult Launch::result() const {
     result.status = ending.status;
     result.reason = ending.text;
   }
+  result.stop_requested = forwarded_signal_ != 0 || killed_by_user_;
   if (killed_by_user_ && weight(result.status) < weight(ExitStatus::bug)) result.status = ExitStatus::interrupted;
   return result;
 }

@@ -11,6 +11,8 @@
 // 4. when a rank fails, the others have `grace_seconds` to report the same fault (`kill_seconds` when the rank reports
 //    a lost peer, because it has already waited), then get SIGTERM, and after `kill_seconds` SIGKILL; no rank outlives
 //    this call or this process; that the rank failed is told after what the others report
+// 5. names a rank that has been stopped (SIGSTOP, a debugger), within seconds, and when it runs again; it is waited for
+//    as the others wait, at most timeout_seconds
 //
 // A rank that has finished exits with finished_exit_code. Exit code 0 means that a library called exit(0) in the middle
 // of the work, and counts as a lost rank.
@@ -56,7 +58,8 @@ struct LaunchRequest {
 
 struct LaunchResult {
   ExitStatus status = ExitStatus::done;
-  std::string reason;  ///< "rank 1 was killed by SIGKILL"; empty when done
+  std::string reason;           ///< "rank 1 was killed by SIGKILL"; empty when done
+  bool stop_requested = false;  ///< by the user, whatever the ranks did then
 };
 
 /// Returns when all ranks have ended. Error(usage) if the port is in use, Error(peer) if the loopback interface cannot

@@ -1,5 +1,7 @@
 #include "launch/run_launcher.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <utility>
 
@@ -51,6 +53,37 @@ void remove_drafts(const std::filesystem::path& database, const RunRow& row) {
   if (row.id != 0) remove_abandoned_drafts(row.folder);
 }
 
+/// Whether the ranks may get further if they are started again: not after an error that would come again, nor after a
+/// request to stop.
+bool may_succeed_again(const LaunchResult& result) {
+  return !result.stop_requested && (result.status == ExitStatus::peer || result.status == ExitStatus::device_memory);
+}
+
+/// Where the next attempt of a run begins: at the newest checkpoint of `attempts`, or else where the first one did.
+ResumePoint continued_from(const std::vector<RunInfo>& attempts, const ResumePoint& first,
+                           const std::filesystem::path& database) {
+  ResumePoint from = resume_point(attempts, database).value_or(first);
+  if (from.folder.empty()) {
+    from.folder = first.folder;
+    from.config_hash = first.config_hash;
+  }
+  return from;
+}
+
+/// From when on the work of an attempt is lost: since its last checkpoint, or else since the command started the run.
+std::chrono::system_clock::time_point time_of_loss(std::chrono::system_clock::time_point begun,
+                                                   const ResumePoint& from) {
+  std::error_code gone;
+  const auto saved = std::filesystem::last_write_time(from.folder / manifest_file_name, gone);
+  if (from.folder.empty() || gone) return begun;
+  return std::max(
+      begun, std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(saved)));
+}
+
+int64_t nanoseconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
 /// What is left of a run that was stopped before it could save.
 std::string about_unsaved(const RunRow& row) {
   if (row.id == 0) return "stopped before the run began: nothing was saved";
@@ -82,7 +115,7 @@ RunLauncher::RunLauncher(const JobRequest& request, SourceTexts& texts)
       hashes_(catalog_, job_.database) {}
 
 void RunLauncher::log_stages() {
-  const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, /*resume=*/false);
+  const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, ResumeRule());
   log_plan(stages);
   check_stages(stages);
   for (const RunPlan& stage : stages)
@@ -90,16 +123,25 @@ void RunLauncher::log_stages() {
 }
 
 ExitStatus RunLauncher::run() {
-  const std::vector<RunPlan> runs = plan_run(job_.experiment, hashes_, job_.resume);
+  const std::vector<RunPlan> runs = plan_run(job_.experiment, hashes_, {job_.resume, ""});
   log_plan(runs);
   return run(runs);
 }
 
-ExitStatus RunLauncher::run_missing_stages(bool resume) { return run(plan_stages(job_.experiment, hashes_, resume)); }
+ExitStatus RunLauncher::run_missing_stages() { return run(plan_stages(job_.experiment, hashes_, {job_.resume, ""})); }
 
-std::vector<std::string> RunLauncher::member_call(bool resume) const {
+bool RunLauncher::is_begun() {
+  const auto begun = [&](const auto& self, const Experiment& experiment) -> bool {
+    return has_unfinished_run(hashes_.hash(experiment), job_.database) ||
+           std::any_of(experiment.stages.begin(), experiment.stages.end(),
+                       [&](const auto& stage) { return self(self, *stage.second); });
+  };
+  return begun(begun, job_.experiment);
+}
+
+std::vector<std::string> RunLauncher::member_call() const {
   JobRequest request = job_;
-  request.resume = resume;
+  if (request.resume == Resume::must) request.resume = Resume::if_begun;  // another member is begun
   request.sources = texts_.file();
   std::vector<std::string> arguments{"run", job_.file, "--member", to_text(request)};
   if (!end_command_.empty()) arguments.insert(arguments.end(), {"--on-end", end_command_.string()});
@@ -154,7 +196,15 @@ ExitStatus RunLauncher::run_on(const JobNode& node) {
   wanted.num_ranks = int(ranks_per_host(job_.experiment, node.count));
   wanted.port = node.port;
   wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(job_.experiment.parallel.processes), node.address};
-  return launch(std::move(wanted), job_, start_engine()).first.status;
+  const auto [result, row] = launch(std::move(wanted), job_, start_engine());
+  call_end_command(job_, result, row);
+  return result.status;
+}
+
+void RunLauncher::call_end_command(const JobRequest& request, const LaunchResult& result, const RunRow& row) const {
+  if (end_command_.empty()) return;
+  run_end_command(end_command_, job_.database,
+                  {row.id, experiment_at(job_.experiment, request.stage).name, result.status, result.reason});
 }
 
 std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobRequest request,
@@ -173,9 +223,6 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
   if (result.status != ExitStatus::done) remove_drafts(job_.database, row);
   load_spools(job_.database);
   const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
-  if (!end_command_.empty())
-    run_end_command(end_command_, job_.database,
-                    {row.id, experiment_at(job_.experiment, request.stage).name, result.status, result.reason});
   if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
   return {result, row};
 }
@@ -189,7 +236,21 @@ RunResult RunLauncher::start(const RunPlan& run, const Stages& stages, std::shar
   LaunchRequest wanted;
   wanted.num_ranks = int(num_processes(run));
   wanted.port = wanted_master_port();
-  const auto [result, row] = launch(std::move(wanted), std::move(request), std::move(engine));
+  const auto begun = std::chrono::system_clock::now();
+  std::pair<LaunchResult, RunRow> ended = launch(wanted, request, std::move(engine));
+  std::vector<RunInfo> attempts;  // newest first
+  while (may_succeed_again(ended.first) && request.restart.number < job_.max_restarts) {
+    if (ended.second.id > 0) attempts.insert(attempts.begin(), {ended.second.id, "", "", ended.second.folder});
+    RunPlan again = run;
+    again.from = continued_from(attempts, run.from, job_.database);
+    request.from = again.from;
+    request.restart = {request.restart.number + 1, ended.first.reason, nanoseconds(time_of_loss(begun, again.from))};
+    log_warning(start_text(again) + " (restart " + std::to_string(request.restart.number) + " of " +
+                std::to_string(job_.max_restarts) + ", because " + ended.first.reason + ")");
+    ended = launch(wanted, request, start_engine());
+  }
+  const auto& [result, row] = ended;
+  call_end_command(request, result, row);
   if (run.path.empty()) return {result.status, {}};
   if (result.status != ExitStatus::done) {
     log_error(stage_title(run) + " did not finish, so " + job_.file + " is not started");

@@ -2,6 +2,8 @@
 //
 // 1. loads and checks the experiment  2. starts each stage that has no finished run of the same hash, as a separate
 //    job  3. starts and watches the experiment's ranks  4. closes the run's row if rank 0 did not, however it ended
+// 5. with --max-restarts, starts all ranks of a run again after a lost rank or a lack of memory, from the newest intact
+//    checkpoint (docs/decisions/0066)
 //
 // A crash of the launcher leaves no rank behind; the missing heartbeat then marks the run as lost.
 #pragma once
@@ -60,10 +62,11 @@ class RunLauncher {
   /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have
   /// equally many ranks, or MASTER_PORT is set to another port than the rendezvous'.
   ExitStatus run_on(const JobNode& node);
-  /// `resume`: unfinished stages continue from their checkpoints.
-  ExitStatus run_missing_stages(bool resume);
+  ExitStatus run_missing_stages();
+  /// Whether the log has an unfinished run of the experiment or of one of its stages.
+  bool is_begun();
   /// The command line of a process that performs run().
-  std::vector<std::string> member_call(bool resume) const;
+  std::vector<std::string> member_call() const;
 
  private:
   void check_inputs(const Experiment& experiment, int64_t processes);
@@ -71,6 +74,8 @@ class RunLauncher {
   void check_stages(const std::vector<RunPlan>& runs);
   ExitStatus run(const std::vector<RunPlan>& runs);
   RunResult start(const RunPlan& run, const Stages& stages, std::shared_ptr<ForkServer> engine);
+  /// As run_on() and start() end: calls the program of on_end().
+  void call_end_command(const JobRequest& request, const LaunchResult& result, const RunRow& row) const;
   /// Launches ranks, and closes the run's row if they did not. Releases the engine once they have started.
   std::pair<LaunchResult, RunRow> launch(LaunchRequest wanted, JobRequest request, std::shared_ptr<ForkServer> engine);
   int64_t num_processes(const RunPlan& run) const;

@@ -46,7 +46,8 @@ struct Member {
 
 class Sweep {
  public:
-  Sweep(const SweepRequest& request, SourceTexts& texts) : jobs_(request.jobs), resume_(request.job.resume) {
+  Sweep(const SweepRequest& request, SourceTexts& texts)
+      : jobs_(request.jobs), resume_(request.job.resume != Resume::no) {
     for (const auto& [file, members] : request.files) {
       for (const SweepMember& member : members) members_.emplace_back(request, file, member, texts);
       if (members.empty()) members_.emplace_back(request, file, SweepMember(), texts);
@@ -57,6 +58,7 @@ class Sweep {
       member.run->check();
       member.hash = member.run->config_hash();
     }
+    if (request.job.resume == Resume::must) check_something_is_begun();
   }
 
   void log_plan() const {
@@ -122,6 +124,14 @@ class Sweep {
                                            "; set one log for all with --db, or run them separately");
   }
 
+  /// Of the whole sweep, so that its members then resume if they were begun.
+  void check_something_is_begun() {
+    if (!std::any_of(members_.begin(), members_.end(), [](Member& member) { return member.run->is_begun(); }))
+      throw Error(ExitStatus::data, "--resume=must: " + database().string() +
+                                        " contains no unfinished run of any member; use --resume, which starts where "
+                                        "there is nothing to continue");
+  }
+
   void check_cores() const {
     if (jobs_ == 1) return;
     if (wanted_master_port() != 0)
@@ -158,7 +168,7 @@ class Sweep {
 
   int code_of_stages(Member& member) const {
     try {
-      return int(member.run->run_missing_stages(resume_));
+      return int(member.run->run_missing_stages());
     } catch (const Error& error) {  // the other members still run
       log_error(error.what());
       return int(error.status());
@@ -178,7 +188,7 @@ class Sweep {
   PooledProcess start(size_t i) const {
     const Member& member = members_[i];
     log_info(which(i) + "runs as " + member.run->job().experiment.name);
-    PooledProcess program{i, member.run->member_call(resume_ && started(i)), {}, {}};
+    PooledProcess program{i, member.run->member_call(), {}, {}};
     if (jobs_ == 1) return program;
     program.prefix = "[member " + std::to_string(i + 1) + "] ";
     if (environment_value("OMP_NUM_THREADS").empty())

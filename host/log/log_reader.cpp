@@ -152,26 +152,26 @@ bool LogReader::exists() const {
   return std::filesystem::exists(path_, unknown) || unknown;
 }
 
-std::vector<RunInfo> LogReader::finished_with_hash(const std::string& config_hash) const {
-  return runs("config_hash = ?1 AND status = 'finished'", config_hash);
+std::vector<RunInfo> LogReader::finished_with_hash(const std::string& config_hash, const std::string& since) const {
+  return runs("config_hash = ?1 AND started_at >= ?2 AND status = 'finished'", {config_hash, since});
 }
 
 std::optional<RunInfo> LogReader::newest_finished(const std::string& name) const {
-  const std::vector<RunInfo> found = runs("name = ?1 AND status = 'finished'", name);
+  const std::vector<RunInfo> found = runs("name = ?1 AND status = 'finished'", {name});
   return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
-std::vector<RunInfo> LogReader::unfinished_with_hash(const std::string& config_hash) const {
+std::vector<RunInfo> LogReader::unfinished_with_hash(const std::string& config_hash, const std::string& since) const {
   return runs(
-      "config_hash = ?1 AND status <> 'finished' AND id NOT IN ("
+      "config_hash = ?1 AND started_at >= ?2 AND status <> 'finished' AND id NOT IN ("
       "WITH RECURSIVE resumed (id) AS ("
       "SELECT parent_run FROM v_runs WHERE status = 'finished' AND parent_run IS NOT NULL "
       "UNION SELECT r.parent_run FROM runs AS r JOIN resumed AS g ON r.id = g.id WHERE r.parent_run IS NOT NULL) "
       "SELECT id FROM resumed)",
-      config_hash);
+      {config_hash, since});
 }
 
-RunInfo LogReader::run(int64_t run_id) const { return runs("id = ?1", run_id).at(0); }
+RunInfo LogReader::run(int64_t run_id) const { return runs("id = ?1", {run_id}).at(0); }
 
 int64_t LogReader::resolve_run(const std::string& run) const {
   const bool number = !run.empty() && run.size() < 19 && std::all_of(run.begin(), run.end(), ::isdigit);
@@ -195,9 +195,9 @@ int64_t LogReader::resolve_run(const std::string& run) const {
                   "`wmtp-host runs list" + log_option(path_) + "` shows them");
 }
 
-std::vector<RunInfo> LogReader::runs(const std::string& condition, const SqlValue& argument) const {
+std::vector<RunInfo> LogReader::runs(const std::string& condition, const std::vector<SqlValue>& arguments) const {
   std::vector<RunInfo> found;
-  each_row("SELECT id, name, status FROM v_runs WHERE " + condition + " ORDER BY id DESC", {argument},
+  each_row("SELECT id, name, status FROM v_runs WHERE " + condition + " ORDER BY id DESC", arguments,
            [&](const Statement& row) {
              const int64_t id = row.integer(0);
              found.push_back({id, row.text(1), row.text(2), run_folder_path(path_, id, row.text(1))});

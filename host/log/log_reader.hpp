@@ -47,13 +47,13 @@ class LogReader {
   explicit LogReader(const std::filesystem::path& database,
                      std::chrono::milliseconds query_limit = std::chrono::seconds(30));
 
-  /// The finished runs of this configuration, newest first.
-  std::vector<RunInfo> finished_with_hash(const std::string& config_hash) const;
+  /// The finished runs of this configuration, newest first; `since`: only those that started then or later.
+  std::vector<RunInfo> finished_with_hash(const std::string& config_hash, const std::string& since = "") const;
   /// The newest finished run of this name, for `run:NAME`.
   std::optional<RunInfo> newest_finished(const std::string& name) const;
   /// The unfinished runs of this configuration, newest first, for --resume. Runs resumed by a finished run count as
   /// finished. Includes active runs: only the lock of their folder identifies those reliably.
-  std::vector<RunInfo> unfinished_with_hash(const std::string& config_hash) const;
+  std::vector<RunInfo> unfinished_with_hash(const std::string& config_hash, const std::string& since = "") const;
   /// A run by id or by name (the newest of that name). Error(usage) with the nearest name if there is none, or with the
   /// path if there is no log.
   int64_t resolve_run(const std::string& run) const;
@@ -76,7 +76,7 @@ class LogReader {
 
  private:
   Table table(const std::string& sql, const std::vector<SqlValue>& arguments, int64_t max_rows, bool by_user) const;
-  std::vector<RunInfo> runs(const std::string& condition, const SqlValue& argument) const;
+  std::vector<RunInfo> runs(const std::string& condition, const std::vector<SqlValue>& arguments) const;
 
   std::filesystem::path path_;
   std::chrono::milliseconds limit_;

@@ -33,6 +33,7 @@ class Summary {
     speed();
     time();
     memory();
+    restarts();
     checkpoint();
     out_ << "  next             " << (status == "interrupted" ? "repeat the command with --resume to continue; " : "")
          << "wmtp-host runs show " << id_ << log_option(log_.database()) << '\n';
@@ -88,6 +89,14 @@ class Summary {
       out_ << human_bytes(peaks[i][1].get<int64_t>());
     }
     out_ << " resident" << (ranks > ranks_shown ? ", the most of " + counted(ranks, "rank") : "") << '\n';
+  }
+
+  void restarts() {
+    const auto lost = rows(
+        "SELECT count(*), sum(value) FROM metrics WHERE name = 'perf/lost_seconds' AND run_id IN "
+        "(SELECT segment FROM v_lineage WHERE run_id = ?1)");
+    if (const auto count = lost.at(0)[0].get<int64_t>(); count > 0)
+      out_ << "  restarts         " << count << ", which cost " << human_seconds(lost[0][1].get<double>()) << '\n';
   }
 
   void checkpoint() {

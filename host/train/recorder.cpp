@@ -183,6 +183,27 @@ void Recorder::make_writer_folder() {
 
 Recorder::~Recorder() = default;
 
+void Recorder::restarted(const Restart& restart, int64_t step) {
+  if (!log_ || restart.number == 0) return;
+  using namespace std::chrono;
+  const int64_t now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+  int64_t since = restart.lost_since_ns;  // what was lost before the previous restart is in the log already
+  try {
+    LogReader(log_->database())
+        .each_row(
+            "SELECT max(time_ns) FROM metrics JOIN v_lineage ON segment = metrics.run_id "
+            "WHERE v_lineage.run_id = ?1 AND name = 'perf/lost_seconds'",
+            {log_->run_id()}, [&](const Statement& row) { since = std::max(since, row.integer(0)); });
+  } catch (const Error&) {  // another program may lock the log: some seconds then count twice
+  }
+  const double seconds = std::max(0.0, double(now - since) / 1e9);
+  log_->metrics(step, {{"perf/lost_seconds", seconds}});
+  log_->event(
+      session_.rank(), "warning", "restarted", step,
+      printed("restart %lld after step %lld, because %s: %.1f s are lost", static_cast<long long>(restart.number),
+              static_cast<long long>(step), restart.reason.c_str(), seconds));
+}
+
 void Recorder::start_training(const TimeLeft::Plan& plan, int64_t sequences) {
   if (log_ && !session_.job().quiet) {
     const int64_t length = experiment_.train.sequence_length;

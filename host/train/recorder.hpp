@@ -25,6 +25,8 @@ class Recorder {
 
   /// The run's folder, on every rank.
   const std::filesystem::path& run_folder() const { return run_folder_; }
+  /// Notes how much work was lost before a restart, the first step of which is `step` + 1.
+  void restarted(const Restart& restart, int64_t step);
   /// `sequences`: those of one step, over all ranks.
   void start_training(const TimeLeft::Plan& plan, int64_t sequences);
   /// Prints a line about the run.

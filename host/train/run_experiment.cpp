@@ -1,12 +1,17 @@
 #include "train/run_experiment.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <optional>
 
+#include "base/environment.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
@@ -25,6 +30,7 @@
 #include "memory/caught_error.hpp"
 #include "memory/phase.hpp"
 #include "model/torch/product_path.hpp"
+#include "process/process_stat.hpp"
 #include "train/assembly.hpp"
 #include "train/equal_states.hpp"
 #include "train/recorder.hpp"
@@ -372,8 +378,9 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
     std::optional<Phase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.info(text); });
     TrainingLoop run(session, experiment, identity, assembly, recorder);
-    if (from.run_id > 0) run.load(from);
+    if (!from.folder.empty()) run.load(from);
     if (session.device().is_cpu()) warn_of_widened_products(assembly.model(), recorder);
+    recorder.restarted(session.job().restart, assembly.trainer().state().step);
     phase.reset();
     status = train(run, assembly);
     recorder.resources(assembly.trainer().state().step);
@@ -387,12 +394,41 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   return {status, model_in(recorder.run_folder())};
 }
 
+/// As in `runs`.started_at, which is rounded down; so this is rounded up: ranks start a second after an agent.
+std::string utc_text(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::ceil<std::chrono::seconds>(time));
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+/// When torchrun's agent, which starts this rank again after a failure, was started; "" under another launcher.
+std::string agent_begun() {
+  if (environment_value("TORCHELASTIC_RUN_ID").empty()) return "";
+  const auto agent = process_stat(getppid());
+  return agent ? utc_text(agent->begun) : "";
+}
+
+/// As the user said. If not, a run that this job of torchrun has begun is continued: an agent starts its ranks again
+/// when one of them, or another agent, is lost, and only some of the ranks are told (TORCHELASTIC_RESTART_COUNT).
+ResumeRule agree_on_resume(Session& session) {
+  const std::vector<std::string> begun = session.peers().gather("looking for the launcher", agent_begun());
+  ResumeRule rule{session.job().resume, ""};
+  if (rule.resume != Resume::no) return rule;
+  for (const std::string& one : begun)
+    if (!one.empty() && (rule.since.empty() || one < rule.since)) rule.since = one;
+  if (!rule.since.empty()) rule.resume = Resume::if_begun;
+  return rule;
+}
+
 /// Rank 0 plans for all ranks from the log.
 std::vector<RunPlan> agree_on_plan(Session& session, const Experiment& experiment) {
+  const ResumeRule rule = agree_on_resume(session);
   Json plan;
   if (session.is_rank0()) {
     ExperimentHashes hashes(session.catalog(), session.job().database);
-    const std::vector<RunPlan> runs = plan_run(experiment, hashes, session.job().resume);
+    const std::vector<RunPlan> runs = plan_run(experiment, hashes, rule);
     log_plan(runs);
     for (const RunPlan& run : runs)
       if (run.reused_run == 0) verify_named_checkpoints(experiment_at(experiment, run.path), session.job().database);

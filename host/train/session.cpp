@@ -66,7 +66,7 @@ at::Device prepare_device(const Job& job, Peers& peers) {
   }
   peers.rethrow_on_all_ranks("preparing the device", failure);
   const auto yes_or_no = [](bool yes) { return std::string(yes ? "yes" : "no"); };
-  peers.check_settings({{"--resume", yes_or_no(job.resume)},
+  peers.check_settings({{"--resume", to_string(job.resume)},
                         {"WMTP_CHECK_COLLECTIVES (or its default)", yes_or_no(collectives_are_checked())}});
   return device;
 }

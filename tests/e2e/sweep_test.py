@@ -98,6 +98,10 @@ def test_unfinished_members_continue_with_resume(place):
     place.host("run", file, "--resume", "--set", "log.every_steps=100", timeout=300)
     parents = place.log.query("SELECT parent_run FROM runs ORDER BY id")
     assert [row["parent_run"] for row in parents] == [None, 1, None, None, None]
+    refused = place.host("run", file, "--resume=must", "--set", "log.every_steps=100", wanted=4)
+    assert "contains no unfinished run of any member" in refused.err
+    again = place.host("run", file, "--resume", "--set", "log.every_steps=100")
+    assert again.err.count("is reused") == 4 and len(names(place)) == 5
 
 
 def test_an_invalid_member_is_refused_before_any_runs(place):

@@ -136,12 +136,17 @@ def torchrun_agent(place, number, port, file):
                             start_new_session=True)
 
 
-def test_a_rank_that_is_killed_under_torchrun_is_started_again_and_meets_the_others(place):
-    file, port = place.write(**RANDOM, train__steps=60, parallel__timeout_seconds=20), free_port()
+def test_a_rank_that_is_killed_under_torchrun_is_started_again_and_the_run_continues(place):
+    changes = {**RANDOM, "train__steps": 60, "checkpoint__every_steps": 2, "parallel__timeout_seconds": 20}
+    place.run(**changes)
+    wanted, file, port = place.log.losses(), place.folder / "experiment.toml", free_port()
+    running = place.start(**changes)
+    running.wait_for_step(4)
+    running.kill()  # an unfinished run of the same experiment, which this job has not begun
     agents = [torchrun_agent(place, number, port, file) for number in range(2)]
     try:
         end = time.monotonic() + LIMIT
-        while place.log.last_step() < 2 and time.monotonic() < end:
+        while place.log.last_step(after=2) < 4 and time.monotonic() < end:
             time.sleep(0.02)
         ranks = [pid for agent in agents for pid in children_of(agent.pid) if b"\0RANK=1\0" in
                  Path(f"/proc/{pid}/environ").read_bytes()]
@@ -154,7 +159,10 @@ def test_a_rank_that_is_killed_under_torchrun_is_started_again_and_meets_the_oth
                 os.killpg(agent.pid, signal.SIGKILL)
     output = "\n".join((place.folder / f"agent-{number}.txt").read_text()[-5000:] for number in range(2))
     assert codes == [0, 0], output
-    assert [run["status"] for run in place.log.runs()] == ["failed", "finished"], output
+    lost, last = place.log.runs()[2:]
+    assert lost["parent_run"] is None and last["parent_run"] == lost["id"], "only what this job has begun is continued"
+    assert last["status"] == "finished" and min(place.log.losses()) > 1, output
+    assert place.log.losses() == {step: wanted[step] for step in place.log.losses()}
 
 
 def test_a_rank_that_reaches_a_stranger_at_the_rendezvous_says_so_while_it_waits(place):

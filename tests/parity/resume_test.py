@@ -1,6 +1,8 @@
 """A run without and a run with an interruption: bitwise the same losses and parameters."""
+import re
 import signal
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -197,15 +199,54 @@ def test_the_first_lines_say_which_run_is_continued_and_where(place):
         "reference: run 1 of reference.toml is reused"]
 
 
-def test_nothing_to_resume_is_refused(place):
+@pytest.mark.parametrize("launcher", ["ours", "foreign"])
+def test_the_same_command_starts_a_run_continues_it_and_ends_when_it_is_finished(place, launcher):
+    """As a cluster does that starts a job again. A stage runs first."""
+    write_stage(place)
+    file = place.write(**{**STAGED, "train__steps": 60})
+
+    def env():
+        return {} if launcher == "ours" else words(0, 1, free_port())
+
+    running = place.start_command("run", file, "--resume", env=env())
+    running.wait_for_step(1)
+    while len(place.log.runs()) < 2 or place.log.last_step(after=1) < 2:
+        assert running.code is None, running
+        time.sleep(0.01)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait().code == 75, running
+    assert "has no run of this configuration (hash" in running.err and "so it starts at step 0" in running.err, running
+    continued = place.host("run", file, "--resume", env=env())
+    assert "experiment.toml: continues run 2 at step" in continued.err, continued
+    again = place.host("run", file, "--resume", env=env())
+    assert re.fullmatch(r"experiment.toml: run 3 of this configuration \(hash \w{12}\) is finished: nothing is left to "
+                        r"do\n", again.err), again
+    assert [(run["status"], run["parent_run"]) for run in place.log.runs()] == \
+        [("finished", None), ("interrupted", None), ("finished", 2)]
+
+
+def test_a_finished_run_is_repeated_without_resume_and_a_repetition_that_was_stopped_continues(place):
+    changes = {**ONE_RANK, "train__steps": 60}
+    place.tokens(windows=120)
+    place.run(**changes)
+    running = place.start(**changes)
+    running.wait_for_step(2)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait().code == 75, running
+    assert "continues run 2 at step" in place.host("run", "experiment.toml", "--resume").err
+    assert "run 3 of this configuration" in place.host("run", "experiment.toml", "--resume").err
+
+
+def test_nothing_to_resume_is_refused_where_something_must_be(place):
     place.run(**ONE_RANK, train__steps=2)
-    ended = place.host("run", "experiment.toml", "--resume", wanted=4)
-    assert "resume" in ended.err
+    ended = place.host("run", "experiment.toml", "--resume=must", wanted=4)
+    assert "--resume=must" in ended.err and "no unfinished run" in ended.err
+    assert "wanted --resume or --resume=must" in place.host("run", "experiment.toml", "--resume=may", wanted=2).err
 
 
 def test_nothing_to_resume_is_refused_before_the_stages_run(place):
     place.write({**experiment(train__steps=2), "name": "reference"}, "reference.toml")
-    place.refuse(4, "no unfinished run of this experiment", arguments=["--resume"], pipeline={"plugin": "rho1"},
+    place.refuse(4, "no unfinished run of this experiment", arguments=["--resume=must"], pipeline={"plugin": "rho1"},
                  reference__experiment="reference.toml", train__steps=2)
     assert not place.log.runs()
 

@@ -46,8 +46,8 @@ class StagesTest : public LogTest {
     log.end(status);
     return log.run_id();
   }
-  std::vector<RunPlan> planned(const Experiment& experiment, bool resume = false) {
-    return plan_run(experiment, hashes_, resume);
+  std::vector<RunPlan> planned(const Experiment& experiment, Resume resume = Resume::no) {
+    return plan_run(experiment, hashes_, {resume, ""});
   }
   static Words files(const std::vector<RunPlan>& runs) {
     Words files;
@@ -74,7 +74,7 @@ TEST_F(StagesTest, RunDeepestFirstAndEachOnce) {
 
 TEST_F(StagesTest, WithAFinishedRunAreReusedAndNeedNoStagesOfTheirOwn) {
   const int64_t id = logged("middle", ExitStatus::done);
-  const auto stages = plan_stages(*top_, hashes_, false);
+  const auto stages = plan_stages(*top_, hashes_, ResumeRule());
   EXPECT_EQ(files(stages), (Words{"reused middle.toml", "base.toml"}));
   EXPECT_EQ(stages[0].reused_run, id);
   EXPECT_EQ(stages[1].path, (Words{"reference"}));
@@ -82,20 +82,53 @@ TEST_F(StagesTest, WithAFinishedRunAreReusedAndNeedNoStagesOfTheirOwn) {
 
 TEST_F(StagesTest, ResumeWhereTheyEnded) {
   const int64_t id = logged("base", ExitStatus::interrupted, /*with_checkpoint=*/true);
-  logged("middle", ExitStatus::interrupted);
-  const auto runs = planned(*top_, /*resume=*/true);
+  const int64_t middle = logged("middle", ExitStatus::interrupted);
+  const auto runs = planned(*top_, Resume::must);
   EXPECT_EQ(runs[0].from.run_id, id);
   EXPECT_EQ(runs[0].from.folder.filename(), checkpoint_name(3));
-  EXPECT_TRUE(runs[1].begun);
-  EXPECT_EQ(runs[1].from.run_id, 0);
+  EXPECT_EQ(runs[1].from.run_id, middle) << "it is started again";
+  EXPECT_TRUE(runs[1].from.folder.empty());
   EXPECT_EQ(runs[2].from.run_id, 0);
   EXPECT_EQ(planned(*top_)[0].from.run_id, 0) << "without --resume";
 }
 
-TEST_F(StagesTest, ResumeIsRefusedWhereNothingWasBegun) {
-  EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { planned(*top_, true); }), "no unfinished run of this experiment"));
+TEST_F(StagesTest, ResumeMustIsRefusedWhereNothingWasBegun) {
+  const auto must = [&] { planned(*top_, Resume::must); };
+  EXPECT_TRUE(holds(refusal(ExitStatus::data, must), "no unfinished run of this experiment"));
   logged("top", ExitStatus::interrupted);
-  EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { planned(*top_, true); }), "with an intact checkpoint"));
+  EXPECT_TRUE(holds(refusal(ExitStatus::data, must), "with an intact checkpoint"));
+}
+
+TEST_F(StagesTest, ResumeStartsContinuesOrFindsAllDone) {
+  const auto own = [&] { return planned(*base_, Resume::if_begun).back(); };
+  EXPECT_EQ(own().from.run_id, 0);
+  const int64_t begun = logged("base", ExitStatus::interrupted);
+  EXPECT_EQ(own().from.run_id, begun);
+  EXPECT_TRUE(own().from.folder.empty());
+  const int64_t saved = logged("base", ExitStatus::interrupted, /*with_checkpoint=*/true);
+  EXPECT_EQ(own().from.run_id, saved);
+  EXPECT_FALSE(own().from.folder.empty());
+  const int64_t done = logged("base", ExitStatus::done);
+  EXPECT_EQ(own().reused_run, done);
+  EXPECT_EQ(planned(*base_, Resume::if_begun).size(), 1u);
+  logged("base", ExitStatus::interrupted);
+  EXPECT_EQ(own().reused_run, done) << "one without a checkpoint adds nothing to it";
+  const int64_t repeated = logged("base", ExitStatus::interrupted, /*with_checkpoint=*/true);
+  EXPECT_EQ(own().from.run_id, repeated) << "the newest one decides";
+}
+
+TEST_F(StagesTest, ARunThatTookOverAndHasNoCheckpointIsContinuedFromThatOfItsParent) {
+  const int64_t saved = logged("base", ExitStatus::peer, /*with_checkpoint=*/true);
+  RunStart one = start("base");
+  one.config_hash = "base";
+  one.parent_run = saved;
+  RunLog(file_, one).end(ExitStatus::peer);
+  const ResumePoint from = resume_point("base", file_).value();
+  EXPECT_EQ(from.run_id, saved + 1);
+  EXPECT_EQ(from.folder.filename(), checkpoint_name(3));
+  logged("base", ExitStatus::peer);
+  EXPECT_EQ(resume_point("base", file_)->run_id, saved + 1) << "one that began anew is none of its segments";
+  EXPECT_FALSE(resume_point("base", file_, "9999-01-01T00:00:00Z")) << "begun before";
 }
 
 /// The hash of an experiment is its file's name and its number of steps.
@@ -129,13 +162,17 @@ TEST_F(StagesTest, ExtendTheRunWithTheMostOfFewerSteps) {
   experiment.name = "long";
   experiment.train.steps = 10;
   HashesBySteps hashes(catalog_, file_);
-  const ResumePoint from = plan_run(experiment, hashes, /*resume=*/true).at(0).from;
+  const ResumePoint from = plan_run(experiment, hashes, {Resume::must, ""}).at(0).from;
   EXPECT_EQ(from.run_id, id);
   EXPECT_EQ(from.folder.filename(), checkpoint_name(5));
   EXPECT_EQ(from.config_hash, "base5");
-  EXPECT_EQ(plan_run(experiment, hashes, /*resume=*/false).at(0).from.run_id, 0);
+  EXPECT_EQ(plan_run(experiment, hashes, ResumeRule()).at(0).from.run_id, 0);
   experiment.train.steps = 3;
-  EXPECT_TRUE(holds(refusal(ExitStatus::data, [&] { plan_run(experiment, hashes, true); }), "--set train.steps=N"));
+  EXPECT_TRUE(holds(refusal(ExitStatus::data,
+                            [&] {
+                              plan_run(experiment, hashes, {Resume::must, ""});
+                            }),
+                    "--set train.steps=N"));
 }
 
 TEST_F(StagesTest, GiveTheirModelsToTheRunsThatNeedThem) {

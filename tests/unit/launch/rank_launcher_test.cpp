@@ -252,6 +252,15 @@ TEST_F(LauncherTest, KillsAStoppedRank) {
   EXPECT_FALSE(alive("stopped"));
 }
 
+TEST_F(LauncherTest, NamesAStoppedRankAndWaitsForIt) {
+  start(script("[ $RANK = 1 ] && { echo $$ > stopped; kill -STOP $$; }", 2));
+  wait_until([&] { return err().find("rank 1 (process") != std::string::npos; });
+  kill(std::stoi(read_all(folder_ / "stopped")), SIGCONT);
+  EXPECT_EQ(finish(), 0);
+  EXPECT_LT(seconds_, 10);
+  EXPECT_EQ(count_of(err(), "is stopped, by a signal or a debugger"), 1u) << err();
+}
+
 TEST_F(LauncherTest, PassesASignalOnOnceAndWaitsForTheCheckpoint) {
   for (const auto& [signal, name] : {std::pair(SIGINT, "INT"), std::pair(SIGTERM, "TERM")}) {
     start(script("trap 'echo got >> got$RANK; sleep 0.8; exit 75' " + std::string(name) +

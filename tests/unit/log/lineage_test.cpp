@@ -33,6 +33,13 @@ TEST_F(LineageTest, ACurveHasEachStepOnceFromTheSegmentThatKeptIt) {
   EXPECT_EQ(curve(first, "train/loss"), "1:1.0 2:1.0 3:1.0 4:1.0 5:1.0 ");
 }
 
+TEST_F(LineageTest, ARunThatIsStartedAgainReplacesAllOfItsParentEvenStepZero) {
+  const int64_t first = segment(0, 0, 2, 1), second = segment(first, 1, 1, 2), third = segment(second, 0, 3, 3);
+  EXPECT_EQ(curve(second, "train/loss"), "1:2.0 ");
+  EXPECT_EQ(curve(third, "train/loss"), "0:3.0 1:3.0 2:3.0 3:3.0 ");
+  EXPECT_EQ(text("SELECT segments FROM v_runs WHERE id = 3"), "3");
+}
+
 TEST_F(LineageTest, TwoRunsThatResumedTheSameOneHaveACurveEach) {
   const int64_t first = segment(0, 1, 4, 1), a = segment(first, 3, 4, 2), b = segment(first, 4, 5, 3);
   EXPECT_EQ(curve(a, "train/loss"), "1:1.0 2:1.0 3:2.0 4:2.0 ");
