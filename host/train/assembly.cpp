@@ -284,7 +284,8 @@ ModelTokenizer Assembly::tokenizer() const {
   return {is_json   ? SavedTokenizer::tokenizer_json
           : is_byte ? SavedTokenizer::byte
                     : SavedTokenizer::bpe,
-          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends)};
+          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends),
+          data_.prompt_template};
 }
 
 void Assembly::resume_with_world_size(int64_t saved_world_size) {

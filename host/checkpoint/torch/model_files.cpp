@@ -28,6 +28,7 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   saved.tokenizer = tokenizer.kind;
   saved.bos_token_id = tokenizer.bos_token_id;
   saved.eos_token_id = tokenizer.eos_token_id;
+  saved.prompt_template = tokenizer.prompt_template;
   for (const ValueHeadModule& module : model.value_heads())
     saved.value_heads.push_back(
         {{"name", module.name()}, {"kind", module.head().kind}, {"meaning", module.head().meaning}});
@@ -186,7 +187,7 @@ std::vector<ValueHead> read_saved_value_heads(const std::filesystem::path& folde
 ModelTokenizer read_model_tokenizer(const std::filesystem::path& folder) {
   if (!is_params_folder(folder)) return {};
   const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
-  ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id};
+  ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id, saved.prompt_template};
   const bool is_bpe = tokenizer.kind == SavedTokenizer::bpe;
   if (!is_bpe && tokenizer.kind != SavedTokenizer::tokenizer_json) return tokenizer;
   tokenizer.file = folder / (is_bpe ? tokenizer_model_name : tokenizer_json_name);
