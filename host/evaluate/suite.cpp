@@ -87,12 +87,15 @@ void add_human_eval_test(Fields& fields, Problem& problem) {
   problem.tests = fields.text("test") + "\ncheck(" + problem.entry_point + ")\n";
 }
 
-void add_mbpp_tests(Fields& fields, Problem& problem) {
+/// Returns the tests of the list.
+std::vector<std::string> add_mbpp_tests(Fields& fields, Problem& problem) {
   if (fields.has("test_setup_code")) problem.tests = fields.text("test_setup_code") + "\n";
   if (fields.has("test_imports"))
     for (const std::string& import : fields.texts("test_imports", /*may_be_empty=*/true))
       problem.tests += import + "\n";
-  for (const std::string& test : fields.texts("test_list")) problem.tests += test + "\n";
+  const std::vector<std::string> tests = fields.texts("test_list");
+  for (const std::string& test : tests) problem.tests += test + "\n";
+  return tests;
 }
 
 void read_human_eval(Fields& fields, Problem& problem) {
@@ -107,9 +110,8 @@ void read_human_eval(Fields& fields, Problem& problem) {
 /// The sanitized problems name the task `prompt`, and list imports.
 void read_mbpp(Fields& fields, Problem& problem) {
   std::string text = "\"\"\"\n" + fields.text(fields.has("text") ? "text" : "prompt") + "\n";
-  for (const std::string& test : fields.texts("test_list")) text += test + "\n";
+  for (const std::string& test : add_mbpp_tests(fields, problem)) text += test + "\n";
   problem.prompt = whole_prompt(text + "\"\"\"\n");
-  add_mbpp_tests(fields, problem);
 }
 
 void read_messages_and_tests(Fields& fields, Problem& problem) {

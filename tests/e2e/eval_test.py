@@ -84,7 +84,7 @@ def test_numbers_are_compared_with_extract(place):
     said = place.host("eval", "--suite", asked, "--samples", file, "--extract", "strict").out
     assert "pass@1  0.5000\nexact match, strict  0.5000\nexact match, flexible  1.0000\n" in said
     tested = lines(place.folder / "tested.jsonl", [PROBLEM])
-    place.refuse_command(2, "--extract applies only to a suite of records",
+    place.refuse_command(2, "--extract applies only to a suite of answers",
                          command=["eval", "--suite", tested, "--samples", file, "--extract", "strict"])
 
 

@@ -104,6 +104,9 @@ TEST_F(SuiteTest, AllMistakesAreReported) {
   expect_has(refused([&] { read_suite(file); }),
              {"line 2", "\"HumanEval/0\" is already on line 1", "line 3", "cannot be judged", "line 4",
               "found the number 3, wanted a string", "test", "line 5", "has the format of MBPP", "line 6"});
+  const std::string wrong_test =
+      refused([&] { read_suite(put("tests.jsonl", "{\"task_id\": \"b\", \"text\": \"t\", \"test_list\": [4]}\n")); });
+  EXPECT_EQ(wrong_test.find("test_list"), wrong_test.rfind("test_list")) << "once: " << wrong_test;
   expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"contains no problem"});
   expect_has(refused([&] { read_suite(folder_ / "none.jsonl"); }), {"none.jsonl"});
 }
