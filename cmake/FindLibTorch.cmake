@@ -25,10 +25,15 @@ if(LibTorch_INCLUDE_DIR)
   list(JOIN LibTorch_VERSION . LibTorch_VERSION)
 endif()
 
+list(JOIN _wmtp_candidates ", " _wmtp_searched)
+set(_wmtp_advice "install torch==2.11.0 for that python3, or pass -DLIBTORCH=/path/to/torch")
+if(EXISTS ${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake)  # our own tree; a plugin's has no Makefile
+  set(_wmtp_advice "run `make setup` (installs torch==2.11.0 into .venv), or pass -DLIBTORCH=/path/to/torch")
+endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_cpu_LIBRARY LibTorch_c10_LIBRARY LibTorch_INCLUDE_DIR VERSION_VAR LibTorch_VERSION
-  REASON_FAILURE_MESSAGE "run `make setup` (installs torch==2.11.0 into .venv), or pass -DLIBTORCH=/path/to/torch")
+  REASON_FAILURE_MESSAGE "searched: ${_wmtp_searched} (python3 is ${_wmtp_python}). To do: ${_wmtp_advice}")
 
 get_filename_component(LibTorch_LIBRARY_DIR ${LibTorch_cpu_LIBRARY} DIRECTORY)
 if(NOT TARGET LibTorch::cpu)

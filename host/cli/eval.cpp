@@ -7,8 +7,10 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "cli/command.hpp"
 #include "evaluate/model_evaluation.hpp"
+#include "experiment/prompt_templates.hpp"
 #include "io/output_path.hpp"
 #include "report/table.hpp"
 
@@ -21,9 +23,11 @@ constexpr const char* eval_help =
     "solution, a whole program as in EvalPlus; any number per problem). They are judged by running the suite's\n"
     "tests, or by exact match.\n"
     "The suite is a JSONL file of problems, which may be packed (.gz, .zst), in the format of HumanEval or MBPP (also\n"
-    "sanitized), or of records (instruction, output).\n"
-    "The answer to a record is right if it equals the output exactly. With --extract it is right if\n"
-    "its number equals the output's: strict takes what follows the first \"#### \", flexible the last number, as\n"
+    "sanitized), or of messages (with an answer, with the tests of HumanEval or MBPP, or of a chat that ends with the\n"
+    "answer), questions (question, answer) or records (instruction, output). Messages, questions and records become\n"
+    "prompts by the template that training used. Tests judge the first block of code in an answer to messages.\n"
+    "An answer without tests is right if it equals the expected one exactly. With --extract it is right if\n"
+    "its number equals that one's: strict takes what follows the first \"#### \", flexible the last number, as\n"
     "lm-evaluation-harness scores GSM8K; both scores are printed.\n"
     "Each program runs in its own sandboxed process: it writes only to its own folder, cannot open sockets, start or\n"
     "signal processes, and has time, memory and output limits (64 MiB). Its tests run in another process, which\n"
@@ -36,7 +40,7 @@ constexpr const char* eval_help =
     "  wmtp-host eval rho1 --suite HumanEval.jsonl\n"
     "  wmtp-host eval rho1 --suite HumanEval.jsonl --answers 20 --temperature 0.8 --top-p 0.95 -o results.jsonl\n"
     "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl -k 1,10 --seconds 5 --json\n"
-    "  wmtp-host eval arithmetic --suite problems.jsonl --template plain\n"
+    "  wmtp-host eval tuned --suite questions.jsonl --system \"Answer with a number.\"\n"
     "  wmtp-host eval arithmetic --suite gsm8k.jsonl --extract flexible\n"
     "  wmtp-host eval rho1 --text held_out.py --text README.md\n"
     "  wmtp-host eval rho1 --text held_out.py --stride 16\n";
@@ -91,6 +95,7 @@ void check_use(const Options& options) {
   if (options.answers.samples > 1 && options.answers.temperature == 0)
     refuse("--answers " + std::to_string(options.answers.samples) +
            " requires a --temperature above 0: greedy answers are identical");
+  check_is_utf8(options.system, "--system");
   if (!options.output.empty() && is_there(output_path("-o", options.output)))
     refuse("-o " + options.output + " already exists; choose another file");
 }
@@ -136,10 +141,15 @@ void add_eval(CommandLine& line) {
              "tokens from one window of a text to the next (default: the window's length)",
              CLI::Range(int64_t{1}, int64_t{1} << 40));
   add_option(eval, "--samples FILE", options.samples, "answers to judge, instead of a RUN's");
-  add_option(eval, "--template NAME", options.prompt_template, "prompt template of records, as [data] template",
-             CLI::IsMember({"alpaca", "plain", "none"}), shows_default);
+  for (CLI::Option* option :
+       {add_option(eval, "--template NAME", options.answers.prompt_template,
+                   "template of prompts, as [data] template (default: that of the RUN's training, else chat; for "
+                   "records alpaca)",
+                   CLI::IsMember(prompt_templates())),
+        add_option(eval, "--system TEXT", options.system, "system prompt of every problem")})
+    options.answer_options.push_back(option);
   add_option(eval, "--extract HOW", options.extract,
-             "judge records by the number extracted this way; both scores are printed",
+             "judge answers by the number extracted this way; both scores are printed",
              CLI::IsMember({"strict", "flexible"}));
   add_answer_options(eval, options);
   add_option(eval, "-k", options.ks,

@@ -70,14 +70,20 @@ int check(const Options& options, const GlobalOptions& globals) {
        "the file exports an entry built with this host's tool chain"});
   table.rows.push_back({"schema", "passed", counted(int64_t(plugin.options.size()), "option"),
                         "each option has a help text and a default within its range"});
-  bool all = true;
+  std::vector<std::string> mistakes;  // a trial often fails for the reason of an earlier one
   for (const TrialResult& result : run_trials(setting, options.device)) {
-    all &= result.passed;
-    table.rows.push_back(
-        {result.trial.name, result.passed ? "passed" : "FAILED", result.message, result.trial.promise});
+    std::string found = result.message;
+    if (!result.passed) {
+      const auto known = std::find(mistakes.begin(), mistakes.end(), result.message);
+      if (!options.json) found = "mistake " + std::to_string(known - mistakes.begin() + 1);
+      if (known == mistakes.end()) mistakes.push_back(result.message);
+    }
+    table.rows.push_back({result.trial.name, result.passed ? "passed" : "FAILED", found, result.trial.promise});
   }
   print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
-  return int(all ? ExitStatus::done : ExitStatus::plugin);
+  for (size_t i = 0; !options.json && i < mistakes.size(); ++i)
+    std::cout << "mistake " << i + 1 << ": " << mistakes[i] << '\n';
+  return int(mistakes.empty() ? ExitStatus::done : ExitStatus::plugin);
 }
 
 }  // namespace

@@ -55,6 +55,11 @@ Judged compared_numbers(const std::string& completion, const std::string& answer
   return {Verdict::failed, "found " + found + ", wanted " + wanted, 0};
 }
 
+std::string program_of(const Problem& problem, const Sample& sample) {
+  if (sample.is_whole) return sample.completion;
+  return problem.prompt.messages.is_array() ? extracted_program(sample.completion) : problem.before + sample.completion;
+}
+
 }  // namespace
 
 double pass_at_k(int64_t n, int64_t c, int64_t k) {
@@ -74,11 +79,11 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
     for (size_t i = next++; i < samples.size(); i = next++) {
       try {
         const Problem& problem = suite[samples[i].problem];
-        judged[i] = problem.answer && extraction ? compared_numbers(samples[i].completion, *problem.answer, *extraction)
-                    : problem.answer
-                        ? compared(samples[i].completion, *problem.answer)
-                        : sandbox->run({(samples[i].is_whole ? "" : problem.before) + samples[i].completion,
-                                        problem.tests, problem.before, problem.entry_point});
+        judged[i] =
+            problem.answer && extraction ? compared_numbers(samples[i].completion, *problem.answer, *extraction)
+            : problem.answer
+                ? compared(samples[i].completion, *problem.answer)
+                : sandbox->run({program_of(problem, samples[i]), problem.tests, problem.before, problem.entry_point});
         progress.done(1);
       } catch (...) {
         const std::lock_guard lock(mutex);

@@ -53,4 +53,16 @@ std::string normalized_number(std::string text) {
   return text;
 }
 
+std::string extracted_program(const std::string& answer) {
+  const auto fence_from = [&](size_t at) {
+    for (; at < answer.size(); at = std::min(answer.find('\n', at), answer.size() - 1) + 1)
+      if (answer.compare(at, 3, "```") == 0) return at;
+    return std::string::npos;
+  };
+  const size_t opening = fence_from(0);
+  if (opening == std::string::npos) return answer;
+  const size_t begin = std::min(answer.find('\n', opening), answer.size() - 1) + 1;
+  return answer.substr(begin, std::min(fence_from(begin), answer.size()) - begin);
+}
+
 }  // namespace wmtp

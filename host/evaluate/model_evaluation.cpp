@@ -39,7 +39,10 @@ std::vector<Sample> answers_of(const SuiteRequest& request, const Suite& suite, 
   AnswerRequest answer_request = request.answers;
   answer_request.model = model;
   answer_request.stops = suite.stops;
-  for (const Problem& problem : suite.problems) answer_request.prompts.push_back(problem.prompt);
+  for (const Problem& problem : suite.problems) {
+    answer_request.prompts.push_back(problem.prompt);
+    if (!request.system.empty()) add_system_prompt(answer_request.prompts.back(), request.system);
+  }
   std::vector<Sample> samples;
   size_t too_long = 0;
   for (const auto& sample : answer_with_engine(answer_request))
@@ -59,14 +62,21 @@ std::optional<Extraction> extraction_named(const std::string& wanted) {
   return std::nullopt;
 }
 
+/// What changes answers or verdicts, beside the settings that have their own columns.
+std::string settings_text(const SuiteRequest& request) {
+  std::string text;
+  for (const auto& [option, value] : {std::pair{"--template ", request.answers.prompt_template},
+                                      std::pair{"--system ", request.system}, std::pair{"--extract ", request.extract}})
+    if (!value.empty()) text += (text.empty() ? "" : " ") + (option + value);
+  return text.empty() ? "" : " (" + text + ")";
+}
+
 void log_answers(const std::filesystem::path& database, int64_t run_id, const std::string& run_key,
                  const SuiteRequest& request, const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                  const std::vector<Judged>& judged) {
   const AnswerRequest& how = request.answers;
   LoggedEvaluation evaluation{.run_id = run_id,
-                              // Verdicts depend on the extraction.
-                              .suite = absolute_path(request.suite).string() +
-                                       (request.extract.empty() ? "" : " (--extract " + request.extract + ")"),
+                              .suite = absolute_path(request.suite).string() + settings_text(request),
                               .suite_sha256 = file_sha256_hex(request.suite),
                               .max_tokens = how.max_tokens,
                               .temperature = how.temperature,
@@ -81,6 +91,21 @@ void log_answers(const std::filesystem::path& database, int64_t run_id, const st
   }
   log_info("evaluation " + std::to_string(log_evaluation(database, evaluation)) + " of run " + std::to_string(run_id) +
            " is logged; see `wmtp-host sql \"SELECT * FROM v_evaluations\"" + log_option(database) + "`");
+}
+
+void check_use(const SuiteRequest& request, const Suite& suite) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ExitStatus::usage, what + "; see `wmtp-host eval --help`");
+  };
+  if (!request.extract.empty() && suite.runs_programs)
+    refuse("--extract applies only to a suite of answers; " + request.suite + " has tests");
+  if (suite.has_template) return;
+  for (const auto& [option, text] :
+       {std::pair{"--template", request.answers.prompt_template}, std::pair{"--system", request.system}})
+    if (!text.empty())
+      refuse(std::string(option) + " applies only to prompts made by a template; " + request.suite +
+             " has beginnings of programs, wanted messages with tests, for example {\"messages\": …, \"test\": …, "
+             "\"entry_point\": …}");
 }
 
 /// Returns the number of answers left out.
@@ -118,11 +143,9 @@ Json bits_per_byte(const HeadLoss& head) {
 
 SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database,
                            const std::vector<std::filesystem::path>& plugin_folders) {
-  const Suite read = read_suite(request.suite, request.prompt_template);
+  const Suite read = read_suite(request.suite);
   const std::vector<Problem>& suite = read.problems;
-  if (!request.extract.empty() && read.runs_programs)
-    throw Error(ExitStatus::usage, "--extract applies only to a suite of records; " + request.suite +
-                                       " has tests; see `wmtp-host eval --help`");
+  check_use(request, read);
   std::optional<Sandbox> sandbox;
   if (read.runs_programs) sandbox.emplace(request.python, request.limits).check_works();
   const FoundModel model =

@@ -16,11 +16,12 @@
 namespace wmtp {
 
 struct SuiteRequest {
-  std::string run, suite, python, prompt_template = "alpaca";
+  std::string run, suite, python;
   std::string samples;    ///< file of answers to judge instead of a run's
   std::string output;     ///< file for each sample with its verdict; "": none
   AnswerRequest answers;  ///< how the run's model generates answers
   std::string extract;    ///< "strict", "flexible", or "": answers are compared whole
+  std::string system;     ///< the system prompt of every problem; "": none but its own
   std::vector<int64_t> ks;
   SandboxLimits limits;
   int jobs = usable_cores();  ///< concurrent programs
@@ -35,7 +36,7 @@ struct SuiteResult {
 };
 
 /// Throws the errors of read_suite, open_model, read_samples, answer_with_engine, check_samples and judge; Error(usage)
-/// for `extract` with a suite of programs.
+/// for `extract` with a suite of programs, and for a template or a system prompt with HumanEval or MBPP.
 SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database,
                            const std::vector<std::filesystem::path>& plugin_folders);
 

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "data/records/record_file.hpp"
+#include "data/records/record_format.hpp"
 #include "data/text/json_lines.hpp"
 #include "data/text/jsonl_reader.hpp"
 
@@ -15,8 +15,8 @@ namespace {
 /// The fields of one line; missing fields and wrong types are added to the mistakes.
 class Fields {
  public:
-  Fields(int64_t line, const Json& object, JsonlMistakes& mistakes)
-      : line_(line), object_(object), mistakes_(mistakes) {}
+  Fields(int64_t line, const Json& object, std::string_view text, JsonlMistakes& mistakes)
+      : line_(line), object_(object), text_(text), mistakes_(mistakes) {}
 
   std::string text(const char* name) {
     const Json* value = find(name, &Json::is_string, "a string");
@@ -52,6 +52,21 @@ class Fields {
 
   bool has(const char* name) const { return find_field(object_, name); }
 
+  /// Reads messages and tools; `answer`: see RecordFields::read_prompt.
+  void chat(Prompt& prompt, std::string* answer) {
+    static const std::string format = "messages";
+    try {
+      const OrderedJson line = ordered_object(text_);
+      const RecordFields::Refuse refuse = [&](const std::string& field, const auto* found, const std::string& wanted) {
+        const Json shown = found ? Json(*found) : Json();
+        mistakes_.add(line_, field, found ? &shown : nullptr, wanted);
+      };
+      RecordFields(format, line, refuse).read_prompt(prompt, answer);
+    } catch (const LineMistake& mistake) {
+      mistakes_.add(line_, mistake);
+    }
+  }
+
  private:
   /// Null, recording a mistake, unless the field exists and has the type.
   const Json* find(const char* name, bool (Json::*has_type)() const noexcept, const std::string& wanted) {
@@ -63,69 +78,93 @@ class Fields {
 
   int64_t line_;
   const Json& object_;
+  std::string_view text_;  ///< of the line
   JsonlMistakes& mistakes_;
 };
 
-Problem human_eval(Fields& fields) {
-  Problem problem;
-  problem.prompt = problem.before = fields.text("prompt");
+void add_human_eval_test(Fields& fields, Problem& problem) {
   problem.entry_point = fields.text("entry_point");
   problem.tests = fields.text("test") + "\ncheck(" + problem.entry_point + ")\n";
-  return problem;
+}
+
+/// Returns the tests of the list.
+std::vector<std::string> add_mbpp_tests(Fields& fields, Problem& problem) {
+  if (fields.has("test_setup_code")) problem.tests = fields.text("test_setup_code") + "\n";
+  if (fields.has("test_imports"))
+    for (const std::string& import : fields.texts("test_imports", /*may_be_empty=*/true))
+      problem.tests += import + "\n";
+  const std::vector<std::string> tests = fields.texts("test_list");
+  for (const std::string& test : tests) problem.tests += test + "\n";
+  return tests;
+}
+
+void read_human_eval(Fields& fields, Problem& problem) {
+  problem.before = fields.text("prompt");
+  problem.prompt = whole_prompt(problem.before);
+  add_human_eval_test(fields, problem);
 }
 
 /// The task and its tests, which name the function, as a docstring, as in InCoder (Fried et al. 2022, arXiv 2204.05999;
 /// bigcode's harness shows only the first test). Austin et al. show solved tasks first, each after "You are an expert
 /// Python programmer, …".
 /// The sanitized problems name the task `prompt`, and list imports.
-Problem mbpp(Fields& fields) {
-  Problem problem;
-  problem.prompt = "\"\"\"\n" + fields.text(fields.has("text") ? "text" : "prompt") + "\n";
-  if (fields.has("test_setup_code")) problem.tests = fields.text("test_setup_code") + "\n";
-  if (fields.has("test_imports"))
-    for (const std::string& import : fields.texts("test_imports", /*may_be_empty=*/true))
-      problem.tests += import + "\n";
-  for (const std::string& test : fields.texts("test_list")) {
-    problem.prompt += test + "\n";
-    problem.tests += test + "\n";
-  }
-  problem.prompt += "\"\"\"\n";
-  return problem;
+void read_mbpp(Fields& fields, Problem& problem) {
+  std::string text = "\"\"\"\n" + fields.text(fields.has("text") ? "text" : "prompt") + "\n";
+  for (const std::string& test : add_mbpp_tests(fields, problem)) text += test + "\n";
+  problem.prompt = whole_prompt(text + "\"\"\"\n");
 }
 
-Problem record(Fields& fields, const std::string& prompt_template) {
-  Record record;
-  record.instruction = fields.text("instruction");
-  record.input = fields.text_or_nothing("input");
-  Problem problem;
-  problem.prompt = format_prompt(record, prompt_template);
+void read_messages_and_tests(Fields& fields, Problem& problem) {
+  fields.chat(problem.prompt, nullptr);
+  if (fields.has("test_list"))
+    add_mbpp_tests(fields, problem);
+  else
+    add_human_eval_test(fields, problem);
+}
+
+/// The expected answer is a field, or the last message of a chat as it is trained on.
+void read_messages(Fields& fields, Problem& problem) {
+  const bool has_answer = fields.has("answer");
+  problem.answer = has_answer ? fields.text("answer") : "";
+  fields.chat(problem.prompt, has_answer ? nullptr : &*problem.answer);
+}
+
+void read_question(Fields& fields, Problem& problem) {
+  problem.prompt.instruction = fields.text("question");
+  make_chat(problem.prompt);
+  problem.answer = fields.text("answer");
+}
+
+void read_record(Fields& fields, Problem& problem) {
+  problem.prompt.instruction = fields.text("instruction");
+  problem.prompt.input = fields.text_or_nothing("input");
   problem.answer = fields.text("output");
-  return problem;
 }
 
-enum class Shape { human_eval, mbpp, records };
+struct Format {
+  const char* name;
+  std::vector<const char*> fields;  ///< that tell it from those below
+  void (*read)(Fields& fields, Problem& problem);
+  bool runs_programs, has_template;
+  std::vector<std::string> stops = {};
+};
 
-const char* shape_name(Shape shape) {
-  return shape == Shape::human_eval ? "HumanEval" : shape == Shape::mbpp ? "MBPP" : "records";
+const std::vector<Format>& formats() {
+  static const std::vector<Format> all{
+      {"messages with tests", {"messages", "test"}, read_messages_and_tests, true, true},
+      {"messages with tests", {"messages", "test_list"}, read_messages_and_tests, true, true},
+      {"messages", {"messages"}, read_messages, false, true},
+      {"HumanEval", {"entry_point"}, read_human_eval, true, false, {"\nclass", "\ndef", "\n#", "\nif", "\nprint"}},
+      {"MBPP", {"test_list"}, read_mbpp, true, false, {"\nclass", "\nassert", "\n\"\"\"", "\nprint", "\nif"}},
+      {"questions", {"question"}, read_question, false, true},
+      {"records", {"instruction"}, read_record, false, true}};
+  return all;
 }
 
-std::optional<Shape> shape_of(const Fields& fields) {
-  if (fields.has("entry_point")) return Shape::human_eval;
-  if (fields.has("test_list")) return Shape::mbpp;
-  if (fields.has("instruction")) return Shape::records;
-  return std::nullopt;
-}
-
-std::vector<std::string> stops_of(Shape shape) {
-  switch (shape) {
-    case Shape::human_eval:
-      return {"\nclass", "\ndef", "\n#", "\nif", "\nprint"};
-    case Shape::mbpp:
-      return {"\nclass", "\nassert", "\n\"\"\"", "\nprint", "\nif"};
-    case Shape::records:
-      return {};
-  }
-  return {};
+const Format* format_of(const Fields& fields) {
+  for (const Format& format : formats())
+    if (std::ranges::all_of(format.fields, [&](const char* name) { return fields.has(name); })) return &format;
+  return nullptr;
 }
 
 /// EvalPlus writes "Mbpp/2" for the task that MBPP calls 2.
@@ -137,43 +176,43 @@ std::string sample_id(Fields& fields, const std::map<std::string, size_t>& place
 
 }  // namespace
 
-Suite read_suite(const std::filesystem::path& file, const std::string& prompt_template) {
+Suite read_suite(const std::filesystem::path& file) {
   Suite suite;
   std::map<std::string, int64_t> lines;
-  std::optional<Shape> shape;
+  const Format* format = nullptr;
   JsonlMistakes mistakes(file);
-  const std::vector<std::string> wanted{"task_id",     "prompt",    "entry_point",     "test",
-                                        "text",        "test_list", "test_setup_code", "test_imports",
-                                        "instruction", "input",     "output",          "is_correct"};
-  for_each_json_line(file, wanted, mistakes, [&](int64_t line, const Json& object) {
-    Fields fields(line, object, mistakes);
-    const std::optional<Shape> here = shape_of(fields);
+  const std::vector<std::string> wanted{
+      "task_id",  "prompt", "entry_point", "test",   "text",  "test_list",   "test_imports", "test_setup_code",
+      "messages", "tools",  "question",    "answer", "input", "instruction", "output",       "is_correct"};
+  for_each_json_text(file, wanted, mistakes, [&](int64_t line, const Json& object, std::string_view text) {
+    Fields fields(line, object, text, mistakes);
+    const Format* here = format_of(fields);
     if (!here)
       return mistakes.add(
           line, "",
-          "missing all of entry_point (HumanEval), test_list (MBPP) and instruction (records): cannot be "
-          "judged");
-    if (shape.value_or(*here) != *here)
+          "missing all of entry_point (HumanEval), test_list (MBPP), messages, question and instruction "
+          "(records): cannot be judged");
+    if (format && std::string(format->name) != here->name)
       return mistakes.add(line, "",
-                          std::string("has the format of ") + shape_name(*here) +
+                          std::string("has the format of ") + here->name +
                               ", unlike earlier lines; all lines of a suite must have the same format");
-    shape = here;
-    const bool is_record = *here == Shape::records;
-    if (is_record && !fields.flag_or("is_correct", true)) return;
-    Problem problem = is_record                    ? record(fields, prompt_template)
-                      : *here == Shape::human_eval ? human_eval(fields)
-                                                   : mbpp(fields);
-    problem.task_id = is_record && !fields.has("task_id") ? "line " + std::to_string(line) : fields.task_id();
+    format = here;
+    if (!here->runs_programs && !fields.flag_or("is_correct", true)) return;
+    Problem problem;
+    here->read(fields, problem);
+    const bool needs_id = here->runs_programs && !here->has_template;
+    problem.task_id = needs_id || fields.has("task_id") ? fields.task_id() : "line " + std::to_string(line);
     const auto [place, is_new] = lines.emplace(problem.task_id, line);
-    if (!is_new && is_record) return;
+    if (!is_new && !here->runs_programs) return;
     if (!is_new && !problem.task_id.empty())
       mistakes.add(line, "task_id", "\"" + problem.task_id + "\" is already on line " + std::to_string(place->second));
     suite.problems.push_back(std::move(problem));
   });
   mistakes.raise();
   if (suite.problems.empty()) throw Error(ExitStatus::data, file.string() + ": contains no problem");
-  suite.runs_programs = *shape != Shape::records;
-  suite.stops = stops_of(*shape);
+  suite.runs_programs = format->runs_programs;
+  suite.has_template = format->has_template;
+  suite.stops = format->stops;
   return suite;
 }
 
@@ -187,7 +226,7 @@ std::vector<Sample> read_samples(const std::filesystem::path& file, const std::v
   std::vector<Sample> samples;
   JsonlMistakes mistakes(file);
   for_each_json_line(file, {"task_id", "completion", "solution"}, mistakes, [&](int64_t line, const Json& object) {
-    Fields fields(line, object, mistakes);
+    Fields fields(line, object, "", mistakes);
     const bool is_whole = fields.has("solution") && !fields.has("completion");
     const std::string task_id = sample_id(fields, places), text = fields.text(is_whole ? "solution" : "completion");
     const auto found = places.find(task_id);

@@ -1,5 +1,6 @@
 // The schema's tables of training data, tokenizer and validation: [data], [data.tokenizer], [data.arithmetic],
 // [data.difficulty], [validation].
+#include "experiment/prompt_templates.hpp"
 #include "experiment/schema_key.hpp"
 
 namespace wmtp {
@@ -44,7 +45,7 @@ SchemaTable data_table() {
            "how the texts of a record form a prompt: `alpaca`: as in Stanford Alpaca; `plain`: each followed by a "
            "newline; `none`: as they are; `chat`: by the chat template beside `tokenizer.json`; `chatml`: in ChatML, "
            "for tokenizers without a template")
-           .one_of({"alpaca", "plain", "none", "chat", "chatml"})
+           .one_of(prompt_templates())
            .only_for({records})
            .defaults_to("`alpaca` for `instructions`, `none` for prompts that are strings, `chat` for messages")
            .unset_when_empty(),

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "experiment/model_config.hpp"
+#include "experiment/prompt_templates.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/rope_json.hpp"
 #include "model/model_limits.hpp"
@@ -16,6 +18,15 @@ namespace {
 int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor, ExternalJson& keys, const char* key) {
   if (const auto place = files.find(tensor); place && !place->entry->shape.empty()) return place->entry->shape[0];
   return keys.has(key) && keys.value(key).is_number_unsigned() ? keys.integer(key, 0, max_vocabulary) : 0;
+}
+
+std::string read_template(ExternalJson& keys) {
+  if (!keys.has("template")) return "";
+  const std::vector<std::string>& known = prompt_templates();
+  const std::string found = keys.text("template");
+  if (std::find(known.begin(), known.end(), found) == known.end())
+    keys.refuse("template", "one of " + join_names(known));
+  return found;
 }
 
 }  // namespace
@@ -97,6 +108,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   saved.bos_token_id = read_token_ids(keys, "bos_token_id");
   saved.eos_token_id = read_token_ids(keys, "eos_token_id");
   saved.tokenizer = from_name<SavedTokenizer>(keys.text("tokenizer")).value_or(none);
+  saved.prompt_template = read_template(keys);
   model.rope_scaling = read_rope_scaling(keys, "rope_scaling");
   if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
   keys.only("moe", {});
@@ -141,6 +153,7 @@ std::string params_text(const SavedShape& saved) {
   if (saved.tokenizer != SavedTokenizer::none) params["tokenizer"] = to_string(saved.tokenizer);
   if (!saved.bos_token_id.is_null()) params["bos_token_id"] = saved.bos_token_id;
   if (!saved.eos_token_id.is_null()) params["eos_token_id"] = saved.eos_token_id;
+  if (!saved.prompt_template.empty()) params["template"] = saved.prompt_template;
   return pretty_json(params);
 }
 

@@ -1,7 +1,7 @@
 // params.json: the shape of a model, stored next to its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
-// future_heads, rope_scaling, value_heads, tokenizer, and the options of experiment/model_config.hpp). Meta's own files
-// state the vocabulary size and the feed-forward width indirectly or not at all, so those two are taken from the
-// tensors.
+// future_heads, rope_scaling, value_heads, tokenizer, template, and the options of experiment/model_config.hpp). Meta's
+// own files state the vocabulary size and the feed-forward width indirectly or not at all, so those two are taken from
+// the tensors.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,8 @@ struct SavedShape {
   Json value_heads = Json::array();
   bool has_max_sequence_length = false;  ///< if not, model.max_sequence_length is 0
   SavedTokenizer tokenizer = SavedTokenizer::none;
-  Json bos_token_id, eos_token_id;  ///< an id, a list of ids, or null
+  Json bos_token_id, eos_token_id;   ///< an id, a list of ids, or null
+  std::string prompt_template = {};  ///< data.template of the records that the model was trained on; "" unknown
 };
 
 /// Error(data) lists every key that is missing, out of range, or requires more than a plain Llama.

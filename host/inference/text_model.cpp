@@ -9,6 +9,7 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/verify.hpp"
+#include "data/text/json_lines.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/model_import.hpp"
 #include "huggingface/params_file.hpp"
@@ -76,6 +77,27 @@ std::vector<int64_t> TextModel::encode_prompt(const std::string& text) const {
   std::vector<int64_t> ids(before.begin(), before.end());
   ids.insert(ids.end(), encoded.begin(), encoded.end());
   return ids;
+}
+
+TextPrompt TextModel::encode_prompt(const Prompt& asked, const std::string& prompt_template) try {
+  if (asked.has_whole_prompt && asked.messages.is_null()) return {encode_prompt(asked.instruction), ends_, {}};
+  if (!encoder_) {
+    const ModelTokenizer named = read_model_tokenizer(folder_);
+    if (!tokenizer_)
+      throw Error(ExitStatus::data, folder_.string() + ": the model has no tokenizer, so text cannot be encoded");
+    const bool is_json = named.kind == SavedTokenizer::tokenizer_json;
+    encoder_ = std::make_unique<RecordEncoder>(
+        RecordTemplate{prompt_template.empty() ? named.prompt_template : prompt_template, is_json ? named.file : "",
+                       TemplateSetting::command_line},
+        *tokenizer_);
+  }
+  const EncodedPrompt encoded = encoder_->encode_prompt(asked);
+  TextPrompt prompt{{encoded.ids.begin(), encoded.ids.end()}, ends_, {{}, encoded.before, encoded.after}};
+  if (encoded.end) prompt.ends.push_back(*encoded.end);
+  if (!encoded.stop.empty()) prompt.limits.stops.push_back(encoded.stop);
+  return prompt;
+} catch (const LineMistake& mistake) {
+  refuse((mistake.field.empty() ? "" : mistake.field + ": ") + mistake.message);
 }
 
 bool TextModel::fits(int64_t tokens) const {

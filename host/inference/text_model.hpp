@@ -10,11 +10,19 @@
 
 #include "checkpoint/torch/model_files.hpp"
 #include "comm/torch/single_rank.hpp"
+#include "data/torch/record_encoder.hpp"
+#include "inference/answer_text.hpp"
 #include "inference/decode.hpp"
 #include "shard/sharded_model.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace wmtp {
+
+struct TextPrompt {
+  std::vector<int64_t> ids;
+  std::vector<int64_t> ends;  ///< the ids that end the answer
+  AnswerLimits limits;
+};
 
 class TextModel {
  public:
@@ -30,6 +38,9 @@ class TextModel {
   /// At least one id, with the ids that begin a text unless it begins with them. Error(usage) for a text that the
   /// tokenizer rejects, Error(data) without a tokenizer.
   std::vector<int64_t> encode_prompt(const std::string& text) const;
+  /// A prompt by a template (AnswerRequest::prompt_template); after the answer come the ends of the template
+  /// and of the model. Error(usage) for a chat that the template refuses, Error(data) without a tokenizer or template.
+  TextPrompt encode_prompt(const Prompt& asked, const std::string& prompt_template);
   /// Whether a prompt of `tokens` fits the model. A model without max_sequence_length accepts any.
   bool fits(int64_t tokens) const;
   /// The number of positions needed for a prompt and `max_tokens` more, the last of which needs none.
@@ -51,6 +62,7 @@ class TextModel {
   ModelTokenizer named_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<int64_t> ends_;
+  std::unique_ptr<RecordEncoder> encoder_;  ///< of the first prompt by a template
   SingleRank rank_;
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<CachedModel> cached_;

@@ -8,13 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "data/records/prompt.hpp"
 #include "plugins/description_json.hpp"
 
 namespace wmtp {
 
 struct GenerateRequest {
   std::filesystem::path model;      ///< folder of a finished model, see find_model
-  std::optional<std::string> text;  ///< the prompt; else `ids`
+  std::optional<std::string> text;  ///< the prompt; else `chat` or `ids`
+  std::optional<Prompt> chat;       ///< whose next answer is the text
+  std::string prompt_template;      ///< of `chat`; "": the model's, see AnswerRequest
   std::vector<int64_t> ids;
   int64_t max_tokens = 128;
   double temperature = 0;  ///< 0: greedy
@@ -45,7 +48,10 @@ struct Generated {
 /// Answers to many prompts from one model, which is loaded once.
 struct AnswerRequest {
   std::filesystem::path model;
-  std::vector<std::string> prompts;
+  std::vector<Prompt> prompts;
+  /// One of prompt_templates(); "": that of the records that the model was trained on, else by the format of each
+  /// prompt, as data.template.
+  std::string prompt_template;
   int64_t samples = 1;  ///< per prompt, drawn independently
   int64_t max_tokens = 512;
   double temperature = 0;
@@ -88,12 +94,13 @@ struct CompleteRequest {
   PluginSetting plugin;              ///< the adapter of its base.json
 };
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateRequest, model, text, ids, max_tokens, temperature, top_p, seed, plain,
-                                   compares, streams, bf16)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateRequest, model, text, chat, prompt_template, ids, max_tokens, temperature,
+                                   top_p, seed, plain, compares, streams, bf16)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlainDecoding, forwards, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Generated, prompt, ids, text, decoding, heads, forwards, drafted, seconds, end,
                                    plain)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerRequest, model, prompts, samples, max_tokens, temperature, top_p, seed, stops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerRequest, model, prompts, prompt_template, samples, max_tokens, temperature,
+                                   top_p, seed, stops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerplexityRequest, model, texts, stride)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeadLoss, tokens, loss, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceCheck, what, good, text)

@@ -285,7 +285,8 @@ ModelTokenizer Assembly::tokenizer() const {
   return {is_json   ? SavedTokenizer::tokenizer_json
           : is_byte ? SavedTokenizer::byte
                     : SavedTokenizer::bpe,
-          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends)};
+          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends),
+          data_.prompt_template};
 }
 
 std::optional<BaseModel> Assembly::base_model() const {

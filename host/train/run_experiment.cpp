@@ -281,7 +281,7 @@ class TrainingLoop {
   std::vector<Generation> continued(const std::vector<std::string>& prompts, const std::filesystem::path& model) const {
     AnswerRequest request;
     request.model = model;
-    request.prompts = prompts;
+    for (const std::string& prompt : prompts) request.prompts.push_back(whole_prompt(prompt));
     request.max_tokens = experiment_.log.prompt_tokens;
     const Answers answers = write_answers(request);
     std::vector<Generation> texts;

@@ -84,7 +84,7 @@ def test_numbers_are_compared_with_extract(place):
     said = place.host("eval", "--suite", asked, "--samples", file, "--extract", "strict").out
     assert "pass@1  0.5000\nexact match, strict  0.5000\nexact match, flexible  1.0000\n" in said
     tested = lines(place.folder / "tested.jsonl", [PROBLEM])
-    place.refuse_command(2, "--extract applies only to a suite of records",
+    place.refuse_command(2, "--extract applies only to a suite of answers",
                          command=["eval", "--suite", tested, "--samples", file, "--extract", "strict"])
 
 
@@ -175,8 +175,7 @@ def test_records_are_judged_by_exact_match(place):
                     [{"instruction": "1+1", "output": "#2", "task_id": "a", "is_correct": True},
                      {"instruction": "1+1", "output": "#3", "task_id": "a", "is_correct": False},
                      {"instruction": "2+2", "output": "#4", "task_id": "b", "is_correct": True}])
-    found = evaluate(place, records, samples(place, [("a", "#2"), ("b", "#5")]), "-o", "results.jsonl",
-                     "--template", "plain")
+    found = evaluate(place, records, samples(place, [("a", "#2"), ("b", "#5")]), "-o", "results.jsonl")
     assert found["pass_at"] == {"1": 0.5}
     results = [json.loads(line) for line in (place.folder / "results.jsonl").read_text().splitlines()]
     assert results[1]["told"] == 'at byte 2: found "5", wanted "4"'
@@ -218,6 +217,23 @@ def test_a_model_is_scored_by_exact_match_on_records(place):
     assert wrong == {"task_id": "0+0", "told": 'at byte 2: found "7", wanted "0"', "answer": "#7"}
     assert place.log.query("SELECT passed, problems FROM v_evaluations") == [{"passed": 8, "problems": 9}]
     place.refuse_command(2, "has one head", command=["generate", "sums", "--prompt", "1+1\n", "--compare"])
+
+
+def test_the_first_block_of_code_in_an_answer_to_messages_is_judged(place):
+    ask = [{"role": "user", "content": "Write double(x)."}]
+    tests = {"test": PROBLEM["test"], "entry_point": "double"}
+    suite = lines(place.folder / "chats.jsonl", [{"messages": ask, **tests, "task_id": name} for name in "abc"])
+    right = f"Here it is:\n```python\n{PROBLEM['prompt']}{RIGHT}```\nUse it:\n```\ndouble(2)\nraise 1\n```\n"
+    file = samples(place, [("a", right), ("b", right.replace("2 * x", "x")), ("c", PROBLEM["prompt"] + RIGHT)])
+    assert evaluate(place, suite, file)["passed"] == 2
+    mbpp = lines(place.folder / "mbpp.jsonl", [{"messages": ask, "test_list": ["assert double(3) == 6"]}])
+    assert evaluate(place, mbpp, samples(place, [("line 1", right)]))["passed"] == 1
+
+
+def test_a_template_for_the_beginning_of_a_program_is_refused(place, suite):
+    for option in ("--template", "--system"):
+        place.refuse_command(2, f"{option} applies only to prompts made by a template", "messages with tests",
+                             command=["eval", "anything", "--suite", suite, option, "chat"])
 
 
 def test_mbpps_tests_are_run(place):

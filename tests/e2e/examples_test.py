@@ -80,7 +80,7 @@ def write_tables(folder):
 @pytest.fixture
 def prepared(place):
     """The files and runs that the examples name. Runs: 1 reference, 2 rho1, 3 baseline, 4 random, 5 lora, 6 arithmetic,
-    7 tokens."""
+    7 tokens, 8 tuned."""
     folder = place.folder
     (folder / "text.txt").write_text(("def main(): import this\n" * 30 + "the quick brown fox\n" * 30) * 5)
     (folder / "experiments").mkdir()
@@ -96,16 +96,23 @@ def prepared(place):
         **one, "model__vocab_size": 512, "data": {"kind": "tokens", "file": "../tokens.bin", "dtype": "uint16"}})
     place.write(name="experiments/sweep.toml",
                 tables={**experiment(**one), "sweep": {"optimizer": {"lr": [5e-3, 6e-3]}}})
-    for file in ("reference", "rho1", "baseline", "random", "lora", "tokens"):
+    write_lines(folder / "chats.jsonl", [
+        {"messages": [{"role": "user", "content": f"{i}+1"}, {"role": "assistant", "content": str(i + 1)}]}
+        for i in range(9)])
+    place.write(name="experiments/tuned.toml", **{**plain, "train__sequence_length": 128, "data": {
+        "kind": "records", "files": ["../chats.jsonl"], "template": "chatml"}})
+    for file in ("reference", "rho1", "baseline", "random", "lora", "tokens", "tuned"):
         path = folder / f"experiments/{file}.toml"
         path.write_text(path.read_text().replace('name = "trial"', f'name = "{file}"'))
     for file, *name in (("rho1",), ("baseline",), ("random",), ("lora",),
-                        ("reference", "--name", "arithmetic", "--set", "seed=9"), ("tokens",)):
+                        ("reference", "--name", "arithmetic", "--set", "seed=9"), ("tokens",), ("tuned",)):
         place.host("run", f"experiments/{file}.toml", *name, timeout=120)
     write_lines(folder / "HumanEval.jsonl", [PROBLEM])
     write_lines(folder / "samples.jsonl",
                 [{"task_id": "HumanEval/0", "completion": PROBLEM["canonical_solution"]}] * 10)
     write_lines(folder / "problems.jsonl", RECORDS)
+    write_lines(folder / "questions.jsonl", [{"question": "1+1", "answer": "2"}])
+    (folder / "turns.json").write_text(json.dumps([{"role": "user", "content": "1+1"}]))
     write_lines(folder / "answers.jsonl", RECORDS)
     write_lines(folder / "gsm8k.jsonl", [{"instruction": "1+1", "output": "#### 2", "task_id": "a"}])
     write_lines(folder / "train.jsonl", [CONTEST])

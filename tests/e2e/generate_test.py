@@ -2,12 +2,15 @@
 and one clear message for each invalid prompt, model or option."""
 import json
 import re
+import subprocess
 
 import needs_torch  # noqa: F401
 import pytest
 import torch
 from checkpoint import model_tensors
+from host import clean_environment
 from mtp_model import Shape, model_of, token_losses
+from paths import HOST
 from places import Place
 
 TEXT = "Seven quick wizards jump over 42 boxes, and back.\n"
@@ -246,6 +249,60 @@ def test_a_run_that_ended_before_its_first_checkpoint_has_no_model(place):
     place.run("--set", "name=ended", **SMALL, wanted=5, guard__grad_norm=1e-9, guard__max_in_a_row=1)
     place.refuse_command(4, r"run 1 \('ended'\) has no model and no checkpoint: it is .*--resume",
                          command=["generate", "ended", "--ids", "1"])
+
+
+SUMS = {"What is 1 + 2?": "3.", "What is 2 + 5?": "It is 7.", "Who are you?": "A\nmodel <|im_start|>."}
+
+
+def ask(place, *arguments):
+    return place.host("generate", "sums", *arguments, "--max-tokens", 60)
+
+
+@pytest.mark.parametrize("template", ["chatml", "alpaca"])
+def test_a_model_of_records_answers_questions_by_the_template_of_its_training(place, template):
+    """Its answers end as training taught: at the text <|im_end|>, of which this tokenizer makes ten tokens, or at the
+    end of the text."""
+    lines = [{"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]}
+             if template == "chatml" else {"instruction": question, "output": answer}
+             for question, answer in SUMS.items()]
+    (place.folder / "sums.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines * 8))
+    data = {"kind": "records", "files": ["sums.jsonl"]} | ({"template": "chatml"} if template == "chatml" else {})
+    place.run("--name", "sums", model__dim=32, model__heads=2, model__ffn_dim=64, model__layers=5,
+              model__vocab_size=None, parallel__processes=1, train__steps=150, train__batch_size=6,
+              train__sequence_length=256, optimizer__lr=1e-2, data=data)
+    assert json.loads((place.folder / "runs/1-sums/model/params.json").read_text())["template"] == template
+    for question, answer in SUMS.items():
+        assert ask(place, "--chat", question).out == answer + "\n"
+        assert ask(place, "--chat", question, "--plain").out == answer + "\n"
+        found = json.loads(ask(place, "--chat", question, "--compare", "--json").out)
+        assert (found["text"], found["end"]) == (answer, "end_of_text")
+    turns = [{"role": "user", "content": "What is 1 + 2?"}]
+    (place.folder / "turns.json").write_text(json.dumps(turns))
+    assert ask(place, "--chat-file", "turns.json").out == "3.\n"
+    piped = subprocess.run([HOST, "generate", "sums", "--chat-file", "-"], input=json.dumps(turns), text=True,
+                           capture_output=True, cwd=place.folder, env=clean_environment(), timeout=60)
+    assert piped.stdout == "3.\n", piped
+    suite = [{"messages": [{"role": "user", "content": question}], "answer": answer}
+             for question, answer in SUMS.items()]
+    questions = [{"question": question, "answer": answer} for question, answer in SUMS.items()]
+    wrong = [suite[0] | {"answer": "4"}]
+    for name, rows, known in (("m", suite, 3), ("l", lines, 3), ("q", questions, 3), ("w", wrong, 0)):
+        (place.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        score = json.loads(place.host("eval", "sums", "--suite", name, "--json", "--max-tokens", 60).out)
+        assert (score["passed"], score["samples"]) == (known, len(rows)), (name, score)
+    other = "alpaca" if template == "chatml" else "chatml"
+    assert ask(place, "--chat", "What is 1 + 2?", "--template", other).out != "3.\n"
+    if template == "alpaca":
+        place.refuse_command(2, "neither a system prompt nor several turns",
+                             command=["generate", "sums", "--chat", "Hi", "--system", "x"])
+    place.refuse_command(2, "--template requires a RUN",
+                         command=["eval", "--suite", "q", "--samples", "s", "--template", "chatml"])
+
+
+def test_a_model_without_a_template_names_the_choice(trained):
+    trained.refuse_command(4, "the model has no chat template", "--template chatml, alpaca or plain",
+                           command=["generate", "wizards", "--chat", "Hi"])
+    assert trained.host("generate", "wizards", "--chat", "Hi", "--template", "chatml", "--max-tokens", 2).out
 
 
 def test_a_critic_generates_no_text(place):

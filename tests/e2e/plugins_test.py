@@ -1,9 +1,11 @@
 """`plugins new` and `plugins check` as an author types them. The content of a new folder is built and tested by
 contract/installed_template.sh."""
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 from paths import BUILD, ROOT, TEST_PLUGINS
@@ -41,6 +43,29 @@ def test_a_plugin_that_crashes_fails_its_checks_one_by_one(place):
     found = checks(place, BREAKS_PROMISES, "--experiment", mine, wanted=3)
     assert "signal 11" in found["trains"]["found"]
     assert "signal 11" in found["speed"]["found"], "the checks after the first one run too"
+
+
+def test_a_mistake_that_fails_several_checks_is_printed_once(place):
+    mine = place.write(pipeline={"plugin": "breaks_promises", "promise": "no_crash"})
+    said = place.host("plugins", "check", BREAKS_PROMISES, "--experiment", mine, wanted=3, timeout=120).out
+    assert said.count("FAILED") > 1 and said.count("signal 11") == 1, said
+    assert "  mistake 1  " in said and "\nmistake 1: " in said
+    assert max(map(len, said.split("\nmistake 1: ")[0].splitlines())) <= 120, said
+
+
+def test_a_plugin_for_which_no_torch_is_found_names_what_to_install(tmp_path, program):
+    """Not `make setup`: a wheel and an installation have no Makefile."""
+    subprocess.run([program, "plugins", "new", "ramp", "--kind", "pipeline"], cwd=tmp_path, check=True)
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    ended = subprocess.run(["cmake", "-S", "ramp", "-B", "build", f"-DCMAKE_PREFIX_PATH={BUILD}",
+                            "-DLIBTORCH=/nowhere"], cwd=tmp_path, capture_output=True, text=True,
+                           env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert ended.returncode != 0
+    said = " ".join(ended.stderr.split())
+    assert f"searched: /nowhere (python3 is {python}). To do: install torch==2.11.0 for that python3" in said, said
+    assert "make setup" not in said
 
 
 def test_a_library_that_is_no_plugin_is_refused(place):

@@ -68,11 +68,24 @@ def test_chats_import_nothing_from_the_working_folder(place, environment):
     assert "1 record" in ended.out + ended.err, ended
 
 
+@pytest.fixture
+def bare(place):
+    """A Python without packages, which would find those of the working folder."""
+    file = place.folder / "bare"
+    file.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    file.chmod(0o755)
+    return file
+
+
+def test_the_folder_that_wandb_left_is_not_its_package(place, environment, bare):
+    place.run(train__steps=1, **ONE_RANK)
+    (place.folder / "wandb/offline-run-1").mkdir(parents=True)  # without __init__.py, Python takes it for a package too
+    ended = place.host("export", "trial", "--to", "wandb", env={**environment, "WMTP_PYTHON": bare}, wanted=2)
+    assert f"{sys.executable} has no wandb" in ended.err and "pip install wandb" in ended.err, ended
+
+
 @pytest.mark.parametrize("to", ["wandb", "trackio", "mlflow"])
-def test_trackers_import_nothing_from_the_working_folder(place, to, environment):
-    bare = place.folder / "bare"  # a Python without packages, which would find those of the working folder
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    bare.chmod(0o755)
+def test_trackers_import_nothing_from_the_working_folder(place, to, environment, bare):
     place.run(train__steps=1, **ONE_RANK)
     set_traps(place.folder)
     push = ("--push", "http://127.0.0.1:9") if to == "mlflow" else ()

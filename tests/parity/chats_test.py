@@ -243,6 +243,70 @@ def test_answers_marked_in_the_template_are_those_of_transformers(place, tokeniz
         assert answers == encoded["assistant_masks"], messages
 
 
+def tiny_model(place, lines, **data):
+    """Of one step, which keeps the tokenizer and the template of its data."""
+    write_lines(place, lines)
+    place.run("--name", "tiny", env=PYTHON, data={
+        "kind": "records", "files": ["chats.jsonl"], "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
+        model__vocab_size=4096, model__dim=16, model__heads=2, model__layers=2, model__future_tokens=1, train__steps=1,
+        train__batch_size=1, train__sequence_length=4096, parallel__processes=1)
+
+
+def prompt_ids(place, chat, *options):
+    (place.folder / "chat.json").write_text(json.dumps(chat))
+    said = place.host("generate", "tiny", "--chat-file", "chat.json", "--max-tokens", 1, "--json", *options, env=PYTHON)
+    return json.loads(said.out)["prompt_ids"]
+
+
+@pytest.mark.parametrize("template,beside", [(CHATML, False), (LLAMA3, True), (MARKED, False), (PLAIN, False)],
+                         ids=["chatml", "llama3", "marked", "plain"])
+def test_a_prompt_has_the_ids_of_transformers_and_of_training(place, tokenizer_json, template, beside):
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, template, beside)
+    lists = [[{**one, "content": one["content"].strip() or "x"} for one in messages_of(chat)]
+             for chat in chats(8, seed=9)]
+    tiny_model(place, [{"messages": messages} for messages in lists])
+    for messages, (ids, answers) in zip(lists, prepared(place)):
+        found = prompt_ids(place, messages[:-1])
+        wanted_ids = tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True, return_dict=False)
+        assert template == MARKED or found == wanted_ids, "MARKED writes no prompt for an answer"
+        last = len(answers) - (answers[::-1] + [0]).index(0, answers[::-1].index(1))  # where its last answer begins
+        assert template == PLAIN or found == ids[:last], "in PLAIN a token spans the space before an answer"
+
+
+def test_a_prompt_keeps_the_order_of_the_keys_of_tools(place, tokenizer_json):
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, CHATML)
+    hi, hello = messages_of([("human", "Hi"), ("gpt", "Hello.")])
+    tools = [{"type": "function", "function": {"name": "add", "arguments": {"z": 1, "a": [2.5, None]}}}]
+    tiny_model(place, [{"messages": [hi, hello], "tools": tools}])
+    assert prompt_ids(place, {"messages": [hi], "tools": tools}) == tokenizer.apply_chat_template(
+        [hi], tools=tools, add_generation_prompt=True, return_dict=False)
+
+
+def test_a_question_and_a_system_prompt_are_messages(place, tokenizer_json):
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, CHATML)
+    hi, be_kind = {"role": "user", "content": "Hi"}, {"role": "system", "content": "Be kind."}
+    tiny_model(place, [{"messages": [hi, {"role": "assistant", "content": "Hello."}]}])
+    for options, messages in ((["--chat", "Hi"], [hi]), (["--chat", "Hi", "--system", "Be kind."], [be_kind, hi])):
+        said = json.loads(place.host("generate", "tiny", *options, "--json", "--max-tokens", 1, env=PYTHON).out)
+        assert said["prompt_ids"] == tokenizer.apply_chat_template(messages, add_generation_prompt=True,
+                                                                   return_dict=False)
+    ask = ["generate", "tiny", "--max-tokens", "1"]
+    place.refuse_command(2, "the chat begins with a system message", env=PYTHON,
+                         command=[*ask, "--chat-file", chat_file(place, [be_kind, hi]), "--system", "x"])
+    place.refuse_command(4, "chat.json: messages.1..role: found the string .assistant., wanted a message that the "
+                         "assistant answers", env=PYTHON,
+                         command=[*ask, "--chat-file", chat_file(place, [hi, {"role": "assistant", "content": "x"}])])
+    place.refuse_command(4, "chat.json: messages: missing, wanted a list of at least one message", env=PYTHON,
+                         command=[*ask, "--chat-file", chat_file(place, "Hi")])
+    place.refuse_command(2, "--system requires --chat", command=[*ask, "Hi", "--system", "x"])
+    place.refuse_command(2, "found more than one prompt", command=[*ask, "Hi", "--chat", "Hi"])
+
+
+def chat_file(place, chat):
+    (place.folder / "chat.json").write_text(json.dumps(chat))
+    return "chat.json"
+
+
 def test_every_format_of_a_chat_is_recognised(place, tokenizer_json):
     tokenizer = write_tokenizer(place.folder, tokenizer_json, CHATML)
     chat = chats(1)[0][:1] + [("human", "Hi"), ("gpt", "Hello."), ("human", "Bye"), ("gpt", "See you.")]

@@ -30,6 +30,7 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   saved.tokenizer = tokenizer.kind;
   saved.bos_token_id = tokenizer.bos_token_id;
   saved.eos_token_id = tokenizer.eos_token_id;
+  saved.prompt_template = tokenizer.prompt_template;
   for (const ValueHeadModule& module : model.value_heads())
     saved.value_heads.push_back(
         {{"name", module.name()}, {"kind", module.head().kind}, {"meaning", module.head().meaning}});
@@ -216,7 +217,8 @@ ModelTokenizer read_model_tokenizer(const std::filesystem::path& folder) {
   if (!is_hf && !is_params_folder(folder)) return {};
   SavedShape saved = is_hf ? read_hf_shape(folder) : read_params(folder, SafetensorsFolder(folder));
   const std::string left_out = is_hf ? find_tokenizer(folder, saved) : "";
-  ModelTokenizer tokenizer{saved.tokenizer, {}, saved.bos_token_id, saved.eos_token_id, left_out};
+  ModelTokenizer tokenizer{saved.tokenizer,       {},      saved.bos_token_id, saved.eos_token_id,
+                           saved.prompt_template, left_out};
   const bool is_bpe = tokenizer.kind == SavedTokenizer::bpe;
   if (!is_bpe && tokenizer.kind != SavedTokenizer::tokenizer_json) return tokenizer;
   tokenizer.file = folder / (is_bpe ? tokenizer_model_name : tokenizer_json_name);

@@ -22,6 +22,7 @@ struct ModelTokenizer {
   SavedTokenizer kind = SavedTokenizer::none;  ///< none: the model has only ids
   std::filesystem::path file;                  ///< bpe: the SentencePiece model; tokenizer_json: the tokenizer.json
   Json bos_token_id, eos_token_id;             ///< an id, a list of ids, or null if unknown
+  std::string prompt_template = {};            ///< SavedShape::prompt_template
   std::string left_out = {};                   ///< why a tokenizer of a Hugging Face folder is not used, or ""
 };
 

@@ -10,7 +10,11 @@
 #include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "cli/command.hpp"
+#include "data/records/record_format.hpp"
+#include "data/text/json_lines.hpp"
+#include "experiment/prompt_templates.hpp"
 #include "job/engine_process.hpp"
 #include "job/find_model.hpp"
 
@@ -22,22 +26,27 @@ constexpr const char* generate_help =
     "Prints the continuation of the prompt, computed in one process on the CPU. Decoding is greedy unless\n"
     "--temperature is given. Greedy decoding of a model with several heads is speculative: the other heads draft\n"
     "tokens and head 1 verifies them, which gives the same text in fewer forward passes; drafting pauses where it\n"
-    "takes longer than it saves. Sampling with the same seed gives the same text. A model trained on records\n"
-    "expects its prompt in the format of data.template.\n\n"
+    "takes longer than it saves. Sampling with the same seed gives the same text.\n\n"
+    "--chat asks a model that was trained on chats or other records: the question is written by the template that\n"
+    "training used (data.template), and the answer ends where the template ends an answer. --chat-file has several\n"
+    "turns: a JSON list of messages, {\"role\": …, \"content\": …}, or an object {\"messages\": …, \"tools\": …}.\n\n"
     "examples:\n"
     "  wmtp-host generate rho1 \"def main(\"\n"
     "  wmtp-host generate runs/2-rho1/model --prompt \"import \" --max-tokens 40 --temperature 0.8 --top-p 0.95\n"
     "  wmtp-host generate 2 --prompt-file begun.py --plain --json\n"
     "  wmtp-host generate rho1@140 \"def main(\"\n"
     "  wmtp-host generate rho1 \"def main(\" --compare\n"
-    "  wmtp-host generate tokens --ids \"17 4 9\"\n";
+    "  wmtp-host generate tokens --ids \"17 4 9\"\n"
+    "  wmtp-host generate tuned --chat \"What is 12 + 30?\" --system \"Answer with a number.\"\n"
+    "  wmtp-host generate tuned --chat-file turns.json --max-tokens 500\n";
 
 struct Options {
-  std::string run, words, prompt, prompt_file, ids, dtype = "fp32";
+  std::string run, words, prompt, prompt_file, ids, chat, chat_file, system, dtype = "fp32";
   GenerateRequest request;
   bool json = false;
   /// To know which were given: an empty text is valid.
   CLI::Option *words_given = nullptr, *prompt_given = nullptr, *file_given = nullptr, *ids_given = nullptr;
+  CLI::Option *chat_given = nullptr, *chat_file_given = nullptr, *system_given = nullptr, *template_given = nullptr;
   CLI::Option *top_p_given = nullptr, *seed_given = nullptr;
 };
 
@@ -56,28 +65,71 @@ std::vector<int64_t> parsed_ids(const std::string& text) {
   return ids;
 }
 
-std::string read_prompt(const std::string& file) {
+std::string read_whole_file(const char* option, const std::string& file) {
   try {
     check_is_file(file, ExitStatus::usage);
   } catch (const Error& error) {
-    refuse(std::string("--prompt-file: ") + error.what());
+    refuse(std::string(option) + ": " + error.what());
   }
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) refuse("--prompt-file: cannot read " + file);
+  if (!in.is_open() || in.bad()) refuse(std::string(option) + ": cannot read " + file);
   return text;
 }
 
+/// The chat of a JSON text: a list of messages, or an object with messages and tools.
+Prompt parsed_chat(const std::string& text, const std::string& where) {
+  const auto fail = [&](const std::string& what) { throw Error(ExitStatus::data, where + ": " + what); };
+  const bool is_list = parse_strict_json(text, where).is_array();
+  static const std::string format = "messages";
+  Prompt chat;
+  try {
+    const OrderedJson object = ordered_object(is_list ? "{\"messages\": " + text + "}" : text);
+    const RecordFields::Refuse refuse_field = [&](const std::string& field, const OrderedJson* found,
+                                                  const std::string& wanted) {
+      fail(field + ": " + (found ? "found " + found_text(Json(*found)) : "missing") + ", wanted " + wanted);
+    };
+    RecordFields(format, object, refuse_field).read_prompt(chat);
+  } catch (const LineMistake& mistake) {
+    fail(mistake.message);
+  }
+  return chat;
+}
+
+Prompt taken_chat(const Options& options) {
+  Prompt chat;
+  if (options.chat_given->count() > 0) {
+    check_is_utf8(options.chat, "--chat");
+    if (options.chat.empty()) refuse("--chat is empty; wanted a question");
+    chat.instruction = options.chat;
+    make_chat(chat);
+  } else if (options.chat_file == "-") {
+    chat = parsed_chat({std::istreambuf_iterator<char>(std::cin), {}}, "standard input");
+  } else {
+    chat = parsed_chat(read_whole_file("--chat-file", options.chat_file), options.chat_file);
+  }
+  if (options.system_given->count() == 0) return chat;
+  check_is_utf8(options.system, "--system");
+  add_system_prompt(chat, options.system);
+  return chat;
+}
+
 void take_prompt(const Options& options, GenerateRequest& request) {
-  const auto given = {options.words_given, options.prompt_given, options.file_given, options.ids_given};
+  const auto given = {options.words_given, options.prompt_given, options.file_given,
+                      options.ids_given,   options.chat_given,   options.chat_file_given};
   const auto count = std::count_if(given.begin(), given.end(), [](const auto* one) { return one->count() > 0; });
   if (count != 1)
     refuse(std::string(count == 0 ? "the prompt is missing" : "found more than one prompt") +
-           "; wanted one of PROMPT, --prompt TEXT, --prompt-file FILE, --ids IDS");
-  if (options.ids_given->count() > 0)
+           "; wanted one of PROMPT, --prompt TEXT, --prompt-file FILE, --ids IDS, --chat TEXT, --chat-file FILE");
+  const bool is_chat = options.chat_given->count() + options.chat_file_given->count() > 0;
+  for (const CLI::Option* option : {options.system_given, options.template_given})
+    if (option->count() > 0 && !is_chat) refuse(option->get_name() + " requires --chat or --chat-file");
+  if (is_chat)
+    request.chat = taken_chat(options);
+  else if (options.ids_given->count() > 0)
     request.ids = parsed_ids(options.ids);
   else if (options.file_given->count() > 0)
-    request.text = read_prompt(options.prompt_file);
+    request.text = read_whole_file("--prompt-file", options.prompt_file);
   else
     request.text = options.prompt_given->count() > 0 ? options.prompt : options.words;
 }
@@ -167,6 +219,14 @@ void add_generate(CommandLine& line) {
   options.file_given =
       add_option(command, "--prompt-file FILE", options.prompt_file, "read the prompt from a file, byte for byte");
   options.ids_given = add_option(command, "--ids IDS", options.ids, "prompt as token ids; prints ids instead of text");
+  options.chat_given = add_option(command, "--chat TEXT", options.chat, "ask a question, by the model's template");
+  options.chat_file_given = add_option(command, "--chat-file FILE", options.chat_file,
+                                       "answer the messages in a JSON file; - is standard input");
+  options.system_given = add_option(command, "--system TEXT", options.system, "system prompt of the chat");
+  options.template_given =
+      add_option(command, "--template NAME", request.prompt_template,
+                 "template of the chat, as [data] template (default: that of the model's training, else chat)",
+                 CLI::IsMember(prompt_templates()));
   add_option(command, "--max-tokens N", request.max_tokens, "maximum number of tokens (128)",
              CLI::Range(int64_t{1}, int64_t{1} << 20));
   add_option(command, "--temperature T", request.temperature,

@@ -19,13 +19,14 @@ constexpr size_t max_reply_bytes = 4 * max_line_bytes;
 
 }  // namespace
 
-ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
+ChatTemplate::ChatTemplate(const fs::path& tokenizer, TemplateSetting where) {
+  const std::string chatml = template_setting(where, "chatml");
   const auto found = read_chat_template(tokenizer);
   if (!found)
     throw Error(ExitStatus::data, tokenizer.parent_path().string() +
                                       " contains no chat template, which records of messages need: wanted " +
                                       chat_template_name + ", or chat_template in " + tokenizer_config_name +
-                                      "; add the one of the model, or set data.template = \"chatml\"");
+                                      "; add the one of the model, or choose " + chatml);
   file_ = found->file;
   tool_use_file_ = found->tool_use_file;
   const PythonProgram renderer{"chats.py", "renders chat templates", "jinja2>=3.1.6"};
@@ -36,7 +37,7 @@ ChatTemplate::ChatTemplate(const fs::path& tokenizer) {
   if (!reply || reply->contains("missing"))
     throw Error(ExitStatus::usage,
                 (reply ? reply->at("missing").get<std::string>() : program.program.string() + " cannot render chats") +
-                    "; " + renderer.advice() + "; data.template = \"chatml\" needs neither");
+                    "; " + renderer.advice() + "; " + chatml + " needs neither");
   check_usable(*reply);
 }
 
@@ -55,7 +56,16 @@ void ChatTemplate::check_usable(const Json& reply) const {
 }
 
 std::vector<std::string> ChatTemplate::render(const Record& record) {
-  if (!tool_use_file_.empty() && !record.tools.is_null())
+  return request_chat(record, record.prompt_messages).at("parts").get<std::vector<std::string>>();
+}
+
+ChatPrompt ChatTemplate::render_prompt(const Prompt& chat) {
+  const Json reply = request_chat(chat, nullptr);
+  return {reply.at("prompt"), reply.at("before"), reply.at("after")};
+}
+
+Json ChatTemplate::request_chat(const Prompt& chat, const OrderedJson& first) {
+  if (!tool_use_file_.empty() && !chat.tools.is_null())
     throw LineMistake{{},
                       "tools",
                       "found tools, wanted none: their template " + tool_use_file_.string() +
@@ -63,15 +73,14 @@ std::vector<std::string> ChatTemplate::render(const Record& record) {
                           ": chat_template = a list of {\"name\", \"template\"}, default and "
                           "tool_use, and remove " +
                           chat_template_name};
-  const auto reply =
-      request_reply({{"messages", record.messages}, {"tools", record.tools}, {"first", record.prompt_messages}});
+  const auto reply = request_reply({{"messages", chat.messages}, {"tools", chat.tools}, {"first", first}});
   if (!reply)
     throw Error(ExitStatus::data, file_.string() + ": the chat template could not render a chat within a minute and " +
                                       human_bytes(int64_t{4} << 30) + " of memory");
   check_usable(*reply);
   if (reply->contains("refused"))
     throw LineMistake{{}, "", "the chat template refuses the messages: " + reply->at("refused").get<std::string>()};
-  return reply->at("parts").get<std::vector<std::string>>();
+  return *reply;
 }
 
 std::vector<std::string> chatml_parts(const Record& record) {
@@ -91,6 +100,13 @@ std::vector<std::string> chatml_parts(const Record& record) {
     if (is_answer) parts.emplace_back();
   }
   return parts;
+}
+
+ChatPrompt chatml_prompt(const Prompt& chat) {
+  Record asked;
+  static_cast<Prompt&>(asked) = chat;
+  asked.prompt_messages = asked.messages.size();
+  return {chatml_parts(asked)[0] + "\n<|im_start|>assistant\n", "", "<|im_end|>"};
 }
 
 }  // namespace wmtp

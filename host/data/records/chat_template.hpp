@@ -9,24 +9,35 @@
 #include <vector>
 
 #include "data/records/record_file.hpp"
+#include "experiment/prompt_templates.hpp"
 
 namespace wmtp {
 
 class SocketChild;
 
+/// The text of a chat up to the answer of the assistant that follows it, and what the template writes around the
+/// content of that answer; "" for `after` if it hides that.
+struct ChatPrompt {
+  std::string text, before, after;
+};
+
 class ChatTemplate {
  public:
   /// `tokenizer`: a tokenizer.json. Error(data) if there is no template in its folder, or the template is invalid;
-  /// Error(usage) if there is no Python with jinja2.
-  explicit ChatTemplate(const std::filesystem::path& tokenizer);
+  /// Error(usage) if there is no Python with jinja2. `where`: how messages name another template.
+  ChatTemplate(const std::filesystem::path& tokenizer, TemplateSetting where);
   ~ChatTemplate();
 
   /// The text of a chat in parts, alternately a prompt (the first, which may be empty) and an answer. Throws a
   /// LineMistake if the template refuses the chat; Error(data) if it hides where the answers are.
   std::vector<std::string> render(const Record& record);
+  /// Throws a LineMistake if the template refuses the chat.
+  ChatPrompt render_prompt(const Prompt& chat);
 
  private:
   std::optional<Json> request_reply(const OrderedJson& payload);
+  /// `first`: as chats.py wants it.
+  Json request_chat(const Prompt& chat, const OrderedJson& first);
   void check_usable(const Json& reply) const;
 
   std::filesystem::path file_, tool_use_file_;
@@ -36,5 +47,6 @@ class ChatTemplate {
 /// The same in ChatML: <|im_start|>ROLE, newline, content, <|im_end|> for each message; newlines between them. An
 /// answer is a content with its <|im_end|>. Throws a LineMistake for a message that is more than a role and a content.
 std::vector<std::string> chatml_parts(const Record& record);
+ChatPrompt chatml_prompt(const Prompt& chat);
 
 }  // namespace wmtp

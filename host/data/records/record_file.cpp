@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "base/json_parse.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
@@ -38,7 +37,7 @@ class LineReader {
       refuse_field(field, found ? &shown : nullptr, wanted);
     };
     try {
-      const auto ordered = parse_json<OrderedJson>(line_, exact_numbers());
+      const OrderedJson ordered = ordered_object(line_);
       RecordFields(format, ordered, refuse).read(record_, [&] {
         if (good_) take(record_);
       });
@@ -48,13 +47,6 @@ class LineReader {
   }
 
  private:
-  /// What templates write is to be what the file contains.
-  static JsonRules exact_numbers() {
-    JsonRules rules;
-    rules.inexact = [] { throw LineMistake{{}, "", "found an integer of more than 64 bits, wanted a string"}; };
-    return rules;
-  }
-
   void add(const LineMistake& mistake) {
     const std::string place = mistake.column          ? std::to_string(*mistake.column) + ":"
                               : mistake.field.empty() ? ""
@@ -148,19 +140,19 @@ void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMista
   });
 }
 
-std::string format_prompt(const Record& record, const std::string& prompt_template) {
-  if (prompt_template == "none") return record.instruction;
-  const bool input = !record.input.empty();
+std::string format_prompt(const Prompt& prompt, const std::string& prompt_template) {
+  if (prompt_template == "none") return prompt.instruction;
+  const bool input = !prompt.input.empty();
   if (prompt_template == "plain") {
     std::string text;
-    for (const std::string* part : {&record.instruction, &record.input})
+    for (const std::string* part : {&prompt.instruction, &prompt.input})
       if (!part->empty()) text.append(*part).append("\n");
     return text.empty() ? "\n" : text;
   }
   return std::string("Below is an instruction that describes a task") +
          (input ? ", paired with an input that provides further context" : "") +
-         ". Write a response that appropriately completes the request.\n\n### Instruction:\n" + record.instruction +
-         (input ? "\n\n### Input:\n" + record.input : "") + "\n\n### Response:";
+         ". Write a response that appropriately completes the request.\n\n### Instruction:\n" + prompt.instruction +
+         (input ? "\n\n### Input:\n" + prompt.input : "") + "\n\n### Response:";
 }
 
 std::vector<std::string> record_texts(const Record& record) {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.hpp"
+#include "data/records/prompt.hpp"
 
 namespace wmtp {
 
@@ -21,12 +21,9 @@ class WorkProgress;
 
 constexpr size_t max_line_bytes = size_t{16} << 20;
 
-struct Record {
-  std::string instruction, input, output;  ///< empty for a chat
-  bool has_whole_prompt = false;           ///< `instruction` is a prompt rather than a part of one
-  OrderedJson messages;                    ///< of a chat, each with role and content; otherwise null
-  OrderedJson tools;                       ///< of a chat: descriptions of tools, or null
-  size_t prompt_messages = 0;              ///< of a chat: its answers are the assistant's messages after these
+struct Record : Prompt {
+  std::string output;          ///< empty for a chat
+  size_t prompt_messages = 0;  ///< of a chat: its answers are the assistant's messages after these
   int64_t problem = -1;  ///< hash of task_id (of the line for a preference), the same for all answers; -1 without one
   int64_t identity = 0;  ///< hash of task_id, without it of the line (of the prompt for a preference); never negative
   std::optional<bool> correct;
@@ -66,7 +63,7 @@ void for_each_record(const std::filesystem::path& file, const RecordNeeds& needs
 /// The text before the answer. "alpaca": the templates of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca,
 /// train.py), with or without an input. "plain": instruction and input, each followed by a newline if not empty.
 /// "none": the instruction as it is.
-std::string format_prompt(const Record& record, const std::string& prompt_template);
+std::string format_prompt(const Prompt& prompt, const std::string& prompt_template);
 
 /// The texts of a record, or of the messages of a chat, that are not empty.
 std::vector<std::string> record_texts(const Record& record);

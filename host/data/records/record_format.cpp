@@ -198,10 +198,29 @@ void RecordFields::read_chat(Record& record, const std::string& name) {
   has_answer(record, name);
 }
 
-void RecordFields::read_tools(Record& record) {
+bool RecordFields::read_prompt(Prompt& prompt, std::string* answer) {
+  prompt.messages = messages("messages", field("messages"));
+  refuse_unread("system");
+  read_tools(prompt);
+  if (!good_) return false;
+  const OrderedJson last = prompt.messages.back();
+  const bool is_answer = last["role"] == "assistant";
+  if (answer && is_answer && prompt.messages.size() > 1 && last.contains("content")) {
+    *answer = last["content"].get<std::string>();
+    prompt.messages.erase(prompt.messages.size() - 1);
+  } else if (answer || is_answer) {
+    const std::string place = "messages[" + std::to_string(prompt.messages.size() - 1) + "]";
+    refuse(place + ".role", &last["role"],
+           answer ? "\"assistant\": the expected answer, unless the field answer contains it"
+                  : "a message that the assistant answers");
+  }
+  return good_;
+}
+
+void RecordFields::read_tools(Prompt& prompt) {
   const OrderedJson* tools = field("tools");
   if (tools && !tools->is_array()) refuse("tools", tools, "a list of descriptions of tools");
-  if (tools) record.tools = *tools;
+  if (tools) prompt.tools = *tools;
 }
 
 void RecordFields::read_completion(Record& record) {

@@ -21,6 +21,7 @@
 
 namespace wmtp {
 
+struct Prompt;
 struct Record;
 
 const std::vector<std::string>& record_formats();
@@ -39,6 +40,9 @@ class RecordFields {
   RecordFields(const std::string& format, const OrderedJson& line, const Refuse& refuse)
       : format_(format), line_(line), refuse_(refuse) {}
   void read(Record& record, const std::function<void()>& take);
+  /// Fills the messages and tools of a chat to be answered; false for a mistake. `answer`, if not null, gets the last
+  /// message, which then is the answer and no part of the prompt. [format "messages"]
+  bool read_prompt(Prompt& prompt, std::string* answer = nullptr);
 
  private:
   const OrderedJson* field(const std::string& name) const;
@@ -48,7 +52,7 @@ class RecordFields {
   OrderedJson message(const std::string& place, const OrderedJson& given);
   /// Refuses a field that other programs read, unless it is empty.
   void refuse_unread(const std::string& name);
-  void read_tools(Record& record);
+  void read_tools(Prompt& prompt);
   void read_chat(Record& record, const std::string& name);
   void read_completion(Record& record);
   void read_preference(Record& record, const std::function<void()>& take);

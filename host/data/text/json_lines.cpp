@@ -77,6 +77,12 @@ std::variant<Json, LineMistake> parse_object(std::string_view line,
   }
 }
 
+OrderedJson ordered_object(std::string_view line) {
+  JsonRules rules;
+  rules.inexact = [] { throw LineMistake{{}, "", "found an integer of more than 64 bits, wanted a string"}; };
+  return parse_json<OrderedJson>(line, rules);
+}
+
 std::string found_text(const Json& value) {
   if (value.is_null()) return "null";
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";

@@ -55,6 +55,10 @@ struct LineMistake {
 std::variant<Json, LineMistake> parse_object(std::string_view line,
                                              const std::function<bool(const std::string& field)>& wants);
 
+/// The object of a line that parse_object accepts, with its keys in their order, for what templates write. Throws a
+/// LineMistake for an integer of more than 64 bits, which would be rounded.
+OrderedJson ordered_object(std::string_view line);
+
 /// A field of users' JSON: nullptr if `json` is no object, or the field is missing or null, which counts as missing.
 template <class AnyJson>
 const AnyJson* find_field(const AnyJson& json, const std::string& name) {

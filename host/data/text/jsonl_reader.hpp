@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.hpp"
@@ -39,5 +40,9 @@ class JsonlMistakes {
 /// (io/file_kind.hpp), or cannot be read. Shows progress.
 void for_each_json_line(const std::filesystem::path& file, const std::vector<std::string>& wanted,
                         JsonlMistakes& mistakes, const std::function<void(int64_t line, const Json& object)>& take);
+/// The same with the text of each line.
+void for_each_json_text(const std::filesystem::path& file, const std::vector<std::string>& wanted,
+                        JsonlMistakes& mistakes,
+                        const std::function<void(int64_t line, const Json& object, std::string_view text)>& take);
 
 }  // namespace wmtp

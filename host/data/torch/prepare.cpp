@@ -215,6 +215,7 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
     result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));
     if (records) {
       result.records = std::make_unique<Records>(result.folder, prepared["dtype"] == "uint32", vocab_size);
+      result.prompt_template = prepared.value("template", data.prompt_template);
       return result;
     }
     result.train = open_part(experiment, result.folder, prepared, "train");

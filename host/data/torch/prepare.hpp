@@ -33,6 +33,7 @@ struct Prepared {
   std::unique_ptr<TokenWindows> train;       ///< null for "records"
   std::unique_ptr<TokenWindows> validation;  ///< null if there is none
   std::unique_ptr<Records> records;          ///< for "records" only: training and held-out ones
+  std::string prompt_template = {};          ///< of all records; "" if their formats have different ones
 };
 
 /// Builds missing files. [rank 0; the others wait, then call open_prepared]

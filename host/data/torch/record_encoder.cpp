@@ -1,6 +1,7 @@
 #include "data/torch/record_encoder.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "data/text/json_lines.hpp"
@@ -10,10 +11,12 @@ namespace wmtp {
 
 namespace {
 
+bool is_chat_template(const std::string& name) { return name == "chat" || name == "chatml"; }
+
 /// An instruction and its answer as a chat.
 Record as_chat(Record record) {
-  const std::string question = record.instruction + (record.input.empty() ? "" : "\n\n" + record.input);
-  record.messages = {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", record.output}}};
+  make_chat(record);
+  record.messages.push_back({{"role", "assistant"}, {"content", record.output}});
   return record;
 }
 
@@ -32,51 +35,114 @@ std::vector<int32_t> without_empty_parts(const std::vector<int32_t>& turns, size
 
 }  // namespace
 
+RecordTemplate record_template(const Experiment& experiment) {
+  const TokenizerConfig& tokenizer = experiment.data.tokenizer;
+  const bool is_json = tokenizer.kind == TokenizerKind::file && is_tokenizer_json(tokenizer.file);
+  return {experiment.data.prompt_template, is_json ? experiment.resolve(tokenizer.file) : std::filesystem::path()};
+}
+
+std::string RecordEncoder::template_of(const Prompt& prompt) const {
+  if (!wanted_.name.empty()) return wanted_.name;
+  return prompt.messages.is_array() ? "chat" : prompt.has_whole_prompt ? "none" : "alpaca";
+}
+
 EncodedRecord RecordEncoder::encode(const Record& record) {
   const bool is_chat = record.messages.is_array();
-  std::string name = experiment_.data.prompt_template;
-  if (name.empty()) name = is_chat ? "chat" : record.has_whole_prompt ? "none" : "alpaca";
-  if (name == "chat" || name == "chatml") return encode_chat(is_chat ? record : as_chat(record), name);
+  const std::string name = template_of(record);
+  if (is_chat_template(name)) return encode_chat(is_chat ? record : as_chat(record), name);
   if (is_chat)
-    throw Error(ExitStatus::data,
-                "records of messages need data.template = \"chat\", the tokenizer's chat template, or "
-                "\"chatml\"; found \"" +
-                    name + "\"");
+    throw Error(ExitStatus::data, "records of messages need " + template_setting(wanted_.where, "chat") +
+                                      ", the tokenizer's chat template, or " +
+                                      template_setting(wanted_.where, "chatml") + "; found \"" + name + "\"");
   EncodedRecord encoded{tokenizer_.encode(format_prompt(record, name)), {}};
   encoded.turns = {int32_t(encoded.ids.size())};
   const std::vector<int32_t> answer = tokenizer_.encode(record.output);
   encoded.ids.insert(encoded.ids.end(), answer.begin(), answer.end());
   const auto end_of_text = int32_t(tokenizer_.end_of_text());
   if (answer.empty() || answer.back() != end_of_text) encoded.ids.push_back(end_of_text);
-  begin_text(encoded);
+  const auto before = int32_t(begin_text(encoded.ids));
+  encoded.turns[0] += before;
   return encoded;
 }
 
-void RecordEncoder::begin_text(EncodedRecord& encoded) const {
-  const std::vector<int32_t> before = tokenizer_.missing_prefix_ids(encoded.ids);
-  encoded.ids.insert(encoded.ids.begin(), before.begin(), before.end());
-  for (int32_t& turn : encoded.turns) turn += int32_t(before.size());
+EncodedPrompt RecordEncoder::encode_prompt(const Prompt& asked) {
+  const bool is_chat = asked.messages.is_array();
+  const std::string name = template_of(asked);
+  EncodedPrompt prompt;
+  if (is_chat_template(name)) {
+    Prompt chat = asked;
+    if (!is_chat) make_chat(chat);
+    const ChatPrompt rendered = name == "chatml" ? chatml_prompt(chat) : chat_template().render_prompt(chat);
+    prompt.ids = tokenizer_.encode(rendered.text);
+    if (name == "chatml") begin_text(prompt.ids);
+    set_end(prompt, rendered);
+    return prompt;
+  }
+  Prompt question = asked;
+  if (is_chat) {
+    const OrderedJson& first = asked.messages[0];
+    if (asked.messages.size() > 1 || first.at("role") != "user" || !first.contains("content"))
+      throw LineMistake{{},
+                        "",
+                        "the template \"" + name + "\" writes one question, and neither a system prompt nor several " +
+                            "turns; wanted a model that was trained on chats, or " +
+                            template_setting(wanted_.where, "chat")};
+    question.instruction = first.at("content").get<std::string>();
+  }
+  prompt.ids = tokenizer_.encode(format_prompt(question, name));
+  begin_text(prompt.ids);
+  return prompt;
+}
+
+void RecordEncoder::set_end(EncodedPrompt& prompt, const ChatPrompt& chat) const {
+  const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
+  if (std::all_of(chat.before.begin(), chat.before.end(), is_space)) prompt.before = chat.before;
+  const auto begin = std::find_if_not(chat.after.begin(), chat.after.end(), is_space);
+  const auto end = std::find_if_not(chat.after.rbegin(), std::make_reverse_iterator(begin), is_space).base();
+  prompt.after = {chat.after.begin(), begin};
+  prompt.stop = {begin, end};
+  const std::vector<int32_t> ids = tokenizer_.encode(prompt.stop);
+  const auto special = std::find_if(ids.begin(), ids.end(), [&](int32_t id) {
+    return tokenizer_.decode({id}).empty() && !tokenizer_.piece(id).empty();
+  });
+  if (special == ids.end()) return;
+  if (special == ids.begin()) prompt.end = *special;
+  prompt.stop = tokenizer_.decode({ids.begin(), special});
+}
+
+size_t RecordEncoder::begin_text(std::vector<int32_t>& ids) const {
+  const std::vector<int32_t> before = tokenizer_.missing_prefix_ids(ids);
+  ids.insert(ids.begin(), before.begin(), before.end());
+  return before.size();
 }
 
 EncodedRecord RecordEncoder::encode_chat(const Record& record, const std::string& prompt_template) {
   EncodedRecord encoded;
   if (prompt_template == "chatml") {
     encoded = encode_parts(chatml_parts(record));
-    begin_text(encoded);
+    const auto before = int32_t(begin_text(encoded.ids));
+    for (int32_t& turn : encoded.turns) turn += before;
     encoded.turns = without_empty_parts(encoded.turns, encoded.ids.size());
     if (encoded.ids.back() != tokenizer_.end_of_text()) encoded.ids.push_back(int32_t(tokenizer_.end_of_text()));
   } else {
-    const TokenizerConfig& config = experiment_.data.tokenizer;
-    if (config.kind != TokenizerKind::file || !is_tokenizer_json(config.file))
-      throw Error(ExitStatus::data,
-                  "records of messages need a chat template: set data.tokenizer to the tokenizer.json of a model that "
-                  "has one, or data.template = \"chatml\"");
-    if (!chat_template_) chat_template_ = std::make_unique<ChatTemplate>(experiment_.resolve(config.file));
-    encoded = encode_parts(chat_template_->render(record));
+    encoded = encode_parts(chat_template().render(record));
     encoded.turns = without_empty_parts(encoded.turns, encoded.ids.size());
   }
   if (encoded.turns.empty()) throw LineMistake{{}, "", "the chat template writes no token of the assistant"};
   return encoded;
+}
+
+ChatTemplate& RecordEncoder::chat_template() {
+  if (wanted_.tokenizer.empty())
+    throw Error(
+        ExitStatus::data,
+        wanted_.where == TemplateSetting::experiment
+            ? "records of messages need a chat template: set data.tokenizer to the tokenizer.json of a model "
+              "that has one, or data.template = \"chatml\""
+            : "the model has no chat template: wanted a tokenizer.json with one; choose the template with which "
+              "it was trained by --template chatml, alpaca or plain");
+  if (!chat_template_) chat_template_ = std::make_unique<ChatTemplate>(wanted_.tokenizer, wanted_.where);
+  return *chat_template_;
 }
 
 std::string RecordEncoder::decode_with_offsets(const std::vector<int32_t>& ids, std::vector<size_t>& ends) const {

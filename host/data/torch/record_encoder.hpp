@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/records/chat_template.hpp"
@@ -21,24 +23,49 @@ struct EncodedRecord {
   std::vector<int32_t> turns;
 };
 
+/// The prompt for an answer, and what ends the answer besides the tokens that end every text.
+struct EncodedPrompt {
+  std::vector<int32_t> ids;
+  std::optional<int32_t> end;  ///< the special token that the template writes after an answer
+  std::string stop;            ///< the text that it writes there instead of one; "" if it writes none
+  std::string before, after;   ///< spaces that it writes before and after the content of the answer
+};
+
+struct RecordTemplate {
+  std::string name;                 ///< one of prompt_templates(); "": by the format of each record
+  std::filesystem::path tokenizer;  ///< the tokenizer.json with the chat template in its folder; "" if there is none
+  TemplateSetting where = TemplateSetting::experiment;
+};
+/// As an experiment sets it.
+RecordTemplate record_template(const Experiment& experiment);
+
 class RecordEncoder {
  public:
-  RecordEncoder(const Experiment& experiment, const Tokenizer& tokenizer)
-      : experiment_(experiment), tokenizer_(tokenizer) {}
+  RecordEncoder(RecordTemplate wanted, const Tokenizer& tokenizer)
+      : wanted_(std::move(wanted)), tokenizer_(tokenizer) {}
 
   /// data.template, by default "alpaca" for instructions, "none" for strings of `format` completions and preferences,
   /// "chat" for messages. A chat is encoded as a whole; as in transformers, every token that has a character of an
   /// answer belongs to it. Throws a LineMistake, or the errors of ChatTemplate.
   EncodedRecord encode(const Record& record);
+  /// The ids that encode() would make of a record up to an answer that follows it, unless a token spans both; as in
+  /// transformers, that answer's text then begins with a token of its own. Only for messages of one user, "alpaca",
+  /// "plain" and "none" encode messages. Throws the same.
+  EncodedPrompt encode_prompt(const Prompt& asked);
+  /// The template of this prompt: data.template, or by its format.
+  std::string template_of(const Prompt& prompt) const;
 
  private:
   EncodedRecord encode_chat(const Record& record, const std::string& prompt_template);
   EncodedRecord encode_parts(const std::vector<std::string>& parts) const;
+  ChatTemplate& chat_template();
+  void set_end(EncodedPrompt& prompt, const ChatPrompt& chat) const;
   /// The text that the ids stand for, and where the text of each id ends in it.
   std::string decode_with_offsets(const std::vector<int32_t>& ids, std::vector<size_t>& ends) const;
-  void begin_text(EncodedRecord& encoded) const;
+  /// Inserts what is missing before a text; returns the number of ids.
+  size_t begin_text(std::vector<int32_t>& ids) const;
 
-  const Experiment& experiment_;
+  RecordTemplate wanted_;
   const Tokenizer& tokenizer_;
   std::unique_ptr<ChatTemplate> chat_template_;  ///< opened by the first chat
 };

@@ -73,7 +73,7 @@ class Builder {
   Builder(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, const fs::path& folder)
       : experiment_(experiment),
         plan_(plan),
-        encoder_(experiment, tokenizer),
+        encoder_(record_template(experiment), tokenizer),
         ids_(folder / Records::ids_name, tokenizer),
         index_(folder / Records::index_name),
         turns_(folder / Records::turns_name) {}
@@ -99,9 +99,10 @@ class Builder {
     ids_.finish();
     index_.finish();
     turns_.finish();
-    return {{"train", counts_.train},         {"validation", counts_.validation}, {"too_long", counts_.too_long},
-            {"truncated", counts_.truncated}, {"held_out", counts_.held_out},     {"longest", counts_.longest},
-            {"tokens", ids_.num_ids()}};
+    return {{"train", counts_.train},       {"validation", counts_.validation},
+            {"too_long", counts_.too_long}, {"truncated", counts_.truncated},
+            {"held_out", counts_.held_out}, {"longest", counts_.longest},
+            {"tokens", ids_.num_ids()},     {"template", templates_.size() == 1 ? *templates_.begin() : ""}};
   }
 
  private:
@@ -111,6 +112,7 @@ class Builder {
 
   void add(const Record& record, bool validation) {
     EncodedRecord encoded = encoder_.encode(record);
+    templates_.insert(encoder_.template_of(record));
     counts_.longest = std::max(counts_.longest, int64_t(encoded.ids.size()));
     if (!shorten(encoded)) {
       ++counts_.too_long;
@@ -154,6 +156,7 @@ class Builder {
   DurableFile index_, turns_;
   int64_t num_turns_ = 0;
   std::set<int64_t> held_out_;
+  std::set<std::string> templates_;
   Counts counts_;
 };
 

@@ -17,7 +17,7 @@ TEST(PassAtK, IsTheProbabilityThatOneOfKPasses) {
   EXPECT_EQ(pass_at_k(5, 1, 5), 1);
 }
 
-const std::vector<Problem> two{{"a", "", "", "assert f() == 1\n"}, {"b", "", "", "assert f() == 2\n"}};
+const std::vector<Problem> two{{"a", {}, "", "assert f() == 1\n"}, {"b", {}, "", "assert f() == 2\n"}};
 const std::string one = "def f(): return 1", forever = "def f():\n  while True: pass";
 
 std::string refused(const std::vector<Sample>& samples, const std::vector<int64_t>& ks) {
@@ -52,7 +52,7 @@ TEST(Evaluation, KeepsTheOrderForAnyNumberOfJobs) {
 }
 
 TEST(Evaluation, ComparesTextsIfAProblemHasAnAnswer) {
-  std::vector<Problem> records{{"a", "", "", "", "12=21\n#21"}};
+  std::vector<Problem> records{{"a", {}, "", "", "12=21\n#21"}};
   const std::vector<Sample> samples{{0, "12=21\n#21"}, {0, "12=22\n#22"}, {0, "12=21"}, {0, "12=21\n#21 "}};
   const auto judged = judge(records, samples, nullptr, 2);
   EXPECT_EQ(judged[0].verdict, Verdict::passed);

@@ -32,6 +32,14 @@ TEST(Extraction, FlexibleReturnsTheLastNumber) {
   for (const std::string none : {"", "none", "-", "$ . ,"}) EXPECT_EQ(flexible(none), "[invalid]") << none;
 }
 
+TEST(Extraction, AProgramIsTheFirstBlockOfCodeOrTheWholeAnswer) {
+  EXPECT_EQ(extracted_program("Here:\n```python\ndef f():\n    return 1\n```\nUse:\n```\nf()\n```\n"),
+            "def f():\n    return 1\n");
+  EXPECT_EQ(extracted_program("```\nx = 1\n"), "x = 1\n") << "not closed";
+  for (const std::string whole : {"x = 1", "", "x = '```'\n"}) EXPECT_EQ(extracted_program(whole), whole);
+  for (const std::string empty : {"```", "```py\n", "```\n```"}) EXPECT_EQ(extracted_program(empty), "") << empty;
+}
+
 TEST(Extraction, ARightAnswerIsComparedFromItsLastMark) {
   EXPECT_EQ(normalized_number("3 times $1,000\n#### 1\n#### 3,000"), "3000");
   EXPECT_EQ(normalized_number("18.\n"), "18\n");

@@ -53,12 +53,13 @@ TEST_F(SuiteTest, AProblemIsAPromptAndTests) {
   EXPECT_EQ(both.begin()->stops[1], "\ndef");
   EXPECT_EQ(std::count(both.begin()[1].stops.begin(), both.begin()[1].stops.end(), "\ndef"), 0) << "it begins there";
   EXPECT_EQ(suite[0].task_id, "HumanEval/0");
-  EXPECT_EQ(suite[0].prompt, "def f(x):\n");
-  EXPECT_EQ(suite[0].before, suite[0].prompt);
+  EXPECT_EQ(suite[0].prompt.instruction, "def f(x):\n");
+  EXPECT_TRUE(suite[0].prompt.has_whole_prompt) << "no template changes it";
+  EXPECT_EQ(suite[0].before, "def f(x):\n");
   EXPECT_EQ(suite[0].tests, "def check(g):\n    assert g(1) == 2\ncheck(f)\n");
   EXPECT_EQ(suite[0].entry_point, "f");
   EXPECT_EQ(suite[1].task_id, "mbpp/11");
-  EXPECT_EQ(suite[1].prompt, "\"\"\"\nAdd one.\nassert f(1) == 2\nassert f(y) == 2\n\"\"\"\n");
+  EXPECT_EQ(suite[1].prompt.instruction, "\"\"\"\nAdd one.\nassert f(1) == 2\nassert f(y) == 2\n\"\"\"\n");
   EXPECT_EQ(suite[1].before, "");
   EXPECT_EQ(suite[1].tests, "y = 1\nassert f(1) == 2\nassert f(y) == 2\n");
 }
@@ -71,7 +72,7 @@ TEST_F(SuiteTest, SanitizedProblemsOfMbppNameTheTaskPromptAndListImports) {
                                     R"({"task_id": 3, "prompt": "b", "test_imports": [], "test_list": ["c"]})"
                                     "\n"));
   ASSERT_EQ(suite.problems.size(), 2u);
-  EXPECT_EQ(suite.problems[0].prompt, "\"\"\"\nAdd one.\nassert f(1) == 2\n\"\"\"\n");
+  EXPECT_EQ(suite.problems[0].prompt.instruction, "\"\"\"\nAdd one.\nassert f(1) == 2\n\"\"\"\n");
   EXPECT_EQ(suite.problems[0].tests, "import math\nassert f(1) == 2\n");
   EXPECT_EQ(suite.problems[1].tests, "c\n");
 }
@@ -103,6 +104,9 @@ TEST_F(SuiteTest, AllMistakesAreReported) {
   expect_has(refused([&] { read_suite(file); }),
              {"line 2", "\"HumanEval/0\" is already on line 1", "line 3", "cannot be judged", "line 4",
               "found the number 3, wanted a string", "test", "line 5", "has the format of MBPP", "line 6"});
+  const std::string wrong_test =
+      refused([&] { read_suite(put("tests.jsonl", "{\"task_id\": \"b\", \"text\": \"t\", \"test_list\": [4]}\n")); });
+  EXPECT_EQ(wrong_test.find("test_list"), wrong_test.rfind("test_list")) << "once: " << wrong_test;
   expect_has(refused([&] { read_suite(put("empty.jsonl", "\n")); }), {"contains no problem"});
   expect_has(refused([&] { read_suite(folder_ / "none.jsonl"); }), {"none.jsonl"});
 }
@@ -134,30 +138,95 @@ TEST_F(SuiteTest, OfRecordsHasTheFirstRightAnswerOfEachProblem) {
                            "\n"
                            R"({"instruction": "1+1", "input": "", "output": "two", "task_id": "x", "is_correct": true})"
                            "\n"
-                           R"({"instruction": "2+2", "output": "#4"})"
-                           "\n"),
-      "plain");
+                           R"({"instruction": "2+2", "input": "in Z", "output": "#4"})"
+                           "\n"));
   EXPECT_FALSE(suite.runs_programs);
   EXPECT_TRUE(suite.stops.empty());
   ASSERT_EQ(suite.problems.size(), 2u);
   EXPECT_EQ(suite.problems[0].task_id, "x");
-  EXPECT_EQ(suite.problems[0].prompt, "1+1\n");
+  EXPECT_EQ(suite.problems[0].prompt.instruction, "1+1");
+  EXPECT_FALSE(suite.problems[0].prompt.has_whole_prompt);
+  EXPECT_EQ(suite.problems[1].prompt.input, "in Z");
   EXPECT_EQ(suite.problems[0].answer, "#2");
   EXPECT_EQ(suite.problems[1].task_id, "line 4");
 }
 
+const std::string question = R"({"role": "user", "content": "1+1?"})";
+
+TEST_F(SuiteTest, OfMessagesHasTheAnswerInAFieldOrAsTheLastMessage) {
+  const Suite suite =
+      read_suite(put("chats.jsonl", R"({"messages": [{"role": "system", "content": "Add."}, )" + question +
+                                        R"(], "answer": "2"})"
+                                        "\n"
+                                        R"({"tools": [{"b": 1, "a": 2}], "task_id": "x", "messages": [)" +
+                                        question +
+                                        R"(, {"role": "assistant", "content": "2."}]})"
+                                        "\n"));
+  EXPECT_FALSE(suite.runs_programs);
+  EXPECT_TRUE(suite.has_template);
+  ASSERT_EQ(suite.problems.size(), 2u);
+  const Problem &first = suite.problems[0], &second = suite.problems[1];
+  EXPECT_EQ(first.answer, "2");
+  EXPECT_EQ(first.task_id, "line 1");
+  EXPECT_EQ(first.prompt.messages.size(), 2u);
+  EXPECT_EQ(second.answer, "2.");
+  EXPECT_EQ(second.prompt.messages.dump(), "[" + OrderedJson::parse(question).dump() + "]");
+  EXPECT_EQ(second.prompt.tools.dump(), R"([{"b":1,"a":2}])") << "in the order of the file";
+}
+
+TEST_F(SuiteTest, OfMessagesMayHaveTheTestsOfHumanEvalOrMbpp) {
+  const std::string messages = R"({"messages": [)" + question + "], ";
+  const Suite suite = read_suite(put("chats.jsonl", messages +
+                                                        R"("test": "t", "entry_point": "f", "task_id": "a"})"
+                                                        "\n" +
+                                                        messages +
+                                                        R"("test_list": ["c"], "test_imports": ["i"]})"
+                                                        "\n"));
+  EXPECT_TRUE(suite.runs_programs);
+  EXPECT_TRUE(suite.stops.empty());
+  ASSERT_EQ(suite.problems.size(), 2u);
+  EXPECT_EQ(suite.problems[0].tests, "t\ncheck(f)\n");
+  EXPECT_EQ(suite.problems[0].entry_point, "f");
+  EXPECT_EQ(suite.problems[1].tests, "i\nc\n");
+  EXPECT_EQ(suite.problems[1].task_id, "line 2");
+  EXPECT_FALSE(suite.problems[1].answer.has_value());
+}
+
+TEST_F(SuiteTest, OfQuestionsHasTheirAnswers) {
+  const Suite suite = read_suite(put("questions.jsonl", R"({"question": "1+1?", "answer": "2"})"
+                                                        "\n"));
+  EXPECT_EQ(suite.problems.at(0).prompt.messages.dump(), R"([{"role":"user","content":"1+1?"}])");
+  EXPECT_EQ(suite.problems.at(0).answer, "2");
+  EXPECT_TRUE(suite.has_template);
+}
+
+TEST_F(SuiteTest, RefusesMessagesThatAskOrAnswerNothing) {
+  const std::string answer = R"({"role": "assistant", "content": "2"})";
+  expect_has(
+      refused([&] {
+        read_suite(put("chats.jsonl", R"({"messages": [)" + question + "]}\n" + R"({"messages": [)" + answer + "]}\n" +
+                                          R"({"messages": [)" + question + ", " + answer + R"(], "answer": "2"})" +
+                                          "\n" + R"({"messages": [{"role": "user"}], "answer": "2"})" + "\n" +
+                                          R"({"question": "1+1?", "answer": "2"})" + "\n"));
+      }),
+      {"line 1: messages[0].role: found the string \"user\", wanted \"assistant\": the expected answer",
+       "line 2: messages[0].role",
+       "line 3: messages[1].role: found the string \"assistant\", wanted a message "
+       "that the assistant answers",
+       "line 4: messages[0].content: missing, wanted a string",
+       "line 5: has the format of questions, unlike earlier lines"});
+}
+
 TEST_F(SuiteTest, CountsNullAsMissing) {
-  const auto one = [&](const std::string& line) {
-    return read_suite(put("suite.jsonl", line), "plain").problems.at(0);
-  };
+  const auto one = [&](const std::string& line) { return read_suite(put("suite.jsonl", line)).problems.at(0); };
   const Problem record = one(R"({"instruction": "1+1", "input": null, "output": "2", "task_id": null,)"
                              R"( "is_correct": null, "test_list": null, "entry_point": null})");
   EXPECT_EQ(record.task_id, "line 1");
-  EXPECT_EQ(record.prompt, "1+1\n");
+  EXPECT_EQ(record.prompt.instruction, "1+1");
   const Problem of_mbpp = one(R"({"task_id": 1, "text": null, "prompt": "Add.", "test_setup_code": null,)"
                               R"( "test_imports": null, "test_list": ["c"], "entry_point": null})");
   EXPECT_EQ(of_mbpp.tests, "c\n");
-  EXPECT_EQ(of_mbpp.prompt, "\"\"\"\nAdd.\nc\n\"\"\"\n");
+  EXPECT_EQ(of_mbpp.prompt.instruction, "\"\"\"\nAdd.\nc\n\"\"\"\n");
   const auto samples = read_samples(put("samples.jsonl", R"({"task_id": 1, "completion": null, "solution": "a"})"
                                                          "\n"
                                                          R"({"task_id": 1, "completion": "b", "solution": null})"),

@@ -3,8 +3,10 @@
 stdin: one line {"template", "with_tools", "tokens"} ("with_tools": the template for chats with tools, "" if it is the
 same), then a line {"messages", "tools", "first"} for each chat. stdout: one line for
 each, {} first if the template can be used. A chat becomes {"parts"}: its text, divided where prompt and answer
-alternate, beginning with a prompt. Answers are the messages of the assistant from message `first` on. {"refused"}: this
-chat cannot be rendered; {"unusable"}: no chat can be, {"missing"}: without a newer Python package."""
+alternate, beginning with a prompt. Answers are the messages of the assistant from message `first` on. With "first" null
+it becomes {"prompt", "before", "after"}: the text up to an answer that follows the messages, and what the template
+writes around the content of that answer. {"refused"}: this chat cannot be rendered; {"unusable"}: no chat can be,
+{"missing"}: without a newer Python package."""
 import datetime
 import json
 import re
@@ -15,6 +17,7 @@ import sys
 MEMORY_BYTES = 4 << 30
 OLDEST_JINJA = (3, 1, 6)  # earlier ones have known escapes from the sandbox
 BEGIN, END = ("<%s%s>" % (secrets.token_hex(16), end) for end in "be")
+ANSWER = secrets.token_hex(16)
 REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -73,12 +76,25 @@ class Template:
         self.marks_answers = re.search(r"\{%-?\s*generation\s*-?%\}", text) is not None
         self.compiled, self.tokens = environment().from_string(text), tokens
 
-    def parts(self, messages, tools, first):
-        messages = [with_reasoning(message) for message in messages]
+    def render(self, messages, tools, prompts=False):
+        return self.compiled.render(messages=[with_reasoning(message) for message in messages], tools=tools,
+                                    documents=None, add_generation_prompt=prompts, **self.tokens)
 
+    def prompt(self, messages, tools):
+        try:
+            answered = self.render([*messages, {"role": "assistant", "content": ANSWER}], tools)
+        except Exception:  # of an untrusted template: only the tokens of the model then end an answer
+            answered = ""
+        before, _, after = answered.partition(ANSWER)
+        prompt, is_marked, begun = before.rpartition(BEGIN)
+        if not is_marked or END in begun:  # else as in training, also if the template writes no prompt for an answer
+            prompt = self.render(messages, tools, prompts=True)
+        prompt, before, after = (re.sub(f"{BEGIN}|{END}", "", text) for text in (prompt, before, after))
+        return {"prompt": prompt, "before": before[len(prompt):] if before.startswith(prompt) else "", "after": after}
+
+    def parts(self, messages, tools, first):
         def text(messages, prompts=False):
-            return self.compiled.render(messages=messages, tools=tools, documents=None, add_generation_prompt=prompts,
-                                        **self.tokens)
+            return self.render(messages, tools, prompts)
 
         answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
         whole = text(messages)
@@ -117,7 +133,9 @@ def replies(lines):
                 yield {}
             else:
                 template = templates[given["tools"] is not None]
-                yield {"parts": template.parts(given["messages"], given["tools"], given["first"])}
+                chat = given["messages"], given["tools"]
+                yield template.prompt(*chat) if given["first"] is None \
+                    else {"parts": template.parts(*chat, given["first"])}
         except Missing as why:
             yield {"missing": str(why)}
         except Unusable as why:

@@ -1,0 +1,78 @@
+// Prompts are encoded as training encodes the beginning of the same record; the templates of models are tested in
+// tests/parity/chats_test.py.
+#include "data/torch/record_encoder.hpp"
+
+#include "data/text/json_lines.hpp"
+#include "support/data_fixture.hpp"
+#include "tokenizer/torch/tokenizers.hpp"
+
+namespace wmtp {
+namespace {
+
+class RecordEncoding : public DataTest {
+ protected:
+  std::string text_of(const std::vector<int32_t>& ids) const { return {ids.begin(), ids.end()}; }
+  EncodedPrompt prompt(const std::string& name, const Prompt& record) const {
+    return RecordEncoder({name, "", TemplateSetting::command_line}, *tokenizer_).encode_prompt(record);
+  }
+  /// The ids before the answer, as training makes them.
+  std::vector<int32_t> trained(const std::string& name, const Record& record) const {
+    const EncodedRecord encoded = RecordEncoder({name, ""}, *tokenizer_).encode(record);
+    return {encoded.ids.begin(), encoded.ids.begin() + encoded.turns.back()};
+  }
+  std::string refused(const std::string& name, const Record& record) const {
+    try {
+      prompt(name, record);
+    } catch (const LineMistake& mistake) {
+      return mistake.message;
+    }
+    return "was taken";
+  }
+  std::unique_ptr<Tokenizer> tokenizer_ = byte_tokenizer();
+};
+
+Record chat(const std::string& messages) {
+  Record record;
+  record.messages = OrderedJson::parse(messages);
+  return record;
+}
+
+TEST_F(RecordEncoding, ByEveryTemplateThePromptIsTheBeginningOfTheTrainedRecord) {
+  Record record;
+  record.instruction = "Add.";
+  record.input = "1 2";
+  record.output = "3";
+  for (const std::string name : {"alpaca", "plain", "none", "chatml"}) {
+    const EncodedPrompt asked = prompt(name, record);
+    EXPECT_EQ(asked.ids, trained(name, record)) << name;
+    EXPECT_EQ(asked.stop, name == "chatml" ? "<|im_end|>" : "") << name;
+    EXPECT_FALSE(asked.end) << "no special token of this tokenizer";
+  }
+}
+
+TEST_F(RecordEncoding, OfSeveralTurnsThePromptEndsWhereTheNextAnswerBegins) {
+  const std::string turns = R"({"role": "system", "content": "s"}, {"role": "user", "content": "a"},)"
+                            R"( {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"})";
+  const EncodedPrompt asked = prompt("chatml", chat("[" + turns + "]"));
+  EXPECT_EQ(asked.ids, trained("chatml", chat("[" + turns + R"(, {"role": "assistant", "content": "d"}])")));
+  EXPECT_TRUE(text_of(asked.ids).ends_with("c<|im_end|>\n<|im_start|>assistant\n"));
+}
+
+TEST_F(RecordEncoding, AQuestionIsAnInstructionForAModelOfInstructions) {
+  Record record;
+  record.instruction = "Add.";
+  const Record question = chat(R"([{"role": "user", "content": "Add."}])");
+  EXPECT_EQ(prompt("alpaca", question).ids, trained("alpaca", record));
+  EXPECT_NE(refused("alpaca", chat(R"([{"role": "system", "content": "s"}, {"role": "user", "content": "a"}])"))
+                .find("neither a system prompt nor several turns"),
+            std::string::npos);
+}
+
+TEST_F(RecordEncoding, AModelWithoutAChatTemplateNamesTheOthers) {
+  const std::string message =
+      error_of(ExitStatus::data, [&] { prompt("", chat(R"([{"role": "user", "content": "a"}])")); });
+  EXPECT_TRUE(has(message, "--template chatml, alpaca or plain")) << message;
+}
+
+}  // namespace
+}  // namespace wmtp
