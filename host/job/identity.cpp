@@ -89,7 +89,7 @@ std::filesystem::path resolve_adapter(const Experiment& experiment, const std::f
   if (!weights.starts_with(run_prefix)) return path;
   if (const auto adapter = path.parent_path() / "adapter"; std::filesystem::exists(adapter)) return adapter;
   throw refusal("that run left no " + (path.parent_path() / "adapter").string() +
-                "; name a run whose adapter leaves the model frozen, as lora does");
+                "; name a run whose adapter adds parameters to the model");
 }
 
 InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalog& catalog,

@@ -112,7 +112,7 @@ class TrainingLoop {
   void publish_model() {
     const Phase phase("checkpoint");
     const int64_t step = trainer().state().step;
-    if (only_adapter_trains(assembly_.model()))
+    if (assembly_.model().adapter_unit())
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash,
                    {identity_.adapter.name, identity_.adapter.version, experiment_.adapter.options,
                     assembly_.started_from().string()},

@@ -232,7 +232,7 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   train.sequence_length = request.positions;
   train.gradient_accumulation = request.gradient_accumulation;
   if (request.trains_all) {
-    experiment.adapter = {"full", {}, {}};
+    experiment.adapter = Experiment().adapter;
     experiment.trained_parts = {};
   }
   return experiment;
