@@ -757,6 +757,27 @@ def test_modules_that_peft_trained_as_a_whole_are_imported_and_train_on(place):
     assert_tensors_equal(model_tensors(place.log.folder()), load_file(place.folder / "merged/model.safetensors"))
 
 
+def test_new_heads_train_as_a_whole_beside_lora_on_a_downloaded_model(place):
+    """Only the part of LoRA is in the files of PEFT; the heads lie beside them, and come back with them."""
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    random_llama().save_pretrained(place.folder / "theirs")
+    table = imported(place, "theirs", "base", "--future-tokens", 3)
+    keys = {f"model__{key}": value for key, value in (table | {"weights": "theirs", "new_heads": "copy"}).items()}
+    place.run(**LORA | keys, adapter__targets=["layers.*"], adapter__train=["extra_heads.*"])
+    run = place.log.folder()
+    folder = exported(place, "trial", "peft", "--to", "peft")
+    assert json.loads((folder / "adapter_config.json").read_text())["modules_to_save"] is None
+    assert set(load_file(folder / "mtp_adapter.safetensors")) == {
+        name for name in model_tensors(run) if name.startswith("extra_heads.")}
+    model = peft.AutoPeftModelForCausalLM.from_pretrained(folder).eval()
+    assert_close(logits_of(model, IDS), first_head(our_model(shape_of(table), model_tensors(run))))
+    assert imported(place, "peft", "back", "--base", "base")["train"] == ["extra_heads.0.*", "extra_heads.1.*"]
+    place.host("checkpoint", "merge", "back", "--base", "base", "-o", "merged")
+    assert_tensors_equal(load_file(place.folder / "merged/model.safetensors"), model_tensors(run))
+    texts = [place.host("generate", model, "--ids", "17 4 9", "--max-tokens", "8").out for model in ("trial", "merged")]
+    assert texts[0] == texts[1]
+
+
 def test_what_peft_cannot_hold_is_refused_by_name(place):
     write_base(place, OTHERS["qwen2-tied"])
     keys = {**keys_of(OTHERS["qwen2-tied"], "model"), **LORA, "train__steps": 1}
