@@ -208,16 +208,17 @@ SchemaTable adapter_table() {
           .is_path(PathKind::weights)
           .unset_when_empty());
   table.keys.push_back(key("train_last", AT(trained_parts.last_blocks),
-                           "only for `full` and `frozen`: number of blocks that train, counted from the end of trunk "
-                           "and heads (`model.layers`); all other parameters of the model are frozen")
+                           "number of blocks that train, counted from the end of trunk and heads (`model.layers`); "
+                           "with `train`, it chooses in place of the adapter: all other parameters of the model are "
+                           "frozen, and those that the adapter adds, as `lora` does, train beside it")
                            .range(1, 4096)
                            .defaults_to("the adapter decides")
                            .unset_when_empty());
   table.keys.push_back(
       key("train", AT(trained_parts.names),
-          "only for `full` and `frozen`: shell patterns of the parameters that train, for example "
+          "shell patterns of the model's parameters that train, for example "
           "`[\"norm.weight\", \"layers.*.attention.*\"]`, in addition to `train_last`; names are those of "
-          "Meta's files")
+          "Meta's files; a weight that the adapter changes cannot train as well")
           .not_empty()
           .defaults_to("the adapter decides")
           .unset_when_empty());

@@ -13,26 +13,38 @@ namespace {
 
 constexpr int64_t max_rank = 65536;  // as in the plugin
 
-/// `name_of`: target or hf_target of LayerNames.
-const LayerNames* find_linear_layer(const std::string& target, std::string_view (LayerNames::*name_of)() const) {
-  const auto found =
-      std::ranges::find_if(linear_layers, [&](const LayerNames& layer) { return (layer.*name_of)() == target; });
-  return found == linear_layers.end() ? nullptr : &*found;
+std::vector<std::string> read_names(ExternalJson& keys, const char* key, const std::string& wanted) {
+  const Json& value = keys.value(key);
+  if (value.is_array() && std::ranges::all_of(value, [](const Json& name) { return name.is_string(); })) return value;
+  keys.refuse(key, wanted);
+  return {};
 }
 
-std::vector<LayerNames> read_targets(ExternalJson& keys, const char* key,
-                                     std::string_view (LayerNames::*name_of)() const) {
-  std::vector<LayerNames> targets;
-  for (const Json& target : keys.value(key)) {
-    const std::string path = target.is_string() ? target.get<std::string>() : "";
-    const LayerNames* found = find_linear_layer(path.substr(path.rfind('.') + 1), name_of);
-    if (!found) {
-      keys.refuse(key, "names of linear layers of Llama's blocks");
-      return {};
+/// A regular expression is not evaluated: the tensors show what it chose.
+std::optional<std::vector<std::string>> read_target_modules(ExternalJson& keys) {
+  constexpr const char* key = "target_modules";
+  if (!keys.has(key) || keys.value(key).is_string()) return std::nullopt;
+  const std::string wanted = "names of linear layers of Llama's blocks";
+  std::vector<std::string> names = read_names(keys, key, wanted);
+  for (const std::string& name : names)
+    if (std::ranges::none_of(linear_layers, [&](const LayerNames& layer) {
+          return layer.hf_target() == std::string_view(name).substr(name.rfind('.') + 1);
+        })) {
+      keys.refuse(key, wanted);
+      break;
     }
-    targets.push_back(*found);
-  }
-  return targets;
+  return names;
+}
+
+std::optional<std::vector<int64_t>> read_layers(ExternalJson& keys) {
+  constexpr const char* key = "layers_to_transform";
+  if (!keys.has(key)) return std::nullopt;
+  const Json value = keys.value(key).is_array() ? keys.value(key) : Json::array({keys.value(key)});
+  keys.only("layers_pattern", {"", "layers", Json::array({"layers"})});
+  if (std::ranges::all_of(value, [](const Json& number) { return number.is_number_integer(); }))
+    return value.get<std::vector<int64_t>>();
+  keys.refuse(key, "numbers of layers");
+  return std::nullopt;
 }
 
 /// 16 rather than 16.0, like PEFT.
@@ -54,9 +66,7 @@ bool is_off(const Json& value) { return value.is_null() || value == false || val
 }  // namespace
 
 OptionValues option_values(const LoraOptions& lora) {
-  std::vector<std::string> targets;
-  for (const LayerNames& layer : lora.targets) targets.emplace_back(layer.target());
-  return {{"rank", lora.rank},     {"alpha", lora.alpha}, {"dropout", lora.dropout},      {"targets", targets},
+  return {{"rank", lora.rank},     {"alpha", lora.alpha}, {"dropout", lora.dropout},      {"targets", lora.targets},
           {"rslora", lora.rslora}, {"dora", lora.dora},   {"plus_ratio", lora.plus_ratio}};
 }
 
@@ -78,8 +88,8 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
   lora.rslora = options.flag("rslora", false);
   lora.dora = options.flag("dora", false);
   lora.plus_ratio = options.positive("plus_ratio", 1.0);
-  if (options.has("targets") && options.value("targets").is_array())
-    lora.targets = read_targets(options, "targets", &LayerNames::target);
+  if (options.has("targets"))
+    lora.targets = read_names(options, "targets", "a list of linear layers");
   else
     options.refuse("targets", "a list of linear layers");
   const OptionValues known = option_values(lora);
@@ -89,9 +99,23 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
   return saved;
 }
 
-Json peft_config_json(const LoraOptions& lora, const std::string& base) {
-  Json targets = Json::array();
-  for (const LayerNames& layer : lora.targets) targets.push_back(layer.hf_target());
+bool PeftModules::are_targets(const std::string& module, int64_t number) const {
+  return targets && std::ranges::any_of(*targets, [&](const std::string& target) {
+           if (module == target) return true;
+           const bool is_in_layers = !layers || std::ranges::find(*layers, number) != layers->end();
+           return is_in_layers && module.ends_with("." + target);
+         });
+}
+
+bool PeftModules::are_saved(const std::string& parameter) const {
+  for (size_t dot = parameter.find('.'); dot != std::string::npos; dot = parameter.find('.', dot + 1)) {
+    const std::string module = parameter.substr(0, dot);
+    if (std::ranges::any_of(saved, [&](const std::string& end) { return module.ends_with(end); })) return true;
+  }
+  return false;
+}
+
+Json peft_config_json(const LoraOptions& lora, const PeftModules& modules, const std::string& base) {
   return {{"base_model_name_or_path", base.empty() ? Json() : Json(base)},
           {"bias", "none"},
           {"fan_in_fan_out", false},
@@ -99,16 +123,16 @@ Json peft_config_json(const LoraOptions& lora, const std::string& base) {
           {"init_lora_weights", true},
           {"lora_alpha", plain_number(lora.alpha)},
           {"lora_dropout", lora.dropout},
-          {"modules_to_save", nullptr},
+          {"modules_to_save", modules.saved.empty() ? Json() : Json(modules.saved)},
           {"peft_type", "LORA"},
           {"r", lora.rank},
-          {"target_modules", std::move(targets)},
+          {"target_modules", modules.targets.value()},
           {"task_type", "CAUSAL_LM"},
           {"use_dora", lora.dora},
           {"use_rslora", lora.rslora}};
 }
 
-LoraOptions read_peft_config(const std::filesystem::path& folder) {
+PeftConfig read_peft_config(const std::filesystem::path& folder) {
   // Keys that are read below or do not affect the computation.
   static const std::set<std::string> known{"auto_mapping",
                                            "base_model_name_or_path",
@@ -116,9 +140,11 @@ LoraOptions read_peft_config(const std::filesystem::path& folder) {
                                            "inference_mode",
                                            "init_lora_weights",
                                            "layers_pattern",
+                                           "layers_to_transform",
                                            "lora_alpha",
                                            "lora_dropout",
                                            "megatron_core",
+                                           "modules_to_save",
                                            "peft_type",
                                            "peft_version",
                                            "qalora_group_size",
@@ -138,18 +164,20 @@ LoraOptions read_peft_config(const std::filesystem::path& folder) {
   keys.only("init_lora_weights", {true, false, "gaussian", "orthogonal"});
   for (const auto& [key, value] : keys.all().items())
     if (!known.contains(key) && !is_off(value)) keys.refuse(key, "no value: the plugin lora does not support it");
-  LoraOptions lora;
+  PeftConfig config;
+  LoraOptions& lora = config.lora;
   lora.rank = keys.integer("r", 1, max_rank);
   lora.alpha = keys.positive("lora_alpha", 8.0);
   lora.dropout = read_dropout(keys, "lora_dropout");
   lora.rslora = keys.flag("use_rslora", false);
   lora.dora = keys.flag("use_dora", false);
-  if (keys.has("target_modules") && keys.value("target_modules").is_array())
-    lora.targets = read_targets(keys, "target_modules", &LayerNames::hf_target);
+  config.modules.targets = read_target_modules(keys);
+  config.modules.layers = read_layers(keys);
+  if (keys.has("modules_to_save")) config.modules.saved = read_names(keys, "modules_to_save", "names of modules");
   keys.finish(
       "only LoRA, rsLoRA and DoRA of one rank are imported; PEFT's merge_and_unload() makes a model of any adapter "
       "and its base, which is imported without --base");
-  return lora;
+  return config;
 }
 
 std::vector<LoraPart> lora_parts(const LoraOptions& lora, const BlockLayer& layer) {

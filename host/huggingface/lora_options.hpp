@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ struct LoraOptions {
   int64_t rank = 0;
   double alpha = 0, dropout = 0;
   bool rslora = false, dora = false;
-  double plus_ratio = 1;            ///< affects training only; PEFT has no key for it
-  std::vector<LayerNames> targets;  ///< in the given order
+  double plus_ratio = 1;             ///< affects training only; PEFT has no key for it
+  std::vector<std::string> targets;  ///< as in the experiment; the tensors show which layers they chose
 };
 
 OptionValues option_values(const LoraOptions& lora);
@@ -33,12 +34,28 @@ struct SavedLora {
 /// might change the meaning of the numbers.
 SavedLora read_saved_lora(const std::filesystem::path& folder);
 
-/// `base`: folder from which PEFT's AutoPeftModel loads the base model; "" if unknown.
-Json peft_config_json(const LoraOptions& lora, const std::string& base);
+/// PEFT's names of modules: "q_proj", "self_attn.q_proj", "model.layers.0.self_attn.q_proj".
+struct PeftModules {
+  std::optional<std::vector<std::string>> targets;  ///< that get an update; nullopt: given by a regular expression
+  std::optional<std::vector<int64_t>> layers;       ///< numbers of the blocks to which `targets` is restricted
+  std::vector<std::string> saved;                   ///< that train as a whole ("modules_to_save")
 
-/// Error(data) names every key that requires more than LoRA, rsLoRA or DoRA of one rank on linear layers of every
-/// block. `targets` contains the listed layers; empty for a pattern.
-LoraOptions read_peft_config(const std::filesystem::path& folder);
+  /// Whether `targets` contains the layer, a module of block `number`.
+  bool are_targets(const std::string& module, int64_t number) const;
+  /// Whether the parameter belongs to one of `saved`, by PEFT's rule: the end of a module's name.
+  bool are_saved(const std::string& parameter) const;
+};
+
+/// `base`: folder from which PEFT's AutoPeftModel loads the base model; "" if unknown.
+Json peft_config_json(const LoraOptions& lora, const PeftModules& modules, const std::string& base);
+
+struct PeftConfig {
+  LoraOptions lora;  ///< without targets
+  PeftModules modules;
+};
+/// Error(data) names every key that requires more than LoRA, rsLoRA or DoRA of one rank on linear layers of blocks, and
+/// modules that train as a whole.
+PeftConfig read_peft_config(const std::filesystem::path& folder);
 
 /// A parameter that LoRA adds to a linear layer, in our names and PEFT's.
 struct LoraPart {

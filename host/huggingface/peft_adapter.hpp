@@ -1,9 +1,10 @@
 // Converts adapters of the plugin `lora` to PEFT folders and back, without loss.
 //
 // A PEFT folder (adapter_config.json, adapter_model.safetensors, with Hugging Face's names and row order) belongs to
-// the Hugging Face Llama that export_model creates from the base: trunk and head 1. Parts that PEFT cannot hold go into
-// separate files: the updates of heads 2, 3, … under our names (mtp_adapter.safetensors), and plus_ratio and the
-// fingerprint of the base (mtp_adapter.json). A crash leaves a draft.
+// the Hugging Face Llama that export_model creates from the base: trunk and head 1. Parameters that trained beside LoRA
+// are PEFT's modules_to_save. Parts that PEFT cannot hold go into separate files: updates and parameters of heads 2, 3,
+// … under our names (mtp_adapter.safetensors), and plus_ratio and the fingerprint of the base (mtp_adapter.json). A
+// crash leaves a draft.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +23,8 @@ struct AdapterExport {
   bool shape_is_base = false;     ///< whether its fingerprint must equal the adapter's
   std::string base_name = {};     ///< what PEFT loads as base; "": the folder of the base, if it is known
 };
-/// Also copies the tokenizer of `shape`. Error(data) if the adapter is damaged, belongs to another plugin, or does not
-/// fit the shape.
+/// Also copies the tokenizer of `shape`. Error(data) if the adapter is damaged, belongs to another plugin, does not fit
+/// the shape, or holds what PEFT cannot: parts of a module, embeddings tied to the output, or only heads 2, 3, …
 LoraOptions export_adapter(const AdapterExport& request);
 
 struct AdapterImport {
@@ -31,8 +32,12 @@ struct AdapterImport {
   std::filesystem::path base;    ///< the imported model to adapt; the adapter records its fingerprint
   std::filesystem::path target;  ///< must not exist, or be empty
 };
-/// Returns the [adapter] options needed to load it. Error(data) for features that `lora` does not support, for a base
-/// with heads 2, 3, … that the files do not contain, and for a base other than the one named in the files.
-LoraOptions import_adapter(const AdapterImport& request);
+struct ImportedAdapter {
+  LoraOptions lora;
+  std::vector<std::string> train;  ///< patterns of the model's parameters that the files contain
+};
+/// Returns the keys of [adapter] needed to load it. Error(data) for features that `lora` does not support, and for a
+/// base other than the one named in the files.
+ImportedAdapter import_adapter(const AdapterImport& request);
 
 }  // namespace wmtp

@@ -20,6 +20,7 @@ void merge_adapter(const MergeRequest& request) try {
   wanted.layout.model = &config;
   wanted.layout.heads = Heads::all;
   wanted.layout.adapter = adapter.get();
+  wanted.layout.trained_parts.names = trained_parameters_in(request.adapter, config);
   wanted.layout.value_heads = read_saved_value_heads(request.base);
   wanted.options.strategy = Strategy::no_shard;
   wanted.positions = 1;  // only the weights are used

@@ -97,8 +97,7 @@ std::filesystem::path resolve_adapter(const Experiment& experiment, const std::f
   if (is_training_checkpoint(folder) && is_there(folder / adapter_identity_name)) return folder;
   const auto adapter = (is_run ? folder.parent_path() : folder) / "adapter";
   if (std::filesystem::exists(adapter)) return adapter;
-  throw refusal("that run left no " + adapter.string() +
-                "; name a run whose adapter leaves the model frozen, as lora does");
+  throw refusal("that run left no " + adapter.string() + "; name a run whose adapter adds parameters to the model");
 }
 
 InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalog& catalog,

@@ -97,7 +97,7 @@ class Planner {
     return num_steps(e_.train, windows, data_ranks(e_.parallel, e_.parallel.processes));
   }
 
-  static constexpr const char* full = "full";
+  const std::string full = Experiment().adapter.plugin;  ///< the default, which trains the whole model
   const Experiment& e_;
   const std::filesystem::path& cache_;
   const PlanStep& plan_step_;

@@ -34,7 +34,7 @@ struct Rates {
 };
 
 struct StepRequest {
-  bool trains_all = false;  ///< with the adapter "full" in place of the experiment's
+  bool trains_all = false;  ///< with the default adapter in place of the experiment's
   Strategy strategy = Strategy::full_shard;
   int64_t shard_group_size = 0;  ///< hybrid_shard
   int64_t ranks = 1;

@@ -150,7 +150,7 @@ void ShardedModel::fill(const ReadPart& read, const std::string& what) {
   std::set<std::string> norms;
   for (const auto& unit : units_)
     for (const auto& group : unit->groups()) {
-      const bool in_base = adapter_ && unit.get() != adapter_ && unit->name() != "value_heads";
+      const bool in_base = adapter_ && !group->trains();
       group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
         values.resize(size_t(part.numel()));
         if (read(placed.spec, begin, part.numel(), values.data())) {

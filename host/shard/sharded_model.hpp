@@ -114,9 +114,9 @@ class ShardedModel {
   using ReadPart = std::function<bool(const ParameterSpec&, int64_t begin, int64_t count, float* out)>;
   void fill(const ReadPart& read, const std::string& what = "loading the model");
 
-  /// Fingerprint of an adapter's base model: the sum, mod 2^64, over all elements of all parameters except the
-  /// adapter's and the value heads', of a hash of (name, element, bits of the fp32 value last filled in). It is
-  /// independent of layout and compute dtype. 0 if the adapter declared no parameter. [all ranks, collective]
+  /// Fingerprint of an adapter's base, the frozen parameters: the sum, mod 2^64, over all their elements, of a hash of
+  /// (name, element, bits of the fp32 value last filled in). It is independent of layout and compute dtype, not of what
+  /// trains. 0 if the adapter declared no parameter. [all ranks, collective]
   uint64_t base_fingerprint() const;
 
   std::vector<ParameterGroup*> trained_groups() const;

@@ -130,7 +130,7 @@ class TrainingLoop {
   void publish_model() {
     const Phase phase("checkpoint");
     const int64_t step = trainer().state().step;
-    if (only_adapter_trains(assembly_.model()))
+    if (assembly_.model().adapter_unit())
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash, adapter_identity(),
                    assembly_.model(), session_.channels());
     save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),

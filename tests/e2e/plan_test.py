@@ -8,7 +8,7 @@ import shlex
 import sqlite3
 
 import pytest
-from checkpoint import model_tensors
+from checkpoint import adapter_tensors, model_tensors
 from experiment import ONE_RANK, experiment
 from paths import ROOT
 
@@ -33,6 +33,8 @@ CASES = {
     "lora": dict(adapter=LORA),
     "lora in bf16, shard_grad_op": dict(adapter=LORA, parallel__precision="bf16", parallel__strategy="shard_grad_op"),
     "lora, no_shard": dict(adapter=LORA, parallel__strategy="no_shard"),
+    "lora beside trained heads and norms": dict(adapter=LORA | {"targets": ["layers.*"],
+                                                                "train": ["extra_heads.*", "*_norm.weight"]}),
     "lora, frozen parameters replicated": dict(adapter=LORA, parallel__replicate_frozen=True),
     "accumulation": dict(train__gradient_accumulation=3),
     "accumulation, no_shard": dict(train__gradient_accumulation=2, parallel__strategy="no_shard"),
@@ -77,7 +79,8 @@ OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "
              *(f"head_{k}" for k in range(1, 9))}
 A_FEW_NUMBERS = 1024  # bytes: numbers of the step, and what other threads hold at that moment
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16",
-         "saves beside the training", "muon with a moving average", "only the last blocks", "chained heads",
+         "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
+         "only the last blocks", "chained heads",
          "hybrid_shard, gradients that travel in bf16", "divided positions")
 
 
@@ -142,7 +145,10 @@ def test_the_plan_is_what_a_run_takes(place, case):
     expect_within(place.log, plan, case)
     expect_equal(place.log, plan, case)
     tensors = model_tensors(place.log.folder())
-    of_adapter = plan["trained"] if changes.get("adapter", {}).get("plugin") == "lora" else 0
+    of_adapter = 0
+    if (place.log.folder() / "adapter").exists():
+        of_adapter = sum(tensor.numel() for name, tensor in adapter_tensors(place.log.folder()).items()
+                         if name not in tensors)
     assert plan["parameters"] - of_adapter == sum(tensor.numel() for tensor in tensors.values())
     kept = place.log.query("SELECT bytes FROM checkpoints WHERE state = 'kept'")[-1]["bytes"]
     assert plan["training_state_bytes"] == pytest.approx(kept, rel=0.1), "beside the tensors there is a manifest"

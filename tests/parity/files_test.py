@@ -333,6 +333,9 @@ ADAPTERS = {
     "lora": {"adapter__rank": 4},
     "rslora": {"adapter__rslora": True, "adapter__targets": ["wq", "wk", "wv", "wo", "w1", "w2", "w3"]},
     "dora": {"adapter__dora": True, "adapter__targets": ["wk", "wq", "w2"], "adapter__plus_ratio": 4.0},
+    # Some layers, and beside them heads, a norm, the output and a whole layer that train: PEFT's modules_to_save.
+    "saved": {"adapter__targets": ["layers.*.wq", "layers.[02].*.wv", "extra_heads.0.*.w1"], "optimizer__lr": 3e-3,
+              "adapter__train": ["extra_heads.1.*", "norm.weight", "output.weight", "layers.1.attention.wk.weight"]},
 }
 
 
@@ -360,7 +363,7 @@ def adapted(program, tmp_path_factory):
             place = made[case, name] = Place(tmp_path_factory.mktemp(f"{case}-{name}"))
             place.tokens()
             write_base(place, SHAPES[name])
-            place.run(**keys_of(SHAPES[name], "model"), **LORA, **ADAPTERS[case])
+            place.run(**keys_of(SHAPES[name], "model"), **LORA | ADAPTERS[case])
         return made[case, name]
     return adapted
 
@@ -690,8 +693,8 @@ def test_options_that_would_be_ignored_are_refused(place):
 
 
 PEFT_REFUSED = {
-    "peft_type": "IA3", "bias": "all", "modules_to_save": ["lm_head"], "rank_pattern": {"q_proj": 2},
-    "alpha_pattern": {"q_proj": 2}, "layers_to_transform": [0], "init_lora_weights": "pissa", "lora_bias": True,
+    "peft_type": "IA3", "bias": "all", "modules_to_save": "lm_head", "rank_pattern": {"q_proj": 2},
+    "alpha_pattern": {"q_proj": 2}, "layers_to_transform": "0", "init_lora_weights": "pissa", "lora_bias": True,
     "fan_in_fan_out": True, "target_modules": ["q_proj", "embed_tokens"], "some_new_trick": 3, "task_type": "SEQ_CLS",
 }
 
@@ -711,13 +714,92 @@ def test_options_of_peft_that_the_plugin_lora_lacks_are_refused(place):
         refuse_import(place, f"adapter_config.json: {key} is ", options=["--base", "base"])
     file.write_text(json.dumps(original | {"target_modules": ["q_proj", "v_proj"]}))
     refuse_import(place, 'layers.2.self_attn.v_proj.lora_A.weight" is missing', options=["--base", "base"])
+    file.write_text(json.dumps(original | {"layers_to_transform": [0]}))
+    refuse_import(place, 'layers.1.self_attn.q_proj.lora_A.weight" is not part of', options=["--base", "base"])
+    file.write_text(json.dumps(original | {"modules_to_save": ["lm_head"]}))
+    refuse_import(place, 'base_model.model.lm_head.weight" is missing', options=["--base", "base"])
+    file.write_text(json.dumps(original | {"modules_to_save": ["score"]}))
+    refuse_import(place, 'modules_to_save contains "score", which names no parameter', options=["--base", "base"])
     file.write_text(json.dumps(original | {"target_modules": ".*q_proj"}))
-    refuse_import(place, "the base has 1 heads besides", options=["--base", "many"])
-    imported(place, "theirs", "ours", "--base", "base")
+    assert imported(place, "theirs", "ours", "--base", "base")["targets"] == ["wq"]
+    # Heads that PEFT does not know stay as they are in the base.
+    assert imported(place, "theirs", "beside", "--base", "many")["targets"] == ["layers.*.wq"]
+
+
+def trained_by_peft(llama, **config):
+    """Every trained tensor differs from its initial value."""
+    import peft
+    theirs = peft.get_peft_model(llama, peft.LoraConfig(r=2, task_type="CAUSAL_LM", **config)).eval()
+    with torch.no_grad():
+        for number, (_, parameter) in enumerate(theirs.named_parameters()):
+            if parameter.requires_grad:
+                parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number)))
+    return theirs
+
+
+def test_modules_that_peft_trained_as_a_whole_are_imported_and_train_on(place):
+    pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    llama = random_llama()
+    llama.save_pretrained(place.folder / "theirs")
+    theirs = trained_by_peft(llama, target_modules=["q_proj", "v_proj"], layers_to_transform=[0, 2],
+                             modules_to_save=["lm_head", "model.norm", "layers.1.mlp"])
+    theirs.save_pretrained(place.folder / "peft")
+    model_table = imported(place, "theirs", "base", "--future-tokens", 2)
+    table = imported(place, "peft", "adapter", "--base", "base")
+    assert table["targets"] == [f"layers.{i}.attention.{layer}" for layer in ("wq", "wv") for i in (0, 2)]
+    of_block = [f"layers.1.feed_forward.w{i}.weight" for i in (1, 2, 3)]
+    assert table["train"] == [*of_block, "norm.weight", "output.weight"]
+    place.host("checkpoint", "merge", "adapter", "--base", "base", "-o", "merged")
+    assert_close(logits_of(open_llama(exported(place, "merged", "merged-hf")), IDS), logits_of(theirs, IDS))
+    settings = {**{f"model__{key}": value for key, value in model_table.items()},
+                **{f"adapter__{key}": value for key, value in table.items()}}
+    place.run(**settings, **ONE, optimizer__lr=1e-30, train__steps=1)
+    assert_tensors_equal(model_tensors(place.log.folder()), load_file(place.folder / "merged/model.safetensors"))
+
+
+def test_new_heads_train_as_a_whole_beside_lora_on_a_downloaded_model(place):
+    """Only the part of LoRA is in the files of PEFT; the heads lie beside them, and come back with them."""
+    peft = pytest.importorskip("peft", reason="no peft in .venv: `make setup` installs it")
+    random_llama().save_pretrained(place.folder / "theirs")
+    table = imported(place, "theirs", "base", "--future-tokens", 3)
+    keys = {f"model__{key}": value for key, value in (table | {"weights": "theirs", "new_heads": "copy"}).items()}
+    place.run(**LORA | keys, adapter__targets=["layers.*"], adapter__train=["extra_heads.*"])
+    run = place.log.folder()
+    folder = exported(place, "trial", "peft", "--to", "peft")
+    assert json.loads((folder / "adapter_config.json").read_text())["modules_to_save"] is None
+    assert set(load_file(folder / "mtp_adapter.safetensors")) == {
+        name for name in model_tensors(run) if name.startswith("extra_heads.")}
+    model = peft.AutoPeftModelForCausalLM.from_pretrained(folder).eval()
+    assert_close(logits_of(model, IDS), first_head(our_model(shape_of(table), model_tensors(run))))
+    assert imported(place, "peft", "back", "--base", "base")["train"] == ["extra_heads.0.*", "extra_heads.1.*"]
+    place.host("checkpoint", "merge", "back", "--base", "base", "-o", "merged")
+    assert_tensors_equal(load_file(place.folder / "merged/model.safetensors"), model_tensors(run))
+    texts = [place.host("generate", model, "--ids", "17 4 9", "--max-tokens", "8").out for model in ("trial", "merged")]
+    assert texts[0] == texts[1]
+
+
+def test_what_peft_cannot_hold_is_refused_by_name(place):
+    write_base(place, OTHERS["qwen2-tied"])
+    keys = {**keys_of(OTHERS["qwen2-tied"], "model"), **LORA, "train__steps": 1}
+    for train, targets, message in (
+            ("layers.0.attention.wk.bias", "wq", "layers.0.attention.wk.weight of the same module did not"),
+            ("layers.0.attention.wq.bias", "wq", "layers.0.attention.wq.bias trained, but its layer has an update"),
+            ("tok_embeddings.weight", "wq", "tok_embeddings.weight trained and is also the output layer"),
+            ("norm.weight", "extra_heads.*", "it changes no layer of the trunk and head 1")):
+        place.run(**keys, adapter__train=[train], adapter__targets=[targets])
+        place.refuse_command(4, f"PEFT cannot hold it: .*{message}.*--to hf",
+                             command=["checkpoint", "export", "trial", "-o", "x", "--to", "peft"])
+    llama = random_llama(tie_word_embeddings=True)
+    llama.save_pretrained(place.folder / "theirs")
+    imported(place, "theirs", "tied")
+    trained_by_peft(llama, target_modules=["q_proj"], modules_to_save=["embed_tokens"]).save_pretrained(
+        place.folder / "peft")
+    place.refuse_command(4, "modules_to_save contains the embedding",
+                         command=["checkpoint", "import", "peft", "-o", "x", "--base", "tied"])
+    assert_nothing_half_written(place.folder)
 
 
 OF_PEFT = {
-    "modules_to_save": dict(modules_to_save=["lm_head"]),
     "bias": dict(bias="lora_only"),
     "rank_pattern": dict(rank_pattern={"q_proj": 4}),
     "alpha_pattern": dict(alpha_pattern={"q_proj": 3}),

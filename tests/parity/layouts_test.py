@@ -76,6 +76,7 @@ SHORT += [("baseline", "1x4-on-2", "no_shard", "none"), ("baseline", "2x1x2-on-2
           ("baseline", "1x4-on-4", "full_shard", "full"), ("rho1", "2x2-on-2", "full_shard", "none"),
           ("lora", "2x2-on-2", "hybrid_shard", "full"), ("chained", "1x4-on-4", "full_shard", "full"),
           ("joint", "1x4-on-2", "full_shard", "none"), ("critic", "2x1x2-on-2", "full_shard", "none")]
+SHORT += [("lora-heads", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_shard", "none"), IN_GROUPS)]
 SHORT += [("joint-lora", *layout) for layout in (WITH_RECOMPUTATION, ("1x4-on-2", "full_shard", "none"))]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
@@ -90,6 +91,9 @@ def run(place, pipeline, layout, strategy, checkpointing, **more):
     if pipeline == "lora":
         changes |= {"pipeline__plugin": "baseline", "adapter__plugin": "lora", "adapter__dropout": 0.2,
                     "adapter__dora": True, "optimizer__lr": 1e-2, "optimizer__eps": 1e-5}
+    if pipeline == "lora-heads":  # in blocks with norms that train as a whole, and beside whole blocks
+        changes |= {"pipeline__plugin": "baseline", "adapter__plugin": "lora", "adapter__targets": ["layers.*"],
+                    "adapter__train": ["extra_heads.*", "*_norm.weight"], "optimizer__eps": 1e-5}
     if pipeline == "tied":
         changes |= {"pipeline__plugin": "baseline", "model__tie_word_embeddings": True, "model__qkv_bias": True,
                     "model__kv_heads": 2, "optimizer__eps": 1e-5, "model__rope_scaling": {

@@ -41,6 +41,44 @@ def test_the_base_keeps_its_bits_and_the_merge_is_exact(place, base, precision):
     assert_tensors_equal(model, wanted)
 
 
+def test_parameters_train_beside_the_adapter_and_are_part_of_it(place, base):
+    heads = {"adapter__targets": ["layers.*.w[qv]"], "adapter__train": ["extra_heads.*", "norm.weight"]}
+    place.run(**LORA | heads)
+    folder = place.log.folder()
+    model, adapter = model_tensors(folder), adapter_tensors(folder)
+    trained = {name: value for name, value in adapter.items() if "lora_" not in name}
+    assert set(trained) == {name for name in base if name.startswith("extra_heads.") or name == "norm.weight"}
+    wanted = base | trained
+    for name in base:
+        if name.startswith("layers.") and name.endswith(("wq.weight", "wv.weight")):
+            slot = name.removesuffix(".weight")
+            wanted[name] = base[name] + adapter[f"{slot}.lora_B"] @ adapter[f"{slot}.lora_A"] * (16.0 / 8)
+    changed = {name for name in base if not torch.equal(base[name], wanted[name])}
+    assert len(changed) == len(trained) + 2 * 2, "every trained parameter, and two layers of two blocks"
+    assert_tensors_equal(model, wanted)
+
+    still = {"optimizer__lr": 1e-30, "train__steps": 1, "adapter__weights": "run:trial", **ONE_RANK}
+    place.run(**LORA | heads | still)
+    assert_tensors_equal(adapter_tensors(place.log.folder()), adapter)
+    refused = place.run(**LORA | heads | still | {"adapter__train": ["extra_heads.*"]}, wanted=4).err
+    assert "tensor 'norm.weight' is not part of the adapter, because it does not train here" in refused
+    refused = place.run(**LORA | heads | {"adapter__train": ["extra_heads.*", "*.wv.weight"]}, wanted=2).err
+    assert ("[adapter] train and train_last choose parameters that the adapter changes already: "
+            "layers.0.attention.wv.weight and layers.1.attention.wv.weight") in refused
+
+
+def test_the_base_of_an_adapter_is_what_stays_frozen(place, base):
+    """Other values of the heads that the adapter holds as a whole make no other base."""
+    heads = {"adapter__targets": ["layers.*.wq"], "adapter__train": ["extra_heads.*"], **ONE_RANK}
+    place.run(**LORA | heads)
+    save_file({name: value * (0.5 if name.startswith("extra_heads.") else 1) for name, value in base.items()},
+              place.folder / "weights.safetensors")
+    still = {"optimizer__lr": 1e-30, "train__steps": 1, "adapter__weights": "run:trial"}
+    first = model_tensors(place.log.folder())
+    place.run(**LORA | heads | still)
+    assert_tensors_equal(model_tensors(place.log.folder()), first)
+
+
 def test_the_adapter_is_a_separate_folder_that_identifies_its_base(place, base):
     place.run(**LORA, **ONE_RANK, adapter__rank=128)
     folder = place.log.folder() / "adapter"
@@ -102,9 +140,11 @@ def test_an_adapter_is_loaded_bit_for_bit_by_another_run_on_the_same_base_only(p
     assert fingerprint in refused and "but here" in refused
 
 
-def test_an_unknown_target_is_refused_with_the_nearest_name(place):
-    ended = place.run(adapter__plugin="lora", adapter__targets=["wq", "wx"], wanted=2)
-    assert '"wx"' in ended.err and 'did you mean "wq"?' in ended.err
+def test_a_target_that_chooses_no_layer_is_refused(place):
+    place.refuse(2, r'toml:\d+:\d+: .*found "wx", wanted wq, wk, wv, wo, w1, w2, w3 or a pattern',
+                 adapter__plugin="lora", adapter__targets=["wq", "wx"])
+    place.refuse(2, r'\[adapter\] targets: "layers.9.\*" matches no linear layer of this model; names are like',
+                 adapter__plugin="lora", adapter__targets=["wq", "layers.9.*"])
 
 
 def test_an_adapter_that_trains_nothing_is_refused(place):

@@ -107,6 +107,14 @@ LORA = {
     "dora": (GROUPED, Recipe(adapter="lora", lora={"dora": True}, lr=1e-2)),
     "dora-rho1": (POLICY, Recipe(adapter="lora", lora={"dora": True, "alpha": 4.0}, lr=1e-2, pipeline="rho1")),
     "lora-plus": (POLICY, Recipe(adapter="lora", lora={"plus_ratio": 16.0, "dora": True}, lr=1e-3, accumulation=2)),
+    # Only in the trunk and head 1, beside heads that train as a whole, and beside norms of the adapted blocks.
+    "lora-heads": (POLICY, Recipe(adapter="lora", lora={"targets": ["layers.*.w[qv]", "layers.*.feed_forward.*"]},
+                                  train=["extra_heads.*"], lr=2e-3)),
+    "lora-norms": (GROUPED, Recipe(adapter="lora", lora={"targets": ["extra_heads.*", "layers.1.attention.wq"]},
+                                   train=["*norm.weight", "output.weight"], lr=2e-3, accumulation=2)),
+    "lora-embedding": (ALL_OF_IT, Recipe(adapter="lora", lora={"dora": True},
+                                         train=["tok_embeddings.weight", "*.bias"], lr=2e-3)),
+    "lora-chain": (CHAINED, Recipe(adapter="lora", lora={}, train=["*.eh_proj.weight", "*.[eh]norm.weight"], lr=2e-3)),
 }
 CASES |= LORA
 

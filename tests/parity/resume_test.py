@@ -45,6 +45,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
 
 @pytest.mark.soak
 @pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("lora", 2),
+                                                       ("lora-heads", 2),
                                                        ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2),
                                                        ("chained", 2), ("muon", 2), ("sgd", 1)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
@@ -57,6 +58,9 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
     place.tokens(windows=steps * 2 * processes)
     if pipeline == "lora":
         changes |= {"adapter__plugin": "lora", "adapter__dropout": 0.1, "adapter__dora": True}
+    if pipeline == "lora-heads":
+        changes |= {"adapter__plugin": "lora", "adapter__targets": ["layers.*"],
+                    "adapter__train": ["extra_heads.*", "norm.weight"]}
     if pipeline == "hybrid":
         changes |= {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": 2}
     if pipeline == "divided":

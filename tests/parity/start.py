@@ -114,7 +114,8 @@ def start_model(folder, shape, recipe):
         model.requires_grad_(False)
     if trains := ["extra_heads.*"] if recipe.adapter == "heads" else recipe.train:
         for name, parameter in model.named_parameters():
-            parameter.requires_grad_(any(fnmatchcase(name, pattern) for pattern in trains))
+            of_adapter = recipe.adapter == "lora" and parameter.requires_grad
+            parameter.requires_grad_(of_adapter or any(fnmatchcase(name, pattern) for pattern in trains))
     if is_critic or recipe.options.get("joint"):
         add_value_head(model, recipe.options.get("head", "linear"), recipe.seed)
         if recipe.value_start:

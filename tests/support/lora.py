@@ -1,5 +1,6 @@
 """LoRA, rsLoRA, DoRA and LoRA+ in plain PyTorch, for the linear layers of mtp_model."""
 import math
+from fnmatch import fnmatchcase
 
 import torch
 import torch.nn.functional as F
@@ -36,11 +37,13 @@ class LoraLinear(nn.Module):
 
 
 def add_lora(model, changes, seed):
-    """Freezes the model and adds LoRA to its target layers, also in the heads."""
+    """Freezes the model and adds LoRA to its target layers, also in the heads. A target is a pattern of a layer's name,
+    or of the end of the name."""
     options = {**OPTIONS, **changes}
     model.requires_grad_(False)
     for name, module in list(model.named_modules()):
         parent, _, last = name.rpartition(".")
-        if isinstance(module, nn.Linear) and last in options["targets"]:
+        chosen = any(fnmatchcase("." + name, "*." + target) for target in options["targets"])
+        if isinstance(module, nn.Linear) and chosen and last != "output":
             setattr(model.get_submodule(parent), last, LoraLinear(module, name, options, seed))
     return model

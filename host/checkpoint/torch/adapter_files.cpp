@@ -1,5 +1,7 @@
 #include "checkpoint/torch/adapter_files.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -12,6 +14,7 @@
 #include "checkpoint/verify.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
+#include "model/model_tensors.hpp"
 
 namespace wmtp {
 namespace {
@@ -19,32 +22,62 @@ namespace {
 using at::Tensor;
 namespace fs = std::filesystem;
 
-/// [rank 0]
-void write_folder(const fs::path& folder, Manifest manifest, const Json& identity, const ParameterGroup& group,
-                  const Tensor& flat) {
-  FolderDraft draft(folder);
-  std::vector<TensorEntry> entries;
-  for (const FlatParameter& placed : group.parameters())
-    entries.push_back({placed.spec.name, "F32", placed.spec.shape});
-  SafetensorsWriter writer(draft.path() / adapter_tensors_name, std::move(entries), {{"format", "pt"}});
-  for (const FlatParameter& placed : group.parameters()) {
-    const Tensor value = flat.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).contiguous();
-    writer.write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-    manifest.slices.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count,
-                               adapter_tensors_name, placed.spec.name,
-                               crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
-  }
-  writer.finish();
-  write_new_file(draft.path() / adapter_identity_name, pretty_json(identity));
-  write_manifest(draft.path(), manifest);
-  draft.publish();
+/// Checkpoints contain the value heads, too.
+bool is_of_value_head(const std::string& name) { return name.starts_with("value_heads."); }
+
+/// All that trains, except value heads.
+std::vector<ParameterGroup*> groups_of_adapter(const ShardedModel& model) {
+  std::vector<ParameterGroup*> groups;
+  for (const auto& unit : model.units())
+    for (const auto& group : unit->groups())
+      if (group->trains() && unit->name() != "value_heads") groups.push_back(group.get());
+  return groups;
 }
+
+/// Writes one folder. [rank 0]
+class AdapterWriter {
+ public:
+  AdapterWriter(const fs::path& folder, const std::vector<ParameterGroup*>& groups)
+      : draft_(folder), writer_(draft_.path() / adapter_tensors_name, entries_of(groups), {{"format", "pt"}}) {}
+
+  void write(const ParameterGroup& group, const Tensor& flat) {
+    for (const FlatParameter& placed : group.parameters()) {
+      const Tensor value = flat.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).contiguous();
+      writer_.write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
+      slices_.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count, adapter_tensors_name,
+                         placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
+    }
+  }
+
+  void publish(Manifest manifest, const Json& identity) {
+    writer_.finish();
+    write_new_file(draft_.path() / adapter_identity_name, pretty_json(identity));
+    manifest.slices = std::move(slices_);
+    write_manifest(draft_.path(), manifest);
+    draft_.publish();
+  }
+
+ private:
+  static std::vector<TensorEntry> entries_of(const std::vector<ParameterGroup*>& groups) {
+    std::vector<TensorEntry> entries;
+    for (const ParameterGroup* group : groups)
+      for (const FlatParameter& placed : group->parameters())
+        entries.push_back({placed.spec.name, "F32", placed.spec.shape});
+    return entries;
+  }
+
+  FolderDraft draft_;
+  SafetensorsWriter writer_;
+  std::vector<Slice> slices_;
+};
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
   throw Error(ExitStatus::data, folder.string() + ": " + why);
 }
 
-void check_identity(const fs::path& folder, const AdapterIdentity& adapter, const std::string& base) {
+/// Checks plugin and options, then what `tensors` checks, then the base, which depends on the parameters that train.
+void check_identity(const fs::path& folder, const AdapterIdentity& adapter, const std::string& base,
+                    const std::function<void()>& tensors) {
   const std::string where = (folder / adapter_identity_name).string();
   const Json found = parse_strict_json(read_small_file(folder / adapter_identity_name, 1 << 20), where);
   const auto text = [&](const char* key) {
@@ -67,50 +100,60 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
     }
     refuse(where, "it was saved with options " + text("options") + ", this run has " + wanted["options"].dump());
   }
+  tensors();
   compare("base_fingerprint", "the fingerprint of the model it was trained on",
           "start from that model: set [model] weights, or model and seed, as in that run");
 }
 
-void check_tensors(const fs::path& folder, const SafetensorsFolder& files, const ParameterGroup& group) {
+void check_tensors(const fs::path& folder, const SafetensorsFolder& files, const ShardedModel& model) {
+  const std::string advice = "; set [adapter] train and train_last as they were when it was trained";
   std::set<std::string> known;
-  for (const FlatParameter& placed : group.parameters()) {
-    known.insert(placed.spec.name);
-    const auto place = files.find(placed.spec.name);
-    const std::string shape = c10::str(at::IntArrayRef(placed.spec.shape));
-    if (!place) refuse(folder, "tensor '" + placed.spec.name + "' is missing; the adapter needs F32 " + shape);
-    if (place->entry->shape != placed.spec.shape || place->entry->dtype != "F32")
-      refuse(folder, "tensor '" + placed.spec.name + "' is " + place->entry->dtype + " " +
-                         c10::str(at::IntArrayRef(place->entry->shape)) + ", the adapter has F32 " + shape);
-  }
+  for (const ParameterGroup* group : groups_of_adapter(model))
+    for (const FlatParameter& placed : group->parameters()) {
+      known.insert(placed.spec.name);
+      const auto place = files.find(placed.spec.name);
+      const std::string shape = c10::str(at::IntArrayRef(placed.spec.shape));
+      if (!place)
+        refuse(folder, "tensor '" + placed.spec.name + "' is missing; " +
+                           (model.adapter_unit()->holds(placed.spec.name) ? "the adapter needs F32 " + shape
+                                                                          : "it trains here" + advice));
+      if (place->entry->shape != placed.spec.shape || place->entry->dtype != "F32")
+        refuse(folder, "tensor '" + placed.spec.name + "' is " + place->entry->dtype + " " +
+                           c10::str(at::IntArrayRef(place->entry->shape)) + ", the adapter has F32 " + shape);
+    }
+  const auto is_in_model = [&](const std::string& name) {
+    return std::ranges::any_of(model.units(), [&](const auto& unit) { return unit->holds(name); });
+  };
   for (const std::string& name : files.names())
-    if (!known.count(name) && !name.starts_with("value_heads."))
-      refuse(folder, "tensor '" + name + "' is not part of the adapter");
+    if (!known.count(name) && !is_of_value_head(name))
+      refuse(folder, "tensor '" + name + "' is not part of the adapter" +
+                         (is_in_model(name) ? ", because it does not train here" + advice : ""));
 }
 
 }  // namespace
 
-bool only_adapter_trains(const ShardedModel& model) {
-  if (!model.adapter_unit()) return false;
-  for (const auto& unit : model.units())
-    for (const auto& group : unit->groups())
-      if (group->trains() && unit.get() != model.adapter_unit() && unit->name() != "value_heads") return false;
-  return true;
-}
-
 void save_adapter(const fs::path& folder, int64_t step, const std::string& config_hash, const AdapterIdentity& adapter,
                   ShardedModel& model, Channels& channels) {
-  ParameterGroup& group = *model.adapter_unit()->groups().front();
   const std::string base = fingerprint_text(model.base_fingerprint());
-  const Tensor flat = group.gather_master();
-  const auto write = [&] {
-    if (channels.rank() != 0) return;
+  const std::vector<ParameterGroup*> groups = groups_of_adapter(model);
+  std::optional<AdapterWriter> writer;
+  std::optional<Error> failure;
+  const auto attempt = [&](auto&& work) {
+    if (channels.rank() == 0 && !failure) failure = failure_of(work);
+  };
+  attempt([&] { writer.emplace(folder, groups); });
+  for (ParameterGroup* group : groups) {
+    const Tensor flat = group->gather_master();  // on all ranks, even if rank 0 cannot write
+    attempt([&] { writer->write(*group, flat); });
+  }
+  attempt([&] {
     Manifest manifest;
     manifest.step = step;
     manifest.kind = "adapter";
     manifest.config_hash = config_hash;
-    write_folder(folder, std::move(manifest), identity_json(adapter, base), group, flat);
-  };
-  channels.peers().rethrow_on_all_ranks("writing the adapter", failure_of(write));
+    writer->publish(std::move(manifest), identity_json(adapter, base));
+  });
+  channels.peers().rethrow_on_all_ranks("writing the adapter", failure);
 }
 
 void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, ShardedModel& model) {
@@ -121,14 +164,22 @@ void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, Sharde
   const bool is_checkpoint = manifest.kind == "resume" && manifest.files.contains(adapter_identity_name);
   if (manifest.kind != "adapter" && !is_checkpoint)
     refuse(folder, "it contains a " + manifest.kind + "; specify the adapter folder of a run, or its checkpoint");
-  check_identity(folder, adapter, base);
   const SafetensorsFolder files(is_checkpoint ? folder : folder / adapter_tensors_name);
-  check_tensors(folder, files, *model.adapter_unit()->groups().front());
+  check_identity(folder, adapter, base, [&] { check_tensors(folder, files, model); });
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
-    if (!model.adapter_unit()->holds(spec.name)) return false;
-    files.find(spec.name)->read(begin, count, out);
+    const auto saved = is_of_value_head(spec.name) ? std::nullopt : files.find(spec.name);
+    if (!saved) return false;
+    saved->read(begin, count, out);
     return true;
   });
+}
+
+std::vector<std::string> trained_parameters_in(const fs::path& folder, const ModelConfig& model) {
+  const SafetensorsFile file(folder / adapter_tensors_name);
+  std::vector<std::string> names;
+  for (const ModelTensor& tensor : model_tensors(model))
+    if (file.find(tensor.name)) names.push_back(tensor.name);
+  return names;
 }
 
 }  // namespace wmtp

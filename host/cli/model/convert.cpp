@@ -163,10 +163,11 @@ void print_table(const std::string& name, const OrderedJson& values) {
 }
 
 int read_adapter(const Options& options) {
-  const LoraOptions lora = import_adapter({options.source, options.base, options.target});
+  const ImportedAdapter adapter = import_adapter({options.source, options.base, options.target});
   log_written(options.target);
   OrderedJson table{{"plugin", "lora"}};
-  for (const auto& [key, value] : option_values(lora)) table[key] = value;
+  for (const auto& [key, value] : option_values(adapter.lora)) table[key] = value;
+  if (!adapter.train.empty()) table["train"] = adapter.train;
   table["weights"] = absolute_text(options.target);
   print_table("adapter", table);
   return int(ExitStatus::done);

@@ -251,11 +251,6 @@ class Rules : RuleChecker {
   }
 
   void trained_parts() {
-    const std::string& adapter = e_.adapter.plugin;
-    for (const std::string key : {"adapter.train_last", "adapter.train"})
-      if (bound_.has(key) && bound_.all_valid({"adapter.plugin"}) && adapter != "full" && adapter != "frozen")
-        refuse_key(key, key.substr(8) + " does not apply to the adapter " + quote(adapter),
-                   "remove it, or set plugin = \"full\"");
     const int64_t last = e_.trained_parts.last_blocks;
     if (bound_.all_valid({"adapter.train_last", "model.layers"}) && e_.model.layers > 0 && last > e_.model.layers)
       refuse("adapter.train_last",

@@ -37,6 +37,7 @@ class Builder {
     for (const ModelTensor& tensor : model_tensors(model_))
       if (tensor.head <= num_heads(model_, request_.heads)) add(tensor);
     value_heads();
+    declare();
     if (!adapter_.empty()) units_.push_back({"adapter", std::move(adapter_)});
     if (!request_.adapter) return std::move(units_);
     check_names();
@@ -60,7 +61,7 @@ class Builder {
     if (tensor.kind == Kind::norm) spec.init = {Init::Kind::ones};
     units_.back().parameters.push_back(std::move(spec));
     if (tensor.kind == Kind::linear)
-      declare({tensor.name.substr(0, tensor.name.rfind('.')), tensor.shape[1], tensor.shape[0]});
+      linears_.push_back({tensor.name.substr(0, tensor.name.rfind('.')), tensor.shape[1], tensor.shape[0]});
   }
 
   void check_names() const {
@@ -107,10 +108,31 @@ class Builder {
                       "it trains; set name = \"adamw\" without momentum, or train more of the model");
   }
 
-  void declare(const Linear& linear) {
-    for (const Param& param : declared(request_.adapter, linear))
-      adapter_.push_back(
-          {linear.name + "." + param.name, param.shape, adapter_init(param), param.decays, true, param.lr_scale});
+  void declare() {
+    if (const auto* const adds = dynamic_cast<const LinearAdapter*>(request_.adapter)) adds->check(linears_);
+    std::vector<std::string> adapted;
+    for (const Linear& linear : linears_) {
+      const std::vector<Param> params = declared(request_.adapter, linear);
+      if (!params.empty()) adapted.push_back(linear.name + ".weight");
+      for (const Param& param : params)
+        adapter_.push_back(
+            {linear.name + "." + param.name, param.shape, adapter_init(param), param.decays, true, param.lr_scale});
+    }
+    if (request_.trained_parts.given()) check_adapted(std::move(adapted));
+  }
+
+  /// A weight either trains or is adapted. An adapter that does both itself knows what it does.
+  void check_adapted(std::vector<std::string> weights) const {
+    std::erase_if(weights, [&](const std::string& weight) { return !trains(request_, weight); });
+    if (weights.empty()) return;
+    constexpr size_t most_named = 8;
+    if (const size_t all = weights.size(); all > most_named) {
+      weights.resize(most_named);
+      weights.push_back(std::to_string(all - most_named) + " more");
+    }
+    throw Error(ExitStatus::usage,
+                "[adapter] train and train_last choose parameters that the adapter changes already: " +
+                    join_names(weights) + "; choose others, or let the adapter leave these layers alone");
   }
 
   void value_heads() {
@@ -136,6 +158,7 @@ class Builder {
   const LayoutRequest& request_;
   const ModelConfig& model_;
   std::vector<UnitSpec> units_;
+  std::vector<Linear> linears_;
   std::vector<ParameterSpec> adapter_;
 };
 

@@ -234,7 +234,7 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   train.gradient_accumulation = request.gradient_accumulation;
   train.global_batch_size = 0;
   if (request.trains_all) {
-    experiment.adapter = {"full", {}, {}};
+    experiment.adapter = Experiment().adapter;
     experiment.trained_parts = {};
   }
   return experiment;

@@ -65,6 +65,12 @@ bool GuardedAdapter::trains(const std::string& parameter) const {
   return guarded(plugin_, "trains", [&] { return adapter_->trains(parameter); });
 }
 
+void GuardedAdapter::check(const std::vector<Linear>& layers) const try {
+  if (linear_) guarded(plugin_, "check", [&] { linear_->check(layers); });
+} catch (const OptionError& error) {
+  throw Error(ExitStatus::usage, "[adapter] " + error.option() + ": " + error.message());
+}
+
 std::vector<Param> GuardedAdapter::declare(const Linear& layer) const {
   if (!linear_) return {};
   std::vector<Param> params = guarded(plugin_, "declare", [&] { return linear_->declare(layer); });

@@ -14,6 +14,8 @@ class GuardedAdapter final : public LinearAdapter {
  public:
   GuardedAdapter(std::string plugin, std::unique_ptr<Adapter> adapter);
   bool trains(const std::string& parameter) const override;
+  /// Error(usage) if the adapter refuses an option.
+  void check(const std::vector<Linear>& layers) const override;
   std::vector<Param> declare(const Linear& layer) const override;
   Tensor forward(const Linear& layer, const Tensor& x, LinearCall& call) const override;
   Tensor merged(const Linear& layer, const Tensor& weight, const std::vector<Tensor>& params) const override;

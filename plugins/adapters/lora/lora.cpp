@@ -1,4 +1,5 @@
-// lora: adds a low-rank update to the weights of the selected linear layers; the model itself is frozen.
+// lora: adds a low-rank update to the weights of the selected linear layers; the model itself is frozen, except for
+// what [adapter] train and train_last choose.
 //
 //   LoRA    y = W x + s B A dropout(x), s = alpha / r; A [r,in] is drawn from U(+-1/sqrt(in)), B [out,r] is zero, so
 //           training starts from the unchanged model. Hu et al., arXiv 2106.09685.
@@ -11,6 +12,8 @@
 //   LoRA+   the learning rate of B is plus_ratio times that of A. Hayou et al., arXiv 2402.12354.
 //
 // optimizer.weight_decay applies to A and B separately: it pulls B A towards zero, not W + s B A.
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cmath>
 #include <wmtp/plugin.hpp>
@@ -29,7 +32,11 @@ class Lora : public wmtp::LinearAdapter {
     o.integer("rank", rank_, "rank of the update", 1, 65536);
     o.number("alpha", alpha_, "the update is scaled by alpha / rank", 0, 1e6);
     o.number("dropout", dropout_, "dropout probability of the update's input in training", 0, 0.99);
-    o.texts("targets", targets_, "linear layers that get an update", {"wq", "wk", "wv", "wo", "w1", "w2", "w3"});
+    o.texts(
+        "targets", targets_,
+        "linear layers that get an update: wq, wk, wv, wo, w1, w2 and w3 in every block, or shell patterns of names "
+        "such as layers.*.wq (trunk and head 1), extra_heads.* and layers.[0-7].attention.*");
+    for (const std::string& target : targets_) check_name(target);
     o.flag("rslora", rslora_, "scale the update by alpha / sqrt(rank) instead");
     o.flag("dora", dora_, "train the length of each row of a weight separately from its direction");
     o.number("plus_ratio", plus_ratio_, "learning rate of B relative to that of A", 1e-3, 1e3);
@@ -37,8 +44,18 @@ class Lora : public wmtp::LinearAdapter {
 
   bool trains(const std::string&) const override { return false; }
 
+  void check(const std::vector<Linear>& layers) const override {
+    for (const std::string& target : targets_)
+      if (std::none_of(layers.begin(), layers.end(), [&](const Linear& layer) { return matches(target, layer.name); }))
+        throw wmtp::BadOption("targets", '"' + target +
+                                             "\" matches no linear layer of this model; names are like "
+                                             "layers.0.attention.wq and extra_heads.0.feed_forward.w2");
+  }
+
   std::vector<Param> declare(const Linear& layer) const override {
-    if (!is_target(layer.name)) return {};
+    if (std::none_of(targets_.begin(), targets_.end(),
+                     [&](const std::string& target) { return matches(target, layer.name); }))
+      return {};
     std::vector<Param> params{
         {.name = "lora_A",
          .shape = {rank_, layer.in},
@@ -69,8 +86,18 @@ class Lora : public wmtp::LinearAdapter {
   }
 
  private:
-  bool is_target(const std::string& layer) const {
-    return std::find(targets_.begin(), targets_.end(), layer.substr(layer.rfind('.') + 1)) != targets_.end();
+  /// Finds a misspelt name while the experiment is checked; patterns need the model's layers.
+  static void check_name(const std::string& target) {
+    static const std::vector<std::string> names{"wq", "wk", "wv", "wo", "w1", "w2", "w3"};
+    if (target.find_first_of(".*?[") == std::string::npos &&
+        std::find(names.begin(), names.end(), target) == names.end())
+      throw wmtp::BadOption(
+          "targets",
+          "found \"" + target + "\", wanted wq, wk, wv, wo, w1, w2, w3 or a pattern such as \"layers.*.wq\"");
+  }
+  /// The whole name of a layer, or its end after a dot.
+  static bool matches(const std::string& target, const std::string& layer) {
+    return fnmatch(target.c_str(), layer.c_str(), 0) == 0 || fnmatch(("*." + target).c_str(), layer.c_str(), 0) == 0;
   }
   double scale() const { return alpha_ / (rslora_ ? std::sqrt(double(rank_)) : double(rank_)); }
   /// W + s B A in fp32, because bf16 would round small updates to zero.

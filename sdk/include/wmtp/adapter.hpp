@@ -60,7 +60,8 @@ class WMTP_SDK_API Adapter {
  public:
   virtual ~Adapter();
   virtual void options(Options&) {}
-  /// Whether a parameter of the model itself trains, by its name (Meta's). Declared parameters always train.
+  /// Whether a parameter of the model itself trains, by its name (Meta's). Declared parameters always train. Not called
+  /// where the experiment chooses the parameters of the model: `[adapter] train` and `train_last` replace this choice.
   virtual bool trains(const std::string& parameter) const = 0;
 };
 
@@ -68,6 +69,9 @@ class WMTP_SDK_API Adapter {
 class WMTP_SDK_API LinearAdapter : public Adapter {
  public:
   ~LinearAdapter() override;
+  /// All linear layers of the model, once before the first call of `declare`. Throw BadOption for an option that names
+  /// layers and fits none of them. [before start, at save]
+  virtual void check(const std::vector<Linear>&) const {}
   /// Parameters added to this layer, the same in every call; an empty list leaves the layer unchanged. [before start,
   /// at save]
   virtual std::vector<Param> declare(const Linear&) const = 0;

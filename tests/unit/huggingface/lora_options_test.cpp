@@ -14,7 +14,7 @@ LoraOptions some_options() {
   lora.dropout = 0.25;
   lora.rslora = lora.dora = true;
   lora.plus_ratio = 2;
-  lora.targets = {linear_layers[4], linear_layers[0]};
+  lora.targets = {"w1", "layers.*.wq"};
   return lora;
 }
 
@@ -22,16 +22,45 @@ LoraOptions some_options() {
 
 TEST(LoraOptions, RoundTripsThroughAPeftConfig) {
   TestFolder folder;
-  const Json config = peft_config_json(some_options(), "/models/base");
-  EXPECT_EQ(config["target_modules"], Json({"gate_proj", "q_proj"}));
+  const PeftModules modules{{{"gate_proj", "model.layers.1.self_attn.q_proj"}}, {}, {"lm_head"}};
+  const Json config = peft_config_json(some_options(), modules, "/models/base");
   EXPECT_EQ(config["lora_alpha"].dump(), "6");
   EXPECT_EQ(config["base_model_name_or_path"], "/models/base");
-  EXPECT_TRUE(peft_config_json(some_options(), "")["base_model_name_or_path"].is_null());
+  EXPECT_TRUE(peft_config_json(some_options(), modules, "")["base_model_name_or_path"].is_null());
   put(folder / "adapter_config.json", config.dump());
-  LoraOptions back = read_peft_config(folder.path());
-  EXPECT_EQ(back.plus_ratio, 1.0) << "PEFT has no key for it";
-  back.plus_ratio = 2;
-  EXPECT_EQ(option_values(back), option_values(some_options()));
+  PeftConfig back = read_peft_config(folder.path());
+  EXPECT_EQ(back.modules.targets, modules.targets);
+  EXPECT_EQ(back.modules.saved, modules.saved);
+  EXPECT_EQ(back.lora.plus_ratio, 1.0) << "PEFT has no key for it";
+  back.lora.plus_ratio = 2;
+  back.lora.targets = some_options().targets;
+  EXPECT_EQ(option_values(back.lora), option_values(some_options()));
+}
+
+TEST(LoraOptions, NameModulesByPeftsRules) {
+  const PeftModules modules{{{"self_attn.q_proj", "model.layers.7.mlp.up_proj"}}, {{0, 2}}, {"norm", "layers.1.mlp"}};
+  EXPECT_TRUE(modules.are_targets("model.layers.2.self_attn.q_proj", 2));
+  EXPECT_FALSE(modules.are_targets("model.layers.1.self_attn.q_proj", 1)) << "not in layers_to_transform";
+  EXPECT_TRUE(modules.are_targets("model.layers.7.mlp.up_proj", 7)) << "a whole name ignores layers_to_transform";
+  EXPECT_FALSE(modules.are_targets("model.layers.0.mlp.up_proj", 0));
+  EXPECT_TRUE(modules.are_saved("model.norm.weight"));
+  EXPECT_TRUE(modules.are_saved("model.layers.0.input_layernorm.weight")) << "ends with norm";
+  EXPECT_TRUE(modules.are_saved("model.layers.1.mlp.up_proj.weight")) << "in a saved module";
+  EXPECT_FALSE(modules.are_saved("model.layers.2.mlp.up_proj.weight"));
+}
+
+TEST(LoraOptions, RefuseAPeftConfigThatNamesOtherThings) {
+  TestFolder folder;
+  const auto refused = [&](const char* key, const Json& value) {
+    Json config = peft_config_json(some_options(), {{{"q_proj"}}, {}, {}}, "");
+    config[key] = value;
+    put(folder / "adapter_config.json", config.dump());
+    return refusal(ExitStatus::data, [&] { read_peft_config(folder.path()); });
+  };
+  EXPECT_SAYS(refused("target_modules", {"q_proj", "lm_head"}), "target_modules is [\"q_proj\",\"lm_head\"]; wanted");
+  EXPECT_SAYS(refused("modules_to_save", "norm"), "modules_to_save is \"norm\"; wanted names of modules");
+  EXPECT_SAYS(refused("layers_to_transform", "0"), "layers_to_transform is \"0\"; wanted numbers of layers");
+  EXPECT_SAYS(refused("exclude_modules", {"q_proj"}), "exclude_modules is [\"q_proj\"]");
 }
 
 TEST(LoraOptions, RefusesAnUnknownOption) {
@@ -49,8 +78,8 @@ TEST(LoraOptions, RefusesAnUnknownOption) {
   identity["options"]["trick"] = 1;
   EXPECT_SAYS(refusal(ExitStatus::data, read), "trick is 1; wanted no such key");
   identity["options"].erase("trick");
-  identity["options"]["targets"] = {"wq", "output"};
-  EXPECT_SAYS(refusal(ExitStatus::data, read), "targets is [\"wq\",\"output\"]");
+  identity["options"]["targets"] = "wq";
+  EXPECT_SAYS(refusal(ExitStatus::data, read), "targets is \"wq\"; wanted a list of linear layers");
   identity["plugin"] = "prefix";
   EXPECT_SAYS(refusal(ExitStatus::data, read), "plugin is \"prefix\"; wanted \"lora\"");
 }

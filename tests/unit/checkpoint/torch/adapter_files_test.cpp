@@ -184,23 +184,56 @@ TEST_F(AdapterFiles, ThatAreDamagedOrContainNoAdapterAreRefused) {
   EXPECT_NE(refusal(identity).find("damaged"), std::string::npos);
 }
 
-TEST_F(AdapterFiles, AreWrittenOnlyIfNothingButTheAdapterTrains) {
-  class TrainsNormsToo : public LowRank {
-   public:
-    bool trains(const std::string& name) const override { return name.ends_with("norm.weight"); }
+/// LoRA beside parameters of the model that train as a whole, in a unit of frozen ones and in one of their own.
+class NormsToo : public LowRank {
+ public:
+  bool trains(const std::string& name) const override { return name.ends_with("norm.weight"); }
+};
+
+void check_norms(ShardedModel& model, float wanted) {
+  for (const auto& unit : model.units())
+    for (const auto& group : unit->groups())
+      group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t, const Tensor& part) {
+        if (placed.spec.name.ends_with("norm.weight")) {
+          EXPECT_TRUE((part == wanted).all().item<bool>()) << placed.spec.name;
+        }
+      });
+}
+
+TEST_F(AdapterFiles, ContainTheParametersThatTrainBesideTheAdapter) {
+  const auto as_trained = [](const ParameterSpec& spec, int64_t, int64_t count, float* out) {
+    std::fill(out, out + count, 0.25F);
+    return spec.trains;
   };
-  class DeclaresNothing : public Adapter {
-   public:
-    bool trains(const std::string&) const override { return true; }
-  };
-  const auto alone = [](const Adapter& adapter) {
-    bool answer = false;
-    on_a_model({}, adapter, [&](ShardedModel& model, Channels&) { answer = only_adapter_trains(model); });
-    return answer;
-  };
-  EXPECT_TRUE(alone(LowRank()));
-  EXPECT_FALSE(alone(TrainsNormsToo()));
-  EXPECT_FALSE(alone(DeclaresNothing()));
+  on_a_model({2}, NormsToo(), [&](ShardedModel& model, Channels& channels) {
+    model.fill(as_trained);
+    save_adapter(adapter_, 7, "hash", identity, model, channels);
+  });
+  EXPECT_EQ(trained_parameters_in(adapter_, small()),
+            (std::vector<std::string>{"layers.0.attention_norm.weight", "layers.0.ffn_norm.weight",
+                                      "layers.1.attention_norm.weight", "layers.1.ffn_norm.weight",
+                                      "extra_heads.0.attention_norm.weight", "extra_heads.0.ffn_norm.weight",
+                                      "norm.weight"}));
+  for (const Layout& layout : {Layout{1}, Layout{3}, Layout{2, Strategy::no_shard, 1, at::kBFloat16}})
+    on_a_model(layout, NormsToo(), [&](ShardedModel& model, Channels&) {
+      const uint64_t base = model.base_fingerprint();
+      check_norms(model, 1);
+      load_adapter(adapter_, identity, model);
+      check_norms(model, 0.25F);
+      EXPECT_EQ(model.base_fingerprint(), base) << "the base is what stays frozen";
+    });
+}
+
+TEST_F(AdapterFiles, OfOtherTrainedParametersAreRefusedByName) {
+  save({});
+  EXPECT_NE(refusal(identity, {}, NormsToo()).find("'layers.0.attention_norm.weight' is missing; it trains here; set"),
+            std::string::npos);
+  std::filesystem::remove_all(adapter_);
+  on_a_model({}, NormsToo(), [&](ShardedModel& model, Channels& channels) {
+    save_adapter(adapter_, 7, "hash", identity, model, channels);
+  });
+  EXPECT_NE(refusal(identity).find("is not part of the adapter, because it does not train here; set [adapter] train"),
+            std::string::npos);
 }
 
 }  // namespace

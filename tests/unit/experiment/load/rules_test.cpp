@@ -9,11 +9,11 @@ namespace {
 using Rules = ExperimentFolder;
 using PluginOptions = ExperimentFolder;
 
-TEST_F(Rules, RefuseTrainedPartsOfAdaptersThatDecideThemselves) {
+TEST_F(Rules, TakeTrainedPartsForEveryAdapter) {
   EXPECT_EQ(load(small, {"adapter.train_last=2"}).trained_parts.last_blocks, 2);
   expect_in_order(refused(small, {"adapter.train_last=7"}), {"found train_last 7, wanted at most [model] layers = 6"});
-  expect_in_order(refused(small, {"adapter.plugin=lora", "adapter.train=[\"norm.weight\"]"}),
-                  {"train does not apply to the adapter \"lora\""});
+  const Experiment beside_lora = load(small, {"adapter.plugin=lora", "adapter.train=[\"norm.weight\"]"});
+  EXPECT_EQ(beside_lora.trained_parts.names, std::vector<std::string>{"norm.weight"});
 }
 
 TEST_F(Rules, ReadGroupsOfParameters) {

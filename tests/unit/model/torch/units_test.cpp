@@ -162,7 +162,7 @@ TEST(Layout, MuonIsRefusedWhereItWouldUpdateNoMatrix) {
   request.optimizer.kind = OptimizerKind::muon;
   const std::string text = refusal_of(request);
   EXPECT_TRUE(text.starts_with("[optimizer] name = \"muon\": the adapter trains no matrix of a block")) << text;
-  request.trained_parts.names = {"layers.0.attention.wq.weight"};
+  request.trained_parts.names = {"layers.0.attention.wo.weight"};
   EXPECT_EQ(refusal_of(request), "");
 }
 
@@ -226,6 +226,43 @@ TEST(Layout, TheLastBlocksOfAValueModelAreThoseOfItsTrunk) {
   request.trained_parts.last_blocks = 1;
   EXPECT_EQ(trained(request).count("layers.0.attention.wq.weight"), 1u);
   EXPECT_EQ(trained(request).count("tok_embeddings.weight"), 0u);
+}
+
+TEST(Layout, ChosenParametersTrainBesideAnAdapter) {
+  const ModelConfig model = small();
+  const BesideQueries adapter;
+  LayoutRequest request = request_for(model, &adapter);
+  const size_t declared = trained(request).size();
+  request.trained_parts.names = {"norm.weight", "layers.0.attention.wo.weight"};
+  const std::set<std::string> names = trained(request);
+  EXPECT_EQ(names.size(), declared + 2);
+  EXPECT_TRUE(names.contains("norm.weight") && names.contains("layers.0.attention.wq.lora_A"));
+}
+
+TEST(Layout, AChosenParameterThatTheAdapterChangesIsRefusedByName) {
+  const ModelConfig model = small();
+  const BesideQueries adapter;
+  LayoutRequest request = request_for(model, &adapter);
+  request.trained_parts.names = {"extra_heads.*", "layers.*.wk.weight"};
+  const std::string text = refusal_of(request);
+  EXPECT_TRUE(
+      text.starts_with("[adapter] train and train_last choose parameters that the adapter changes already: "
+                       "extra_heads.0.attention.wq.weight and extra_heads.1.attention.wq.weight; choose"))
+      << text;
+}
+
+TEST(Layout, AnAdapterChecksItsOptionsAgainstAllLinearLayers) {
+  class Checks : public BesideQueries {
+   public:
+    void check(const std::vector<Linear>& layers) const override {
+      EXPECT_EQ(layers.size(), 4 * 7u);
+      EXPECT_EQ(layers.front().name, "layers.0.attention.wq");
+      throw Error(ExitStatus::usage, "no such layer");
+    }
+  };
+  const ModelConfig model = small();
+  const Checks adapter;
+  EXPECT_EQ(refusal_of(request_for(model, &adapter)), "no such layer");
 }
 
 TEST(Layout, AdapterParametersAreInASeparateUnitAndTrain) {
