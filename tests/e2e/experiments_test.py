@@ -45,7 +45,7 @@ def test_the_command_lists_every_experiment_by_the_first_sentence_of_its_file(pl
     listed = json.loads(place.host("experiments", "--json").out)
     assert [row["experiment"] for row in listed] == [str(file.relative_to(ROOT / "experiments")) for file in FILES]
     described = {row["experiment"]: row["what it trains"] for row in listed}
-    assert described["baseline.toml"] == "Multi-token prediction with equal token weights: the baseline for rho1.toml, which extends this file"
+    assert described["baseline.toml"].startswith("Multi-token prediction with equal token weights: the baseline")
     assert all(described.values())
 
 

@@ -526,7 +526,8 @@ def test_the_tokenizer_is_exported_and_imported(place):
         (place.folder / f"text/{number}.py").write_text(f"def f{number}(x):\n    return x + {number}\n" * 40)
     place.run(data={"kind": "text", "files": ["text/*.py"], "tokenizer": {"kind": "bpe", "vocab_size": 300}},
               model__vocab_size=None, **ONE, train__steps=2)
-    sentencepiece = pytest.importorskip("sentencepiece", reason="no sentencepiece in .venv: `make setup-tests` installs it")
+    sentencepiece = pytest.importorskip("sentencepiece",
+                                        reason="no sentencepiece in .venv: `make setup-tests` installs it")
     folder = exported(place, "trial", "hf")
     known = sentencepiece.SentencePieceProcessor(str(folder / "tokenizer.model"))
     assert known.vocab_size() == 300 == json.loads((folder / "config.json").read_text())["vocab_size"]

@@ -20,8 +20,8 @@ void save_adapter(const std::filesystem::path& folder, int64_t step, const std::
                   const AdapterIdentity& adapter, ShardedModel& model, Channels& channels);
 
 /// [all ranks, collective] Fills what save_adapter wrote from such a folder, or from a checkpoint of a run with an
-/// adapter; the model must already be filled. Error(data) if a checksum differs, if plugin, options or base differ (names
-/// both), or if a tensor is missing, misshapen or unexpected.
+/// adapter; the model must already be filled. Error(data) if a checksum differs, if plugin, options or base differ
+/// (names both), or if a tensor is missing, misshapen or unexpected.
 void load_adapter(const std::filesystem::path& folder, const AdapterIdentity& adapter, ShardedModel& model);
 
 /// The model's own parameters that an adapter's folder contains.
