@@ -31,6 +31,7 @@ SHORTENED = {
     IMPORT: ("wmtp-host run experiments/weightings/focal.toml --set model.future_tokens=1 --name small && "
              f"wmtp-host checkpoint export small -o Llama-3.2-1B && {IMPORT}", "a model of the same format"),
     "make wheel": (None, "e2e.wheel builds one and installs it"),
+    'wmtp-host generate lora_rho1 --chat "What is 12 + 30?"': (None, "e2e.finetuning trains this model and asks it"),
     **{command: (None, "e2e.first_gpu runs each part from the kit") for command in (
         "for part in facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
         "sh gpu-kit/scripts/first_gpu.sh facts", "sh gpu-kit/scripts/first_gpu.sh correct",
