@@ -22,6 +22,8 @@ std::filesystem::path experiments_folder() {
   throw Error(ExitStatus::bug, "the experiments are missing in " + (prefix / "share" / "wmtp").string());
 }
 
+std::filesystem::path host_program() { return library_folder().parent_path() / "bin" / "wmtp-host"; }
+
 std::filesystem::path engine_program() {
   const std::filesystem::path program = library_folder().parent_path() / "bin" / "wmtp-engine";
   if (!std::filesystem::exists(program))

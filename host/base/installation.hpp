@@ -12,6 +12,8 @@ std::filesystem::path own_plugin_folder();
 /// The shipped experiments: PREFIX/share/wmtp/experiments, or experiments/ of the tree that contains the build.
 /// Error(bug) if they are missing.
 std::filesystem::path experiments_folder();
+/// bin/wmtp-host.
+std::filesystem::path host_program();
 /// bin/wmtp-engine. Error(bug) if it is missing.
 std::filesystem::path engine_program();
 

@@ -415,6 +415,14 @@ SchemaTable log_table() {
        key("tensorboard", AT(log.tensorboard),
            "folder in which each run writes a subfolder of TensorBoard event files during training, relative to the "
            "working directory; empty: none"),
+       key("wandb", AT(log.wandb),
+           "whether the run is followed into Weights & Biases while it trains, by `wmtp-host export` and the package "
+           "of "
+           "the Python that `WMTP_PYTHON` names; if that fails, the run goes on with a warning"),
+       key("trackio", AT(log.trackio), "the same for Trackio"),
+       key("mlflow", AT(log.mlflow),
+           "tracking URI of MLflow, for example `http://127.0.0.1:5000`, that receives the run when it ends; empty: "
+           "none"),
        key("profile_step", AT(log.profile_step),
            "step of which every rank R writes a profile, `profile-000R.json` in the run's folder: a Chrome trace of "
            "its operators, on a CUDA device also of kernels and copies; recording slows this step; at most "

@@ -162,6 +162,7 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
     log_ = std::make_unique<RunLog>(session.job().database, start, sink);
     lock_ = std::make_unique<RunLock>(log_->run_folder());
     announce_run(*log_);
+    trackers_ = std::make_unique<LiveTrackers>(experiment.log, session.job().database, log_->run_id());
   }
   run_folder_ = session.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");
   make_writer_folder();
@@ -334,12 +335,24 @@ bool Recorder::row_is_gone() const {
   return LogReader(log_->database()).query("SELECT 1 FROM runs WHERE id = ?1", {log_->run_id()}, 1).rows.empty();
 }
 
+void Recorder::finish_trackers() {
+  for (const LiveTrackers::Outcome& outcome : trackers_->finish()) {
+    if (outcome.failed)
+      log_warning(experiment_.name + ": not all of the run is in " + outcome.name + ": " + outcome.message +
+                  "; send the rest with `wmtp-host export " + std::to_string(log_->run_id()) + " --to " + outcome.name +
+                  (outcome.name == "mlflow" ? " --push " + experiment_.log.mlflow : "") + "`");
+    else if (!session_.job().quiet)
+      info(outcome.name + ": " + outcome.message);
+  }
+}
+
 void Recorder::end(ExitStatus status) {
   if (!log_) return;
   progress_.reset();
   const int64_t id = log_->run_id();
   log_->end(status);
   announce_end(status);
+  finish_trackers();
   if (log_->incomplete())
     log_warning(experiment_.name + ": the log of run " + std::to_string(id) + " is incomplete; " +
                 (row_is_gone()

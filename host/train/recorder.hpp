@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/torch/state_saver.hpp"
+#include "export/live_trackers.hpp"
 #include "io/run_lock.hpp"
 #include "job/time_left.hpp"
 #include "log/run_log.hpp"
@@ -53,11 +54,13 @@ class Recorder {
   void make_writer_folder();
   std::string summary_without_log(ExitStatus status) const;
   bool row_is_gone() const;
+  void finish_trackers();
 
   Session& session_;
   const Experiment& experiment_;
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<RunLock> lock_;
+  std::unique_ptr<LiveTrackers> trackers_;
   std::unique_ptr<Progress> progress_;
   std::filesystem::path run_folder_;
   /// What the log has, or would have, of a loss.

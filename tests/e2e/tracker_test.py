@@ -4,6 +4,7 @@ W&B tells about a run that it has is played, by a module in place of wandb."""
 import json
 import math
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -257,3 +258,18 @@ def test_a_refusal_of_wandb_is_told_in_its_words(wandb):
     assert "wandb login" in export(wandb, "trial", "--to", "wandb", wanted=2, WANDB_MODE="online", WANDB_API_KEY="",
                                    **nobody).err
     assert "W&B is disabled" in export(wandb, "trial", "--to", "wandb", wanted=2, WANDB_MODE="disabled").err
+
+
+def test_a_run_is_followed_into_wandb_by_its_own_key(wandb):
+    ended = wandb.run(train__steps=6, log={"wandb": True}, env=WITH_PYTHON)
+    assert "trial: wandb: run 1 (trial) is in " in ended.err
+    assert_is_the_log(offline_run(wandb), wandb, 1)
+
+
+def test_a_tracker_that_fails_is_a_warning_and_not_the_runs_failure(place):
+    ended = place.run(train__steps=2, log={"wandb": True, "mlflow": "http://127.0.0.1:9"},
+                      env={"WMTP_PYTHON": "/usr/bin/python3"})
+    assert re.search(r"warning: .*not all of the run is in wandb: .*send the rest with `wmtp-host export 1 --to wandb`",
+                     ended.err), ended
+    assert "export 1 --to mlflow --push http://127.0.0.1:9" in ended.err
+    assert place.log.newest()["status"] == "finished"
