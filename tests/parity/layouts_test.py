@@ -189,6 +189,17 @@ def test_eight_ranks_and_a_number_that_is_no_power_of_two_compute_the_same(place
     assert_tensors_close(parameters[1], parameters[0], 1e-5)
 
 
+@pytest.mark.parametrize("strategy", ["full_shard", "no_shard"])
+def test_gradients_that_travel_in_fp16_are_those_of_fp32_up_to_their_rounding(place, strategy):
+    found = {}
+    for reduce in ("fp32", "fp16"):
+        place.run(parallel__precision="fp16", parallel__reduce=reduce, parallel__strategy=strategy)
+        found[reduce] = place.log.losses()
+        assert not place.log.query("SELECT 1 FROM events WHERE kind = 'overflow' AND step > 5")
+    assert found["fp16"] != found["fp32"], "nothing was rounded"
+    assert_losses_close(found["fp16"], found["fp32"], 1e-3)
+
+
 def test_the_order_of_batches_does_not_depend_on_the_layout_when_shuffled(place):
     """The content of step k depends only on (seed, position), so even shuffled data gives the same losses."""
     losses = []
