@@ -213,7 +213,8 @@ SchemaTable validation_table() {
             .defaults_to("`0.0`")
             .unset_when_empty(),
         key("batches", AT(validation.batches),
-            "length of a validation: it reads at most this many times the sequences of an optimizer step")
+            "number of micro-batches of `train.batch_size` sequences that a validation reads, over all ranks: the same "
+            "sequences on any number of ranks")
             .range(1, 1e9),
         key("files", AT(validation.files),
             "patterns of the validation files, which are excluded from training, also in stages; with `records`, all "

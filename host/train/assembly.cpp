@@ -267,8 +267,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   const TrainConfig& train = experiment.train;
   TrainerData data{training_source_.get(), validation_source_.get(), 0};
   if (validation_source_)
-    data.validation_sequences =
-        std::min(validation_source_->count(), experiment.validation.batches * sequences_per_step(train, data_ranks));
+    data.validation_sequences = std::min(validation_source_->count(), experiment.validation.batches * train.batch_size);
   const int64_t steps = num_steps(train, training_source_->count(), data_ranks);
   refuse_misfit_of_steps(experiment, steps);
   trainer_ =

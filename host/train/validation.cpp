@@ -119,7 +119,7 @@ std::map<std::string, double> Validation::token_classes(const Tensor& mine) cons
   const Tensor whole = channels_.sum(mine, "comparing validation tokens");
   const auto [place, is_first] = environment_.states.try_emplace(first_losses, whole.to(at::kFloat));
   if (is_first) return {};
-  // Another number of ranks may have used more or fewer sequences, but from the same start.
+  // A run of an earlier version may have used more sequences, from the same start.
   const int64_t both = std::min(whole.size(0), place->second.size(0));
   const Tensor now = whole.narrow(0, 0, both), then = place->second.narrow(0, 0, both);
   const Tensor valid = now.isnan().logical_not(), change = now - then.to(at::kDouble);

@@ -63,6 +63,16 @@ def test_checkpoints_by_epochs_follow_the_step_that_completes_them(place):
     assert [int(folder.name[5:]) for folder in step_folders(place.log.folder())] == [10, 20, 29, 39, 40]
 
 
+def test_a_validation_reads_the_same_sequences_on_any_number_of_ranks(place):
+    write_corpus(place)
+    losses = []
+    for ranks, accumulation in ((1, 1), (2, 1), (1, 2)):
+        place.run(**text_changes(validation={"share": 0.1, "batches": 3}, train__gradient_accumulation=accumulation)
+                  | {"parallel__processes": ranks})
+        losses.append(place.log.metric("valid/loss")[0])
+    assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-6)
+
+
 def test_validations_by_epochs_follow_the_step_that_completes_them(place):
     write_corpus(place)
     ended = place.run(**text_changes(train={"epochs": 1, "batch_size": 2, "sequence_length": 64},
