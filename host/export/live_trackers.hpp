@@ -1,6 +1,6 @@
 // The trackers of [log]: while a run trains, `wmtp-host export` follows it as a child of rank 0, one for wandb and one
-// for trackio; MLflow gets the run when it has ended. A tracker that fails is a warning, and never the run's failure: the
-// log has everything, and the same export sends later what is missing.
+// for trackio; MLflow gets the run when it has ended. A tracker that fails is a warning, and never the run's failure:
+// the log has everything, and the same export sends later what is missing.
 #pragma once
 
 #include <cstdint>

@@ -154,7 +154,7 @@ def test_a_global_batch_is_the_same_run_with_any_number_of_ranks(place):
         assert_tensors_close(results[ranks][1], results[1][1], 1e-5)
 
     place.run(**changes | {"train__steps": 4}, parallel__processes=1)
-    ended = place.host("run", "experiment.toml", "--resume", "--set", "train.steps=8", "--nproc", "2")
+    ended = place.host("run", "experiment.toml", "--resume=must", "--set", "train.steps=8", "--nproc", "2")
     assert "each step now reads" not in ended.err
     losses = place.log.losses(place.log.newest()["parent_run"]) | place.log.losses()
     assert_losses_close(losses, results[1][0], 1e-6)

@@ -251,7 +251,7 @@ def test_the_best_is_found_across_a_stop(place):
     assert steps == [2, 4, 6, 8, 10, 12]
     manifest = json.loads((place.log.folder() / "step-000012/manifest.json").read_text())
     run_named(place, "half", **changes | {"train__steps": 6})
-    run_named(place, "half", "--resume", **changes)
+    run_named(place, "half", "--resume=must", **changes)  # plain --resume would find the finished run
     resumed = json.loads((place.log.folder() / "step-000012/manifest.json").read_text())
     assert resumed["state"]["results"] == manifest["state"]["results"]
     assert torch.tensor(resumed["state"]["results"]["best_loss"]) > 0

@@ -185,7 +185,8 @@ def test_a_finished_run_is_extended_as_if_it_had_been_longer(place):
     place.run(**changes, train__steps=8)
     wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
     place.run(**changes, train__steps=4)
-    extended = place.host("run", "experiment.toml", "--resume", "--set", "train.steps=8")
+    # Plain --resume would find that the first run has finished.
+    extended = place.host("run", "experiment.toml", "--resume=must", "--set", "train.steps=8")
     assert "run 2 of 4 steps is extended to 8" in extended.err
     assert "experiment.toml: continues run 2 at step 5" in extended.err
     assert "finished after" in extended.out and "in 2 segments: training loss" in extended.out
