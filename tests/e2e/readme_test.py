@@ -31,7 +31,16 @@ SHORTENED = {
     IMPORT: ("wmtp-host run experiments/weightings/focal.toml --set model.future_tokens=1 --name small && "
              f"wmtp-host checkpoint export small -o Llama-3.2-1B && {IMPORT}", "a model of the same format"),
     "make wheel": (None, "e2e.wheel builds one and installs it"),
-    'wmtp-host generate lora_rho1 --chat "What is 12 + 30?"': (None, "e2e.finetuning trains this model and asks it"),
+    **{command: (None, "e2e.finetuning trains this model and asks it") for command in (
+        'wmtp-host generate lora_rho1 --chat "What is 12 + 30?"',
+        'wmtp-host generate lora_rho1 --chat "What is 12 + 30?" --system "Answer with a number."',
+        "wmtp-host generate lora_rho1 --chat-file turns.json",
+        'wmtp-host eval lora_rho1 --suite questions.jsonl --system "Answer with a number."')},
+    **{command: (command.replace(".toml", ".toml --db other/wmtp.db", 1).replace("rho1 baseline", "rho1 baseline --db "
+                                                                               "other/wmtp.db"),
+                 "later pages show a log without these runs") for command in (
+        "wmtp-host run experiments/lora.toml",
+        "wmtp-host run experiments/baseline.toml experiments/rho1.toml && wmtp-host runs compare rho1 baseline")},
     **{command: (None, "e2e.first_gpu runs each part from the kit") for command in (
         "for part in facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
         "sh gpu-kit/scripts/first_gpu.sh facts", "sh gpu-kit/scripts/first_gpu.sh correct",
@@ -54,7 +63,7 @@ SHORTENED = {
 ELSEWHERE = {
     **{f"wmtp-host run FILE --nproc 16 --nodes 2 --node-rank {rank} --rendezvous node1:29500": "faults.hosts"
        for rank in (0, 1)},
-    "torchrun --no-python --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d "
+    "torchrun --no-python --nnodes 2 --nproc-per-node 8 --max-restarts 3 --rdzv-backend c10d "
     "--rdzv-endpoint node1:29500 wmtp-host run FILE":
         "faults.foreign_launcher",
     "mpirun -np 16 --host node1:8,node2:8 -x MASTER_ADDR=node1 wmtp-host run FILE": "faults.cluster_launchers",
