@@ -34,6 +34,11 @@ ELSEWHERE = {
     "wmtp-host doctor --device cuda": "null_cuda.device has a device",
     "wmtp-host plugins check formula.so --experiment mine.toml --device cuda": "the same",
     "wmtp-host run experiments/rho1.toml --resume": "it needs a stopped run; parity.resume",
+    "wmtp-host init 'fineweb_train_*.bin'": "e2e.init has shards",
+    "wmtp-host experiments --copy experiments && wmtp-host run experiments/rho1.toml": "e2e.experiments copies them",
+    **{f"wmtp-host {example}": "parity.models names checkpoints" for example in (
+        "checkpoint export rho1@400 -o rho1-at-400", "generate rho1@140 \"def main(\"",
+        "checkpoint merge runs/5-lora/step-000400 -o lora-at-400")},
     "wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats": "e2e.init begins with a model",
     "wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000": "e2e.export has a client of MLflow",
     "wmtp-host export rho1 --to wandb": "e2e.tracker has the package",
@@ -96,11 +101,11 @@ def prepared(place):
         **one, "model__vocab_size": 512, "data": {"kind": "tokens", "file": "../tokens.bin", "dtype": "uint16"}})
     place.write(name="experiments/sweep.toml",
                 tables={**experiment(**one), "sweep": {"optimizer": {"lr": [5e-3, 6e-3]}}})
-    write_lines(folder / "chats.jsonl", [
+    write_lines(folder / "sums.jsonl", [
         {"messages": [{"role": "user", "content": f"{i}+1"}, {"role": "assistant", "content": str(i + 1)}]}
         for i in range(9)])
     place.write(name="experiments/tuned.toml", **{**plain, "train__sequence_length": 128, "data": {
-        "kind": "records", "files": ["../chats.jsonl"], "template": "chatml"}})
+        "kind": "records", "files": ["../sums.jsonl"], "template": "chatml"}})
     for file in ("reference", "rho1", "baseline", "random", "lora", "tokens", "tuned"):
         path = folder / f"experiments/{file}.toml"
         path.write_text(path.read_text().replace('name = "trial"', f'name = "{file}"'))

@@ -44,7 +44,8 @@ def stopped(place, interrupted_once):
 
 
 def resume(place, wanted):
-    ended = place.host("run", "experiment.toml", "--resume", wanted=wanted)
+    """Without checkpoints, plain --resume would start at step 0."""
+    ended = place.host("run", "experiment.toml", "--resume=must", wanted=wanted)
     assert_reported_once(ended)
     return ended
 
