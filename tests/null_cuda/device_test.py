@@ -62,7 +62,7 @@ def test_validation_and_eval_have_the_losses_of_the_cpu(place):
     (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)
     (place.folder / "held.txt").write_text(("a lazy dog sleeps in the sun; " * 20)[:8 * SEQUENCE - 1])  # 8 windows
     text = SMALL | {"data": {"kind": "text", "files": ["text.txt"]}, "model__vocab_size": None,
-                    "validation": {"files": ["held.txt"], "batches": 4, "every_steps": 1}}
+                    "validation": {"files": ["held.txt"], "batches": 8, "every_steps": 1}}
     place.run(**text, **ONE_RANK)
     reference = {"pipeline__plugin": "rho1", "reference": {"weights": str(place.log.folder() / "model")}}
     of = {}
