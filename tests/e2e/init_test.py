@@ -149,7 +149,7 @@ def test_token_files_are_found_with_what_lies_beside_them(place):
     (place.folder / "fineweb_val_000000.bin").unlink()
     place.host("init", "fineweb_train_*.bin", "-o", "alone")
     assert "share = 0.1" in (place.folder / "alone/baseline.toml").read_text()
-    np.arange(100000).astype(np.uint32).tofile(place.folder / "wide.bin")
+    np.arange(1000, 101000).astype(np.uint32).tofile(place.folder / "wide.bin")
     assert "100,000 token ids (uint32" in place.host("init", "wide.bin", "-o", "wide").out
 
 

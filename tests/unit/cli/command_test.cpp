@@ -105,6 +105,7 @@ TEST_F(CommandTest, WrapsLongDescriptionsInTheHelp) {
     std::istringstream lines(host(command + " --help").out);
     for (std::string line; std::getline(lines, line);) {
       const bool is_description = line.starts_with(std::string(30, ' '));
+      if (line.find(":{") != std::string::npos) continue;  // a list of choices is one word
       EXPECT_LE(line.size(), is_description ? 100u : 120u) << command << ": " << line;
     }
   }
