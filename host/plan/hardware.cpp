@@ -23,11 +23,16 @@ namespace {
 //   a100-80gb fms-fsdp, README.md: Llama 2 7B, hybrid sharding on 128 A100 with 400 Gb/s per host, 2 x 4,096 tokens per
 //             device, bf16, no checkpointing: 3,700 tokens/s x 46.1 GFLOP
 //             An H200 and an A100 of 40 GB have the chip of a calibrated card, and its share. An H200 has faster
-//             memory, so its times are upper bounds; an A100 of 40 GB has slower. 0: products are taken at the peak.
+//             memory, so its times are upper bounds; an A100 of 40 GB has slower. Others are not calibrated: the lowest
+//             share of a calibrated card is assumed, so that a table compares cards on one footing.
+constexpr double assumed_share = 0.337;
 constexpr Hardware known[] = {
-    {"h100", "H100", 80e9, 360e9, 46e9, 0.337, "h100"},  {"a100-80gb", "A100", 80e9, 200e9, 6.25e9, 0.546, "a100-80gb"},
-    {"h200", "H200", 141e9, 360e9, 46e9, 0.337, "h100"}, {"a100-40gb", "A100", 40e9, 200e9, 6.25e9, 0.546, "a100-80gb"},
-    {"l40s", "L40S", 45e9, 31.5e9, 6.25e9, 0, ""},       {"rtx4090", "RTX 4090", 24e9, 31.5e9, 6.25e9, 0, ""},
+    {"h100", "H100", 80e9, 360e9, 46e9, 0.337, "h100"},
+    {"a100-80gb", "A100", 80e9, 200e9, 6.25e9, 0.546, "a100-80gb"},
+    {"h200", "H200", 141e9, 360e9, 46e9, 0.337, "h100"},
+    {"a100-40gb", "A100", 40e9, 200e9, 6.25e9, 0.546, "a100-80gb"},
+    {"l40s", "L40S", 45e9, 31.5e9, 6.25e9, assumed_share, ""},
+    {"rtx4090", "RTX 4090", 24e9, 31.5e9, 6.25e9, assumed_share, ""},
 };
 
 }  // namespace

@@ -133,8 +133,8 @@ void print_fit(std::ostream& out, const PlannedFit& fit) {
 
 /// "33.7% of the peak"
 std::string products_text(const Hardware& hardware) {
-  if (hardware.products == 0) return "the published peak (not calibrated: expect two to three times as long)";
   const std::string share = shown(rounded(100 * hardware.products)) + "% of the peak";
+  if (*hardware.calibrated_by == '\0') return share + " (assumed: the lowest of the calibrated cards)";
   const bool is_own = hardware.calibrated_by == std::string(hardware.name);
   return share + (is_own ? "" : std::string(" as on ") + hardware.calibrated_by);
 }

@@ -70,10 +70,9 @@ void print_rent_text(std::ostream& out, const std::string& name, int64_t batch_s
   print_table(out, table, TableFormat::text);
   out << "GiB: peak memory per GPU. largest batch: the largest train.batch_size that fits; times are of " << batch_size
       << ".\nhours, GPU-hours: of all steps of the run, which train these million tokens.\n";
-  const auto is_bound = [](const RentRow& row) { return row.time && row.card->products == 0; };
-  if (std::ranges::any_of(rows, is_bound))
-    out << "not calibrated: products at the published peak. No training reaches it: expect two to three times as "
-           "long.\n";
+  const auto is_assumed = [](const RentRow& row) { return row.time && *row.card->calibrated_by == '\0'; };
+  if (std::ranges::any_of(rows, is_assumed))
+    out << "not calibrated: products at the lowest share of the peak that a calibrated card reaches.\n";
 }
 
 void print_rent_json(std::ostream& out, const std::string& name, int64_t batch_size, const std::vector<RentRow>& rows) {

@@ -34,8 +34,7 @@ double seconds_of(const Traffic& traffic, const Rates& rates) {
 
 std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
   if (precision == Precision::fp32) return std::nullopt;
-  const double share = hardware.products > 0 ? hardware.products : 1;
-  return Rates{stated_peak(hardware.device, precision) * share, hardware.bus, hardware.network};
+  return Rates{stated_peak(hardware.device, precision) * hardware.products, hardware.bus, hardware.network};
 }
 
 StepTime step_time(const PlanStep& plan_step, StepRequest request, const Rates& rates, double peak) {

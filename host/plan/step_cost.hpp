@@ -21,8 +21,8 @@ struct Hardware {
   double memory;              ///< bytes of a device
   double bus;                 ///< bytes per second that a device receives from the others of its host
   double network;             ///< bytes per second that a device receives from other hosts
-  double products;            ///< operations of a training per second, as a share of the peak; 0: not calibrated
-  const char* calibrated_by;  ///< the card whose published training gave `products`; "": none
+  double products;            ///< operations of a training per second, as a share of the peak
+  const char* calibrated_by;  ///< the card whose published training gave `products`; "": none, they are assumed
 };
 
 /// "h100, a100-80gb and h200", as `plan --on` takes them.
@@ -31,8 +31,7 @@ std::string known_hardware();
 /// Error(usage) for another name.
 const Hardware& find_hardware(const std::string& name);
 
-/// Rates of a device: without a calibration, products at the stated peak, so that seconds are a lower bound. nullopt in
-/// fp32, because all calibrations are in bf16.
+/// Rates of a device; nullopt in fp32, because all calibrations are in bf16.
 std::optional<Rates> rates_on(const Hardware& hardware, Precision precision);
 
 struct StepTime {

@@ -414,7 +414,7 @@ def test_strategies_are_compared_on_given_hardware(place):
     printed = place.host("plan", file, "--nodes", 8, "--gpus", 8, "--on", "h200").out
     assert "products at 33.7% of the peak as on h100" in printed
     printed = place.host("plan", file, "--nodes", 8, "--gpus", 8, "--on", "l40s").out
-    assert "not calibrated: expect two to three times as long" in printed
+    assert "products at 33.7% of the peak (assumed: the lowest of the calibrated cards)" in printed
     bytes_only = place.host("plan", file, "--nodes", 8, "--gpus", 8).out
     assert "network GB" in bytes_only and "Recommended" not in bytes_only and "fits" not in bytes_only
 
@@ -445,7 +445,7 @@ def test_numbers_of_gpus_and_cards_are_compared_in_one_table(place):
     shown = place.host("plan", file, *both).out
     assert all(row["hosts"] == (2 if row["gpus"] == 16 else 1) for row in rows)
     assert re.search(r"^ +1 +1  h100 +does not fit: \S+ lacks [\d.]+ GiB ", shown, re.MULTILINE), shown
-    assert "GPU-hours" in shown and "not calibrated: products at the published peak" in shown
+    assert "GPU-hours" in shown and "not calibrated: products at the lowest share" in shown
     place.refuse_command(2, "several numbers without --on", command=["plan", file, "--gpus", "1,2"])
     place.refuse_command(2, "--fit: found several numbers", command=["plan", file, *both, "--fit", "80GB"])
 
