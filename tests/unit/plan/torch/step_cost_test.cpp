@@ -258,7 +258,7 @@ TEST(StepTime, ReproducesTheCalibrationOfTheA100) {
   EXPECT_NEAR(on_one_host / 3700, 1, 0.01) << "with its communication hidden";
 }
 
-TEST(StepTime, WithoutCalibrationTakesProductsAtThePeak) {
+TEST(StepTime, WithoutACalibrationTakesTheLowestShareOfTheOthers) {
   EXPECT_DOUBLE_EQ(rates_on(find_hardware("l40s"), Precision::bf16)->operations, 0.337 * 362e12);
   EXPECT_DOUBLE_EQ(rates_on(find_hardware("rtx4090"), Precision::bf16)->operations, 0.337 * 165.2e12);
   EXPECT_DOUBLE_EQ(rates_on(find_hardware("h200"), Precision::bf16)->operations,
