@@ -416,9 +416,8 @@ SchemaTable log_table() {
            "folder in which each run writes a subfolder of TensorBoard event files during training, relative to the "
            "working directory; empty: none"),
        key("wandb", AT(log.wandb),
-           "whether the run is followed into Weights & Biases while it trains, by `wmtp-host export` and the package "
-           "of "
-           "the Python that `WMTP_PYTHON` names; if that fails, the run goes on with a warning"),
+           "whether the run is followed into Weights & Biases while it trains, by `wmtp-host export` and the "
+           "package of the Python that `WMTP_PYTHON` names; if that fails, the run goes on with a warning"),
        key("trackio", AT(log.trackio), "the same for Trackio"),
        key("mlflow", AT(log.mlflow),
            "tracking URI of MLflow, for example `http://127.0.0.1:5000`, that receives the run when it ends; empty: "

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ class LiveTrackers {
  private:
   struct Tracker {
     std::string name;
-    std::vector<ChildProcess> child;  ///< one, or none if it could not be started
+    std::optional<ChildProcess> child;  ///< none if it could not be started
     std::string failure;
   };
   void start(const std::string& name, const std::vector<std::string>& options);

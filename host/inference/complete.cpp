@@ -8,14 +8,11 @@
 #include "huggingface/initial_weights.hpp"
 #include "inference/model_requests.hpp"
 #include "memory/caught_error.hpp"
+#include "model/torch/precision_dtype.hpp"
 #include "plugins/torch/loader.hpp"
 
 namespace wmtp {
 namespace {
-
-at::ScalarType dtype_of(Precision precision) {
-  return precision == Precision::fp32 ? at::kFloat : precision == Precision::bf16 ? at::kBFloat16 : at::kHalf;
-}
 
 /// As the run's policy: parts that it does not train are held in its precision.
 ShardedModelRequest request_for(const BaseModel& base, const ModelConfig& config, const Adapter& adapter) {
@@ -25,7 +22,7 @@ ShardedModelRequest request_for(const BaseModel& base, const ModelConfig& config
   request.layout.adapter = &adapter;
   request.layout.trained_parts = {base.last_blocks, base.names};
   request.options.strategy = Strategy::no_shard;
-  request.options.param_dtype = dtype_of(from_name<Precision>(base.precision).value_or(Precision::fp32));
+  request.options.param_dtype = precision_dtype(from_name<Precision>(base.precision).value_or(Precision::fp32));
   request.positions = 1;  // only the weights are used
   return request;
 }

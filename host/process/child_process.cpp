@@ -185,9 +185,13 @@ ChildResult run_child(const std::filesystem::path& program, const std::vector<st
 }
 
 ChildResult run_child(const ChildRequest& request, std::chrono::milliseconds limit) {
+  ChildProcess child(request);
+  return finish_child(child, limit);
+}
+
+ChildResult finish_child(ChildProcess& child, std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + limit;
-  ChildProcess child(request);
   ChildResult result;
   pollfd pipes[] = {{child.stdout_pipe(), POLLIN, 0}, {child.stderr_pipe(), POLLIN, 0}};
   std::optional<int> status;
@@ -203,6 +207,7 @@ ChildResult run_child(const ChildRequest& request, std::chrono::milliseconds lim
       status = child.wait();
     }
   }
+  result.wait_status = *status;
   result.exit_code = WIFEXITED(*status) ? WEXITSTATUS(*status) : 0;
   result.signal = WIFSIGNALED(*status) ? WTERMSIG(*status) : 0;
   return result;

@@ -97,12 +97,14 @@ struct ChildResult {
   std::string output;    ///< stdout; a child that writes more than 4 MiB is killed
   std::string messages;  ///< stderr, its last 16 KiB
   int exit_code = 0;
-  int signal = 0;  ///< the signal that ended the child; 0: none
+  int signal = 0;       ///< the signal that ended the child; 0: none
+  int wait_status = 0;  ///< of waitpid(), for exit_text
   bool timed_out = false;
 };
 
-/// Runs a child, whose stdout and stderr are pipes, and reads its output for at most `limit`; then kills its group.
-/// Errors as of ChildProcess.
+/// Reads what a child writes into its pipes until it ends, for at most `limit`; then kills its group.
+ChildResult finish_child(ChildProcess& child, std::chrono::milliseconds limit);
+/// Starts a child, whose stdout and stderr are pipes, and finishes it. Errors as of ChildProcess.
 ChildResult run_child(const ChildRequest& request, std::chrono::milliseconds limit);
 /// Runs a program in our environment.
 ChildResult run_child(const std::filesystem::path& program, const std::vector<std::string>& arguments,

@@ -1,7 +1,6 @@
 #include "train/assembly.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "base/error.hpp"
@@ -23,6 +22,7 @@
 #include "job/identity.hpp"
 #include "job/input_checks.hpp"
 #include "memory/caught_error.hpp"
+#include "model/torch/precision_dtype.hpp"
 #include "plugins/torch/loader.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 
@@ -206,12 +206,6 @@ bool freezes(const ShardedModel& model) {
   return std::any_of(model.units().begin(), model.units().end(), [&](const auto& unit) {
     return std::any_of(unit->groups().begin(), unit->groups().end(), is_frozen);
   });
-}
-
-at::ScalarType precision_dtype(Precision precision) {
-  constexpr std::array dtypes{at::kFloat, at::kBFloat16, at::kHalf};
-  static_assert(dtypes.size() == names_of<Precision>.size());
-  return dtypes[size_t(precision)];
 }
 
 }  // namespace

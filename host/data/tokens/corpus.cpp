@@ -129,6 +129,26 @@ class ContentHashes {
   std::map<fs::path, std::string> digests_;
 };
 
+/// Of one data.file only its bytes count, of several files also their names, which determine their order.
+std::string token_content_hash(const Experiment& experiment, const fs::path& cache) {
+  const TokenSplit split = split_tokens(experiment);
+  ContentHashes hashes(cache);
+  const auto hash_of = [&](const std::vector<TokenRange>& ranges, bool with_names) {
+    std::vector<fs::path> files;
+    for (const TokenRange& range : ranges) files.push_back(range.file);
+    std::string text = with_names ? hashes.hash(files) : hashes.of_file(files.front());
+    for (const fs::path& file : files)
+      if (has_megatron_index(file)) text += " " + hashes.of_file(megatron_index(file));
+    return text;
+  };
+  std::string text = "tokens " + hash_of(split.train, experiment.data.file.empty());
+  if (const double held_out = held_out_share(experiment); held_out > 0) text += printed(" up to %.17g", held_out);
+  if (!split.validation.empty()) text += " validation " + hash_of(split.validation, true);
+  if (experiment.data.tokenizer.given)
+    text += " tokenizer " + tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
+  return sha256_hex(text);
+}
+
 }  // namespace
 
 TextSplit split_text(const Experiment& experiment) {
@@ -198,30 +218,6 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   result.records = sha256_hex(train + " " + hashes.hash(files.validation) + " " + hashes.hash(files.hold_out));
   return result;
 }
-
-namespace {
-
-/// Of one data.file only its bytes count, of several files also their names, which determine their order.
-std::string token_content_hash(const Experiment& experiment, const fs::path& cache) {
-  const TokenSplit split = split_tokens(experiment);
-  ContentHashes hashes(cache);
-  const auto hash_of = [&](const std::vector<TokenRange>& ranges, bool with_names) {
-    std::vector<fs::path> files;
-    for (const TokenRange& range : ranges) files.push_back(range.file);
-    std::string text = with_names ? hashes.hash(files) : hashes.of_file(files.front());
-    for (const fs::path& file : files)
-      if (has_megatron_index(file)) text += " " + hashes.of_file(megatron_index(file));
-    return text;
-  };
-  std::string text = "tokens " + hash_of(split.train, experiment.data.file.empty());
-  if (const double held_out = held_out_share(experiment); held_out > 0) text += printed(" up to %.17g", held_out);
-  if (!split.validation.empty()) text += " validation " + hash_of(split.validation, true);
-  if (experiment.data.tokenizer.given)
-    text += " tokenizer " + tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
-  return sha256_hex(text);
-}
-
-}  // namespace
 
 std::string data_content_hash(const Experiment& experiment, const fs::path& cache) {
   const DataConfig& data = experiment.data;
