@@ -108,8 +108,8 @@ inline constexpr auto names_of<DataKind> = std::array{"text", "records", "tokens
 
 struct DataConfig {
   DataKind kind = DataKind::text;
-  std::vector<std::string> files;    ///< text, records: patterns; `*` within a name, `**` over folders
-  std::vector<std::string> exclude;  ///< text, records: patterns; stages of text add their parent's validation files
+  std::vector<std::string> files;    ///< not random: patterns; `*` within a name, `**` over folders
+  std::vector<std::string> exclude;  ///< patterns; stages of text and tokens add their parent's validation files
   TokenizerConfig tokenizer;
   ArithmeticConfig arithmetic;         ///< records: generated instead of read from files
   std::string select = "all";          ///< records: "all" or "correct"
@@ -122,12 +122,12 @@ struct DataConfig {
   // Excluded from training; stages inherit all three from their parent.
   std::vector<std::string> hold_out;  ///< records: problems of these files
   bool hold_out_problems = false;     ///< records: 1 problem in 20
-  double hold_out_share = 0;          ///< text: last share of each file's documents
+  double hold_out_share = 0;          ///< text, tokens: last share of each file's documents or ids
   std::string encoding = "utf-8";     ///< text: "utf-8", or "bytes": each file is its bytes, whatever they are
   std::string separator;              ///< text: separates the documents of a file; "": a file is one document
   bool packing = false;  ///< text, records: no token sees or predicts one of another document of its sequence
   DifficultyConfig difficulty;
-  std::string file;                ///< tokens: little-endian ids, raw or with a header
+  std::string file;                ///< tokens, instead of files: little-endian ids, raw or with a header
   std::string dtype;               ///< tokens: of raw ids, "uint16" or "uint32"; "": of the header, or "uint16"
   std::string order = "shuffled";  ///< "shuffled" or "sequential"
   bool operator==(const DataConfig&) const = default;
@@ -230,8 +230,8 @@ struct ValidationConfig {
   int64_t every_steps = 0;         ///< 0: only at step 0 and at the end
   double every_epochs = 0;         ///< passes over the training data; 0: not by epochs
   int64_t batches = 8;             ///< micro-batches, in total over all ranks
-  std::vector<std::string> files;  ///< text, records: excluded from training, also in stages
-  double share = 0;                ///< text: last share of each file's documents; 0: not given
+  std::vector<std::string> files;  ///< excluded from training, also in stages
+  double share = 0;                ///< text, tokens: last share of each file's documents or ids; 0: not given
   bool given = false;
   bool operator==(const ValidationConfig&) const = default;
 };
@@ -259,7 +259,8 @@ struct LogConfig {
   bool operator==(const LogConfig&) const = default;
 };
 
-/// [adapter] train_last, train: which parameters of the model train; if none is given, the adapter decides.
+/// [adapter] train_last, train: which parameters of the model train, in place of the adapter's choice; if none is
+/// given, the adapter decides.
 struct TrainedParts {
   int64_t last_blocks = 0;         ///< of trunk and heads together, in the order of the forward pass
   std::vector<std::string> names;  ///< shell patterns of Meta's names
@@ -304,13 +305,14 @@ struct Experiment {
   std::filesystem::path resolve(const std::string& path) const;
 };
 
-/// Whether token ids come from a tokenizer, explicit or default.
+/// Whether a tokenizer, explicit or default, makes the token ids here. Files of ids may have one that shows them as
+/// text.
 inline bool has_tokenizer(const DataConfig& data) {
   return data.kind == DataKind::text || data.kind == DataKind::records;
 }
 /// The length of a batch of records is a multiple of this, unless train.sequence_length cuts it.
 inline constexpr int64_t positions_multiple = 16;
-/// Last share of each text file's documents that is excluded from training.
+/// Last share of each file's documents or ids that is excluded from training.
 inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
@@ -336,7 +338,8 @@ std::string shard_group_misfit(const Experiment& experiment, int64_t processes);
 std::string sequence_misfit(const Experiment& experiment, int64_t processes);
 /// Why `sequence` ranks cannot divide the attention heads of a model of this shape; "" when they can.
 std::string attention_head_misfit(const ModelConfig& shape, int64_t sequence);
-/// Error(usage) with the reason of shard_group_misfit or sequence_misfit, for the number of ranks given by a launcher.
+/// Error(usage) with the first reason why the number of ranks given by a launcher does not fit: shard_group_misfit,
+/// sequence_misfit, or global_batch_misfit (batch_size.hpp).
 void check_groups(const Experiment& experiment, int64_t processes);
 
 }  // namespace wmtp

@@ -16,7 +16,7 @@ namespace wmtp {
 
 class LiveTrackers {
  public:
-  /// Starts the children that follow the run of this number. Their failure to start is told by finish().
+  /// Starts the children that follow the run of this number. finish() reports those that could not be started.
   LiveTrackers(const LogConfig& config, std::filesystem::path database, int64_t run_id);
 
   /// What became of each tracker.
