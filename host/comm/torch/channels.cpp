@@ -104,7 +104,11 @@ Pending Channel::all_to_all(at::Tensor output, at::Tensor input, const std::stri
 
 Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device,
                    std::chrono::milliseconds timeout)
-    : peers_(&peers), make_(device), timeout_(timeout), world_{peers.rank(), peers.size()} {
+    : peers_(&peers),
+      make_(device),
+      timeout_(timeout),
+      world_{{peers.rank(), peers.size()}},
+      ranks_(peers.rank(), peers.size(), 1, 1) {
   world_.gather = connect("gather", device, world_);
   world_.reduce = connect("reduce", device, world_);
   control_ = connect("control", control, world_);
@@ -116,56 +120,57 @@ Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& 
 
 Channels::~Channels() { peers_->on_broken(nullptr); }
 
-Channel* Channels::connect(const std::string& name, const MakeBackend& make, const RankGroup& axis) {
+Channel* Channels::connect(const std::string& name, const MakeBackend& make, const RankLine& line) {
+  std::unique_ptr<Channel>& channel = channels_[name];
+  if (channel) return channel.get();
   c10::intrusive_ptr<c10d::Backend> backend;
-  if (axis.size > 1) {
+  if (line.size > 1) {
     try {
       const auto store = c10::make_intrusive<c10d::PrefixStore>(name, peers_->store());
-      backend = backends_.emplace_back(make(store, axis, timeout_));
+      backend = backends_.emplace_back(make(store, line, timeout_));
     } catch (const std::system_error&) {  // it cannot start a thread, which is no other rank's fault
       throw *caught_system_error();
     } catch (const std::exception& error) {
       throw peers_->explain("connecting the ranks (" + name + ")", error.what());
     }
   }
-  return channels_.emplace_back(std::make_unique<Channel>(*peers_, backend)).get();
+  channel = std::make_unique<Channel>(*peers_, backend);
+  return channel.get();
 }
 
-const Mesh& Channels::mesh(int shard_group_size) {
-  const auto [found, is_new] = meshes_.try_emplace(shard_group_size);
+std::string Channels::name_of(const RankLine& line) const {
+  return std::to_string(line.size) + " ranks from " + std::to_string(rank() - line.rank * line.stride) + ", each " +
+         std::to_string(line.stride) + " after the one before";
+}
+
+const Mesh& Channels::mesh(int shard_group_size, bool is_cut) {
+  const auto [found, is_new] = meshes_.try_emplace({shard_group_size, is_cut ? tensor_group_.size : 1});
   Mesh& mesh = found->second;
   if (!is_new) return mesh;
   TORCH_CHECK(shard_group_size > 0 && size() % shard_group_size == 0, "shard groups of ", shard_group_size, " of ",
               size(), " ranks");
-  if (shard_group_size == size()) {
-    mesh.shard = world_;
-  } else if (shard_group_size == 1) {
-    mesh.replicate = {rank(), size(), 1, nullptr, world_.reduce};
-  } else {
-    const int group = rank() / shard_group_size, place = rank() % shard_group_size;
-    const std::string of_group =
-        "shard group " + std::to_string(group) + " of " + std::to_string(shard_group_size) + " ranks";
-    mesh.shard = {place, shard_group_size};
-    mesh.shard.gather = connect("gather in " + of_group, make_, mesh.shard);
-    mesh.shard.reduce = connect("reduce in " + of_group, make_, mesh.shard);
-    mesh.replicate = {group, size() / shard_group_size, shard_group_size};
-    mesh.replicate.reduce = connect(
-        "reduce in replicate group " + std::to_string(place) + " of " + std::to_string(mesh.replicate.size) + " ranks",
-        make_, mesh.replicate);
-  }
+  const auto group = [&](const RankLine& line, const std::string& name, bool gathers) -> RankGroup {
+    if (line.size == size()) return {line, gathers ? world_.gather : nullptr, world_.reduce};
+    if (line.size == 1) return {line};
+    const std::string of_group = name + " group of " + name_of(line);
+    return {line, gathers ? connect("gather in " + of_group, make_, line) : nullptr,
+            connect("reduce in " + of_group, make_, line)};
+  };
+  mesh.shard = group(ranks_.shard(shard_group_size, is_cut), "shard", true);
+  mesh.replicate = group(ranks_.replicate(shard_group_size, is_cut), "replicate", false);
   return mesh;
 }
 
-void Channels::share_sequences(int ranks) {
-  const auto [found, is_new] = sequence_groups_.try_emplace(ranks);
-  sequence_group_ = &found->second;
-  if (!is_new) return;
+void Channels::share_sequences(int sequence, int tensor) {
+  const int ranks = sequence * tensor;
   TORCH_CHECK(ranks > 0 && size() % ranks == 0, "sequence groups of ", ranks, " of ", size(), " ranks");
-  RankGroup& group = found->second;
-  group = {rank() % ranks, ranks};
-  if (ranks > 1)
-    group.gather = connect(
-        "sequence group " + std::to_string(rank() / ranks) + " of " + std::to_string(ranks) + " ranks", make_, group);
+  ranks_ = RankMesh(rank(), size(), sequence, tensor);
+  const auto group = [&](const RankLine& line) -> RankGroup {
+    return {line, line.size > 1 ? connect("sequence group of " + name_of(line), make_, line) : nullptr, nullptr};
+  };
+  sequence_group_ = group(ranks_.same_sequences());
+  attention_group_ = group(ranks_.attention());
+  tensor_group_ = group(ranks_.tensor());
 }
 
 void Channels::set_timeout(std::chrono::milliseconds timeout) {
@@ -185,7 +190,7 @@ at::Tensor Channels::all_gather(const at::Tensor& values, const std::string& wha
 
 at::Tensor Channels::gather_over_data_ranks(const at::Tensor& values, const std::string& what) {
   if (data_size() == 1) return values.unsqueeze(0);
-  return all_gather(values, what).slice(0, 0, size(), sequence_group_->size);
+  return all_gather(values, what).slice(0, 0, size(), sequence_group_.size);
 }
 
 at::Tensor Channels::sum(const at::Tensor& values, const std::string& what) {

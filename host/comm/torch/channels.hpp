@@ -2,14 +2,15 @@
 // behind another. Within a channel all ranks issue the same operations in the same order, which debug builds check
 // (collective_checker.hpp). With one rank nothing is sent; every operation is a copy.
 //
-// A Mesh divides the ranks into shard groups: consecutive ranks that together hold one copy of the sharded state. Ranks
-// at the same position of their shard groups form a replicate group and hold the same shard. With shard groups of two
-// out of six ranks:
+// A Mesh divides the ranks into shard groups: ranks that together hold one copy of the sharded state. Ranks at the same
+// position of their shard groups form a replicate group and hold the same shard. With shard groups of two out of six
+// ranks:
 //
 //   shard groups   0 1 | 2 3 | 4 5      replicate groups   0 2 4 | 1 3 5
 //
-// Independently of that, consecutive ranks may read the same sequences and divide their positions (parallel.sequence):
-// a sequence group. Ranks of different sequence groups read different sequences.
+// Independently of that, consecutive ranks may read the same sequences, a sequence group, and divide their positions
+// (parallel.sequence) and the features inside of blocks (parallel.tensor). comm/rank_mesh.hpp says which ranks these
+// are. Ranks of different sequence groups read different sequences.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,6 +20,7 @@
 #include <memory>
 #include <string>
 
+#include "comm/rank_mesh.hpp"
 #include "comm/torch/c10d_names.hpp"
 #include "comm/torch/peers.hpp"
 
@@ -71,20 +73,18 @@ class Channel {
   int64_t checked_ = 0;                        ///< collectives compared so far
 };
 
-/// A group of ranks along one axis of the mesh, and this rank's position in it.
-struct RankGroup {
-  int rank = 0, size = 1;
-  int stride = 1;             ///< between the job's ranks of the group
+/// A line of ranks and the channels between them.
+struct RankGroup : RankLine {
   Channel* gather = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
-  Channel* reduce = nullptr;  ///< null in sequence groups
+  Channel* reduce = nullptr;  ///< null in groups that read the same sequences
 };
 struct Mesh {
   RankGroup shard, replicate;
 };
 
-/// Creates a communicator between the ranks of an axis, which are two or more, for tensors on the run's device.
+/// Creates a communicator between the ranks of a line, which are two or more, for tensors on the run's device.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
-    const c10::intrusive_ptr<c10d::Store>& store, const RankGroup& axis, std::chrono::milliseconds timeout)>;
+    const c10::intrusive_ptr<c10d::Store>& store, const RankLine& line, std::chrono::milliseconds timeout)>;
 /// Gloo over the network interface of this host with this address.
 MakeBackend gloo(const std::string& address);
 
@@ -99,16 +99,18 @@ class Channels {
   int rank() const { return peers_->rank(); }
   int size() const { return peers_->size(); }
   Channel& control() { return *control_; }
-  /// Shard groups of `shard_group_size` ranks, which must divide size(). The first call with a size connects them. [all
-  /// ranks, collective]
-  const Mesh& mesh(int shard_group_size);
-  /// Makes groups of `ranks` consecutive ranks, which must divide size(), read the same sequences; 1 at the start. The
-  /// first call with a number connects them. [all ranks, collective]
-  void share_sequences(int ranks);
-  const RankGroup& sequence_group() const { return *sequence_group_; }
+  /// Shard groups of `shard_group_size` ranks, which must divide size(), for whole parameters or for pieces of cut ones.
+  /// The first call with these arguments connects them. [all ranks, collective]
+  const Mesh& mesh(int shard_group_size, bool is_cut = false);
+  /// Makes groups of `sequence * tensor` consecutive ranks, which must divide size(), read the same sequences; 1 at the
+  /// start. The first call with these numbers connects them. [all ranks, collective]
+  void share_sequences(int sequence, int tensor = 1);
+  const RankGroup& sequence_group() const { return sequence_group_; }
+  const RankGroup& attention_group() const { return attention_group_; }
+  const RankGroup& tensor_group() const { return tensor_group_; }
   /// This rank's sequence group, and their number.
-  int data_rank() const { return rank() / sequence_group_->size; }
-  int data_size() const { return size() / sequence_group_->size; }
+  int data_rank() const { return rank() / sequence_group_.size; }
+  int data_size() const { return size() / sequence_group_.size; }
 
   /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
@@ -118,19 +120,22 @@ class Channels {
   at::Tensor gather_over_data_ranks(const at::Tensor& values, const std::string& what);
 
  private:
-  /// Creates a communicator between the ranks of an axis; `name` is unique to it.
-  Channel* connect(const std::string& name, const MakeBackend& make, const RankGroup& axis);
+  /// The communicator of this name between the ranks of a line, created by the first call. The name is unique to the
+  /// line.
+  Channel* connect(const std::string& name, const MakeBackend& make, const RankLine& line);
+  /// "2 ranks from 5, each 4 after the one before", unique to a line.
+  std::string name_of(const RankLine& line) const;
 
   Peers* peers_;
   MakeBackend make_;
   std::chrono::milliseconds timeout_;
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
-  std::vector<std::unique_ptr<Channel>> channels_;
+  std::map<std::string, std::unique_ptr<Channel>> channels_;  ///< by name
   RankGroup world_;
   Channel* control_;
-  std::map<int, Mesh> meshes_;                ///< by shard group size
-  std::map<int, RankGroup> sequence_groups_;  ///< by size
-  const RankGroup* sequence_group_ = nullptr;
+  RankMesh ranks_;
+  std::map<std::pair<int, int>, Mesh> meshes_;  ///< by the sizes of shard groups and of tensor groups
+  RankGroup sequence_group_, attention_group_, tensor_group_;
 };
 
 /// Seconds that this thread has spent blocked in collectives.

@@ -142,13 +142,13 @@ class Gloo final : public c10d::ProcessGroupGloo {
 }  // namespace
 
 MakeBackend gloo(const std::string& address) {
-  return [address](const c10::intrusive_ptr<c10d::Store>& store, const RankGroup& axis,
-                   std::chrono::milliseconds timeout) {
-    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
-    options->threads = 1;
-    return c10::make_intrusive<Gloo>(store, axis.rank, axis.size, options);
-  };
+  return
+      [address](const c10::intrusive_ptr<c10d::Store>& store, const RankLine& axis, std::chrono::milliseconds timeout) {
+        auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+        options->threads = 1;
+        return c10::make_intrusive<Gloo>(store, axis.rank, axis.size, options);
+      };
 }
 
 }  // namespace wmtp

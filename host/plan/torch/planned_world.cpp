@@ -9,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-int64_t ranks_on_host(const WorldShape& world, const RankGroup& axis) {
+int64_t ranks_on_host(const WorldShape& world, const RankLine& axis) {
   return std::clamp<int64_t>(world.ranks / world.hosts / axis.stride, 1, axis.size);
 }
 
@@ -30,7 +30,7 @@ class PlannedWork final : public c10d::Work {
 class PlannedBackend final : public c10d::Backend {
  public:
   /// Adds its collectives to `issued`.
-  PlannedBackend(const WorldShape& world, const RankGroup& axis, const FlightRecord& record, StepClock& clock,
+  PlannedBackend(const WorldShape& world, const RankLine& axis, const FlightRecord& record, StepClock& clock,
                  std::vector<std::string>& issued)
       : Backend(axis.rank, axis.size), world_(world), axis_(axis), record_(record), clock_(clock), issued_(issued) {}
   const std::string getBackendName() const override { return "planned"; }
@@ -55,7 +55,7 @@ class PlannedBackend final : public c10d::Backend {
   }
 
   WorldShape world_;
-  RankGroup axis_;
+  RankLine axis_;
   const FlightRecord& record_;
   StepClock& clock_;
   std::vector<std::string>& issued_;
@@ -67,13 +67,13 @@ std::string text_of(int rank, const std::vector<std::string>& issued, size_t num
 
 }  // namespace
 
-Traffic all_to_all_traffic(const WorldShape& world, const RankGroup& axis, int64_t bytes) {
+Traffic all_to_all_traffic(const WorldShape& world, const RankLine& axis, int64_t bytes) {
   const double part = double(bytes) / double(axis.size);
   const int64_t on_host = ranks_on_host(world, axis);
   return {part * double(on_host - 1), part * double(axis.size - on_host)};
 }
 
-Traffic all_gather_traffic(const WorldShape& world, const RankGroup& axis, int64_t bytes) {
+Traffic all_gather_traffic(const WorldShape& world, const RankLine& axis, int64_t bytes) {
   const int64_t on_host = ranks_on_host(world, axis);
   const int64_t entering = axis.size == on_host ? 0 : world.on_cuda ? axis.size - on_host : axis.size - 1;
   const double network = double(bytes) * double(entering) / double(on_host);
@@ -95,7 +95,7 @@ std::string disagreement(const std::map<int, IssuedCollectives>& ranks) {
 
 MakeBackend PlannedWorld::planned(const WorldShape& shape, StepClock& clock) {
   return
-      [this, shape, &clock](const c10::intrusive_ptr<c10d::Store>&, const RankGroup& axis, std::chrono::milliseconds) {
+      [this, shape, &clock](const c10::intrusive_ptr<c10d::Store>&, const RankLine& axis, std::chrono::milliseconds) {
         Communicator communicator{peers_.rank() - axis.rank * axis.stride, axis.stride, axis.size, 0};
         while (issued_.contains(communicator)) ++communicator.number;
         return c10::make_intrusive<PlannedBackend>(shape, axis, peers_.record(), clock, issued_[communicator]);
