@@ -5,6 +5,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/saved_state.hpp"
 #include "checkpoint/verify.hpp"
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t max_manifest = 16 << 20;
+constexpr int64_t max_manifest = 256 << 20;
 constexpr int64_t current_version = 1;
 constexpr int64_t max_sum = std::numeric_limits<uint32_t>::max();
 
@@ -30,6 +31,7 @@ Slice read_slice(const Json& item, const std::string& where) {
   slice.file = fields.text("file");
   slice.entry = fields.text("entry");
   slice.crc32c = uint32_t(fields.integer("crc32c", max_sum));
+  if (fields.has("columns")) slice.columns = fields.integers("columns");
   fields.finish();
   return slice;
 }
@@ -108,6 +110,8 @@ class ManifestCheck {
     if (slice.tensor.empty() || slice.entry.empty()) refuse("a slice has an empty tensor or entry name");
     if (!manifest_.files.contains(slice.file))
       refuse(slice, "is in the file " + printable(slice.file) + ", which \"files\" lacks");
+    count_all_elements(slice);  // refuses a shape that is too large
+    check_columns(slice);
     const int64_t elements = count_elements(slice);
     if (slice.begin < 0 || slice.begin > slice.end || slice.end > elements) {
       refuse(slice, "is [" + std::to_string(slice.begin) + ", " + std::to_string(slice.end) + ") of " +
@@ -115,7 +119,22 @@ class ManifestCheck {
     }
   }
 
+  void check_columns(const Slice& slice) const {
+    const std::vector<int64_t>& columns = slice.columns;
+    if (columns.empty()) return;
+    if (slice.shape.size() != 2 || columns.size() != 2 || columns[0] < 0 || columns[0] >= columns[1] ||
+        columns[1] > slice.shape[1])
+      refuse(slice, "has columns " + shape_text(columns) + " of the shape " + shape_text(slice.shape) +
+                        "; wanted a first column and the end of a range inside a matrix");
+  }
+
+  /// Of the tensor, or of the slice's columns.
   int64_t count_elements(const Slice& slice) const {
+    if (slice.columns.empty()) return count_all_elements(slice);
+    return slice.shape[0] * (slice.columns[1] - slice.columns[0]);
+  }
+
+  int64_t count_all_elements(const Slice& slice) const {
     if (slice.shape.size() > max_dimensions) refuse(slice, "has more than 32 dimensions");
     int64_t largest_stride = 1;
     bool empty = false;
@@ -127,11 +146,31 @@ class ManifestCheck {
     return empty ? 0 : largest_stride;
   }
 
+  /// The slices of each range of columns cover it, and the ranges cover the tensor.
   void check_cover(std::vector<const Slice*>& slices) const {
+    std::map<std::vector<int64_t>, std::vector<const Slice*>> by_columns;
+    for (const Slice* slice : slices) {
+      if (slice->shape != slices.front()->shape) refuse(*slice, "has a different shape than the tensor's other slices");
+      by_columns[slice->columns].push_back(slice);
+    }
+    int64_t covered = 0;  // columns; slices without columns come first
+    for (auto& [columns, same] : by_columns) {
+      check_cover_of_columns(same);
+      const int64_t width = same.front()->shape.empty() ? 0 : same.front()->shape.back();
+      if (columns.empty() ? by_columns.size() > 1 : columns[0] != covered)
+        refuse(*same.front(), "is of columns that overlap those of other slices, or leave a gap");
+      covered = columns.empty() ? width : columns[1];
+    }
+    const Slice& any = *slices.front();
+    if (!any.columns.empty() && covered != any.shape.back())
+      refuse(*by_columns.rbegin()->second.front(), "is of the last columns, which end at " + std::to_string(covered) +
+                                                       " of " + std::to_string(any.shape.back()));
+  }
+
+  void check_cover_of_columns(std::vector<const Slice*>& slices) const {
     std::ranges::sort(slices, {}, [](const Slice* slice) { return std::pair(slice->begin, slice->end); });
     int64_t covered = 0;
     for (const Slice* slice : slices) {
-      if (slice->shape != slices.front()->shape) refuse(*slice, "has a different shape than the tensor's other slices");
       if (slice->begin != covered) {
         refuse(*slice, "begins at element " + std::to_string(slice->begin) + "; wanted " + std::to_string(covered) +
                            ", the end of the previous one");
@@ -233,6 +272,14 @@ void fill_from_folder(Manifest& manifest, const fs::path& folder) {
 }
 
 }  // namespace
+
+void to_json(Json& json, const Slice& slice) {
+  json = {{"tensor", slice.tensor}, {"shape", slice.shape}, {"begin", slice.begin},  {"end", slice.end},
+          {"file", slice.file},     {"entry", slice.entry}, {"crc32c", slice.crc32c}};
+  if (!slice.columns.empty()) json["columns"] = slice.columns;
+}
+
+void from_json(const Json& json, Slice& slice) { slice = read_slice(json, "slice"); }
 
 Json to_json(const Manifest& manifest) {
   Json files = Json::object();

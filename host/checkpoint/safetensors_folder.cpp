@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <set>
 
 #include "base/files.hpp"
@@ -34,13 +36,14 @@ void StoredTensor::read(int64_t begin, int64_t count, float* out) const {
 
 void StoredTensor::read_bytes(int64_t offset, void* bytes, size_t count) const {
   if (!shards) return file->read(*entry, offset, bytes, count);
-  const int64_t end = offset + int64_t(count);
-  for (const TensorShard& shard : *shards) {
-    const int64_t from = std::max(offset, shard.begin), to = std::min(end, shard.end);
-    if (from < to)
-      shard.file->read(*shard.entry, from - shard.begin, static_cast<char*>(bytes) + (from - offset),
-                       size_t(to - from));
-  }
+  const int64_t size = dtype_size(entry->dtype), end = offset + int64_t(count);
+  const int64_t first = offset / size, last = (end + size - 1) / size;  // elements that the bytes touch
+  for (const TensorShard& shard : *shards)
+    shard.slice.for_each_run_in(first, last, [&](int64_t begin, int64_t in_entry, int64_t elements) {
+      const int64_t from = std::max(offset, size * begin), to = std::min(end, size * (begin + elements));
+      shard.file->read(*shard.entry, size * in_entry + (from - size * begin),
+                       static_cast<char*>(bytes) + (from - offset), size_t(to - from));
+    });
 }
 
 bool equal_bytes(const StoredTensor& one, const StoredTensor& other) {
@@ -141,20 +144,17 @@ void SafetensorsFolder::open_checkpoint(const fs::path& folder) {
     for (const SliceRange& range : ranges) {
       const Slice& slice = *range.slice;
       if (!slice.tensor.starts_with(prefix)) continue;
-      const int64_t size = dtype_size(range.dtype);
-      shards_[slice.tensor.substr(prefix.size())].push_back(
-          {&file, file.find(slice.entry), size * slice.begin, size * slice.end});
+      shards_[slice.tensor.substr(prefix.size())].push_back({&file, file.find(slice.entry), slice});
       const auto [place, is_new] = places_.try_emplace(slice.tensor.substr(prefix.size()));
       if (is_new) whole_.push_back({place->first, range.dtype, slice.shape, 0, 0});
       if (is_new) place->second = {&file, &whole_.back(), nullptr};
     }
   }
   for (TensorEntry& entry : whole_) {
-    std::vector<TensorShard>& shards = shards_.at(entry.name);
-    std::ranges::sort(shards, {}, &TensorShard::begin);
-    entry.end = shards.back().end;
-    places_.at(entry.name).file = shards.front().file;
-    places_.at(entry.name).shards = &shards;
+    StoredTensor& place = places_.at(entry.name);
+    place.shards = &shards_.at(entry.name);
+    entry.end = dtype_size(entry.dtype) *
+                std::accumulate(entry.shape.begin(), entry.shape.end(), int64_t{1}, std::multiplies<>());
   }
 }
 

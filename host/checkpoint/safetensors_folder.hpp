@@ -11,22 +11,23 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 
 namespace wmtp {
 
-/// Bytes [begin, end) of a tensor.
+/// A slice of a tensor and the entry that contains it.
 struct TensorShard {
   const SafetensorsFile* file = nullptr;
   const TensorEntry* entry = nullptr;
-  int64_t begin = 0, end = 0;
+  Slice slice;
 };
 
 /// A tensor and the file that contains it, of a sharded tensor its first; valid while its SafetensorsFolder exists.
 struct StoredTensor {
   const SafetensorsFile* file = nullptr;
   const TensorEntry* entry = nullptr;                ///< of a sharded tensor: the whole, not in `file`
-  const std::vector<TensorShard>* shards = nullptr;  ///< in order; null if it is not sharded
+  const std::vector<TensorShard>* shards = nullptr;  ///< null if it is not sharded
   /// Reads `count` bytes at `offset` in the tensor.
   void read_bytes(int64_t offset, void* bytes, size_t count) const;
   /// Reads `count` elements from element `begin` on, as fp32. Error(bug) if the dtype is not a weight dtype.

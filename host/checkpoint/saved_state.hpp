@@ -42,7 +42,7 @@ struct SavedState {
   std::string base_fingerprint;  ///< of the adapted model; "" without an adapter
   std::optional<Scale> loss_scale;
   RunResults results;
-  std::map<std::string, int64_t> optimizer_steps;                ///< by parameter group
+  std::map<std::string, int64_t> optimizer_steps;                ///< by unit of the model
   std::map<std::string, std::vector<int64_t>> pipeline_tensors;  ///< shapes by name
 };
 

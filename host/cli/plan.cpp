@@ -117,7 +117,7 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
   }
   if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
   if (!options.fit.empty()) cluster.memory = usable_bytes(options.fit, !options.on.empty() || !options.gpus.empty());
-  cluster.divided = sequence_parallel_layouts(experiment, plan, plan_step);
+  cluster.divided = divided_layouts(experiment, plan, plan_step);
   cluster.costs = step_costs(plan_step, plan, cluster.divided, rates, cluster.peak, cluster.memory);
   if (cluster.memory) cluster.best = recommended(cluster.costs);
   return cluster;
@@ -189,7 +189,7 @@ int compare_rents(const Options& options, const GlobalOptions& globals) {
     const CheckedPlan one(with_gpus(options, gpus), catalog, globals);
     name = one.experiment.name;
     batch_size = one.experiment.train.batch_size;
-    const auto divided = sequence_parallel_layouts(one.experiment, one.plan, one.plan_step);
+    const auto divided = divided_layouts(one.experiment, one.plan, one.plan_step);
     for (const Hardware* card : cards)
       rows.push_back(rent_row(one.plan_step, one.plan, divided, *card, one.experiment.parallel.precision));
   }

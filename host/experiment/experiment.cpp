@@ -50,9 +50,14 @@ Experiment with_host_shard_groups(Experiment experiment, int64_t ranks) {
 
 std::string shard_group_misfit(const Experiment& experiment, int64_t processes) {
   const int64_t size = experiment.parallel.shard_group_size;
-  if (size == 0 || processes % size == 0) return "";
-  return "found shard_group_size " + std::to_string(size) + " for " + std::to_string(processes) +
-         " processes, wanted a divisor of the number of processes";
+  if (size == 0) return "";
+  if (processes % size != 0)
+    return "found shard_group_size " + std::to_string(size) + " for " + std::to_string(processes) +
+           " processes, wanted a divisor of the number of processes";
+  const int64_t tensor = experiment.parallel.tensor;
+  if (size == host_shard_groups || size % tensor == 0) return "";
+  return "found shard_group_size " + std::to_string(size) + " for tensor " + std::to_string(tensor) +
+         ", wanted a multiple: the ranks of a shard group hold all pieces of the model";
 }
 
 std::string global_batch_misfit(const Experiment& experiment, int64_t processes) {
@@ -61,22 +66,36 @@ std::string global_batch_misfit(const Experiment& experiment, int64_t processes)
   if (train.global_batch_size == 0 || round == 0 || train.global_batch_size % round == 0) return "";
   const int64_t lower = train.global_batch_size / round * round;
   return "found global_batch_size " + std::to_string(train.global_batch_size) + " for " + counted(ranks, "rank") +
-         (experiment.parallel.sequence > 1 ? " that read different sequences" : "") + " x batch_size " +
+         (ranks_per_sequence(experiment.parallel) > 1 ? " that read different sequences" : "") + " x batch_size " +
          std::to_string(train.batch_size) + ", wanted a multiple of " + std::to_string(round) + ": for example " +
          (lower > 0 ? std::to_string(lower) + " or " : "") + std::to_string(lower + round);
 }
 
+std::string sequence_ranks_text(const ParallelConfig& parallel) {
+  const std::string sequence = "sequence " + std::to_string(parallel.sequence);
+  const std::string tensor = "tensor " + std::to_string(parallel.tensor);
+  if (parallel.tensor == 1) return sequence;
+  return parallel.sequence == 1 ? tensor : sequence + " x " + tensor;
+}
+
 std::string sequence_misfit(const Experiment& experiment, int64_t processes) {
-  const int64_t sequence = experiment.parallel.sequence;
-  if (processes % sequence == 0) return "";
-  return "found sequence " + std::to_string(sequence) + " for " + std::to_string(processes) +
+  if (processes % ranks_per_sequence(experiment.parallel) == 0) return "";
+  return "found " + sequence_ranks_text(experiment.parallel) + " for " + std::to_string(processes) +
          " processes, wanted a divisor of the number of processes";
 }
 
-std::string attention_head_misfit(const ModelConfig& shape, int64_t sequence) {
-  if (shape.kv_heads % sequence == 0) return "";
-  return "found sequence " + std::to_string(sequence) + " for " + std::to_string(shape.kv_heads) +
-         " kv_heads, wanted a divisor: each rank computes the attention of equally many heads";
+std::string block_misfit(const ModelConfig& shape, const ParallelConfig& parallel) {
+  const int64_t tensor = parallel.tensor;
+  if (shape.kv_heads % ranks_per_sequence(parallel) != 0)
+    return "found " + sequence_ranks_text(parallel) + " for " + std::to_string(shape.kv_heads) +
+           " kv_heads, wanted a divisor: each rank computes the attention of equally many heads";
+  if (shape.ffn_dim % tensor != 0)
+    return "found tensor " + std::to_string(tensor) + " for ffn_dim " + std::to_string(shape.ffn_dim) +
+           ", wanted a divisor: each rank has equally many features of the feed-forward layers";
+  if (tensor > 1 && shape.joint_qk_norm)
+    return "found tensor " + std::to_string(tensor) +
+           " with joint_qk_norm = true, whose norms are over the features of all ranks; use sequence instead";
+  return "";
 }
 
 void check_groups(const Experiment& experiment, int64_t processes) {

@@ -199,7 +199,8 @@ inline constexpr int64_t host_shard_groups = -1;
 
 struct ParallelConfig {
   int64_t processes = 1;
-  int64_t sequence = 1;  ///< consecutive ranks that divide the positions of each sequence among them
+  int64_t sequence = 1;  ///< ranks that divide the positions of each sequence among them
+  int64_t tensor = 1;    ///< consecutive ranks that divide the features of each block among them, and the positions
   Strategy strategy = Strategy::full_shard;
   int64_t shard_group_size = 0;  ///< hybrid_shard: consecutive ranks that share one copy of the model
   Precision precision = Precision::fp32;
@@ -329,15 +330,22 @@ int64_t ranks_per_host(const Experiment& experiment, int64_t hosts);
 /// The experiment with shard groups of that number of ranks if its groups are the ranks of a host.
 Experiment with_host_shard_groups(Experiment experiment, int64_t ranks);
 
+/// The number of ranks that read the same sequences and divide their positions.
+inline int64_t ranks_per_sequence(const ParallelConfig& parallel) { return parallel.sequence * parallel.tensor; }
 /// The number of groups of ranks that read different sequences.
-inline int64_t data_ranks(const ParallelConfig& parallel, int64_t ranks) { return ranks / parallel.sequence; }
+inline int64_t data_ranks(const ParallelConfig& parallel, int64_t ranks) {
+  return ranks / ranks_per_sequence(parallel);
+}
 
 /// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
 std::string shard_group_misfit(const Experiment& experiment, int64_t processes);
-/// Why they do not form whole groups of `sequence` ranks; "" when they do.
+/// Why they do not form whole groups of ranks_per_sequence; "" when they do.
 std::string sequence_misfit(const Experiment& experiment, int64_t processes);
-/// Why `sequence` ranks cannot divide the attention heads of a model of this shape; "" when they can.
-std::string attention_head_misfit(const ModelConfig& shape, int64_t sequence);
+/// Why these ranks cannot divide the blocks of a model of this shape: its attention heads, its features; "" when they
+/// can.
+std::string block_misfit(const ModelConfig& shape, const ParallelConfig& parallel);
+/// "sequence 2 x tensor 4"
+std::string sequence_ranks_text(const ParallelConfig& parallel);
 /// Error(usage) with the first reason why the number of ranks given by a launcher does not fit: shard_group_misfit,
 /// sequence_misfit, or global_batch_misfit (batch_size.hpp).
 void check_groups(const Experiment& experiment, int64_t processes);

@@ -294,9 +294,17 @@ SchemaTable parallel_table() {
            .not_in_identity(),
        groups,
        key("sequence", AT(parallel.sequence),
-           "number of consecutive ranks that read the same sequences and divide their positions, and in attention "
+           "number of ranks that read the same sequences and divide their positions, and in attention "
            "their heads, among them; saves activations of long sequences. A divisor of the number of ranks, of "
            "`kv_heads` and of `train.sequence_length`; `batch_size` counts per group of these ranks")
+           .range(1, 65536)
+           .not_in_identity(),
+       key("tensor", AT(parallel.tensor),
+           "tensor parallelism: number of consecutive ranks that divide the attention heads and feed-forward features "
+           "of every block among them, and elsewhere the positions of the same sequences; saves parameters, gradients, "
+           "optimizer state and activations of a rank, for two exchanges in each half of a block. A divisor of "
+           "`ffn_dim`; with `sequence` N, `tensor` x N ranks read the same sequences, and divide the number of ranks, "
+           "`kv_heads` and `train.sequence_length`")
            .range(1, 65536)
            .not_in_identity(),
        key("precision", AT(parallel.precision),

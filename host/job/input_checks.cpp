@@ -17,7 +17,7 @@ namespace {
 void check_frozen(const std::string& table, const FrozenConfig& config, const Experiment& experiment,
                   const Catalog& catalog, const std::filesystem::path& database) {
   if (const Experiment* stage = experiment.stage(table))
-    if (const std::string misfit = attention_head_misfit(stage->model, experiment.parallel.sequence); !misfit.empty())
+    if (const std::string misfit = block_misfit(stage->model, experiment.parallel); !misfit.empty())
       throw Error(ExitStatus::usage,
                   experiment.file.string() + ": [parallel] " + misfit + " (of " + stage->file.string() + ")");
   if (config.weights.empty()) return;
@@ -70,7 +70,7 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
   if (frozen.vocab_size != vocab_size)
     refuse("its vocabulary has " + std::to_string(frozen.vocab_size) + " ids, the policy's " +
            std::to_string(vocab_size) + "; both must share a tokenizer");
-  if (const std::string misfit = attention_head_misfit(frozen, experiment.parallel.sequence); !misfit.empty())
+  if (const std::string misfit = block_misfit(frozen, experiment.parallel); !misfit.empty())
     refuse("[parallel] " + misfit);
   if (table != "value") return;
   const Json heads =

@@ -22,8 +22,8 @@ std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& ex
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database);
 
-/// Error(data) unless a frozen model has the policy's vocabulary, heads that parallel.sequence divides and, for `table`
-/// "value", one value head, trained on scores only if `reads_scores`.
+/// Error(data) unless a frozen model has the policy's vocabulary, blocks that the ranks can divide (block_misfit) and,
+/// for `table` "value", one value head, trained on scores only if `reads_scores`.
 void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
                         const Experiment& experiment, bool reads_scores);
 

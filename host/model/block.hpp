@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "experiment/experiment.hpp"
+#include "model/parameter_piece.hpp"
 
 namespace wmtp {
 
@@ -51,6 +52,14 @@ struct BlockLayer : LayerNames {
   bool is_linear() const { return in > 0; }
   /// Whether its output is added to the residual stream.
   bool writes_residual() const { return layer == Layer::wo || layer == Layer::w2; }
+  /// How tensor parallelism cuts its weight: the layers inside of attention and feed-forward by features of their own,
+  /// those that write the residual stream by features that they read. A bias is cut with the rows.
+  ParameterCut cut() const {
+    if (writes_residual()) return ParameterCut::columns;
+    const bool is_inside =
+        layer == Layer::wq || layer == Layer::wk || layer == Layer::wv || layer == Layer::w1 || layer == Layer::w3;
+    return is_inside ? ParameterCut::rows : ParameterCut::none;
+  }
 };
 
 /// Whether this block of the model rotates queries and keys. The blocks of heads 2, 3, ... are like that of head 1, of
@@ -153,6 +162,8 @@ Rows scaled(const Rows& x, double factor) {
 
 /// The forward pass, with the operations of `math`. Rows holds a row of features per token, and can be multiplied.
 ///   Rows norm(Layer, Rows)      RMS norm with the layer's weight
+///   Rows gathered(Rows)         the rows of all ranks that divide the features of the layers which follow; the last of
+///                               these layers, which writes the residual stream, returns each rank's own rows
 ///   Rows linear(Layer, Rows)    with the layer's bias and adapter
 ///   Rows rotate(Rows)           rotary positions, applied to each head
 ///   Rows unrotated(Rows)        the heads without positions
@@ -163,17 +174,19 @@ Rows scaled(const Rows& x, double factor) {
 template <class Math, class Rows>
 Rows attention_part(Math& math, const ModelConfig& model, std::string_view block, const Rows& normed) {
   const bool has_norms = model.qk_norm || model.joint_qk_norm;
+  const Rows all = math.gathered(normed);
   const auto heads = [&](Layer norm, const Rows& x) { return has_norms ? math.norm(norm, x) : x; };
   const auto placed = [&](const Rows& x) { return has_rotation(model, block) ? math.rotate(x) : math.unrotated(x); };
-  const Rows query = placed(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(normed))));
-  const Rows key = placed(heads(Layer::k_norm, math.linear(Layer::wk, normed)));
-  const Rows value = math.linear(Layer::wv, normed);
+  const Rows query = placed(heads(Layer::q_norm, math.linear(Layer::wq, math.wanted(all))));
+  const Rows key = placed(heads(Layer::k_norm, math.linear(Layer::wk, all)));
+  const Rows value = math.linear(Layer::wv, all);
   return math.linear(Layer::wo, math.attention(scaled(query, query_factor(model)), key, value));
 }
 
 template <class Math, class Rows>
 Rows feed_forward_part(Math& math, const Rows& normed) {
-  const Rows gate = math.linear(Layer::w1, normed), up = math.linear(Layer::w3, normed);
+  const Rows all = math.gathered(normed);
+  const Rows gate = math.linear(Layer::w1, all), up = math.linear(Layer::w3, all);
   return math.linear(Layer::w2, math.swiglu(gate, up));
 }
 

@@ -11,16 +11,17 @@ using Kind = ModelTensor::Kind;
 void add_block(const std::string& block, int64_t head, const ModelConfig& model, std::vector<ModelTensor>& all) {
   const bool in_hf = head <= 1;
   for (const BlockLayer& layer : block_layers(model, block)) {
-    const auto add = [&](const char* suffix, std::vector<int64_t> shape, Kind kind) {
+    const auto add = [&](const char* suffix, std::vector<int64_t> shape, Kind kind, ParameterCut cut) {
       all.push_back({block + "." + std::string(layer.name) + suffix,
                      in_hf ? "model." + block + "." + std::string(layer.hf_name) + suffix : "", std::move(shape), kind,
-                     head, layer.rotary_heads, layer.writes_residual()});
+                     head, layer.rotary_heads, layer.writes_residual(), cut});
     };
     if (layer.is_linear())
-      add(".weight", {layer.out, layer.in}, Kind::linear);
+      add(".weight", {layer.out, layer.in}, Kind::linear, layer.cut());
     else
-      add(".weight", {layer.out}, Kind::norm);
-    if (layer.has_bias) add(".bias", {layer.out}, Kind::bias);
+      add(".weight", {layer.out}, Kind::norm, ParameterCut::none);
+    const bool cuts_bias = layer.cut() == ParameterCut::rows;  // by columns: it is added to the whole sum
+    if (layer.has_bias) add(".bias", {layer.out}, Kind::bias, cuts_bias ? layer.cut() : ParameterCut::none);
   }
 }
 

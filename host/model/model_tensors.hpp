@@ -28,6 +28,7 @@ struct ModelTensor {
   int64_t head = 0;              ///< the first head that uses it; 0: used by the trunk
   int64_t rotary_heads = 0;      ///< of BlockLayer
   bool writes_residual = false;  ///< of BlockLayer
+  ParameterCut cut = ParameterCut::none;
 
   /// Tensors of a unit are gathered and reduced together: a block, the embedding, the norm or the output.
   std::string unit() const;

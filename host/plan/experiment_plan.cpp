@@ -56,6 +56,7 @@ class Planner {
     request.sequences = e_.train.batch_size;
     request.positions = plan.data.positions;
     request.sequence = p.sequence;
+    request.tensor = p.tensor;
     request.gradient_accumulation = micro_batches(e_.train, data_ranks(p, p.processes));
     request.activation_checkpointing = p.activation_checkpointing;
     request.activation_offload = p.activation_offload;
@@ -112,10 +113,10 @@ ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& cata
   return Planner(experiment, catalog, cache, plan_step, hosts).plan();
 }
 
-std::vector<PlannedVariant> sequence_parallel_layouts(const Experiment& experiment, const ExperimentPlan& plan,
-                                                      const PlanStep& plan_step) {
+std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
+                                            const PlanStep& plan_step) {
   std::vector<PlannedVariant> divided;
-  if (experiment.parallel.sequence > 1 || experiment.parallel.processes == 1) return divided;
+  if (ranks_per_sequence(experiment.parallel) > 1 || experiment.parallel.processes == 1) return divided;
   const PlannedVariant& whole = *std::ranges::find_if(plan.variants, [&](const PlannedVariant& variant) {
     return variant.strategy == Strategy::full_shard && variant.adapter == plan.variants.front().adapter;
   });
@@ -123,18 +124,29 @@ std::vector<PlannedVariant> sequence_parallel_layouts(const Experiment& experime
   std::vector<const ModelConfig*> shapes{&experiment.model};
   for (const auto& [table, frozen] : frozen_tables(experiment))
     if (frozen->given && frozen->model) shapes.push_back(&*frozen->model);
-  const auto can_divide = [&](int64_t ranks) {
-    const auto fits = [&](const ModelConfig* shape) { return attention_head_misfit(*shape, ranks).empty(); };
+  const auto can_divide = [&](const ParallelConfig& parallel) {
+    const int64_t ranks = ranks_per_sequence(parallel);
+    const auto fits = [&](const ModelConfig* shape) { return block_misfit(*shape, parallel).empty(); };
     return std::ranges::all_of(shapes, fits) && q.ranks / q.hosts % ranks == 0 && q.positions % ranks == 0 &&
            q.positions / ranks >= experiment.model.future_tokens;
   };
-  for (int64_t ranks = 2; can_divide(ranks); ranks *= 2) {
+  const auto add = [&](int64_t sequence, int64_t tensor) {
+    ParallelConfig parallel;
+    parallel.sequence = sequence;
+    parallel.tensor = tensor;
+    if (!can_divide(parallel)) return false;
     PlannedVariant variant = whole;
     variant.is_experiments_own = false;
-    variant.request.sequence = ranks;
-    variant.request.gradient_accumulation *= ranks;
+    variant.request.sequence = sequence;
+    variant.request.tensor = tensor;
+    variant.request.gradient_accumulation *= sequence * tensor;
     variant.step = plan_step(variant.request);
     divided.push_back(std::move(variant));
+    return true;
+  };
+  for (int64_t ranks = 2; add(ranks, 1); ranks *= 2) {
+  }
+  for (int64_t ranks = 2; add(1, ranks); ranks *= 2) {
   }
   return divided;
 }

@@ -41,9 +41,9 @@ struct ExperimentPlan {
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
                                const PlanStep& plan_step, int64_t hosts = 1);
 
-/// full_shard with 2, 4, ... ranks of a host that divide each sequence, and as many micro-batches as leave the tokens
-/// of a step as they are. Empty if the experiment divides sequences itself.
-std::vector<PlannedVariant> sequence_parallel_layouts(const Experiment& experiment, const ExperimentPlan& plan,
-                                                      const PlanStep& plan_step);
+/// full_shard with 2, 4, ... ranks of a host that divide the positions of each sequence, or the features of each block,
+/// and as many micro-batches as leave the tokens of a step as they are. Empty if the experiment divides them itself.
+std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
+                                            const PlanStep& plan_step);
 
 }  // namespace wmtp

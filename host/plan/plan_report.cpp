@@ -43,10 +43,12 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
       {"socket_seconds", cluster.socket_seconds},
       {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},
       {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->request.sequence) : OrderedJson()},
+      {"recommended_tensor", cluster.best ? OrderedJson(cluster.best->variant->request.tensor) : OrderedJson()},
       {"strategies", OrderedJson::array()},
       {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
-    return cost.variant->request.sequence != cluster.costs.front().variant->request.sequence;
+    const StepRequest &own = cluster.costs.front().variant->request, &one = cost.variant->request;
+    return one.sequence != own.sequence || one.tensor != own.tensor;
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
@@ -55,7 +57,8 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
                     {"bus_bytes", cost.traffic.bus},
                     {"network_bytes", cost.traffic.network},
                     {"operations", cost.variant->step.work.operations},
-                    {"sequence", cost.variant->request.sequence}};
+                    {"sequence", cost.variant->request.sequence},
+                    {"tensor", cost.variant->request.tensor}};
     if (cost.time) one["time"] = to_json(*cost.time, run_of(data, cost));
     json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
   }
@@ -224,7 +227,9 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster, const Plann
   print_table(out, table_of(cluster, data), TableFormat::text);
   if (bytes_without_sharding(cluster) > 0) out << "%: of the memory of no_shard.\n";
   if (!cluster.divided.empty())
-    out << "sequence N: N ranks divide each sequence, and N times the micro-batches leave the tokens of a step.\n";
+    out << "sequence N, tensor N: N ranks divide the positions of each sequence, or the features of each block; N "
+           "times "
+           "the\nmicro-batches leave the tokens of a step.\n";
   if (cluster.memory) print_recommendation(out, cluster);
   if (cluster.hardware) print_times(out, *cluster.hardware, whole);
   if (cluster.like) print_measured_rates(out, cluster);
@@ -287,8 +292,8 @@ void print_text(std::ostream& out, const PlanReport& report) {
   const ExperimentPlan& plan = report.plan;
   out << e.name << ": pipeline " << e.pipeline.plugin << ", adapter " << e.adapter.plugin << ", "
       << counted(e.parallel.processes, "rank")
-      << (e.parallel.sequence > 1 ? " of which " + std::to_string(e.parallel.sequence) + " divide each sequence" : "")
-      << ", " << to_string(e.parallel.precision) << ", activation checkpointing "
+      << (ranks_per_sequence(e.parallel) > 1 ? ", " + sequence_ranks_text(e.parallel) : "") << ", "
+      << to_string(e.parallel.precision) << ", activation checkpointing "
       << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
   out << "  parameters  " << with_thousands(plan.counts().parameters) << " (" << with_thousands(plan.counts().trained)
       << " trained)\n";

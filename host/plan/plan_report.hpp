@@ -29,7 +29,7 @@ struct PlannedCluster {
   double gigabits = 0;                  ///< per second between hosts, with `like`; 0: one host
   double socket_seconds = 0;            ///< of computing per byte, as in Rates
   std::optional<int64_t> memory;        ///< of a rank, in bytes
-  std::vector<PlannedVariant> divided;  ///< sequence_parallel_layouts
+  std::vector<PlannedVariant> divided;  ///< divided_layouts
   std::optional<Rates> rates;           ///< of a rank, for times
   double peak = 0;                      ///< operations per second; 0: unknown
   std::vector<StepCost> costs;          ///< of the plan's variants and of `divided`

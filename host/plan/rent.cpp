@@ -84,6 +84,7 @@ void print_rent_json(std::ostream& out, const std::string& name, int64_t batch_s
                     {"calibrated_by", *row.card->calibrated_by ? OrderedJson(row.card->calibrated_by) : OrderedJson()},
                     {"strategy", to_string(row.layout.strategy)},
                     {"sequence", row.layout.sequence},
+                    {"tensor", row.layout.tensor},
                     {"bytes", row.memory},
                     {"fits", row.fits},
                     {"missing_bytes", missing(row)},

@@ -22,7 +22,7 @@ struct RentRow {
   std::optional<RunCost> run;  ///< if there is a time
 };
 
-/// `plan`: the experiment's, on the GPUs of all hosts. `divided`: its sequence_parallel_layouts.
+/// `plan`: the experiment's, on the GPUs of all hosts. `divided`: its divided_layouts.
 RentRow rent_row(const PlanStep& plan_step, const ExperimentPlan& plan, const std::vector<PlannedVariant>& divided,
                  const Hardware& card, Precision precision);
 

@@ -8,35 +8,52 @@
 #include "model/alignment.hpp"
 #include "model/torch/matrix_product.hpp"
 #include "model/torch/row_ops.hpp"
+#include "shard/group_exchange.hpp"
 
 namespace wmtp {
 namespace {
 
 using at::Tensor;
 
-/// Parameters with equal settings are neighbours if sorted by this.
+bool are_cut(const std::vector<ParameterSpec>& parameters, const Channels& channels) {
+  return channels.tensor_group().size > 1 && parameters.front().cut != ParameterCut::none;
+}
+
+std::string name_of(const std::string& unit, bool trains, bool is_cut) {
+  return unit + (is_cut ? " (pieces)" : "") + (trains ? "" : " (frozen)");
+}
+
 auto settings_of(const ParameterSpec& spec) {
   return std::tuple(!spec.orthogonalizes, !spec.decays, spec.lr_scale, spec.weight_decay);
 }
 
 }  // namespace
 
-ParameterGroup::ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
+bool precedes(const ParameterSpec& a, const ParameterSpec& b) {
+  const auto settings_a = settings_of(a), settings_b = settings_of(b);
+  return settings_a != settings_b ? settings_a < settings_b : a.index < b.index;
+}
+
+ParameterGroup::ParameterGroup(std::string unit, std::vector<ParameterSpec> parameters, const GroupOptions& options,
                                Channels& channels)
-    : name_(std::move(name)),
+    : unit_(std::move(unit)),
+      name_(name_of(unit_, parameters.front().trains, are_cut(parameters, channels))),
       options_(options),
-      mesh_(channels.mesh(int(shard_group_ranks(options.strategy, options.shard_group_size, channels.size())))),
+      tensor_(are_cut(parameters, channels) ? channels.tensor_group() : RankGroup()),
+      mesh_(channels.mesh(int(shard_group_ranks(options.strategy, options.shard_group_size, channels.size())),
+                          tensor_.size > 1)),
       trains_(parameters.front().trains),
       is_offloaded_(is_offloaded(options.offload, trains_)) {
-  std::stable_sort(parameters.begin(), parameters.end(),
-                   [](const ParameterSpec& a, const ParameterSpec& b) { return settings_of(a) < settings_of(b); });
+  std::ranges::stable_sort(parameters, precedes);
   for (ParameterSpec& spec : parameters) {
     TORCH_CHECK(spec.trains == trains_, "group ", name_, " mixes trained and frozen parameters");
-    const int64_t count = spec.count();
-    parameters_.push_back({std::move(spec), total_, count});
-    total_ += round_up(count, alignment);
+    TORCH_CHECK(tensor_.size == 1 || spec.cut != ParameterCut::none, "group ", name_,
+                " mixes whole and cut parameters");
+    const ParameterPiece piece(spec.shape, spec.cut, tensor_.rank, tensor_.size);
+    parameters_.push_back({std::move(spec), piece, total_, piece.count()});
+    total_ += round_up(piece.count(), alignment);
   }
-  total_ = round_up(total_, alignment * channels.size());
+  total_ = round_up(total_, alignment * channels.size() / tensor_.size);
   shard_size_ = total_ / mesh_.shard.size;
   shard_begin_ = shard_size_ * mesh_.shard.rank;
   written_.assign(parameters_.size(), false);
@@ -95,7 +112,7 @@ void ParameterGroup::master_changed() {
 Tensor ParameterGroup::weight(int index) {
   TORCH_CHECK(weights_.defined(), "group ", name_, " is used before it is gathered");
   const FlatParameter& placed = parameters_[size_t(index)];
-  return weights_.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+  return weights_.narrow(0, placed.offset, placed.count).view(placed.piece.shape());
 }
 
 Tensor& ParameterGroup::gradient_buffer() {
@@ -109,7 +126,7 @@ Tensor& ParameterGroup::gradient_buffer() {
 
 Tensor ParameterGroup::gradient_view(int index, bool& first) {
   const FlatParameter& placed = parameters_[size_t(index)];
-  Tensor view = gradient_buffer().narrow(0, placed.offset, placed.count).view(placed.spec.shape);
+  Tensor view = gradient_buffer().narrow(0, placed.offset, placed.count).view(placed.piece.shape());
   first = !written_[size_t(index)];
   written_[size_t(index)] = true;
   return view;
@@ -263,6 +280,19 @@ Tensor ParameterGroup::gather_shards(const Tensor& values) {
   Tensor whole = at::empty({total_}, sent.options());
   mesh_.shard.gather->all_gather(whole, sent, "gathering " + name_).wait();
   return whole;
+}
+
+Tensor ParameterGroup::gather_pieces(const Tensor& flat) {
+  if (tensor_.size == 1) return flat.unsqueeze(0);
+  const Tensor sent = flat.to(options_.device);
+  return GroupExchange(tensor_, "pieces of " + unit_).all_gather(sent);
+}
+
+Tensor ParameterGroup::joined(const FlatParameter& placed, const Tensor& pieces) {
+  std::vector<Tensor> all;
+  for (const Tensor& flat : pieces.unbind())
+    all.push_back(flat.narrow(0, placed.offset, placed.count).view(placed.piece.shape()));
+  return all.size() == 1 ? all.front() : at::cat(all, placed.piece.dimension());
 }
 
 }  // namespace wmtp

@@ -1,7 +1,7 @@
 // ParameterGroup: flat storage of parameters that are gathered, reduced and updated together.
 //
 // Layout: parameters that Muon updates first, then those with weight decay, then the others, each sorted by their other
-// settings, so that parameters with equal settings are adjacent; each is aligned to 64 elements, and the total is
+// settings (precedes); each is aligned to 64 elements, and the total is
 // padded to a multiple of 64 * ranks. The master shard (fp32 if it trains, else the compute dtype) is a contiguous part
 // of it.
 //
@@ -19,6 +19,8 @@
 //
 // A shard group is G consecutive ranks, a replicate group the W/G ranks that hold the same shard
 // (comm/torch/channels.hpp). With full sharding all ranks form one shard group; without sharding, one replicate group.
+// A group of pieces, into which tensor parallelism cuts parameters, is that of the W/T ranks which have the same pieces
+// (comm/rank_mesh.hpp).
 //
 // Reduce: all-to-all, then an fp32 sum in rank order, so the result is bitwise the same on all ranks, independent of
 // timing. Gradients are SUMMED over ranks; the loss is already divided by a global count. With reduce_dtype bf16 every
@@ -49,12 +51,17 @@ struct GroupOptions {
   CpuOffload offload = CpuOffload::none;     ///< which master shards are in host memory
 };
 
-/// A parameter's position in its group's flat storage, in elements.
+/// A parameter, or this rank's piece of it, and its position in its group's flat storage, in elements.
 struct FlatParameter {
-  ParameterSpec spec;
+  ParameterSpec spec;  ///< with the shape of the whole
+  ParameterPiece piece;
   int64_t offset = 0;
-  int64_t count = 0;
+  int64_t count = 0;  ///< of the piece
 };
+
+/// The order of parameters in a group and in files: by settings, so that those with equal ones are adjacent, then as in
+/// their unit.
+bool precedes(const ParameterSpec& a, const ParameterSpec& b);
 
 /// A range of a shard with uniform optimizer settings.
 struct Segment {
@@ -72,11 +79,14 @@ double effective_weight_decay(const Settings& settings, const OptimizerConfig& c
 
 class ParameterGroup final : public WeightStore {
  public:
-  /// `parameters` must all train or all be frozen.
-  ParameterGroup(std::string name, std::vector<ParameterSpec> parameters, const GroupOptions& options,
+  /// `parameters` must all train or all be frozen, and all be cut by channels.tensor_group() or all be whole. Without
+  /// tensor parallelism all are whole.
+  ParameterGroup(std::string unit, std::vector<ParameterSpec> parameters, const GroupOptions& options,
                  Channels& channels);
 
   const std::string& name() const { return name_; }
+  /// All trained groups of a unit have made the same number of steps.
+  const std::string& unit() const { return unit_; }
   const std::vector<FlatParameter>& parameters() const { return parameters_; }
   bool trains() const { return trains_; }
   const at::Device& device() const { return options_.device; }
@@ -119,11 +129,12 @@ class ParameterGroup final : public WeightStore {
   /// ranks and is saved.
   bool is_first_replica() const { return mesh_.replicate.rank == 0; }
   const Mesh& mesh() const { return mesh_; }
+  int64_t tensor_rank() const { return tensor_.rank; }  ///< which piece of its parameters this rank has
   /// Must be called after the master changed: gathered copies are stale.
   void master_changed();
 
   /// Calls visit(placed, begin, part) for each parameter in this rank's shard: `part` is the view of `flat`, laid out
-  /// like the master shard or the end of it, that holds elements [begin, begin + part.numel()) of the parameter.
+  /// like the master shard or the end of it, that holds elements [begin, begin + part.numel()) of placed.piece.
   template <class Visit>
   void for_each_part(const at::Tensor& flat, Visit visit) const {
     const int64_t flat_end = shard_begin_ + shard_size_, flat_begin = flat_end - flat.numel();
@@ -134,11 +145,15 @@ class ParameterGroup final : public WeightStore {
     }
   }
 
-  /// The whole flat master on every rank, in its dtype; on the device if sharded. For whole-model checkpoints and
-  /// tests. [all ranks, collective]
+  /// The whole flat master on every rank, in its dtype; on the device if sharded. [all ranks, collective]
   at::Tensor gather_master();
   /// The whole flat storage of values laid out like the master shard, on the device. [all ranks, collective]
   at::Tensor gather_shards(const at::Tensor& values);
+  /// [pieces, total]: the flat storages of all ranks that have other pieces of the same parameters, one if they are
+  /// whole. [all ranks, collective]
+  at::Tensor gather_pieces(const at::Tensor& flat);
+  /// A parameter of such storages, in the shape of the whole.
+  static at::Tensor joined(const FlatParameter& placed, const at::Tensor& pieces);
 
  private:
   at::Tensor& gradient_buffer();
@@ -153,9 +168,10 @@ class ParameterGroup final : public WeightStore {
   bool reduces_once_per_step() const { return !shards() || options_.strategy == Strategy::shard_optimizer; }
   bool is_alone() const { return mesh_.shard.size == 1 && mesh_.replicate.size == 1; }
 
-  std::string name_;
+  std::string unit_, name_;
   std::vector<FlatParameter> parameters_;
   GroupOptions options_;
+  const RankGroup tensor_;  ///< the ranks that have the other pieces; this rank alone if the parameters are whole
   const Mesh& mesh_;
   bool trains_ = false, is_offloaded_ = false;
   int64_t total_ = 0, shard_begin_ = 0, shard_size_ = 0;

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 
+#include "shard/group_exchange.hpp"
+
 namespace wmtp {
 
 using at::Tensor;
-
-Tensor SequenceSplit::all_to_all(const Tensor& parts) const {
-  Tensor received = at::empty_like(parts);
-  group_.gather->all_to_all(received.view({-1}), parts.view({-1}), "exchanging heads for positions").wait();
-  return received;
-}
 
 Positions SequenceSplit::local_positions(int64_t S) const {
   TORCH_CHECK(S % group_.size == 0, S, " positions for ", group_.size, " ranks");
@@ -30,11 +26,8 @@ Tensor SequenceSplit::part(const Tensor& whole) const {
 
 Tensor SequenceSplit::whole(const Tensor& part) const {
   if (is_whole()) return part;
-  std::vector<int64_t> shape = part.sizes().vec();
-  shape.insert(shape.begin(), group_.size);
-  Tensor parts = at::empty(shape, part.options());
-  group_.gather->all_gather(parts.view({-1}), part.contiguous().view({-1}), "gathering a sequence's positions").wait();
-  return parts.transpose(0, 1).flatten(1, 2);
+  const GroupExchange exchange(group_, "a sequence's positions");
+  return exchange.all_gather(part.contiguous()).transpose(0, 1).flatten(1, 2);
 }
 
 }  // namespace wmtp

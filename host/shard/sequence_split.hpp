@@ -1,12 +1,11 @@
-// SequenceSplit: which positions of its sequences a rank computes, and the exchanges of its sequence group
-// (comm/torch/channels.hpp). Rank q of Q has positions [q S/Q, (q+1) S/Q). With one rank per group nothing is cut,
-// copied or sent.
+// SequenceSplit: which positions of its sequences a rank has in the residual stream, and the exchanges of its sequence
+// group (comm/torch/channels.hpp). Rank q of Q has positions [q S/Q, (q+1) S/Q). With one rank per group nothing is
+// cut, copied or sent.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include "comm/torch/channels.hpp"
-#include "model/torch/split_attention.hpp"
 
 namespace wmtp {
 
@@ -14,13 +13,9 @@ struct Positions {
   int64_t first = 0, count = 0;
 };
 
-class SequenceSplit final : public PositionSplit {
+class SequenceSplit {
  public:
   explicit SequenceSplit(const RankGroup& group) : group_(group) {}
-
-  int64_t ranks() const override { return group_.size; }
-  int64_t rank() const override { return group_.rank; }
-  at::Tensor all_to_all(const at::Tensor& parts) const override;
 
   bool is_whole() const { return group_.size == 1; }
   /// This rank's part of S positions. Q must divide S.

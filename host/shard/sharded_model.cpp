@@ -2,14 +2,17 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/weight_fingerprint.hpp"
 #include "base/work_progress.hpp"
 #include "model/torch/ops.hpp"
+#include "model/torch/tensor_parallel.hpp"
 
 namespace wmtp {
 namespace {
@@ -44,7 +47,7 @@ void draw(const ParameterSpec& spec, int64_t seed, int64_t begin, int64_t count,
 }
 
 /// The fingerprint of elements [begin, begin + values.size()) of a flattened parameter, using all threads of this rank.
-uint64_t parallel_fingerprint(const std::string& name, int64_t begin, const std::vector<float>& values) {
+uint64_t parallel_fingerprint(const std::string& name, int64_t begin, std::span<const float> values) {
   std::atomic<uint64_t> sum{0};
   at::parallel_for(0, int64_t(values.size()), elements_per_task, [&](int64_t first, int64_t last) {
     sum += fingerprint(name, begin + first, values.data() + first, last - first);
@@ -55,15 +58,26 @@ uint64_t parallel_fingerprint(const std::string& name, int64_t begin, const std:
 }  // namespace
 
 ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels) : name_(spec.name) {
-  GroupOptions group_options = options;
-  if (spec.always_fp32) group_options.param_dtype = group_options.reduce_dtype = at::kFloat;
-  std::vector<ParameterSpec> trained, frozen;
-  for (const ParameterSpec& parameter : spec.parameters) (parameter.trains ? trained : frozen).push_back(parameter);
-  if (!trained.empty())
-    groups_.push_back(std::make_unique<ParameterGroup>(name_, std::move(trained), group_options, channels));
-  if (frozen.empty()) return;
-  if (options.replicate_frozen) group_options.strategy = Strategy::no_shard;
-  groups_.push_back(std::make_unique<ParameterGroup>(name_ + " (frozen)", std::move(frozen), group_options, channels));
+  GroupOptions unit_options = options;
+  if (spec.always_fp32) unit_options.param_dtype = unit_options.reduce_dtype = at::kFloat;
+  const auto is_cut = [&](const ParameterSpec& parameter) {
+    return channels.tensor_group().size > 1 && parameter.cut != ParameterCut::none;
+  };
+  const bool has_pieces = std::ranges::any_of(spec.parameters, is_cut);
+  for (const bool trains : {true, false})
+    for (const bool of_pieces : {false, true}) {
+      std::vector<ParameterSpec> parameters;
+      for (const ParameterSpec& parameter : spec.parameters)
+        if (parameter.trains == trains && is_cut(parameter) == of_pieces) parameters.push_back(parameter);
+      if (parameters.empty()) continue;
+      GroupOptions group_options = unit_options;
+      // What is whole beside pieces is small: norms, and factors of an adapter. Gathered and reduced over all ranks for
+      // each block and micro-batch, they would cost only waiting.
+      if (has_pieces && !of_pieces && options.strategy != Strategy::no_shard)
+        group_options.strategy = Strategy::shard_optimizer;
+      if (!trains && options.replicate_frozen) group_options.strategy = Strategy::no_shard;
+      groups_.push_back(std::make_unique<ParameterGroup>(name_, std::move(parameters), group_options, channels));
+    }
 }
 
 bool ShardUnit::holds(const std::string& parameter) const {
@@ -89,6 +103,9 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
       split_(channels.sequence_group()),
       config_(*request.layout.model),
       compute_(at::TensorOptions(request.options.param_dtype).device(request.options.device)) {
+  const RankGroup &attention = channels.attention_group(), &tensor = channels.tensor_group();
+  if (attention.size > 1) attention_.emplace(attention, "heads for positions");
+  if (tensor.size > 1) tensor_.emplace(tensor, "positions for features");
   for (const UnitSpec& spec : model_units(request.layout)) {
     units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
     if (spec.name == "adapter") adapter_ = units_.back().get();
@@ -152,12 +169,20 @@ void ShardedModel::fill(const ReadPart& read, const std::string& what) {
     for (const auto& group : unit->groups()) {
       const bool in_base = adapter_ && !group->trains();
       group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
+        const ParameterSpec& spec = placed.spec;
         values.resize(size_t(part.numel()));
-        if (read(placed.spec, begin, part.numel(), values.data())) {
+        bool was_read = true;
+        uint64_t sum = 0;
+        placed.piece.for_each_run(begin, part.numel(), [&](int64_t first, int64_t offset, int64_t count) {
+          float* const out = values.data() + offset;
+          was_read = was_read && read(spec, first, count, out);
+          if (was_read && in_base) sum += parallel_fingerprint(spec.name, first, {out, size_t(count)});
+        });
+        if (was_read) {
           part.copy_(at::from_blob(values.data(), {part.numel()}, at::kFloat));
-          if (in_base) fingerprints_[placed.spec.name] = parallel_fingerprint(placed.spec.name, begin, values);
-        } else if (placed.spec.init.kind == Init::Kind::row_norms) {
-          norms.insert(placed.spec.name);
+          if (in_base) fingerprints_[spec.name] = sum;
+        } else if (spec.init.kind == Init::Kind::row_norms) {
+          norms.insert(spec.name);
         }
         progress.done(int64_t(part.nbytes()));
       });
@@ -168,25 +193,34 @@ void ShardedModel::fill(const ReadPart& read, const std::string& what) {
 
 void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
   if (!adapter_) return;
-  ParameterGroup& parameters = *adapter_->groups().front();
   std::map<std::string, at::Tensor> norms;
   for (const auto& unit : units_) {  // every rank gathers every such unit, even if it has no part of the norms
     std::vector<std::string> wanted;
-    for (const FlatParameter& placed : parameters.parameters())
-      if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(adapted_weight(placed.spec.name)))
-        wanted.push_back(placed.spec.name);
+    for (const auto& group : adapter_->groups())
+      for (const FlatParameter& placed : group->parameters())
+        if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(adapted_weight(placed.spec.name)))
+          wanted.push_back(placed.spec.name);
     if (wanted.empty()) continue;
     const Gathered weights(*unit);
     for (const std::string& name : wanted)
-      if (names.count(name))
-        norms[name] =
-            at::linalg_vector_norm(weight(adapted_weight(name)).weight().to(at::kFloat), 2, at::IntArrayRef{1});
+      if (at::Tensor of_rows = local_row_norms(adapted_weight(name), names.count(name) > 0); of_rows.defined())
+        norms[name] = std::move(of_rows);
   }
-  parameters.for_each_part(parameters.master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
-    const auto found = norms.find(placed.spec.name);
-    if (found != norms.end()) part.copy_(found->second.narrow(0, begin, part.numel()));
-  });
-  parameters.master_changed();
+  for (const auto& group : adapter_->groups()) {
+    group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
+      const auto found = norms.find(placed.spec.name);
+      if (found != norms.end()) part.copy_(found->second.narrow(0, begin, part.numel()));
+    });
+    group->master_changed();
+  }
+}
+
+at::Tensor ShardedModel::local_row_norms(const std::string& parameter, bool wanted) const {
+  const WeightHandle handle = weight(parameter);
+  const FlatParameter& placed = static_cast<ParameterGroup*>(handle.store)->parameters()[size_t(handle.index)];
+  at::Tensor rows = handle.weight();
+  if (!placed.piece.columns().empty()) rows = gathered_columns(rows, *tensor_);
+  return wanted ? at::linalg_vector_norm(rows.to(at::kFloat), 2, at::IntArrayRef{1}) : at::Tensor();
 }
 
 uint64_t ShardedModel::base_fingerprint() const {

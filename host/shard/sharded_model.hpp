@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,12 +13,14 @@
 #include "model/backward_extent.hpp"
 #include "model/torch/block.hpp"
 #include "model/torch/units.hpp"
+#include "shard/group_exchange.hpp"
 #include "shard/parameter_group.hpp"
 #include "shard/sequence_split.hpp"
 
 namespace wmtp {
 
-/// The groups of one unit: one of trained and one of frozen parameters. Each call applies to all groups in order.
+/// The groups of one unit: of trained and of frozen parameters, and of both those that are whole and those that tensor
+/// parallelism cuts. Each call applies to all groups in order.
 class ShardUnit {
  public:
   ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels);
@@ -80,10 +83,12 @@ class ShardedModel {
   int64_t num_heads() const { return int64_t(heads_.size()); }
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
-  /// The positions that this rank computes: blocks read and return [B,S/Q,D] for sequences of S.
+  /// The positions that this rank has in the residual stream: blocks read and return [B,S/Q,D] for sequences of S and Q
+  /// ranks that read the same ones.
   const SequenceSplit& split() const { return split_; }
   Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence, const at::Tensor& documents) const {
-    return {training, seed, step, sequence, documents, split_.is_whole() ? nullptr : &split_};
+    return {
+        training, seed, step, sequence, documents, attention_ ? &*attention_ : nullptr, tensor_ ? &*tensor_ : nullptr};
   }
   /// The trunk's forward pass, [B,n,D]: embed() with the embedding gathered, then run(i, output before it) with each
   /// block gathered. `after`: the unit that is read next. [all ranks, collective]
@@ -125,9 +130,12 @@ class ShardedModel {
  private:
   /// Sets the row norms `names`, in this rank's shard, to the norms of the corresponding weights.
   void fill_row_norms(const std::set<std::string>& names);
+  /// The norms of this rank's rows of a gathered weight, undefined unless `wanted`. [all tensor ranks, collective]
+  at::Tensor local_row_norms(const std::string& parameter, bool wanted) const;
 
   Channels& channels_;
   SequenceSplit split_;
+  std::optional<GroupExchange> attention_, tensor_;  ///< nullopt: of this rank alone
   ModelConfig config_;
   at::TensorOptions compute_;
   std::vector<std::unique_ptr<ShardUnit>> units_;

@@ -315,7 +315,7 @@ void Assembly::resume_with_world_size(int64_t saved_world_size) {
                     std::to_string(sequences_per_step(experiment_.train, session_.data_ranks())) +
                     " in each, and with [data.difficulty] the order of the records depends on that number; resume with "
                     "--nproc " +
-                    std::to_string(saved_world_size) + " and the parallel.sequence of that run");
+                    std::to_string(saved_world_size) + " and the parallel.sequence and tensor of that run");
   if (session_.rank() == 0)
     log_warning("--resume: each step now reads " +
                 counted(sequences_per_step(experiment_.train, session_.data_ranks()), "sequence") + ", " +
@@ -403,7 +403,7 @@ BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& p
   request.prompts = pipeline.needs.prompts;
   request.pairs = pipeline.needs.pairs;
   request.device = device;
-  request.parts = experiment.parallel.sequence;
+  request.parts = ranks_per_sequence(experiment.parallel);
   request.window = experiment.model.sliding_window;
   return request;
 }

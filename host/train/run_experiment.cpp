@@ -367,7 +367,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   const Experiment experiment = with_known_groups(session, as_read);
   set_progress_prefix(experiment.name);
   session.channels().set_timeout(peer_timeout(experiment));
-  session.channels().share_sequences(int(experiment.parallel.sequence));
+  session.channels().share_sequences(int(experiment.parallel.sequence), int(experiment.parallel.tensor));
   if (!session.writers().is_shared_folder())
     for (const auto& [table, stage] : stages)
       complete_on_every_host(session.channels(), session.writers(), stage.model);

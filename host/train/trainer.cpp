@@ -65,7 +65,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
                      const Phase phase("start");
                      const TrainConfig& train = experiment_.train;
                      return multiplication_rate(
-                         model_, train.batch_size * train.sequence_length / experiment_.parallel.sequence);
+                         model_, train.batch_size * train.sequence_length / ranks_per_sequence(experiment_.parallel));
                    }),
       peak_rate_(peak_rate(experiment.parallel, model.compute().device())) {
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();

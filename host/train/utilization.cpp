@@ -22,8 +22,9 @@ Matrices count_matrices(const ShardUnit& unit) {
   for (const auto& group : unit.groups())
     for (const FlatParameter& placed : group->parameters())
       if (placed.spec.shape.size() == 2 && placed.spec.shape[0] > 1) {
-        all.elements += double(placed.count);
-        if (group->trains()) all.trained += double(placed.count);
+        const auto elements = double(placed.spec.count());  // of the whole, whichever pieces this rank has
+        all.elements += elements;
+        if (group->trains()) all.trained += elements;
       }
   return all;
 }

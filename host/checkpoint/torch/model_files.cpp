@@ -1,5 +1,7 @@
 #include "checkpoint/torch/model_files.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -37,25 +39,6 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   return saved;
 }
 
-/// The gathered parameters of a group, in fp32 in the host's memory.
-class GatheredGroup {
- public:
-  explicit GatheredGroup(ParameterGroup& group) : group_(group), flat_(group.gather_master()) {}
-  Tensor parameter(const FlatParameter& placed) const {
-    const Tensor values = flat_.narrow(0, placed.offset, placed.count).view(placed.spec.shape);
-    return (on_cpu(values) ? values : copied_to_host(values)).to(at::kFloat);
-  }
-  std::optional<Tensor> find(const std::string& name) const {
-    for (const FlatParameter& placed : group_.parameters())
-      if (placed.spec.name == name) return parameter(placed);
-    return std::nullopt;
-  }
-
- private:
-  ParameterGroup& group_;
-  Tensor flat_;
-};
-
 std::map<std::string, Linear> linears_by_weight(const ShardedModel& model) {
   std::map<std::string, Linear> linears;
   const auto add = [&](const std::string& block) {
@@ -66,50 +49,48 @@ std::map<std::string, Linear> linears_by_weight(const ShardedModel& model) {
   return linears;
 }
 
-Tensor merged(const Adapter& adapter, const Linear& linear, Tensor weight, const GatheredGroup& parameters) {
+Tensor merged(const Adapter& adapter, const Linear& linear, Tensor weight, const GatheredSet& parameters) {
   std::vector<Tensor> params;
   for (const Param& param : declared(&adapter, linear))
-    params.push_back(*parameters.find(linear.name + "." + param.name));
+    params.push_back(parameters.parameter(linear.name + "." + param.name));
   if (params.empty()) return weight;
   return dynamic_cast<const LinearAdapter&>(adapter).merged(linear, weight, params).contiguous();
 }
 
-/// The contents of model.safetensors: all groups except the adapter's.
-std::vector<ParameterGroup*> groups_of_model(const ShardedModel& model) {
-  std::vector<ParameterGroup*> groups;
+/// The contents of model.safetensors: all parameters except the adapter's.
+std::vector<GroupSet> sets_of_model(const ShardedModel& model) {
+  std::vector<GroupSet> sets;
   for (const auto& unit : model.units())
-    if (unit.get() != model.adapter_unit())
-      for (const auto& group : unit->groups()) groups.push_back(group.get());
-  return groups;
-}
-
-std::vector<TensorEntry> entries_of(const std::vector<ParameterGroup*>& groups) {
-  std::vector<TensorEntry> entries;
-  for (const ParameterGroup* group : groups)
-    for (const FlatParameter& placed : group->parameters())
-      entries.push_back({placed.spec.name, "F32", placed.spec.shape});
-  return entries;
+    if (unit.get() != model.adapter_unit()) std::ranges::move(group_sets(*unit), std::back_inserter(sets));
+  return sets;
 }
 
 }  // namespace
 
+std::vector<TensorEntry> entries_of(const std::vector<GroupSet>& sets) {
+  std::vector<TensorEntry> entries;
+  for (const GroupSet& set : sets)
+    for (const ParameterSpec* spec : parameters_in_order(set)) entries.push_back({spec->name, "F32", spec->shape});
+  return entries;
+}
+
 std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit) {
   std::optional<Error> failure;
-  std::optional<GatheredGroup> adapter_parameters;
-  if (ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(*unit->groups().front());
+  std::optional<GatheredSet> adapter_parameters;
+  if (const ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(group_sets(*unit).front());
   const auto linears = linears_by_weight(model);
-  for (ParameterGroup* group : groups_of_model(model)) {
-    const GatheredGroup gathered(*group);
+  for (const GroupSet& set : sets_of_model(model)) {
+    const GatheredSet gathered(set);
     if (!visit || failure) continue;
     failure = failure_of([&] {
       std::optional<UncountedScope> in_host_memory;
-      if (!on_cpu(group->master())) in_host_memory.emplace();
-      for (const FlatParameter& placed : group->parameters()) {
-        Tensor value = gathered.parameter(placed);
-        const auto linear = linears.find(placed.spec.name);
+      if (!on_cpu(set.front()->master())) in_host_memory.emplace();
+      for (const ParameterSpec* spec : parameters_in_order(set)) {
+        Tensor value = gathered.parameter(spec->name);
+        const auto linear = linears.find(spec->name);
         if (adapter && adapter_parameters && linear != linears.end())
           value = merged(*adapter, linear->second, value, *adapter_parameters);
-        visit(placed.spec, value);
+        visit(*spec, value);
       }
     });
   }
@@ -132,18 +113,17 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
   Manifest manifest;
-  const std::vector<ParameterGroup*> groups = groups_of_model(model);
+  const std::vector<TensorEntry> entries = entries_of(sets_of_model(model));
   std::optional<Error> failure;
   const auto attempt = [&](auto&& work) {
     if (writes && !failure) failure = failure_of(work);
   };
   attempt([&] {
     draft.emplace(folder);
-    writer.emplace(draft->path() / file_name, entries_of(groups), std::map<std::string, std::string>{{"format", "pt"}});
+    writer.emplace(draft->path() / file_name, entries, std::map<std::string, std::string>{{"format", "pt"}});
   });
   int64_t all = 0;
-  for (const ParameterGroup* group : groups)
-    for (const FlatParameter& placed : group->parameters()) all += placed.count * int64_t(sizeof(float));
+  for (const TensorEntry& entry : entries) all += c10::multiply_integers(entry.shape) * int64_t(sizeof(float));
   WorkProgress progress("writing the model", all, WorkProgress::Unit::bytes);
   const auto write = [&](const ParameterSpec& spec, const Tensor& value) {
     const size_t bytes = size_t(value.nbytes());

@@ -1,5 +1,5 @@
 // Complete models in safetensors files with Meta's names: written at the end of a run, loaded for [model] weights, a
-// reference or a stage. Processed tensor by tensor; no rank gathers more than one parameter group at a time.
+// reference or a stage. Processed tensor by tensor; no rank gathers more than one set of groups at a time.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 #include "comm/torch/channels.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
-#include "shard/sharded_model.hpp"
+#include "shard/whole_parameters.hpp"
 
 namespace wmtp {
 
@@ -34,8 +34,11 @@ struct ModelDescription {
 ModelDescription describe_model(const ShardedModel& model, const ModelTokenizer& tokenizer);
 void write_description(const std::filesystem::path& folder, const ModelDescription& description);
 
+/// The fp32 entries of a file with these parameters, in order.
+std::vector<TensorEntry> entries_of(const std::vector<GroupSet>& sets);
+
 /// [all ranks, collective] Calls visit with each tensor of the complete model, in fp32 in the host's memory, with
-/// adapters merged into their layers: what model.safetensors holds. Gathers one parameter group after another. `visit`
+/// adapters merged into their layers: what model.safetensors holds. Gathers one set of groups after another. `visit`
 /// is null on ranks that only take part. Returns its first failure, after which it is not called again.
 using VisitSaved = std::function<void(const ParameterSpec&, const at::Tensor& value)>;
 std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit);

@@ -102,7 +102,7 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   work.describe = request.describe;
   SavedState saved = request.state;
   for (const ShardedOptimizer::State& state : optimizer_.states())
-    saved.optimizer_steps[state.group->name()] = state.steps;
+    saved.optimizer_steps[state.group->unit()] = state.steps;
   for (const auto& [name, tensor] : *request.tensors) {
     saved.pipeline_tensors[name] = tensor.sizes().vec();
     if (peers_.rank() == 0)

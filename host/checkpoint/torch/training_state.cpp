@@ -38,16 +38,21 @@ class SliceReader {
                          c10::str(at::IntArrayRef(shape)));
   }
 
-  /// Reads elements [begin, begin + part.numel()) of a checked tensor.
-  void read(const std::string& tensor, int64_t begin, const Tensor& part) const {
-    for (const auto& [range, file] : slices_of(tensor)) {
-      const int64_t from = std::max(begin, range.slice->begin), to = std::min(begin + part.numel(), range.slice->end);
-      if (from >= to) continue;
-      Tensor values = at::empty({to - from}, state_dtype(range.dtype));
-      const TensorEntry& entry = *file->find(range.slice->entry);
-      file->read(entry, values.element_size() * (from - range.slice->begin), values.mutable_data_ptr(),
-                 size_t(values.nbytes()));
-      part.narrow(0, from - begin, to - from).copy_(values);
+  /// Reads elements [begin, begin + part.numel()) of a piece of a checked tensor.
+  void read(const std::string& tensor, const ParameterPiece& piece, int64_t begin, const Tensor& part) const {
+    for (const SliceLocation& location : slices_of(tensor)) {
+      const Slice& slice = *location.range.slice;
+      if (slice.columns == piece.columns()) {  // the same elements in the same order, in one range
+        const int64_t first = piece.first_element() + begin;
+        const int64_t from = std::max(first, slice.begin), to = std::min(first + part.numel(), slice.end);
+        if (from < to) read_run(location, from - slice.begin, part.narrow(0, from - first, to - from));
+        continue;
+      }
+      piece.for_each_run(begin, part.numel(), [&](int64_t first, int64_t offset, int64_t count) {
+        slice.for_each_run_in(first, first + count, [&](int64_t from, int64_t in_entry, int64_t n) {
+          read_run(location, in_entry, part.narrow(0, offset + from - first, n));
+        });
+      });
     }
   }
 
@@ -58,6 +63,13 @@ class SliceReader {
     SliceRange range;
     const SafetensorsFile* file;
   };
+  /// Elements of the slice's entry from `begin` on.
+  static void read_run(const SliceLocation& location, int64_t begin, const Tensor& part) {
+    Tensor values = at::empty({part.numel()}, state_dtype(location.range.dtype));
+    const TensorEntry& entry = *location.file->find(location.range.slice->entry);
+    location.file->read(entry, values.element_size() * begin, values.mutable_data_ptr(), size_t(values.nbytes()));
+    part.copy_(values);
+  }
   const std::vector<SliceLocation>& slices_of(const std::string& tensor) const {
     const auto found = slices_.find(tensor);
     if (found == slices_.end()) refuse(tensor, "it is missing; the checkpoint belongs to another model or adapter");
@@ -78,8 +90,8 @@ void check_complete(const SliceReader& reader, const SavedState& saved, ShardedO
     for (const FlatParameter& placed : state.group->parameters())
       for (const char* prefix : optimizer.saved_prefixes(placed.spec))
         reader.check(prefix + placed.spec.name, placed.spec.shape);
-    if (!saved.optimizer_steps.contains(state.group->name()))
-      throw Error(ExitStatus::data, folder.string() + ": state: optimizer_steps has no '" + state.group->name() +
+    if (!saved.optimizer_steps.contains(state.group->unit()))
+      throw Error(ExitStatus::data, folder.string() + ": state: optimizer_steps has no '" + state.group->unit() +
                                         "'; the checkpoint belongs to another model or adapter");
   }
 }
@@ -115,14 +127,15 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
     for (const auto& [prefix, flat] : state.flats())
       state.group->for_each_part(flat,
                                  [&, &prefix = prefix](const FlatParameter& placed, int64_t begin, const Tensor& part) {
-                                   reader.read(prefix + placed.spec.name, begin, part);
+                                   reader.read(prefix + placed.spec.name, placed.piece, begin, part);
                                  });
-    state.steps = saved.optimizer_steps.at(state.group->name());
+    state.steps = saved.optimizer_steps.at(state.group->unit());
     state.group->master_changed();
   }
   for (const auto& [name, shape] : saved.pipeline_tensors) {
     Tensor tensor = at::empty(shape, reader.dtype(pipeline_prefix + name));
-    reader.read(pipeline_prefix + name, 0, tensor.view({-1}));
+    const ParameterPiece whole({tensor.numel()}, ParameterCut::none, 0, 1);
+    reader.read(pipeline_prefix + name, whole, 0, tensor.view({-1}));
     tensors[name] = tensor;
   }
   return loaded;
@@ -153,16 +166,19 @@ std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const st
                                    int rank) {
   std::vector<Piece> pieces;
   const std::string file = rank_file_name(rank);
-  const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, int64_t begin, const Tensor& part) {
+  const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, int64_t begin, const Tensor& part,
+                       const std::vector<int64_t>& columns) {
     const Tensor values = part.contiguous();
-    pieces.push_back({{tensor, std::move(shape), begin, begin + values.numel(), file, tensor, 0}, values});
+    pieces.push_back({{tensor, std::move(shape), begin, begin + values.numel(), file, tensor, 0, columns}, values});
   };
   for (const StateFlat& flat : flats)
     flat.group->for_each_part(flat.values, [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
-      add(flat.prefix + placed.spec.name, placed.spec.shape, begin, part);
+      const ParameterPiece& piece = placed.piece;
+      add(flat.prefix + placed.spec.name, placed.spec.shape, piece.first_element() + begin, part, piece.columns());
     });
   if (rank == 0)
-    for (const auto& [name, tensor] : tensors) add(pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.flatten());
+    for (const auto& [name, tensor] : tensors)
+      add(pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.flatten(), {});
   return pieces;
 }
 

@@ -195,7 +195,7 @@ class Rules : RuleChecker {
     if (bound_.has("train.gradient_accumulation"))
       refuse_key("train.gradient_accumulation", "found both global_batch_size and gradient_accumulation",
                  "remove it: ranks and micro-batches fill the global batch");
-    if (!bound_.all_valid({"parallel.processes", "parallel.sequence"})) return;
+    if (!bound_.all_valid({"parallel.processes", "parallel.sequence", "parallel.tensor"})) return;
     if (bound_.has("parallel.processes") && sequence_misfit(e_, e_.parallel.processes).empty()) {
       const std::string misfit = global_batch_misfit(e_, e_.parallel.processes);
       if (!misfit.empty()) refuse(key, misfit);  // if not given, a launcher sets the processes
@@ -303,27 +303,33 @@ class Rules : RuleChecker {
       refuse(
           hybrid + ".strategy",
           "\"hybrid_shard\" lacks [parallel] shard_group_size, the number of ranks that share one copy of the model");
-    } else if (bound_.has("parallel.processes") && bound_.all_valid({"parallel.processes"}) &&
-               e_.parallel.processes % e_.parallel.shard_group_size != 0) {
-      refuse(key, shard_group_misfit(e_, e_.parallel.processes));  // if not given, a launcher sets them
+    } else if (bound_.all_valid({"parallel.processes", "parallel.tensor"})) {
+      const ParallelConfig& parallel = e_.parallel;  // if the processes are not given, a launcher sets them
+      const int64_t processes = bound_.has("parallel.processes") ? parallel.processes : parallel.shard_group_size;
+      if (const std::string misfit = shard_group_misfit(e_, processes); !misfit.empty()) refuse(key, misfit);
     }
   }
 
   void sequence_groups() {
-    const std::string key = "parallel.sequence";
-    const int64_t ranks = e_.parallel.sequence;
-    if (!bound_.all_valid({"parallel", key.c_str()}) || ranks == 1) return;
+    const ParallelConfig& parallel = e_.parallel;
+    const std::string key = parallel.tensor > 1 ? "parallel.tensor" : "parallel.sequence";
+    const int64_t ranks = ranks_per_sequence(parallel);
+    if (!bound_.all_valid({"parallel", "parallel.sequence", "parallel.tensor"}) || ranks == 1) return;
     const auto refuse_if = [&](const std::string& misfit) {
       if (!misfit.empty()) refuse(key, misfit);
     };
-    const auto found = [&](const std::string& what) { return "found sequence " + number(ranks) + " for " + what; };
+    const auto found = [&](const std::string& what) {
+      return "found " + sequence_ranks_text(parallel) + " for " + what;
+    };
     if (bound_.has("parallel.processes") && bound_.all_valid({"parallel.processes"}))
-      refuse_if(sequence_misfit(e_, e_.parallel.processes));  // if not given, a launcher sets them
-    if (bound_.all_valid({"model", "model.heads", "model.kv_heads"})) refuse_if(attention_head_misfit(e_.model, ranks));
+      refuse_if(sequence_misfit(e_, parallel.processes));  // if not given, a launcher sets them
+    if (bound_.all_valid({"model", "model.heads", "model.kv_heads", "model.ffn_dim"}))
+      refuse_if(block_misfit(e_.model, parallel));
     for (const auto& [table, frozen] : frozen_tables(e_)) {
-      const std::string heads = table + ".model.heads", kv_heads = table + ".model.kv_heads";
-      if (!frozen->model || !bound_.all_valid({heads.c_str(), kv_heads.c_str()})) continue;
-      if (const std::string misfit = attention_head_misfit(*frozen->model, ranks); !misfit.empty())
+      const std::string heads = table + ".model.heads", kv_heads = table + ".model.kv_heads",
+                        ffn_dim = table + ".model.ffn_dim";
+      if (!frozen->model || !bound_.all_valid({heads.c_str(), kv_heads.c_str(), ffn_dim.c_str()})) continue;
+      if (const std::string misfit = block_misfit(*frozen->model, parallel); !misfit.empty())
         refuse(key, misfit + " ([" + table + ".model])");
     }
     if (bound_.all_valid({"train.sequence_length"})) {

@@ -5,33 +5,57 @@
 #include "model/torch/attention.hpp"
 #include "model/torch/dropout.hpp"
 #include "model/torch/ops.hpp"
+#include "model/torch/split_attention.hpp"
+#include "model/torch/tensor_parallel.hpp"
 #include "model/torch/units.hpp"
 
 namespace wmtp {
 
 using at::Tensor;
 
-/// One call of a layer's adapter.
-class LayerCall final : public LinearCall {
+/// One call of a layer's adapter, with this rank's pieces of the layer and of its parameters.
+class LayerCall final : public PlacedCall {
  public:
   LayerCall(const LinearLayer& layer, const Pass& pass) : layer_(layer), pass_(pass) {}
+  int64_t output_positions(int64_t positions) const override {
+    return layer_.cut_ == ParameterCut::columns ? positions / pass_.tensor_ranks() : positions;
+  }
   bool training() const override { return pass_.training; }
-  Tensor base(const Tensor& x) override { return wmtp::linear(x, layer_.weight_); }
-  Tensor linear(const Tensor& x, const std::string& param) override { return wmtp::linear(x, handle(param)); }
-  Tensor scale(const Tensor& x, const std::string& param) override { return wmtp::scale(x, handle(param)); }
-  Tensor weight() override { return layer_.weight_.weight().detach(); }
-  Tensor value(const std::string& param) override { return handle(param).weight().detach(); }
+  Tensor base(const Tensor& x) override { return product(x, layer_.weight_, layer_.cut_); }
+  Tensor linear(const Tensor& x, const std::string& param) override {
+    return product(x, find(param).handle, find(param).cut);
+  }
+  Tensor scale(const Tensor& x, const std::string& param) override { return wmtp::scale(x, find(param).handle); }
+  Tensor weight() override { return whole_rows(layer_.weight_, layer_.cut_); }
+  Tensor value(const std::string& param) override { return whole_rows(find(param).handle, find(param).cut); }
   Tensor dropout(const Tensor& x, double p) override {
     if (!pass_.training || p <= 0) return x;
-    return x * dropout_factors(x, p,
-                               {name_key(layer_.layer_.name, uint64_t(pass_.seed)), pass_.step, pass_.sequence,
-                                pass_.first_position(x.size(1))});
+    const uint64_t key = name_key(layer_.layer_.name, uint64_t(pass_.seed));
+    if (layer_.cut_ == ParameterCut::none || !pass_.tensor)
+      return x * dropout_factors(x, p, {key, pass_.step, pass_.sequence, pass_.first_position(x.size(1))});
+    const DropoutKey gathered{key, pass_.step, pass_.sequence, pass_.first_gathered_position(x.size(1))};
+    if (layer_.cut_ == ParameterCut::rows) return x * dropout_factors(x, p, gathered);
+    const int64_t width = x.size(-1);  // draws are numbered by the features of the whole layer
+    const Tensor factors =
+        dropout_factors(at::empty({x.size(0), x.size(1), layer_.layer_.in}, x.options()), p, gathered);
+    return x * factors.narrow(-1, pass_.tensor->rank() * width, width);
   }
 
  private:
-  const WeightHandle& handle(const std::string& param) const {
-    for (const auto& [name, handle] : layer_.params_)
-      if (name == param) return handle;
+  /// x W^T of a weight or of this rank's piece; a sum over features of all ranks is complete.
+  Tensor product(const Tensor& x, const WeightHandle& weight, ParameterCut cut) const {
+    const Tensor y = wmtp::linear(x, weight);
+    return cut == ParameterCut::columns && pass_.tensor ? summed_positions(y, *pass_.tensor) : y;
+  }
+  /// The rows for this rank's outputs, with all columns.
+  Tensor whole_rows(const WeightHandle& weight, ParameterCut cut) const {
+    const Tensor piece = weight.weight().detach();
+    const bool has_pieces = layer_.cut_ == ParameterCut::columns && cut == ParameterCut::columns && pass_.tensor;
+    return has_pieces ? gathered_columns(piece, *pass_.tensor) : piece;
+  }
+  const LinearLayer::AdapterParameter& find(const std::string& param) const {
+    for (const auto& one : layer_.params_)
+      if (one.name == param) return one;
     throw Error(ExitStatus::plugin,
                 "adapter: layer " + layer_.layer_.name + " has no declared parameter '" + param + "'");
   }
@@ -39,17 +63,26 @@ class LayerCall final : public LinearCall {
   const Pass& pass_;
 };
 
-LinearLayer::LinearLayer(Linear layer, const FindWeight& find, const Adapter* adapter, bool has_bias)
-    : layer_(std::move(layer)), weight_(find(layer_.name + ".weight")) {
+LinearLayer::LinearLayer(Linear layer, ParameterCut cut, const FindWeight& find, const Adapter* adapter, bool has_bias)
+    : layer_(std::move(layer)), cut_(cut), weight_(find(layer_.name + ".weight")) {
   if (has_bias) bias_ = find(layer_.name + ".bias");
   for (const Param& param : declared(adapter, layer_))
-    params_.emplace_back(param.name, find(layer_.name + "." + param.name));
+    params_.push_back({param.name, find(layer_.name + "." + param.name), cut_of(param, cut)});
   if (!params_.empty()) adapter_ = dynamic_cast<const LinearAdapter*>(adapter);
 }
 
 Tensor LinearLayer::operator()(const Tensor& x, const Pass& pass) const {
   LayerCall call(*this, pass);
-  const Tensor y = adapter_ ? adapter_->forward(layer_, x, call) : linear(x, weight_);
+  Tensor y;
+  if (!adapter_) {
+    y = call.base(x);
+  } else if (!pass.tensor || cut_ == ParameterCut::none) {
+    y = adapter_->forward(layer_, x, call);
+  } else {
+    Linear piece = layer_;
+    (cut_ == ParameterCut::rows ? piece.out : piece.in) /= pass.tensor->ranks();
+    y = adapter_->forward(piece, x, call);
+  }
   return bias_.store ? add_bias(y, bias_) : y;
 }
 
@@ -63,14 +96,15 @@ class BlockMath {
     return rms_norm(is_whole ? x : x.unflatten(-1, {-1, norm.width}), norm.weight, block_.model_.norm_eps);
   }
   Tensor linear(Layer layer, const Tensor& x) const { return block_.linears_.at(layer)(x, pass_); }
+  Tensor gathered(const Tensor& x) const { return pass_.tensor ? gathered_positions(x, *pass_.tensor) : x; }
   Tensor rotate(const Tensor& x) const {
-    return wmtp::rotate(heads(x), rotary_.narrow(0, pass_.first_position(x.size(1)), x.size(1)));
+    return wmtp::rotate(heads(x), rotary_.narrow(0, pass_.first_gathered_position(x.size(1)), x.size(1)));
   }
   Tensor unrotated(const Tensor& x) const { return heads(x); }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
     const int64_t window = block_.model_.sliding_window;
-    return pass_.split ? split_attention(query, key, heads(value), window, pass_.documents, *pass_.split)
-                       : causal_attention(query, key, heads(value), window, pass_.documents);
+    return pass_.attention ? split_attention(query, key, heads(value), window, pass_.documents, *pass_.attention)
+                           : causal_attention(query, key, heads(value), window, pass_.documents);
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return wmtp::swiglu(gate, up); }
   Tensor add(const Tensor& x, const Tensor& y) const { return x + y; }
@@ -90,7 +124,8 @@ Block::Block(const ModelConfig& model, const std::string& name, const FindWeight
   for (const BlockLayer& layer : block_layers(model, name)) {
     const std::string full_name = name + "." + std::string(layer.name);
     if (layer.is_linear())
-      linears_.try_emplace(layer.layer, Linear{full_name, layer.in, layer.out}, find, adapter, layer.has_bias);
+      linears_.try_emplace(layer.layer, Linear{full_name, layer.in, layer.out}, layer.cut(), find, adapter,
+                           layer.has_bias);
     else
       norms_.emplace(layer.layer, NormLayer{find(full_name + ".weight"), layer.out});
   }

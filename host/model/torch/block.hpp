@@ -11,7 +11,7 @@
 #include <wmtp/pipeline.hpp>
 
 #include "model/block.hpp"
-#include "model/torch/split_attention.hpp"
+#include "model/torch/rank_exchange.hpp"
 #include "model/torch/weight_store.hpp"
 
 namespace wmtp {
@@ -23,26 +23,51 @@ struct Pass {
   bool training = false;
   int64_t seed = 0;
   int64_t step = 0;
-  at::Tensor sequence;                   ///< [B] int64, global
-  at::Tensor documents;                  ///< [B,S], of all positions, as causal_attention reads it; undefined: none
-  const PositionSplit* split = nullptr;  ///< of the positions; null: this rank has all of them
-  /// The position in its sequence of the first of `count` on this rank.
-  int64_t first_position(int64_t count) const { return split ? split->rank() * count : 0; }
+  at::Tensor sequence;   ///< [B] int64, global
+  at::Tensor documents;  ///< [B,S], of all positions, as causal_attention reads it; undefined: none
+  /// The ranks that have other positions of the same sequences and the same features of a block; null: none.
+  const RankExchange* attention = nullptr;
+  /// The ranks that divide a block's features at the same positions; null: this rank has all of them.
+  const RankExchange* tensor = nullptr;
+
+  int64_t tensor_ranks() const { return tensor ? tensor->ranks() : 1; }
+  /// The position in its sequence of the first of `count` that this rank has in the residual stream, and of the first
+  /// of `count` gathered ones inside a block.
+  int64_t first_position(int64_t count) const {
+    return first_gathered_position(count * tensor_ranks()) + (tensor ? tensor->rank() * count : 0);
+  }
+  int64_t first_gathered_position(int64_t count) const { return attention ? attention->rank() * count : 0; }
 };
 
-/// A linear layer, followed by its adapter and its bias, if any.
+/// A call whose output may have other rows than its input.
+class PlacedCall : public LinearCall {
+ public:
+  /// The positions of the output, for an input of [B,positions,features].
+  virtual int64_t output_positions(int64_t positions) const = 0;
+};
+
+/// A linear layer, followed by its adapter and its bias, if any. Its weight is cut under tensor parallelism
+/// (BlockLayer::cut): by rows, it reads gathered positions and computes this rank's features; by columns, it reads this
+/// rank's features at gathered positions, and its output is the sum over ranks, at this rank's own positions.
 class LinearLayer {
  public:
-  LinearLayer(Linear layer, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
+  LinearLayer(Linear layer, ParameterCut cut, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
 
  private:
   friend class LayerCall;
-  Linear layer_;
+  struct AdapterParameter {
+    std::string name;
+    WeightHandle handle;
+    ParameterCut cut;
+  };
+
+  Linear layer_;  ///< with the sizes of the whole
+  ParameterCut cut_;
   WeightHandle weight_;
   WeightHandle bias_;                       ///< has no store if there is no bias
   const LinearAdapter* adapter_ = nullptr;  ///< null if it declares nothing for this layer
-  std::vector<std::pair<std::string, WeightHandle>> params_;
+  std::vector<AdapterParameter> params_;
 };
 
 /// RMS norm over groups of `width` features, with a shared weight [width].

@@ -14,12 +14,12 @@ using torch::autograd::variable_list;
 
 /// Its own inverse, so the gradients take the same way back.
 struct AllToAll : Function<AllToAll> {
-  static Tensor forward(AutogradContext* context, const Tensor& parts, const PositionSplit* split) {
+  static Tensor forward(AutogradContext* context, const Tensor& parts, const RankExchange* split) {
     context->saved_data["split"] = reinterpret_cast<int64_t>(split);
     return split->all_to_all(parts.contiguous());
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto* split = reinterpret_cast<const PositionSplit*>(context->saved_data["split"].toInt());
+    const auto* split = reinterpret_cast<const RankExchange*>(context->saved_data["split"].toInt());
     return {split->all_to_all(gradients[0].contiguous()), Tensor()};
   }
 };
@@ -27,7 +27,7 @@ struct AllToAll : Function<AllToAll> {
 }  // namespace
 
 Tensor split_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window,
-                       const Tensor& documents, const PositionSplit& split) {
+                       const Tensor& documents, const RankExchange& split) {
   const int64_t Q = split.ranks();
   const auto parts_by_heads = [Q](const Tensor& x) {  // [B,S/Q,n,D] -> [Q,B,S/Q,n/Q,D]
     return x.unflatten(2, {Q, x.size(2) / Q}).permute({2, 0, 1, 3, 4});

@@ -7,21 +7,13 @@
 
 #include <ATen/ATen.h>
 
-namespace wmtp {
+#include "model/torch/rank_exchange.hpp"
 
-/// The ranks that divide the positions; independent of how they communicate.
-class PositionSplit {
- public:
-  virtual ~PositionSplit() = default;
-  virtual int64_t ranks() const = 0;
-  virtual int64_t rank() const = 0;
-  /// parts [Q, ...]: sends part r to rank r; returns the received parts, in rank order. [all Q ranks, collective]
-  virtual at::Tensor all_to_all(const at::Tensor& parts) const = 0;
-};
+namespace wmtp {
 
 /// causal_attention (model/torch/attention.hpp) of query [B,S/Q,H,D], key and value [B,S/Q,K,D] -> [B,S/Q,H*D], with
 /// `documents` [B,S]. Q divides H and K. [all Q ranks, collective, also in backward]
 at::Tensor split_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t window,
-                           const at::Tensor& documents, const PositionSplit& split);
+                           const at::Tensor& documents, const RankExchange& split);
 
 }  // namespace wmtp

@@ -54,6 +54,7 @@ class Builder {
     ParameterSpec spec;
     spec.name = tensor.name;
     spec.shape = tensor.shape;
+    spec.cut = tensor.cut;
     spec.trains = trains(request_, tensor.name);
     spec.decays = tensor.shape.size() == 2 || request_.optimizer.decay_norms;
     spec.orthogonalizes = traits_of(request_.optimizer.kind).orthogonalizes && tensor.kind == Kind::linear;
@@ -61,7 +62,8 @@ class Builder {
     if (tensor.kind == Kind::norm) spec.init = {Init::Kind::ones};
     units_.back().parameters.push_back(std::move(spec));
     if (tensor.kind == Kind::linear)
-      linears_.push_back({tensor.name.substr(0, tensor.name.rfind('.')), tensor.shape[1], tensor.shape[0]});
+      linears_.push_back(
+          {{tensor.name.substr(0, tensor.name.rfind('.')), tensor.shape[1], tensor.shape[0]}, tensor.cut});
   }
 
   void check_names() const {
@@ -109,14 +111,21 @@ class Builder {
   }
 
   void declare() {
-    if (const auto* const adds = dynamic_cast<const LinearAdapter*>(request_.adapter)) adds->check(linears_);
+    std::vector<Linear> layers;
+    for (const auto& [linear, cut] : linears_) layers.push_back(linear);
+    if (const auto* const adds = dynamic_cast<const LinearAdapter*>(request_.adapter)) adds->check(layers);
     std::vector<std::string> adapted;
-    for (const Linear& linear : linears_) {
+    for (const auto& [linear, cut] : linears_) {
       const std::vector<Param> params = declared(request_.adapter, linear);
       if (!params.empty()) adapted.push_back(linear.name + ".weight");
       for (const Param& param : params)
-        adapter_.push_back(
-            {linear.name + "." + param.name, param.shape, adapter_init(param), param.decays, true, param.lr_scale});
+        adapter_.push_back({.name = linear.name + "." + param.name,
+                            .shape = param.shape,
+                            .init = adapter_init(param),
+                            .decays = param.decays,
+                            .trains = true,
+                            .lr_scale = param.lr_scale,
+                            .cut = cut_of(param, cut)});
     }
     if (request_.trained_parts.given()) check_adapted(std::move(adapted));
   }
@@ -158,7 +167,7 @@ class Builder {
   const LayoutRequest& request_;
   const ModelConfig& model_;
   std::vector<UnitSpec> units_;
-  std::vector<Linear> linears_;
+  std::vector<std::pair<Linear, ParameterCut>> linears_;
   std::vector<ParameterSpec> adapter_;
 };
 
@@ -171,6 +180,12 @@ int64_t ParameterSpec::count() const {
 std::vector<Param> declared(const Adapter* adapter, const Linear& layer) {
   const auto* const adds = dynamic_cast<const LinearAdapter*>(adapter);
   return adds ? adds->declare(layer) : std::vector<Param>();
+}
+
+ParameterCut cut_of(const Param& param, ParameterCut layer) {
+  if (layer == ParameterCut::none) return layer;
+  const Cut cut = layer == ParameterCut::rows ? Cut::out : Cut::in;
+  return param.rows == cut ? ParameterCut::rows : param.columns == cut ? ParameterCut::columns : ParameterCut::none;
 }
 
 std::string adapted_weight(const std::string& adapter_parameter) {
@@ -223,6 +238,11 @@ bool trains(const LayoutRequest& request, const std::string& parameter) {
                      [&](const std::string& pattern) { return matches(pattern, parameter); });
 }
 
-std::vector<UnitSpec> model_units(const LayoutRequest& request) { return Builder(request).build(); }
+std::vector<UnitSpec> model_units(const LayoutRequest& request) {
+  std::vector<UnitSpec> units = Builder(request).build();
+  for (UnitSpec& unit : units)
+    for (size_t i = 0; i < unit.parameters.size(); ++i) unit.parameters[i].index = int64_t(i);
+  return units;
+}
 
 }  // namespace wmtp

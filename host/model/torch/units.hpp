@@ -29,6 +29,8 @@ struct ParameterSpec {
   double lr_scale = 1;                      ///< factor of the optimizer's learning rate
   std::optional<double> weight_decay = {};  ///< instead of the optimizer's
   bool orthogonalizes = false;              ///< whether Muon updates it
+  ParameterCut cut = ParameterCut::none;    ///< by tensor parallelism
+  int64_t index = 0;                        ///< in its unit
   int64_t count() const;
 };
 
@@ -62,6 +64,8 @@ bool trains(const LayoutRequest& request, const std::string& parameter);
 std::string adapted_weight(const std::string& adapter_parameter);
 /// Parameters that `adapter` adds to a layer; empty if it is null or not a LinearAdapter.
 std::vector<Param> declared(const Adapter* adapter, const Linear& layer);
+/// How tensor parallelism cuts an adapter's parameter: where it follows the dimension by which its layer is cut.
+ParameterCut cut_of(const Param& param, ParameterCut layer);
 /// The linear layers of a block, in Meta's names.
 std::vector<Linear> block_linears(const ModelConfig& model, const std::string& block);
 /// The layers of a value head: "value_heads.NAME.0.weight" [out,in] and ".bias" [1,out], and so on. Error(plugin) for

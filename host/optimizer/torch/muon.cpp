@@ -37,10 +37,12 @@ void update_momentum(ParameterGroup& group, const Tensor& momentum, const Tensor
   }
 }
 
-Tensor local_update(const Part& part, const Tensor& whole) {
+/// This rank's part of a matrix's update. `pieces`: of all tensor ranks (ParameterGroup::gather_pieces).
+Tensor local_update(const Part& part, const Tensor& pieces, int64_t tensor_rank) {
   const FlatParameter& matrix = *part.matrix;
-  const Tensor all = orthogonalized(whole.narrow(0, matrix.offset, matrix.count).view(matrix.spec.shape));
-  return all.reshape({-1}).narrow(0, part.begin, part.count);
+  Tensor update = orthogonalized(ParameterGroup::joined(matrix, pieces));
+  if (!matrix.piece.is_whole()) update = update.chunk(pieces.size(0), matrix.piece.dimension())[size_t(tensor_rank)];
+  return update.reshape({-1}).narrow(0, part.begin, part.count);
 }
 
 void apply(const Part& part, const Tensor& update, const OptimizerConfig& config, double lr) {
@@ -71,20 +73,21 @@ void step_matrices(ParameterGroup& group, Tensor momentum, Tensor gradient, cons
     return;
   update_momentum(group, momentum, gradient, config.momentum);
   const MemoryScope scope(MemoryCategory::communication);
-  const Tensor whole = group.gather_shards(gradient);
+  const Tensor whole = group.gather_pieces(group.gather_shards(gradient));
+  const int64_t tensor_rank = group.tensor_rank();
   const std::vector<Part> parts = matrix_parts(group);
   const RankGroup& replicas = group.mesh().replicate;
   const auto size = size_t(replicas.size);
   for (size_t first = 0; first < parts.size(); first += size) {
     const size_t end = std::min(first + size, parts.size()), mine = first + size_t(replicas.rank);
     if (size == 1) {
-      apply(parts[mine], local_update(parts[mine], whole), config, lr);
+      apply(parts[mine], local_update(parts[mine], whole, tensor_rank), config, lr);
       continue;
     }
     int64_t longest = 0;
     for (size_t i = first; i < end; ++i) longest = std::max(longest, parts[i].count);
     const Tensor sent = at::zeros({longest}, whole.options());
-    if (mine < end) sent.narrow(0, 0, parts[mine].count).copy_(local_update(parts[mine], whole));
+    if (mine < end) sent.narrow(0, 0, parts[mine].count).copy_(local_update(parts[mine], whole, tensor_rank));
     const Tensor updates = at::empty({replicas.size * longest}, whole.options());
     replicas.reduce->all_gather(updates, sent, "sharing updates of " + group.name()).wait();
     for (size_t i = first; i < end; ++i)

@@ -78,7 +78,7 @@ class MetaStep {
                                                    /*warn_only=*/false);
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     Channels& channels = world_.channels();
-    channels.share_sequences(int(experiment_.parallel.sequence));
+    channels.share_sequences(int(experiment_.parallel.sequence), int(experiment_.parallel.tensor));
     model_ = std::make_unique<ShardedModel>(policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta),
                                             channels);
     batches_ = std::make_unique<PlannedBatches>(experiment_.train.batch_size, experiment_.train.sequence_length,
@@ -108,7 +108,7 @@ class MetaStep {
                   keys = window > 0 ? std::min(window, train.sequence_length) : train.sequence_length;
     const double needed = step_operations(*model_).operations(sequences * train.sequence_length,
                                                               sequences * train.sequence_length * keys) /
-                          double(experiment_.parallel.sequence);
+                          double(ranks_per_sequence(experiment_.parallel));
     step.work.extra = step.work.operations - needed;
     save();
     step.phases = memory_usage().phases;
@@ -225,6 +225,7 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   parallel.shard_group_size = request.shard_group_size;
   parallel.processes = request.ranks;
   parallel.sequence = request.sequence;
+  parallel.tensor = request.tensor;
   parallel.activation_checkpointing = request.activation_checkpointing;
   parallel.activation_offload = request.activation_offload;
   parallel.cpu_offload = request.offload;
@@ -257,8 +258,10 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open) {
   const int64_t last = request.ranks - 1;
   std::set<int64_t> others;
-  if (request.sequence > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
-  if (request.compare_ranks) others.insert({1, request.sequence - 1, request.sequence, request.shard_group_size, last});
+  const int64_t same_sequences = request.sequence * request.tensor;
+  if (same_sequences > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
+  if (request.compare_ranks)
+    others.insert({1, request.tensor, same_sequences - 1, same_sequences, request.shard_group_size, last});
   PlannedRank first = plan_rank(experiment, request, open, 0);
   std::map<int, IssuedCollectives> issued{{0, std::move(first.collectives)}};
   for (const int64_t rank : others) {

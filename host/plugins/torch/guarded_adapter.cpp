@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "model/torch/block.hpp"
 #include "plugins/torch/boundary.hpp"
 
 namespace wmtp {
@@ -84,6 +85,8 @@ Tensor GuardedAdapter::forward(const Linear& layer, const Tensor& x, LinearCall&
   check_unchanged(plugin_, "forward", layer, x, writes);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = layer.out;
+  if (const auto* const placed = dynamic_cast<const PlacedCall*>(&call); placed && shape.size() > 2)
+    shape[1] = placed->output_positions(shape[1]);
   check_tensor(plugin_, "forward", layer, y, shape, x.options());
   return y;
 }

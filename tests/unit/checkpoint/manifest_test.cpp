@@ -1,9 +1,11 @@
 #include "checkpoint/manifest.hpp"
 
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <random>
+#include <tuple>
 
 #include "support/test_folder.hpp"
 
@@ -133,6 +135,108 @@ TEST(Manifest, RefusesEveryInvalidField) {
   }
 }
 
+/// A tensor [2,6] of which three slices are of columns 0 to 2, and one of the others.
+Json document_with_columns() {
+  Json document = sound_document();
+  Json& slices = document["slices"];
+  const auto slice = [&](Json columns, int64_t begin, int64_t end, const char* file) {
+    Json one = slices[0];
+    one["shape"] = {2, 6};
+    one["columns"] = std::move(columns);
+    one["begin"] = begin;
+    one["end"] = end;
+    one["file"] = file;
+    return one;
+  };
+  const char *first = "rank-0000.safetensors", *second = "rank-0001.safetensors";
+  slices[0] = slice({0, 2}, 0, 1, first);
+  slices[1] = slice({0, 2}, 1, 4, second);
+  slices.push_back(slice({2, 6}, 0, 8, second));
+  return document;
+}
+
+TEST(Manifest, HasSlicesOfColumns) {
+  const Manifest manifest = parse_manifest(sealed(document_with_columns()), "m");
+  EXPECT_EQ(manifest.slices[1].columns, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(to_json(manifest)["slices"], document_with_columns()["slices"]) << "and no columns where there are none";
+}
+
+TEST(Manifest, RefusesColumnsThatDoNotCoverTheTensor) {
+  const auto expect_refused = [](const std::string& expected, const std::function<void(Json & slices)>& change) {
+    Json document = document_with_columns();
+    change(document["slices"]);
+    EXPECT_SAYS(refusal(ExitStatus::data, [&] { parse_manifest(sealed(document), "m"); }), expected);
+  };
+  const std::string range = "wanted a first column and the end of a range inside a matrix";
+  for (const Json& columns :
+       {Json{2, 2}, Json{0, 7}, Json{0}, Json{0, 1, 2}, Json{0, 9223372036854775807}})
+    expect_refused(range, [&](Json& slices) { slices[0]["columns"] = columns; });
+  expect_refused(range, [](Json& slices) { slices[2]["columns"] = {0, 3}; });  // not a matrix
+  expect_refused("overlap those of other slices, or leave a gap", [](Json& slices) {
+    slices[3]["columns"] = {1, 6};
+    slices[3]["end"] = 10;
+  });
+  expect_refused("overlap those of other slices, or leave a gap", [](Json& slices) {
+    slices[3]["columns"] = {3, 6};
+    slices[3]["end"] = 6;
+  });
+  expect_refused("overlap those of other slices, or leave a gap", [](Json& slices) {
+    slices[3].erase("columns");
+    slices[3]["end"] = 12;
+  });
+  expect_refused("the last columns, which end at 5 of 6", [](Json& slices) {
+    slices[3]["columns"] = {2, 5};
+    slices[3]["end"] = 6;
+  });
+  expect_refused("is [0, 9) of 8", [](Json& slices) { slices[3]["end"] = 9; });
+  expect_refused("ends at element 3 of 4", [](Json& slices) { slices[1]["end"] = 3; });
+}
+
+TEST(Slice, KnowsTheRunsThatItHasOfARange) {
+  using ElementRun = std::tuple<int64_t, int64_t, int64_t>;
+  const auto runs = [](const Slice& slice, int64_t first, int64_t last) {
+    std::vector<ElementRun> all;
+    slice.for_each_run_in(first, last,
+                          [&](int64_t from, int64_t in_entry, int64_t n) { all.emplace_back(from, in_entry, n); });
+    return all;
+  };
+  Slice slice;
+  slice.shape = {4, 6};
+  slice.begin = 5;
+  slice.end = 15;
+  EXPECT_EQ(runs(slice, 0, 24), (std::vector<ElementRun>{{5, 0, 10}}));
+  EXPECT_EQ(runs(slice, 7, 9), (std::vector<ElementRun>{{7, 2, 2}}));
+  EXPECT_TRUE(runs(slice, 15, 24).empty());
+  slice.columns = {2, 5};  // elements 1 to 10 of the twelve in these columns
+  slice.begin = 1;
+  slice.end = 11;
+  EXPECT_EQ(runs(slice, 0, 24), (std::vector<ElementRun>{{3, 0, 2}, {8, 2, 3}, {14, 5, 3}, {20, 8, 2}}));
+  EXPECT_EQ(runs(slice, 4, 10), (std::vector<ElementRun>{{4, 1, 1}, {8, 2, 2}}));
+  EXPECT_EQ(runs(slice, 15, 16), (std::vector<ElementRun>{{15, 6, 1}}));
+  EXPECT_TRUE(runs(slice, 11, 14).empty()) << "between its columns";
+}
+
+TEST(Manifest, OfSevenBillionParametersOnAThousandRanksIsRead) {
+  Json document = sound_document();
+  Json slice = document["slices"][0];
+  document["slices"].clear();
+  document["state"].erase("pipeline_tensors");
+  constexpr int64_t slices = 104'000;
+  slice["shape"] = {slices, 4096};
+  slice["columns"] = {0, 4096};
+  for (int64_t i = 0; i < slices; ++i) {
+    slice["begin"] = i * 4096;
+    slice["end"] = (i + 1) * 4096;
+    slice["entry"] = "param/layers.31.feed_forward.w2.weight/" + std::to_string(i);
+    document["slices"].push_back(slice);
+  }
+  const std::string text = sealed(document);
+  EXPECT_GT(text.size(), size_t{16} << 20) << "an earlier limit";
+  TestFolder folder;
+  std::ofstream(folder.path() / manifest_file_name) << text;
+  EXPECT_EQ(int64_t(read_manifest(folder.path()).slices.size()), slices);
+}
+
 TEST(Manifest, RefusesTextThatIsNotCanonical) {
   const std::string good = sealed(sound_document());
   const auto refused = [](const std::string& text) {
@@ -163,7 +267,7 @@ TEST(Manifest, RefusesAFileBeyondTheSizeLimit) {
   TestFolder folder;
   put(folder / "manifest.json", "");
   fs::resize_file(folder / "manifest.json", 1LL << 40);
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read_manifest(folder.path()); }), "at most 16777216 are read");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read_manifest(folder.path()); }), "at most 268435456 are read");
 }
 
 TEST(Manifest, WriterRefusesWhatItCouldNotReadBack) {

@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "model/torch/attention.hpp"
+#include "model/torch/split_attention.hpp"
+#include "shard/group_exchange.hpp"
 #include "support/plain_store.hpp"
 #include "support/ranks.hpp"
 
@@ -77,6 +79,7 @@ void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType t
   on_ranks(ranks, [&](Channels& channels) {
     channels.share_sequences(ranks);
     const SequenceSplit split(channels.sequence_group());
+    const GroupExchange exchange(channels.attention_group(), "heads for positions");
     constexpr int64_t S = 40, H = 8, K = 4, D = 6;
     const std::vector<Tensor> inputs{numbers({B, S, H, D}, 1).to(type), numbers({B, S, K, D}, 2).to(type),
                                      numbers({B, S, K, D}, 3).to(type)};
@@ -89,7 +92,7 @@ void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType t
     std::vector<Tensor> parts;
     for (const Tensor& input : inputs) parts.push_back(split.part(input));
     const auto found = attended(parts, split.part(d_out), [&](const std::vector<Tensor>& x) {
-      return split_attention(x[0], x[1], x[2], window, documents, split);
+      return split_attention(x[0], x[1], x[2], window, documents, exchange);
     });
     for (size_t i = 0; i < wanted.size(); ++i) {
       ASSERT_EQ(found[i].sizes(), split.part(wanted[i]).sizes());

@@ -219,6 +219,28 @@ TEST_F(Rules, DivideSequencesOnlyIntoEqualPartsOfPositionsHeadsAndRanks) {
                   {"leaves 3 positions for each rank, wanted at least future_tokens = 4"});
 }
 
+TEST_F(Rules, OfTensorParallelism) {
+  const std::string divided = small + "[parallel]\nprocesses = 8\nsequence = 2\ntensor = 2\n";
+  const auto refuses = [&](const std::string& change, const std::string& expected) {
+    expect_in_order(refused(divided, {change}), {expected});
+  };
+  const Experiment e = load(divided, {"model.heads=4", "model.kv_heads=4"});
+  EXPECT_EQ(e.parallel.tensor, 2);
+  EXPECT_EQ(data_ranks(e.parallel, 8), 2);
+  refuses("parallel.processes=6", "found sequence 2 x tensor 2 for 6 processes, wanted a divisor");
+  refuses("model.kv_heads=2", "found sequence 2 x tensor 2 for 2 kv_heads, wanted a divisor");
+  refuses("train.sequence_length=62", "found sequence 2 x tensor 2 for sequence_length 62, wanted a divisor");
+  refuses("parallel.tensor=0", "wanted an integer from 1 to 65536");
+  expect_in_order(refused(divided, {"model.heads=4", "model.kv_heads=4", "model.ffn_dim=63"}),
+                  {"found tensor 2 for ffn_dim 63, wanted a divisor"});
+  expect_in_order(refused(divided, {"model.heads=4", "model.kv_heads=4", "model.joint_qk_norm=true"}),
+                  {"found tensor 2 with joint_qk_norm = true", "use sequence instead"});
+  expect_in_order(
+      refused(divided, {"model.heads=6", "model.kv_heads=6", "model.dim=48", "parallel.sequence=1", "parallel.tensor=3",
+                        "parallel.processes=12", "parallel.strategy=hybrid_shard", "parallel.shard_group_size=4"}),
+      {"found shard_group_size 4 for tensor 3, wanted a multiple"});
+}
+
 TEST_F(Rules, ShardGroupsOfHostsHaveTheRanksOfAHost) {
   const Experiment e =
       load(small + "[parallel]\nprocesses = 4\nstrategy = \"hybrid_shard\"\nshard_group_size = \"host\"\n");

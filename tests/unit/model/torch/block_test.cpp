@@ -187,7 +187,7 @@ TEST(LinearLayer, AnAdapterThatReadsAnUndeclaredParameterIsRefused) {
   } adapter;
   PlainStore store;
   const LinearLayer layer(
-      {"layers.0.attention.wq", 4, 4},
+      {"layers.0.attention.wq", 4, 4}, ParameterCut::rows,
       [&](const std::string&) {
         return store.add(at::ones({4, 4}));
       },

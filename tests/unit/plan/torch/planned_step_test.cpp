@@ -307,11 +307,11 @@ class CountingBackend final : public c10d::Backend {
 int64_t received(const Experiment& e) {
   std::atomic<int64_t> bytes = 0;
   const MakeBackend memory = shared_memory_or(gloo("127.0.0.1"));
-  const MakeBackend counting = [&](const auto& store, const RankGroup& axis, std::chrono::milliseconds timeout) {
+  const MakeBackend counting = [&](const auto& store, const RankLine& axis, std::chrono::milliseconds timeout) {
     return c10::make_intrusive<CountingBackend>(memory(store, axis, timeout), bytes);
   };
   const auto train = [&](Channels& channels) {
-    channels.share_sequences(int(e.parallel.sequence));
+    channels.share_sequences(int(e.parallel.sequence), int(e.parallel.tensor));
     TinyTraining training(e, baseline(), channels);
     training->step();
   };
@@ -342,6 +342,8 @@ TEST(PlannedTraffic, IsWhatRanksExchange) {
     EXPECT_EQ(planned_traffic(muon), received(muon)) << to_string(strategy) << ", Muon";
     e.parallel.sequence = 2;
     EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", divided positions";
+    std::swap(e.parallel.sequence, e.parallel.tensor);
+    EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", divided features";
   }
 }
 

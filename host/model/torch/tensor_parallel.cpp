@@ -1,0 +1,62 @@
+#include "model/torch/tensor_parallel.hpp"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "model/torch/row_ops.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+Tensor gather(const Tensor& x, const RankExchange& tensor) {
+  return tensor.all_gather(x.contiguous()).transpose(0, 1).flatten(1, 2);
+}
+
+Tensor sum(const Tensor& part, const RankExchange& tensor) {
+  const Tensor by_rank = part.unflatten(1, {tensor.ranks(), -1}).transpose(0, 1).contiguous();  // [T,B,n,D]
+  const Tensor received = tensor.all_to_all(by_rank);
+  Tensor all = at::empty({received.numel() / tensor.ranks()}, received.options().dtype(at::kFloat));
+  sum_of_parts(received.view({tensor.ranks(), -1}), all);
+  return all.to(part.scalar_type()).view(by_rank.sizes().slice(1));
+}
+
+const RankExchange& saved_exchange(AutogradContext* context) {
+  return *reinterpret_cast<const RankExchange*>(context->saved_data["tensor"].toInt());
+}
+
+struct GatheredPositions : Function<GatheredPositions> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const RankExchange* tensor) {
+    context->saved_data["tensor"] = reinterpret_cast<int64_t>(tensor);
+    return gather(x, *tensor);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {sum(gradients[0], saved_exchange(context)), Tensor()};
+  }
+};
+
+struct SummedPositions : Function<SummedPositions> {
+  static Tensor forward(AutogradContext* context, const Tensor& part, const RankExchange* tensor) {
+    context->saved_data["tensor"] = reinterpret_cast<int64_t>(tensor);
+    return sum(part, *tensor);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gather(gradients[0], saved_exchange(context)), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor gathered_positions(const Tensor& x, const RankExchange& tensor) { return GatheredPositions::apply(x, &tensor); }
+Tensor summed_positions(const Tensor& part, const RankExchange& tensor) {
+  return SummedPositions::apply(part, &tensor);
+}
+
+Tensor gathered_columns(const Tensor& piece, const RankExchange& tensor) {
+  return tensor.all_gather(piece.contiguous()).transpose(0, 1).flatten(1, 2);
+}
+
+}  // namespace wmtp

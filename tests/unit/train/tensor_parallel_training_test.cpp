@@ -1,0 +1,262 @@
+// A promise of model/torch/block.hpp, shard and train/trainer.hpp together: training with blocks whose features are
+// divided among ranks (parallel.tensor), also together with divided positions (parallel.sequence), is training on one
+// rank up to the order of sums, with the same initial model, equal ranks and repeatable bits. Checkpoints do not know
+// the layout that wrote them.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "checkpoint/torch/state_saver.hpp"
+#include "checkpoint/torch/training_state.hpp"
+#include "shard/whole_parameters.hpp"
+#include "support/plain_store.hpp"
+#include "support/ranks.hpp"
+#include "support/test_folder.hpp"
+#include "support/tiny_training.hpp"
+
+namespace wmtp::test {
+namespace {
+
+constexpr int64_t sequences = 4, steps = 4;
+
+struct Layout {
+  int ranks, sequence, tensor;
+  Strategy strategy;
+  int64_t micro_batches = 1;
+};
+const Layout one_rank{1, 1, 1, Strategy::no_shard};
+
+std::string text_of(const Layout& layout) {
+  return std::to_string(layout.ranks) + " ranks, sequence " + std::to_string(layout.sequence) + ", tensor " +
+         std::to_string(layout.tensor) + ", " + to_string(layout.strategy) + ", " +
+         std::to_string(layout.micro_batches) + " micro-batches";
+}
+
+/// LoRA with dropout and DoRA's magnitudes on every layer, cut where its layer is.
+class Dora : public LinearAdapter {
+ public:
+  bool trains(const std::string&) const override { return false; }
+  std::vector<Param> declare(const Linear& layer) const override {
+    return {{.name = "a", .shape = {4, layer.in}, .init = Param::Init::uniform, .bound = 0.3, .columns = Cut::in},
+            {.name = "b", .shape = {layer.out, 4}, .init = Param::Init::uniform, .bound = 0.3, .rows = Cut::out},
+            {.name = "magnitude", .shape = {1, layer.out}, .init = Param::Init::row_norms, .columns = Cut::out}};
+  }
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override {
+    const Tensor y = call.base(x) + call.linear(call.linear(call.dropout(x, 0.25), "a"), "b");
+    const Tensor length = norms(call.weight() + call.value("b").mm(call.value("a")));
+    return call.scale(y / length, "magnitude");
+  }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>& params) const override {
+    const Tensor whole = weight + params[1].mm(params[0]);
+    return whole * (params[2] / norms(whole)).t();
+  }
+
+ private:
+  static Tensor norms(const Tensor& weight) {
+    return at::linalg_vector_norm(weight, 2, at::IntArrayRef{1}).unsqueeze(0);
+  }
+};
+
+Experiment experiment_of(const Layout& layout, const std::function<void(Experiment&)>& change) {
+  Experiment e = tiny_experiment();
+  e.model.heads = e.model.kv_heads = 4;
+  e.parallel.strategy = layout.strategy;
+  e.parallel.shard_group_size = layout.strategy == Strategy::hybrid_shard ? layout.tensor : 0;
+  e.parallel.processes = layout.ranks;
+  e.parallel.sequence = layout.sequence;
+  e.parallel.tensor = layout.tensor;
+  e.train.batch_size = sequences / (data_ranks(e.parallel, layout.ranks) * layout.micro_batches);
+  e.train.gradient_accumulation = layout.micro_batches;
+  e.optimizer.eps = 1e-4;  // else AdamW divides the rounding of small gradients by small second moments
+  change(e);
+  return e;
+}
+
+std::map<std::string, Tensor> parameters_of(const ShardedModel& model) {
+  std::map<std::string, Tensor> all;
+  for (const auto& unit : model.units())
+    for (const GroupSet& set : group_sets(*unit)) {
+      const GatheredSet gathered(set);
+      for (const ParameterSpec* spec : parameters_in_order(set))
+        all[spec->name] = gathered.parameter(spec->name).clone();
+    }
+  return all;
+}
+
+struct Observed {
+  std::map<std::string, Tensor> first, last;  ///< parameters
+  std::vector<double> losses, norms;
+};
+
+using MakeWeighting = std::function<std::unique_ptr<Weighting>()>;
+struct Kind {
+  std::function<void(Experiment&)> change = [](Experiment&) {};
+  MakeWeighting weighting = baseline;
+  const Adapter* adapter = nullptr;
+};
+
+/// Of rank 0, after it was compared with the other ranks.
+Observed observe(const Layout& layout, const Kind& kind) {
+  Observed seen;
+  std::mutex mutex;
+  on_ranks(layout.ranks, [&](Channels& channels) {
+    channels.share_sequences(layout.sequence, layout.tensor);
+    TinyParts parts;
+    parts.adapter = kind.adapter;
+    TinyTraining training(experiment_of(layout, kind.change), kind.weighting(), channels, parts);
+    Observed mine;
+    mine.first = parameters_of(training.model());
+    for (int64_t i = 0; i < steps; ++i) {
+      const StepReport report = training->step();
+      mine.losses.push_back(report.loss);
+      mine.norms.push_back(report.metrics.at("train/grad_norm"));
+    }
+    mine.last = parameters_of(training.model());
+    const std::lock_guard lock(mutex);
+    if (seen.losses.empty()) seen = mine;
+    EXPECT_EQ(mine.losses, seen.losses) << "ranks differ";
+    for (const auto& [name, values] : mine.last) EXPECT_TRUE(at::equal(values, seen.last.at(name))) << name;
+  });
+  return seen;
+}
+
+void expect_like_one_rank(const Kind& kind, const std::vector<Layout>& layouts, double tolerance = 5e-6) {
+  const Observed wanted = observe(one_rank, kind);
+  for (const Layout& layout : layouts) {
+    SCOPED_TRACE(text_of(layout));
+    const Observed found = observe(layout, kind);
+    ASSERT_EQ(found.first.size(), wanted.first.size());
+    for (const auto& [name, values] : wanted.first)
+      EXPECT_TRUE(at::equal(found.first.at(name), values)) << name << " at the start";
+    for (size_t i = 0; i < size_t(steps); ++i) {
+      EXPECT_NEAR(found.losses[i], wanted.losses[i], 1e-6 * wanted.losses[i]) << "step " << i;
+      EXPECT_NEAR(found.norms[i], wanted.norms[i], 2e-6 * wanted.norms[i]) << "step " << i;
+    }
+    for (const auto& [name, values] : wanted.last) EXPECT_LT(distance(found.last.at(name), values), tolerance) << name;
+  }
+}
+
+const std::vector<Layout> few{
+    {2, 1, 2, Strategy::no_shard}, {4, 1, 2, Strategy::full_shard, 2}, {4, 2, 2, Strategy::shard_grad_op}};
+
+TEST(TensorParallelTraining, IsThatOfOneRankUnderEveryStrategy) {
+  std::vector<Layout> layouts{{2, 1, 2, Strategy::full_shard}, {4, 1, 4, Strategy::full_shard}};
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optimizer, Strategy::shard_grad_op,
+                                  Strategy::full_shard, Strategy::hybrid_shard})
+    for (const int64_t micro_batches : {1, 2}) layouts.push_back({4, 1, 2, strategy, micro_batches});
+  layouts.push_back({4, 2, 2, Strategy::full_shard});
+  expect_like_one_rank({}, layouts);
+}
+
+TEST(TensorParallelTraining, RepeatsItsBits) {
+  const Layout layout{4, 2, 2, Strategy::full_shard};
+  const Observed one = observe(layout, {}), other = observe(layout, {});
+  EXPECT_EQ(one.losses, other.losses);
+  EXPECT_EQ(one.norms, other.norms);
+  for (const auto& [name, values] : one.last) EXPECT_TRUE(at::equal(values, other.last.at(name))) << name;
+}
+
+TEST(TensorParallelTraining, KeepsEveryFormOfABlock) {
+  Kind kind;
+  kind.change = [](Experiment& e) {
+    e.model.qkv_bias = e.model.o_bias = e.model.qk_norm = e.model.tie_word_embeddings = true;
+    e.parallel.activation_checkpointing = 0.5;
+  };
+  expect_like_one_rank(kind, few);
+  kind.change = [](Experiment& e) {
+    e.model.post_norm = true;
+    e.model.kv_heads = 4;
+    e.model.heads = 8;
+    e.model.sliding_window = 5;
+  };
+  expect_like_one_rank(kind, few);
+}
+
+TEST(TensorParallelTraining, RunsChainedHeads) {
+  Kind kind;
+  kind.change = [](Experiment& e) { e.model.future_heads = FutureHeads::chained; };
+  expect_like_one_rank(kind, few);
+}
+
+TEST(TensorParallelTraining, GivesAWeightingWholeSequences) {
+  Kind kind;
+  kind.weighting = keeps_excess;
+  expect_like_one_rank(kind, {{2, 1, 2, Strategy::full_shard}, {4, 2, 2, Strategy::full_shard}});
+}
+
+TEST(TensorParallelTraining, CutsAnAdapterWithItsLayerAndDrawsTheSameDropout) {
+  const Dora dora;
+  Kind kind;
+  kind.adapter = &dora;
+  expect_like_one_rank(kind, few);
+}
+
+TEST(TensorParallelTraining, OrthogonalizesWholeMatrices) {
+  Kind kind;
+  kind.change = [](Experiment& e) {
+    e.optimizer.kind = OptimizerKind::muon;
+    e.optimizer.momentum = 0.95;
+  };
+  expect_like_one_rank(kind, few, 2e-5);  // Newton's iterations enlarge rounding
+}
+
+TEST(TensorParallelTraining, ClipsTheNormOfAllPieces) {
+  Kind kind;
+  kind.change = [](Experiment& e) { e.train.clip_norm = 0.05; };
+  expect_like_one_rank(kind, few);
+}
+
+void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
+  const TrainerState& state = training->state();
+  StateSaver saver(channels.peers(), training->optimizer(), folder, {9});
+  saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline}, SaveMode::alone);
+  ASSERT_EQ(saver.finish()->failure, "");
+}
+
+/// Logical state, as a checkpoint holds it, after training or loading.
+std::map<std::string, Tensor> load_and_gather(const Layout& layout, const fs::path& folder) {
+  std::map<std::string, Tensor> all;
+  on_ranks(layout.ranks, [&](Channels& channels) {
+    channels.share_sequences(layout.sequence, layout.tensor);
+    TinyTraining training(experiment_of(layout, [](Experiment&) {}), baseline(), channels);
+    std::map<std::string, Tensor> pipeline;
+    load_training_state(folder / checkpoint_name(steps), training->optimizer(), pipeline);
+    for (ShardedOptimizer::State& state : training->optimizer().states())
+      for (const auto& [prefix, flat] : state.flats()) {
+        const Tensor pieces = state.group->gather_pieces(state.group->gather_shards(flat));
+        if (channels.rank() == 0)
+          for (const FlatParameter& placed : state.group->parameters())
+            all[prefix + placed.spec.name] = ParameterGroup::joined(placed, pieces).clone();
+      }
+  });
+  return all;
+}
+
+TEST(TensorParallelTraining, SavesWhatEveryLayoutLoads) {
+  const std::vector<Layout> layouts{one_rank,
+                                    {2, 1, 1, Strategy::full_shard},
+                                    {2, 1, 2, Strategy::full_shard},
+                                    {4, 1, 2, Strategy::hybrid_shard},
+                                    {4, 2, 2, Strategy::shard_grad_op},
+                                    {4, 1, 4, Strategy::no_shard}};
+  for (const Layout& saving : layouts) {
+    SCOPED_TRACE(text_of(saving));
+    TestFolder folder(memory_folder());
+    on_ranks(saving.ranks, [&](Channels& channels) {
+      channels.share_sequences(saving.sequence, saving.tensor);
+      TinyTraining training(experiment_of(saving, [](Experiment&) {}), baseline(), channels);
+      for (int64_t i = 0; i < steps; ++i) training->step();
+      save(training, folder.path(), channels);
+    });
+    const auto wanted = load_and_gather(saving, folder.path());
+    EXPECT_GT(wanted.size(), 100U);
+    for (const Layout& loading : layouts) {
+      const auto found = load_and_gather(loading, folder.path());
+      for (const auto& [name, values] : wanted)
+        EXPECT_TRUE(at::equal(found.at(name), values)) << name << " loaded by " << text_of(loading);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace wmtp::test
