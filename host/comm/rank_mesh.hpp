@@ -1,5 +1,5 @@
-// RankMesh: which ranks of a job work together. Ranks are numbered with the tensor axis fastest: with Q = sequence and
-// T = tensor ranks,
+// RankMesh: which ranks of a section, those with the same part of the model, work together. They are numbered with the
+// tensor axis fastest: with Q = sequence and T = tensor ranks,
 //
 //   rank = (d * Q + q) * T + t
 //

@@ -27,9 +27,7 @@ std::vector<std::string> tables_in(const std::string& parent) {
 }
 
 std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
-  if (table.name == "parallel" && (key == "pipeline" || key == "stages"))
-    return "pipeline parallelism is not implemented; `strategy` divides a model's state, `tensor` its blocks, "
-           "`sequence` its activations";
+  if (table.name == "parallel" && key == "stages") return "the stages of pipeline parallelism are `pipeline`";
   if (const std::string advice = advice_for_foreign_name(key); !advice.empty()) return advice;
   std::vector<std::string> keys;
   for (const Key& one : table.keys) keys.push_back(one.name);

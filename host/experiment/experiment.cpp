@@ -9,6 +9,17 @@
 #include "experiment/plugin_description.hpp"
 
 namespace wmtp {
+namespace {
+
+/// "8 processes", or of them those of a section.
+std::string ranks_text(const Experiment& experiment, int64_t processes) {
+  const int64_t sections = experiment.parallel.pipeline;
+  if (sections == 1) return std::to_string(processes) + " processes";
+  return std::to_string(processes / sections) + " processes of each section (pipeline = " + std::to_string(sections) +
+         ")";
+}
+
+}  // namespace
 
 std::filesystem::path Experiment::resolve(const std::string& path) const {
   return absolute_path(file.parent_path() / path);
@@ -51,9 +62,9 @@ Experiment with_host_shard_groups(Experiment experiment, int64_t ranks) {
 std::string shard_group_misfit(const Experiment& experiment, int64_t processes) {
   const int64_t size = experiment.parallel.shard_group_size;
   if (size == 0) return "";
-  if (processes % size != 0)
-    return "found shard_group_size " + std::to_string(size) + " for " + std::to_string(processes) +
-           " processes, wanted a divisor of the number of processes";
+  if (processes / experiment.parallel.pipeline % size != 0)
+    return "found shard_group_size " + std::to_string(size) + " for " + ranks_text(experiment, processes) +
+           ", wanted a divisor of the number of processes";
   const int64_t tensor = experiment.parallel.tensor;
   if (size == host_shard_groups || size % tensor == 0) return "";
   return "found shard_group_size " + std::to_string(size) + " for tensor " + std::to_string(tensor) +
@@ -78,10 +89,16 @@ std::string sequence_ranks_text(const ParallelConfig& parallel) {
   return parallel.sequence == 1 ? tensor : sequence + " x " + tensor;
 }
 
-std::string sequence_misfit(const Experiment& experiment, int64_t processes) {
-  if (processes % ranks_per_sequence(experiment.parallel) == 0) return "";
-  return "found " + sequence_ranks_text(experiment.parallel) + " for " + std::to_string(processes) +
+std::string pipeline_misfit(const Experiment& experiment, int64_t processes) {
+  if (processes % experiment.parallel.pipeline == 0) return "";
+  return "found pipeline " + std::to_string(experiment.parallel.pipeline) + " for " + std::to_string(processes) +
          " processes, wanted a divisor of the number of processes";
+}
+
+std::string sequence_misfit(const Experiment& experiment, int64_t processes) {
+  if (processes / experiment.parallel.pipeline % ranks_per_sequence(experiment.parallel) == 0) return "";
+  return "found " + sequence_ranks_text(experiment.parallel) + " for " + ranks_text(experiment, processes) +
+         ", wanted a divisor of the number of processes";
 }
 
 std::string block_misfit(const ModelConfig& shape, const ParallelConfig& parallel) {
@@ -102,6 +119,7 @@ void check_groups(const Experiment& experiment, int64_t processes) {
   const auto refuse_if = [&](const std::string& table, const std::string& misfit) {
     if (!misfit.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": [" + table + "] " + misfit);
   };
+  refuse_if("parallel", pipeline_misfit(experiment, processes));
   refuse_if("parallel", shard_group_misfit(experiment, processes));
   refuse_if("parallel", sequence_misfit(experiment, processes));
   refuse_if("train", global_batch_misfit(experiment, processes));

@@ -201,6 +201,7 @@ struct ParallelConfig {
   int64_t processes = 1;
   int64_t sequence = 1;  ///< ranks that divide the positions of each sequence among them
   int64_t tensor = 1;    ///< consecutive ranks that divide the features of each block among them, and the positions
+  int64_t pipeline = 1;  ///< sections of consecutive blocks, each on as many ranks
   Strategy strategy = Strategy::full_shard;
   int64_t shard_group_size = 0;  ///< hybrid_shard: consecutive ranks that share one copy of the model
   Precision precision = Precision::fp32;
@@ -332,22 +333,29 @@ Experiment with_host_shard_groups(Experiment experiment, int64_t ranks);
 
 /// The number of ranks that read the same sequences and divide their positions.
 inline int64_t ranks_per_sequence(const ParallelConfig& parallel) { return parallel.sequence * parallel.tensor; }
+/// The share of a step in which a rank of a pipeline waits for the first and the last micro-batches.
+inline double pipeline_bubble(int64_t pipeline, int64_t micro_batches) {
+  return double(pipeline - 1) / double(micro_batches + pipeline - 1);
+}
 /// The number of groups of ranks that read different sequences.
 inline int64_t data_ranks(const ParallelConfig& parallel, int64_t ranks) {
-  return ranks / ranks_per_sequence(parallel);
+  return ranks / (parallel.pipeline * ranks_per_sequence(parallel));
 }
 
-/// Why `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size is given.
+/// Why those of a section of `processes` ranks do not form whole groups of shard_group_size; "" when they do or no size
+/// is given.
 std::string shard_group_misfit(const Experiment& experiment, int64_t processes);
-/// Why they do not form whole groups of ranks_per_sequence; "" when they do.
+/// Why they do not form equal sections; "" when they do.
+std::string pipeline_misfit(const Experiment& experiment, int64_t processes);
+/// Why those of a section do not form whole groups of ranks_per_sequence; "" when they do.
 std::string sequence_misfit(const Experiment& experiment, int64_t processes);
 /// Why these ranks cannot divide the blocks of a model of this shape: its attention heads, its features; "" when they
 /// can.
 std::string block_misfit(const ModelConfig& shape, const ParallelConfig& parallel);
 /// "sequence 2 x tensor 4"
 std::string sequence_ranks_text(const ParallelConfig& parallel);
-/// Error(usage) with the first reason why the number of ranks given by a launcher does not fit: shard_group_misfit,
-/// sequence_misfit, or global_batch_misfit (batch_size.hpp).
+/// Error(usage) with the first reason why the number of ranks given by a launcher does not fit: pipeline_misfit,
+/// shard_group_misfit, sequence_misfit, or global_batch_misfit (batch_size.hpp).
 void check_groups(const Experiment& experiment, int64_t processes);
 
 }  // namespace wmtp

@@ -307,6 +307,16 @@ SchemaTable parallel_table() {
            "`kv_heads` and `train.sequence_length`")
            .range(1, 65536)
            .not_in_identity(),
+       key("pipeline", AT(parallel.pipeline),
+           "pipeline parallelism: number of sections into which the model is divided, each on as many ranks. The first "
+           "has the embedding, the last all heads; the trunk's blocks are divided so that sections cost about the "
+           "same. "
+           "Micro-batches (`train.gradient_accumulation`) pass through them one after another (1F1B); of P sections "
+           "each waits for (P - 1) / (micro-batches + P - 1) of a step. A divisor of the number of ranks; the other "
+           "keys "
+           "apply to the ranks of a section. Rank 0 is in the last section")
+           .range(1, 65536)
+           .not_in_identity(),
        key("precision", AT(parallel.precision),
            "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling "
            "and is slow on CPUs"),

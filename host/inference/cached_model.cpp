@@ -172,7 +172,7 @@ CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts, 
   embedding_ = find("tok_embeddings.weight");
   norm_ = scaled(find("norm.weight"), logit_factor(config));
   output_ = config.tie_word_embeddings ? embedding_ : find("output.weight");
-  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) trunk_.emplace_back(config, trunk_block_name(i), find, pages_);
+  for (int64_t i = 0; i < num_trunk_blocks(config); ++i) trunk_.emplace_back(config, trunk_block_name(i), find, pages_);
   for (int64_t k = 1; k <= model.num_heads(); ++k)
     heads_.emplace_back(config, head_block_name(config, k), find, pages_);
   if (copies) weights_.clear();

@@ -50,7 +50,7 @@ void complete_checkpoint(const CompleteRequest& request) try {
                                       "; its initial weights have changed");
   load_trained(request.checkpoint, model);
   save_model(request.target, manifest.step, manifest.config_hash, model, adapter.get(),
-             read_model_tokenizer(request.checkpoint), rank.channels);
+             read_model_tokenizer(request.checkpoint));
 } catch (...) {
   rethrow_from("while a checkpoint was joined with its base model",
                "it takes the whole model in fp32: close other programs that use memory");

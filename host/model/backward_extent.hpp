@@ -20,6 +20,7 @@ class BackwardExtent {
   /// The lowest trunk block that is differentiated; num_trunk_blocks if none is.
   int64_t lowest_block() const { return lowest_block_; }
   bool trains_embedding() const { return trains_embedding_; }
+  int64_t num_heads() const { return int64_t(heads_.size()); }
   /// Whether something below a head's loss trains, the output layer aside: the head itself, the final norm, the trunk
   /// or, if heads are chained, a head before it. `head` is 1-based.
   bool reaches_head(int64_t head) const { return heads_[size_t(head - 1)]; }

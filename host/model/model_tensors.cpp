@@ -27,10 +27,12 @@ void add_block(const std::string& block, int64_t head, const ModelConfig& model,
 
 }  // namespace
 
-std::string ModelTensor::unit() const {
-  const size_t end = name.find('.');
-  return name.substr(0, is_in_block(name) ? name.find('.', end + 1) : end);
+std::string unit_of(std::string_view tensor) {
+  const size_t end = tensor.find('.');
+  return std::string(tensor.substr(0, is_in_block(tensor) ? tensor.find('.', end + 1) : end));
 }
+
+std::string ModelTensor::unit() const { return unit_of(name); }
 
 std::vector<ModelTensor> model_tensors(const ModelConfig& model) {
   const std::vector<int64_t> matrix{model.vocab_size, model.dim};

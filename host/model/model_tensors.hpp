@@ -30,9 +30,12 @@ struct ModelTensor {
   bool writes_residual = false;  ///< of BlockLayer
   ParameterCut cut = ParameterCut::none;
 
-  /// Tensors of a unit are gathered and reduced together: a block, the embedding, the norm or the output.
   std::string unit() const;
 };
+
+/// Of a tensor or an adapter's parameter, by name. Tensors of a unit are gathered and reduced together: a block, the
+/// embedding, the norm or the output.
+std::string unit_of(std::string_view tensor);
 
 /// Without output.weight if embeddings are tied.
 std::vector<ModelTensor> model_tensors(const ModelConfig& model);

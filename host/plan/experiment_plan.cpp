@@ -11,6 +11,8 @@
 namespace wmtp {
 namespace {
 
+constexpr int64_t most_sections = 8;  // to compare
+
 /// The strategies to compare. On one rank they are all the same, so only the experiment's own is planned.
 std::vector<Strategy> strategies(const ParallelConfig& parallel, bool has_shard_groups) {
   if (parallel.processes == 1) return {parallel.strategy};
@@ -57,6 +59,7 @@ class Planner {
     request.positions = plan.data.positions;
     request.sequence = p.sequence;
     request.tensor = p.tensor;
+    request.pipeline = p.pipeline;
     request.gradient_accumulation = micro_batches(e_.train, data_ranks(p, p.processes));
     request.activation_checkpointing = p.activation_checkpointing;
     request.activation_offload = p.activation_offload;
@@ -116,11 +119,14 @@ ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& cata
 std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
                                             const PlanStep& plan_step) {
   std::vector<PlannedVariant> divided;
-  if (ranks_per_sequence(experiment.parallel) > 1 || experiment.parallel.processes == 1) return divided;
-  const PlannedVariant& whole = *std::ranges::find_if(plan.variants, [&](const PlannedVariant& variant) {
-    return variant.strategy == Strategy::full_shard && variant.adapter == plan.variants.front().adapter;
-  });
-  const StepRequest& q = whole.request;
+  const ParallelConfig& own = experiment.parallel;
+  if (ranks_per_sequence(own) * own.pipeline > 1 || own.processes == 1) return divided;
+  const auto variant_of = [&](Strategy strategy) -> const PlannedVariant& {
+    return *std::ranges::find_if(plan.variants, [&](const PlannedVariant& variant) {
+      return variant.strategy == strategy && variant.adapter == plan.variants.front().adapter;
+    });
+  };
+  const StepRequest& q = variant_of(Strategy::full_shard).request;
   std::vector<const ModelConfig*> shapes{&experiment.model};
   for (const auto& [table, frozen] : frozen_tables(experiment))
     if (frozen->given && frozen->model) shapes.push_back(&*frozen->model);
@@ -130,24 +136,28 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
     return std::ranges::all_of(shapes, fits) && q.ranks / q.hosts % ranks == 0 && q.positions % ranks == 0 &&
            q.positions / ranks >= experiment.model.future_tokens;
   };
-  const auto add = [&](int64_t sequence, int64_t tensor) {
-    ParallelConfig parallel;
-    parallel.sequence = sequence;
-    parallel.tensor = tensor;
-    if (!can_divide(parallel)) return false;
-    PlannedVariant variant = whole;
+  const auto add = [&](const ParallelConfig& parallel, Strategy strategy) {
+    PlannedVariant variant = variant_of(strategy);
     variant.is_experiments_own = false;
-    variant.request.sequence = sequence;
-    variant.request.tensor = tensor;
-    variant.request.gradient_accumulation *= sequence * tensor;
+    variant.request.sequence = parallel.sequence;
+    variant.request.tensor = parallel.tensor;
+    variant.request.pipeline = parallel.pipeline;
+    variant.request.gradient_accumulation *= ranks_per_sequence(parallel) * parallel.pipeline;
     variant.step = plan_step(variant.request);
     divided.push_back(std::move(variant));
-    return true;
   };
-  for (int64_t ranks = 2; add(ranks, 1); ranks *= 2) {
+  for (int64_t ParallelConfig::*axis : {&ParallelConfig::sequence, &ParallelConfig::tensor}) {
+    ParallelConfig parallel;
+    for (parallel.*axis = 2; can_divide(parallel); parallel.*axis *= 2) add(parallel, Strategy::full_shard);
   }
-  for (int64_t ranks = 2; add(1, ranks); ranks *= 2) {
-  }
+  const ModelConfig& model = experiment.model;
+  if (model.tie_word_embeddings || has_chained_heads(model)) return divided;
+  // full_shard would gather every unit twice for each micro-batch.
+  ParallelConfig parallel;
+  for (parallel.pipeline = 2; parallel.pipeline <= std::min<int64_t>(num_trunk_blocks(model) + 1, most_sections) &&
+                              q.ranks % parallel.pipeline == 0;
+       parallel.pipeline *= 2)
+    add(parallel, Strategy::shard_grad_op);
   return divided;
 }
 

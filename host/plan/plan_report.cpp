@@ -5,6 +5,8 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "experiment/batch_size.hpp"
+#include "model/sections.hpp"
 #include "report/table.hpp"
 
 namespace wmtp {
@@ -44,11 +46,12 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
       {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},
       {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->request.sequence) : OrderedJson()},
       {"recommended_tensor", cluster.best ? OrderedJson(cluster.best->variant->request.tensor) : OrderedJson()},
+      {"recommended_pipeline", cluster.best ? OrderedJson(cluster.best->variant->request.pipeline) : OrderedJson()},
       {"strategies", OrderedJson::array()},
       {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
     const StepRequest &own = cluster.costs.front().variant->request, &one = cost.variant->request;
-    return one.sequence != own.sequence || one.tensor != own.tensor;
+    return one.sequence != own.sequence || one.tensor != own.tensor || one.pipeline != own.pipeline;
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
@@ -58,7 +61,8 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
                     {"network_bytes", cost.traffic.network},
                     {"operations", cost.variant->step.work.operations},
                     {"sequence", cost.variant->request.sequence},
-                    {"tensor", cost.variant->request.tensor}};
+                    {"tensor", cost.variant->request.tensor},
+                    {"pipeline", cost.variant->request.pipeline}};
     if (cost.time) one["time"] = to_json(*cost.time, run_of(data, cost));
     json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
   }
@@ -227,15 +231,30 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster, const Plann
   print_table(out, table_of(cluster, data), TableFormat::text);
   if (bytes_without_sharding(cluster) > 0) out << "%: of the memory of no_shard.\n";
   if (!cluster.divided.empty())
-    out << "sequence N, tensor N: N ranks divide the positions of each sequence, or the features of each block; N "
-           "times "
-           "the\nmicro-batches leave the tokens of a step.\n";
+    out << "sequence N, tensor N, pipeline N: N ranks divide the positions of each sequence, the features of each "
+           "block,\n"
+           "or the blocks of the model; N times the micro-batches leave the tokens of a step.\n";
   if (cluster.memory) print_recommendation(out, cluster);
   if (cluster.hardware) print_times(out, *cluster.hardware, whole);
   if (cluster.like) print_measured_rates(out, cluster);
 }
 
 std::string checkpointing_text(double share) { return share == 0 ? "none" : share == 1 ? "full" : shown(share); }
+
+/// "  sections    blocks 0 to 3 | blocks 4 to 5 and the heads; bubble 11% of a step of 8 micro-batches"
+void print_sections(std::ostream& out, const Experiment& e) {
+  const int64_t sections = e.parallel.pipeline,
+                micros = micro_batches(e.train, data_ranks(e.parallel, e.parallel.processes));
+  out << "  sections    ";
+  for (int64_t i = 0; i < sections; ++i) {
+    const BlockRange blocks = section_blocks(e.model, e.model.future_tokens, {i, sections});
+    if (i > 0) out << " | ";
+    if (blocks.end > blocks.first) out << "blocks " << blocks.first << " to " << blocks.end - 1;
+    if (i == sections - 1) out << (blocks.end > blocks.first ? " and the heads" : "the heads");
+  }
+  out << "; bubble " << std::llround(100 * pipeline_bubble(sections, micros)) << "% of a step of "
+      << counted(micros, "micro-batch", "es") << '\n';
+}
 
 }  // namespace
 
@@ -295,6 +314,7 @@ void print_text(std::ostream& out, const PlanReport& report) {
       << (ranks_per_sequence(e.parallel) > 1 ? ", " + sequence_ranks_text(e.parallel) : "") << ", "
       << to_string(e.parallel.precision) << ", activation checkpointing "
       << checkpointing_text(e.parallel.activation_checkpointing) << '\n';
+  if (e.parallel.pipeline > 1) print_sections(out, e);
   out << "  parameters  " << with_thousands(plan.counts().parameters) << " (" << with_thousands(plan.counts().trained)
       << " trained)\n";
   for (const auto& [table, parameters] : plan.counts().frozen)

@@ -60,7 +60,8 @@ RunCost run_cost(const PlannedData& data, double step_seconds, int64_t ranks) {
 std::string layout_of(const StepRequest& request) {
   return std::string(to_string(request.strategy)) +
          (request.sequence > 1 ? ", sequence " + std::to_string(request.sequence) : "") +
-         (request.tensor > 1 ? ", tensor " + std::to_string(request.tensor) : "");
+         (request.tensor > 1 ? ", tensor " + std::to_string(request.tensor) : "") +
+         (request.pipeline > 1 ? ", pipeline " + std::to_string(request.pipeline) : "");
 }
 
 double significant(double value) { return std::strtod(printed("%.3g", value).c_str(), nullptr); }

@@ -123,6 +123,7 @@ class ParameterGroup final : public WeightStore {
   int64_t shard_begin() const { return shard_begin_; }
   int64_t shard_size() const { return shard_size_; }
   at::Tensor& master() { return master_; }
+  const at::Tensor& master() const { return master_; }
   /// This rank's shard, split by optimizer settings, in order.
   std::vector<Segment> segments() const;
   /// Whether this rank has the first of the equal shards of its replicate group. Only this one counts in sums over all

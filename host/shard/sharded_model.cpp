@@ -102,25 +102,29 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
     : channels_(channels),
       split_(channels.sequence_group()),
       config_(*request.layout.model),
+      section_(request.section),
+      blocks_(section_blocks(config_, wmtp::num_heads(config_, request.layout.heads), section_)),
+      whole_(model_units(request.layout)),
       compute_(at::TensorOptions(request.options.param_dtype).device(request.options.device)) {
   const RankGroup &attention = channels.attention_group(), &tensor = channels.tensor_group();
   if (attention.size > 1) attention_.emplace(attention, "heads for positions");
   if (tensor.size > 1) tensor_.emplace(tensor, "positions for features");
-  for (const UnitSpec& spec : model_units(request.layout)) {
+  for (const UnitSpec& spec : section_units(whole_, request.layout, section_)) {
     units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
     if (spec.name == "adapter") adapter_ = units_.back().get();
     for (const auto& group : units_.back()->groups())
       for (size_t i = 0; i < group->parameters().size(); ++i)
         handles_[group->parameters()[i].spec.name] = {group.get(), int(i)};
   }
-  if (request.layout.heads != Heads::none && config_.tie_word_embeddings)
+  if (request.layout.heads != Heads::none && config_.tie_word_embeddings && section_.count == 1)
     handles_["output.weight"] = handles_.at("tok_embeddings.weight");
   const FindWeight find = [this](const std::string& name) { return weight(name); };
-  for (int64_t i = 0; i < wmtp::num_trunk_blocks(config_); ++i)
+  for (int64_t i = blocks_.first; i < blocks_.end; ++i)
     trunk_.emplace_back(config_, trunk_block_name(i), find, request.layout.adapter);
-  for (int64_t k = 1; k <= wmtp::num_heads(config_, request.layout.heads); ++k)
+  for (int64_t k = 1; section_.is_last() && k <= wmtp::num_heads(config_, request.layout.heads); ++k)
     heads_.emplace_back(config_, head_block_name(config_, k), find, request.layout.adapter);
-  for (const ValueHead& head : request.layout.value_heads) value_heads_.emplace_back(config_, head, find);
+  if (section_.is_last())
+    for (const ValueHead& head : request.layout.value_heads) value_heads_.emplace_back(config_, head, find);
   rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device,
                          config_.rope_scaling);
 }
@@ -167,7 +171,7 @@ void ShardedModel::fill(const ReadPart& read, const std::string& what) {
   std::set<std::string> norms;
   for (const auto& unit : units_)
     for (const auto& group : unit->groups()) {
-      const bool in_base = adapter_ && !group->trains();
+      const bool in_base = has_adapter() && !group->trains();
       group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
         const ParameterSpec& spec = placed.spec;
         values.resize(size_t(part.numel()));
@@ -232,7 +236,8 @@ uint64_t ShardedModel::base_fingerprint() const {
           if (const auto found = fingerprints_.find(placed.spec.name); found != fingerprints_.end())
             mine += found->second;
   const at::Tensor all =
-      channels_.all_gather(at::scalar_tensor(int64_t(mine), at::kLong), "comparing the base model's fingerprint")
+      channels_.all()
+          .all_gather(at::scalar_tensor(int64_t(mine), at::kLong), "comparing the base model's fingerprint")
           .contiguous();
   uint64_t sum = 0;
   for (int64_t rank = 0; rank < all.numel(); ++rank) sum += uint64_t(all.const_data_ptr<int64_t>()[rank]);
@@ -248,13 +253,17 @@ std::vector<ParameterGroup*> ShardedModel::trained_groups() const {
 }
 
 BackwardExtent ShardedModel::backward_extent() const {
-  const auto trains = [groups = trained_groups()](const std::string& unit) {
-    for (const ParameterGroup* group : groups)
-      for (const FlatParameter& placed : group->parameters())
-        if (placed.spec.name.starts_with(unit + ".")) return true;
+  int64_t heads = 0;
+  for (int64_t k = 1; k <= config_.future_tokens; ++k)
+    for (const UnitSpec& unit : whole_)
+      if (unit.name == head_block_name(config_, k)) ++heads;
+  const auto trains = [this](const std::string& unit) {
+    for (const UnitSpec& one : whole_)
+      for (const ParameterSpec& spec : one.parameters)
+        if (spec.trains && spec.name.starts_with(unit + ".")) return true;
     return false;
   };
-  return {config_, num_heads(), trains};
+  return {config_, heads, trains};
 }
 
 }  // namespace wmtp

@@ -61,6 +61,7 @@ struct ShardedModelRequest {
   LayoutRequest layout;
   GroupOptions options;
   int64_t positions = 0;  ///< longest sequence
+  Section section = {};   ///< the part of the model to hold; `channels` are those of its ranks
 };
 
 class ShardedModel {
@@ -77,10 +78,16 @@ class ShardedModel {
   /// The parameters declared by the adapter; null if none.
   ShardUnit* adapter_unit() const { return adapter_; }
   WeightHandle weight(const std::string& parameter) const;
-  const Block& trunk_block(int64_t i) const { return trunk_[size_t(i)]; }
+  const Block& trunk_block(int64_t i) const { return trunk_[size_t(i - blocks_.first)]; }
   const Block& head_block(int64_t head) const { return heads_[size_t(head - 1)]; }  ///< 1-based
-  int64_t num_trunk_blocks() const { return int64_t(trunk_.size()); }
-  int64_t num_heads() const { return int64_t(heads_.size()); }
+  /// The part of the model on this rank; elsewhere are other trunk blocks, the embedding or the heads.
+  const Section& section() const { return section_; }
+  const BlockRange& blocks() const { return blocks_; }          ///< of the trunk, here
+  int64_t num_heads() const { return int64_t(heads_.size()); }  ///< here: all or none
+  /// Whether an adapter declared parameters, here or in another section.
+  bool has_adapter() const { return !whole_.empty() && whole_.back().name == "adapter"; }
+  /// All units of the model, also those of other sections.
+  const std::vector<UnitSpec>& whole() const { return whole_; }
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
   /// The positions that this rank has in the residual stream: blocks read and return [B,S/Q,D] for sequences of S and Q
@@ -90,17 +97,21 @@ class ShardedModel {
     return {
         training, seed, step, sequence, documents, attention_ ? &*attention_ : nullptr, tensor_ ? &*tensor_ : nullptr};
   }
-  /// The trunk's forward pass, [B,n,D]: embed() with the embedding gathered, then run(i, output before it) with each
-  /// block gathered. `after`: the unit that is read next. [all ranks, collective]
-  template <class Embed, class Run>
-  at::Tensor forward_trunk(ShardUnit& after, Embed embed, Run run) const {
-    const auto unit_of = [&](int64_t i) { return i < num_trunk_blocks() ? &unit(trunk_block_name(i)) : &after; };
+  /// The forward pass of the trunk blocks here, [B,n,D]: first() with the embedding gathered if it is here, then
+  /// run(i, output before it) with each block gathered. `after`: the unit that is read next; null: none here. [all ranks
+  /// of the section, collective]
+  template <class First, class Run>
+  at::Tensor forward_trunk(ShardUnit* after, First first, Run run) const {
+    const auto unit_of = [&](int64_t i) { return i < blocks_.end ? &unit(trunk_block_name(i)) : after; };
     at::Tensor h;
-    {
-      const Gathered embedding(unit("tok_embeddings"), unit_of(0));
-      h = embed();
+    if (section_.is_first()) {
+      const Gathered embedding(unit("tok_embeddings"), unit_of(blocks_.first));
+      h = first();
+    } else {
+      if (ShardUnit* next = unit_of(blocks_.first)) next->start_gather();
+      h = first();
     }
-    for (int64_t i = 0; i < num_trunk_blocks(); ++i) {
+    for (int64_t i = blocks_.first; i < blocks_.end; ++i) {
       const Gathered block(*unit_of(i), unit_of(i + 1));
       h = run(i, h);
     }
@@ -125,7 +136,9 @@ class ShardedModel {
   uint64_t base_fingerprint() const;
 
   std::vector<ParameterGroup*> trained_groups() const;
+  /// Of the whole model.
   BackwardExtent backward_extent() const;
+  Channels& channels() const { return channels_; }
 
  private:
   /// Sets the row norms `names`, in this rank's shard, to the norms of the corresponding weights.
@@ -137,6 +150,9 @@ class ShardedModel {
   SequenceSplit split_;
   std::optional<GroupExchange> attention_, tensor_;  ///< nullopt: of this rank alone
   ModelConfig config_;
+  Section section_;
+  BlockRange blocks_;
+  std::vector<UnitSpec> whole_;
   at::TensorOptions compute_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
   std::map<std::string, WeightHandle> handles_;

@@ -6,26 +6,42 @@
 #include "memory/meta_device.hpp"
 
 namespace wmtp {
-
-std::vector<GroupSet> group_sets(const ShardUnit& unit) {
-  std::vector<GroupSet> sets;
-  for (const auto& group : unit.groups()) {
-    if (sets.empty() || sets.back().front()->trains() != group->trains()) sets.emplace_back();
-    sets.back().push_back(group.get());
-  }
+std::vector<ParameterSet> parameter_sets(const ShardedModel& model) {
+  std::vector<ParameterSet> sets;
+  for (const UnitSpec& unit : model.whole())
+    for (const bool trains : {true, false}) {
+      ParameterSet set{unit.name, trains, {}};
+      for (const ParameterSpec& spec : unit.parameters)
+        if (spec.trains == trains) set.parameters.push_back(&spec);
+      std::ranges::stable_sort(set.parameters,
+                               [](const ParameterSpec* a, const ParameterSpec* b) { return precedes(*a, *b); });
+      if (!set.parameters.empty()) sets.push_back(std::move(set));
+    }
   return sets;
 }
 
-std::vector<const ParameterSpec*> parameters_in_order(const GroupSet& set) {
-  std::vector<const ParameterSpec*> all;
-  for (const ParameterGroup* group : set)
-    for (const FlatParameter& placed : group->parameters()) all.push_back(&placed.spec);
-  std::ranges::stable_sort(all, [](const ParameterSpec* a, const ParameterSpec* b) { return precedes(*a, *b); });
-  return all;
+ParameterSet adapter_set(const ShardedModel& model) {
+  for (ParameterSet& set : parameter_sets(model))
+    if (set.unit == "adapter") return std::move(set);
+  return {};
 }
 
-GatheredSet::GatheredSet(const GroupSet& set) {
-  for (ParameterGroup* group : set) all_.push_back({group, group->gather_pieces(group->gather_master())});
+GatheredSet::GatheredSet(const ShardedModel& model, const ParameterSet& set) {
+  for (const auto& unit : model.units())
+    if (unit->name() == set.unit)
+      for (const auto& group : unit->groups())
+        if (group->trains() == set.trains) all_.push_back({group.get(), group->gather_pieces(group->gather_master())});
+}
+
+bool GatheredSet::has(const std::string& name) const {
+  return std::ranges::any_of(all_, [&](const Gathered& gathered) {
+    return std::ranges::any_of(gathered.group->parameters(),
+                               [&](const FlatParameter& placed) { return placed.spec.name == name; });
+  });
+}
+
+bool GatheredSet::is_on_device() const {
+  return std::ranges::any_of(all_, [](const Gathered& gathered) { return !on_cpu(gathered.group->master()); });
 }
 
 at::Tensor GatheredSet::parameter(const std::string& name) const {
@@ -35,7 +51,18 @@ at::Tensor GatheredSet::parameter(const std::string& name) const {
         const at::Tensor values = ParameterGroup::joined(placed, gathered.pieces);
         return (on_cpu(values) ? values : copied_to_host(values)).to(at::kFloat);
       }
-  throw Error(ExitStatus::bug, "the set of groups has no parameter '" + name + "'");
+  throw Error(ExitStatus::bug, "the gathered set has no parameter '" + name + "'");
+}
+
+at::Tensor on_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value) {
+  const int64_t sections = model.section().count, heads = model.backward_extent().num_heads();
+  const auto owner = int(sections - 1 - section_with(model.config(), heads, sections, unit_of(spec.name)));
+  if (owner == 0) return value;
+  const RankGroup& firsts = model.channels().counterparts();
+  const auto options = at::TensorOptions(at::kFloat).device(model.compute().device().is_meta() ? at::kMeta : at::kCPU);
+  at::Tensor passed = value.defined() ? value.contiguous() : at::empty(spec.shape, options);
+  firsts.gather->broadcast(passed, owner, "passing " + spec.name + " to rank 0").wait();
+  return firsts.rank == 0 ? passed : value;
 }
 
 }  // namespace wmtp

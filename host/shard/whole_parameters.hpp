@@ -1,5 +1,5 @@
-// The whole parameters of a model, on every rank, from all shards and pieces: what files contain. Sets of groups and
-// the order of their parameters are the same for every layout, so that files are, too.
+// The whole parameters of a model, from all shards, pieces and sections: what files contain. Sets of parameters and
+// their order are the same for every layout, so that files are, too.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,20 +11,28 @@
 
 namespace wmtp {
 
-/// Groups of a unit that all train or are all frozen: one, or with tensor parallelism two, of whole parameters and of
-/// pieces.
-using GroupSet = std::vector<ParameterGroup*>;
+/// Parameters of a unit that all train or are all frozen, in the order of files. Without tensor parallelism they are one
+/// group.
+struct ParameterSet {
+  std::string unit;
+  bool trains = false;
+  std::vector<const ParameterSpec*> parameters;
+};
 
-/// The unit's trained groups, then its frozen ones; no set is empty.
-std::vector<GroupSet> group_sets(const ShardUnit& unit);
-/// The parameters of a set, in the order of files.
-std::vector<const ParameterSpec*> parameters_in_order(const GroupSet& set);
+/// Of the whole model: by unit, first what trains. They refer to the model's specs.
+std::vector<ParameterSet> parameter_sets(const ShardedModel& model);
+/// The trained parameters of the adapter's unit, in all sections; empty if there is none.
+ParameterSet adapter_set(const ShardedModel& model);
 
-/// The gathered parameters of a set. [the constructor: all ranks, collective]
+/// The gathered parameters of a set that are in this rank's section. [the constructor: all ranks of the section,
+/// collective]
 class GatheredSet {
  public:
-  explicit GatheredSet(const GroupSet& set);
-  /// In fp32 in the host's memory, in the shape of the whole. Error(bug) if the set has no such parameter.
+  GatheredSet(const ShardedModel& model, const ParameterSet& set);
+  bool has(const std::string& name) const;
+  /// Whether the masters are in a device's memory, so that parameter() copies them.
+  bool is_on_device() const;
+  /// In fp32 in the host's memory, in the shape of the whole. Error(bug) if it is not here.
   at::Tensor parameter(const std::string& name) const;
 
  private:
@@ -34,5 +42,9 @@ class GatheredSet {
   };
   std::vector<Gathered> all_;
 };
+
+/// A parameter on rank 0 of the job, from the first rank of the section that has it: `value`, fp32 on the host, is
+/// defined there. Returns it on rank 0, and `value` elsewhere. [the first ranks of all sections, collective]
+at::Tensor on_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value);
 
 }  // namespace wmtp

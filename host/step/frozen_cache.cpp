@@ -31,7 +31,7 @@ Tensor FrozenModel::trunk(const Pass& pass, const Tensor& tokens) {
   const auto run_block = [&](int64_t i, const Tensor& h) {
     return model_->trunk_block(i).forward(h, model_->rotary(), pass);
   };
-  const Tensor h = model_->forward_trunk(after, embed, run_block);
+  const Tensor h = model_->forward_trunk(&after, embed, run_block);
   if (!loss_) return h;
   const Gathered head(after, &norm);
   return model_->head_block(1).forward(h, model_->rotary(), pass);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -28,18 +30,23 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
       pipeline_(pipeline),
       config_(config),
       value_loss_(model, pipeline),
-      backward_(model.backward_extent()) {
+      backward_(model.backward_extent()),
+      before_(channels.before(), model.compute()),
+      after_(channels.after(), model.compute()),
+      sections_after_(model.section().count - 1 - model.section().index) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
   is_chained_ = has_chained_heads(model.config()) && model.num_heads() > 1;
   // The last blocks keep their graphs, because backward frees those first.
-  const int64_t lowest_block = backward_.lowest_block(), trained_blocks = model_.num_trunk_blocks() - lowest_block;
+  const int64_t lowest_block = backward_.lowest_block(),
+                trained_blocks = num_trunk_blocks(model_.config()) - lowest_block;
   lowest_kept_ = lowest_block + std::llround(config_.activation_checkpointing * double(trained_blocks));
   if (config_.activation_offload && lowest_kept_ == lowest_block)
     throw Error(ExitStatus::usage,
                 "[parallel] activation_offload = true, but activation_checkpointing recomputes none of the " +
                     counted(trained_blocks, "trained trunk block") +
                     ", whose inputs it would offload; remove it, or set activation_checkpointing = \"full\"");
-  if (config_.activation_offload) offloaded_ = make_offloaded_stack(model_.compute().device(), config_.offload_path);
+  for (int64_t i = 0; config_.activation_offload && i <= sections_after_; ++i)
+    offloaded_.push_back(make_offloaded_stack(model_.compute().device(), config_.offload_path));
 }
 
 void MicroStep::scale_gradients(double factor) {
@@ -48,17 +55,69 @@ void MicroStep::scale_gradients(double factor) {
 }
 
 void MicroStep::run(StepContext& step, bool last) {
-  const MemoryScope scope(MemoryCategory::activations);
-  const Pass pass = model_.pass(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents);
-  std::vector<KeptBlock> kept;
-  std::optional<Phase> phase(std::in_place, "forward");
-  const HeadInputs inputs = forward_trunk(step.batch(), pass, &kept);
-  HeadInputs d_inputs{at::zeros_like(inputs.trunk), {}, {}};
-  if (is_chained_ && backward_.trains_embedding()) {
-    d_inputs.embedded = at::zeros_like(inputs.embedded);
-    d_inputs.next = at::zeros_like(inputs.next);
+  Passage only = passage(step, 0);
+  forward(only, {});
+  backward(only, {}, last);
+}
+
+void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open) {
+  const auto count = int64_t(micros.size()), ahead = sections_after_;
+  std::deque<std::pair<std::unique_ptr<StepContext>, Passage>> in_flight;
+  const auto shape_if = [&](bool is_received, int64_t index) {
+    return is_received ? hidden_shape(micros[size_t(index)]) : std::vector<int64_t>();
+  };
+  Tensor d_input;
+  for (int64_t k = 0;; ++k) {
+    const bool has_forward = k < count, has_backward = k >= ahead;
+    const Tensor input = before_.exchange(d_input, shape_if(has_forward && before_.exists(), k));
+    if (k == count + ahead) return;
+    Tensor output;
+    if (has_forward) {
+      std::unique_ptr<StepContext> step = open(size_t(k));
+      StepContext& opened = *step;
+      in_flight.emplace_back(std::move(step), passage(opened, size_t(k)));
+      output = forward(in_flight.back().second, input);
+    }
+    const bool receives = has_backward && after_.exists() && trains_up_to_here();
+    const Tensor d_output = after_.exchange(output, shape_if(receives, k - ahead));
+    d_input.reset();
+    if (!has_backward) continue;
+    d_input = backward(in_flight.front().second, d_output, /*last=*/k - ahead == count - 1);
+    in_flight.pop_front();
   }
-  {
+}
+
+MicroStep::Passage MicroStep::passage(StepContext& step, size_t index) const {
+  OffloadedStack* const offloaded = offloaded_.empty() ? nullptr : offloaded_[index % offloaded_.size()].get();
+  return {step, model_.pass(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents),
+          offloaded};
+}
+
+std::vector<int64_t> MicroStep::hidden_shape(const MicroBatch& micro) const {
+  const Tensor& tokens = micro.batch.tokens;
+  return {tokens.size(0), model_.split().local_positions(tokens.size(1)).count, model_.config().dim};
+}
+
+Tensor MicroStep::forward(Passage& passage, const Tensor& input) {
+  const MemoryScope scope(MemoryCategory::activations);
+  const Phase phase("forward");
+  passage.inputs = forward_trunk(passage.step.batch(), passage.pass, input, passage.offloaded, &passage.kept);
+  return model_.section().is_last() ? Tensor() : std::move(passage.inputs.trunk);
+}
+
+Tensor MicroStep::backward(Passage& passage, const Tensor& d_output, bool last) {
+  const MemoryScope scope(MemoryCategory::activations);
+  if (ShardUnit* adapter = model_.adapter_unit()) adapter->finish_gather();  // another micro-batch has released it
+  HeadInputs d_inputs{d_output, {}, {}};
+  if (model_.section().is_last()) {
+    StepContext& step = passage.step;
+    const HeadInputs& inputs = passage.inputs;
+    std::optional<Phase> phase(std::in_place, "forward");
+    d_inputs.trunk = at::zeros_like(inputs.trunk);
+    if (is_chained_ && backward_.trains_embedding()) {
+      d_inputs.embedded = at::zeros_like(inputs.embedded);
+      d_inputs.next = at::zeros_like(inputs.next);
+    }
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     phase.reset();
     if (!model_.value_heads().empty()) {
@@ -66,23 +125,26 @@ void MicroStep::run(StepContext& step, bool last) {
       value_loss_.differentiate(step, inputs.trunk, d_inputs.trunk);
       reductions_.start(model_.unit("value_heads"), last);
     }
-    if (token_loss_) run_heads(step, inputs, d_inputs, pass, last);
+    if (token_loss_) run_heads(step, inputs, d_inputs, passage.pass, last);
   }
-  phase.emplace("backward");
-  reductions_.start(model_.unit("norm"), last);
-  backward_trunk(step.batch(), std::move(kept), std::move(d_inputs), pass, last);
+  const Phase phase("backward");
+  if (model_.section().is_last()) reductions_.start(model_.unit("norm"), last);
+  Tensor d_input = backward_trunk(passage, std::move(d_inputs), last);
   if (ShardUnit* adapter = model_.adapter_unit()) {
     reductions_.start(*adapter, last);
     adapter->release();
   }
   reductions_.finish();
+  return d_input;
 }
 
-MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, std::vector<KeptBlock>* kept) {
+MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, const Tensor& input,
+                                               OffloadedStack* offloaded, std::vector<KeptBlock>* kept) {
   if (ShardUnit* adapter = model_.adapter_unit())
     adapter->finish_gather();  // gathered once, because every block uses it
   HeadInputs inputs;
-  const auto embed = [&] {
+  const auto first = [&] {
+    if (!model_.section().is_first()) return input;
     const Tensor h = model_.embedded(model_.split().part(batch.tokens));
     if (!is_chained_) return h;
     inputs.next = model_.embedded(next_tokens(batch));
@@ -90,17 +152,18 @@ MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& p
   };
   const auto run_block = [&](int64_t i, const Tensor& h) {
     const bool keeps_graph = kept && i >= lowest_kept_;
-    const bool offloads = kept && offloaded_ && i >= backward_.lowest_block() && !keeps_graph;
-    if (offloads) offloaded_->push(h);
-    const Tensor input = keeps_graph ? as_leaf(h) : h;
+    const bool offloads = kept && offloaded && i >= backward_.lowest_block() && !keeps_graph;
+    if (offloads) offloaded->push(h);
+    const Tensor block_input = keeps_graph ? as_leaf(h) : h;
     const at::AutoGradMode grad(keeps_graph);
-    const Tensor output = model_.trunk_block(i).forward(input, model_.rotary(), pass);
+    const Tensor output = model_.trunk_block(i).forward(block_input, model_.rotary(), pass);
     if (kept && i >= backward_.lowest_block())
-      kept->push_back({offloads ? Tensor() : input, keeps_graph ? output : Tensor()});
+      kept->push_back({offloads ? Tensor() : block_input, keeps_graph ? output : Tensor()});
     return output.detach();
   };
-  inputs.trunk = model_.forward_trunk(model_.unit("norm"), embed, run_block);
-  if (kept && offloaded_) offloaded_->wait_for_copies();
+  ShardUnit* const after = model_.section().is_last() ? &model_.unit("norm") : nullptr;
+  inputs.trunk = model_.forward_trunk(after, first, run_block);
+  if (kept && offloaded) offloaded->wait_for_copies();
   return inputs;
 }
 
@@ -123,27 +186,31 @@ void MicroStep::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInpu
   d_inputs.next.narrow(1, 0, head - 1).add_(d_embedded.narrow(1, own, head - 1));
 }
 
-void MicroStep::backward_trunk(const Batch& batch, std::vector<KeptBlock> kept, HeadInputs d_inputs, const Pass& pass,
-                               bool last) {
+Tensor MicroStep::backward_trunk(Passage& passage, HeadInputs d_inputs, bool last) {
+  const Batch& batch = passage.step.batch();
+  std::vector<KeptBlock> kept = std::move(passage.kept);
+  OffloadedStack* const offloaded = passage.offloaded;
   Tensor d_output = std::move(d_inputs.trunk);
-  for (int64_t i = model_.num_trunk_blocks() - 1; i >= backward_.lowest_block(); --i) {
+  const int64_t lowest = std::max(backward_.lowest_block(), model_.blocks().first);
+  for (int64_t i = model_.blocks().end - 1; i >= lowest; --i) {
     ShardUnit& unit = model_.unit(trunk_block_name(i));
     {
-      const Gathered block(unit, i > backward_.lowest_block() ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
+      const Gathered block(unit, i > lowest ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
       KeptBlock of_block = std::move(kept.back());
       kept.pop_back();
-      if (!of_block.input.defined()) of_block.input = offloaded_->pop();
-      if (!kept.empty() && !kept.back().input.defined()) offloaded_->prefetch();
+      if (!of_block.input.defined()) of_block.input = offloaded->pop();
+      if (!kept.empty() && !kept.back().input.defined()) offloaded->prefetch();
       if (!of_block.output.defined()) {
         const at::AutoGradMode grad(true);
         of_block.input = as_leaf(of_block.input);
-        of_block.output = model_.trunk_block(i).forward(of_block.input, model_.rotary(), pass);
+        of_block.output = model_.trunk_block(i).forward(of_block.input, model_.rotary(), passage.pass);
       }
       d_output = differentiate(of_block.output, of_block.input, d_output);
     }
     reductions_.start(unit, last);
   }
-  if (!backward_.trains_embedding()) return;
+  if (!model_.section().is_first()) return trains_before() ? d_output : Tensor();
+  if (!backward_.trains_embedding()) return {};
   if (is_chained_) d_output.add_(d_inputs.embedded);
   const WeightHandle embedding = model_.weight("tok_embeddings.weight");
   const auto add = [&](const Tensor& tokens, const Tensor& d_embedded) {
@@ -152,6 +219,7 @@ void MicroStep::backward_trunk(const Batch& batch, std::vector<KeptBlock> kept, 
   add(model_.split().part(batch.tokens), d_output);
   if (is_chained_ && !model_.split().is_whole()) add(next_tokens(batch), d_inputs.next);  // whole: zero
   reductions_.start(model_.unit("tok_embeddings"), last);
+  return {};
 }
 
 void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
@@ -260,13 +328,17 @@ ShardUnit* MicroStep::head_unit(int64_t head) const {
   return has_head ? &model_.unit(head_block_name(model_.config(), head)) : nullptr;
 }
 
-/// Calls evaluate(inputs of the heads) with the final norm gathered, after a forward pass that keeps nothing.
+/// Calls evaluate(inputs of the heads) with the final norm gathered, after a forward pass that keeps nothing; only in
+/// the section with the heads.
 template <class Evaluate>
 void MicroStep::without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const HeadInputs inputs = forward_trunk(micro.batch, pass, nullptr);
-  {
+  const Tensor input = before_.exchange({}, before_.exists() ? hidden_shape(micro) : std::vector<int64_t>());
+  const HeadInputs inputs = forward_trunk(micro.batch, pass, input, nullptr, nullptr);
+  if (!model_.section().is_last()) {
+    after_.exchange(inputs.trunk, {});
+  } else {
     const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     evaluate(inputs);
   }
@@ -299,7 +371,7 @@ void MicroStep::weigh_heads(StepContext& step, const Pass& pass, Take take) {
     const auto hidden_of = heads_in_order(inputs, pass);
     for (int64_t k = 1; k <= model_.num_heads(); ++k) take(k, hidden_of(k));
   });
-  token_loss_->forget_weights();
+  forget_weights();
 }
 
 std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
@@ -313,7 +385,8 @@ std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
 Tensor MicroStep::weight_sums(StepContext& step) {
   std::vector<Tensor> sums;
   const MicroBatch& micro = step.micro_batch();
-  if (pipeline_.needs.when == When::before && model_.value_heads().empty()) {
+  if (pipeline_.needs.when == When::before && pipeline_.needs.heads.empty()) {
+    if (!token_loss_) return {};
     const Tensor& tokens = micro.batch.tokens;
     const Tensor unread = at::empty({tokens.size(0), model_.split().local_positions(tokens.size(1)).count, 0},
                                     tokens.options().dtype(at::kFloat));
@@ -324,7 +397,7 @@ Tensor MicroStep::weight_sums(StepContext& step) {
     weigh_heads(step, model_.pass(true, config_.seed, step.number(), micro.batch.sequence, micro.documents),
                 [&](int64_t k, const Tensor& hidden) { sums.push_back(token_loss_->weight_sum(step, k, hidden)); });
   }
-  return at::stack(sums);
+  return sums.empty() ? Tensor() : at::stack(sums);
 }
 
 }  // namespace wmtp

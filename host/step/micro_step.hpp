@@ -12,7 +12,8 @@
 //              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied,
 //              already holds the output layer's gradient
 //
-// No hooks, no retained graph, never all logits at once.
+// With sections (parallel.pipeline), each has its part of these loops: its input comes over a border and its output goes
+// over the next, gradients the other way, in 1F1B order (run). No hooks, no retained graph, never all logits at once.
 #pragma once
 
 #include <filesystem>
@@ -23,6 +24,7 @@
 
 #include "model/reductions.hpp"
 #include "shard/sharded_model.hpp"
+#include "step/border.hpp"
 #include "step/offloaded_stack.hpp"
 #include "step/token_loss.hpp"
 #include "step/value_loss.hpp"
@@ -44,19 +46,24 @@ class MicroStep {
   /// Factor on all later gradients; losses are unaffected.
   void scale_gradients(double factor);
 
-  /// `last`: the step's last micro-batch. [all ranks, collective]
+  /// A micro-batch of a step; `last`: the only one, or the last. [of one section; all ranks, collective]
   void run(StepContext& step, bool last);
+  /// All micro-batches of a step, each opened by its index before its forward pass. With a sections after this one,
+  /// forward passes are a micro-batches ahead of backward passes, and at most a + 1 are in flight (1F1B, Narayanan et
+  /// al. 2021, arXiv 2104.04473). [all ranks of all sections, collective]
+  using OpenStep = std::function<std::unique_ptr<StepContext>(size_t)>;
+  void run(const std::vector<MicroBatch>& micros, const OpenStep& open);
 
   /// Unweighted losses of each head, [B,S] by source, 0 without a target, and the first head's hits; no gradients. An
-  /// objective adds its loss and metrics to the totals. [all ranks, collective]
+  /// objective adds its loss and metrics to the totals. Empty in sections without the heads. [all ranks, collective]
   std::vector<Scores> evaluate(StepContext& step);
 
   /// Each head's losses and the weights that training would use, without gradients; calls the pipeline as in a step.
-  /// Requires token heads. [all ranks, collective]
+  /// Requires token heads; empty in sections without them. [all ranks, collective]
   std::vector<WeighedLosses> weigh(StepContext& step);
 
   /// Sums [H], fp64, of each head's weights over this rank's targets, as run() will find them; calls the pipeline as in
-  /// a step. Requires token heads. [all ranks, collective]
+  /// a step. Requires token heads; undefined in sections without them. [all ranks, collective]
   at::Tensor weight_sums(StepContext& step);
 
   /// Error(plugin) with the position of the last step's faulty weights. [after the totals showed a fault]
@@ -79,13 +86,33 @@ class MicroStep {
     at::Tensor next;      ///< [B,H-1,D], of the tokens after this rank's positions
   };
 
+  /// A micro-batch on its way through this section.
+  struct Passage {
+    StepContext& step;
+    Pass pass;
+    OffloadedStack* offloaded;  ///< null: inputs stay in memory
+    HeadInputs inputs = {};     ///< of the last section; else its output
+    std::vector<KeptBlock> kept = {};
+  };
+  Passage passage(StepContext& step, size_t index) const;
+  /// The section's output, undefined in the last one. `input`: undefined in the first section.
+  at::Tensor forward(Passage& passage, const at::Tensor& input);
+  /// The gradient of the section's input, undefined if nothing before it trains. `d_output`: undefined in the last
+  /// section, which runs the heads first.
+  at::Tensor backward(Passage& passage, const at::Tensor& d_output, bool last);
+  /// [B,L,D] of a micro-batch at a border.
+  std::vector<int64_t> hidden_shape(const MicroBatch& micro) const;
+  /// Whether gradients cross the border before, or after, this section.
+  bool trains_before() const { return backward_.lowest_block() < model_.blocks().first; }
+  bool trains_up_to_here() const { return backward_.lowest_block() < model_.blocks().end; }
+
   /// The embeddings that head k reads if it is chained: at position i that of token i + k - 1, its target being token
   /// i + k. Undefined for others.
   static at::Tensor embedded_for(int64_t head, const HeadInputs& inputs);
   at::Tensor next_tokens(const Batch& batch) const;
-  HeadInputs forward_trunk(const Batch& batch, const Pass& pass, std::vector<KeptBlock>* kept);
-  void backward_trunk(const Batch& batch, std::vector<KeptBlock> kept, HeadInputs d_inputs, const Pass& pass,
-                      bool last);
+  HeadInputs forward_trunk(const Batch& batch, const Pass& pass, const at::Tensor& input, OffloadedStack* offloaded,
+                           std::vector<KeptBlock>* kept);
+  at::Tensor backward_trunk(Passage& passage, HeadInputs d_inputs, bool last);
   void run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
@@ -105,8 +132,11 @@ class MicroStep {
   ValueLoss value_loss_;
   BackwardExtent backward_;
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
-  std::unique_ptr<OffloadedStack> offloaded_;  ///< inputs of recomputed blocks; null if they stay in memory
-  bool is_chained_;                            ///< heads 2, 3, ... read the head before
+  /// Inputs of recomputed blocks, of each micro-batch in flight; empty if they stay in memory.
+  std::vector<std::unique_ptr<OffloadedStack>> offloaded_;
+  Border before_, after_;
+  int64_t sections_after_;
+  bool is_chained_;  ///< heads 2, 3, ... read the head before
   Reductions<ShardUnit> reductions_;
 };
 

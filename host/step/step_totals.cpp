@@ -88,6 +88,12 @@ void StepTotals::exchange(Channels& channels) {
   all_ = channels.all_gather(on_cpu(values), "reducing the step's totals").contiguous();
 }
 
+StepTotals StepTotals::values_of(const std::vector<std::string>& names) const {
+  StepTotals some(is_first_);
+  for (const std::string& name : names) some.values_[name] = values_.at(name);
+  return some;
+}
+
 double StepTotals::value_on_rank(const std::string& name, int rank) const {
   return all_.const_data_ptr<double>()[int64_t(rank) * all_.size(1) + column_.at(name)];
 }

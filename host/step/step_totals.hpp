@@ -47,6 +47,8 @@ class StepTotals {
 
   /// Call before sum() and value_on_rank(). Error(plugin) if ranks have different names. [all ranks, collective]
   void exchange(Channels& channels);
+  /// Totals with this rank's values of these names, before an exchange.
+  StepTotals values_of(const std::vector<std::string>& names) const;
   double sum(const std::string& name) const;
   double value_on_rank(const std::string& name, int rank) const;
   bool has(const std::string& name) const { return values_.count(name) != 0; }

@@ -24,6 +24,7 @@
 #include "memory/caught_error.hpp"
 #include "model/torch/precision_dtype.hpp"
 #include "plugins/torch/loader.hpp"
+#include "shard/whole_parameters.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -154,7 +155,7 @@ class FrozenSource {
  private:
   std::unique_ptr<FrozenModel> build() const {
     auto model = std::make_unique<ShardedModel>(
-        frozen_request(experiment_, table_.config, shape_, heads_, session_.device()), session_.channels());
+        frozen_request(experiment_, table_.config, shape_, heads_, session_.device()), session_.section());
     load_model(weights_, *model);
     return std::make_unique<FrozenModel>(std::move(model),
                                          chunk_tokens(shape_.vocab_size, session_.device().is_cuda()));
@@ -182,6 +183,7 @@ class FrozenSource {
 FrozenCaches open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
                          const ActivePipeline& pipeline, const Prepared& data) {
   FrozenCaches opened;
+  if (!section_of(session.section()).is_last()) return opened;  // only the heads read their signals
   for (const FrozenTable& table : {FrozenTable{"reference", experiment.reference, pipeline.reference, false},
                                    FrozenTable{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
     if (table.wanted.empty()) continue;
@@ -202,10 +204,7 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
 }
 
 bool freezes(const ShardedModel& model) {
-  const auto is_frozen = [](const auto& group) { return !group->trains(); };
-  return std::any_of(model.units().begin(), model.units().end(), [&](const auto& unit) {
-    return std::any_of(unit->groups().begin(), unit->groups().end(), is_frozen);
-  });
+  return std::ranges::any_of(parameter_sets(model), [](const ParameterSet& set) { return !set.trains; });
 }
 
 }  // namespace
@@ -266,7 +265,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   refuse_misfit_of_steps(experiment, steps);
   trainer_ =
       std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
-                                open_frozen(session, experiment, stages, pipeline_, data_), data, session.channels());
+                                open_frozen(session, experiment, stages, pipeline_, data_), data, session.section());
 }
 
 ModelTokenizer Assembly::tokenizer() const {
@@ -337,8 +336,9 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
     throw Error(ExitStatus::usage, experiment.file.string() +
                                        ": [parallel] found offload_path on a CUDA device, which offloads to host "
                                        "memory; remove it");
-  auto model = std::make_unique<ShardedModel>(policy_request(experiment, pipeline_, *adapter_, session.device()),
-                                              session.channels());
+  ShardedModelRequest request = policy_request(experiment, pipeline_, *adapter_, session.device());
+  request.section = section_of(session.section());
+  auto model = std::make_unique<ShardedModel>(request, session.section());
   check_frozen_parameters(experiment, freezes(*model));
   model->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
@@ -357,6 +357,8 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   rethrow_from("while the model was made",
                "use a smaller model, shard it over more ranks, or close other programs that use memory");
 }
+
+Section section_of(const Channels& channels) { return {channels.section_index(), channels.sections()}; }
 
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
   return {parallel.strategy,

@@ -74,6 +74,8 @@ class Assembly {
   std::unique_ptr<Trainer> trainer_;
 };
 
+/// The part of the model that these ranks have.
+Section section_of(const Channels& channels);
 GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
 /// The policy and its batches as the experiment states them, for training on `device`. `adapter` outlives the result.
 ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,

@@ -53,7 +53,7 @@ class TrainingLoop {
         recorder_(recorder),
         saver_(session.peers(), assembly.trainer().optimizer(), recorder.run_folder(),
                {experiment.checkpoint.keep, experiment.checkpoint.keep_best}, session.writers()) {
-    if (assembly.model().adapter_unit())
+    if (assembly.model().has_adapter())
       trainer().state().base_fingerprint = fingerprint_text(assembly.model().base_fingerprint());
     if (session.is_rank0()) describe_ = description_writer();
     trainer().on_save({[this] { return save_is_due(); }, [this] { saver_.wait_for_copies(); }});
@@ -130,15 +130,15 @@ class TrainingLoop {
   void publish_model() {
     const Phase phase("checkpoint");
     const int64_t step = trainer().state().step;
-    if (assembly_.model().adapter_unit())
+    if (assembly_.model().has_adapter())
       save_adapter(recorder_.run_folder() / "adapter", step, identity_.config_hash, adapter_identity(),
-                   assembly_.model(), session_.channels());
+                   assembly_.model());
     save_model(model_in(recorder_.run_folder()), step, identity_.config_hash, assembly_.model(), &assembly_.adapter(),
-               assembly_.tokenizer(), session_.channels());
+               assembly_.tokenizer());
     if (experiment_.train.ema == 0) return;
     trainer().optimizer().swap_with_ema();
     save_model(recorder_.run_folder() / "model-ema", step, identity_.config_hash, assembly_.model(),
-               &assembly_.adapter(), assembly_.tokenizer(), session_.channels());
+               &assembly_.adapter(), assembly_.tokenizer());
     trainer().optimizer().swap_with_ema();
   }
 
@@ -234,7 +234,7 @@ class TrainingLoop {
   std::function<void(const std::filesystem::path&)> description_writer() const {
     std::map<std::string, std::string> files;
     if (const auto base = assembly_.base_model()) files[base_model_name] = pretty_json(*base);
-    if (assembly_.model().adapter_unit())
+    if (assembly_.model().has_adapter())
       files[adapter_identity_name] =
           pretty_json(identity_json(adapter_identity(), assembly_.trainer().state().base_fingerprint));
     return [files, model = describe_model(assembly_.model(), assembly_.tokenizer())](const auto& folder) {
@@ -249,7 +249,7 @@ class TrainingLoop {
   }
 
   void check_states() {
-    check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.channels());
+    check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.section());
   }
 
   /// What `generate` would write after log.prompts with the model as it is now. Rank 0 reads a copy of the model from
@@ -262,8 +262,7 @@ class TrainingLoop {
     const std::filesystem::path copy = recorder_.run_folder() / "model-for-prompts";
     std::vector<Generation> texts;
     try {
-      save_model(copy, step, identity_.config_hash, assembly_.model(), &assembly_.adapter(), assembly_.tokenizer(),
-                 session_.channels());
+      save_model(copy, step, identity_.config_hash, assembly_.model(), &assembly_.adapter(), assembly_.tokenizer());
       const auto generate = [&] {
         if (session_.is_rank0()) texts = continued(prompts, copy);
       };
@@ -350,6 +349,18 @@ ExitStatus train(TrainingLoop& run, Assembly& assembly) {
   return ExitStatus::done;
 }
 
+/// Where half of a step or more is waiting.
+void warn_of_bubble(const Experiment& experiment, const Session& session, Recorder& recorder) {
+  const int64_t sections = experiment.parallel.pipeline, micros = micro_batches(experiment.train, session.data_ranks());
+  const double bubble = pipeline_bubble(sections, micros);
+  if (bubble >= 0.5)
+    recorder.event(
+        "warning", "pipeline", 0,
+        printed("%lld sections wait for %.0f%% of each step, because it has %s: raise "
+                "train.gradient_accumulation",
+                static_cast<long long>(sections), 100 * bubble, counted(micros, "micro-batch", "es").c_str()));
+}
+
 void warn_of_widened_products(const ShardedModel& model, Recorder& recorder) {
   const std::string text = widened_products_notice(c10::typeMetaToScalarType(model.compute().dtype()));
   if (!text.empty()) recorder.event("warning", "precision", 0, text);
@@ -367,7 +378,8 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   const Experiment experiment = with_known_groups(session, as_read);
   set_progress_prefix(experiment.name);
   session.channels().set_timeout(peer_timeout(experiment));
-  session.channels().share_sequences(int(experiment.parallel.sequence), int(experiment.parallel.tensor));
+  session.channels().form_sections(int(experiment.parallel.pipeline));
+  session.section().share_sequences(int(experiment.parallel.sequence), int(experiment.parallel.tensor));
   if (!session.writers().is_shared_folder())
     for (const auto& [table, stage] : stages)
       complete_on_every_host(session.channels(), session.writers(), stage.model);
@@ -380,6 +392,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
     TrainingLoop run(session, experiment, identity, assembly, recorder);
     if (!from.folder.empty()) run.load(from);
     if (session.device().is_cpu()) warn_of_widened_products(assembly.model(), recorder);
+    warn_of_bubble(experiment, session, recorder);
     recorder.restarted(session.job().restart, assembly.trainer().state().step);
     phase.reset();
     status = train(run, assembly);

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -39,6 +41,14 @@ double seconds_of(const std::function<void()>& call) {
   return seconds_since(start);
 }
 
+/// Of lines "name value".
+std::map<std::string, double> parsed_metrics(const std::string& text) {
+  std::map<std::string, double> metrics;
+  std::istringstream lines(text);
+  for (std::string name, value; lines >> name >> value;) metrics[name] = std::strtod(value.c_str(), nullptr);
+  return metrics;
+}
+
 /// The factor that keeps a gradient's norm below `limit`, as in torch's clip_grad_norm_.
 double clip_coefficient(double limit, double norm) { return std::min(1.0, limit / (norm + 1e-6)); }
 
@@ -60,7 +70,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       micro_step_(model, pipeline, channels,
                   micro_step_config(experiment, pipeline.needs.when, model.compute().device())),
       operations_(step_operations(model)),
-      utilization_(channels.size(),
+      utilization_(channels.all().size(),
                    [this] {
                      const Phase phase("start");
                      const TrainConfig& train = experiment_.train;
@@ -69,7 +79,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
                    }),
       peak_rate_(peak_rate(experiment.parallel, model.compute().device())) {
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
-  if (optimizer_.states().empty())
+  if (optimizer_.states().empty() && channels.sections() == 1)
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
@@ -113,19 +123,19 @@ StepReport Trainer::step() {
   const double scale = loss_scale();
   micro_step_.scale_gradients(scale);
   const at::Tensor sums = weight_sums(micros, counts, kept);
-  const StepTotals totals = accumulate(micros, counts, kept, sums, waited);
-  refuse_faults(totals);
+  const auto [totals, decided] = accumulate(micros, counts, kept, sums, waited);
+  refuse_faults(decided);
   micro_step_.forget_weights();
 
   StepReport report;
   report.step = number;
-  report.loss = totals.sum("loss");
+  report.loss = decided.sum("loss");
   // What an objective or a value head is trained on, only the plugin knows.
   report.measured_loss = counts.heads_with_targets() > 0 || pipeline_.objective || !pipeline_.needs.heads.empty();
-  report.stop = totals.sum("stop") > 0;
-  report.save = totals.sum("save") > 0;
-  report.memory_grew = totals.sum("memory/grew") > 0;
-  const double norm = gradient_norm(totals) / scale;
+  report.stop = decided.sum("stop") > 0;
+  report.save = decided.sum("save") > 0;
+  report.memory_grew = decided.sum("memory/grew") > 0;
+  const double norm = gradient_norm(decided) / scale;
   judge(norm, report);
   const double stalled = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
@@ -148,14 +158,15 @@ StepReport Trainer::step() {
   report.metrics["perf/run_tokens"] = double(tokens_trained_ += counts.tokens);
   report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
   // All ranks reach this right after the exchange, so they measure at the same time.
-  if (totals.sum("multiplication_rate/doubted") > 0) utilization_.measure();
+  if (decided.sum("multiplication_rate/doubted") > 0) utilization_.measure();
   const double operations = operations_.operations(counts.tokens, counts.keys);
   const double share = utilization_.share(operations, seconds);
   report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_at_rate(peak_rate_, operations, seconds) : share;
   if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;
-  report.metrics["perf/communication_exposed"] = totals.sum("waited") / channels_.size();
-  for (int rank = 0; channels_.size() > 1 && rank < channels_.size(); ++rank)
-    report.metrics["perf/waited_rank_" + std::to_string(rank)] = totals.value_on_rank("waited", rank);
+  const int ranks = channels_.all().size();
+  report.metrics["perf/communication_exposed"] = decided.sum("waited") / ranks;
+  for (int rank = 0; ranks > 1 && rank < ranks; ++rank)
+    report.metrics["perf/waited_rank_" + std::to_string(rank)] = decided.value_on_rank("waited", rank);
   if (const double limit = experiment_.train.clip_norm; limit > 0 && report.measured_loss) {
     report.metrics["train/clip_coef"] = clip_coefficient(limit, norm);
     report.metrics["train/clip_ratio"] = norm / limit;  // its name until 0.1, for one version
@@ -191,7 +202,7 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
     sums = sums.defined() ? sums + micro_sums : micro_sums;
   }
   state_.pipeline = states;
-  return channels_.sum(sums, "summing the weights");
+  return sums.defined() ? channels_.sum(sums, "summing the weights") : sums;
 }
 
 /// What the frozen models say about the micro-batch with this index.
@@ -209,8 +220,9 @@ FrozenCache::Signals Trainer::frozen_signals(const std::vector<MicroBatch>& micr
 
 /// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more
 /// tokens than it had stated.
-StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
-                               const CachedSignals& kept, const at::Tensor& weight_sums, double waited_at_start) {
+std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
+                                                      const CachedSignals& kept, const at::Tensor& weight_sums,
+                                                      double waited_at_start) {
   const bool may_repeat = is_cuda(model_.compute().device());
   const std::map<std::string, at::Tensor> states =
       may_repeat ? copied(state_.pipeline) : std::map<std::string, at::Tensor>();
@@ -220,8 +232,9 @@ StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const Step
     totals.add("memory/grew", grew);
     run_micro_batches(micros, kept, {state_.step + 1, counts, totals, counts_selections, weight_sums});
     exchange(totals, waited_at_start);
-    if (totals.sum("selection/missed") == 0) return totals;
-    grew = totals.sum("memory/grew");
+    StepTotals decided = decisions(totals);
+    if (decided.sum("selection/missed") == 0) return {std::move(totals), std::move(decided)};
+    grew = decided.sum("memory/grew");
     optimizer_.drop_gradients();
     micro_step_.forget_weights();
     state_.pipeline = states;
@@ -230,10 +243,9 @@ StepTotals Trainer::accumulate(const std::vector<MicroBatch>& micros, const Step
 
 void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
                                 const StepScope& scope) {
-  for (size_t i = 0; i < micros.size(); ++i) {
-    StepContext step(environment_, scope, micros[i], frozen_signals(micros, i, kept));
-    micro_step_.run(step, i + 1 == micros.size());
-  }
+  micro_step_.run(micros, [&](size_t i) {
+    return std::make_unique<StepContext>(environment_, scope, micros[i], frozen_signals(micros, i, kept));
+  });
 }
 
 /// The single exchange of sums and requests in a step.
@@ -250,9 +262,18 @@ void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   waited_after_ = waited_seconds() - waited;
 }
 
-double Trainer::gradient_norm(const StepTotals& totals) const {
+StepTotals Trainer::decisions(const StepTotals& totals) const {
+  if (channels_.sections() == 1) return totals;
+  StepTotals decided =
+      totals.values_of({"loss", "norm/part", "stop", "save", "memory/grew", "fault/not_finite", "fault/negative",
+                        "selection/missed", "multiplication_rate/doubted", "waited"});
+  decided.exchange(channels_.all());
+  return decided;
+}
+
+double Trainer::gradient_norm(const StepTotals& decisions) const {
   std::vector<double> parts;
-  for (int rank = 0; rank < channels_.size(); ++rank) parts.push_back(totals.value_on_rank("norm/part", rank));
+  for (int rank = 0; rank < channels_.all().size(); ++rank) parts.push_back(decisions.value_on_rank("norm/part", rank));
   return combine_norm_parts(experiment_.train.norm, parts);
 }
 
@@ -279,12 +300,13 @@ void Trainer::judge(double norm, StepReport& report) {
     report.skipped = state_.guard.judge(report.measured_loss ? std::optional(report.loss) : std::nullopt, norm);
 }
 
-void Trainer::refuse_faults(const StepTotals& totals) {
-  for (int rank = 0; rank < channels_.size(); ++rank) {
-    const double not_finite = totals.value_on_rank("fault/not_finite", rank),
-                 negative = totals.value_on_rank("fault/negative", rank);
+void Trainer::refuse_faults(const StepTotals& decisions) {
+  const Channels& all = channels_.all();
+  for (int rank = 0; rank < all.size(); ++rank) {
+    const double not_finite = decisions.value_on_rank("fault/not_finite", rank),
+                 negative = decisions.value_on_rank("fault/negative", rank);
     if (not_finite + negative == 0) continue;
-    if (rank == channels_.rank()) micro_step_.refuse_faulty_weights();
+    if (rank == all.rank()) micro_step_.refuse_faulty_weights();
     // The faulty weights are on another rank: rethrow that rank's error on every rank.
     throw channels_.peers().explain("checking the weights of pipeline '" + pipeline_.name + "'",
                                     "rank " + std::to_string(rank) + " returned invalid weights");
@@ -298,7 +320,7 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
   metrics["train/grad_norm"] = norm;
   metrics["guard/skipped"] = report.skipped.empty() || report.overflowed ? 0 : 1;
   metrics.merge(totals.plugin_metrics());
-  if (pipeline_.objective) return;
+  if (pipeline_.objective || !model_.section().is_last()) return;
   double ce = 0, targets = 0;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const double count = double(counts.targets[size_t(k - 1)]);
@@ -325,7 +347,12 @@ std::vector<TokenSample> Trainer::sample() {
 std::map<std::string, double> Trainer::validate() {
   if (!validation_) return {};
   const Phase phase("validation");
-  return validation_->run(state_.step);
+  const std::map<std::string, double> metrics = validation_->run(state_.step);
+  if (channels_.sections() == 1) return metrics;
+  // Rank 0 has the heads. All sections decide by its numbers what to save, so bits matter, and NaN must survive.
+  std::string text;
+  for (const auto& [name, value] : metrics) text += printed("%s %a\n", name.c_str(), value);
+  return parsed_metrics(channels_.peers().broadcast("validating", text));
 }
 
 }  // namespace wmtp

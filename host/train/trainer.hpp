@@ -89,15 +89,19 @@ class Trainer {
 
   std::vector<MicroBatch> fetch() const;
   CachedSignals cached_signals(const std::vector<MicroBatch>& micros) const;
-  StepTotals accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts, const CachedSignals& kept,
-                        const at::Tensor& weight_sums, double waited_at_start);
+  /// The totals of this section's ranks, and the decisions.
+  std::pair<StepTotals, StepTotals> accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
+                                               const CachedSignals& kept, const at::Tensor& weight_sums,
+                                               double waited_at_start);
   at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const CachedSignals& kept);
   FrozenCache::Signals frozen_signals(const std::vector<MicroBatch>& micros, size_t i, const CachedSignals& kept);
   void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept, const StepScope& scope);
   StepTotals empty_totals() const;
   void exchange(StepTotals& totals, double waited_at_start);
-  double gradient_norm(const StepTotals& totals) const;
-  void refuse_faults(const StepTotals& totals);
+  /// What all sections decide by, from all ranks of the job: the totals themselves if there is one section.
+  StepTotals decisions(const StepTotals& totals) const;
+  double gradient_norm(const StepTotals& decisions) const;
+  void refuse_faults(const StepTotals& decisions);
   void judge(double norm, StepReport& report);
   void update(const StepReport& report, double lr, double norm, double scale);
   /// The factor on the gradients until the optimizer step.

@@ -17,15 +17,16 @@ struct Matrices {
   double elements = 0, trained = 0;
 };
 
-Matrices count_matrices(const ShardUnit& unit) {
+Matrices count_matrices(const ShardedModel& model, const std::string& unit) {
   Matrices all;
-  for (const auto& group : unit.groups())
-    for (const FlatParameter& placed : group->parameters())
-      if (placed.spec.shape.size() == 2 && placed.spec.shape[0] > 1) {
-        const auto elements = double(placed.spec.count());  // of the whole, whichever pieces this rank has
-        all.elements += elements;
-        if (group->trains()) all.trained += elements;
+  for (const UnitSpec& one : model.whole()) {
+    if (one.name != unit) continue;
+    for (const ParameterSpec& spec : one.parameters)
+      if (spec.shape.size() == 2 && spec.shape[0] > 1) {
+        all.elements += double(spec.count());
+        if (spec.trains) all.trained += double(spec.count());
       }
+  }
   return all;
 }
 
@@ -34,25 +35,26 @@ Matrices count_matrices(const ShardUnit& unit) {
 StepOperations step_operations(const ShardedModel& model) {
   const BackwardExtent backward = model.backward_extent();
   double per_token = 0, per_key = 0;
-  const auto add = [&](const Matrices& matrices, bool differentiated, double uses) {
-    per_token += uses * ((differentiated ? 4 : 2) * matrices.elements + 2 * matrices.trained);
+  const auto add = [&](const std::string& unit, bool differentiated) {
+    const Matrices matrices = count_matrices(model, unit);
+    per_token += (differentiated ? 4 : 2) * matrices.elements + 2 * matrices.trained;
   };
   const ModelConfig& shape = model.config();
   const auto add_attention = [&](bool differentiated) {
     per_key += (differentiated ? 12.0 : 4.0) * double(shape.heads * head_dim(shape));
   };
-  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) {
-    add(count_matrices(model.unit(trunk_block_name(i))), i >= backward.lowest_block(), 1);
+  for (int64_t i = 0; i < num_trunk_blocks(shape); ++i) {
+    add(trunk_block_name(i), i >= backward.lowest_block());
     add_attention(i >= backward.lowest_block());
   }
-  for (int64_t k = 1; k <= model.num_heads(); ++k) {
+  const std::string output = shape.tie_word_embeddings ? "tok_embeddings" : "output";
+  for (int64_t k = 1; k <= backward.num_heads(); ++k) {
     const bool is_reached = backward.reaches_head(k);
-    add(count_matrices(model.unit(head_block_name(model.config(), k))), is_reached, 1);
+    add(head_block_name(shape, k), is_reached);
     add_attention(is_reached);
-    add(count_matrices(model.unit("output")), is_reached, 1);
+    add(output, is_reached);
   }
-  if (!model.value_heads().empty()) add(count_matrices(model.unit("value_heads")), true, 1);
-  if (const ShardUnit* adapter = model.adapter_unit()) add(count_matrices(*adapter), true, 1);
+  for (const char* unit : {"value_heads", "adapter"}) add(unit, true);
   return {per_token, per_key};
 }
 

@@ -47,6 +47,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
     if (is_first) place_losses(micro, scores[0].losses, losses);
   }
   environment_.states = std::move(before);
+  if (channels_.section_index() < channels_.sections() - 1) return {};
   totals.exchange(channels_);
   if (pipeline_.objective) return objective_metrics(totals);
   auto metrics = token_metrics(totals, counts);

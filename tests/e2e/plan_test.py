@@ -147,6 +147,25 @@ def expect_equal(log, plan, what):
     assert not off, f"{what}: measured and planned differ in {off}{story(log, plan)}"
 
 
+@pytest.mark.parametrize("changes", [
+    dict(parallel__pipeline=2, train__gradient_accumulation=3),
+    dict(parallel__pipeline=2, parallel__processes=4, parallel__tensor=2, train__gradient_accumulation=6, adapter=LORA,
+         parallel__activation_checkpointing="full")], ids=["sections", "sections, divided features, lora"])
+def test_the_plan_of_sections_is_what_the_largest_takes(place, changes):
+    """The most of all ranks in each phase, whichever section it is in. The log has it when it has grown by a
+    twentieth."""
+    changes = {**SIZES, **changes}
+    plan = planned(place, place.write(**changes))
+    place.run(**changes)
+    rows = place.log.query("SELECT phase, max(bytes) AS bytes FROM memory WHERE run_id = ? AND category = 'allocated' "
+                           "GROUP BY phase", place.log.newest()["id"])
+    phases = this_one(plan)["phases"]
+    found = {row["phase"]: row["bytes"] for row in rows if row["phase"] in phases and row["phase"] in OF_A_STEP}
+    assert {"forward", "backward", "head_1", "optimizer"} <= set(found)
+    for phase, bytes_ in found.items():
+        assert bytes_ - A_FEW_NUMBERS <= phases[phase]["allocated"] <= 1.05 * bytes_, phase
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("case", CASES if os.environ.get("WMTP_SOAK") else SHORT)
 def test_the_plan_is_what_a_run_takes(place, case):

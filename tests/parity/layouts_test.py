@@ -1,6 +1,6 @@
 """The same run with 1 rank x 4 sequences, 2 x 2, 4 x 1, and 2 x 1 in two micro-batches, with every strategy (hybrid: in
 groups of two ranks), and with two or four ranks that divide the positions of the same sequences, or the features of
-blocks: losses and parameters are equal up to rounding."""
+blocks, and with sections of the model: losses and parameters are equal up to rounding."""
 import json
 import shutil
 from dataclasses import replace
@@ -13,13 +13,16 @@ from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference, write_start
 
-# Ranks, sequences of a micro-batch for each data rank, micro-batches, ranks that divide the positions, and the features.
-LAYOUTS = {"1x8": (1, 8, 1, 1, 1), "8x1": (8, 1, 1, 1, 1), "1x3": (1, 3, 1, 1, 1), "3x1": (3, 1, 1, 1, 1),
-           "1x4": (1, 4, 1, 1, 1), "2x2": (2, 2, 1, 1, 1), "4x1": (4, 1, 1, 1, 1), "2x1x2": (2, 1, 2, 1, 1),
-           "1x4-on-2": (2, 4, 1, 2, 1), "2x2-on-2": (4, 2, 1, 2, 1), "2x1x2-on-2": (4, 1, 2, 2, 1),
-           "1x4-on-4": (4, 4, 1, 4, 1), "1x4-by-2": (2, 4, 1, 1, 2), "2x2-by-2": (4, 2, 1, 1, 2),
-           "2x1x2-by-2": (4, 1, 2, 1, 2), "1x4-by-4": (4, 4, 1, 1, 4), "1x4-on-2-by-2": (4, 4, 1, 2, 2),
-           "2x1x2-on-2-by-2": (8, 1, 2, 2, 2)}
+# Ranks, sequences of a micro-batch for each data rank, micro-batches, ranks that divide the positions, and the features,
+# sections.
+LAYOUTS = {"1x8": (1, 8, 1, 1, 1, 1), "8x1": (8, 1, 1, 1, 1, 1), "1x3": (1, 3, 1, 1, 1, 1), "3x1": (3, 1, 1, 1, 1, 1),
+           "1x4": (1, 4, 1, 1, 1, 1), "2x2": (2, 2, 1, 1, 1, 1), "4x1": (4, 1, 1, 1, 1, 1), "2x1x2": (2, 1, 2, 1, 1, 1),
+           "1x4-on-2": (2, 4, 1, 2, 1, 1), "2x2-on-2": (4, 2, 1, 2, 1, 1), "2x1x2-on-2": (4, 1, 2, 2, 1, 1),
+           "1x4-on-4": (4, 4, 1, 4, 1, 1), "1x4-by-2": (2, 4, 1, 1, 2, 1), "2x2-by-2": (4, 2, 1, 1, 2, 1),
+           "2x1x2-by-2": (4, 1, 2, 1, 2, 1), "1x4-by-4": (4, 4, 1, 1, 4, 1), "1x4-on-2-by-2": (4, 4, 1, 2, 2, 1),
+           "2x1x2-on-2-by-2": (8, 1, 2, 2, 2, 1),
+           "1x4-in-2": (2, 4, 1, 1, 1, 2), "2x1x2-in-2": (4, 1, 2, 1, 1, 2), "1x1x4-by-2-in-2": (4, 1, 4, 1, 2, 2),
+           "1x1x4-on-2-by-2-in-2": (8, 1, 4, 2, 2, 2)}
 STRATEGIES = ("no_shard", "shard_grad_op", "full_shard")
 ONE = ("1x4", "no_shard", "none")  # the reference for all others
 OTHERS = [(layout, strategy, "none") for layout in ("1x4", "2x2", "4x1", "2x1x2") for strategy in STRATEGIES
@@ -33,12 +36,16 @@ OTHERS += [("2x2-on-2", "full_shard", "none"), ("2x1x2-on-2", "full_shard", "non
 OTHERS += [("1x4-by-2", strategy, "none") for strategy in ("no_shard", "full_shard")]
 OTHERS += [("2x2-by-2", strategy, "full") for strategy in ("shard_optimizer", "shard_grad_op", "hybrid_shard")]
 OTHERS += [("2x1x2-by-2", "full_shard", "none")]
+SECTIONS = [("1x4-in-2", "full_shard", "full"), ("2x1x2-in-2", "shard_grad_op", "full"),
+            ("2x1x2-in-2", "hybrid_shard", "none"), ("1x1x4-by-2-in-2", "full_shard", "none")]
 # A threshold is computed per micro-batch over all ranks: accumulation changes the numbers of rho-1, ranks do not.
 ALL = [("baseline", *other) for other in OTHERS]
 WIDE = ("1x4-on-4", "1x4-by-4", "1x4-on-2-by-2")  # four ranks for as many key heads
 ALL += [(pipeline, layout, "full_shard", "full") for pipeline in ("baseline", "lora", "chained", "rho1")
         for layout in WIDE]
-ALL += [("baseline", "2x1x2-on-2-by-2", "full_shard", "full")]
+ALL += [("baseline", layout, "full_shard", "full") for layout in ("2x1x2-on-2-by-2", "1x1x4-on-2-by-2-in-2")]
+ALL += [(pipeline, *layout) for pipeline in ("baseline", "lora", "muon", "critic", "pairs") for layout in SECTIONS]
+ALL += [(pipeline, *SECTIONS[0]) for pipeline in ("rho1", "verifiable", "joint", "joint-lora")]
 # LoRA with dropout: its draws must follow the sequence, in every layout and when a forward pass is recomputed.
 ALL += [("lora", *other) for other in OTHERS]
 # A matrix shared by the embedding and the output layer, gathered for both; biases; scaled rotary positions.
@@ -91,15 +98,19 @@ SHORT += [("baseline", "1x4-by-2", "no_shard", "none"), ("baseline", "1x4-by-4",
           ("lora", "2x2-by-2", "hybrid_shard", "full"), ("tied", "2x1x2-by-2", "full_shard", "none"),
           ("chained", "1x4-by-2", "full_shard", "none"), ("muon", "2x2-by-2", "shard_grad_op", "full"),
           ("joint", "1x4-by-2", "full_shard", "none")]
+# Sections, alone and with everything else.
+SHORT += [("baseline", "1x1x4-on-2-by-2-in-2", "full_shard", "full"), ("lora", *SECTIONS[3]), ("rho1", *SECTIONS[0]),
+          ("joint-lora", *SECTIONS[0]), ("critic", *SECTIONS[1]), ("muon", *SECTIONS[2])]
 SHORT += [("lora-heads", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_shard", "none"), IN_GROUPS)]
 SHORT += [("joint-lora", *layout) for layout in (WITH_RECOMPUTATION, ("1x4-on-2", "full_shard", "none"))]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
 
 def run(place, pipeline, layout, strategy, checkpointing, **more):
-    ranks, batch, accumulation, sequence, tensor = LAYOUTS[layout]
+    ranks, batch, accumulation, sequence, tensor, sections = LAYOUTS[layout]
     changes = {"pipeline__plugin": pipeline, "parallel__processes": ranks, "parallel__strategy": strategy,
                "parallel__sequence": sequence, "parallel__tensor": tensor,
+               "parallel__pipeline": sections,
                "parallel__shard_group_size": 2 if strategy == "hybrid_shard" else None,
                "parallel__activation_checkpointing": checkpointing,
                "train__batch_size": batch, "train__gradient_accumulation": accumulation}

@@ -28,27 +28,23 @@ namespace fs = std::filesystem;
 bool is_of_value_head(const std::string& name) { return name.starts_with("value_heads."); }
 
 /// All that trains, except value heads.
-std::vector<GroupSet> sets_of_adapter(const ShardedModel& model) {
-  std::vector<GroupSet> sets;
-  for (const auto& unit : model.units())
-    for (GroupSet& set : group_sets(*unit))
-      if (set.front()->trains() && unit->name() != "value_heads") sets.push_back(std::move(set));
+std::vector<ParameterSet> sets_of_adapter(const ShardedModel& model) {
+  std::vector<ParameterSet> sets = parameter_sets(model);
+  std::erase_if(sets, [](const ParameterSet& set) { return !set.trains || set.unit == "value_heads"; });
   return sets;
 }
 
 /// Writes one folder. [rank 0]
 class AdapterWriter {
  public:
-  AdapterWriter(const fs::path& folder, const std::vector<GroupSet>& sets)
+  AdapterWriter(const fs::path& folder, const std::vector<ParameterSet>& sets)
       : draft_(folder), writer_(draft_.path() / adapter_tensors_name, entries_of(sets), {{"format", "pt"}}) {}
 
-  void write(const GroupSet& set, const GatheredSet& gathered) {
-    for (const ParameterSpec* spec : parameters_in_order(set)) {
-      const Tensor value = gathered.parameter(spec->name).contiguous();
-      writer_.write(spec->name, 0, value.const_data_ptr(), size_t(value.nbytes()));
-      slices_.push_back({parameter_prefix + spec->name, spec->shape, 0, value.numel(), adapter_tensors_name, spec->name,
-                         crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
-    }
+  void write(const ParameterSpec& spec, const Tensor& given) {
+    const Tensor value = given.contiguous();
+    writer_.write(spec.name, 0, value.const_data_ptr(), size_t(value.nbytes()));
+    slices_.push_back({parameter_prefix + spec.name, spec.shape, 0, value.numel(), adapter_tensors_name, spec.name,
+                       crc32c(value.const_data_ptr(), size_t(value.nbytes()))});
   }
 
   void publish(Manifest manifest, const Json& identity) {
@@ -102,21 +98,22 @@ void check_identity(const fs::path& folder, const AdapterIdentity& adapter, cons
 void check_tensors(const fs::path& folder, const SafetensorsFolder& files, const ShardedModel& model) {
   const std::string advice = "; set [adapter] train and train_last as they were when it was trained";
   std::set<std::string> known;
-  for (const GroupSet& set : sets_of_adapter(model))
-    for (const ParameterSpec* spec : parameters_in_order(set)) {
+  for (const ParameterSet& set : sets_of_adapter(model))
+    for (const ParameterSpec* spec : set.parameters) {
       known.insert(spec->name);
       const auto place = files.find(spec->name);
       const std::string shape = c10::str(at::IntArrayRef(spec->shape));
       if (!place)
         refuse(folder, "tensor '" + spec->name + "' is missing; " +
-                           (model.adapter_unit()->holds(spec->name) ? "the adapter needs F32 " + shape
-                                                                    : "it trains here" + advice));
+                           (set.unit == "adapter" ? "the adapter needs F32 " + shape : "it trains here" + advice));
       if (place->entry->shape != spec->shape || place->entry->dtype != "F32")
         refuse(folder, "tensor '" + spec->name + "' is " + place->entry->dtype + " " +
                            c10::str(at::IntArrayRef(place->entry->shape)) + ", the adapter has F32 " + shape);
     }
   const auto is_in_model = [&](const std::string& name) {
-    return std::ranges::any_of(model.units(), [&](const auto& unit) { return unit->holds(name); });
+    return std::ranges::any_of(model.whole(), [&](const UnitSpec& unit) {
+      return std::ranges::any_of(unit.parameters, [&](const ParameterSpec& spec) { return spec.name == name; });
+    });
   };
   for (const std::string& name : files.names())
     if (!known.count(name) && !is_of_value_head(name))
@@ -127,18 +124,23 @@ void check_tensors(const fs::path& folder, const SafetensorsFolder& files, const
 }  // namespace
 
 void save_adapter(const fs::path& folder, int64_t step, const std::string& config_hash, const AdapterIdentity& adapter,
-                  ShardedModel& model, Channels& channels) {
+                  ShardedModel& model) {
   const std::string base = fingerprint_text(model.base_fingerprint());
-  const std::vector<GroupSet> sets = sets_of_adapter(model);
+  const std::vector<ParameterSet> sets = sets_of_adapter(model);
+  Peers& peers = model.channels().peers();
   std::optional<AdapterWriter> writer;
   std::optional<Error> failure;
   const auto attempt = [&](auto&& work) {
-    if (channels.rank() == 0 && !failure) failure = failure_of(work);
+    if (peers.rank() == 0 && !failure) failure = failure_of(work);
   };
   attempt([&] { writer.emplace(folder, sets); });
-  for (const GroupSet& set : sets) {
-    const GatheredSet gathered(set);  // on all ranks, even if rank 0 cannot write
-    attempt([&] { writer->write(set, gathered); });
+  for (const ParameterSet& set : sets) {
+    const GatheredSet gathered(model, set);  // on all ranks, even if rank 0 cannot write
+    if (model.channels().rank() != 0) continue;
+    for (const ParameterSpec* spec : set.parameters) {
+      const Tensor value = on_rank0(model, *spec, gathered.has(spec->name) ? gathered.parameter(spec->name) : Tensor());
+      attempt([&] { writer->write(*spec, value); });
+    }
   }
   attempt([&] {
     Manifest manifest;
@@ -147,12 +149,12 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
     manifest.config_hash = config_hash;
     writer->publish(std::move(manifest), identity_json(adapter, base));
   });
-  channels.peers().rethrow_on_all_ranks("writing the adapter", failure);
+  peers.rethrow_on_all_ranks("writing the adapter", failure);
 }
 
 void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, ShardedModel& model) {
   const std::string base = fingerprint_text(model.base_fingerprint());
-  if (!model.adapter_unit())
+  if (!model.has_adapter())
     refuse(folder, "adapter '" + adapter.plugin + "' adds no parameters to load; remove [adapter] weights");
   const Manifest manifest = verify_checkpoint(folder);
   const bool is_checkpoint = manifest.kind == "resume" && manifest.files.contains(adapter_identity_name);

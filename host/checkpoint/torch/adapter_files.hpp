@@ -17,7 +17,7 @@ namespace wmtp {
 
 /// [all ranks, collective] Writes and publishes `folder`. Gathers one parameter group after another.
 void save_adapter(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
-                  const AdapterIdentity& adapter, ShardedModel& model, Channels& channels);
+                  const AdapterIdentity& adapter, ShardedModel& model);
 
 /// [all ranks, collective] Fills what save_adapter wrote from such a folder, or from a checkpoint of a run with an
 /// adapter; the model must already be filled. Error(data) if a checksum differs, if plugin, options or base differ

@@ -17,7 +17,6 @@
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
 #include "memory/allocator.hpp"
-#include "memory/meta_device.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -33,7 +32,7 @@ SavedShape shape_of(const ShardedModel& model, const ModelTokenizer& tokenizer) 
   saved.bos_token_id = tokenizer.bos_token_id;
   saved.eos_token_id = tokenizer.eos_token_id;
   saved.prompt_template = tokenizer.prompt_template;
-  for (const ValueHeadModule& module : model.value_heads())
+  for (const ValueHeadModule& module : model.value_heads())  // on rank 0, which writes them
     saved.value_heads.push_back(
         {{"name", module.name()}, {"kind", module.head().kind}, {"meaning", module.head().meaning}});
   return saved;
@@ -44,55 +43,59 @@ std::map<std::string, Linear> linears_by_weight(const ShardedModel& model) {
   const auto add = [&](const std::string& block) {
     for (Linear& linear : block_linears(model.config(), block)) linears.emplace(linear.name + ".weight", linear);
   };
-  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) add(trunk_block_name(i));
-  for (int64_t k = 1; k <= model.num_heads(); ++k) add(head_block_name(model.config(), k));
+  for (const std::string& block : block_names(model.config())) add(block);
   return linears;
 }
 
 Tensor merged(const Adapter& adapter, const Linear& linear, Tensor weight, const GatheredSet& parameters) {
   std::vector<Tensor> params;
   for (const Param& param : declared(&adapter, linear))
-    params.push_back(parameters.parameter(linear.name + "." + param.name));
+    if (const std::string name = linear.name + "." + param.name; parameters.has(name))
+      params.push_back(parameters.parameter(name));
   if (params.empty()) return weight;
   return dynamic_cast<const LinearAdapter&>(adapter).merged(linear, weight, params).contiguous();
 }
 
 /// The contents of model.safetensors: all parameters except the adapter's.
-std::vector<GroupSet> sets_of_model(const ShardedModel& model) {
-  std::vector<GroupSet> sets;
-  for (const auto& unit : model.units())
-    if (unit.get() != model.adapter_unit()) std::ranges::move(group_sets(*unit), std::back_inserter(sets));
+std::vector<ParameterSet> sets_of_model(const ShardedModel& model) {
+  std::vector<ParameterSet> sets = parameter_sets(model);
+  std::erase_if(sets, [](const ParameterSet& set) { return set.unit == "adapter"; });
   return sets;
 }
 
 }  // namespace
 
-std::vector<TensorEntry> entries_of(const std::vector<GroupSet>& sets) {
+std::vector<TensorEntry> entries_of(const std::vector<ParameterSet>& sets) {
   std::vector<TensorEntry> entries;
-  for (const GroupSet& set : sets)
-    for (const ParameterSpec* spec : parameters_in_order(set)) entries.push_back({spec->name, "F32", spec->shape});
+  for (const ParameterSet& set : sets)
+    for (const ParameterSpec* spec : set.parameters) entries.push_back({spec->name, "F32", spec->shape});
   return entries;
 }
 
 std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit) {
   std::optional<Error> failure;
-  std::optional<GatheredSet> adapter_parameters;
-  if (const ShardUnit* unit = model.adapter_unit()) adapter_parameters.emplace(group_sets(*unit).front());
+  const GatheredSet adapter_parameters(model, adapter_set(model));
   const auto linears = linears_by_weight(model);
-  for (const GroupSet& set : sets_of_model(model)) {
-    const GatheredSet gathered(set);
-    if (!visit || failure) continue;
-    failure = failure_of([&] {
-      std::optional<UncountedScope> in_host_memory;
-      if (!on_cpu(set.front()->master())) in_host_memory.emplace();
-      for (const ParameterSpec* spec : parameters_in_order(set)) {
-        Tensor value = gathered.parameter(spec->name);
-        const auto linear = linears.find(spec->name);
-        if (adapter && adapter_parameters && linear != linears.end())
-          value = merged(*adapter, linear->second, value, *adapter_parameters);
-        visit(*spec, value);
-      }
-    });
+  const bool is_first = model.channels().rank() == 0;  // of the section: takes part where rank 0 visits
+  for (const ParameterSet& set : sets_of_model(model)) {
+    const GatheredSet gathered(model, set);
+    if (!is_first || (model.section().count == 1 && (!visit || failure))) continue;
+    std::optional<UncountedScope> in_host_memory;
+    if (gathered.is_on_device()) in_host_memory.emplace();
+    for (const ParameterSpec* spec : set.parameters) {
+      Tensor value;
+      const auto attempt = [&](auto&& work) {
+        if (const auto found = failure_of(work); found && !failure) failure = found;
+      };
+      if (gathered.has(spec->name))
+        attempt([&] {
+          value = gathered.parameter(spec->name);
+          const auto linear = linears.find(spec->name);
+          if (adapter && linear != linears.end()) value = merged(*adapter, linear->second, value, adapter_parameters);
+        });
+      if (model.section().count > 1) value = on_rank0(model, *spec, value);
+      if (visit && !failure) attempt([&] { visit(*spec, value); });
+    }
   }
   return failure;
 }
@@ -108,8 +111,9 @@ void write_description(const std::filesystem::path& folder, const ModelDescripti
 }
 
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
-                   ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels) {
-  const bool writes = channels.rank() == 0;
+                   ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer) {
+  Peers& peers = model.channels().peers();
+  const bool writes = peers.rank() == 0;
   std::optional<FolderDraft> draft;
   std::optional<SafetensorsWriter> writer;
   Manifest manifest;
@@ -144,7 +148,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     write_manifest(draft->path(), manifest);
     draft->publish();
   });
-  channels.peers().rethrow_on_all_ranks("writing the model", failure);
+  peers.rethrow_on_all_ranks("writing the model", failure);
   return writes ? writer->file_size() : 0;
 }
 
@@ -160,9 +164,8 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
     return tensor.has_value();
   };
   model.fill(read, "loading " + weights.filename().string());
-  for (const auto& unit : model.units())
-    for (const auto& group : unit->groups())
-      for (const FlatParameter& placed : group->parameters()) known.insert(placed.spec.name);
+  for (const UnitSpec& unit : model.whole())
+    for (const ParameterSpec& spec : unit.parameters) known.insert(spec.name);
   source.check_names(known);
 }
 

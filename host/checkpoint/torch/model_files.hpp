@@ -1,5 +1,5 @@
 // Complete models in safetensors files with Meta's names: written at the end of a run, loaded for [model] weights, a
-// reference or a stage. Processed tensor by tensor; no rank gathers more than one set of groups at a time.
+// reference or a stage. Processed tensor by tensor; no rank gathers more than one set of parameters at a time.
 #pragma once
 
 #include <filesystem>
@@ -35,10 +35,10 @@ ModelDescription describe_model(const ShardedModel& model, const ModelTokenizer&
 void write_description(const std::filesystem::path& folder, const ModelDescription& description);
 
 /// The fp32 entries of a file with these parameters, in order.
-std::vector<TensorEntry> entries_of(const std::vector<GroupSet>& sets);
+std::vector<TensorEntry> entries_of(const std::vector<ParameterSet>& sets);
 
 /// [all ranks, collective] Calls visit with each tensor of the complete model, in fp32 in the host's memory, with
-/// adapters merged into their layers: what model.safetensors holds. Gathers one set of groups after another. `visit`
+/// adapters merged into their layers: what model.safetensors holds. Gathers one set of parameters after another. `visit`
 /// is null on ranks that only take part. Returns its first failure, after which it is not called again.
 using VisitSaved = std::function<void(const ParameterSpec&, const at::Tensor& value)>;
 std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit);
@@ -46,7 +46,7 @@ std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adap
 /// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's
 /// files, manifest.json), with adapters merged into their layers. Returns the size of model.safetensors on rank 0.
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,
-                   ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer, Channels& channels);
+                   ShardedModel& model, const Adapter* adapter, const ModelTokenizer& tokenizer);
 
 /// [each rank, no communication] Fills the rank's own shards from a file or folder. Parameters of adapters, and of
 /// value heads that are trained, keep their initial values if the files lack them. Error(data) names a tensor that is

@@ -189,7 +189,7 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   std::vector<Piece> pieces = cut_into_pieces(work.flats, work.tensors, rank);
   std::string report;
   store.rethrow_on_all_ranks(failure_of([&] {
-    report = write_rank_file(folder, pieces, rank);
+    report = write_rank_file(folder, pieces, rank, work.manifest.state.at("optimizer_steps"));
     if (rank == 0 && work.describe) describe(work, folder, outcome);
   }));
   Manifest manifest = work.manifest;

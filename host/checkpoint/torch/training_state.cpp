@@ -182,7 +182,8 @@ std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const st
   return pieces;
 }
 
-std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank) {
+std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank,
+                            const Json& optimizer_steps) {
   const std::filesystem::path path = folder / rank_file_name(rank);
   std::vector<TensorEntry> entries;
   for (const Piece& piece : pieces)
@@ -198,12 +199,13 @@ std::string write_rank_file(const std::filesystem::path& folder, std::vector<Pie
   reached(SavePoint::file_synced);
   const InputFile file(path);
   const uint32_t crc = crc32c_outside(file, slice_ranges(path, slices));
-  return Json{{"slices", slices}, {"bytes", file.size()}, {"crc32c", crc}}.dump();
+  return Json{{"slices", slices}, {"bytes", file.size()}, {"crc32c", crc}, {"optimizer_steps", optimizer_steps}}.dump();
 }
 
 void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest) {
   const Json parsed = Json::parse(report);
   for (const Json& slice : parsed["slices"]) manifest.slices.push_back(slice.get<Slice>());
+  manifest.state["optimizer_steps"].update(parsed["optimizer_steps"]);  // a rank has those of its section
   if (host.empty()) return;
   const std::string name = rank_file_name(rank);
   manifest.files[name] = parsed["bytes"];

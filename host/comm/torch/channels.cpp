@@ -105,6 +105,10 @@ Pending Channel::all_to_all(at::Tensor output, at::Tensor input, const std::stri
 Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& device,
                    std::chrono::milliseconds timeout)
     : peers_(&peers),
+      all_(this),
+      first_(0),
+      size_(peers.size()),
+      make_control_(control),
       make_(device),
       timeout_(timeout),
       world_{{peers.rank(), peers.size()}},
@@ -118,9 +122,48 @@ Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& 
   });
 }
 
-Channels::~Channels() { peers_->on_broken(nullptr); }
+Channels::Channels(Channels& all, int sections)
+    : peers_(all.peers_),
+      all_(&all),
+      first_(all.rank() / (all.size() / sections) * (all.size() / sections)),
+      size_(all.size() / sections),
+      sections_(sections),
+      make_control_(all.make_control_),
+      make_(all.make_),
+      timeout_(all.timeout_),
+      world_{{rank(), size()}},
+      ranks_(rank(), size(), 1, 1) {
+  const std::string of_section = " in the section of " + name_of(world_);
+  world_.gather = connect("gather" + of_section, make_, world_);
+  world_.reduce = connect("reduce" + of_section, make_, world_);
+  control_ = connect("control" + of_section, make_control_, world_);
+  const auto border = [&](const RankLine& line) -> RankGroup {
+    return {line, connect("border of " + name_of(line), make_, line), nullptr};
+  };
+  // From the first border to the last: a rank in the middle meets its neighbours in this order, too.
+  if (section_index() > 0) before_ = border({0, 2, size_});
+  if (section_index() < sections - 1) after_ = border({1, 2, size_});
+  const RankLine counterparts{all.rank() / size_, sections, size_};
+  counterparts_ = {counterparts, connect("counterparts of " + name_of(counterparts), make_control_, counterparts),
+                   nullptr};
+  share_sequences(1);
+}
+
+void Channels::form_sections(int sections) {
+  TORCH_CHECK(this == all_ && sections > 0 && size() % sections == 0, sections, " sections of ", size(), " ranks");
+  section_ = nullptr;
+  if (sections == 1) return;
+  std::unique_ptr<Channels>& formed = sections_by_number_[sections];
+  if (!formed) formed.reset(new Channels(*this, sections));
+  section_ = formed.get();
+}
+
+Channels::~Channels() {
+  if (this == all_) peers_->on_broken(nullptr);
+}
 
 Channel* Channels::connect(const std::string& name, const MakeBackend& make, const RankLine& line) {
+  if (this != all_) return all_->connect(name, make, line);
   std::unique_ptr<Channel>& channel = channels_[name];
   if (channel) return channel.get();
   c10::intrusive_ptr<c10d::Backend> backend;
@@ -139,8 +182,8 @@ Channel* Channels::connect(const std::string& name, const MakeBackend& make, con
 }
 
 std::string Channels::name_of(const RankLine& line) const {
-  return std::to_string(line.size) + " ranks from " + std::to_string(rank() - line.rank * line.stride) + ", each " +
-         std::to_string(line.stride) + " after the one before";
+  return std::to_string(line.size) + " ranks from " + std::to_string(peers_->rank() - line.rank * line.stride) +
+         ", each " + std::to_string(line.stride) + " after the one before";
 }
 
 const Mesh& Channels::mesh(int shard_group_size, bool is_cut) {

@@ -11,6 +11,10 @@
 // Independently of that, consecutive ranks may read the same sequences, a sequence group, and divide their positions
 // (parallel.sequence) and the features inside of blocks (parallel.tensor). comm/rank_mesh.hpp says which ranks these
 // are. Ranks of different sequence groups read different sequences.
+//
+// With pipeline parallelism all of this applies to a section: the ranks that have the same part of the model. Of W ranks
+// in P sections, the last W/P have the first part and the first W/P, rank 0 among them, the last part, with the heads.
+// Ranks of neighbouring sections at the same position pass hidden states and gradients over a border.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -95,9 +99,27 @@ class Channels {
   ~Channels();
   void set_timeout(std::chrono::milliseconds timeout);
 
+  /// Divides all ranks into sections, of which there is one at the start. The first call with a number connects them.
+  /// [on the channels of all ranks; all ranks, collective]
+  void form_sections(int sections);
+  /// The channels of the ranks with the same part of the model; these if there is one section.
+  Channels& section() { return section_ ? *section_ : *this; }
+  const Channels& section() const { return section_ ? *section_ : *this; }
+  /// The channels of all ranks of the job.
+  Channels& all() { return *all_; }
+  int sections() const { return sections_; }
+  /// 0 for the ranks with the first part of the model.
+  int section_index() const { return sections_ - 1 - first_ / size_; }
+  /// This rank and its counterpart in the section before, and after; this rank alone where there is none.
+  const RankGroup& before() const { return before_; }
+  const RankGroup& after() const { return after_; }
+  /// The ranks at this position of every section, the last section's first; `gather` is on the CPU.
+  const RankGroup& counterparts() const { return counterparts_; }
+
   Peers& peers() { return *peers_; }
-  int rank() const { return peers_->rank(); }
-  int size() const { return peers_->size(); }
+  /// In the section; that of the job if there is one.
+  int rank() const { return peers_->rank() - first_; }
+  int size() const { return size_; }
   Channel& control() { return *control_; }
   /// Shard groups of `shard_group_size` ranks, which must divide size(), for whole parameters or for pieces of cut ones.
   /// The first call with these arguments connects them. [all ranks, collective]
@@ -120,6 +142,8 @@ class Channels {
   at::Tensor gather_over_data_ranks(const at::Tensor& values, const std::string& what);
 
  private:
+  /// The section of this rank.
+  Channels(Channels& all, int sections);
   /// The communicator of this name between the ranks of a line, created by the first call. The name is unique to the
   /// line.
   Channel* connect(const std::string& name, const MakeBackend& make, const RankLine& line);
@@ -127,7 +151,10 @@ class Channels {
   std::string name_of(const RankLine& line) const;
 
   Peers* peers_;
-  MakeBackend make_;
+  Channels* all_;
+  int first_, size_;  ///< these ranks of the job
+  int sections_ = 1;
+  MakeBackend make_control_, make_;
   std::chrono::milliseconds timeout_;
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
   std::map<std::string, std::unique_ptr<Channel>> channels_;  ///< by name
@@ -136,6 +163,9 @@ class Channels {
   RankMesh ranks_;
   std::map<std::pair<int, int>, Mesh> meshes_;  ///< by the sizes of shard groups and of tensor groups
   RankGroup sequence_group_, attention_group_, tensor_group_;
+  RankGroup before_, after_, counterparts_;
+  std::map<int, std::unique_ptr<Channels>> sections_by_number_;
+  Channels* section_ = nullptr;  ///< null: one section
 };
 
 /// Seconds that this thread has spent blocked in collectives.

@@ -37,6 +37,7 @@ class Rules : RuleChecker {
     optimizer();
     schedule();
     shard_groups();
+    sections();
     sequence_groups();
     reduction();
     offload();
@@ -195,7 +196,7 @@ class Rules : RuleChecker {
     if (bound_.has("train.gradient_accumulation"))
       refuse_key("train.gradient_accumulation", "found both global_batch_size and gradient_accumulation",
                  "remove it: ranks and micro-batches fill the global batch");
-    if (!bound_.all_valid({"parallel.processes", "parallel.sequence", "parallel.tensor"})) return;
+    if (!bound_.all_valid({"parallel.processes", "parallel.sequence", "parallel.tensor", "parallel.pipeline"})) return;
     if (bound_.has("parallel.processes") && sequence_misfit(e_, e_.parallel.processes).empty()) {
       const std::string misfit = global_batch_misfit(e_, e_.parallel.processes);
       if (!misfit.empty()) refuse(key, misfit);  // if not given, a launcher sets the processes
@@ -303,11 +304,33 @@ class Rules : RuleChecker {
       refuse(
           hybrid + ".strategy",
           "\"hybrid_shard\" lacks [parallel] shard_group_size, the number of ranks that share one copy of the model");
-    } else if (bound_.all_valid({"parallel.processes", "parallel.tensor"})) {
+    } else if (bound_.all_valid({"parallel.processes", "parallel.tensor", "parallel.pipeline"})) {
       const ParallelConfig& parallel = e_.parallel;  // if the processes are not given, a launcher sets them
-      const int64_t processes = bound_.has("parallel.processes") ? parallel.processes : parallel.shard_group_size;
+      const int64_t processes =
+          bound_.has("parallel.processes") ? parallel.processes : parallel.shard_group_size * parallel.pipeline;
       if (const std::string misfit = shard_group_misfit(e_, processes); !misfit.empty()) refuse(key, misfit);
     }
+  }
+
+  void sections() {
+    const std::string key = "parallel.pipeline";
+    const int64_t sections = e_.parallel.pipeline;
+    if (!bound_.all_valid({"parallel", key.c_str()}) || sections == 1) return;
+    const std::string found = "found pipeline " + number(sections);
+    if (bound_.has("parallel.processes") && bound_.all_valid({"parallel.processes"}))
+      if (const std::string misfit = pipeline_misfit(e_, e_.parallel.processes); !misfit.empty()) refuse(key, misfit);
+    if (!bound_.all_valid({"model", "model.layers", "model.future_tokens"})) return;
+    if (const int64_t blocks = num_trunk_blocks(e_.model); sections > blocks + 1)
+      refuse(key, found + " for " + number(blocks) + " trunk blocks (layers - future_tokens), wanted at most " +
+                      number(blocks + 1) + ": every section but that of the heads has a block");
+    if (e_.model.tie_word_embeddings)
+      refuse(key, found +
+                      " with tie_word_embeddings = true, whose matrix the first and the last section would share; "
+                      "use tensor or sequence instead");
+    if (has_chained_heads(e_.model))
+      refuse(key, found +
+                      " with future_heads = \"chained\", which read the embedding of the first section; use tensor or "
+                      "sequence instead");
   }
 
   void sequence_groups() {

@@ -238,6 +238,28 @@ bool trains(const LayoutRequest& request, const std::string& parameter) {
                      [&](const std::string& pattern) { return matches(pattern, parameter); });
 }
 
+int64_t section_with(const ModelConfig& model, int64_t heads, int64_t sections, const std::string& unit) {
+  if (unit == "tok_embeddings") return 0;
+  for (int64_t section = 0; section < sections; ++section) {
+    const BlockRange blocks = section_blocks(model, heads, {section, sections});
+    for (int64_t i = blocks.first; i < blocks.end; ++i)
+      if (unit == trunk_block_name(i)) return section;
+  }
+  return sections - 1;
+}
+
+std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const LayoutRequest& request, const Section& section) {
+  if (section.count == 1) return whole;
+  const int64_t heads = num_heads(*request.model, request.heads);
+  const auto is_elsewhere = [&](const std::string& unit) {
+    return section_with(*request.model, heads, section.count, unit) != section.index;
+  };
+  for (UnitSpec& unit : whole)
+    std::erase_if(unit.parameters, [&](const ParameterSpec& spec) { return is_elsewhere(unit_of(spec.name)); });
+  std::erase_if(whole, [](const UnitSpec& unit) { return unit.parameters.empty(); });
+  return whole;
+}
+
 std::vector<UnitSpec> model_units(const LayoutRequest& request) {
   std::vector<UnitSpec> units = Builder(request).build();
   for (UnitSpec& unit : units)

@@ -10,6 +10,7 @@
 #include <wmtp/pipeline.hpp>
 
 #include "model/model_tensors.hpp"
+#include "model/sections.hpp"
 
 namespace wmtp {
 
@@ -55,6 +56,10 @@ struct LayoutRequest {
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
 /// With tied embeddings there is no unit output: "tok_embeddings.weight" serves as both.
 std::vector<UnitSpec> model_units(const LayoutRequest& request);
+/// The section with a unit of the model. `heads`: token heads.
+int64_t section_with(const ModelConfig& model, int64_t heads, int64_t sections, const std::string& unit);
+/// The units of a section, of those of the whole model; of the unit adapter the parameters for layers in it.
+std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const LayoutRequest& request, const Section& section);
 
 int64_t num_heads(const ModelConfig& model, Heads heads);
 /// Whether a parameter of the model itself trains.

@@ -61,9 +61,8 @@ class PlannedBatches final : public BatchSource {
 
 template <class Visit>
 void for_each_parameter(const ShardedModel& model, Visit visit) {
-  for (const auto& unit : model.units())
-    for (const auto& group : unit->groups())
-      for (const FlatParameter& placed : group->parameters()) visit(placed.spec, *unit);
+  for (const UnitSpec& unit : model.whole())
+    for (const ParameterSpec& spec : unit.parameters) visit(spec, unit);
 }
 
 /// The experiment's step on one rank, with a number of micro-batches.
@@ -77,10 +76,12 @@ class MetaStep {
     at::globalContext().setDeterministicAlgorithms(request.on_cuda && experiment_.parallel.deterministic,
                                                    /*warn_only=*/false);
     at::globalContext().setDeterministicFillUninitializedMemory(false);
-    Channels& channels = world_.channels();
+    world_.channels().form_sections(int(experiment_.parallel.pipeline));
+    Channels& channels = world_.channels().section();
     channels.share_sequences(int(experiment_.parallel.sequence), int(experiment_.parallel.tensor));
-    model_ = std::make_unique<ShardedModel>(policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta),
-                                            channels);
+    ShardedModelRequest of_policy = policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta);
+    of_policy.section = section_of(channels);
+    model_ = std::make_unique<ShardedModel>(of_policy, channels);
     batches_ = std::make_unique<PlannedBatches>(experiment_.train.batch_size, experiment_.train.sequence_length,
                                                 batch_request(experiment_, parts_.pipeline, at::kMeta),
                                                 experiment_.data.packing);
@@ -108,7 +109,7 @@ class MetaStep {
                   keys = window > 0 ? std::min(window, train.sequence_length) : train.sequence_length;
     const double needed = step_operations(*model_).operations(sequences * train.sequence_length,
                                                               sequences * train.sequence_length * keys) /
-                          double(ranks_per_sequence(experiment_.parallel));
+                          double(ranks_per_sequence(experiment_.parallel) * experiment_.parallel.pipeline);
     step.work.extra = step.work.operations - needed;
     save();
     step.phases = memory_usage().phases;
@@ -119,6 +120,7 @@ class MetaStep {
  private:
   FrozenCaches frozen(const OpenParts& open) {
     FrozenCaches opened;
+    if (!model_->section().is_last()) return opened;
     for (const auto& [table, config] : frozen_tables(experiment_)) {
       const std::set<std::string>& wanted = table == "value" ? parts_.pipeline.value : parts_.pipeline.reference;
       if (wanted.empty()) continue;
@@ -136,18 +138,18 @@ class MetaStep {
                                                                                    : stage      ? stage->model
                                                                                                 : experiment_.model));
     const std::vector<ValueHead> heads = table == "value" ? stage_value_heads(stage, open) : std::vector<ValueHead>();
-    auto model =
-        std::make_unique<ShardedModel>(frozen_request(experiment_, config, shape, heads, at::kMeta), world_.channels());
-    for_each_parameter(*model, [&](const ParameterSpec& spec, const ShardUnit&) { frozen_[table] += spec.count(); });
+    auto model = std::make_unique<ShardedModel>(frozen_request(experiment_, config, shape, heads, at::kMeta),
+                                                world_.channels().section());
+    for_each_parameter(*model, [&](const ParameterSpec& spec, const UnitSpec&) { frozen_[table] += spec.count(); });
     return std::make_shared<FrozenModel>(std::move(model), chunk_tokens(shape.vocab_size, is_cuda(at::kMeta)));
   }
 
   ParameterCounts counts() const {
     ParameterCounts counts;
     counts.frozen = frozen_;
-    for_each_parameter(*model_, [&](const ParameterSpec& spec, const ShardUnit& unit) {
+    for_each_parameter(*model_, [&](const ParameterSpec& spec, const UnitSpec& unit) {
       counts.parameters += spec.count();
-      if (unit.name() != "adapter") counts.model += spec.count();
+      if (unit.name != "adapter") counts.model += spec.count();
       if (!spec.trains) return;
       counts.trained += spec.count();
       counts.state += spec.count() * int64_t(trainer_->optimizer().saved_prefixes(spec).size());
@@ -194,26 +196,26 @@ Number extrapolate(Number one, Number two, int64_t times) {
   return one + Number(times) * (two - one);
 }
 
-/// A step of `micro_batches` from steps of two and of three, in which every further micro-batch adds the same.
-PlannedStep extrapolated(const PlannedStep& two, const PlannedStep& three, int64_t micro_batches) {
-  const int64_t times = micro_batches - 2;
-  PlannedStep step = three;
+/// A step from one with a few micro-batches and one with one more, `times` that difference after the first: every
+/// further micro-batch adds the same.
+PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_t times) {
+  PlannedStep step = more;
   for (auto& [name, phase] : step.phases) {
-    const MemorySnapshot& with_two = two.phases.at(name);
+    const MemorySnapshot& with_few = few.phases.at(name);
     for (size_t i = 0; i < phase.bytes.size(); ++i)
-      phase.bytes[i] = extrapolate(with_two.bytes[i], phase.bytes[i], times);
-    phase.total = extrapolate(with_two.total, phase.total, times);
+      phase.bytes[i] = extrapolate(with_few.bytes[i], phase.bytes[i], times);
+    phase.total = extrapolate(with_few.total, phase.total, times);
   }
   const auto extend = [&](auto Work::*number) {
-    step.work.*number = extrapolate(two.work.*number, three.work.*number, times);
+    step.work.*number = extrapolate(few.work.*number, more.work.*number, times);
   };
   extend(&Work::seconds);
   extend(&Work::operations);
   extend(&Work::extra);
-  step.work.traffic = {extrapolate(two.work.traffic.bus, three.work.traffic.bus, times),
-                       extrapolate(two.work.traffic.network, three.work.traffic.network, times)};
-  step.offloaded.to_device = extrapolate(two.offloaded.to_device, three.offloaded.to_device, times);
-  step.offloaded.to_host = extrapolate(two.offloaded.to_host, three.offloaded.to_host, times);
+  step.work.traffic = {extrapolate(few.work.traffic.bus, more.work.traffic.bus, times),
+                       extrapolate(few.work.traffic.network, more.work.traffic.network, times)};
+  step.offloaded.to_device = extrapolate(few.offloaded.to_device, more.offloaded.to_device, times);
+  step.offloaded.to_host = extrapolate(few.offloaded.to_host, more.offloaded.to_host, times);
   return step;
 }
 
@@ -226,6 +228,7 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   parallel.processes = request.ranks;
   parallel.sequence = request.sequence;
   parallel.tensor = request.tensor;
+  parallel.pipeline = request.pipeline;
   parallel.activation_checkpointing = request.activation_checkpointing;
   parallel.activation_offload = request.activation_offload;
   parallel.cpu_offload = request.offload;
@@ -247,17 +250,18 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
     shorter.gradient_accumulation = micro_batches;
     return MetaStep(experiment, shorter, open, rank).second_step();
   };
-  constexpr int64_t most_run = 3;
-  if (request.gradient_accumulation <= most_run) return planned(request.gradient_accumulation);
-  const PlannedStep two = planned(2).step;
-  PlannedRank three = planned(3);
-  three.step = extrapolated(two, three.step, request.gradient_accumulation);
-  return three;
+  const int64_t few = std::max<int64_t>(2, request.pipeline);  // from then on, as many are in flight
+  if (request.gradient_accumulation <= few + 1) return planned(request.gradient_accumulation);
+  const PlannedStep with_few = planned(few).step;
+  PlannedRank more = planned(few + 1);
+  more.step = extrapolated(with_few, more.step, request.gradient_accumulation - few);
+  return more;
 }
 
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open) {
-  const int64_t last = request.ranks - 1;
+  const int64_t last = request.ranks - 1, of_section = request.ranks / request.pipeline;
   std::set<int64_t> others;
+  for (int64_t section = 1; section < request.pipeline; ++section) others.insert(section * of_section);
   const int64_t same_sequences = request.sequence * request.tensor;
   if (same_sequences > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
   if (request.compare_ranks)
@@ -271,11 +275,14 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
       MemorySnapshot& most = first.step.phases[name];
       if (phase.total > most.total) most = phase;
     }
+    first.step.work.seconds = std::max(first.step.work.seconds, other.step.work.seconds);
     issued[int(rank)] = std::move(other.collectives);
   }
   if (const std::string difference = disagreement(issued); !difference.empty())
     throw Error(ExitStatus::bug, "ranks would wait for each other forever, because they call different collectives: " +
                                      difference + "; every rank must call the same ones, in the same order");
+  // The slowest section is busy all the time but in the bubble.
+  first.step.work.seconds /= 1 - pipeline_bubble(request.pipeline, request.gradient_accumulation);
   return std::move(first.step);
 }
 

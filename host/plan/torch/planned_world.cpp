@@ -47,6 +47,10 @@ class PlannedBackend final : public c10d::Backend {
     return begun(output, input, all_to_all_traffic(world_, axis_, int64_t(input.nbytes())));
   }
 
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& values, const c10d::BroadcastOptions&) override {
+    return begun(values[0], values[0], {});  // only when the final model is saved, which is no part of a step
+  }
+
  private:
   /// Numbers on the host, such as a step's totals, count as no traffic.
   c10::intrusive_ptr<c10d::Work> begun(const at::Tensor& output, const at::Tensor& input, const Traffic& traffic) {

@@ -67,7 +67,7 @@ inline std::vector<at::Tensor> whole_forward(ShardedModel& model, const std::vec
   const auto weight = [&](const char* name) { return model.weight(name).weight(); };
   const at::Tensor embedded = weight("tok_embeddings.weight").index_select(0, at::tensor(ids, at::kLong)).unsqueeze(0);
   at::Tensor h = embedded;
-  for (int64_t i = 0; i < model.num_trunk_blocks(); ++i) h = model.trunk_block(i).forward(h, model.rotary(), {});
+  for (int64_t i = 0; i < model.blocks().end; ++i) h = model.trunk_block(i).forward(h, model.rotary(), {});
   std::vector<at::Tensor> logits;
   for (int64_t k = 1; k <= model.num_heads(); ++k) {
     const bool is_chained = k > 1 && has_chained_heads(model.config());

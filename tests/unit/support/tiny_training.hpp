@@ -92,6 +92,7 @@ inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, He
   request.layout.optimizer = experiment.optimizer;
   request.options = group_options(experiment.parallel, device);
   request.positions = experiment.train.sequence_length;
+  if (adapter) request.section = section_of(channels);  // a reference is whole
   auto model = std::make_unique<ShardedModel>(request, channels);
   if (!device.is_meta()) model->initialize(seed);
   return model;
@@ -158,7 +159,7 @@ class TinyTraining {
           },
           std::move(stores));
     };
-    if (!pipeline_.reference.empty()) {
+    if (!pipeline_.reference.empty() && model_->section().is_last()) {
       frozen.training.push_back(reference(parts.stores ? parts.stores() : FrozenCache::Stores{}));
       frozen.validation.push_back(reference({}));
     }

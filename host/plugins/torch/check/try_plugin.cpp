@@ -184,7 +184,7 @@ std::string merged(const Candidate& candidate) {
   SmallTraining adapted(candidate.parts());
   adapted.losses(steps);
   const ScratchFolder folder;
-  save_model(folder.path() / "model", steps, "", adapted.model(), &candidate.adapter(), {}, adapted.channels());
+  save_model(folder.path() / "model", steps, "", adapted.model(), &candidate.adapter(), {});
   SmallParts parts = candidate.parts();
   parts.adapter = nullptr;
   SmallTraining plain(std::move(parts));

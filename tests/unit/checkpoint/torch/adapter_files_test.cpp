@@ -86,7 +86,7 @@ class AdapterFiles : public testing::Test {
   void save(const Layout& layout) {
     on_a_model(layout, LowRank(), [&](ShardedModel& model, Channels& channels) {
       train(model);
-      save_adapter(adapter_, 7, "hash", identity, model, channels);
+      save_adapter(adapter_, 7, "hash", identity, model);
     });
   }
   std::string refusal(const AdapterIdentity& who, const Layout& layout = {}, const Adapter& adapter = LowRank()) {
@@ -207,7 +207,7 @@ TEST_F(AdapterFiles, ContainTheParametersThatTrainBesideTheAdapter) {
   };
   on_a_model({2}, NormsToo(), [&](ShardedModel& model, Channels& channels) {
     model.fill(as_trained);
-    save_adapter(adapter_, 7, "hash", identity, model, channels);
+    save_adapter(adapter_, 7, "hash", identity, model);
   });
   EXPECT_EQ(trained_parameters_in(adapter_, small()),
             (std::vector<std::string>{"layers.0.attention_norm.weight", "layers.0.ffn_norm.weight",
@@ -229,9 +229,8 @@ TEST_F(AdapterFiles, OfOtherTrainedParametersAreRefusedByName) {
   EXPECT_NE(refusal(identity, {}, NormsToo()).find("'layers.0.attention_norm.weight' is missing; it trains here; set"),
             std::string::npos);
   std::filesystem::remove_all(adapter_);
-  on_a_model({}, NormsToo(), [&](ShardedModel& model, Channels& channels) {
-    save_adapter(adapter_, 7, "hash", identity, model, channels);
-  });
+  on_a_model({}, NormsToo(),
+             [&](ShardedModel& model, Channels& channels) { save_adapter(adapter_, 7, "hash", identity, model); });
   EXPECT_NE(refusal(identity).find("is not part of the adapter, because it does not train here; set [adapter] train"),
             std::string::npos);
 }

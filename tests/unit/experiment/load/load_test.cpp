@@ -89,7 +89,8 @@ TEST_F(Load, ReportsAllErrorsAtOnceInLineOrder) {
 TEST_F(Load, NamesTheTableOfAMisplacedKey) {
   expect_in_order(refused(with(small, "batch_size", "lr = 0.1\nbatch_size")),
                   {"unknown key \"lr\" in [train]", "\"lr\" is a key of [optimizer]"});
-  expect_in_order(refused(small, {"parallel.stages=2"}), {"unknown key \"stages\"", "pipeline parallelism is not"});
+  expect_in_order(refused(small, {"parallel.stages=2"}),
+                  {"unknown key \"stages\"", "the stages of pipeline parallelism are `pipeline`"});
 }
 
 TEST_F(Load, NamesMissingTablesAndTheirKeys) {

@@ -71,6 +71,8 @@ TestPlan plan_of(const Experiment& e, const Make& weighting) {
   plan.shard_group_size = e.parallel.shard_group_size;
   plan.ranks = e.parallel.processes;
   plan.sequence = e.parallel.sequence;
+  plan.tensor = e.parallel.tensor;
+  plan.pipeline = e.parallel.pipeline;
   plan.sequences = e.train.batch_size;
   plan.positions = e.train.sequence_length;
   plan.gradient_accumulation = e.train.gradient_accumulation;
@@ -92,7 +94,7 @@ std::map<std::string, MemorySnapshot> phases_of_run(const Experiment& e, const A
   {
     const test::TemporaryFolder folder;
     const Phase phase("checkpoint");
-    save_model(folder.path() / "model", /*step=*/2, /*config_hash=*/"", training.model(), &adapter, {}, rank.channels);
+    save_model(folder.path() / "model", /*step=*/2, /*config_hash=*/"", training.model(), &adapter, {});
   }
   auto phases = memory_usage().phases;
   phases.erase("start");  // the machine's speed, which may be measured again
@@ -310,7 +312,9 @@ int64_t received(const Experiment& e) {
   const MakeBackend counting = [&](const auto& store, const RankLine& axis, std::chrono::milliseconds timeout) {
     return c10::make_intrusive<CountingBackend>(memory(store, axis, timeout), bytes);
   };
-  const auto train = [&](Channels& channels) {
+  const auto train = [&](Channels& all) {
+    all.form_sections(int(e.parallel.pipeline));
+    Channels& channels = all.section();
     channels.share_sequences(int(e.parallel.sequence), int(e.parallel.tensor));
     TinyTraining training(e, baseline(), channels);
     training->step();
@@ -344,6 +348,8 @@ TEST(PlannedTraffic, IsWhatRanksExchange) {
     EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", divided positions";
     std::swap(e.parallel.sequence, e.parallel.tensor);
     EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", divided features";
+    std::swap(e.parallel.tensor, e.parallel.pipeline);
+    EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", sections";
   }
 }
 

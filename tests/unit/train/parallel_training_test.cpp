@@ -1,7 +1,7 @@
-// A promise of model/torch/block.hpp, shard and train/trainer.hpp together: training with blocks whose features are
-// divided among ranks (parallel.tensor), also together with divided positions (parallel.sequence), is training on one
-// rank up to the order of sums, with the same initial model, equal ranks and repeatable bits. Checkpoints do not know
-// the layout that wrote them.
+// A promise of model/torch/block.hpp, shard, step and train/trainer.hpp together: training with blocks whose features are
+// divided among ranks (parallel.tensor) and with sections of the model on different ranks (parallel.pipeline), also
+// together with divided positions (parallel.sequence), is training on one rank up to the order of sums, with the same
+// initial model, equal ranks and repeatable bits. Checkpoints do not know the layout that wrote them.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -23,13 +23,14 @@ struct Layout {
   int ranks, sequence, tensor;
   Strategy strategy;
   int64_t micro_batches = 1;
+  int pipeline = 1;
 };
 const Layout one_rank{1, 1, 1, Strategy::no_shard};
 
 std::string text_of(const Layout& layout) {
   return std::to_string(layout.ranks) + " ranks, sequence " + std::to_string(layout.sequence) + ", tensor " +
          std::to_string(layout.tensor) + ", " + to_string(layout.strategy) + ", " +
-         std::to_string(layout.micro_batches) + " micro-batches";
+         std::to_string(layout.micro_batches) + " micro-batches, pipeline " + std::to_string(layout.pipeline);
 }
 
 /// LoRA with dropout and DoRA's magnitudes on every layer, cut where its layer is.
@@ -65,6 +66,7 @@ Experiment experiment_of(const Layout& layout, const std::function<void(Experime
   e.parallel.processes = layout.ranks;
   e.parallel.sequence = layout.sequence;
   e.parallel.tensor = layout.tensor;
+  e.parallel.pipeline = layout.pipeline;
   e.train.batch_size = sequences / (data_ranks(e.parallel, layout.ranks) * layout.micro_batches);
   e.train.gradient_accumulation = layout.micro_batches;
   e.optimizer.eps = 1e-4;  // else AdamW divides the rounding of small gradients by small second moments
@@ -72,14 +74,14 @@ Experiment experiment_of(const Layout& layout, const std::function<void(Experime
   return e;
 }
 
+/// Of this rank's section.
 std::map<std::string, Tensor> parameters_of(const ShardedModel& model) {
   std::map<std::string, Tensor> all;
-  for (const auto& unit : model.units())
-    for (const GroupSet& set : group_sets(*unit)) {
-      const GatheredSet gathered(set);
-      for (const ParameterSpec* spec : parameters_in_order(set))
-        all[spec->name] = gathered.parameter(spec->name).clone();
-    }
+  for (const ParameterSet& set : parameter_sets(model)) {
+    const GatheredSet gathered(model, set);
+    for (const ParameterSpec* spec : set.parameters)
+      if (gathered.has(spec->name)) all[spec->name] = gathered.parameter(spec->name).clone();
+  }
   return all;
 }
 
@@ -95,12 +97,20 @@ struct Kind {
   const Adapter* adapter = nullptr;
 };
 
-/// Of rank 0, after it was compared with the other ranks.
+/// Calls body(channels of this rank's section) on all ranks.
+void on_ranks_of(const Layout& layout, const std::function<void(Channels&)>& body) {
+  on_ranks(layout.ranks, [&](Channels& all) {
+    all.form_sections(layout.pipeline);
+    all.section().share_sequences(layout.sequence, layout.tensor);
+    body(all.section());
+  });
+}
+
+/// Of all ranks, after they were compared with one another.
 Observed observe(const Layout& layout, const Kind& kind) {
   Observed seen;
   std::mutex mutex;
-  on_ranks(layout.ranks, [&](Channels& channels) {
-    channels.share_sequences(layout.sequence, layout.tensor);
+  on_ranks_of(layout, [&](Channels& channels) {
     TinyParts parts;
     parts.adapter = kind.adapter;
     TinyTraining training(experiment_of(layout, kind.change), kind.weighting(), channels, parts);
@@ -113,9 +123,12 @@ Observed observe(const Layout& layout, const Kind& kind) {
     }
     mine.last = parameters_of(training.model());
     const std::lock_guard lock(mutex);
-    if (seen.losses.empty()) seen = mine;
+    if (seen.losses.empty()) seen.losses = mine.losses, seen.norms = mine.norms;
     EXPECT_EQ(mine.losses, seen.losses) << "ranks differ";
-    for (const auto& [name, values] : mine.last) EXPECT_TRUE(at::equal(values, seen.last.at(name))) << name;
+    EXPECT_EQ(mine.norms, seen.norms) << "ranks differ";
+    for (const auto& [name, values] : mine.last)
+      EXPECT_TRUE(at::equal(values, seen.last.try_emplace(name, values).first->second)) << name << " differs";
+    seen.first.merge(mine.first);
   });
   return seen;
 }
@@ -126,6 +139,7 @@ void expect_like_one_rank(const Kind& kind, const std::vector<Layout>& layouts, 
     SCOPED_TRACE(text_of(layout));
     const Observed found = observe(layout, kind);
     ASSERT_EQ(found.first.size(), wanted.first.size());
+    ASSERT_EQ(found.last.size(), wanted.last.size());
     for (const auto& [name, values] : wanted.first)
       EXPECT_TRUE(at::equal(found.first.at(name), values)) << name << " at the start";
     for (size_t i = 0; i < size_t(steps); ++i) {
@@ -206,6 +220,89 @@ TEST(TensorParallelTraining, ClipsTheNormOfAllPieces) {
   expect_like_one_rank(kind, few);
 }
 
+/// Sections of 4 trunk blocks and 3 heads.
+void four_blocks(Experiment& e) { e.model.layers = 7; }
+
+const std::vector<Layout> sections{{2, 1, 1, Strategy::no_shard, 1, 2},        {2, 1, 1, Strategy::full_shard, 4, 2},
+                                   {3, 1, 1, Strategy::shard_grad_op, 2, 3},   {4, 1, 1, Strategy::full_shard, 2, 4},
+                                   {4, 1, 1, Strategy::shard_optimizer, 2, 2}, {4, 1, 2, Strategy::full_shard, 4, 2},
+                                   {4, 2, 1, Strategy::shard_grad_op, 2, 2}};
+
+TEST(PipelineTraining, IsThatOfOneRank) {
+  Kind kind;
+  kind.change = four_blocks;
+  expect_like_one_rank(kind, sections);
+}
+
+TEST(PipelineTraining, OfOneSectionOnAsManyRanksHasTheSameBitsWithoutClipping) {
+  Kind kind;
+  kind.change = [](Experiment& e) {
+    four_blocks(e);
+    e.train.clip_norm = 0;
+  };
+  const Observed one = observe({2, 1, 1, Strategy::full_shard, 2}, kind);
+  const Observed two = observe({4, 1, 1, Strategy::full_shard, 2, 2}, kind);
+  EXPECT_EQ(one.losses, two.losses);
+  for (size_t i = 0; i < one.norms.size(); ++i) EXPECT_NEAR(two.norms[i], one.norms[i], 1e-12 * one.norms[i]);
+  for (const auto& [name, values] : one.last) EXPECT_TRUE(at::equal(values, two.last.at(name))) << name;
+}
+
+TEST(PipelineTraining, RecomputesAndOffloads) {
+  Kind kind;
+  kind.change = [](Experiment& e) {
+    four_blocks(e);
+    e.parallel.activation_checkpointing = 0.75;
+    e.parallel.activation_offload = true;
+  };
+  expect_like_one_rank(kind, sections);
+}
+
+TEST(PipelineTraining, ReadsAReferenceAndNormalizesByWeights) {
+  Kind kind;
+  kind.weighting = keeps_excess;
+  kind.change = four_blocks;
+  expect_like_one_rank(kind, {{2, 1, 1, Strategy::full_shard, 1, 2}, {4, 1, 2, Strategy::full_shard, 1, 2}});
+  kind.weighting = [] {
+    return std::make_unique<Weigh>(Needs{.when = When::head, .reads = {Signal::policy_loss}}, [](AnyStep step) {
+      return Weights::by_source(step.get(Signal::policy_loss).sigmoid());
+    });
+  };
+  kind.change = [](Experiment& e) {
+    four_blocks(e);
+    e.train.normalize = "weights";
+  };
+  expect_like_one_rank(kind, sections);
+}
+
+TEST(PipelineTraining, TrainsAnAdapterInEverySection) {
+  const Dora dora;
+  Kind kind;
+  kind.adapter = &dora;
+  kind.change = four_blocks;
+  expect_like_one_rank(kind, sections);
+}
+
+/// Trains the blocks of the last section, or of the heads, alone: no gradient crosses the border.
+class After final : public Adapter {
+ public:
+  explicit After(std::string prefix) : prefix_(std::move(prefix)) {}
+  bool trains(const std::string& name) const override { return name.starts_with(prefix_); }
+
+ private:
+  std::string prefix_;
+};
+
+TEST(PipelineTraining, SendsNoGradientWhereNothingBeforeTrains) {
+  for (const char* prefix : {"layers.3.", "extra_heads.", "layers.0."}) {
+    SCOPED_TRACE(prefix);
+    const After after(prefix);
+    Kind kind;
+    kind.adapter = &after;
+    kind.change = four_blocks;
+    expect_like_one_rank(kind, sections);
+  }
+}
+
 void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   const TrainerState& state = training->state();
   StateSaver saver(channels.peers(), training->optimizer(), folder, {9});
@@ -216,34 +313,35 @@ void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
 /// Logical state, as a checkpoint holds it, after training or loading.
 std::map<std::string, Tensor> load_and_gather(const Layout& layout, const fs::path& folder) {
   std::map<std::string, Tensor> all;
-  on_ranks(layout.ranks, [&](Channels& channels) {
-    channels.share_sequences(layout.sequence, layout.tensor);
+  std::mutex mutex;
+  on_ranks_of(layout, [&](Channels& channels) {
     TinyTraining training(experiment_of(layout, [](Experiment&) {}), baseline(), channels);
     std::map<std::string, Tensor> pipeline;
     load_training_state(folder / checkpoint_name(steps), training->optimizer(), pipeline);
     for (ShardedOptimizer::State& state : training->optimizer().states())
       for (const auto& [prefix, flat] : state.flats()) {
         const Tensor pieces = state.group->gather_pieces(state.group->gather_shards(flat));
-        if (channels.rank() == 0)
-          for (const FlatParameter& placed : state.group->parameters())
-            all[prefix + placed.spec.name] = ParameterGroup::joined(placed, pieces).clone();
+        const std::lock_guard lock(mutex);
+        for (const FlatParameter& placed : state.group->parameters())
+          all[prefix + placed.spec.name] = ParameterGroup::joined(placed, pieces).clone();
       }
   });
   return all;
 }
 
-TEST(TensorParallelTraining, SavesWhatEveryLayoutLoads) {
+TEST(ParallelTraining, SavesWhatEveryLayoutLoads) {
   const std::vector<Layout> layouts{one_rank,
                                     {2, 1, 1, Strategy::full_shard},
                                     {2, 1, 2, Strategy::full_shard},
                                     {4, 1, 2, Strategy::hybrid_shard},
                                     {4, 2, 2, Strategy::shard_grad_op},
-                                    {4, 1, 4, Strategy::no_shard}};
+                                    {4, 1, 4, Strategy::no_shard},
+                                    {2, 1, 1, Strategy::full_shard, 2, 2},
+                                    {4, 1, 2, Strategy::full_shard, 2, 2}};
   for (const Layout& saving : layouts) {
     SCOPED_TRACE(text_of(saving));
     TestFolder folder(memory_folder());
-    on_ranks(saving.ranks, [&](Channels& channels) {
-      channels.share_sequences(saving.sequence, saving.tensor);
+    on_ranks_of(saving, [&](Channels& channels) {
       TinyTraining training(experiment_of(saving, [](Experiment&) {}), baseline(), channels);
       for (int64_t i = 0; i < steps; ++i) training->step();
       save(training, folder.path(), channels);

@@ -1,0 +1,42 @@
+// Sections: the parts of a model under pipeline parallelism. A section has consecutive trunk blocks; the first also has
+// the embedding, the last all heads, the final norm, the output layer and value heads. Heads stay together, because
+// weightings see the losses of all heads at once, or of one head after another.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "experiment/experiment.hpp"
+
+namespace wmtp {
+
+struct Section {
+  int64_t index = 0, count = 1;
+  bool is_first() const { return index == 0; }
+  bool is_last() const { return index == count - 1; }
+};
+
+/// Half open.
+struct BlockRange {
+  int64_t first = 0, end = 0;
+};
+
+/// The trunk blocks of a section, so that sections cost about the same: in elements of matrices, a head costs a block
+/// and the output layer. Every section but the last has a block; model.layers - heads must allow it.
+inline BlockRange section_blocks(const ModelConfig& model, int64_t heads, const Section& section) {
+  const int64_t blocks = num_trunk_blocks(model), others = section.count - 1;
+  if (others == 0) return {0, blocks};
+  const double attention = double(model.dim) * double(head_dim(model)) * double(2 * model.heads + 2 * model.kv_heads);
+  const double block = attention + 3.0 * double(model.dim) * double(model.ffn_dim);
+  const double of_heads = double(heads) * (block + double(model.vocab_size) * double(model.dim));
+  const double share = (double(blocks) * block + of_heads) / double(section.count);
+  const int64_t in_last = std::clamp<int64_t>(std::llround((share - of_heads) / block), 0, blocks - others);
+  const int64_t rest = blocks - in_last, each = rest / others, more = rest % others;
+  // Later sections keep fewer micro-batches, so they get the blocks that are left over.
+  const auto first_of = [&](int64_t index) { return index * each + std::max<int64_t>(0, index - (others - more)); };
+  return section.is_last() ? BlockRange{rest, blocks}
+                           : BlockRange{first_of(section.index), first_of(section.index + 1)};
+}
+
+}  // namespace wmtp
