@@ -1,5 +1,5 @@
-// ParameterPiece: the part of a parameter that a rank has under tensor parallelism. A parameter is whole, or cut by rows
-// or by columns into equal pieces (BlockLayer::cut, model/block.hpp). A whole one is a piece, too: the only one.
+// ParameterPiece: the part of a parameter that a rank has under tensor parallelism. A parameter is whole, or cut by
+// rows or by columns into equal pieces (BlockLayer::cut, model/block.hpp). A whole one is a piece, too: the only one.
 #pragma once
 
 #include <algorithm>

@@ -42,8 +42,8 @@ ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& cata
                                const PlanStep& plan_step, int64_t hosts = 1);
 
 /// full_shard with 2, 4, ... ranks of a host that divide the positions of each sequence, or the features of each block,
-/// and shard_grad_op with 2, 4, 8 sections of the model; each with as many micro-batches as leave the tokens of a step as
-/// they are. Empty if the experiment divides them itself.
+/// and shard_grad_op with 2, 4, 8 sections of the model; each with as many micro-batches as leave the tokens of a step
+/// as they are. Empty if the experiment divides them itself.
 std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
                                             const PlanStep& plan_step);
 

@@ -98,8 +98,8 @@ class ShardedModel {
         training, seed, step, sequence, documents, attention_ ? &*attention_ : nullptr, tensor_ ? &*tensor_ : nullptr};
   }
   /// The forward pass of the trunk blocks here, [B,n,D]: first() with the embedding gathered if it is here, then
-  /// run(i, output before it) with each block gathered. `after`: the unit that is read next; null: none here. [all ranks
-  /// of the section, collective]
+  /// run(i, output before it) with each block gathered. `after`: the unit that is read next; null: none here. [all
+  /// ranks of the section, collective]
   template <class First, class Run>
   at::Tensor forward_trunk(ShardUnit* after, First first, Run run) const {
     const auto unit_of = [&](int64_t i) { return i < blocks_.end ? &unit(trunk_block_name(i)) : after; };

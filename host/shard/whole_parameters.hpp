@@ -11,8 +11,8 @@
 
 namespace wmtp {
 
-/// Parameters of a unit that all train or are all frozen, in the order of files. Without tensor parallelism they are one
-/// group.
+/// Parameters of a unit that all train or are all frozen, in the order of files. Without tensor parallelism they are
+/// one group.
 struct ParameterSet {
   std::string unit;
   bool trains = false;

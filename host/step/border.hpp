@@ -1,5 +1,5 @@
-// Border: where two sections of the model meet. One exchange carries hidden states to the later section and gradients of
-// earlier micro-batches back, so both sides issue the same collectives in the same order (decision 0070).
+// Border: where two sections of the model meet. One exchange carries hidden states to the later section and gradients
+// of earlier micro-batches back, so both sides issue the same collectives in the same order (decision 0070).
 #pragma once
 
 #include <ATen/ATen.h>

@@ -12,8 +12,9 @@
 //              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied,
 //              already holds the output layer's gradient
 //
-// With sections (parallel.pipeline), each has its part of these loops: its input comes over a border and its output goes
-// over the next, gradients the other way, in 1F1B order (run). No hooks, no retained graph, never all logits at once.
+// With sections (parallel.pipeline), each has its part of these loops: its input comes over a border and its output
+// goes over the next, gradients the other way, in 1F1B order (run). No hooks, no retained graph, never all logits at
+// once.
 #pragma once
 
 #include <filesystem>

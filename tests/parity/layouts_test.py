@@ -13,8 +13,8 @@ from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference, write_start
 
-# Ranks, sequences of a micro-batch for each data rank, micro-batches, ranks that divide the positions, and the features,
-# sections.
+# Ranks, sequences of a micro-batch for each data rank, micro-batches, ranks that divide the positions, ranks that
+# divide the features, sections.
 LAYOUTS = {"1x8": (1, 8, 1, 1, 1, 1), "8x1": (8, 1, 1, 1, 1, 1), "1x3": (1, 3, 1, 1, 1, 1), "3x1": (3, 1, 1, 1, 1, 1),
            "1x4": (1, 4, 1, 1, 1, 1), "2x2": (2, 2, 1, 1, 1, 1), "4x1": (4, 1, 1, 1, 1, 1), "2x1x2": (2, 1, 2, 1, 1, 1),
            "1x4-on-2": (2, 4, 1, 2, 1, 1), "2x2-on-2": (4, 2, 1, 2, 1, 1), "2x1x2-on-2": (4, 1, 2, 2, 1, 1),

@@ -38,8 +38,8 @@ void write_description(const std::filesystem::path& folder, const ModelDescripti
 std::vector<TensorEntry> entries_of(const std::vector<ParameterSet>& sets);
 
 /// [all ranks, collective] Calls visit with each tensor of the complete model, in fp32 in the host's memory, with
-/// adapters merged into their layers: what model.safetensors holds. Gathers one set of parameters after another. `visit`
-/// is null on ranks that only take part. Returns its first failure, after which it is not called again.
+/// adapters merged into their layers: what model.safetensors holds. Gathers one set of parameters after another.
+/// `visit` is null on ranks that only take part. Returns its first failure, after which it is not called again.
 using VisitSaved = std::function<void(const ParameterSpec&, const at::Tensor& value)>;
 std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit);
 

@@ -52,8 +52,8 @@ struct Piece {
 std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats,
                                    const std::map<std::string, at::Tensor>& tensors, int rank);
 
-/// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, the file's size,
-/// the checksum of its other bytes, and `optimizer_steps` (of SavedState) of the units on this rank.
+/// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, the file's
+/// size, the checksum of its other bytes, and `optimizer_steps` (of SavedState) of the units on this rank.
 std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank,
                             const Json& optimizer_steps);
 /// Adds a report to the manifest. `host`: the host that keeps the file; empty if it is in the manifest's folder.

@@ -12,8 +12,9 @@
 // (parallel.sequence) and the features inside of blocks (parallel.tensor). comm/rank_mesh.hpp says which ranks these
 // are. Ranks of different sequence groups read different sequences.
 //
-// With pipeline parallelism all of this applies to a section: the ranks that have the same part of the model. Of W ranks
-// in P sections, the last W/P have the first part and the first W/P, rank 0 among them, the last part, with the heads.
+// With pipeline parallelism all of this applies to a section: the ranks that have the same part of the model. Of W
+// ranks in P sections, the last W/P have the first part and the first W/P, rank 0 among them, the last part, with the
+// heads.
 // Ranks of neighbouring sections at the same position pass hidden states and gradients over a border.
 #pragma once
 
@@ -121,8 +122,8 @@ class Channels {
   int rank() const { return peers_->rank() - first_; }
   int size() const { return size_; }
   Channel& control() { return *control_; }
-  /// Shard groups of `shard_group_size` ranks, which must divide size(), for whole parameters or for pieces of cut ones.
-  /// The first call with these arguments connects them. [all ranks, collective]
+  /// Shard groups of `shard_group_size` ranks, which must divide size(), for whole parameters or for pieces of cut
+  /// ones. The first call with these arguments connects them. [all ranks, collective]
   const Mesh& mesh(int shard_group_size, bool is_cut = false);
   /// Makes groups of `sequence * tensor` consecutive ranks, which must divide size(), read the same sequences; 1 at the
   /// start. The first call with these numbers connects them. [all ranks, collective]

@@ -1,5 +1,5 @@
-// A promise of model/torch/block.hpp, shard, step and train/trainer.hpp together: training with blocks whose features are
-// divided among ranks (parallel.tensor) and with sections of the model on different ranks (parallel.pipeline), also
+// A promise of model/torch/block.hpp, shard, step and train/trainer.hpp together: training with blocks whose features
+// are divided among ranks (parallel.tensor) and with sections of the model on different ranks (parallel.pipeline), also
 // together with divided positions (parallel.sequence), is training on one rank up to the order of sums, with the same
 // initial model, equal ranks and repeatable bits. Checkpoints do not know the layout that wrote them.
 #include <gtest/gtest.h>
