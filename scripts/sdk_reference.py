@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Generates docs/sdk.md from the sdk's headers: each header's first comment as prose, then every declaration with its
-comment.
+comment, without private members, destructors, and bodies that are no defaults of virtual functions.
 
     scripts/sdk_reference.py > docs/sdk.md
 """
@@ -12,8 +12,8 @@ ORDER = ["plugin", "pipeline", "step", "adapter", "options"]  # the others are d
 NAME = re.compile(r"^(?:class|struct|enum class)\s+(?:WMTP_SDK_API\s+)?(\w+)|^#define\s+(\w+)", re.MULTILINE)
 START = """# The sdk
 
-`scripts/sdk_reference.py` generates this page from the headers in `sdk/include/wmtp`; a test checks that it is up to
-date. For an introduction see [first_plugin.md](first_plugin.md).
+`scripts/sdk_reference.py` generates this page from `sdk/include/wmtp`; a test checks it. Private members, destructors
+and bodies of non-virtual functions are omitted. Introduction: [first_plugin.md](first_plugin.md).
 """
 
 
@@ -38,6 +38,26 @@ def blocks(lines):
         yield block
 
 
+def declarations(code):
+    """The code of a block without private members, destructors, and bodies of macros and non-virtual functions."""
+    shown, is_private, depth = [], False, 0  # depth: of braces in a body
+    for line in code.splitlines():
+        if depth:
+            depth += line.count("{") - line.count("}")
+            continue
+        macro = re.match(r"#define \w+\([^)]*\)", line)
+        function = re.match(r"(  (?!virtual ).*\)(?: const| noexcept| override)*) \{(.*)", line)
+        is_private = (is_private or line == " private:") and line != "};"
+        if is_private or re.search(r"~\w+\(\)", line):
+            continue
+        if function:
+            depth = 1 + function[2].count("{") - function[2].count("}")
+            shown.append(function[1] + ";")
+        elif macro or not shown or not shown[0].startswith("#define"):
+            shown.append(macro[0] if macro else line)
+    return re.sub(r"\n\n+(?=\};)", "\n", re.sub(r"(?<=:\n)\n+", "", "\n".join(shown)))
+
+
 def reference(header):
     lines = (HEADERS / f"{header}.hpp").read_text().splitlines()
     length = next(i for i, line in enumerate(lines) if not line.startswith("//"))
@@ -56,7 +76,7 @@ def reference(header):
         if not name or "DETAIL" in code.split("\n")[0] or code.startswith("#if"):
             continue
         yield (f"### {name[1] or name[2]}\n\n" + (prose(comments) + "\n\n" if comments else "")
-               + f"```cpp\n{code}\n```\n")
+               + f"```cpp\n{declarations(code)}\n```\n")
 
 
 def page():

@@ -23,8 +23,7 @@ constexpr const char* program_help =
     "examples:\n"
     "  wmtp-host run experiments/rho1.toml\n"
     "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
-    "  wmtp-host runs list\n"
-    "  wmtp-host plugins inspect rho1\n\n"
+    "  wmtp-host runs list\n\n"
     "short forms: train (run), ls (runs list), rm (runs delete)\n";
 
 const std::map<std::string, std::vector<const char*>> short_forms{
@@ -74,10 +73,24 @@ std::string wrapped(const std::string& text, size_t columns) {
   return lines + line;
 }
 
-/// CLI11's layout, except that lists of commands show only the first line of each help, and that long descriptions are
-/// wrapped.
+/// "N:INT in [1 - 4096]" -> "N [1-4096]"
+std::string with_short_range(std::string options) {
+  for (const std::string type : {":INT in [", ":FLOAT in ["}) {
+    const size_t at = options.find(type);
+    if (at == std::string::npos) continue;
+    options.replace(at, type.size(), " [");
+    options.replace(options.find(" - ", at), 3, "-");
+  }
+  return options;
+}
+
+/// CLI11's layout, except that lists of commands show only the first line of each help, that ranges are short, and that
+/// long descriptions are wrapped.
 class FirstLines : public CLI::Formatter {
  public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return with_short_range(CLI::Formatter::make_option_opts(option));
+  }
   std::string make_option_desc(const CLI::Option* option) const override {
     return wrapped(option->get_description(), help_columns - column_width_);
   }
@@ -163,12 +176,12 @@ void GlobalOptions::add_to(JobRequest& request) const {
 }
 
 CLI::Option* add_set(CLI::App& app, std::vector<std::string>& overrides) {
-  return add_option(app, "--set KEY=VALUE", overrides, "override a key, with a TOML value; may be repeated")
+  return add_option(app, "--set KEY=VALUE", overrides, "override a key with a TOML value; may be repeated")
       ->allow_extra_args(false);
 }
 
 void add_nproc(CLI::App& app, int64_t& nproc) {
-  add_option(app, "--nproc N", nproc, "number of processes, instead of [parallel] processes",
+  add_option(app, "--nproc N", nproc, "processes, instead of [parallel] processes",
              CLI::Range(int64_t{1}, int64_t{4096}));
 }
 

@@ -86,9 +86,9 @@ CommandLine::Action reading_log(CommandLine::Action action);
 
 /// Help of RUN arguments.
 inline constexpr const char* model_argument =
-    "run id, run name, RUN@STEP or RUN@best, or the folder of a run, a checkpoint, a model or a Hugging Face model";
-inline constexpr const char* run_argument = "run id, or run name (the newest run of that name)";
-inline constexpr const char* runs_argument = "run ids or names (the newest run of each name)";
+    "run id or name, RUN@STEP, RUN@best, or folder of a run, checkpoint, model or Hugging Face model";
+inline constexpr const char* run_argument = "run id, or name (its newest run)";
+inline constexpr const char* runs_argument = "run ids, or names (the newest run of each)";
 
 /// Rules of add_option, besides CLI's validators.
 inline constexpr auto required = [](CLI::Option* option) { option->required(); };
@@ -98,7 +98,7 @@ inline constexpr auto repeatable = [](CLI::Option* option) {
   option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 };
 
-/// `usage` is as in help: "RUN", "-o,--output FILE"; without a second word, help shows the type of `value`.
+/// `usage` is as in help: "RUN", "-o,--output FILE"; without a second word, help shows the type of an option's `value`.
 template <class T, class... Rules>
 CLI::Option* add_option(CLI::App& app, const std::string& usage, T& value, const std::string& help,
                         const Rules&... rules) {
@@ -112,6 +112,7 @@ CLI::Option* add_option(CLI::App& app, const std::string& usage, T& value, const
       rule(option);
   };
   (apply(rules), ...);
+  if (option->get_positional() && option->get_type_name() == "TEXT") option->type_name("");
   return option;
 }
 

@@ -76,7 +76,7 @@ void add_completion(CommandLine& line) {
                               "examples:\n  eval \"$(wmtp-host completion bash)\"\n"
                               "  wmtp-host completion fish | source\n",
                               [shell](const GlobalOptions&) { return print_script(*shell); });
-  add_option(completion, "SHELL", *shell, "bash, zsh or fish", required, CLI::IsMember({"bash", "zsh", "fish"}));
+  add_option(completion, "SHELL", *shell, "shell", required, CLI::IsMember({"bash", "zsh", "fish"}));
 
   const auto words = std::make_shared<std::vector<std::string>>();
   auto& complete = line.add_hidden("__complete", [&line, words](const GlobalOptions& globals) {

@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* prepare_help =
     "train the tokenizer and write the token files of an experiment, or convert published data to records\n\n"
-    "With --from, FILE is a published data set and -o the file of records (JSONL) to write. `--from arithmetic` takes\n"
-    "no FILE and generates problems.\n\n"
+    "With --from, FILE is a published data set and -o the file of records (JSONL) to write. `--from arithmetic`\n"
+    "takes no FILE and generates problems.\n\n"
     "examples:\n"
     "  wmtp-host data prepare experiments/rho1.toml\n"
     "  wmtp-host data prepare HumanEval.jsonl --from humaneval -o humaneval.jsonl\n"
@@ -103,8 +103,8 @@ void add_arithmetic_options(CLI::App& prepare, Options& options) {
   const auto add = [&](const char* name, auto& value, const char* help, const auto&... rules) {
     limit(add_option(prepare, name, value, help, rules...));
   };
-  add("--problems", config.problems, "number of distinct problems", CLI::Range(1, 100000000));
-  add("--seed", config.seed, "random seed of the problems", CLI::NonNegativeNumber);
+  add("--problems", config.problems, "distinct problems", CLI::Range(1, 100000000));
+  add("--seed", config.seed, "random seed", CLI::NonNegativeNumber);
   add("--operations", config.operations, "operations used, comma-separated", comma_separated,
       CLI::IsMember({"negate", "add", "multiply", "compose"}));
   add("--min-operations", config.min_operations, "minimum number of operations in a problem", CLI::Range(1, 100));
@@ -151,13 +151,13 @@ int inspect(const InspectOptions& options, const GlobalOptions&) {
 void add_inspect(CommandLine& line) {
   auto [app, options] = line.add("data inspect",
                                  "describe a data file: token ids (.bin, .npy), records (.jsonl) or text\n\n"
-                                 "examples:\n  wmtp-host data inspect corpus.bin --dtype uint16\n"
-                                 "  wmtp-host data inspect answers.jsonl --json\n",
+                                 "example:\n"
+                                 "  wmtp-host data inspect corpus.bin --dtype uint16\n",
                                  inspect);
   add_option(app, "FILE", options.file, "data file", required);
-  add_option(app, "--kind KIND", options.kind, "tokens, records or text (default: by the file's extension)",
+  add_option(app, "--kind KIND", options.kind, "kind of data (default: by the file's extension)",
              CLI::IsMember({"tokens", "records", "text"}));
-  add_option(app, "--dtype DTYPE", options.dtype, "data type of token ids (default: of the header, uint16 without one)",
+  add_option(app, "--dtype DTYPE", options.dtype, "data type of token ids (default: of the header, else uint16)",
              CLI::IsMember({"uint16", "uint32"}));
   app.add_flag("--json", options.json, "print JSON");
 }
@@ -182,7 +182,6 @@ void add_data_convert(CommandLine& line) {
                "Needs Python with pyarrow. Each row becomes an object with a field for each column: `kind = \"text\"`\n"
                "reads the field text, `kind = \"records\"` the formats of data.format.\n\n"
                "examples:\n"
-               "  wmtp-host data convert train-00000-of-00001.parquet --to web.jsonl\n"
                "  wmtp-host data convert ultrachat_200k/data --split train_sft --columns messages --to chats.jsonl\n"
                "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n",
                convert);

@@ -45,7 +45,8 @@ void add_doctor(CommandLine& line) {
   const auto device = std::make_shared<std::string>();
   auto& doctor = line.add("doctor",
                           "check what a run needs: engine, CUDA, plugins, run log, disk, sandbox\n\n"
-                          "examples:\n  wmtp-host doctor\n  wmtp-host doctor --db other.db --json\n"
+                          "examples:\n"
+                          "  wmtp-host doctor --db other.db --json\n"
                           "  wmtp-host doctor --device cuda\n",
                           [json, device](const GlobalOptions& globals) {
                             const std::vector<MachineCheck> findings =

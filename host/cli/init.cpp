@@ -477,18 +477,17 @@ void add_init(CommandLine& line) {
       line.add("init",
                "write ready-to-run experiments for your data\n\n"
                "DATA is a file, a quoted pattern of files, or a folder: text; JSON lines of texts, or of records in\n"
-               "one of the formats of data.format; token ids (.bin, .npy), with val.bin and tokenizer.json beside\n"
-               "them. MODEL is a Hugging Face folder to start from; without it, a small model is trained from the\n"
-               "beginning. Writes baseline.toml and, extending it, reference.toml, rho1.toml and its control\n"
-               "random.toml.\n\n"
+               "a format of data.format; token ids (.bin, .npy), with val.bin and tokenizer.json beside them.\n"
+               "Without MODEL, a small model is trained from the beginning. Writes baseline.toml and, extending it,\n"
+               "reference.toml, rho1.toml and its control random.toml.\n\n"
                "examples:\n"
                "  wmtp-host init novel.txt\n"
                "  wmtp-host init 'fineweb_train_*.bin'\n"
                "  wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats\n",
                init);
-  add_option(app, "DATA", options.data, "file, pattern of files or folder to train on", required);
-  add_option(app, "MODEL", options.model, "folder of a Hugging Face model");
-  app.add_flag("--lora", options.lora, "train a LoRA adapter of MODEL instead of all its parameters");
+  add_option(app, "DATA", options.data, "data to train on", required);
+  add_option(app, "MODEL", options.model, "Hugging Face folder to start from");
+  app.add_flag("--lora", options.lora, "train a LoRA adapter of MODEL instead of all parameters");
   add_option(app, "-o,--output DIR", options.folder, "folder of the experiments", shows_default);
 }
 

@@ -245,40 +245,38 @@ int plan(const Options& options, const GlobalOptions& globals) {
 }  // namespace
 
 void add_plan(CommandLine& line) {
-  auto [command, options] = line.add(
-      "plan",
-      "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
-      "Trains nothing: the step runs on tensors without values, so models of any size are planned in seconds.\n\n"
-      "examples:\n"
-      "  wmtp-host plan experiments/rho1.toml\n"
-      "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
-      "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
-      "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
-      "  wmtp-host plan experiments/rho1.toml --gpus 1,2,4,8 --on h100,h200,a100-80gb\n"
-      "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
-      "  wmtp-host plan experiments/lora.toml --json\n",
-      plan);
+  auto [command, options] =
+      line.add("plan",
+               "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
+               "Trains nothing: the step runs on tensors without values, for a model of any size in seconds.\n\n"
+               "examples:\n"
+               "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
+               "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
+               "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
+               "  wmtp-host plan experiments/rho1.toml --gpus 1,2,4,8 --on h100,h200,a100-80gb\n"
+               "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
+               "  wmtp-host plan experiments/lora.toml --json\n",
+               plan);
   const CLI::Range count(int64_t{1}, int64_t{4096});
   const auto one_word = [](CLI::Option* option) { option->allow_extra_args(false); };
   add_option(command, "FILE", options.file, "experiment (TOML)", required);
   add_set(command, options.overrides);
   add_nproc(command, options.nproc);
-  add_option(command, "--nodes N", options.nodes, "number of hosts like this one that share the ranks equally (1)",
-             count);
+  add_option(command, "--nodes N", options.nodes, "hosts like this one that share the ranks equally (1)", count);
   add_option(command, "--fit MEMORY", options.fit,
              "find the largest train.batch_size that fits into this memory per rank");
   add_option(command, "--gpus N", options.gpus,
-             "compare the cost of a step with this number of GPUs on each host, a rank for each; several numbers, "
-             "comma-separated: one table (16 are 2 hosts of 8)",
+             "compare the cost of a step with so many GPUs on each host, a rank for each; comma-separated: one table "
+             "(16 are 2 hosts of 8)",
              comma_separated, one_word, count)
       ->excludes("--nproc");
   add_option(command, "--on NAME", options.on,
              "compare the cost of a step on this hardware, or several: " + known_hardware(), comma_separated, one_word);
   add_option(command, "--like RUN", options.like,
-             "compare the cost of a step on CPUs at the speed of this finished run on one host (id or name)")
+             "compare the cost of a step on CPUs at the speed of this finished run (id or name) on one host")
       ->excludes("--on")
       ->excludes("--gpus");
-  add_option(command, "--network GBIT", options.network, "with --like: speed of the link of each host in Gbit/s",
+  add_option(command, "--network GBIT", options.network, "with --like: speed of each host's link in Gbit/s",
              CLI::PositiveNumber);
   command.add_flag("--json", options.json, "print JSON, with every phase of every strategy");
 }

@@ -91,26 +91,26 @@ int check(const Options& options, const GlobalOptions& globals) {
 void add_plugin_author(CommandLine& line) {
   auto [create, create_options] = line.add("plugins new",
                                            "create the folder of a new plugin, which builds and passes its own test\n\n"
-                                           "examples:\n  wmtp-host plugins new soft_focal --kind pipeline\n"
+                                           "examples:\n"
+                                           "  wmtp-host plugins new soft_focal --kind pipeline\n"
                                            "  wmtp-host plugins new gates --kind adapter -o plugins/gates\n",
                                            make_new);
-  add_option(create, "NAME", create_options.name, "name of the plugin: lower case letters, digits and '_'", required);
-  add_option(create, "--kind KIND", create_options.kind, "pipeline or adapter", CLI::IsMember(all_names<PluginKind>()),
+  add_option(create, "NAME", create_options.name, "lower case letters, digits and '_'", required);
+  add_option(create, "--kind KIND", create_options.kind, "kind of plugin", CLI::IsMember(all_names<PluginKind>()),
              required);
   add_option(create, "-o,--output FOLDER", create_options.folder, "folder to create (default: NAME)");
   auto [trial, trial_options] =
       line.add("plugins check",
                "check that a plugin meets the sdk's requirements, each in a small training run\n\n"
-               "examples:\n  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
-               "  wmtp-host plugins check formula.so --experiment mine.toml --json\n"
+               "examples:\n"
+               "  wmtp-host plugins check build/lib/wmtp/plugins/pipelines/soft_focal.so\n"
                "  wmtp-host plugins check formula.so --experiment mine.toml --device cuda\n",
                check);
   add_option(trial, "FILE", trial_options.file, "shared library of the plugin", required);
   add_option(trial, "--experiment FILE", trial_options.experiment,
              "experiment with the plugin's options (default: its defaults)");
-  add_option(trial, "--device DEVICE", trial_options.device,
-             "where the trials run: cpu, or cuda, the first CUDA device", CLI::IsMember({"cpu", "cuda"}),
-             shows_default);
+  add_option(trial, "--device DEVICE", trial_options.device, "where the trials run; cuda: the first CUDA device",
+             CLI::IsMember({"cpu", "cuda"}), shows_default);
   trial.add_flag("--json", trial_options.json, "print JSON");
 }
 

@@ -143,15 +143,17 @@ void add_plugins(CommandLine& line) {
   line.add_group("plugins", "list, inspect, check and create plugins");
   auto& all = line.add("plugins list",
                        "list all plugins on the search path, and why any are refused\n\n"
-                       "examples:\n  wmtp-host plugins list\n  wmtp-host plugins list --kind pipeline --json\n",
+                       "example:\n"
+                       "  wmtp-host plugins list --kind pipeline --json\n",
                        [options](const GlobalOptions& globals) { return list(*options, globals); });
   auto& one = line.add("plugins inspect",
                        "show a plugin's needs and options: type, default, range, help\n\n"
-                       "examples:\n  wmtp-host plugins inspect rho1\n  wmtp-host plugins inspect lora --json\n",
+                       "example:\n"
+                       "  wmtp-host plugins inspect rho1\n",
                        [options](const GlobalOptions& globals) { return inspect(*options, globals); });
   add_option(one, "NAME", options->name, "name of the plugin", required);
   for (CLI::App* app : {&all, &one}) {
-    add_option(*app, "--kind KIND", options->kind, "pipeline or adapter", CLI::IsMember(all_names<PluginKind>()));
+    add_option(*app, "--kind KIND", options->kind, "kind of plugin", CLI::IsMember(all_names<PluginKind>()));
     app->add_flag("--json", options->json, "print JSON");
   }
 }

@@ -152,7 +152,6 @@ void add_run(CommandLine& line) {
   auto [command, options] = line.add("run",
                                      "run experiments, after the stages they need\n\n"
                                      "examples:\n"
-                                     "  wmtp-host run experiments/rho1.toml\n"
                                      "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
                                      "  wmtp-host run experiments/rho1.toml --resume\n"
                                      "  wmtp-host run experiments/sweep.toml --jobs 2\n"
@@ -160,28 +159,26 @@ void add_run(CommandLine& line) {
                                      "  torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml\n",
                                      run);
   const CLI::Range count(int64_t{1}, int64_t{4096});
-  add_option(command, "FILE", options.files, "experiment (TOML); several run as members of one sweep", required);
+  add_option(command, "FILE", options.files, "experiment (TOML); several are members of one sweep", required);
   add_set(command, options.request.overrides);
   add_nproc(command, options.request.nproc);
   add_option(command, "--name NAME", options.request.name, "name of the run, instead of the file's");
-  add_option(command, "--nodes N", options.nodes, "number of hosts on which this command is run", count);
+  add_option(command, "--nodes N", options.nodes, "number of hosts that run this command", count);
   add_option(command, "--node-rank R", options.node_rank, "number of this host, from 0",
              CLI::Range(int64_t{0}, int64_t{4095}));
   add_option(command, "--rendezvous HOST:PORT", options.rendezvous, "address of host 0, and a free port there");
   command.add_flag(
       "--resume", options.resume,
-      "continue the newest unfinished run of this configuration; start if there is none, and do nothing if "
-      "it is finished. --resume=must: refuse to start");
-  add_option(
-      command, "--max-restarts N", options.request.max_restarts,
-      "how often to start all ranks again, from the newest checkpoint, after a lost rank or a lack of memory (0)",
-      CLI::Range(int64_t{0}, int64_t{1'000'000}));
+      "continue the newest unfinished run of this configuration; start if there is none, do nothing if it is finished. "
+      "--resume=must: refuse to start");
+  add_option(command, "--max-restarts N", options.request.max_restarts,
+             "how often to restart all ranks, from the newest checkpoint, after a lost rank or a lack of memory (0)",
+             CLI::Range(int64_t{0}, int64_t{1'000'000}));
   add_option(command, "--jobs K", options.jobs, "members of a sweep to run concurrently, sharing the cores (1)", count);
   add_option(command, "--on-end PROGRAM", options.end_command,
              "program to start when the run has ended, finished or not; the environment names the run");
-  command.add_flag(
-      "--dry-run", options.dry_run,
-      "check and print the resolved experiment, where each value comes from, and its stages, without running");
+  command.add_flag("--dry-run", options.dry_run,
+                   "only check, and print the resolved experiment, where each value comes from, and its stages");
   command.add_option("--member", options.member)->group("");
 }
 

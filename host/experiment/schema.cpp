@@ -12,9 +12,8 @@ SchemaTable head_table() {
   Key extends;
   extends.name = "extends";
   extends.help =
-      "experiment file whose keys this one inherits: tables are merged, any other value here replaces that of the "
-      "base; "
-      "paths in the base are relative to the base. A base may extend another file, and lack required keys";
+      "experiment file to inherit: tables are merged, other values replaced; its paths are relative to itself. It may "
+      "extend another file and lack required keys";
   extends.get = [](const Experiment&) { return std::nullopt; };  // the experiment is the merged one
   extends.set = [](Experiment&, const Value&) {};
   extends.is_path(PathKind::path).not_in_identity();
@@ -26,16 +25,14 @@ SchemaTable head_table() {
            "name of the run and its folder: at most 64 letters, digits, `.`, `_` and `-`, the first a letter or digit")
            .required()
            .not_in_identity(),
-       key("seed", AT(seed), "seed of all random numbers of the run").at_least(0)}};
+       key("seed", AT(seed), "seed of all random numbers").at_least(0)}};
 }
 
 SchemaTable train_table() {
   Key head_weights =
       key("head_weights", AT(train.head_weights),
-          "factor on the loss of each head, one for each of `model.future_tokens`: the loss of a step is the sum of "
-          "the heads' losses times their factors, divided by the number of heads with targets; a head's own logged "
-          "loss has no "
-          "factor, and a head of weight 0 gets no gradient")
+          "factor on each head's loss in this mean, one for each of `model.future_tokens`; the divisor is unchanged. A "
+          "head's logged loss has no factor; a head of weight 0 gets no gradient")
           .range(0, 1e9)
           .defaults_to("1 for each head");
   head_weights.get = [](const Experiment& e) -> std::optional<Value> {
@@ -44,57 +41,46 @@ SchemaTable train_table() {
     if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1; })) return std::nullopt;
     return Value(weights);
   };
-  Key accumulation =
-      key("gradient_accumulation", AT(train.gradient_accumulation), "number of micro-batches of an optimizer step")
-          .range(1, 1 << 20);
+  Key accumulation = key("gradient_accumulation", AT(train.gradient_accumulation), "micro-batches of an optimizer step")
+                         .range(1, 1 << 20);
   accumulation.get = [](const Experiment& e) -> std::optional<Value> {
     if (e.train.global_batch_size > 0) return std::nullopt;  // the number of ranks determines it
     return Value(e.train.gradient_accumulation);
   };
   return {
       "train",
-      "Length of the run and size of the batches. Requires exactly one of `steps` and `epochs`.",
-      {key("steps", AT(train.steps), "number of optimizer steps")
+      "Requires exactly one of `steps` and `epochs`.",
+      {key("steps", AT(train.steps), "optimizer steps")
            .range(1, 1e12)
            .defaults_to("required without `epochs`")
            .unset_when_empty(),
-       key("epochs", AT(train.epochs),
-           "number of passes over the training data, may be a fraction; not for `random` data")
+       key("epochs", AT(train.epochs), "passes over the training data, may be a fraction; not for `random` data")
            .above(0)
            .defaults_to("required without `steps`")
            .unset_when_empty(),
-       key("batch_size", AT(train.batch_size), "number of sequences of a micro-batch on each rank")
-           .required()
-           .range(1, 1 << 20),
-       key("sequence_length", AT(train.sequence_length), "length of a sequence, in tokens")
-           .required()
-           .range(2, 1 << 20),
+       key("batch_size", AT(train.batch_size), "sequences of a micro-batch on each rank").required().range(1, 1 << 20),
+       key("sequence_length", AT(train.sequence_length), "tokens of a sequence").required().range(2, 1 << 20),
        accumulation,
        key("global_batch_size", AT(train.global_batch_size),
-           "instead of `gradient_accumulation`: number of sequences of an optimizer step over all ranks, which are "
-           "filled by micro-batches of `batch_size` on each rank; with another number of ranks it remains the same "
-           "experiment, although a pipeline that compares the tokens of a micro-batch, as `rho1` does, compares those "
-           "of "
-           "`batch_size` x ranks sequences. A multiple of `batch_size` times the number of ranks")
+           "instead of `gradient_accumulation`: sequences of an optimizer step over all ranks, a multiple of "
+           "`batch_size` x ranks. On any number of ranks it is the same experiment, but a pipeline that compares the "
+           "tokens of a micro-batch, as `rho1` does, compares those of `batch_size` x ranks sequences")
            .range(1, int64_t{1} << 32)
            .defaults_to("`batch_size` x `gradient_accumulation` x ranks")
            .unset_when_empty(),
-       key("clip_norm", AT(train.clip_norm),
-           "maximum norm of the gradient: a larger gradient is scaled down to it; 0: no clipping")
+       key("clip_norm", AT(train.clip_norm), "maximum norm, to which a larger gradient is scaled down; 0: no clipping")
            .at_least(0),
        key("norm", AT(train.norm),
-           "norm of the gradient for clipping, the guard and the log: the root of the sum of squares, the sum of "
-           "magnitudes, or the largest magnitude"),
+           "gradient norm for clipping, guard and log: root of the sum of squares, sum of magnitudes, or largest "
+           "magnitude"),
        key("normalize", AT(train.normalize),
-           "divisor of a head's weighted loss: the number of its valid tokens in the step, or the sum of their weights "
-           "(with several micro-batches this takes another forward pass); the loss of a step is the mean over the "
-           "heads with targets")
+           "divisor of a head's weighted loss: its valid tokens in the step, or the sum of their weights (with several "
+           "micro-batches, another forward pass); the loss of a step is the mean over the heads with targets")
            .one_of({"tokens", "weights"}),
        head_weights,
        key("ema", AT(train.ema),
-           "decay rate, for example 0.999, of an exponential moving average of the trained parameters, which "
-           "begins with their initial values and takes part in each accepted step; at the end it is saved in "
-           "`model-ema/` beside `model/`; 0: none")
+           "decay rate, such as 0.999, of an exponential moving average of the trained parameters from their initial "
+           "values over accepted steps, saved at the end in `model-ema/` beside `model/`; 0: none")
            .range(0, 1)
            .below(1)
            .unset_when_empty()}};
@@ -104,10 +90,9 @@ Key optimizer_groups() {
   Key key;
   key.name = "groups";
   key.help =
-      "settings of the parameters whose name matches a shell pattern, for example `layers.*norm.weight`: `lr_scale`, a "
-      "factor on the learning rate, and `weight_decay`, also where `decay_norms` excludes it. The first table that "
-      "matches "
-      "applies; names are those of Meta's files and of an adapter's parameters";
+      "settings of parameters: `match`, a shell pattern of names (Meta's, or of an adapter's parameters), such as "
+      "`layers.*norm.weight`; `lr_scale`, a factor on the learning rate; `weight_decay`, also where `decay_norms` "
+      "excludes it. The first match applies";
   ValueRule match, number;
   match.may_be_empty = false;
   number.type = ValueType::number;
@@ -140,7 +125,7 @@ Key optimizer_groups() {
 }
 
 SchemaTable optimizer_table() {
-  Key betas = key("betas", AT(optimizer.eps), "decay rates of the first and the second moment").range(0, 1).below(1);
+  Key betas = key("betas", AT(optimizer.eps), "decay rates of the first and second moment").range(0, 1).below(1);
   betas.rule.type = ValueType::numbers;
   betas.rule.count = 2;
   betas.get = [](const Experiment& e) -> std::optional<Value> {
@@ -157,25 +142,22 @@ SchemaTable optimizer_table() {
     if (!traits_of(e.optimizer.kind).has_eps) return std::nullopt;
     return Value(e.optimizer.eps);
   };
-  Key momentum =
-      key("momentum", AT(optimizer.momentum), "only for `muon` and `sgd`: decay rate of the sum of gradients")
-          .range(0, 1)
-          .below(1)
-          .defaults_to("0.95 for `muon`, 0.9 for `sgd`");
+  Key momentum = key("momentum", AT(optimizer.momentum), "`muon`, `sgd`: decay rate of the sum of gradients")
+                     .range(0, 1)
+                     .below(1)
+                     .defaults_to("0.95 for `muon`, 0.9 for `sgd`");
   momentum.get = [](const Experiment& e) -> std::optional<Value> {
     if (!traits_of(e.optimizer.kind).momentum) return std::nullopt;
     return Value(e.optimizer.momentum);
   };
   return {
       "optimizer",
-      "How a step changes the parameters. The defaults of `lr`, `betas`, `weight_decay`, `train.clip_norm` and "
-      "`schedule.min_lr_ratio` are the "
-      "values of LLaMA 7B (arXiv 2302.13971).",
+      "The defaults of `lr`, `betas`, `weight_decay`, `train.clip_norm` and `schedule.min_lr_ratio` are those of LLaMA "
+      "7B (arXiv 2302.13971).",
       {key("name", AT(optimizer.kind),
-           "`adamw`, whose weight decay is decoupled (0 makes it Adam); `muon`: orthogonalized momentum for the "
-           "matrices of blocks, with updates as large as AdamW's "
-           "(arXiv 2502.16982), so that `lr` and `weight_decay` apply to both, and AdamW for all other parameters; "
-           "refused if no such matrix is trained, as with the adapter `lora`; `sgd` with momentum")
+           "`adamw` with decoupled weight decay (0: Adam); `muon`: orthogonalized momentum for the matrices of blocks, "
+           "with updates as large as AdamW's (arXiv 2502.16982), and AdamW with the same `lr` and `weight_decay` for "
+           "all other parameters; refused if no such matrix is trained, as with `lora`; `sgd` with momentum")
            .also({{"adam", "adamw"}})
            .planned({"adamw8bit", "adafactor", "lion", "shampoo", "soap"}),
        key("lr", AT(optimizer.lr), "peak learning rate").above(0),
@@ -184,46 +166,43 @@ SchemaTable optimizer_table() {
            .defaults_to("`lr`"),
        betas, eps, momentum,
        key("weight_decay", AT(optimizer.weight_decay),
-           "weight decay of all trained matrices, decoupled from the gradient, including embeddings and LoRA's A and B")
+           "decoupled weight decay of all trained matrices, also embeddings and LoRA's A and B")
            .at_least(0),
-       key("decay_norms", AT(optimizer.decay_norms), "whether weight decay also applies to norms and biases"),
-       optimizer_groups()}};
+       key("decay_norms", AT(optimizer.decay_norms), "whether norms and biases decay too"), optimizer_groups()}};
 }
 
 SchemaTable schedule_table() {
-  Key decay = key("decay", AT(schedule.decay), "only for `wsd`: shape of the decay, a line or half a cosine");
+  Key decay = key("decay", AT(schedule.decay), "`wsd`: a line or half a cosine");
   decay.get = [](const Experiment& e) -> std::optional<Value> {
     if (e.schedule.decay == ScheduleConfig().decay) return std::nullopt;
     return to_value(e.schedule.decay);
   };
   decay.defaults_to("`\"linear\"`");
   Key cycles = key("cycles", AT(schedule.cycles),
-                   "only for `cosine`: number of equal decays after the warm-up, each from the peak learning rate to "
-                   "the final one (warm restarts, arXiv 1608.03983)")
+                   "`cosine`: equal decays after the warm-up, each from the peak to the final learning rate (warm "
+                   "restarts, arXiv 1608.03983)")
                    .range(1, 1e6)
                    .defaults_to("1");
   cycles.get = [](const Experiment& e) -> std::optional<Value> {
     if (e.schedule.cycles == 1) return std::nullopt;
     return Value(e.schedule.cycles);
   };
-  return {
-      "schedule",
-      "The learning rate over the steps.",
-      {key("name", AT(schedule.name),
-           "shape after the warm-up: constant, a line or half a cosine down to the last step, or warmup-stable-decay "
-           "(`wsd`)"),
-       key("warmup_steps", AT(schedule.warmup_steps), "number of steps of the linear warm-up; less than `train.steps`")
-           .range(0, 1e12),
-       key("stable_steps", AT(schedule.stable_steps),
-           "only for `wsd`: number of steps at the peak learning rate after the warm-up; it then decays until the last "
-           "step")
-           .range(1, 1e12)
-           .defaults_to("required by `wsd`")
-           .unset_when_empty(),
-       decay, cycles,
-       key("min_lr_ratio", AT(schedule.min_lr_ratio),
-           "final learning rate of `linear`, `cosine` and `wsd`, as a fraction of the peak learning rate")
-           .range(0, 1)}};
+  return {"schedule",
+          "",
+          {key("name", AT(schedule.name),
+               "after the warm-up: constant, a line or half a cosine down to the last step, or warmup-stable-decay "
+               "(`wsd`)"),
+           key("warmup_steps", AT(schedule.warmup_steps), "steps of the linear warm-up, fewer than `train.steps`")
+               .range(0, 1e12),
+           key("stable_steps", AT(schedule.stable_steps),
+               "steps at the peak learning rate after the warm-up; it then decays until the last step")
+               .range(1, 1e12)
+               .defaults_to("required by and only for `wsd`")
+               .unset_when_empty(),
+           decay, cycles,
+           key("min_lr_ratio", AT(schedule.min_lr_ratio),
+               "final learning rate of `linear`, `cosine` and `wsd`, as a fraction of the peak")
+               .range(0, 1)}};
 }
 
 /// Written as false, true or "all".
@@ -231,9 +210,8 @@ Key cpu_offload() {
   Key key;
   key.name = "cpu_offload";
   key.help =
-      "whether the master shards of trained parameters and the optimizer state are kept in host memory, which saves "
-      "device memory; with `\"all\"` also the shards of frozen parameters, copied to the device for each use; "
-      "requires a CUDA `device`";
+      "whether host memory holds the master shards of trained parameters and the optimizer state; with `\"all\"` also "
+      "the shards of frozen parameters, copied to the device for each use; requires a CUDA `device`";
   key.rule.type = ValueType::flag_or_text;
   key.rule.choices = {"all"};
   key.get = [](const Experiment& e) {
@@ -249,8 +227,8 @@ Key cpu_offload() {
 
 SchemaTable parallel_table() {
   Key checkpointing = key("activation_checkpointing", AT(parallel.activation_checkpointing),
-                          "trunk blocks whose activations are recomputed in the backward pass to save memory: none, "
-                          "all, or the given share of the trained blocks, beginning with the first")
+                          "trunk blocks that recompute activations in the backward pass to save memory: none, all, or "
+                          "this share of the trained blocks, from the first")
                           .one_of({"none", "full"})
                           .range(0, 1);
   checkpointing.rule.type = ValueType::text_or_number;
@@ -265,11 +243,11 @@ SchemaTable parallel_table() {
   };
   Key groups =
       key("shard_group_size", AT(parallel.shard_group_size),
-          "only for `hybrid_shard`: number of consecutive ranks that share one copy of the model; a divisor of "
-          "the number of ranks. `host`: the ranks of a host, equally many on each")
+          "consecutive ranks that share one copy of the model, a divisor of the number of ranks; `host`: the ranks of "
+          "a host, equally many on each")
           .one_of({"host"})
           .range(1, 65536)
-          .defaults_to("required by `hybrid_shard`")
+          .defaults_to("required by and only for `hybrid_shard`")
           .not_in_identity();
   groups.rule.type = ValueType::text_or_integer;
   groups.get = [](const Experiment& e) -> std::optional<Value> {
@@ -283,78 +261,70 @@ SchemaTable parallel_table() {
   };
   return {
       "parallel",
-      "Number of ranks, sharding, precision and device.",
+      "",
       {key("processes", AT(parallel.processes), "number of ranks").range(1, 65536).not_in_identity(),
        key("strategy", AT(parallel.strategy),
            "`full_shard`: parameters, gradients and optimizer state are sharded over all ranks; `shard_grad_op`: "
-           "the same, but gathered parameters are kept for the whole step; `shard_optimizer`: as "
-           "`shard_grad_op`, but each rank keeps its whole gradient and reduces it once per step; `no_shard`: "
-           "nothing is sharded; "
-           "`hybrid_shard`: as `full_shard` within groups of `shard_group_size` ranks, each with a complete copy")
+           "gathered parameters are kept for the whole step; `shard_optimizer`: also, each rank keeps its whole "
+           "gradient and reduces it once per step; `no_shard`: nothing is sharded; `hybrid_shard`: as `full_shard` "
+           "within groups of `shard_group_size` ranks, each with a complete copy")
            .not_in_identity(),
        groups,
        key("sequence", AT(parallel.sequence),
-           "number of ranks that read the same sequences and divide their positions, and in attention "
-           "their heads, among them; saves activations of long sequences. A divisor of the number of ranks, of "
-           "`kv_heads` and of `train.sequence_length`; `batch_size` counts per group of these ranks")
+           "ranks that read the same sequences and divide their positions, in attention their heads, which saves "
+           "activations; a divisor of the number of ranks, of `kv_heads` and of `train.sequence_length`; `batch_size` "
+           "is per such group")
            .range(1, 65536)
            .not_in_identity(),
        key("tensor", AT(parallel.tensor),
-           "tensor parallelism: number of consecutive ranks that divide the attention heads and feed-forward features "
-           "of every block among them, and elsewhere the positions of the same sequences; saves parameters, gradients, "
-           "optimizer state and activations of a rank, for two exchanges in each half of a block. A divisor of "
-           "`ffn_dim`; with `sequence` N, `tensor` x N ranks read the same sequences, and divide the number of ranks, "
-           "`kv_heads` and `train.sequence_length`")
+           "tensor parallelism: consecutive ranks that divide the attention heads and feed-forward features of every "
+           "block, and elsewhere the positions of the same sequences; a divisor of `ffn_dim`. With `sequence`, their "
+           "product divides the number of ranks, `kv_heads` and `train.sequence_length`")
            .range(1, 65536)
            .not_in_identity(),
        key("pipeline", AT(parallel.pipeline),
-           "pipeline parallelism: number of sections into which the model is divided, each on as many ranks. The first "
-           "has the embedding, the last all heads; the trunk's blocks are divided so that sections cost about the "
-           "same. "
-           "Micro-batches (`train.gradient_accumulation`) pass through them one after another (1F1B); of P sections "
-           "each waits for (P - 1) / (micro-batches + P - 1) of a step. A divisor of the number of ranks; the other "
-           "keys "
-           "apply to the ranks of a section. Rank 0 is in the last section")
+           "pipeline parallelism (1F1B): sections of the model, each on as many ranks, to which the other keys apply; "
+           "a "
+           "divisor of the number of ranks. Each waits for (`pipeline` - 1) / (micro-batches + `pipeline` - 1) of a "
+           "step, so raise `train.gradient_accumulation`")
            .range(1, 65536)
            .not_in_identity(),
        key("precision", AT(parallel.precision),
-           "number format of the computation; master parameters remain fp32; `fp16` uses automatic loss scaling "
-           "and is slow on CPUs"),
+           "number format of the computation; master parameters remain fp32; `fp16` has automatic loss scaling and is "
+           "slow on CPUs"),
        key("reduce", AT(parallel.reduce),
-           "number format in which gradients are reduced between ranks; `bf16` requires a `precision` other than "
-           "`fp32`, and `fp16` the precision `fp16`, whose loss scale keeps gradients in its range"),
+           "number format in which ranks reduce gradients; `bf16` requires a `precision` other than `fp32`, `fp16` "
+           "requires `fp16`"),
        key("replicate_frozen", AT(parallel.replicate_frozen),
-           "whether every rank holds all frozen parameters: uses more memory, saves gathering them")
+           "whether every rank holds all frozen parameters: more memory, no gathering")
            .not_in_identity(),
        checkpointing,
        key("activation_offload", AT(parallel.activation_offload),
-           "whether the inputs of recomputed blocks wait for the backward pass in host memory, on the CPU in a "
-           "temporary file; requires `activation_checkpointing`")
+           "whether the inputs of recomputed blocks wait in host memory, on the CPU in a temporary file; requires "
+           "`activation_checkpointing`")
            .not_in_identity(),
        key("offload_path", AT(parallel.offload_path),
-           "only for `activation_offload` on the CPU: folder of the temporary file; should not be in memory, as `/tmp` "
-           "is on some systems")
+           "folder of that file, only for the CPU; should not be in memory, as `/tmp` is on some systems")
            .is_path(PathKind::path)
            .defaults_to("`TMPDIR` or `/tmp`")
            .unset_when_empty()
            .not_in_identity(),
        cpu_offload().not_in_identity(),
-       key("device", AT(parallel.device),
-           "device of the ranks; `auto`: CUDA if the host has a device for each local rank, else the CPU")
+       key("device", AT(parallel.device), "`auto`: CUDA if the host has a device for each local rank, else the CPU")
            .one_of({"auto", "cpu", "cuda"})
            .also({{"gpu", "cuda"}})
            .not_in_identity(),
        key("deterministic", AT(parallel.deterministic),
-           "whether a CUDA device uses only deterministic kernels; with `false`, a repeated or resumed run differs in "
-           "the last bits. The CPU always uses deterministic kernels")
+           "whether CUDA uses only deterministic kernels, as the CPU always does; with `false`, a repeated or resumed "
+           "run differs in the last bits")
            .not_in_identity(),
        key("peak_tflops", AT(parallel.peak_tflops),
-           "peak rate of one rank's device in this precision, in TFLOP/s, for `perf/mfu`; 0: the vendor's figure if "
-           "the device is known, else the measured rate of matrix multiplication")
+           "peak of a rank's device in this precision, in TFLOP/s, for `perf/mfu`; 0: the vendor's figure or, if "
+           "unknown, the measured rate of matrix multiplication")
            .range(0, 1e6)
            .not_in_identity(),
        key("oversubscribe", AT(parallel.oversubscribe),
-           "whether `wmtp-host run` may start more than 8 ranks for each usable core")
+           "whether `wmtp-host run` may start more than 8 ranks per usable core")
            .not_in_identity(),
        key("timeout_seconds", AT(parallel.timeout_seconds),
            "maximum wait for another rank, in seconds, also at the rendezvous")
@@ -365,50 +335,44 @@ SchemaTable parallel_table() {
 SchemaTable checkpoint_table() {
   SchemaTable table{
       "checkpoint",
-      "When the training state is saved, to resume from. The final state is always saved.",
-      {key("every_steps", AT(checkpoint.every_steps), "number of steps between checkpoints; 0: no checkpoints by steps")
-           .range(0, 1e12),
+      "When the training state is saved, to resume from; the final state always is.",
+      {key("every_steps", AT(checkpoint.every_steps), "steps between checkpoints; 0: not by steps").range(0, 1e12),
        key("every_epochs", AT(checkpoint.every_epochs),
-           "passes over the training data between checkpoints, may be a fraction: the step that completes them saves "
-           "one; 0: no checkpoints by epochs")
+           "passes over the training data between checkpoints, may be a fraction; the step that completes them saves "
+           "one; 0: not by epochs")
            .range(0, 1e6),
        key("every_minutes", AT(checkpoint.every_minutes),
-           "minimum time between checkpoints, in minutes: the first step that ends after it saves one; 0: no "
-           "checkpoints "
-           "by time")
+           "minimum time between checkpoints, in minutes; the first step that ends after it saves one; 0: not by time")
            .range(0, 1e6),
-       key("keep", AT(checkpoint.keep), "number of newest checkpoints to keep").range(1, 1e6),
+       key("keep", AT(checkpoint.keep), "newest checkpoints kept").range(1, 1e6),
        key("keep_best", AT(checkpoint.keep_best),
-           "whether to save a checkpoint at each validation whose loss of head 1 is lower than all before, and to keep "
-           "the best beside the newest; `RUN@best` names it")}};
+           "whether to save a checkpoint at each validation with a new lowest loss of head 1; the best, `RUN@best`, is "
+           "kept beside the newest")}};
   table.in_identity = false;
   return table;
 }
 
 SchemaTable guard_table() {
   return {"guard",
-          "Skips steps with unusual losses or gradients, so that they change no parameter. Steps that are not finite "
-          "are always skipped. The other limits are off by default, because the model does not learn from the data of "
-          "a skipped step.",
+          "Skips steps with unusual losses or gradients: they change no parameter, so the model does not learn from "
+          "their data. Steps that are not finite are always skipped.",
           {key("loss_spike", AT(guard.loss_spike),
                "maximum distance of a loss above the mean of the last `window` accepted losses, in standard "
-               "deviations, for example 6; 0: off")
+               "deviations, such as 6; 0: off")
                .at_least(0),
            key("spike_floor", AT(guard.spike_floor),
-               "with `loss_spike`: minimum distance above the mean, in units of the loss, for skipping a step, even if "
-               "the standard deviation is small")
+               "with `loss_spike`: minimum distance above the mean for a skip, in units of the loss")
                .at_least(0),
-           key("loss_ratio", AT(guard.loss_ratio),
-               "maximum loss as a multiple of the mean of the last `window` accepted losses, for example 5; 0: off")
+           key("loss_ratio", AT(guard.loss_ratio), "maximum loss as a multiple of that mean, such as 5; 0: off")
                .range(0, 1e6)
                .defaults_to("`0.0`")
                .unset_when_empty(),
            key("window", AT(guard.window),
-               "with `loss_spike` and `loss_ratio`: number of accepted losses that mean and standard deviation are "
-               "computed from; no step is skipped for its loss until this number is reached")
+               "accepted losses of which mean and standard deviation are taken; with fewer, no step is skipped for its "
+               "loss")
                .range(1, 1e6),
            key("grad_norm", AT(guard.grad_norm), "maximum norm of the gradient before clipping; 0: off").at_least(0),
-           key("max_in_a_row", AT(guard.max_in_a_row), "number of consecutive skipped steps after which the run ends")
+           key("max_in_a_row", AT(guard.max_in_a_row), "consecutive skipped steps after which the run ends")
                .range(1, 1e9)}};
 }
 
@@ -416,34 +380,31 @@ SchemaTable log_table() {
   SchemaTable table{
       "log",
       "The run log, an SQLite database.",
-      {key("every_steps", AT(log.every_steps), "number of steps between logged steps; step 1 is always logged")
-           .range(1, 1e12),
+      {key("every_steps", AT(log.every_steps), "steps between logged steps; step 1 is always logged").range(1, 1e12),
        key("samples", AT(log.samples),
-           "number of validation sequences whose losses and weights are logged token by token at each validation, at "
-           "most `train.batch_size`; 0: none")
+           "sequences of each validation whose losses and weights are logged token by token, at most "
+           "`train.batch_size`; 0: none")
            .range(0, 1e6),
        key("prompts", AT(log.prompts),
-           "texts that the model continues at each validation, in the order in which the page of the run shows them; "
-           "greedy, as `wmtp-host generate`. Rank 0 writes the model to the run's folder, reads it again into host "
-           "memory, in fp32, and deletes it")
+           "texts that the model continues greedily at each validation, as `wmtp-host generate`, in the order of the "
+           "run's page. Rank 0 writes the model to the run's folder, reads it into host memory, in fp32, and deletes "
+           "it")
            .defaults_to("none")
            .unset_when_empty(),
-       key("prompt_tokens", AT(log.prompt_tokens), "maximum number of tokens after each of `prompts`").range(1, 1e6),
+       key("prompt_tokens", AT(log.prompt_tokens), "maximum number of tokens after each prompt").range(1, 1e6),
        key("database", AT(log.database), "file of the database, relative to the working directory").not_empty(),
        key("tensorboard", AT(log.tensorboard),
-           "folder in which each run writes a subfolder of TensorBoard event files during training, relative to the "
+           "folder of a subfolder of TensorBoard event files for each run, written during training, relative to the "
            "working directory; empty: none"),
        key("wandb", AT(log.wandb),
-           "whether the run is followed into Weights & Biases while it trains, by `wmtp-host export` and the "
-           "package of the Python that `WMTP_PYTHON` names; if that fails, the run goes on with a warning"),
+           "whether `wmtp-host export` follows the run into Weights & Biases while it trains, with the package of the "
+           "Python that `WMTP_PYTHON` names; if that fails, the run goes on with a warning"),
        key("trackio", AT(log.trackio), "the same for Trackio"),
        key("mlflow", AT(log.mlflow),
-           "tracking URI of MLflow, for example `http://127.0.0.1:5000`, that receives the run when it ends; empty: "
-           "none"),
+           "tracking URI of MLflow, such as `http://127.0.0.1:5000`, that receives the run when it ends; empty: none"),
        key("profile_step", AT(log.profile_step),
-           "step of which every rank R writes a profile, `profile-000R.json` in the run's folder: a Chrome trace of "
-           "its operators, on a CUDA device also of kernels and copies; recording slows this step; at most "
-           "`train.steps`; 0: none")
+           "step, at most `train.steps`, of which every rank R writes `profile-000R.json` in the run's folder: a "
+           "Chrome trace of its operators, on CUDA also of kernels and copies; recording slows the step; 0: none")
            .range(0, 1e12)}};
   table.in_identity = false;
   return table;
@@ -452,13 +413,12 @@ SchemaTable log_table() {
 SchemaTable sweep_table() {
   SchemaTable table{
       "sweep",
-      "Makes the file describe several runs, the members of the sweep. Each key is a key of the experiment with a list "
-      "of values (`seed = [1, 2, 3]`, `optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, "
-      "the first key varying slowest. Each table of the list `[[sweep.members]]` sets several keys together; "
-      "`--set \"sweep.seed=[4, 5]\"` replaces a list. "
-      "`wmtp-host run` trains one member at a time, or K at a time with `--jobs K`, each on a share of the cores. It "
-      "first trains the stages that members need, each once, skips members with a finished run in the log, and prints "
-      "a table of all members at the end.",
+      "Several runs, the members. Each key is a key of the experiment with a list of values (`seed = [1, 2, 3]`, "
+      "`optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, the first key varying slowest. "
+      "Each table of the list `[[sweep.members]]` sets several keys together; `--set \"sweep.seed=[4, 5]\"` replaces a "
+      "list. `wmtp-host run` first trains the stages that members need, each once, then one member at a time, or with "
+      "`--jobs K` K at a time, each on a share of the cores. It skips members with a finished run in the log, and "
+      "prints a table of all members at the end.",
       {}};
   table.read_elsewhere = true;  // experiment/load/sweep.hpp
   table.in_identity = false;

@@ -24,35 +24,35 @@ template <class Model>
 std::vector<Key> model_keys(Model model, bool is_policy) {
   std::vector<Key> keys{
       key("dim", IN(model, dim), "width of the residual stream").range(2, 65536),
-      key("layers", IN(model, layers), "number of blocks of trunk and heads together; each head has one block")
+      key("layers", IN(model, layers), "blocks of the trunk, and one for each head").range(1, 1024),
+      key("heads", IN(model, heads),
+          "attention heads; without `head_dim` a divisor of `dim`, and `dim / heads` is "
+          "even")
           .range(1, 1024),
-      key("heads", IN(model, heads), "number of attention heads; a divisor of `dim` with `dim / heads` even")
-          .range(1, 1024),
-      key("kv_heads", IN(model, kv_heads), "number of heads of keys and values; a divisor of `heads`")
+      key("kv_heads", IN(model, kv_heads), "heads of keys and values; a divisor of `heads`")
           .range(1, 1024)
           .defaults_to("`heads`"),
       key("ffn_dim", IN(model, ffn_dim), "width of the feed-forward layers")
           .range(1, 1 << 20)
-          .defaults_to("8/3 `dim`, rounded up to a multiple of 256, as in Llama"),
+          .defaults_to("8/3 `dim`, rounded up to a multiple of 256"),
       key("vocab_size", IN(model, vocab_size), "number of tokens")
           .range(2, 1 << 24)
-          .defaults_to("the tokenizer's; required for `tokens`, `random` and a tokenizer of kind `file`, unless "
-                       "`weights` state it"),
-      key("future_tokens", IN(model, future_tokens),
-          "number of future tokens predicted at each position, one head for each")
+          .defaults_to("the tokenizer's; required for `tokens`, `random` and a `file` tokenizer, unless `weights` "
+                       "state it"),
+      key("future_tokens", IN(model, future_tokens), "future tokens predicted at each position, one head for each")
           .range(1, 64),
       key("max_sequence_length", IN(model, max_sequence_length), "maximum length of a sequence, in tokens")
           .range(2, 1 << 20)
-          .defaults_to("`train.sequence_length`, or that of `weights` if it is larger"),
+          .defaults_to("`train.sequence_length`, or that of `weights` if larger"),
       key("rope_theta", IN(model, rope_theta), "base of the rotary position embedding").above(0),
-      key("norm_eps", IN(model, norm_eps), "epsilon of the RMSNorm layers").above(0)};
+      key("norm_eps", IN(model, norm_eps), "epsilon of RMSNorm").above(0)};
   for (const ShapeOption& option : shape_options)
     std::visit([&](auto member) { keys.push_back(shape_key(option, model, member, is_policy)); }, option.member);
   for (Key& one : keys) {
     if (!is_policy) one.default_text = "as in `[model]`";
     if (is_policy && (one.name == "dim" || one.name == "layers" || one.name == "heads")) {
       one.required_without = "model.weights";
-      one.default_text = "required without `weights` that state it";
+      one.default_text = "required unless `weights` state it";
     }
   }
   if (!is_policy) {
@@ -68,47 +68,43 @@ SchemaTable rope_table(const std::string& model, Accessor accessor, std::functio
   const auto scaling = [accessor](auto& e) -> auto& { return *accessor(e); };
   SchemaTable table{
       model + ".rope_scaling",
-      std::string("Scales the rotary position embedding, for sequences longer than those of pretraining, as in Llama "
-                  "3.1. Keys and formulas are those of Hugging Face transformers. Default: ") +
-          (model == "model" ? "no scaling." : "as in `[model]`; `rope_type = \"default\"` means no scaling."),
+      model == "model"
+          ? "Scales the rotary position embedding for sequences longer than those of pretraining; keys and "
+            "formulas are those of Hugging Face transformers. Default: no scaling."
+          : "Default: as in `[model]`; `rope_type = \"default\"` means no scaling.",
       {key("rope_type", IN(scaling, rope_type),
-           "`default`: no scaling; `linear`: all angles are scaled; `llama3`: low frequencies are scaled; `yarn`: low "
-           "frequencies are scaled, and queries and keys multiplied by a factor (Peng et al. 2023)")
+           "`default`: no scaling; `linear`: of all angles; `llama3`: of low frequencies; `yarn`: of low frequencies, "
+           "with a factor on queries and keys (Peng et al. 2023)")
            .required(),
-       key("factor", IN(scaling, factor),
-           "divisor of the angles: of all of them (`linear`), or of those with a low frequency (`llama3`, `yarn`)")
+       key("factor", IN(scaling, factor), "divisor of the scaled angles")
            .range(1, 1e6)
            .defaults_to("required, except by `default`")
            .unset_when_empty(),
        key("low_freq_factor", IN(scaling, low_freq_factor),
-           "`llama3`: angles with fewer rotations within the original length are divided by `factor`")
+           "angles with fewer rotations within the original length are divided by `factor`")
            .above(0)
-           .defaults_to("required by `llama3`")
+           .defaults_to("required by and only for `llama3`")
            .unset_when_empty(),
        key("high_freq_factor", IN(scaling, high_freq_factor),
-           "`llama3`: angles with more rotations within the original length are not scaled; between the two factors "
-           "the scaling is interpolated")
+           "angles with more rotations are not scaled; between the two factors the scaling is interpolated")
            .above(0)
-           .defaults_to("required by `llama3`")
+           .defaults_to("required by and only for `llama3`")
            .unset_when_empty(),
        key("original_max_position_embeddings", IN(scaling, original_max_position_embeddings),
-           "`llama3`, `yarn`: the sequence length of pretraining, in tokens")
+           "the original length, that of pretraining, in tokens")
            .range(2, 1 << 20)
-           .defaults_to("required by `llama3` and `yarn`")
+           .defaults_to("required by and only for `llama3`, `yarn`")
            .unset_when_empty(),
        key("attention_factor", IN(scaling, attention_factor),
-           "`yarn`: factor on rotated queries and keys; attention scores are multiplied by its square")
+           "`yarn`: factor on rotated queries and keys, so its square on attention scores")
            .above(0)
            .defaults_to("0.1 ln(`factor`) + 1")
            .unset_when_empty(),
-       key("beta_fast", IN(scaling, beta_fast),
-           "`yarn`: angles with more rotations within the original length are not scaled")
+       key("beta_fast", IN(scaling, beta_fast), "`yarn`: as `high_freq_factor`")
            .above(0)
            .defaults_to("32")
            .unset_when_empty(),
-       key("beta_slow", IN(scaling, beta_slow),
-           "`yarn`: angles with fewer rotations within the original length are divided by `factor`; between the two "
-           "the scaling is interpolated")
+       key("beta_slow", IN(scaling, beta_slow), "`yarn`: as `low_freq_factor`")
            .above(0)
            .defaults_to("1")
            .unset_when_empty()}};
@@ -124,11 +120,9 @@ SchemaTable frozen_rope_table(const std::string& name, Frozen frozen) {
       [frozen](const Experiment& e) { return frozen(e).model.has_value(); });
 }
 
-SchemaTable plugin_table(const std::string& name, Key plugin,
+SchemaTable plugin_table(const std::string& name, const std::string& help, Key plugin,
                          std::function<const PluginChoice&(const Experiment&)> choice) {
-  SchemaTable table{name,
-                    "All other keys are options of the plugin; `wmtp-host plugins inspect NAME` lists them.",
-                    {std::move(plugin.not_empty())}};
+  SchemaTable table{name, help, {std::move(plugin.not_empty())}};
   table.plugin = std::move(choice);
   return table;
 }
@@ -139,22 +133,20 @@ SchemaTable frozen_table(const std::string& name, const std::string& help, Froze
       {name,
        help + ". Requires exactly one of `experiment` and `weights`.",
        {key("experiment", IN(frozen, experiment),
-            "file of the experiment that trains the model; it runs first unless the log contains a finished run of it")
+            "experiment that trains the model; it runs first unless the log has a finished run of it")
             .not_empty()
             .is_path(PathKind::path)
             .unset_when_empty(),
-        key("weights", IN(frozen, weights),
-            "weights: a safetensors file or folder, a run's folder or checkpoint, or `run:NAME`, `run:NAME@STEP` or "
-            "`run:NAME@best`")
+        key("weights", IN(frozen, weights), "its weights, in any form of `model.weights`")
             .not_empty()
             .is_path(PathKind::weights)
             .unset_when_empty(),
-        key("strategy", IN(frozen, strategy), "sharding strategy of this model")
+        key("strategy", IN(frozen, strategy), "its sharding, as `parallel.strategy`")
             .defaults_to("`parallel.strategy`")
             .not_in_identity(),
-        key("precision", IN(frozen, precision), "number format of this model's computation")
+        key("precision", IN(frozen, precision), "its number format, as `parallel.precision`")
             .defaults_to("`parallel.precision`"),
-        key("cache", IN(frozen, cache), "whether its outputs are stored in a file and reused by later epochs and runs")
+        key("cache", IN(frozen, cache), "whether later epochs and runs reuse its outputs, stored in a file")
             .not_in_identity()}},
       IN(frozen, given));
 }
@@ -163,9 +155,9 @@ template <class Frozen>
 SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
   const auto shape = [frozen](auto& e) -> auto& { return *frozen(e).model; };
   SchemaTable table{name + ".model",
-                    "The shape of the model in `" + name +
-                        ".weights`, where it differs from `[model]`. Without this table it is "
-                        "that of the folder's `config.json` or `params.json`, if it has one.",
+                    "The shape of `" + name +
+                        ".weights` where it differs from `[model]`; without this table, that of the folder's "
+                        "`config.json` or `params.json`, if it has one.",
                     model_keys(shape, false)};
   table.is_given = [frozen](const Experiment& e) { return frozen(e).model.has_value(); };
   // Values that remain zero are later copied from [model].
@@ -179,46 +171,45 @@ SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
 
 SchemaTable pipeline_table() {
   return plugin_table("pipeline",
+                      "All other keys here, in `[pipeline.inner]` and in `[adapter]` are options of the plugin; "
+                      "`wmtp-host plugins inspect NAME` lists them.",
                       key("plugin", AT(pipeline.plugin), "name of the weighting, wrapper or objective").required(),
                       AT(pipeline));
 }
 
 SchemaTable inner_table() {
   const auto inner = [](auto& e) -> auto& { return *e.inner; };
-  SchemaTable table =
-      plugin_table("pipeline.inner", key("plugin", IN(inner, plugin), "name of the weighting").required(),
-                   [](const Experiment& e) -> const PluginChoice& { return *e.inner; });
-  table.help =
-      "The weighting that a wrapper modifies; required by wrappers, refused for other pipelines. " + table.help;
+  SchemaTable table = plugin_table(
+      "pipeline.inner", "The weighting that a wrapper modifies; required by wrappers, refused for other pipelines.",
+      key("plugin", IN(inner, plugin), "name of the weighting").required(),
+      [](const Experiment& e) -> const PluginChoice& { return *e.inner; });
   table.is_given = [](const Experiment& e) { return e.inner.has_value(); };
   table.mark_given = [](Experiment& e) { e.inner.emplace(); };
   return table;
 }
 
 SchemaTable adapter_table() {
-  SchemaTable table = plugin_table(
-      "adapter",
-      key("plugin", AT(adapter.plugin), "name of the adapter, which decides what is trained; `full`: all parameters"),
-      AT(adapter));
+  SchemaTable table =
+      plugin_table("adapter", "",
+                   key("plugin", AT(adapter.plugin), "name of the adapter; `full` trains all parameters"), AT(adapter));
   table.keys.push_back(
       key("weights", AT(adapter_weights),
-          "initial values of the adapter's parameters: the folder `adapter` of a run, the folder of an imported "
-          "adapter, a checkpoint, `run:NAME` or `run:NAME@STEP`")
+          "initial values: `adapter/` of a run, the folder of an imported adapter, a checkpoint, `run:NAME` or "
+          "`run:NAME@STEP`")
           .not_empty()
           .is_path(PathKind::weights)
           .unset_when_empty());
   table.keys.push_back(key("train_last", AT(trained_parts.last_blocks),
-                           "number of blocks that train, counted from the end of trunk and heads (`model.layers`); "
-                           "with `train`, it chooses in place of the adapter: all other parameters of the model are "
-                           "frozen, and those that the adapter adds, as `lora` does, train beside it")
+                           "last blocks of trunk and heads (`model.layers`) that train. It and `train` replace the "
+                           "adapter's choice: the model's other parameters are frozen, and those that the adapter "
+                           "adds, as `lora` does, also train")
                            .range(1, 4096)
                            .defaults_to("the adapter decides")
                            .unset_when_empty());
   table.keys.push_back(
       key("train", AT(trained_parts.names),
-          "shell patterns of the model's parameters that train, for example "
-          "`[\"norm.weight\", \"layers.*.attention.*\"]`, in addition to `train_last`; names are those of "
-          "Meta's files; a weight that the adapter changes cannot train as well")
+          "shell patterns of parameters that train in addition to `train_last`, such as `[\"norm.weight\", "
+          "\"layers.*.attention.*\"]`, by Meta's names; a weight that the adapter changes cannot train as well")
           .not_empty()
           .defaults_to("the adapter decides")
           .unset_when_empty());
@@ -228,25 +219,24 @@ SchemaTable adapter_table() {
 SchemaTable model_table() {
   SchemaTable table{"model",
                     "The policy: a Llama that predicts several future tokens. If `weights` is a folder with a "
-                    "`config.json` or `params.json`, every key of the shape that is not given is taken from it, and "
+                    "`config.json` or `params.json`, keys of the shape that are not given are taken from it, and "
                     "`layers` counts one block for each of `future_tokens`; without `future_tokens`, the model has the "
                     "heads of the weights, or 4 if they have one and `new_heads` is given.",
                     model_keys(AT(model), true)};
   Key future_heads =
       key("future_heads", AT(model.future_heads),
-          "input of heads 2, 3, ...: the trunk's output (`parallel`), or the output of the head before and the "
-          "embedding of the token that it predicts (`chained`), as in DeepSeek-V3, except that it is read before the "
-          "final "
-          "norm; requires `future_tokens` above 1")
+          "input of heads 2, 3, ...: `parallel`: the trunk's output; `chained`: the output of the head before and the "
+          "embedding of the token that it predicts, as in DeepSeek-V3, but read before the final norm; requires "
+          "`future_tokens` above 1")
           .defaults_to("`\"parallel\"`");
   future_heads.get = [](const Experiment& e) {
     return has_chained_heads(e.model) ? to_value(e.model.future_heads) : std::nullopt;  // keeps earlier identities
   };
   table.keys.push_back(future_heads);
   table.keys.push_back(key("weights", AT(model.weights),
-                           "initial weights: a safetensors file or folder with the tensor names of Meta or Hugging "
-                           "Face, a run's folder or checkpoint, `run:NAME`, `run:NAME@STEP` or `run:NAME@best`; empty, "
-                           "without `experiment`: drawn from `seed`")
+                           "initial weights: a safetensors file or folder with names of Meta or Hugging Face, a run's "
+                           "folder or checkpoint, `run:NAME`, `run:NAME@STEP` or `run:NAME@best`; empty, without "
+                           "`experiment`: drawn from `seed`")
                            .is_path(PathKind::weights));
   table.keys.push_back(key("new_heads", AT(model.new_heads),
                            "initial values of heads 2, 3, ... when `weights` lack them: copies of the last block, or "
@@ -255,8 +245,8 @@ SchemaTable model_table() {
                            .defaults_to("weights without these heads are refused")
                            .unset_when_empty());
   table.keys.push_back(key("experiment", AT(model.experiment),
-                           "instead of `weights`: file of the experiment that trains the initial weights; it runs "
-                           "first unless the log contains a finished run of it")
+                           "instead of `weights`: experiment that trains them; it runs first unless the log has a "
+                           "finished run of it")
                            .not_empty()
                            .is_path(PathKind::path)
                            .unset_when_empty());
@@ -271,7 +261,7 @@ std::vector<SchemaTable> model_tables() {
           adapter_table(),
           model_table(),
           rope_table("model", AT(model.rope_scaling), [](const Experiment&) { return true; }),
-          frozen_table("reference", "A frozen reference model, for pipelines that read its outputs", AT(reference)),
+          frozen_table("reference", "A frozen model, for pipelines that read its outputs", AT(reference)),
           frozen_model_table("reference", AT(reference)),
           frozen_rope_table("reference", AT(reference)),
           frozen_table("value", "A frozen model with a value head, for pipelines that read its values", AT(value)),

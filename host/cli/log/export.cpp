@@ -24,13 +24,12 @@ constexpr const char* help =
     "  json         everything the log contains about the runs\n"
     "  tensorboard  folder of event files, for `tensorboard --logdir DIR`\n"
     "  mlflow       SQLite file, for `mlflow server --backend-store-uri sqlite:///FILE` (MLflow 2.8 and later);\n"
-    "               with --push URI instead the runs on a tracking server, through MLflow's Python client\n"
+    "               with --push URI the runs on a tracking server, through MLflow's Python client\n"
     "  wandb        Weights & Biases, through its Python package, with its login or WANDB_MODE=offline\n"
     "  trackio      Trackio, through its Python package\n\n"
-    "With wandb and trackio, a run that is training is followed until it ends. Repeat a call that ended early: steps\n"
-    "that were sent are not sent again. WMTP_PYTHON names the Python that has the package (python3).\n\n"
+    "wandb and trackio follow a training run until it ends; a repeated call sends only what is missing. WMTP_PYTHON\n"
+    "names the Python that has the package (python3).\n\n"
     "examples:\n"
-    "  wmtp-host export rho1 --to csv -o rho1.csv\n"
     "  wmtp-host export baseline rho1 --to tensorboard -o board\n"
     "  wmtp-host export 3 4 5 --to mlflow -o mlflow.db\n"
     "  wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000\n"
@@ -103,11 +102,11 @@ void add_export(CommandLine& line) {
   auto& command = line.add(
       "export", help, reading_log([options](const GlobalOptions& globals) { return export_runs(*options, globals); }));
   add_option(command, "RUN", options->runs, selected_runs_argument, required);
-  add_option(command, "--to", options->format, "csv, wide, json, tensorboard, mlflow, wandb or trackio",
+  add_option(command, "--to", options->format, "format",
              CLI::IsMember({"csv", "wide", "json", "tensorboard", "mlflow", "wandb", "trackio"}), required);
   add_option(command, "-o,--output PATH", options->target,
              "file or folder to write; must not exist (default of csv, wide and json: standard output)");
-  add_option(command, "--push URI", options->push_uri, "tracking server of MLflow to push to");
+  add_option(command, "--push URI", options->push_uri, "tracking server of MLflow");
 }
 
 }  // namespace wmtp

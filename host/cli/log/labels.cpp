@@ -127,17 +127,20 @@ void add_labels(CommandLine& line) {
 
   auto& tags = line.add("runs tag",
                         "add tags to runs, or remove them\n\n"
-                        "examples:\n  wmtp-host runs tag 3 4 --add paper\n  wmtp-host runs tag 3 --remove paper\n"
+                        "examples:\n"
+                        "  wmtp-host runs tag 3 4 --add paper\n"
                         "  wmtp-host runs list --tag paper\n",
                         action(tag));
   add_option(tags, "RUN", options->runs, runs_argument, required);
-  add_option(tags, "--add TAG", options->add, "tag to add; may be repeated", repeatable);
-  add_option(tags, "--remove TAG", options->remove, "tag to remove; may be repeated", repeatable);
+  add_option(tags, "--add TAG", options->add, "may be repeated", repeatable);
+  add_option(tags, "--remove TAG", options->remove, "may be repeated", repeatable);
 
   auto& archives = line.add("runs archive",
                             "hide runs from lists and from the page\n\n"
                             "Rows and files stay; commands that name the run find it as before.\n\n"
-                            "examples:\n  wmtp-host runs archive 3 4\n  wmtp-host runs archive 3 --undo\n",
+                            "examples:\n"
+                            "  wmtp-host runs archive 3 4\n"
+                            "  wmtp-host runs archive 3 --undo\n",
                             action(archive));
   add_option(archives, "RUN", options->runs, runs_argument, required);
   archives.add_flag("--undo", options->undo, "list them again");

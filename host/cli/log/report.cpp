@@ -40,8 +40,8 @@ void add_report(CommandLine& line) {
   const auto options = std::make_shared<Options>();
   auto& report = line.add("report",
                           "write a standalone HTML copy of the `ui` page with the data of runs\n\n"
-                          "The file needs no server and no network. An existing file is replaced only with --force.\n\n"
-                          "examples:\n  wmtp-host report 3 -o run3.html\n"
+                          "The file needs no server and no network.\n\n"
+                          "example:\n"
                           "  wmtp-host report baseline rho1 -o comparison.html --force\n",
                           reading_log([options](const GlobalOptions& globals) {
                             return write_report(globals, options->runs, options->file, options->force);

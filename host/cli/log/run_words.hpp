@@ -12,7 +12,7 @@ namespace wmtp {
 
 /// Help of RUN arguments that also take sweeps.
 inline constexpr const char* selected_runs_argument =
-    "run ids or names (the newest run of each name), sweeps, or files of experiments";
+    "run ids, names (the newest run of each), sweeps, or files of experiments";
 
 /// What a file of experiments names.
 struct RunsOfFile {

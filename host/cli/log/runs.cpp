@@ -83,28 +83,25 @@ void add_runs(CommandLine& line) {
   const auto format = [options] { return options->json ? TableFormat::json : TableFormat::text; };
 
   line.add_group("runs", "list, show, compare, watch and delete runs");
-  auto& list = line.add(
-      "runs list",
-      "list runs, newest first\n\n"
-      "A run that was resumed is listed once, as its last segment, with the values of all segments.\n\n"
-      "examples:\n  wmtp-host runs list\n"
-      "  wmtp-host runs list --status finished --sort valid_head_1 --limit 5\n"
-      "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
-      reading_log([options, format](const GlobalOptions& globals) {
-        print_runs_list(std::cout, LogReader(globals.database_or(default_database)), format(), options->selection);
-        return 0;
-      }));
+  auto& list = line.add("runs list",
+                        "list runs, newest first\n\n"
+                        "A resumed run is listed once, as its last segment, with the values of all segments.\n\n"
+                        "examples:\n"
+                        "  wmtp-host runs list --status finished --sort valid_head_1 --limit 5\n"
+                        "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
+                        reading_log([options, format](const GlobalOptions& globals) {
+                          print_runs_list(std::cout, LogReader(globals.database_or(default_database)), format(),
+                                          options->selection);
+                          return 0;
+                        }));
   RunSelection& selection = options->selection;
-  add_option(list, "--status STATUS", selection.statuses,
-             "running, finished, failed, interrupted or lost; may be repeated",
+  add_option(list, "--status STATUS", selection.statuses, "may be repeated",
              CLI::IsMember({"running", "finished", "failed", "interrupted", "lost"}), repeatable);
   add_option(list, "--name PATTERN", selection.name, "name, with wildcards * and ?");
   add_option(list, "--pipeline NAME", selection.pipeline, "pipeline plugin");
-  add_option(list, "--tag TAG", selection.tags, "tag; may be repeated, then all must be set", repeatable);
-  add_option(list, "--where KEY=VALUE", selection.where,
-             "value in the experiment, as pipeline.keep=0.6; may be repeated", repeatable);
-  add_option(list, "--sort COLUMN", selection.sort, "sort by this column, smallest first: " + join_names(sort_keys()),
-             CLI::IsMember(sort_keys()));
+  add_option(list, "--tag TAG", selection.tags, "may be repeated, then all must be set", repeatable);
+  add_option(list, "--where KEY=VALUE", selection.where, "value in the experiment; may be repeated", repeatable);
+  add_option(list, "--sort COLUMN", selection.sort, "smallest first", CLI::IsMember(sort_keys()));
   list.add_flag("--reverse", selection.reverse, "reverse the order");
   add_option(list, "--limit N", selection.limit,
              "maximum number of runs (default " + std::to_string(listed_runs) + "; all with --json)",
@@ -115,7 +112,8 @@ void add_runs(CommandLine& line) {
 
   auto& show = line.add("runs show",
                         "show a run: configuration, metrics, curves, memory, checkpoints, evaluations, events\n\n"
-                        "examples:\n  wmtp-host runs show 3\n  wmtp-host runs show rho1 --json\n"
+                        "examples:\n"
+                        "  wmtp-host runs show 3\n"
                         "  wmtp-host runs show rho1 --curve rho1/ce_selected --curve train/grad_norm\n"
                         "  wmtp-host runs show rho1 --toml > again.toml\n",
                         reading_log([options, format](const GlobalOptions& globals) {
@@ -136,35 +134,36 @@ void add_runs(CommandLine& line) {
       ->excludes(json)
       ->excludes(toml);
 
-  auto& compare = line.add(
-      "runs compare",
-      "compare the configurations and metrics of runs\n\n"
-      "A name selects its newest finished run of each seed; the name or the file of a sweep selects its runs. With\n"
-      "several seeds, figures are means with standard errors, and differences from the first name, or from "
-      "--baseline,\n"
-      "are taken within the same seed.\n\n"
-      "examples:\n  wmtp-host runs compare 3 4\n  wmtp-host runs compare baseline rho1 random --json\n"
-      "  wmtp-host runs compare experiments/sweep.toml --baseline baseline\n",
-      reading_log([options, format](const GlobalOptions& globals) {
-        const LogReader log(globals.database_or(default_database));
-        ComparisonRequest request{.words = with_names_of_files(options->runs, globals, log)};
-        if (!options->baseline.empty()) request.baseline = one_name(options->baseline, globals, log);
-        request.format = format();
-        request.all = options->all;
-        if (const size_t columns = terminal_columns(std::cout); columns > 0) request.columns = columns;
-        print_comparison(std::cout, log, request);
-        return 0;
-      }));
+  auto& compare =
+      line.add("runs compare",
+               "compare the configurations and metrics of runs\n\n"
+               "A name selects its newest finished run of each seed, the name or file of a sweep its runs. With\n"
+               "several seeds, figures are means with standard errors, and differences from the first name, or from\n"
+               "--baseline, are taken within the same seed.\n\n"
+               "examples:\n"
+               "  wmtp-host runs compare baseline rho1 random --json\n"
+               "  wmtp-host runs compare experiments/sweep.toml --baseline baseline\n",
+               reading_log([options, format](const GlobalOptions& globals) {
+                 const LogReader log(globals.database_or(default_database));
+                 ComparisonRequest request{.words = with_names_of_files(options->runs, globals, log)};
+                 if (!options->baseline.empty()) request.baseline = one_name(options->baseline, globals, log);
+                 request.format = format();
+                 request.all = options->all;
+                 if (const size_t columns = terminal_columns(std::cout); columns > 0) request.columns = columns;
+                 print_comparison(std::cout, log, request);
+                 return 0;
+               }));
   add_option(compare, "RUN", options->runs, "run ids, names, or sweeps; two or more runs in total", required);
   add_option(compare, "--baseline RUN", options->baseline,
-             "compare the others with this run, name or file; default: the first");
+             "compare the others with this run, name or file (default: the first)");
   compare.add_flag("--all", options->all, "also show time/ and perf/");
   compare.add_flag("--json", options->json, "print JSON");
 
   auto& watch = line.add("runs watch",
                          "follow a run's steps until it ends\n\n"
                          "Exits with the run's exit code, or with 6 if the run is lost.\n\n"
-                         "examples:\n  wmtp-host runs watch 3\n  wmtp-host runs watch rho1 --json\n",
+                         "example:\n"
+                         "  wmtp-host runs watch rho1 --json\n",
                          reading_log([options](const GlobalOptions& globals) {
                            const LogReader log(globals.database_or(default_database));
                            WatchRequest request;
@@ -177,8 +176,10 @@ void add_runs(CommandLine& line) {
 
   auto& remove = line.add("runs delete",
                           "delete runs and their folders\n\n"
-                          "A run that was resumed is deleted with all its segments, whichever of them is named.\n\n"
-                          "examples:\n  wmtp-host runs delete 3\n  wmtp-host runs delete 3 4 --yes\n",
+                          "A resumed run is deleted with all its segments, whichever is named.\n\n"
+                          "examples:\n"
+                          "  wmtp-host runs delete 3\n"
+                          "  wmtp-host runs delete 3 4 --yes\n",
                           [options](const GlobalOptions& globals) {
                             return delete_runs(globals.database_or(default_database), options->runs, options->yes);
                           });

@@ -19,10 +19,8 @@ void add_sql(CommandLine& line) {
   auto& sql = line.add(
       "sql",
       "query the run log in SQL, read-only\n\n"
-      "examples:\n"
-      "  wmtp-host sql \"SELECT id, name, status FROM v_runs\"\n"
-      "  wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = 3 AND name = 'train/loss'\" "
-      "--csv\n",
+      "example:\n"
+      "  wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = 3 AND name = 'train/loss'\" --csv\n",
       [options](const GlobalOptions& globals) {
         const auto table =
             LogReader(globals.database_or(default_database)).run_user_query(options->statement, options->limit);

@@ -74,9 +74,11 @@ void add_ui(CommandLine& line) {
   auto& ui = line.add(
       "ui",
       "show runs live in a browser: curves, differences, memory, events, token weights\n\n"
-      "The page is served to this machine only (127.0.0.1). It cannot change the log, unless --edit prints an address\n"
-      "that can: names, tags, notes, archive. Stop the server with Ctrl-C.\n\n"
-      "examples:\n  wmtp-host ui\n  wmtp-host ui --edit --open\n  wmtp-host ui --db other.db --port 0\n",
+      "Serves the page to this machine only (127.0.0.1), until Ctrl-C. The page cannot change the log,\n"
+      "except at the address that --edit prints.\n\n"
+      "examples:\n"
+      "  wmtp-host ui --edit --open\n"
+      "  wmtp-host ui --db other.db --port 0\n",
       [options](const GlobalOptions& globals) {
         const auto database = globals.database_or(default_database);
         PageData data(database);

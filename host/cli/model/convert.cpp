@@ -30,16 +30,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* export_help =
     "export a trained model or adapter to Hugging Face, Meta, EAGLE-3 or PEFT format\n\n"
-    "  hf    Hugging Face Llama: the trunk with head 1 as its last layer. The other heads are written to\n"
-    "        mtp_heads.safetensors, from which `checkpoint import` restores the whole model. --modeling adds code\n"
-    "        with which transformers computes them too (trust_remote_code=True)\n"
-    "  meta  one safetensors file with Meta's names, all heads included\n"
-    "  eagle3  head 2 alone, as a draft model for the Hugging Face export of the same model (vLLM, SGLang)\n"
-    "  peft  the adapter alone, for PEFT on top of the Hugging Face export of its base model\n\n"
-    "A run with an adapter saves its model with the adapter merged; hf and meta export the merged model. The base\n"
-    "of a PEFT adapter is the model that the run started from.\n\n"
+    "  hf      Hugging Face Llama: the trunk with head 1 as its last layer. The other heads are written to\n"
+    "          mtp_heads.safetensors, from which `checkpoint import` restores the whole model. --modeling adds\n"
+    "          code with which transformers computes them too (trust_remote_code=True)\n"
+    "  meta    one safetensors file with Meta's names, all heads included\n"
+    "  eagle3  head 2 alone, as a draft model for the hf export of the same model (vLLM, SGLang)\n"
+    "  peft    the adapter alone, for PEFT on top of the hf export of its base, the model that the run started from\n\n"
+    "The model of a run with an adapter has the adapter merged.\n\n"
     "examples:\n"
-    "  wmtp-host checkpoint export rho1 -o rho1-hf\n"
     "  wmtp-host checkpoint export rho1 --modeling -o rho1-all-heads\n"
     "  wmtp-host checkpoint export runs/2-rho1 --dtype bf16 -o rho1-bf16\n"
     "  wmtp-host checkpoint export rho1 --to eagle3 -o rho1-draft\n"
@@ -48,15 +46,13 @@ constexpr const char* export_help =
 
 const std::string import_help =
     "import a Hugging Face or Meta model, or a PEFT adapter, for use as [model] or [adapter] weights\n\n"
-    "DIR contains a Hugging Face model (config.json and one or several safetensors files) or a Meta model\n"
-    "(params.json and safetensors), in fp32, bf16 or fp16. Of Hugging Face, these families are imported, and models\n"
-    "with any other computation are refused: " +
+    "DIR contains a Hugging Face model (config.json, safetensors) or a Meta model (params.json, safetensors), in\n"
+    "fp32, bf16 or fp16. Of Hugging Face, these families are imported; any other computation is refused:\n" +
     hf_families("and") +
     ".\n"
     "--future-tokens N adds heads to a model with a single one: heads 2 to N start as copies of its last block.\n"
     "Prints the tables that an experiment needs.\n\n"
     "examples:\n"
-    "  wmtp-host checkpoint import Llama-2-7b-hf -o llama\n"
     "  wmtp-host checkpoint import Llama-2-7b-hf --future-tokens 4 -o llama-mtp\n"
     "  wmtp-host checkpoint import llama-peft --base llama -o llama-adapter\n";
 
@@ -225,13 +221,12 @@ void add_convert(CommandLine& line) {
   out.add_flag("--modeling", options->modeling, "hf: add code that computes all heads in transformers");
   add_option(out, "--base MODEL", options->base, "base model of an adapter that is not in a run's folder");
   add_option(out, "--base-name NAME", options->base_name,
-             "peft: what PEFT loads as the base model, for example meta-llama/Llama-3.2-1B (default: the folder)");
+             "peft: what PEFT loads as the base model (default: the folder)");
 
   auto& in =
       line.add("checkpoint import", import_help, [options](const GlobalOptions&) { return import_files(*options); });
-  add_option(in, "DIR", options->source, "folder of the model or adapter to import", required);
-  add_option(in, "--future-tokens", options->future_tokens, "number of heads, each of which predicts one future token",
-             CLI::Range(1, 64));
+  add_option(in, "DIR", options->source, "model or adapter", required);
+  add_option(in, "--future-tokens", options->future_tokens, "number of heads", CLI::Range(1, 64));
   add_option(in, "--base MODEL", options->base, "imported base model of a PEFT adapter");
   for (CLI::App* each : {&out, &in})
     add_option(*each, "-o,--output DIR", options->target, "folder to write; must not exist or be empty", required);

@@ -23,13 +23,13 @@ namespace {
 
 constexpr const char* generate_help =
     "generate text from a trained model\n\n"
-    "Prints the continuation of the prompt, computed in one process on the CPU. Decoding is greedy unless\n"
-    "--temperature is given. Greedy decoding of a model with several heads is speculative: the other heads draft\n"
-    "tokens and head 1 verifies them, which gives the same text in fewer forward passes; drafting pauses where it\n"
-    "takes longer than it saves. Sampling with the same seed gives the same text.\n\n"
-    "--chat asks a model that was trained on chats or other records: the question is written by the template that\n"
-    "training used (data.template), and the answer ends where the template ends an answer. --chat-file has several\n"
-    "turns: a JSON list of messages, {\"role\": …, \"content\": …}, or an object {\"messages\": …, \"tools\": …}.\n\n"
+    "Continues the prompt, in one process on the CPU; greedily unless --temperature is given. Greedy decoding of a\n"
+    "model with several heads is speculative: the other heads draft tokens and head 1 verifies them, for the same\n"
+    "text in fewer forward passes; drafting pauses where it does not save time. The same seed samples the same\n"
+    "text.\n\n"
+    "--chat asks a model that was trained on chats or other records, by the template of training (data.template),\n"
+    "which also ends the answer. --chat-file has several turns: a JSON list of messages, {\"role\": …,\n"
+    "\"content\": …}, or an object {\"messages\": …, \"tools\": …}.\n\n"
     "examples:\n"
     "  wmtp-host generate rho1 \"def main(\"\n"
     "  wmtp-host generate runs/2-rho1/model --prompt \"import \" --max-tokens 40 --temperature 0.8 --top-p 0.95\n"
@@ -219,14 +219,13 @@ void add_generate(CommandLine& line) {
   options.file_given =
       add_option(command, "--prompt-file FILE", options.prompt_file, "read the prompt from a file, byte for byte");
   options.ids_given = add_option(command, "--ids IDS", options.ids, "prompt as token ids; prints ids instead of text");
-  options.chat_given = add_option(command, "--chat TEXT", options.chat, "ask a question, by the model's template");
+  options.chat_given = add_option(command, "--chat TEXT", options.chat, "question of a chat");
   options.chat_file_given = add_option(command, "--chat-file FILE", options.chat_file,
-                                       "answer the messages in a JSON file; - is standard input");
+                                       "messages of a chat in a JSON file; - is standard input");
   options.system_given = add_option(command, "--system TEXT", options.system, "system prompt of the chat");
-  options.template_given =
-      add_option(command, "--template NAME", request.prompt_template,
-                 "template of the chat, as [data] template (default: that of the model's training, else chat)",
-                 CLI::IsMember(prompt_templates()));
+  options.template_given = add_option(command, "--template NAME", request.prompt_template,
+                                      "template of the chat, as [data] template (default: that of training, else chat)",
+                                      CLI::IsMember(prompt_templates()));
   add_option(command, "--max-tokens N", request.max_tokens, "maximum number of tokens (128)",
              CLI::Range(int64_t{1}, int64_t{1} << 20));
   add_option(command, "--temperature T", request.temperature,
@@ -234,12 +233,11 @@ void add_generate(CommandLine& line) {
   options.top_p_given = add_option(command, "--top-p P", request.top_p,
                                    "nucleus sampling: smallest set of tokens with this probability (1)");
   options.seed_given = add_option(command, "--seed S", request.seed, "sampling seed (0)");
-  command.add_flag("--plain", request.plain, "one token per forward pass, without drafts from the other heads");
+  command.add_flag("--plain", request.plain, "one token per forward pass, without drafts");
   command.add_flag(
       "--compare", request.compares,
       "decode with drafts in every pass and without, check that the ids are equal, and print the speed-up");
-  add_option(command, "--dtype", options.dtype,
-             "data type of the weights: bf16 is faster, because decoding is bound by reading the weights",
+  add_option(command, "--dtype", options.dtype, "data type of the weights; bf16 is faster",
              CLI::IsMember({"fp32", "bf16"}), shows_default);
   command.add_flag("--json", options.json, "print JSON, with statistics");
 }

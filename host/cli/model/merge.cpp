@@ -20,11 +20,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* merge_help =
     "merge an adapter into its base model\n\n"
-    "ADAPTER is the folder adapter/ of a run, or an adapter written by `checkpoint import`. MODEL is its base model,\n"
-    "as saved by a run or by `checkpoint import`; any other model is refused by its fingerprint. A checkpoint\n"
-    "step-NNNNNN/ names its base itself. The result can be used as [model] weights, and by `generate`, `eval` and\n"
-    "`checkpoint export`. The model saved by a run with an adapter is merged already.\n\n"
-    "example:\n"
+    "ADAPTER is the folder adapter/ of a run, an adapter of `checkpoint import`, or a checkpoint step-NNNNNN/,\n"
+    "which names its base itself. MODEL is its base model, as saved by a run or by `checkpoint import`; any other\n"
+    "is refused by its fingerprint. The result serves as [model] weights, and `generate`, `eval` and `checkpoint\n"
+    "export` read it. The model saved by a run with an adapter is merged already.\n\n"
+    "examples:\n"
     "  wmtp-host checkpoint merge llama-adapter --base llama -o llama-merged\n"
     "  wmtp-host checkpoint merge runs/5-lora/step-000400 -o lora-at-400\n";
 
@@ -71,7 +71,7 @@ int merge(const Options& options, const GlobalOptions& globals) {
 void add_merge(CommandLine& line) {
   auto [command, options] = line.add("checkpoint merge", merge_help, merge);
   add_option(command, "ADAPTER", options.adapter, "folder of the adapter, of its run, or of a checkpoint", required);
-  add_option(command, "--base MODEL", options.base, "base model of the adapter; a checkpoint names its own");
+  add_option(command, "--base MODEL", options.base, "base model; not for a checkpoint");
   add_option(command, "-o,--output DIR", options.target, "folder to write; must not exist", required);
 }
 

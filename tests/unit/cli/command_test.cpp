@@ -109,7 +109,7 @@ TEST_F(CommandTest, WrapsLongDescriptionsInTheHelp) {
       EXPECT_LE(line.size(), is_description ? 100u : 120u) << command << ": " << line;
     }
   }
-  EXPECT_TRUE(has(host("runs list --help").out, "seconds and tags\n")) << "wrapped, not cut";
+  EXPECT_TRUE(has(host("plan --help").out, "l40s and rtx4090\n")) << "wrapped, not cut";
 }
 
 TEST_F(CommandTest, RefusesANewPluginWhoseNameIsTaken) {
