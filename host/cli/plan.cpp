@@ -13,7 +13,7 @@
 #include "job/input_checks.hpp"
 #include "job/job_request.hpp"
 #include "job/stages.hpp"
-#include "plan/fit.hpp"
+#include "plan/machine_fit.hpp"
 #include "plan/measured_rate.hpp"
 #include "plan/plan_report.hpp"
 #include "plan/rent.hpp"

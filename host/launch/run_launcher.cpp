@@ -20,7 +20,7 @@
 #include "log/log_reader.hpp"
 #include "log/run_log.hpp"
 #include "log/spool.hpp"
-#include "plan/fit.hpp"
+#include "plan/machine_fit.hpp"
 
 namespace wmtp {
 namespace {

@@ -36,7 +36,7 @@
 
 #include "comm/torch/channels.hpp"
 #include "experiment/experiment.hpp"
-#include "model/torch/units.hpp"
+#include "model/torch/parameter_layout.hpp"
 #include "model/torch/weight_store.hpp"
 
 namespace wmtp {

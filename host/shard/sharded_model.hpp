@@ -12,7 +12,7 @@
 
 #include "model/backward_extent.hpp"
 #include "model/torch/block.hpp"
-#include "model/torch/units.hpp"
+#include "model/torch/parameter_layout.hpp"
 #include "shard/group_exchange.hpp"
 #include "shard/parameter_group.hpp"
 #include "shard/sequence_split.hpp"

@@ -3,7 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "fake_call.hpp"
-#include "model/torch/units.hpp"
+#include "model/torch/parameter_layout.hpp"
 #include "plugin_files.hpp"
 #include "plugins/torch/loader.hpp"
 

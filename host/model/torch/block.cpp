@@ -7,7 +7,7 @@
 #include "model/torch/ops.hpp"
 #include "model/torch/split_attention.hpp"
 #include "model/torch/tensor_parallel.hpp"
-#include "model/torch/units.hpp"
+#include "model/torch/parameter_layout.hpp"
 
 namespace wmtp {
 

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "model/torch/units.hpp"
+#include "model/torch/parameter_layout.hpp"
 
 namespace wmtp {
 

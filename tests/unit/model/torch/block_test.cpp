@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "model/torch/ops.hpp"
-#include "model/torch/units.hpp"
+#include "model/torch/parameter_layout.hpp"
 #include "support/plain_store.hpp"
 
 namespace wmtp {

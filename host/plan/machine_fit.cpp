@@ -1,4 +1,4 @@
-#include "plan/fit.hpp"
+#include "plan/machine_fit.hpp"
 
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "model/torch/units.hpp"
+#include "model/torch/parameter_layout.hpp"
 
 #include <gtest/gtest.h>
 
