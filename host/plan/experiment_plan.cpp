@@ -12,6 +12,7 @@ namespace wmtp {
 namespace {
 
 constexpr int64_t most_sections = 8;  // to compare
+constexpr int64_t micro_batches_per_section = 4;
 
 /// The strategies to compare. On one rank they are all the same, so only the experiment's own is planned.
 std::vector<Strategy> strategies(const ParallelConfig& parallel, bool has_shard_groups) {
@@ -143,6 +144,12 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
     variant.request.tensor = parallel.tensor;
     variant.request.pipeline = parallel.pipeline;
     variant.request.gradient_accumulation *= ranks_per_sequence(parallel) * parallel.pipeline;
+    // As many micro-batches as keep the bubble small.
+    while (parallel.pipeline > 1 && variant.request.sequences % 2 == 0 &&
+           variant.request.gradient_accumulation < micro_batches_per_section * parallel.pipeline) {
+      variant.request.sequences /= 2;
+      variant.request.gradient_accumulation *= 2;
+    }
     variant.step = plan_step(variant.request);
     divided.push_back(std::move(variant));
   };

@@ -233,7 +233,8 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster, const Plann
   if (!cluster.divided.empty())
     out << "sequence N, tensor N, pipeline N: N ranks divide the positions of each sequence, the features of each "
            "block,\n"
-           "or the blocks of the model; N times the micro-batches leave the tokens of a step.\n";
+           "or the blocks of the model (micro-batches x batch_size); N times the micro-batches leave the tokens of a "
+           "step.\n";
   if (cluster.memory) print_recommendation(out, cluster);
   if (cluster.hardware) print_times(out, *cluster.hardware, whole);
   if (cluster.like) print_measured_rates(out, cluster);

@@ -261,7 +261,9 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open) {
   const int64_t last = request.ranks - 1, of_section = request.ranks / request.pipeline;
   std::set<int64_t> others;
-  for (int64_t section = 1; section < request.pipeline; ++section) others.insert(section * of_section);
+  // Between the last section, of rank 0, and the first, the second one has the most micro-batches in flight.
+  for (int64_t section = 1; section < request.pipeline; ++section)
+    if (request.compare_ranks || section >= request.pipeline - 2) others.insert(section * of_section);
   const int64_t same_sequences = request.sequence * request.tensor;
   if (same_sequences > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
   if (request.compare_ranks)
