@@ -57,13 +57,18 @@ def test_a_layout_has_the_same_losses_as_on_the_cpu(place, losses_on_the_cpu, ra
         assert ranks == 1 or report["launches"]["ncclAlltoAll"] > 0, report
 
 
-@pytest.mark.parametrize("ranks, strategy, sequence", [(2, "no_shard", 1), (4, "full_shard", 2)])
-def test_divided_features_have_the_same_losses_as_on_the_cpu(place, losses_on_the_cpu, ranks, strategy, sequence):
-    place.run(**SMALL, parallel__processes=ranks, parallel__strategy=strategy, parallel__tensor=2,
-              parallel__sequence=sequence, train__batch_size=2)
+@pytest.mark.parametrize("ranks, strategy, sequence, tensor, sections", [
+    (2, "no_shard", 1, 2, 1), (4, "full_shard", 2, 2, 1), (2, "full_shard", 1, 1, 2), (4, "shard_grad_op", 1, 2, 2)])
+def test_divided_blocks_and_models_have_the_same_losses_as_on_the_cpu(place, losses_on_the_cpu, ranks, strategy,
+                                                                      sequence, tensor, sections):
+    place.run(**SMALL, parallel__processes=ranks, parallel__strategy=strategy, parallel__tensor=tensor,
+              parallel__sequence=sequence, parallel__pipeline=sections, train__batch_size=2 // sections,
+              train__gradient_accumulation=sections)
     assert_losses_close(place.log.losses(), losses_on_the_cpu(2), 1e-5)
+    null_cuda.assert_no_races(place.folder)
     for report in null_cuda.reports(place.folder):
-        assert report["launches"]["ncclAlltoAll"] > 0, report
+        exchanged = report["launches"]["ncclAlltoAll"] if tensor > 1 else report["launches"]["ncclAllGather"]
+        assert exchanged > 0, report
 
 
 def test_validation_and_eval_have_the_losses_of_the_cpu(place):
