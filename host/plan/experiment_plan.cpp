@@ -34,7 +34,8 @@ class Planner {
         needs_(pipeline_needs(experiment, catalog)) {
     const ParallelConfig& p = e_.parallel;
     const bool are_groups_of_hosts = p.shard_group_size == 0 && hosts > 1 && hosts < p.processes;
-    shard_group_size_ = are_groups_of_hosts ? p.processes / hosts : p.shard_group_size;
+    shard_group_size_ =
+        are_groups_of_hosts ? std::min(p.processes / hosts, p.processes / p.pipeline) : p.shard_group_size;
   }
 
   ExperimentPlan plan() {
