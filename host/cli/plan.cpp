@@ -150,7 +150,7 @@ struct CheckedPlan {
     LoadRequest request = load_request(catalog, options.file, overrides);
     request.texts = &texts;
     const Experiment as_read = load_experiment(request);
-    return with_host_shard_groups(as_read, ranks_per_host(as_read, options.nodes));
+    return with_host_shard_groups(as_read, ranks_per_host(as_read, options.nodes), as_read.parallel.processes);
   }
 
   SourceTexts texts;

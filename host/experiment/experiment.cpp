@@ -1,5 +1,6 @@
 #include "experiment/experiment.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -53,9 +54,9 @@ int64_t ranks_per_host(const Experiment& experiment, int64_t hosts) {
                                      std::to_string((processes / hosts + 1) * hosts));
 }
 
-Experiment with_host_shard_groups(Experiment experiment, int64_t ranks) {
+Experiment with_host_shard_groups(Experiment experiment, int64_t ranks, int64_t processes) {
   int64_t& size = experiment.parallel.shard_group_size;
-  if (size == host_shard_groups) size = ranks;
+  if (size == host_shard_groups) size = std::min(ranks, processes / experiment.parallel.pipeline);
   return experiment;
 }
 

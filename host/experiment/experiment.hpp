@@ -328,8 +328,9 @@ inline std::array<std::pair<std::string, const FrozenConfig*>, 2> frozen_tables(
 
 /// The number of ranks on each of `hosts`. Error(usage) if they cannot have equally many.
 int64_t ranks_per_host(const Experiment& experiment, int64_t hosts);
-/// The experiment with shard groups of that number of ranks if its groups are the ranks of a host.
-Experiment with_host_shard_groups(Experiment experiment, int64_t ranks);
+/// The experiment with known shard groups if its groups are those of a host: of the `ranks` on a host, or those of a
+/// section if these are fewer.
+Experiment with_host_shard_groups(Experiment experiment, int64_t ranks, int64_t processes);
 
 /// The number of ranks that read the same sequences and divide their positions.
 inline int64_t ranks_per_sequence(const ParallelConfig& parallel) { return parallel.sequence * parallel.tensor; }

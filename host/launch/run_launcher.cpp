@@ -164,7 +164,7 @@ void RunLauncher::check_fit(const Experiment& experiment, int64_t processes, int
   Experiment started = experiment;
   started.parallel.processes = processes;
   started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, like --nproc
-  started = with_host_shard_groups(started, ranks_per_host(started, hosts));
+  started = with_host_shard_groups(started, ranks_per_host(started, hosts), started.parallel.processes);
   check_fits(started, catalog_, cache_folder_path(job_.database), hosts);
 }
 

@@ -49,7 +49,8 @@ double operations_of_step(const std::string& experiment_toml, const Catalog& cat
   const auto file = folder.path() / "experiment.toml";
   std::ofstream(file) << experiment_toml;
   const Experiment as_logged = load_experiment(load_request(catalog, file, {}));
-  const Experiment experiment = with_host_shard_groups(as_logged, as_logged.parallel.processes);
+  const Experiment experiment =
+      with_host_shard_groups(as_logged, as_logged.parallel.processes, as_logged.parallel.processes);
   StepPlanner planner(experiment, catalog);
   const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
   return plan_experiment(experiment, catalog, cache, plan_step).variants.front().step.work.operations;

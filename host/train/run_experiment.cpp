@@ -55,14 +55,13 @@ void warn_of_widened_products(const ShardedModel& model, Recorder& recorder) {
   if (!text.empty()) recorder.event("warning", "precision", 0, text);
 }
 
-/// The experiment with the size of its shard groups: the ranks of a host, or those of a section on it.
+/// The experiment with the size of its shard groups.
 Experiment with_known_groups(const Session& session, const Experiment& as_read) {
   check_groups(as_read, session.size());
   if (as_read.parallel.shard_group_size != host_shard_groups) return as_read;
   const std::string wanted_by = as_read.file.string() + ": [parallel] shard_group_size = \"host\"";
   const int64_t on_host = count_ranks_per_host(session.peers().locations(), wanted_by);
-  const Experiment known =
-      with_host_shard_groups(as_read, std::min(on_host, session.size() / as_read.parallel.pipeline));
+  const Experiment known = with_host_shard_groups(as_read, on_host, session.size());
   check_groups(known, session.size());
   return known;
 }

@@ -219,6 +219,26 @@ TEST_F(Rules, DivideSequencesOnlyIntoEqualPartsOfPositionsHeadsAndRanks) {
                   {"leaves 3 positions for each rank, wanted at least future_tokens = 4"});
 }
 
+TEST_F(Rules, OfSections) {
+  const std::string divided = small + "[parallel]\nprocesses = 4\npipeline = 2\n";
+  const auto refuses = [&](const std::vector<std::string>& changes, const std::string& expected) {
+    expect_in_order(refused(divided, changes), {expected});
+  };
+  const Experiment e = load(divided);
+  EXPECT_EQ(data_ranks(e.parallel, 4), 2);
+  EXPECT_NEAR(pipeline_bubble(2, 1), 0.5, 1e-12);
+  EXPECT_NEAR(pipeline_bubble(4, 8), 3.0 / 11, 1e-12);
+  EXPECT_THROW(check_groups(e, 3), Error);
+  refuses({"parallel.processes=3"}, "found pipeline 2 for 3 processes, wanted a divisor");
+  refuses({"parallel.pipeline=4", "model.layers=5", "model.future_tokens=4"},
+          "found pipeline 4 for 1 trunk blocks (layers - future_tokens), wanted at most 2");
+  refuses({"model.tie_word_embeddings=true"}, "found pipeline 2 with tie_word_embeddings = true");
+  refuses({"model.future_heads=chained"}, "found pipeline 2 with future_heads = \"chained\"");
+  refuses({"parallel.sequence=4"}, "found sequence 4 for 2 processes of each section (pipeline = 2), wanted a divisor");
+  refuses({"parallel.strategy=hybrid_shard", "parallel.shard_group_size=4"},
+          "found shard_group_size 4 for 2 processes of each section (pipeline = 2), wanted a divisor");
+}
+
 TEST_F(Rules, OfTensorParallelism) {
   const std::string divided = small + "[parallel]\nprocesses = 8\nsequence = 2\ntensor = 2\n";
   const auto refuses = [&](const std::string& change, const std::string& expected) {
@@ -244,12 +264,15 @@ TEST_F(Rules, OfTensorParallelism) {
 TEST_F(Rules, ShardGroupsOfHostsHaveTheRanksOfAHost) {
   const Experiment e =
       load(small + "[parallel]\nprocesses = 4\nstrategy = \"hybrid_shard\"\nshard_group_size = \"host\"\n");
-  EXPECT_EQ(with_host_shard_groups(e, ranks_per_host(e, 2)).parallel.shard_group_size, 2);
-  EXPECT_EQ(with_host_shard_groups(e, ranks_per_host(e, 1)).parallel.shard_group_size, 4);
+  EXPECT_EQ(with_host_shard_groups(e, ranks_per_host(e, 2), 4).parallel.shard_group_size, 2);
+  EXPECT_EQ(with_host_shard_groups(e, ranks_per_host(e, 1), 4).parallel.shard_group_size, 4);
   EXPECT_THROW(ranks_per_host(e, 3), Error);
+  Experiment divided = e;
+  divided.parallel.pipeline = 2;
+  EXPECT_EQ(with_host_shard_groups(divided, 4, 4).parallel.shard_group_size, 2) << "the ranks of a section";
   Experiment of_one = e;
   of_one.parallel.shard_group_size = 1;
-  EXPECT_EQ(with_host_shard_groups(of_one, 2).parallel.shard_group_size, 1) << "a number is kept";
+  EXPECT_EQ(with_host_shard_groups(of_one, 2, 4).parallel.shard_group_size, 1) << "a number is kept";
 }
 
 TEST_F(Rules, RequireAShardGroupSizeForAFrozenModel) {
