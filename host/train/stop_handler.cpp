@@ -14,20 +14,26 @@ namespace {
 volatile std::sig_atomic_t seen = 0, at_once = 0, says_so = 0;
 StopRequests requests;
 
+template <size_t N>
+void say(const char (&text)[N]) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, N - 1);
+}
+
 [[noreturn]] void end_at_once() {
-  constexpr char text[] = "stopped before all ranks had met: nothing was saved\n";
-  if (says_so) [[maybe_unused]]
-    const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+  if (says_so) say("stopped before all ranks had met: nothing was saved\n");
   _exit(int(ExitStatus::interrupted));
 }
 
 void on_signal(int number, siginfo_t* info, void*) {
-  if (requests.take({number, info->si_code, info->si_pid}) == StopRequests::Kind::again) {
-    constexpr char text[] = "stopped by a second signal, without a new checkpoint\n";
-    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+  const ReceivedSignal signal{number, info->si_code, info->si_pid};
+  const StopRequests::Kind kind = requests.take(signal);
+  if (kind == StopRequests::Kind::again) {
+    say("stopped by a second signal, without a new checkpoint\n");
     remove_registered_folders();
     _exit(int(ExitStatus::interrupted));
   }
+  if (kind == StopRequests::Kind::first && signal.is_time_limit())
+    say("SIGXCPU: ulimit -t (seconds of computing) is used up: saving and stopping\n");
   seen = 1;
   if (at_once) end_at_once();
 }
