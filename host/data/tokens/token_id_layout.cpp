@@ -25,8 +25,8 @@ constexpr int64_t max_numpy_header_bytes = 1 << 16;
 constexpr int64_t megatron_header_bytes = 34;
 constexpr int64_t most_sequences = int64_t{1} << 40;
 constexpr int64_t most_uint16_ids = 1 << 16;
-// Words of 2 bytes at the beginning of raw ids: if there are many, and each second one is 0, or small where the first ones
-// are not, they are halves of wider ids. In big-endian ids each first one is 0.
+// Words of 2 bytes at the beginning of raw ids: if there are many, and each second one is 0, or small where the first
+// ones are not, they are halves of wider ids. In big-endian ids each first one is 0.
 constexpr size_t shortest_seen = 256;
 constexpr uint16_t most_high_words = 16, most_uint16_low = 256;
 constexpr size_t block = 1 << 16;  // sequences of an index that are checked at a time

@@ -325,7 +325,7 @@ def line_of(file, row):
     try:
         return text.encode() + b"\n"
     except UnicodeEncodeError as why:
-        raise Refused(f"{file}: found half of a character, {why.object[why.start]!r}, wanted text; write the file again")
+        raise Refused(f"{file}: found half of a character, {why.object[why.start]!r}, wanted text; write it again")
 
 
 def main(inputs, columns, split):
