@@ -67,7 +67,7 @@ constexpr std::array signatures{
     Signature{0, "\0\0\xfe\xff"sv, "text in UTF-32", "convert it first: iconv -f UTF-32 -t UTF-8 {}"},
 };
 
-// Two bytes are enough where text is wanted: no UTF-8 begins so.
+// Two bytes are enough where text is wanted: no UTF-8 begins so. Longer ones are text, of what is no text to train on.
 constexpr std::array signatures_in_text{
     Signature{0, "\xff\xfe"sv, "text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 {}"},
     Signature{0, "\xfe\xff"sv, "text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 {}"},
@@ -76,6 +76,10 @@ constexpr std::array signatures_in_text{
     Signature{0, "\x80\x04"sv, "a pickle", by_exclusion},
     Signature{0, "\x80\x05"sv, "a pickle", by_exclusion},
     Signature{0, "\x1f\x9d"sv, "a file of compress", "unpack it first: gunzip -k {}"},
+    Signature{0, "WARC/1."sv, "a WARC file of web pages", "extract the texts of its records first, as JSON lines"},
+    Signature{0, "!<arch>\n"sv, "an ar archive", "unpack it first: ar x {}"},
+    Signature{0, "070701"sv, "a cpio archive", "unpack it first: cpio -id < {}"},
+    Signature{0, "%!PS-Adobe-"sv, "a PostScript document", "convert it first: ps2ascii {}"},
 };
 
 struct NameOfKind {
@@ -340,8 +344,9 @@ bool has_json_lines(const fs::path& file) {
   const std::string extension = extension_of(file, /*is_packed=*/true);
   if (is_one_of(extension, json_lines_extensions)) return true;
   const std::string text = first_content(file);
-  const size_t key = text.starts_with('{') ? text.find_first_not_of(" \t", 1) : std::string::npos;
-  return key != std::string::npos && (text[key] == '"' || text[key] == '}');
+  if (!text.starts_with('{')) return false;
+  const size_t next = text.find_first_not_of(" \t", 1), key = text.find_first_not_of(" \t\r\n", 1);
+  return (next != std::string::npos && text[next] == '}') || (key != std::string::npos && text[key] == '"');
 }
 
 void refuse_pointer(const fs::path& file, std::string_view start) {

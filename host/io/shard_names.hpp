@@ -1,5 +1,5 @@
-// Sets of files that are numbered in their names: train-00000-of-00003.parquet, model-00001-of-00002.safetensors. A set
-// that lacks files would otherwise be read as if it were the whole.
+// Sets of files that are numbered in their names: train-00000-of-00003.parquet, part_1_of_12.txt. A set that lacks
+// files would otherwise be read as if it were the whole.
 #pragma once
 
 #include <filesystem>

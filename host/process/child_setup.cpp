@@ -33,7 +33,7 @@ void end_with_parent(pid_t parent, int signal) {
 
 void use_default_signals(const sigset_t& mask) {
   // Ignored signals stay ignored over exec: nohup and background jobs of a plain shell start us with SIGINT ignored.
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2, SIGQUIT})
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2, SIGQUIT, SIGXCPU})
     std::signal(signal, SIG_DFL);
   std::signal(SIGTTOU, SIG_IGN);
   sigprocmask(SIG_SETMASK, &mask, nullptr);

@@ -21,8 +21,9 @@ sigset_t handled_stop_signals() {
 }
 
 StopRequests::Kind StopRequests::take(const ReceivedSignal& signal, Clock::time_point now) {
+  if (requested_ && signal.is_time_limit()) return Kind::same;
   // The kernel may send SIGHUP several times when a terminal closes.
-  const bool by_terminal = signal.code == SI_KERNEL && signal.number != SIGHUP,
+  const bool by_terminal = signal.code == SI_KERNEL && signal.number != SIGHUP && !signal.is_time_limit(),
              by_parent = signal.code == SI_USER && signal.sender == getppid();
   const bool forwarded = by_parent && !by_parent_ && now - first_ < max_forwarding_delay;
   const bool again = requested_ && (signal.code == SI_QUEUE || (by_terminal && by_terminal_) ||

@@ -10,8 +10,9 @@
 
 namespace wmtp {
 
-/// What terminals, service managers and batch systems send before they kill: Slurm SIGUSR1 (--signal), SGE SIGUSR2.
-inline constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+/// What terminals, service managers and batch systems send before they kill: Slurm SIGUSR1 (--signal), SGE SIGUSR2 and
+/// SIGXCPU, which the kernel sends at the soft limit of computing time.
+inline constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
 /// Those that are requests to this process: SIGINT and SIGTERM, and the others unless they are ignored, as with nohup.
 sigset_t handled_stop_signals();
 /// The signal with which a request is passed on to our own processes.
@@ -21,6 +22,9 @@ struct ReceivedSignal {
   int number = 0;
   int code = 0;      ///< si_code
   pid_t sender = 0;  ///< si_pid
+
+  /// Whether the soft limit of computing time is used up. The kernel says so again in every second of computing.
+  bool is_time_limit() const { return number == SIGXCPU && code == SI_KERNEL; }
 };
 
 /// The stop signals of one process. Async-signal-safe.

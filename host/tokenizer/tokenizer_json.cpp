@@ -175,6 +175,7 @@ class Reader {
     const Json& list = at(document_, "added_tokens");
     if (!list.is_array() && !list.is_null()) refuse("added_tokens is " + name_of(list) + ", wanted a list");
     bpe_.added.reserve(list.size());
+    std::unordered_map<std::string, uint64_t> ids;  // of those before; the tokenizers library keeps the first
     uint64_t next = lists_.vocabulary.size();  // the tokenizers library numbers what is not in the vocabulary itself
     for (const Json& one : list) {
       if (!at(one, "content").is_string() || !at(one, "id").is_number_unsigned() || one["content"] == "")
@@ -182,6 +183,8 @@ class Reader {
       const std::string content = one["content"], owner = "the added token " + printable(content);
       if (flag(one, "single_word", owner)) refuse(owner + " has single_word true, wanted false: it is not supported");
       const uint64_t id = one["id"];
+      if (const auto [first, is_new] = ids.emplace(content, id); !is_new && first->second != id)
+        refuse(owner + " has the ids " + std::to_string(first->second) + " and " + std::to_string(id) + ", wanted one");
       const auto in_vocabulary = lists_.vocabulary.find(content);
       if (in_vocabulary && *in_vocabulary != id)
         refuse(owner + " has the id " + std::to_string(id) + ", but another in model vocab; wanted the same");

@@ -195,7 +195,7 @@ def test_what_cannot_be_converted_is_refused(place):
     (place.folder / "cut.json").write_text('[{"a": 1},\n {"a": ]')
     refuse(place, "cut.json: JSONDecodeError: Expecting value: line 2 column 8", "cut.json")
     (place.folder / "text").write_text("text")
-    refuse(place, "found neither Parquet, Arrow nor a JSON list", "text")
+    refuse(place, "text: found neither Parquet, Arrow nor a JSON list", "text")
     refuse(place, "absent does not exist", "absent")
     (place.folder / "empty").mkdir()
     refuse(place, "contains no .parquet or .arrow file", "empty")
@@ -206,6 +206,40 @@ def test_what_cannot_be_converted_is_refused(place):
                             "cannot load pyarrow, .*: libarrow.so: no such symbol$")):
         (place.folder / "pyarrow/__init__.py").write_text(f"raise {error}")
         refuse(place, message, "a.parquet", code=2, env=PYTHON | {"PYTHONPATH": place.folder})
+
+
+def test_what_is_there_twice_is_refused(place):
+    """Of equal names, a row of Python keeps the last value only."""
+    twice = pyarrow.Table.from_arrays([pyarrow.array(["a"]), pyarrow.array(["b"]), pyarrow.array(["c"])],
+                                      names=["text", "text", "other"])
+    pyarrow.parquet.write_table(twice, place.folder / "a.parquet")
+    write_arrow(place.folder / "a.arrow", twice, pyarrow.ipc.new_stream)
+    write_arrow(place.folder / "a.feather", twice, pyarrow.ipc.new_file)
+    for name in ("a.parquet", "a.arrow", "a.feather"):
+        refuse(place, f"{name} has several columns named text, wanted one; rename them, or choose others", name)
+        refuse(place, f"{name} has several columns named text", name, "--columns", "other,text")
+        assert convert(place, name, "--columns", "other") == [{"other": "c"}]
+    (place.folder / "a.json").write_text('[{"text": "a"}, {"text": "b", "text": "c"}]')
+    refuse(place, "a.json: text: found twice in an object, wanted once", "a.json")
+
+
+def test_refusals_name_the_file_and_what_to_do(place):
+    for name, text, message in (("half.json", r'[{"text": "\ud800"}]', r"half.json: .*half of a character"),
+                                ("none.json", "[]", "none.json: found no row"),
+                                ("a.csv", "text,label\na,1\n", r"a.csv: .*pandas.read_csv"),
+                                ("a.jsonl", '{"text": "a"}\n', "a.jsonl: found an object.*need no conversion"),
+                                ("dict.json", '{"data": [{"text": "a"}]}', r"dict.json: found an object.*jq")):
+        (place.folder / name).write_text(text)
+        refuse(place, message, name)
+
+
+@pytest.mark.parametrize("missing", ["train_00001_of_00003", "part.1.of.3", "train-00001-of-00003"])
+def test_a_missing_shard_is_named_however_shards_are_written(place, missing):
+    (place.folder / "set").mkdir()
+    for number in "0", "2":
+        name = missing.replace("1", number) + ".parquet"
+        pyarrow.parquet.write_table(TABLE.slice(0, 1), place.folder / "set" / name)
+    refuse(place, f"set: {missing}.parquet is missing", "set")
 
 
 def test_pipes_in_a_folder_are_refused_unopened(place):

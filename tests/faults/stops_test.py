@@ -41,7 +41,7 @@ def saved_its_last_step(place, run=None):
     (signal.SIGTERM, 2, "launcher first"), (signal.SIGTERM, 2, "ranks first"), (signal.SIGTERM, 1, "launcher first"),
     (signal.SIGINT, 2, "launcher first"), (signal.SIGINT, 1, "ranks first"), (signal.SIGTERM, 2, "each twice"),
     (signal.SIGHUP, 2, "launcher only"), (signal.SIGQUIT, 1, "launcher only"), (signal.SIGUSR1, 2, "ranks first"),
-    (signal.SIGUSR2, 1, "launcher only")])
+    (signal.SIGUSR2, 1, "launcher only"), (signal.SIGXCPU, 2, "launcher first")])
 def test_a_signal_to_launcher_and_ranks_saves(place, number, ranks, order):
     """As by systemd, by Slurm and SGE before the end of a job's time, and by a terminal that closes."""
     running = start_long(place, parallel__processes=ranks, train__batch_size=2 // ranks)
@@ -52,6 +52,18 @@ def test_a_signal_to_launcher_and_ranks_saves(place, number, ranks, order):
     signal_all(in_order, number)
     ended_with(running, 75, within=30)
     assert saved_its_last_step(place), running
+
+
+@pytest.mark.parametrize("ranks, limit", [(1, "-St 3"), (2, "-St 3"), (2, "-t 4")])
+def test_a_limit_of_computing_time_saves_and_is_named(place, ranks, limit):
+    """The kernel signals a rank that has used up its soft limit, once more in each second of computing, and kills it at
+    the hard one."""
+    file = place.write(**LONG | {"parallel__processes": ranks, "train__batch_size": 2 // ranks})
+    begun = subprocess.run(["bash", "-c", f'ulimit {limit}; exec "$@"', "", HOST, "run", file], cwd=place.folder,
+                           env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, timeout=300)
+    assert begun.returncode == 75 and saved_its_last_step(place), begun.stdout
+    assert "SIGXCPU: ulimit -t (seconds of computing) is nearly used up" in begun.stdout, begun.stdout
 
 
 def test_timeout_saves(place):

@@ -103,7 +103,9 @@ std::string recognised_format(const fs::path& file) {
 }
 
 void RecordFields::read(Record& record, const std::function<void()>& take) {
-  for (const char* name : {"history", "images", "videos", "audios", "chat_template_kwargs"}) refuse_unread(name);
+  for (const char* name :
+       {"history", "images", "videos", "audios", "functions", "system_prompt", "chat_template_kwargs"})
+    refuse_unread(name);
   if (format_ != "conversations") refuse_unread("system");
   if (format_ == "preferences") return read_preference(record, take);
   if (format_ == "instructions") {

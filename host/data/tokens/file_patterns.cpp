@@ -106,8 +106,9 @@ class PatternSearch {
     for (size_t i = 0; i < links_.size(); ++i) search_folder(SearchPosition(links_[i]));
   }
 
-  const std::set<fs::path>& found() const { return found_; }    ///< regular files
-  const std::set<fs::path>& unread() const { return unread_; }  ///< links to nothing, pipes, devices
+  const std::set<fs::path>& found() const { return found_; }              ///< regular files
+  const std::set<fs::path>& by_wildcard() const { return by_wildcard_; }  ///< those that no name in it tells exactly
+  const std::set<fs::path>& unread() const { return unread_; }            ///< links to nothing, pipes, devices
 
   void refuse_missing_shards() const {
     for (const fs::path& missing : missing_shards({by_wildcard_.begin(), by_wildcard_.end()}))
@@ -287,10 +288,23 @@ void refuse_several_revisions(const std::set<fs::path>& files) {
   }
 }
 
+/// As `gunzip -k` leaves them. `files` are sorted.
+void refuse_packed_copies(const std::vector<fs::path>& files, const std::set<fs::path>& by_wildcard) {
+  for (const fs::path& packed : files) {
+    if (packed.extension() != ".gz" && packed.extension() != ".zst") continue;
+    const fs::path unpacked = fs::path(packed).replace_extension();
+    if (by_wildcard.contains(packed) && by_wildcard.contains(unpacked) &&
+        std::binary_search(files.begin(), files.end(), unpacked))
+      throw Error(ExitStatus::data, unpacked.string() + " and " + packed.string() +
+                                        " look like one text, as it is and packed, which would be read twice; remove "
+                                        "one, exclude it with data.exclude, or name both");
+  }
+}
+
 }  // namespace
 
 std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude) {
-  std::set<fs::path> found, unread;
+  std::set<fs::path> found, by_wildcard, unread;
   for (const auto& pattern : patterns) {
     const PatternSearch search(segments_of(pattern));
     search.refuse_missing_shards();
@@ -302,6 +316,7 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const
                                                 " for all files under it"
                                           : "; check the path (relative paths start at the experiment's folder)"));
     found.insert(search.found().begin(), search.found().end());
+    by_wildcard.insert(search.by_wildcard().begin(), search.by_wildcard().end());
     unread.insert(search.unread().begin(), search.unread().end());
   }
   RealPaths real;
@@ -317,6 +332,7 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const
   std::vector<fs::path> files;
   for (const auto& [id, file] : names) files.push_back(file);
   std::sort(files.begin(), files.end());
+  refuse_packed_copies(files, by_wildcard);
   return files;
 }
 

@@ -25,8 +25,8 @@ constexpr int64_t max_numpy_header_bytes = 1 << 16;
 constexpr int64_t megatron_header_bytes = 34;
 constexpr int64_t most_sequences = int64_t{1} << 40;
 constexpr int64_t most_uint16_ids = 1 << 16;
-// Words of 2 bytes at the beginning of raw ids: if there are many, and each second one is small but not each first one,
-// they are halves of wider ids.
+// Words of 2 bytes at the beginning of raw ids: if there are many, and each second one is 0, or small where the first
+// ones are not, they are halves of wider ids. In big-endian ids each first one is 0.
 constexpr size_t shortest_seen = 256;
 constexpr uint16_t most_high_words = 16, most_uint16_low = 256;
 constexpr size_t block = 1 << 16;  // sequences of an index that are checked at a time
@@ -101,9 +101,17 @@ class Layout {
       std::memcpy(&id, start.data() + i, sizeof id);
       so_far = std::max(so_far, id);
     }
-    if (largest[1] < most_high_words && largest[0] >= most_uint16_low)
-      refuse("begins like ids of uint32 or int64: each second word is below " + std::to_string(most_high_words) +
-             "; set data.dtype = \"uint32\" (or \"uint16\" if its ids are such), or save ids of int64 as .npy");
+    const std::string with_type =
+        "set data.dtype = \"uint32\" (or \"uint16\" if its ids are such), or save ids of int64 as .npy";
+    if (largest[0] == 0 && largest[1] > 0)
+      refuse(
+          "begins like big-endian ids of uint32 or int64: each first word is 0; save them in little-endian order "
+          "(ids.astype(\"<u4\")), and " +
+          with_type);
+    const uint16_t least_low = largest[1] == 0 ? 1 : most_uint16_low;
+    if (largest[1] < most_high_words && largest[0] >= least_low)
+      refuse("begins like ids of uint32 or int64: each second word is below " + std::to_string(most_high_words) + "; " +
+             with_type);
   }
 
   /// A header that does not match the file is refused only if zeros follow it, as in llm.c's files: raw ids that happen

@@ -64,6 +64,18 @@ TEST_F(FileKinds, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) {
   }
 }
 
+TEST_F(FileKinds, OfTextInWhichAnArchiveOrADocumentIsWrittenAreRefused) {
+  for (const auto& [bytes, name] :
+       {std::pair("WARC/1.0\r\nWARC-Type: conversion\r\n\r\nwords\n"s, "found a WARC file of web pages"),
+        std::pair("!<arch>\nwords/\n"s, "found an ar archive"), std::pair("070701000000"s, "found a cpio archive"),
+        std::pair("%!PS-Adobe-3.0\n"s, "found a PostScript document")})
+    for (const FileUse use : {FileUse::text, FileUse::json_lines}) {
+      EXPECT_TRUE(has(refused(bytes, use), name)) << refused(bytes, use);
+      EXPECT_TRUE(has(refused(gzip(bytes), use), name + " inside"s)) << refused(gzip(bytes), use);
+    }
+  take("Its name is WARC/1.0.\n", FileUse::text);
+}
+
 TEST_F(FileKinds, AreRefusedAsTextIfTheyAreInUtf16OrUtf32) {
   const std::string prose = "It was a bright cold day in April, and the clocks were striking thirteen.\n";
   const std::map<std::string, std::string> texts{{"\xff\xfe" + widened(prose, 1, false), "UTF-16"},
@@ -165,11 +177,12 @@ TEST_F(FileKinds, AreJsonLinesByTheirNameOrTheirFirstKey) {
   for (const std::string& bytes :
        {line, "\xef\xbb\xbf" + line, gzip("\xef\xbb\xbf" + line), std::string(10000, '\n') + line, "  { \"a\": 1}"s,
         "# made by a program\n// and another\n" + line, "\xef\xbb\xbf\xef\xbb\xbf" + line, "\xc2\xa0" + line,
-        "\x1e" + line, "{\"text\": NaN}\n" + line, "{\"text\": \"a"s, "{}\n"s})
+        "{\n  \"text\": \"a\"\n}\n"s, "{\r\n\t\"text\": \"a\"\r\n}\r\n"s, "\x1e" + line, "{\"text\": NaN}\n" + line,
+        "{\"text\": \"a"s, "{}\n"s})
     EXPECT_TRUE(are_json_lines(bytes)) << bytes.substr(0, 40);
   for (const std::string name : {"a.jsonl", "a.ndjson", "a.json", "a.JSONL", "a.jsonl.gz", "a.json.zst"})
     EXPECT_TRUE(are_json_lines("words\n", name)) << name;
-  for (const std::string& bytes : {""s, "\n\n"s, "words\n" + line, "{\n  int i;\n}\n"s, "{{ template }}"s,
+  for (const std::string& bytes : {""s, "\n\n"s, "words\n" + line, "{\n  int i;\n}\n"s, "{\n}\n"s, "{{ template }}"s,
                                    "# A title\n"s, "#"s + std::string(10000, 'x') + "\nwords\n"})
     EXPECT_FALSE(are_json_lines(bytes)) << bytes.substr(0, 40);
 }

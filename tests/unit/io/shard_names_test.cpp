@@ -18,6 +18,16 @@ TEST(ShardNames, NameTheMissingFilesOfASet) {
               ElementsAre("c4.00000-of-00004.json.gz", "c4.00003-of-00004.json.gz"));
 }
 
+TEST(ShardNames, AreWrittenInSeveralWays) {
+  EXPECT_THAT(missing_shards({"d/t_00000_of_00003.txt", "d/t_00002_of_00003.txt"}),
+              ElementsAre("d/t_00001_of_00003.txt"));
+  EXPECT_THAT(missing_shards({"t.0.of.2.x"}), ElementsAre("t.1.of.2.x"));
+  EXPECT_THAT(missing_shards({"t-8-of-10", "t-10-of-10", "t-1-of-10", "t-2-of-10", "t-3-of-10", "t-4-of-10",
+                              "t-5-of-10", "t-6-of-10", "t-7-of-10"}),
+              ElementsAre("t-9-of-10"));
+  EXPECT_THAT(missing_shards({"t_00-of_01.x", "t-00_of-01.x", "t-12-of-3.x", "t-012-of-20.x"}), IsEmpty());
+}
+
 TEST(ShardNames, AreCompleteWithAllNumbersFromZeroOrOne) {
   EXPECT_THAT(missing_shards({"a-00000-of-00002.x", "a-00001-of-00002.x", "b-00000-of-00001.x"}), IsEmpty());
   EXPECT_THAT(missing_shards({"m-00001-of-00002.x", "m-00002-of-00002.x"}), IsEmpty());

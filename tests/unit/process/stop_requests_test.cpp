@@ -62,8 +62,17 @@ TEST(StopRequests, CountAClosedTerminalOnce) {
   EXPECT_EQ(requests.take(hangup, begin + 100ms), Kind::same);
 }
 
+TEST(StopRequests, CountTheLimitOfComputingTimeOnceThoughTheKernelRepeatsIt) {
+  StopRequests requests;
+  const ReceivedSignal limit{SIGXCPU, SI_KERNEL, 0}, by_batch_system{SIGXCPU, SI_USER, getpid()};
+  EXPECT_EQ(requests.take(limit, begin), Kind::first);
+  EXPECT_EQ(requests.take(limit, begin + 1s), Kind::same);
+  EXPECT_EQ(requests.take(limit, begin + 60s), Kind::same);
+  EXPECT_EQ(requests.take(by_batch_system, begin + 61s), Kind::again);
+}
+
 TEST(StopRequests, AreAllSignalsThatWarnOfAnEndUnlessTheyAreIgnored) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU}) {
     const sigset_t taken = handled_stop_signals();
     EXPECT_EQ(sigismember(&taken, signal), 1) << signal;
     const auto before = std::signal(signal, SIG_IGN);

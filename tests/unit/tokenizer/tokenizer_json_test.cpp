@@ -218,6 +218,13 @@ TEST_F(TokenizerJsonTest, RefusesAnAddedTokenThatTheLibraryWouldNumberAnew) {
   EXPECT_EQ(read(document).added.size(), 4u) << "the same token again";
 }
 
+TEST_F(TokenizerJsonTest, RefusesAnAddedTokenWithTwoIds) {
+  Json document = byte_level_json();
+  const Json first = document["added_tokens"][0];
+  document["added_tokens"].push_back(added(261, first["content"]));
+  expect_refused(document, "has the ids " + std::to_string(first["id"].get<int>()) + " and 261, wanted one");
+}
+
 TEST_F(TokenizerJsonTest, RefusesTemplatesThatDoNotContainTheTextOnce) {
   Json document = sentencepiece_json();
   const Json one = document["post_processor"];

@@ -19,7 +19,7 @@ ROWS = 1000  # that are in memory at a time
 ENDING = r".*\.(parquet|arrow|feather)"
 TABLE = re.compile(ENDING, re.I | re.S)
 UNFINISHED = re.compile(ENDING + r"\.(incomplete|part|partial|crdownload|aria2|tmp)", re.I | re.S)
-SHARD = re.compile(r"(?:(.*?)[-_. ])?(\d+)-of-(\d+)(?:[-_. ].*)?", re.S)  # of a name without its ending
+SHARD = re.compile(r"(?:(.*?)[-_. ])?(\d+)([-_.])of\3(\d+)(?:[-_. ].*)?", re.S)  # of a name without its ending
 HUB_NUMBER = re.compile(r"\d{4}")  # names in the Hub's Parquet branch: CONFIGURATION/SPLIT/0000.parquet
 WORD = "(train|training|validation|valid|val|dev|test|testing|eval|evaluation)"
 SPLIT_WORD = re.compile(WORD, re.I)
@@ -90,7 +90,7 @@ class Table:
 def shard_of(file):
     """((folder, name before the number), number, total), or None"""
     found = SHARD.fullmatch(file.name.rpartition(".")[0])
-    return found and ((file.parent, found[1] or ""), int(found[2]), int(found[3]))
+    return found and ((file.parent, found[1] or ""), int(found[2]), int(found[4]))
 
 
 def check_complete(files):
@@ -122,7 +122,7 @@ def check_complete(files):
 def shard_name(file, number):
     """that of another shard of the set of file, as far as it is known"""
     found = SHARD.fullmatch(file.name.rpartition(".")[0])
-    return f"{file.name[:found.start(2)]}{number:0{len(found[2])}}-of-{found[3]}{file.suffix}"
+    return f"{file.name[:found.start(2)]}{number:0{len(found[2])}}{found[3]}of{found[3]}{found[4]}{file.suffix}"
 
 
 def tables_below(top):
@@ -214,7 +214,17 @@ def json_of(file):
     with opened(file) as source:
         check_is_data(file, source.read(len(POINTER)))
         source.seek(0)
-        return json.loads(source.read())
+        return json.loads(source.read(), object_pairs_hook=lambda pairs: object_of(file, pairs))
+
+
+def object_of(file, pairs):
+    """As readers of JSON lines, who cannot tell which of two values is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise Refused(f"{file}: {next(name for name in found if names.count(name) > 1)}: found twice in an object, "
+                      "wanted once")
+    return found
 
 
 def check_is_data(file, start):
@@ -222,12 +232,21 @@ def check_is_data(file, start):
         raise Refused(f"{file} is a pointer of Git LFS, in place of the file; download the file: git lfs pull")
 
 
-def is_json_list(file):
+def first_character(file):
+    """that is not white space"""
     with opened(file) as source:
         while True:
             start = source.read(4096).removeprefix(codecs.BOM_UTF8)
             if not start or start.strip():
-                return start.lstrip()[:1] == b"["
+                return start.lstrip()[:1]
+
+
+def refuse_unknown(file, first):
+    if first == b"{":
+        raise Refused(f"{file}: found an object, wanted Parquet, Arrow or a JSON list; JSON lines need no conversion, "
+                      "and of a list inside an object jq '.NAME' writes a file of its own")
+    raise Refused(f"{file}: found neither Parquet, Arrow nor a JSON list; convert it to one of them first, a table of "
+                  "CSV with pandas.read_csv(...).to_parquet(...)")
 
 
 def batches_of(file, columns):
@@ -237,7 +256,7 @@ def batches_of(file, columns):
     check_is_data(file, start)
     if start.startswith(b"PAR1"):
         table = pyarrow().parquet.ParquetFile(pyarrow().OSFile(os.fsencode(file)))
-        check_columns(file, columns, table.schema_arrow.names)
+        check_schema(file, columns, table.schema_arrow.names)
         for batch in table.iter_batches(ROWS, columns=columns or None):
             yield batch.to_pylist()
     elif start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -247,19 +266,19 @@ def batches_of(file, columns):
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
         else:
             batches = reader = ipc.open_stream(source)
-        check_columns(file, columns, reader.schema.names)
+        check_schema(file, columns, reader.schema.names)
         for batch in batches:
             chosen = batch.select(columns) if columns else batch
             for first in range(0, chosen.num_rows, ROWS):
                 yield chosen.slice(first, ROWS).to_pylist()
-    elif is_json_list(file):
+    elif (first := first_character(file)) == b"[":
         for row in json_of(file):
             if not isinstance(row, dict):
                 raise Refused(f"{file}: found a list of {type(row).__name__}, wanted a list of objects")
             check_columns(file, columns, row)
             yield [{name: row[name] for name in columns} if columns else row]
     else:
-        raise Refused(f"{file}: found neither Parquet, Arrow nor a JSON list")
+        refuse_unknown(file, first)
 
 
 def readable_batches(file, columns):
@@ -277,6 +296,15 @@ def check_columns(file, wanted, found):
             raise Refused(f"{file} has no column {name}, only {', '.join(found)}")
 
 
+def check_schema(file, wanted, names):
+    """Rows are objects, of which two columns of one name would be one."""
+    check_columns(file, wanted, names)
+    for name in wanted or names:
+        if names.count(name) > 1:
+            raise Refused(f"{file} has several columns named {name}, wanted one; rename them, or choose others with "
+                          "--columns")
+
+
 def plain(value, column):
     if isinstance(value, dict):
         return {name: plain(one, column) for name, one in value.items()}
@@ -292,6 +320,14 @@ def plain(value, column):
                   "--columns")
 
 
+def line_of(file, row):
+    text = json.dumps({name: plain(value, name) for name, value in row.items()}, ensure_ascii=False)
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError as why:
+        raise Refused(f"{file}: found half of a character, {why.object[why.start]!r}, wanted text; write it again")
+
+
 def main(inputs, columns, split):
     rows = 0
     if len(inputs) > 1:  # a single shard is asked for as such
@@ -301,10 +337,9 @@ def main(inputs, columns, split):
             for batch in readable_batches(file, columns):
                 rows += len(batch)
                 for row in batch:
-                    text = json.dumps({name: plain(value, name) for name, value in row.items()}, ensure_ascii=False)
-                    sys.stdout.buffer.write(text.encode() + b"\n")
+                    sys.stdout.buffer.write(line_of(file, row))
     if rows == 0:
-        raise Refused("the tables have no row")
+        raise Refused(f"{', '.join(inputs)}: found no row, wanted at least one")
     sys.stdout.buffer.flush()
 
 

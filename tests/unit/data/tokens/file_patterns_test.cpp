@@ -44,6 +44,16 @@ TEST_F(FilePatterns, ListsEachFileOnceSortedByPath) {
   EXPECT_EQ(listed({"b.py", "**/*.py", "*.py"}), (Names{"a/z.py", "a.py", "b.py"}));
 }
 
+TEST_F(FilePatterns, RefusesAFileThatIsThereAsItIsAndPacked) {
+  for (const auto* name : {"a.jsonl", "a.jsonl.gz", "b.txt", "b.txt.zst", "c.gz"}) write(name, "x");
+  const auto text = error_of(ExitStatus::data, [&] { listed({"a*"}); });
+  EXPECT_TRUE(has(text, at("a.jsonl") + " and " + at("a.jsonl.gz") + " look like one text, as it is and packed"))
+      << text;
+  EXPECT_TRUE(has(text, "data.exclude")) << text;
+  EXPECT_EQ(listed({"*"}, {"*.gz", "b.txt"}), (Names{"a.jsonl", "b.txt.zst"}));
+  EXPECT_EQ(listed({"a.jsonl", "a.jsonl.gz"}), (Names{"a.jsonl", "a.jsonl.gz"})) << "named one by one";
+}
+
 TEST_F(FilePatterns, LeavesOutExcludedFilesAndFolders) {
   for (const auto* name : {"a.py", "test/a.py", "test/deep/b.py", "lib/test/c.py", "lib/d.py"}) write(name, "x");
   EXPECT_EQ(listed({"**/*.py"}, {"test/**", "**/d.py"}), (Names{"a.py", "lib/test/c.py"}));

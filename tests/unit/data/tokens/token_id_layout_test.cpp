@@ -148,6 +148,22 @@ TEST_F(IdLayouts, WithoutAHeaderAreNotReadAsHalvesOfWiderIds) {
   EXPECT_EQ(ids_of(write("ids.raw", std::string(400, '\1'))).size(), 200u) << "few different ids";
 }
 
+TEST_F(IdLayouts, WithoutAHeaderAreWiderIfEachSecondWordIsZero) {
+  std::vector<uint32_t> wide;  // of bytes or characters
+  std::vector<int64_t> widest;
+  std::string big_endian;
+  for (uint32_t i = 0; i < 200; ++i) {
+    wide.push_back(i * 7919 % 65);
+    widest.push_back(i * 7919 % 65);
+    big_endian += {'\0', '\0', char(i * 7919 % 50000 >> 8), char(i * 7919 % 50000)};
+  }
+  for (const std::string& bytes : {bytes_of(wide), bytes_of(widest)})
+    EXPECT_TRUE(has(refused(write("ids.raw", bytes)), "begins like ids of uint32 or int64"));
+  EXPECT_TRUE(has(refused(write("ids.raw", big_endian)), "begins like big-endian ids of uint32 or int64"));
+  EXPECT_EQ(ids_of(write("ids.raw", bytes_of(wide)), "uint16").size(), 400u) << "as data.dtype says";
+  EXPECT_EQ(ids_of(write("ids.raw", std::string(400, '\0'))).size(), 200u) << "one id";
+}
+
 TEST_F(IdLayouts, OfLlmCHaveTheTypeOfTheirHeader) {
   std::vector<int32_t> header(256);
   header[0] = 20240801, header[1] = 7, header[2] = 2;
