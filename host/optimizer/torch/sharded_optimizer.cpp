@@ -23,6 +23,17 @@ int64_t size_without_matrices(const ParameterGroup& group) {
   return 0;
 }
 
+Tensor masters_of(ParameterGroup& group, const StateBlock& block) {
+  return group.master().narrow(0, block.begin, block.end - block.begin);
+}
+
+/// This rank's gradient times `scale`, where the master is.
+Tensor scaled_gradient(ParameterGroup& group, double scale) {
+  Tensor gradient = group.gradient();
+  if (scale != 1.0) gradient.mul_(scale);
+  return group.is_in_host_memory() ? copied_to_host(gradient) : gradient;
+}
+
 /// The largest part or the sum of the parts; NaN if one of them is NaN.
 double combine_parts(Norm norm, const std::vector<double>& parts) {
   double whole = 0;
@@ -35,11 +46,17 @@ double combine_parts(Norm norm, const std::vector<double>& parts) {
 
 }  // namespace
 
-std::vector<std::pair<const char*, Tensor>> ShardedOptimizer::State::flats() const {
-  std::vector<std::pair<const char*, Tensor>> flats{{parameter_prefix, group->master()}};
+std::vector<std::pair<const char*, Tensor>> StateBlock::flats() const {
+  std::vector<std::pair<const char*, Tensor>> kept;
   for (const auto& [prefix, flat] :
        {std::pair{average_prefix, exp_avg}, {square_prefix, exp_avg_sq}, {ema_prefix, ema}})
-    if (flat.numel() > 0) flats.emplace_back(prefix, flat);
+    if (flat.numel() > 0) kept.emplace_back(prefix, flat);
+  return kept;
+}
+
+std::vector<std::pair<const char*, Tensor>> ShardedOptimizer::State::flats() const {
+  std::vector<std::pair<const char*, Tensor>> flats = whole().flats();
+  flats.emplace(flats.begin(), parameter_prefix, group->master());
   return flats;
 }
 
@@ -101,44 +118,65 @@ double combine_norm_parts(Norm norm, const std::vector<double>& parts) {
   return norm == Norm::l2 ? std::sqrt(whole) : whole;
 }
 
-void ShardedOptimizer::step(double lr, double scale) {
-  for (State& state : states_) {
-    ParameterGroup& group = *state.group;
-    Tensor gradient = group.gradient();
-    if (!gradient.defined()) continue;
-    if (scale != 1.0) gradient.mul_(scale);
-    if (group.is_in_host_memory()) gradient = copied_to_host(gradient);
-    if (ema_ > 0 && state.steps == 0) state.ema.copy_(group.master());
-    const Tensor steps = at::full({}, ++state.steps, group.master().options());
-    step_matrices(group, state.exp_avg, gradient, config_, lr);
-    for (const Segment& segment : group.segments())
-      if (!segment.orthogonalizes) update(state, segment, gradient, steps, lr);
-    if (ema_ > 0) state.ema.lerp_(group.master(), 1 - ema_);
-    group.master_changed();
-    group.drop_gradient();
-  }
+void ShardedOptimizer::for_each_block(const std::vector<State*>& states, const VisitBlock& visit) {
+  for (State* state : states) visit(*state, state->whole());
 }
 
-void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor& gradient, const Tensor& steps,
-                              double lr) {
-  const int64_t end = state.group->shard_size() - segment.end;  // counted from the end, which all flats share
-  const auto cut = [&](const Tensor& flat) {
-    const int64_t size = segment.end - segment.begin;
-    return flat.numel() == 0 ? flat : flat.narrow(0, flat.numel() - end - size, size);
+void ShardedOptimizer::step(double lr, double scale) {
+  std::vector<State*> stepped;
+  for (State& state : states_)
+    if (state.group->gradient().defined()) stepped.push_back(&state);
+  GroupStep now{{}, {}, lr};
+  for_each_block(stepped, [&](State& state, const StateBlock& block) {
+    ParameterGroup& group = *state.group;
+    if (block.begin == 0) {
+      now.gradient = scaled_gradient(group, scale);
+      now.steps = at::full({}, ++state.steps, group.master().options());
+    }
+    update(state, block, now);
+    if (block.end < group.shard_size()) return;
+    group.master_changed();
+    now.gradient.reset();
+    group.drop_gradient();
+  });
+}
+
+void ShardedOptimizer::update(const State& state, const StateBlock& block, const GroupStep& now) const {
+  ParameterGroup& group = *state.group;
+  const Tensor master = masters_of(group, block);
+  Tensor average = block.ema;
+  if (ema_ > 0 && state.steps == 1) average.copy_(master);
+  step_matrices(group, block.exp_avg, now.gradient, config_, now.lr);  // whole: a shard with such matrices is one block
+  for (const Segment& segment : group.segments())
+    if (!segment.orthogonalizes) update(group, block, segment, now);
+  if (ema_ > 0) average.lerp_(master, 1 - ema_);
+}
+
+void ShardedOptimizer::update(ParameterGroup& group, const StateBlock& block, const Segment& segment,
+                              const GroupStep& now) const {
+  const int64_t begin = std::max(segment.begin, block.begin), end = std::min(segment.end, block.end);
+  if (begin >= end) return;
+  const auto cut = [&](const Tensor& flat, int64_t flat_end) {  // by its end, which is that of all flats of a block
+    return flat.numel() == 0 ? flat : flat.narrow(0, flat.numel() - (flat_end - begin), end - begin);
   };
-  update_rule(config_.kind)({cut(state.group->master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq),
-                             steps, lr * segment.lr_scale, effective_weight_decay(segment, config_)},
+  const int64_t all = group.shard_size();
+  update_rule(config_.kind)({cut(group.master(), all), cut(now.gradient, all), cut(block.exp_avg, block.end),
+                             cut(block.exp_avg_sq, block.end), now.steps, now.lr * segment.lr_scale,
+                             effective_weight_decay(segment, config_)},
                             config_);
 }
 
 void ShardedOptimizer::swap_with_ema() {
-  for (State& state : states_) {
-    if (state.steps == 0) continue;  // never trained: it is its own average
-    const Tensor parameters = state.group->master().clone();
-    state.group->master().copy_(state.ema);
-    state.ema.copy_(parameters);
-    state.group->master_changed();
-  }
+  std::vector<State*> trained;  // the others are their own averages
+  for (State& state : states_)
+    if (state.steps > 0) trained.push_back(&state);
+  for_each_block(trained, [&](State& state, const StateBlock& block) {
+    Tensor master = masters_of(*state.group, block), average = block.ema;
+    const Tensor parameters = master.clone();
+    master.copy_(average);
+    average.copy_(parameters);
+    if (block.end == state.group->shard_size()) state.group->master_changed();
+  });
 }
 
 void ShardedOptimizer::drop_gradients() {

@@ -1,11 +1,13 @@
 // The optimizer on flat shards: every rank updates its master shards on their device. Weight decay is decoupled
-// (Loshchilov & Hutter 2019); each parameter scales the learning rate.
+// (Loshchilov & Hutter 2019); each parameter scales the learning rate. What is kept from step to step is visited in
+// blocks; in memory, a block is the whole shard.
 // experiment/optimizer_kind.hpp states what is kept of each parameter; optimizer/torch/muon.hpp updates the matrices
 // that are orthogonalized, optimizer/torch/update_rules.hpp all other parameters.
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,17 @@ namespace wmtp {
 
 /// The norm from local_norm_part of all ranks. NaN if one of them is NaN.
 double combine_norm_parts(Norm norm, const std::vector<double>& parts);
+
+/// What is kept of elements [begin, end) of a group's shard, besides the parameters. Each tensor is flat, fp32, and
+/// laid out like these elements or like the end of them, where the parameters are that have it; empty if none has.
+struct StateBlock {
+  int64_t begin = 0, end = 0;
+  at::Tensor exp_avg, exp_avg_sq;  ///< exp_avg: also the momentum of muon and sgd
+  at::Tensor ema;                  ///< the moving average of the parameters
+
+  /// Those that are not empty, with the prefixes of the logical names.
+  std::vector<std::pair<const char*, at::Tensor>> flats() const;
+};
 
 class ShardedOptimizer {
  public:
@@ -41,6 +54,7 @@ class ShardedOptimizer {
     at::Tensor ema;
     int64_t steps = 0;  ///< number of steps of this group
 
+    StateBlock whole() const { return {0, group->shard_size(), exp_avg, exp_avg_sq, ema}; }
     /// What a checkpoint contains, the masters first, with the prefixes of the logical names.
     std::vector<std::pair<const char*, at::Tensor>> flats() const;
   };
@@ -49,10 +63,20 @@ class ShardedOptimizer {
   std::vector<const char*> saved_prefixes(const ParameterSpec& spec) const;
 
  private:
+  /// What is the same for all blocks of a group in a step.
+  struct GroupStep {
+    at::Tensor gradient;  ///< of the whole shard, where the master is
+    at::Tensor steps;     ///< state.steps as an fp32 scalar there
+    double lr;
+  };
+  using VisitBlock = std::function<void(State& state, const StateBlock& block)>;
+
   State first_state(ParameterGroup& group) const;
   std::vector<at::Tensor> device_gradients() const;
-  /// `steps`: state.steps as an fp32 scalar on the device of the master.
-  void update(State& state, const Segment& segment, const at::Tensor& gradient, const at::Tensor& steps, double lr);
+  /// Visits the blocks of each of `states` in order.
+  static void for_each_block(const std::vector<State*>& states, const VisitBlock& visit);
+  void update(const State& state, const StateBlock& block, const GroupStep& now) const;
+  void update(ParameterGroup& group, const StateBlock& block, const Segment& segment, const GroupStep& now) const;
 
   OptimizerConfig config_;
   double ema_;
