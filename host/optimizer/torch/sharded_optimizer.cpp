@@ -69,13 +69,30 @@ std::vector<const char*> ShardedOptimizer::saved_prefixes(const ParameterSpec& s
   return prefixes;
 }
 
-ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema)
+ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema,
+                                   const std::optional<StateFileOptions>& file)
     : config_(config), ema_(ema) {
   const MemoryScope scope(MemoryCategory::optimizer);
+  if (file && !groups.empty()) file_ = make_file(*file, groups);
   for (ParameterGroup* group : groups) states_.push_back(first_state(*group));
 }
 
+std::unique_ptr<StateFile> ShardedOptimizer::make_file(const StateFileOptions& options,
+                                                       const std::vector<ParameterGroup*>& groups) const {
+  TORCH_CHECK(!traits_of(config_.kind).orthogonalizes, "matrices that are orthogonalized are not visited in blocks");
+  const int kept = kept_averages(config_, /*orthogonalizes=*/false) + (ema_ > 0 ? 1 : 0);
+  TORCH_CHECK(kept > 0, "the optimizer keeps nothing that could be in a file");
+  std::vector<int64_t> shards;
+  for (const ParameterGroup* group : groups) shards.push_back(group->shard_size());
+  const ParameterGroup& any = *groups.front();
+  return std::make_unique<StateFile>(options, shards, kept, StateFileDevice{any.device(), !any.is_in_host_memory()});
+}
+
 ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) const {
+  if (file_) {
+    const Tensor none = at::empty({0}, group.master().options());
+    return {&group, none, none, none};
+  }
   const int averages = kept_averages(config_, /*orthogonalizes=*/false);
   const auto zeros = [&](int64_t size) {
     return group.is_in_host_memory() ? host_zeros(size, at::kFloat, group.device())
@@ -118,8 +135,22 @@ double combine_norm_parts(Norm norm, const std::vector<double>& parts) {
   return norm == Norm::l2 ? std::sqrt(whole) : whole;
 }
 
-void ShardedOptimizer::for_each_block(const std::vector<State*>& states, const VisitBlock& visit) {
-  for (State* state : states) visit(*state, state->whole());
+StateBlock ShardedOptimizer::block_of(int64_t begin, int64_t end, const std::vector<Tensor>& kept) const {
+  const int averages = kept_averages(config_, /*orthogonalizes=*/false);
+  const Tensor none = kept.front().narrow(0, 0, 0);
+  return {begin, end, averages > 0 ? kept[0] : none, averages > 1 ? kept[1] : none, ema_ > 0 ? kept.back() : none};
+}
+
+void ShardedOptimizer::for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& visit) {
+  if (!file_) {
+    for (State* state : states) visit(*state, state->whole());
+    return;
+  }
+  std::vector<size_t> shards;
+  for (const State* state : states) shards.push_back(size_t(state - states_.data()));
+  file_->visit(shards, access, [&](size_t shard, int64_t begin, int64_t end, const std::vector<Tensor>& kept) {
+    visit(states_[shard], block_of(begin, end, kept));
+  });
 }
 
 void ShardedOptimizer::step(double lr, double scale) {
@@ -127,7 +158,7 @@ void ShardedOptimizer::step(double lr, double scale) {
   for (State& state : states_)
     if (state.group->gradient().defined()) stepped.push_back(&state);
   GroupStep now{{}, {}, lr};
-  for_each_block(stepped, [&](State& state, const StateBlock& block) {
+  for_each_block(stepped, BlockAccess::change, [&](State& state, const StateBlock& block) {
     ParameterGroup& group = *state.group;
     if (block.begin == 0) {
       now.gradient = scaled_gradient(group, scale);
@@ -170,7 +201,7 @@ void ShardedOptimizer::swap_with_ema() {
   std::vector<State*> trained;  // the others are their own averages
   for (State& state : states_)
     if (state.steps > 0) trained.push_back(&state);
-  for_each_block(trained, [&](State& state, const StateBlock& block) {
+  for_each_block(trained, BlockAccess::change, [&](State& state, const StateBlock& block) {
     Tensor master = masters_of(*state.group, block), average = block.ema;
     const Tensor parameters = master.clone();
     master.copy_(average);
