@@ -52,6 +52,11 @@ inline constexpr auto names_of<Norm> = std::array{"l2", "l1", "inf"};
 /// shards.
 enum class CpuOffload { none, trained, all };
 
+/// Where the optimizer's state is, except for the parameters: with the master shards, or in a file on a disk.
+enum class OptimizerOffload { none, nvme };
+template <>
+inline constexpr auto names_of<OptimizerOffload> = std::array{"none", "nvme"};
+
 /// A frozen model: [reference], [value].
 struct FrozenConfig {
   bool given = false;
@@ -209,13 +214,14 @@ struct ParallelConfig {
   bool replicate_frozen = false;        ///< every rank holds all frozen parameters
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks: "none" is 0, "full" is 1
   bool activation_offload = false;      ///< inputs of recomputed blocks are kept in host memory, on the CPU in a file
-  std::string offload_path;             ///< CPU: folder of that file; "": TMPDIR or /tmp
+  std::string offload_path;             ///< folder of that file and of optimizer_offload; "": TMPDIR or /tmp
   CpuOffload cpu_offload = CpuOffload::none;  ///< CUDA only
-  std::string device = "auto";                ///< "auto", "cpu", "cuda"
-  bool deterministic = true;                  ///< kernels without atomic sums: bitwise reproducible runs
-  double peak_tflops = 0;                     ///< of a rank's device; 0: the vendor's figure, if known
-  bool oversubscribe = false;                 ///< allow more than 8 local ranks for each usable core
-  double timeout_seconds = 120;               ///< maximum wait for another rank, also at the rendezvous
+  OptimizerOffload optimizer_offload = OptimizerOffload::none;
+  std::string device = "auto";   ///< "auto", "cpu", "cuda"
+  bool deterministic = true;     ///< kernels without atomic sums: bitwise reproducible runs
+  double peak_tflops = 0;        ///< of a rank's device; 0: the vendor's figure, if known
+  bool oversubscribe = false;    ///< allow more than 8 local ranks for each usable core
+  double timeout_seconds = 120;  ///< maximum wait for another rank, also at the rendezvous
   bool operator==(const ParallelConfig&) const = default;
 };
 

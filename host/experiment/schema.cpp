@@ -304,12 +304,18 @@ SchemaTable parallel_table() {
            "`activation_checkpointing`")
            .not_in_identity(),
        key("offload_path", AT(parallel.offload_path),
-           "folder of that file, only for the CPU; should not be in memory, as `/tmp` is on some systems")
+           "folder of the temporary files of `optimizer_offload`, and on the CPU of `activation_offload`; should not "
+           "be in "
+           "memory, as `/tmp` is on some systems")
            .is_path(PathKind::path)
-           .defaults_to("`TMPDIR` or `/tmp`")
+           .defaults_to("required by `optimizer_offload`, else `TMPDIR` or `/tmp`")
            .unset_when_empty()
            .not_in_identity(),
        cpu_offload().not_in_identity(),
+       key("optimizer_offload", AT(parallel.optimizer_offload),
+           "`nvme`: the optimizer's moments and the average of `train.ema` are in a temporary file of each rank in "
+           "`offload_path`, read and written once in each step; master parameters stay in memory. Not with `muon`")
+           .not_in_identity(),
        key("device", AT(parallel.device), "`auto`: CUDA if the host has a device for each local rank, else the CPU")
            .one_of({"auto", "cpu", "cuda"})
            .also({{"gpu", "cuda"}})

@@ -26,7 +26,8 @@ void for_each_part(int64_t count, int64_t size, bool is_meta,
 /// Bytes of meta tensors that stand for tensors outside the device: in host memory, on the CPU in a file.
 struct OffloadedBytes {
   int64_t held = 0;
-  int64_t to_device = 0, to_host = 0;  ///< copied
+  int64_t to_device = 0, to_host = 0;               ///< copied
+  int64_t in_file = 0, from_file = 0, to_file = 0;  ///< the optimizer's state: held, read and written
 };
 OffloadedBytes& offloaded_bytes();
 /// Zeros in host memory for training on `device`, pinned for a CUDA device.

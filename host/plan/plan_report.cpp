@@ -119,6 +119,18 @@ void print_offloaded(std::ostream& out, const std::vector<PlannedVariant>& varia
   print_table(out, table, TableFormat::text);
 }
 
+void print_state_files(std::ostream& out, const std::vector<PlannedVariant>& variants) {
+  const auto mebibytes = [](int64_t bytes) { return rounded(double(bytes) / (1 << 20)); };
+  Table table{{"strategy", "adapter", "file", "read", "written"}, {}, false};
+  for (const PlannedVariant& variant : variants) {
+    const OffloadCost& bytes = variant.step.offloaded;
+    table.rows.push_back({strategy_of(variant), variant.adapter, mebibytes(bytes.file), mebibytes(bytes.from_file),
+                          mebibytes(bytes.to_file)});
+  }
+  out << "\noptimizer state per rank in a file, and bytes read and written per step, MiB\n";
+  print_table(out, table, TableFormat::text);
+}
+
 void print_fit(std::ostream& out, const PlannedFit& fit) {
   const Unit unit = unit_of(fit.largest.peak.total);
   Table table{
@@ -301,7 +313,10 @@ void print_json(std::ostream& out, const PlanReport& report) {
                               {"offloaded",
                                {{"host", variant.step.offloaded.host},
                                 {"to_device", variant.step.offloaded.to_device},
-                                {"to_host", variant.step.offloaded.to_host}}},
+                                {"to_host", variant.step.offloaded.to_host},
+                                {"file", variant.step.offloaded.file},
+                                {"from_file", variant.step.offloaded.from_file},
+                                {"to_file", variant.step.offloaded.to_file}}},
                               {"phases", phases}});
   }
   out << json.dump(1) << '\n';
@@ -353,6 +368,7 @@ void print_text(std::ostream& out, const PlanReport& report) {
     print_memory(out, plan.variants);
   if (report.fit) print_fit(out, *report.fit);
   if (e.parallel.cpu_offload != CpuOffload::none || e.parallel.activation_offload) print_offloaded(out, plan.variants);
+  if (e.parallel.optimizer_offload != OptimizerOffload::none) print_state_files(out, plan.variants);
 }
 
 }  // namespace wmtp

@@ -53,10 +53,12 @@ struct StepRequest {
   std::optional<Rates> rates;  ///< counts seconds of the step, too
 };
 
-/// The cost of offloaded master shards and activations on one rank, in bytes.
+/// The cost of offloaded master shards, activations and optimizer state on one rank, in bytes.
 struct OffloadCost {
   int64_t host = 0;                    ///< host memory, on the CPU of a file
   int64_t to_device = 0, to_host = 0;  ///< transfers per step
+  int64_t file = 0;                    ///< of the optimizer's state
+  int64_t from_file = 0, to_file = 0;  ///< read and written per step
 };
 
 /// The work of one rank in a step.
@@ -92,7 +94,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, socket_secon
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepRequest, trains_all, strategy, shard_group_size, ranks, hosts, sequences,
                                    positions, sequence, tensor, pipeline, gradient_accumulation,
                                    activation_checkpointing, activation_offload, offload, on_cuda, compare_ranks, rates)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host, file, from_file, to_file)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySnapshot, bytes, total)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ParameterCounts, parameters, trained, model, state, frozen)

@@ -138,7 +138,12 @@ class ParameterGroup final : public WeightStore {
   /// like the master shard or the end of it, that holds elements [begin, begin + part.numel()) of placed.piece.
   template <class Visit>
   void for_each_part(const at::Tensor& flat, Visit visit) const {
-    const int64_t flat_end = shard_begin_ + shard_size_, flat_begin = flat_end - flat.numel();
+    for_each_part(flat, shard_size_, visit);
+  }
+  /// The same of a `flat` that is laid out like the end of elements [0, end) of this rank's shard.
+  template <class Visit>
+  void for_each_part(const at::Tensor& flat, int64_t end_in_shard, Visit visit) const {
+    const int64_t flat_end = shard_begin_ + end_in_shard, flat_begin = flat_end - flat.numel();
     for (const FlatParameter& placed : parameters_) {
       const int64_t begin = std::max(placed.offset, flat_begin);
       const int64_t end = std::min(placed.offset + placed.count, flat_end);

@@ -332,10 +332,11 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
                 experiment.file.string() +
                     ": [parallel] found cpu_offload on the CPU, wanted false: everything is in host memory anyway; "
                     "remove it, or run where there is a CUDA device");
-  if (!experiment.parallel.offload_path.empty() && !session.device().is_cpu())
+  if (!experiment.parallel.offload_path.empty() && !session.device().is_cpu() &&
+      experiment.parallel.optimizer_offload == OptimizerOffload::none)
     throw Error(ExitStatus::usage, experiment.file.string() +
-                                       ": [parallel] found offload_path on a CUDA device, which offloads to host "
-                                       "memory; remove it");
+                                       ": [parallel] found offload_path on a CUDA device, which offloads activations "
+                                       "to host memory; remove it");
   ShardedModelRequest request = policy_request(experiment, pipeline_, *adapter_, session.device());
   request.section = section_of(session.section());
   auto model = std::make_unique<ShardedModel>(request, session.section());

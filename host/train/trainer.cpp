@@ -35,6 +35,11 @@ std::map<std::string, at::Tensor> copied(const std::map<std::string, at::Tensor>
   return copies;
 }
 
+std::optional<StateFileOptions> state_file(const Experiment& e) {
+  if (e.parallel.optimizer_offload == OptimizerOffload::none) return std::nullopt;
+  return StateFileOptions{e.resolve(e.parallel.offload_path)};
+}
+
 double seconds_of(const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
@@ -64,7 +69,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       training_(*data.training),
       channels_(channels),
       state_{0, 0, 0, Guard(experiment.guard)},
-      optimizer_(experiment.optimizer, model.trained_groups(), experiment.train.ema),
+      optimizer_(experiment.optimizer, model.trained_groups(), experiment.train.ema, state_file(experiment)),
       collectives_(channels),
       environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, collectives_, state_.pipeline},
       micro_step_(model, pipeline, channels,

@@ -111,7 +111,7 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   work.manifest.state = to_json(saved);
   work.flats = state_flats(optimizer_);
   for (const StateFlat& flat : work.flats)
-    if (flat.values.is_cuda() && !work.stream) work.stream.emplace(flat.values.device());
+    if (flat.values.defined() && flat.values.is_cuda() && !work.stream) work.stream.emplace(flat.values.device());
   copied_ = work.copied.get_future();
   running_ = std::async(std::launch::async, [this, work = std::move(work)]() mutable { return run(std::move(work)); });
 }
@@ -148,7 +148,7 @@ SaveOutcome StateSaver::run(Work work) {
       work.stream->run([&] { copy(work.flats, work.mode); });
     else
       copy(work.flats, work.mode);
-    work.copied.set_value();
+    if (!optimizer_.is_in_file()) work.copied.set_value();
     reached(SavePoint::copied);
     write(work, outcome);
   } catch (const Error& error) {
@@ -164,11 +164,13 @@ SaveOutcome StateSaver::run(Work work) {
 void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
   const MemoryScope scope(MemoryCategory::checkpoint);
   if (mode == SaveMode::alone) {
-    for (StateFlat& flat : flats) flat.values = flat.values.to(at::kCPU);
+    for (StateFlat& flat : flats)
+      if (flat.values.defined()) flat.values = flat.values.to(at::kCPU);
     return;
   }
   buffers_.resize(flats.size());
   for (size_t i = 0; i < flats.size(); ++i) {
+    if (!flats[i].values.defined()) continue;
     const Tensor live = std::move(flats[i].values);
     if (!buffers_[i].defined())
       buffers_[i] = at::empty(live.sizes(), at::TensorOptions(live.scalar_type()).pinned_memory(live.is_cuda()));
@@ -181,7 +183,7 @@ void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
   }
 }
 
-void StateSaver::write(const Work& work, SaveOutcome& outcome) {
+void StateSaver::write(Work& work, SaveOutcome& outcome) {
   BackgroundStore store(peers_, work.name);
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
@@ -189,7 +191,9 @@ void StateSaver::write(const Work& work, SaveOutcome& outcome) {
   std::vector<Piece> pieces = cut_into_pieces(work.flats, work.tensors, rank);
   std::string report;
   store.rethrow_on_all_ranks(failure_of([&] {
-    report = write_rank_file(folder, pieces, rank, work.manifest.state.at("optimizer_steps"));
+    report = write_rank_file(folder, pieces, rank, work.manifest.state.at("optimizer_steps"), optimizer_, [&] {
+      if (optimizer_.is_in_file()) work.copied.set_value();
+    });
     if (rank == 0 && work.describe) describe(work, folder, outcome);
   }));
   Manifest manifest = work.manifest;

@@ -6,7 +6,8 @@
 // 1. begin() records what to save and copies small values
 // 2. a thread copies shards and moments into buffers that later saves reuse. Training continues, and before it changes
 //    any of them, a forward and a backward pass later, it waits in wait_for_copies() for this copy. A CUDA device
-//    copies on a separate stream
+//    copies on a separate stream. What the optimizer has in a file is not copied: training waits until step 3 has read
+//    it, block by block
 // 3. every writer (comm/torch/file_writers.hpp; rank 0 if the hosts share the folder) creates a draft of the folder;
 //    every rank writes its file into its writer's and fsyncs it
 // 4. when all files are reported, writers other than rank 0 publish their folders (io/durable_file.hpp), which have no
@@ -89,7 +90,7 @@ class StateSaver {
   struct Work;
   SaveOutcome run(Work work);
   void copy(std::vector<StateFlat>& flats, SaveMode mode);
-  void write(const Work& work, SaveOutcome& outcome);
+  void write(Work& work, SaveOutcome& outcome);
   bool is_writer() const { return writers_.writer_for(peers_.rank()) == peers_.rank(); }
   std::filesystem::path open_draft(BackgroundStore& store, const Work& work, std::optional<FolderDraft>& draft) const;
   void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;

@@ -96,12 +96,27 @@ void check_complete(const SliceReader& reader, const SavedState& saved, ShardedO
   }
 }
 
+/// Calls visit(tensor, placed, begin, part) for each part of a logical tensor in the block
+/// (ParameterGroup::for_each_part).
+template <class Visit>
+void for_each_part(const ShardedOptimizer::State& state, const StateBlock& block, Visit visit) {
+  for (const auto& [prefix, flat] : block.flats())
+    state.group->for_each_part(flat, block.end,
+                               [&, &prefix = prefix](const FlatParameter& placed, int64_t begin, const Tensor& part) {
+                                 visit(prefix + placed.spec.name, placed, begin, part);
+                               });
+}
+
 /// In the order of state_dtype_names.
 constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
     at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte, at::kBool};
 
-/// Writes in two parts, so that a test can end the process between them.
+/// Writes in two parts, so that a test can end the process between them. Pieces without values have been written.
 void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
+  if (!piece.values.defined()) {
+    if (half_a_file) reached(SavePoint::half_a_file);
+    return;
+  }
   const auto* bytes = static_cast<const char*>(piece.values.const_data_ptr());
   const auto count = size_t(piece.values.nbytes());
   const size_t half = count / 2;
@@ -109,6 +124,27 @@ void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
   if (half_a_file) reached(SavePoint::half_a_file);
   writer.write(piece.slice.entry, int64_t(half), bytes + half, count - half);
   piece.slice.crc32c = crc32c(bytes, count);
+}
+
+/// Writes the pieces without values and computes their checksums.
+void stream_state(SafetensorsWriter& writer, std::vector<Piece>& pieces, ShardedOptimizer& optimizer) {
+  std::map<std::string, Slice*> slices;
+  for (Piece& piece : pieces)
+    if (!piece.values.defined()) slices[piece.slice.tensor] = &piece.slice;
+  std::vector<ShardedOptimizer::State*> saved;
+  for (ShardedOptimizer::State& state : optimizer.states())
+    if (state.group->is_first_replica()) saved.push_back(&state);
+  optimizer.for_each_block(saved, BlockAccess::read, [&](ShardedOptimizer::State& state, const StateBlock& block) {
+    const auto write = [&](const std::string& tensor, const FlatParameter& placed, int64_t begin, const Tensor& part) {
+      Slice& slice = *slices.at(tensor);
+      const int64_t in_slice = placed.piece.first_element() + begin - slice.begin;
+      const void* const bytes = part.const_data_ptr();
+      const auto count = size_t(part.nbytes());
+      writer.write(slice.entry, part.element_size() * in_slice, bytes, count);
+      slice.crc32c = crc32c(bytes, count, slice.crc32c);
+    };
+    for_each_part(state, block, write);
+  });
 }
 
 }  // namespace
@@ -123,15 +159,22 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
   loaded.state = saved_state(manifest, folder.string());
   const SliceReader reader(folder, manifest);
   check_complete(reader, saved, optimizer, folder);
+  std::vector<ShardedOptimizer::State*> states;
   for (ShardedOptimizer::State& state : optimizer.states()) {
-    for (const auto& [prefix, flat] : state.flats())
-      state.group->for_each_part(flat,
-                                 [&, &prefix = prefix](const FlatParameter& placed, int64_t begin, const Tensor& part) {
-                                   reader.read(prefix + placed.spec.name, placed.piece, begin, part);
-                                 });
+    state.group->for_each_part(state.group->master(),
+                               [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
+                                 reader.read(parameter_prefix + placed.spec.name, placed.piece, begin, part);
+                               });
     state.steps = saved.optimizer_steps.at(state.group->unit());
     state.group->master_changed();
+    states.push_back(&state);
   }
+  optimizer.for_each_block(
+      states, BlockAccess::replace, [&](const ShardedOptimizer::State& state, const StateBlock& block) {
+        const auto read = [&](const std::string& tensor, const FlatParameter& placed, int64_t begin,
+                              const Tensor& part) { reader.read(tensor, placed.piece, begin, part); };
+        for_each_part(state, block, read);
+      });
   for (const auto& [name, shape] : saved.pipeline_tensors) {
     Tensor tensor = at::empty(shape, reader.dtype(pipeline_prefix + name));
     const ParameterPiece whole({tensor.numel()}, ParameterCut::none, 0, 1);
@@ -158,6 +201,9 @@ std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   for (ShardedOptimizer::State& state : optimizer.states()) {
     if (!state.group->is_first_replica()) continue;  // a replica; another rank writes it
     for (const auto& [prefix, flat] : state.flats()) flats.push_back({prefix, state.group, flat.detach()});
+    if (!optimizer.is_in_file()) continue;
+    for (const char* prefix : optimizer.saved_prefixes(state.group->parameters().front().spec))
+      if (prefix != parameter_prefix) flats.push_back({prefix, state.group, {}});
   }
   return flats;
 }
@@ -166,29 +212,38 @@ std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const st
                                    int rank) {
   std::vector<Piece> pieces;
   const std::string file = rank_file_name(rank);
-  const auto add = [&](const std::string& tensor, std::vector<int64_t> shape, int64_t begin, const Tensor& part,
-                       const std::vector<int64_t>& columns) {
-    const Tensor values = part.contiguous();
-    pieces.push_back({{tensor, std::move(shape), begin, begin + values.numel(), file, tensor, 0, columns}, values});
+  const auto add = [&](const std::string& tensor, const FlatParameter& placed, int64_t begin, int64_t count,
+                       const Tensor& values) {
+    const ParameterPiece& piece = placed.piece;
+    const int64_t first = piece.first_element() + begin;
+    pieces.push_back({{tensor, placed.spec.shape, first, first + count, file, tensor, 0, piece.columns()}, values});
   };
-  for (const StateFlat& flat : flats)
-    flat.group->for_each_part(flat.values, [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
-      const ParameterPiece& piece = placed.piece;
-      add(flat.prefix + placed.spec.name, placed.spec.shape, piece.first_element() + begin, part, piece.columns());
+  for (const StateFlat& flat : flats) {
+    const bool is_in_file = !flat.values.defined();
+    const Tensor& layout = is_in_file ? flat.group->master() : flat.values;
+    flat.group->for_each_part(layout, [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
+      add(flat.prefix + placed.spec.name, placed, begin, part.numel(), is_in_file ? Tensor() : part.contiguous());
     });
+  }
   if (rank == 0)
     for (const auto& [name, tensor] : tensors)
-      add(pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.flatten(), {});
+      pieces.push_back({{pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.numel(), file, pipeline_prefix + name},
+                        tensor.flatten().contiguous()});
   return pieces;
 }
 
 std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank,
-                            const Json& optimizer_steps) {
+                            const Json& optimizer_steps, ShardedOptimizer& optimizer,
+                            const std::function<void()>& state_was_read) {
   const std::filesystem::path path = folder / rank_file_name(rank);
   std::vector<TensorEntry> entries;
   for (const Piece& piece : pieces)
-    entries.push_back({piece.slice.entry, state_dtype_name(piece.values.scalar_type()), {piece.values.numel()}});
+    entries.push_back({piece.slice.entry,
+                       state_dtype_name(piece.values.defined() ? piece.values.scalar_type() : at::kFloat),
+                       {piece.slice.end - piece.slice.begin}});
   SafetensorsWriter writer(path, std::move(entries), {});
+  if (optimizer.is_in_file()) stream_state(writer, pieces, optimizer);
+  state_was_read();
   std::vector<Slice> slices;
   for (size_t i = 0; i < pieces.size(); ++i) {
     write_piece(writer, pieces[i], i == pieces.size() / 2);

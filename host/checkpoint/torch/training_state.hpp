@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,7 +38,8 @@ at::ScalarType state_dtype(const std::string& name);  ///< Error(data) for a dty
 struct StateFlat {
   const char* prefix;  ///< of the logical names
   const ParameterGroup* group;
-  at::Tensor values;  ///< same layout as the group's master shard, or as the end of it
+  at::Tensor
+      values;  ///< same layout as the group's master shard, or as the end of it; undefined: in the optimizer's file
 };
 
 /// Views of everything that this rank writes, in file order.
@@ -45,17 +47,19 @@ std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer);
 
 struct Piece {
   Slice slice;
-  at::Tensor values;  ///< contiguous, on the CPU; fp32, or the dtype of the plugin's state
+  at::Tensor values;  ///< contiguous, on the CPU; fp32, or of the plugin's state; undefined: in the optimizer's file
 };
 
 /// Cuts `flats` into pieces, on rank 0 followed by `tensors` (by name); all on the CPU. Checksums are not set yet.
 std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats,
                                    const std::map<std::string, at::Tensor>& tensors, int rank);
 
-/// Writes this rank's file durably and computes the checksums. Returns a report for rank 0: the slices, the file's
-/// size, the checksum of its other bytes, and `optimizer_steps` (of SavedState) of the units on this rank.
+/// Writes this rank's file durably and computes the checksums. What `optimizer` has in a file is streamed from there,
+/// block by block, before all else; then `state_was_read` is called. Returns a report for rank 0: the slices, the
+/// file's size, the checksum of its other bytes, and `optimizer_steps` (of SavedState) of the units on this rank.
 std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank,
-                            const Json& optimizer_steps);
+                            const Json& optimizer_steps, ShardedOptimizer& optimizer,
+                            const std::function<void()>& state_was_read);
 /// Adds a report to the manifest. `host`: the host that keeps the file; empty if it is in the manifest's folder.
 void add_report(const std::string& report, int rank, const std::string& host, Manifest& manifest);
 

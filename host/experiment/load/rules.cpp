@@ -42,6 +42,8 @@ class Rules : RuleChecker {
     reduction();
     offload();
     activation_offload();
+    optimizer_offload();
+    offload_path();
     determinism();
     prompts(needs);
     keep_best();
@@ -399,21 +401,53 @@ class Rules : RuleChecker {
   }
 
   void activation_offload() {
-    const std::string key = "parallel.activation_offload", path = "parallel.offload_path";
-    if (!bound_.all_valid(
-            {"parallel", key.c_str(), path.c_str(), "parallel.activation_checkpointing", "parallel.device"}))
-      return;
+    const std::string key = "parallel.activation_offload";
+    if (!bound_.all_valid({"parallel", key.c_str(), "parallel.activation_checkpointing"})) return;
     const ParallelConfig& parallel = e_.parallel;
     if (parallel.activation_offload && parallel.activation_checkpointing == 0)
       refuse(key,
              "found activation_offload = true for activation_checkpointing \"none\", wanted false: only inputs of "
              "recomputed blocks can be offloaded",
              "remove it, or set activation_checkpointing = \"full\"");
-    if (!bound_.has(path)) return;
+  }
+
+  void optimizer_offload() {
+    const std::string key = "parallel.optimizer_offload";
+    if (!bound_.all_valid({"parallel", key.c_str(), "optimizer", "optimizer.name", "optimizer.momentum", "train.ema"}))
+      return;
+    if (e_.parallel.optimizer_offload == OptimizerOffload::none) return;
+    const std::string found = "found optimizer_offload = \"nvme\" ";
+    if (!bound_.has("parallel.offload_path"))
+      refuse(key, found + "without offload_path, wanted the folder of the file",
+             "set offload_path to a folder on a local disk");
+    if (traits_of(e_.optimizer.kind).orthogonalizes)
+      refuse(key,
+             found +
+                 "for optimizer \"muon\", wanted \"none\": it orthogonalizes whole matrices of the momentum, of which "
+                 "a file gives blocks",
+             "remove it, set optimizer.name to \"adamw\" or \"sgd\", or on a CUDA device use cpu_offload = true");
+    else if (kept_averages(e_.optimizer, /*orthogonalizes=*/false) == 0 && e_.train.ema == 0)
+      refuse(
+          key,
+          found + "for optimizer \"sgd\" with momentum = 0 and without train.ema, wanted \"none\": it keeps no state",
+          "remove it");
+  }
+
+  void offload_path() {
+    const std::string path = "parallel.offload_path";
+    if (!bound_.has(path) || !bound_.all_valid({"parallel", path.c_str(), "parallel.activation_offload",
+                                                "parallel.optimizer_offload", "parallel.device"}))
+      return;
+    const ParallelConfig& parallel = e_.parallel;
+    if (parallel.optimizer_offload != OptimizerOffload::none) return;
     if (!parallel.activation_offload)
-      refuse_key(path, "offload_path applies only to activation_offload = true", "remove it");
+      refuse_key(path, "offload_path applies only to activation_offload = true and optimizer_offload = \"nvme\"",
+                 "remove it");
     else if (parallel.device == "cuda")
-      refuse_key(path, "offload_path applies only to the CPU: a CUDA device offloads to host memory", "remove it");
+      refuse_key(path,
+                 "offload_path applies only to optimizer_offload = \"nvme\" and to the CPU: a CUDA device offloads "
+                 "activations to host memory",
+                 "remove it");
   }
 
   void determinism() {

@@ -23,6 +23,17 @@ int64_t size_without_matrices(const ParameterGroup& group) {
   return 0;
 }
 
+Tensor masters_of(ParameterGroup& group, const StateBlock& block) {
+  return group.master().narrow(0, block.begin, block.end - block.begin);
+}
+
+/// This rank's gradient times `scale`, where the master is.
+Tensor scaled_gradient(ParameterGroup& group, double scale) {
+  Tensor gradient = group.gradient();
+  if (scale != 1.0) gradient.mul_(scale);
+  return group.is_in_host_memory() ? copied_to_host(gradient) : gradient;
+}
+
 /// The largest part or the sum of the parts; NaN if one of them is NaN.
 double combine_parts(Norm norm, const std::vector<double>& parts) {
   double whole = 0;
@@ -35,11 +46,17 @@ double combine_parts(Norm norm, const std::vector<double>& parts) {
 
 }  // namespace
 
-std::vector<std::pair<const char*, Tensor>> ShardedOptimizer::State::flats() const {
-  std::vector<std::pair<const char*, Tensor>> flats{{parameter_prefix, group->master()}};
+std::vector<std::pair<const char*, Tensor>> StateBlock::flats() const {
+  std::vector<std::pair<const char*, Tensor>> kept;
   for (const auto& [prefix, flat] :
        {std::pair{average_prefix, exp_avg}, {square_prefix, exp_avg_sq}, {ema_prefix, ema}})
-    if (flat.numel() > 0) flats.emplace_back(prefix, flat);
+    if (flat.numel() > 0) kept.emplace_back(prefix, flat);
+  return kept;
+}
+
+std::vector<std::pair<const char*, Tensor>> ShardedOptimizer::State::flats() const {
+  std::vector<std::pair<const char*, Tensor>> flats = whole().flats();
+  flats.emplace(flats.begin(), parameter_prefix, group->master());
   return flats;
 }
 
@@ -52,13 +69,30 @@ std::vector<const char*> ShardedOptimizer::saved_prefixes(const ParameterSpec& s
   return prefixes;
 }
 
-ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema)
+ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema,
+                                   const std::optional<StateFileOptions>& file)
     : config_(config), ema_(ema) {
   const MemoryScope scope(MemoryCategory::optimizer);
+  if (file && !groups.empty()) file_ = make_file(*file, groups);
   for (ParameterGroup* group : groups) states_.push_back(first_state(*group));
 }
 
+std::unique_ptr<StateFile> ShardedOptimizer::make_file(const StateFileOptions& options,
+                                                       const std::vector<ParameterGroup*>& groups) const {
+  TORCH_CHECK(!traits_of(config_.kind).orthogonalizes, "matrices that are orthogonalized are not visited in blocks");
+  const int kept = kept_averages(config_, /*orthogonalizes=*/false) + (ema_ > 0 ? 1 : 0);
+  TORCH_CHECK(kept > 0, "the optimizer keeps nothing that could be in a file");
+  std::vector<int64_t> shards;
+  for (const ParameterGroup* group : groups) shards.push_back(group->shard_size());
+  const ParameterGroup& any = *groups.front();
+  return std::make_unique<StateFile>(options, shards, kept, StateFileDevice{any.device(), !any.is_in_host_memory()});
+}
+
 ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) const {
+  if (file_) {
+    const Tensor none = at::empty({0}, group.master().options());
+    return {&group, none, none, none};
+  }
   const int averages = kept_averages(config_, /*orthogonalizes=*/false);
   const auto zeros = [&](int64_t size) {
     return group.is_in_host_memory() ? host_zeros(size, at::kFloat, group.device())
@@ -101,44 +135,79 @@ double combine_norm_parts(Norm norm, const std::vector<double>& parts) {
   return norm == Norm::l2 ? std::sqrt(whole) : whole;
 }
 
-void ShardedOptimizer::step(double lr, double scale) {
-  for (State& state : states_) {
-    ParameterGroup& group = *state.group;
-    Tensor gradient = group.gradient();
-    if (!gradient.defined()) continue;
-    if (scale != 1.0) gradient.mul_(scale);
-    if (group.is_in_host_memory()) gradient = copied_to_host(gradient);
-    if (ema_ > 0 && state.steps == 0) state.ema.copy_(group.master());
-    const Tensor steps = at::full({}, ++state.steps, group.master().options());
-    step_matrices(group, state.exp_avg, gradient, config_, lr);
-    for (const Segment& segment : group.segments())
-      if (!segment.orthogonalizes) update(state, segment, gradient, steps, lr);
-    if (ema_ > 0) state.ema.lerp_(group.master(), 1 - ema_);
-    group.master_changed();
-    group.drop_gradient();
-  }
+StateBlock ShardedOptimizer::block_of(int64_t begin, int64_t end, const std::vector<Tensor>& kept) const {
+  const int averages = kept_averages(config_, /*orthogonalizes=*/false);
+  const Tensor none = kept.front().narrow(0, 0, 0);
+  return {begin, end, averages > 0 ? kept[0] : none, averages > 1 ? kept[1] : none, ema_ > 0 ? kept.back() : none};
 }
 
-void ShardedOptimizer::update(State& state, const Segment& segment, const Tensor& gradient, const Tensor& steps,
-                              double lr) {
-  const int64_t end = state.group->shard_size() - segment.end;  // counted from the end, which all flats share
-  const auto cut = [&](const Tensor& flat) {
-    const int64_t size = segment.end - segment.begin;
-    return flat.numel() == 0 ? flat : flat.narrow(0, flat.numel() - end - size, size);
+void ShardedOptimizer::for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& visit) {
+  if (!file_) {
+    for (State* state : states) visit(*state, state->whole());
+    return;
+  }
+  std::vector<size_t> shards;
+  for (const State* state : states) shards.push_back(size_t(state - states_.data()));
+  file_->visit(shards, access, [&](size_t shard, int64_t begin, int64_t end, const std::vector<Tensor>& kept) {
+    visit(states_[shard], block_of(begin, end, kept));
+  });
+}
+
+void ShardedOptimizer::step(double lr, double scale) {
+  std::vector<State*> stepped;
+  for (State& state : states_)
+    if (state.group->gradient().defined()) stepped.push_back(&state);
+  GroupStep now{{}, {}, lr};
+  for_each_block(stepped, BlockAccess::change, [&](State& state, const StateBlock& block) {
+    ParameterGroup& group = *state.group;
+    if (block.begin == 0) {
+      now.gradient = scaled_gradient(group, scale);
+      now.steps = at::full({}, ++state.steps, group.master().options());
+    }
+    update(state, block, now);
+    if (block.end < group.shard_size()) return;
+    group.master_changed();
+    now.gradient.reset();
+    group.drop_gradient();
+  });
+}
+
+void ShardedOptimizer::update(const State& state, const StateBlock& block, const GroupStep& now) const {
+  ParameterGroup& group = *state.group;
+  const Tensor master = masters_of(group, block);
+  Tensor average = block.ema;
+  if (ema_ > 0 && state.steps == 1) average.copy_(master);
+  step_matrices(group, block.exp_avg, now.gradient, config_, now.lr);  // whole: a shard with such matrices is one block
+  for (const Segment& segment : group.segments())
+    if (!segment.orthogonalizes) update(group, block, segment, now);
+  if (ema_ > 0) average.lerp_(master, 1 - ema_);
+}
+
+void ShardedOptimizer::update(ParameterGroup& group, const StateBlock& block, const Segment& segment,
+                              const GroupStep& now) const {
+  const int64_t begin = std::max(segment.begin, block.begin), end = std::min(segment.end, block.end);
+  if (begin >= end) return;
+  const auto cut = [&](const Tensor& flat, int64_t flat_end) {  // by its end, which is that of all flats of a block
+    return flat.numel() == 0 ? flat : flat.narrow(0, flat.numel() - (flat_end - begin), end - begin);
   };
-  update_rule(config_.kind)({cut(state.group->master()), cut(gradient), cut(state.exp_avg), cut(state.exp_avg_sq),
-                             steps, lr * segment.lr_scale, effective_weight_decay(segment, config_)},
+  const int64_t all = group.shard_size();
+  update_rule(config_.kind)({cut(group.master(), all), cut(now.gradient, all), cut(block.exp_avg, block.end),
+                             cut(block.exp_avg_sq, block.end), now.steps, now.lr * segment.lr_scale,
+                             effective_weight_decay(segment, config_)},
                             config_);
 }
 
 void ShardedOptimizer::swap_with_ema() {
-  for (State& state : states_) {
-    if (state.steps == 0) continue;  // never trained: it is its own average
-    const Tensor parameters = state.group->master().clone();
-    state.group->master().copy_(state.ema);
-    state.ema.copy_(parameters);
-    state.group->master_changed();
-  }
+  std::vector<State*> trained;  // the others are their own averages
+  for (State& state : states_)
+    if (state.steps > 0) trained.push_back(&state);
+  for_each_block(trained, BlockAccess::change, [&](State& state, const StateBlock& block) {
+    Tensor master = masters_of(*state.group, block), average = block.ema;
+    const Tensor parameters = master.clone();
+    master.copy_(average);
+    average.copy_(parameters);
+    if (block.end == state.group->shard_size()) state.group->master_changed();
+  });
 }
 
 void ShardedOptimizer::drop_gradients() {

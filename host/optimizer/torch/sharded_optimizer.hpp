@@ -1,15 +1,20 @@
 // The optimizer on flat shards: every rank updates its master shards on their device. Weight decay is decoupled
-// (Loshchilov & Hutter 2019); each parameter scales the learning rate.
+// (Loshchilov & Hutter 2019); each parameter scales the learning rate. What is kept from step to step is visited in
+// blocks; in memory, a block is the whole shard, in a file (optimizer/torch/state_file.hpp) a part of it.
 // experiment/optimizer_kind.hpp states what is kept of each parameter; optimizer/torch/muon.hpp updates the matrices
 // that are orthogonalized, optimizer/torch/update_rules.hpp all other parameters.
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <functional>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "experiment/experiment.hpp"
+#include "optimizer/torch/state_file.hpp"
 #include "shard/parameter_group.hpp"
 
 namespace wmtp {
@@ -17,11 +22,24 @@ namespace wmtp {
 /// The norm from local_norm_part of all ranks. NaN if one of them is NaN.
 double combine_norm_parts(Norm norm, const std::vector<double>& parts);
 
+/// What is kept of elements [begin, end) of a group's shard, besides the parameters. Each tensor is flat, fp32, and
+/// laid out like these elements or like the end of them, where the parameters are that have it; empty if none has.
+struct StateBlock {
+  int64_t begin = 0, end = 0;
+  at::Tensor exp_avg, exp_avg_sq;  ///< exp_avg: also the momentum of muon and sgd
+  at::Tensor ema;                  ///< the moving average of the parameters
+
+  /// Those that are not empty, with the prefixes of the logical names.
+  std::vector<std::pair<const char*, at::Tensor>> flats() const;
+};
+
 class ShardedOptimizer {
  public:
   /// `ema`: the decay rate of the moving average of the parameters, which begins with their values before the first
-  /// step; 0: none.
-  ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema = 0);
+  /// step; 0: none. `file`: what is kept from step to step is in a file; not with muon, which needs whole matrices, and
+  /// only if something is kept. Error(storage) if the file cannot be created.
+  ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema = 0,
+                   const std::optional<StateFileOptions>& file = {});
 
   /// This rank's contribution to the gradient norm; each parameter counts once over all ranks. l2: sum of squares; l1:
   /// sum of magnitudes; inf: largest magnitude. fp64 scalar on the gradients' device.
@@ -37,25 +55,40 @@ class ShardedOptimizer {
   /// it.
   struct State {
     ParameterGroup* group;
-    at::Tensor exp_avg, exp_avg_sq;  ///< exp_avg: also the momentum of muon and sgd
+    at::Tensor exp_avg, exp_avg_sq;  ///< exp_avg: also the momentum of muon and sgd; empty if in the file, as is ema
     at::Tensor ema;
     int64_t steps = 0;  ///< number of steps of this group
 
-    /// What a checkpoint contains, the masters first, with the prefixes of the logical names.
+    StateBlock whole() const { return {0, group->shard_size(), exp_avg, exp_avg_sq, ema}; }
+    /// What a checkpoint contains and is in memory, the masters first, with the prefixes of the logical names.
     std::vector<std::pair<const char*, at::Tensor>> flats() const;
   };
   std::vector<State>& states() { return states_; }
+  bool is_in_file() const { return file_ != nullptr; }  ///< all that is kept, except for the parameters
+  using VisitBlock = std::function<void(State& state, const StateBlock& block)>;
+  /// Visits the blocks of each of `states` in order. [as StateFile::visit]
+  void for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& visit);
   /// The prefixes of what a checkpoint contains of a parameter.
   std::vector<const char*> saved_prefixes(const ParameterSpec& spec) const;
 
  private:
+  /// What is the same for all blocks of a group in a step.
+  struct GroupStep {
+    at::Tensor gradient;  ///< of the whole shard, where the master is
+    at::Tensor steps;     ///< state.steps as an fp32 scalar there
+    double lr;
+  };
+  std::unique_ptr<StateFile> make_file(const StateFileOptions& options,
+                                       const std::vector<ParameterGroup*>& groups) const;
   State first_state(ParameterGroup& group) const;
   std::vector<at::Tensor> device_gradients() const;
-  /// `steps`: state.steps as an fp32 scalar on the device of the master.
-  void update(State& state, const Segment& segment, const at::Tensor& gradient, const at::Tensor& steps, double lr);
+  StateBlock block_of(int64_t begin, int64_t end, const std::vector<at::Tensor>& kept) const;
+  void update(const State& state, const StateBlock& block, const GroupStep& now) const;
+  void update(ParameterGroup& group, const StateBlock& block, const Segment& segment, const GroupStep& now) const;
 
   OptimizerConfig config_;
   double ema_;
+  std::unique_ptr<StateFile> file_;  ///< null: in memory
   std::vector<State> states_;
 };
 

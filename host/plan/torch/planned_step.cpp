@@ -97,13 +97,14 @@ class MetaStep {
     trainer_->step();
     reset_memory_peak();
     clock_.restart();
-    offloaded_bytes().to_device = offloaded_bytes().to_host = 0;
+    offloaded_bytes() = {.held = offloaded_bytes().held, .in_file = offloaded_bytes().in_file};
     trainer_->step();
     PlannedStep step;
     step.counts = counts();
     step.work = clock_.work();
     set_operation_counter(nullptr);
-    step.offloaded = {offloaded_bytes().held, offloaded_bytes().to_device, offloaded_bytes().to_host};
+    const OffloadedBytes& bytes = offloaded_bytes();
+    step.offloaded = {bytes.held, bytes.to_device, bytes.to_host, bytes.in_file, bytes.from_file, bytes.to_file};
     const TrainConfig& train = experiment_.train;
     const int64_t sequences = train.batch_size * train.gradient_accumulation, window = experiment_.model.sliding_window,
                   keys = window > 0 ? std::min(window, train.sequence_length) : train.sequence_length;

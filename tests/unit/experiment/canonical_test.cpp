@@ -50,6 +50,7 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
         load(small, {"optimizer.groups=[{match=\"a\", lr_scale=0.5}, {match=\"b\", weight_decay=0}]",
                      "adapter.train_last=1", "adapter.train=[\"norm.weight\"]"}),
         load(small, {"optimizer.name=sgd", "optimizer.momentum=0", "schedule.name=linear"}),
+        load(small, {"parallel.optimizer_offload=nvme", "parallel.offload_path=/disk"}),
         load(small, {"parallel.processes=6", "parallel.strategy=hybrid_shard", "parallel.shard_group_size=3"}),
         load(small, {"parallel.strategy=hybrid_shard", "parallel.shard_group_size=host"}),
         load(small, {"data.kind=tokens", "data.file=\"/data/a \\\"b\\\\\\u0007.bin\"", "data.dtype=uint32"}),
@@ -109,10 +110,11 @@ TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
        {"name=other", "log.every_steps=7", "log.database=x.db", "log.tensorboard=board", "log.profile_step=3",
         "checkpoint.every_steps=3", "checkpoint.keep=9", "parallel.processes=2", "parallel.strategy=no_shard",
         "parallel.device=cpu", "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]", "train.clip_norm=1.0",
-        "guard.loss_ratio=0", "adapter.plugin=full",
-        "train.head_weights=[1, 1, 1, 1]", "model.future_heads=parallel"}) {
+        "guard.loss_ratio=0", "adapter.plugin=full", "train.head_weights=[1, 1, 1, 1]",
+        "model.future_heads=parallel"}) {
     EXPECT_EQ(hash({same}), base) << same;
   }
+  EXPECT_EQ(hash({"parallel.optimizer_offload=nvme", "parallel.offload_path=disk"}), base);
 }
 
 TEST_F(Canonical, HashOfAGlobalBatchIgnoresTheRanksThatFillIt) {

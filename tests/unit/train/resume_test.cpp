@@ -116,6 +116,41 @@ TEST(Resume, ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy) {
   }
 }
 
+TEST(Resume, ContinuesWithTheSameBitsFromMemoryInAFileAndBack) {
+  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::sgd}) {
+    TestFolder folder(memory_folder());
+    const auto experiment_with = [&](OptimizerOffload offload) {
+      Experiment e = experiment_of(Strategy::full_shard, sequences / 2);
+      e.optimizer.kind = kind;
+      e.optimizer.momentum = kind == OptimizerKind::sgd ? 0.9 : 0;
+      e.train.ema = 0.9;
+      e.parallel.optimizer_offload = offload;
+      e.parallel.offload_path = folder.path().string();
+      return e;
+    };
+    for (const auto& [first, then] : {std::pair{OptimizerOffload::none, OptimizerOffload::nvme},
+                                      std::pair{OptimizerOffload::nvme, OptimizerOffload::none}})
+      on_ranks(2, [&, first = first, then = then](Channels& channels) {
+        const fs::path checkpoints = folder / to_string(first);
+        TinyTraining whole(experiment_with(first), baseline(), channels);
+        train_steps(whole, before, channels);
+        save(whole, checkpoints, channels);
+        const Observed wanted = train_steps(whole, after, channels);
+        TinyTraining resumed(experiment_with(then), baseline(), channels);
+        load(resumed, checkpoints);
+        const Observed found = train_steps(resumed, after, channels);
+        EXPECT_EQ(found.losses, wanted.losses);
+        for (const auto& [name, values] : found.parameters)
+          EXPECT_TRUE(at::equal(values, wanted.parameters.at(name))) << name;
+        whole->optimizer().swap_with_ema();
+        resumed->optimizer().swap_with_ema();
+        const auto averages = parameters_of(whole->model());
+        for (const auto& [name, values] : parameters_of(resumed->model()))
+          EXPECT_TRUE(at::equal(values, averages.at(name))) << "average of " << name;
+      });
+  }
+}
+
 TEST(Resume, OtherRanksDrawFromWhereTheSavingRanksStopped) {
   TestFolder folder(memory_folder());
   save_in_the_middle(Strategy::full_shard, folder.path());

@@ -56,7 +56,8 @@ std::string text_of(const Layout& layout) {
 /// Model and optimizer on this rank.
 class State {
  public:
-  State(const Layout& layout, Channels& channels) : config_(small_model()) {
+  State(const Layout& layout, Channels& channels, const std::optional<StateFileOptions>& file = {})
+      : config_(small_model()) {
     ShardedModelRequest request;
     request.layout.model = &config_;
     request.layout.heads = Heads::all;
@@ -65,7 +66,7 @@ class State {
     request.options.shard_group_size = layout.shard_group_size;
     request.positions = 8;
     model_ = std::make_unique<ShardedModel>(request, channels);
-    optimizer_ = std::make_unique<ShardedOptimizer>(OptimizerConfig{}, model_->trained_groups());
+    optimizer_ = std::make_unique<ShardedOptimizer>(OptimizerConfig{}, model_->trained_groups(), /*ema=*/0, file);
   }
   ShardedOptimizer& optimizer() { return *optimizer_; }
 
@@ -90,14 +91,22 @@ class State {
  private:
   template <class Visit>
   void each(Visit visit) {
+    std::vector<ShardedOptimizer::State*> all;
     for (auto& state : optimizer_->states()) {
-      const std::pair<std::string, Tensor> flats[] = {
-          {"param/", state.group->master()}, {"exp_avg/", state.exp_avg}, {"exp_avg_sq/", state.exp_avg_sq}};
-      for (const auto& [prefix, flat] : flats)
-        state.group->for_each_part(flat, [&](const FlatParameter& placed, int64_t begin, Tensor part) {
-          visit(prefix + placed.spec.name, begin, part);
-        });
+      each_part("param/", *state.group, state.group->master(), state.group->shard_size(), visit);
+      all.push_back(&state);
     }
+    optimizer_->for_each_block(all, BlockAccess::change, [&](ShardedOptimizer::State& state, const StateBlock& block) {
+      each_part("exp_avg/", *state.group, block.exp_avg, block.end, visit);
+      each_part("exp_avg_sq/", *state.group, block.exp_avg_sq, block.end, visit);
+    });
+  }
+  template <class Visit>
+  static void each_part(const std::string& prefix, const ParameterGroup& group, const Tensor& flat, int64_t end,
+                        Visit visit) {
+    group.for_each_part(flat, end, [&](const FlatParameter& placed, int64_t begin, Tensor part) {
+      visit(prefix + placed.spec.name, begin, part);
+    });
   }
   ModelConfig config_;
   Everything adapter_;
@@ -138,6 +147,58 @@ TEST(StateSaver, LoadsEverySavedLayoutInEveryOtherLayout) {
         EXPECT_EQ(state.wrong_elements(7), 0) << text_of(saved) << " loaded by " << text_of(loaded);
       });
   }
+}
+
+std::vector<std::string> rank_files(const fs::path& checkpoint, int ranks) {
+  std::vector<std::string> files;
+  for (int rank = 0; rank < ranks; ++rank) files.push_back(get(checkpoint / rank_file_name(rank)));
+  return files;
+}
+
+TEST(StateSaver, SavesTheSameBytesFromAFileAndLoadsEitherIntoEither) {
+  for (const Layout& layout : layouts) {
+    SCOPED_TRACE(text_of(layout));
+    TestFolder folder(memory_folder());
+    const StateFileOptions file{folder.path(), 192};  // shorter than most parameters
+    for (const SaveMode mode : {SaveMode::alone, SaveMode::concurrent})
+      on_ranks(layout.ranks, [&](Channels& channels) {
+        State in_memory(layout, channels), in_file(layout, channels, file);
+        for (const auto& [state, name] : {std::pair{&in_memory, "memory"}, std::pair{&in_file, "file"}}) {
+          state->fill(7);
+          StateSaver saver(channels.peers(), state->optimizer(), folder / name, {2});
+          saver.begin(request_of(mode == SaveMode::alone ? 7 : 8), mode);
+          saver.wait_for_copies();
+          if (mode == SaveMode::concurrent) state->fill(9);  // as the next step does
+          EXPECT_EQ(saver.finish()->failure, "");
+        }
+      });
+    for (const std::string step : {"step-000007", "step-000008"}) {
+      verify_checkpoint(folder / "file" / step);
+      EXPECT_EQ(rank_files(folder / "file" / step, layout.ranks), rank_files(folder / "memory" / step, layout.ranks));
+    }
+    on_ranks(layout.ranks, [&](Channels& channels) {
+      State in_memory(layout, channels), in_file(layout, channels, file);
+      std::map<std::string, Tensor> tensors;
+      load_training_state(folder / "file" / "step-000007", in_memory.optimizer(), tensors);
+      load_training_state(folder / "memory" / "step-000007", in_file.optimizer(), tensors);
+      EXPECT_EQ(in_memory.wrong_elements(7) + in_file.wrong_elements(7), 0);
+    });
+  }
+}
+
+TEST(StateSaver, CopiesOnlyParametersIfTheRestIsInAFile) {
+  install_allocator();
+  TestFolder folder(memory_folder());
+  SingleRank rank;
+  State state({1, Strategy::full_shard}, rank.channels, StateFileOptions{folder.path(), 192});
+  state.fill(1);
+  StateSaver saver(rank.peers, state.optimizer(), folder.path(), {9});
+  const int64_t before = memory_usage().live[int(MemoryCategory::checkpoint)];
+  saver.begin(request_of(1), SaveMode::concurrent);
+  EXPECT_EQ(saver.finish()->failure, "");
+  int64_t parameters = 0;
+  for (const auto& one : state.optimizer().states()) parameters += int64_t(one.group->master().nbytes());
+  EXPECT_EQ(memory_usage().live[int(MemoryCategory::checkpoint)], before + parameters);
 }
 
 /// Ranks 0 and 1 see the folder "a", ranks 2 and 3 see "b".

@@ -214,6 +214,44 @@ TEST(MemoryPlan, MatchesSgd) {
   expect_planned(e);
 }
 
+/// With the optimizer's state in a file.
+Experiment in_file(Experiment e, const test::TemporaryFolder& folder) {
+  e.parallel.optimizer_offload = OptimizerOffload::nvme;
+  e.parallel.offload_path = folder.path().string();
+  return e;
+}
+
+TEST(MemoryPlan, MatchesAnOptimizersStateInAFile) {
+  const test::TemporaryFolder folder;
+  Experiment e = in_file(small_experiment(), folder);
+  expect_planned(e);
+  expect_planned<LowRank>(e);
+  e.train.ema = 0.9;
+  e.parallel.precision = Precision::bf16;
+  expect_planned(e);
+  e.optimizer.kind = OptimizerKind::sgd;
+  e.optimizer.momentum = 0.9;
+  expect_planned(e);
+}
+
+TEST(MemoryPlan, CountsTheFileThatTheOptimizersStateIsIn) {
+  const test::TemporaryFolder folder;
+  Experiment e = small_experiment();
+  e.train.ema = 0.9;
+  const PlannedStep without = planned(plan_of(e, baseline)), with = planned(plan_of(in_file(e, folder), baseline));
+  EXPECT_EQ(without.offloaded.file, 0);
+  EXPECT_GE(with.offloaded.file, 4 * 3 * with.counts.trained);
+  EXPECT_LT(with.offloaded.file, 4 * 3 * with.counts.trained * 11 / 10) << "rounded up to pages";
+  EXPECT_EQ(with.offloaded.from_file, with.offloaded.file);
+  EXPECT_EQ(with.offloaded.to_file, with.offloaded.file);
+  EXPECT_EQ(with.offloaded.host, 0);
+  EXPECT_EQ(with.counts.state, without.counts.state) << "a checkpoint contains the same";
+  const auto kept = [](const PlannedStep& step) {
+    return step.phases.at("forward").bytes[size_t(MemoryCategory::optimizer)];
+  };
+  EXPECT_LT(kept(with), kept(without));
+}
+
 TEST(MemoryPlan, MatchesAnAdapterOnFrozenWeights) { expect_planned<LowRank>(small_experiment()); }
 
 TEST(MemoryPlan, MatchesAWeightingThatNeedsLossesFirst) {

@@ -1,0 +1,36 @@
+// A temporary file whose space is reserved when it is created, so that the disk cannot be full later. It has no name:
+// the kernel removes it when the process ends for any reason. Nothing is cached in memory if the file system can
+// transfer directly (O_DIRECT).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/files.hpp"
+
+namespace wmtp {
+
+class ReservedFile {
+ public:
+  /// Positions, sizes and addresses of all transfers are multiples of this.
+  static constexpr int64_t alignment = 4096;
+
+  /// Zeros. `content`: for messages, "the optimizer's state". Error(storage) with the bytes wanted and found if the
+  /// folder is missing, cannot be written, or has not enough space.
+  ReservedFile(std::filesystem::path folder, std::string content, int64_t bytes);
+
+  // Error(storage) if the system fails. [any thread]
+  void read(int64_t begin, void* bytes, size_t count) const;
+  void write(int64_t begin, const void* bytes, size_t count) const;
+
+ private:
+  void reserve(int64_t bytes) const;
+  void use_direct_transfers() const;
+
+  std::filesystem::path folder_;
+  std::string content_;
+  Descriptor file_;
+};
+
+}  // namespace wmtp

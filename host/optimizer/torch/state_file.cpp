@@ -1,0 +1,121 @@
+#include "optimizer/torch/state_file.hpp"
+
+#include <algorithm>
+#include <future>
+
+#include "base/round_up.hpp"
+#include "memory/allocator.hpp"
+#include "memory/meta_device.hpp"
+
+namespace wmtp {
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t number_bytes = sizeof(float), numbers_aligned = ReservedFile::alignment / number_bytes;
+
+/// In host memory, where transfers can begin; pinned for a CUDA device.
+Tensor aligned_buffer(int64_t numbers, const at::Device& device) {
+  const int64_t size = numbers + numbers_aligned;
+  if (device.is_meta())
+    return is_cuda(device) ? host_zeros(size, at::kFloat, device)
+                           : at::empty({size}, at::TensorOptions(at::kFloat).device(device));
+  const Tensor whole = host_zeros(size, at::kFloat, device);
+  const auto address = int64_t(reinterpret_cast<uintptr_t>(whole.const_data_ptr()));
+  return whole.narrow(0, (round_up(address, ReservedFile::alignment) - address) / number_bytes, numbers);
+}
+
+void wait_for(std::future<void>& transfer) {
+  if (transfer.valid()) transfer.get();
+}
+
+}  // namespace
+
+StateFile::StateFile(const StateFileOptions& options, const std::vector<int64_t>& shards, int kept,
+                     const StateFileDevice& device)
+    : kept_(kept), device_(device) {
+  int64_t bytes = 0, largest = 0;
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    std::vector<Block>& blocks = blocks_.emplace_back();
+    for (int64_t begin = 0; begin < shards[shard]; begin += options.block) {
+      blocks.push_back({shard, begin, std::min(begin + options.block, shards[shard]), bytes});
+      const int64_t numbers = numbers_of(blocks.back());
+      bytes += number_bytes * numbers;
+      largest = std::max(largest, numbers);
+    }
+  }
+  if (device.device.is_meta())
+    offloaded_bytes().in_file += bytes;
+  else
+    file_ = std::make_unique<ReservedFile>(options.folder, "the optimizer's state", bytes);
+  for (Tensor& buffer : buffers_) buffer = aligned_buffer(largest, device.device);
+}
+
+/// With the gaps after which the next tensor's numbers begin at a multiple of the alignment.
+int64_t StateFile::numbers_of(const Block& block) const {
+  return kept_ * round_up(block.end - block.begin, numbers_aligned);
+}
+
+std::vector<Tensor> StateFile::cut(const Block& block, const Tensor& numbers) const {
+  const int64_t size = block.end - block.begin;
+  std::vector<Tensor> kept;
+  for (int i = 0; i < kept_; ++i) kept.push_back(numbers.narrow(0, i * round_up(size, numbers_aligned), size));
+  return kept;
+}
+
+void StateFile::read(const Block& block, const Tensor& buffer) const {
+  const int64_t bytes = number_bytes * numbers_of(block);
+  if (file_)
+    file_->read(block.place, buffer.mutable_data_ptr(), size_t(bytes));
+  else
+    offloaded_bytes().from_file += bytes;
+}
+
+void StateFile::write(const Block& block, const Tensor& buffer) const {
+  const int64_t bytes = number_bytes * numbers_of(block);
+  if (file_)
+    file_->write(block.place, buffer.const_data_ptr(), size_t(bytes));
+  else
+    offloaded_bytes().to_file += bytes;
+}
+
+void StateFile::change_on_device(const Block& block, const Tensor& buffer, const Visit& call) const {
+  const MemoryScope scope(MemoryCategory::optimizer);
+  Tensor numbers = buffer.narrow(0, 0, numbers_of(block));
+  const Tensor there = copied_to_device(numbers, at::TensorOptions(at::kFloat).device(device_.device));
+  call(block.shard, block.begin, block.end, cut(block, there));
+  if (there.is_meta())
+    offloaded_bytes().to_host += int64_t(there.nbytes());
+  else
+    numbers.copy_(there);  // waits for the device
+}
+
+void StateFile::visit(const std::vector<size_t>& shards, BlockAccess access, const Visit& call) {
+  std::vector<const Block*> blocks;
+  for (const size_t shard : shards)
+    for (const Block& block : blocks_[shard]) blocks.push_back(&block);
+  std::future<void> reading, writing;  // their destructors wait
+  const auto start = [&](size_t i, auto transfer) {
+    return std::async(file_ ? std::launch::async : std::launch::deferred, transfer, this, std::cref(*blocks[i]),
+                      std::cref(buffers_[i % buffers_.size()]));
+  };
+  const auto start_reading = [&](size_t i) {
+    if (i < blocks.size() && access != BlockAccess::replace) reading = start(i, &StateFile::read);
+  };
+  start_reading(0);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    Tensor& buffer = buffers_[i % buffers_.size()];
+    wait_for(reading);
+    start_reading(i + 1);  // into the buffer of block i - 2, which has been written
+    if (access == BlockAccess::replace) buffer.zero_();
+    if (access == BlockAccess::change && device_.changes_blocks && is_cuda(device_.device))
+      change_on_device(*blocks[i], buffer, call);
+    else
+      call(blocks[i]->shard, blocks[i]->begin, blocks[i]->end, cut(*blocks[i], buffer));
+    wait_for(writing);
+    if (access != BlockAccess::read) writing = start(i, &StateFile::write);
+  }
+  wait_for(writing);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,73 @@
+// StateFile: what an optimizer keeps of the shards of its groups, in a temporary file (io/reserved_file.hpp) in place
+// of memory. In memory are three buffers of a block each: while one is used, a thread reads the next block, and another
+// one writes the block before. The values are those that memory would keep, bit for bit.
+//
+// On meta tensors there are the buffers and no file, whose bytes are counted (memory/meta_device.hpp).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "io/reserved_file.hpp"
+
+namespace wmtp {
+
+/// What happens to the blocks that are visited.
+enum class BlockAccess {
+  read,
+  change,
+  replace  ///< they are zeros before the visit
+};
+
+struct StateFileOptions {
+  std::filesystem::path folder;
+  int64_t block = int64_t{1} << 21;  ///< elements of a shard; a multiple of 64, so that kernels see whole vectors
+};
+
+/// Where training computes, and whether blocks are changed there or in host memory.
+struct StateFileDevice {
+  at::Device device;
+  bool changes_blocks = true;
+};
+
+class StateFile {
+ public:
+  /// `shards`: the elements of each. `kept`: numbers of each element, at least one; zeros at first. Error(storage) if
+  /// the file cannot be created with its whole size.
+  StateFile(const StateFileOptions& options, const std::vector<int64_t>& shards, int kept,
+            const StateFileDevice& device);
+
+  /// `kept`: a flat tensor for each number of elements [begin, end) of a shard.
+  using Visit = std::function<void(size_t shard, int64_t begin, int64_t end, const std::vector<at::Tensor>& kept)>;
+  /// Visits the blocks of `shards` (their indices) in order. The tensors are valid during the call; they are in host
+  /// memory, or on the device that changes them. After Error(storage), because the file cannot be read or written, its
+  /// content is undefined. [one thread at a time]
+  void visit(const std::vector<size_t>& shards, BlockAccess access, const Visit& call);
+
+ private:
+  struct Block {
+    size_t shard;
+    int64_t begin, end;  ///< elements of the shard
+    int64_t place;       ///< of its numbers in the file, in bytes
+  };
+
+  int64_t numbers_of(const Block& block) const;
+  std::vector<at::Tensor> cut(const Block& block, const at::Tensor& numbers) const;
+  void read(const Block& block, const at::Tensor& buffer) const;
+  void write(const Block& block, const at::Tensor& buffer) const;
+  void change_on_device(const Block& block, const at::Tensor& buffer, const Visit& call) const;
+
+  int kept_;
+  StateFileDevice device_;
+  std::vector<std::vector<Block>> blocks_;  ///< by shard
+  std::unique_ptr<ReservedFile> file_;      ///< null: on meta tensors
+  std::array<at::Tensor, 3> buffers_;
+};
+
+}  // namespace wmtp
