@@ -266,11 +266,14 @@ class Experiments {
 
   std::string text(const std::string& name) const {
     if (name == "baseline") return baseline();
-    const std::string start = about(name) + "extends = \"baseline.toml\"\nname = " + quoted(name) + "\n";
+    const std::string start = about(name) + "extends = \"baseline.toml\"\nname = " + quoted(run_name(name)) + "\n";
     if (name == "reference") return start + "\n[model]\n" + (has_model() ? "" : "layers = 4\n") + "future_tokens = 1\n";
     return start + "\n[pipeline]\nplugin = " + quoted(name) + "\nkeep = 0.6\n" +
            (name == "rho1" ? "\n[reference]\nexperiment = \"reference.toml\"\n" : "");
   }
+
+  /// Of the runs of an experiment: with an adapter others than without it, because both may be in one log.
+  std::string run_name(const std::string& name) const { return name + (lora_ ? "-lora" : ""); }
 
  private:
   bool has_model() const { return !model_.empty(); }
@@ -281,9 +284,10 @@ class Experiments {
                                         "targets = [\"wq\", \"wk\", \"wv\", \"wo\", \"w1\", \"w2\", \"w3\"]\n"
                                       : "";
     const std::string lr = lora_ ? "2e-4" : has_model() ? "2e-5" : "2e-3";
-    return about("baseline") + "name = \"baseline\"\nseed = 42\n\n[pipeline]\nplugin = \"baseline\"\n" + model() +
-           adapter + data() + "\n[train]\n" + length_ + "\nbatch_size = " + std::to_string(batch_) +
-           "\nsequence_length = " + std::to_string(sequence_) + "\n\n[optimizer]\nlr = " + lr +
+    return about("baseline") + "name = " + quoted(run_name("baseline")) +
+           "\nseed = 42\n\n[pipeline]\nplugin = \"baseline\"\n" + model() + adapter + data() + "\n[train]\n" + length_ +
+           "\nbatch_size = " + std::to_string(batch_) + "\nsequence_length = " + std::to_string(sequence_) +
+           "\n\n[optimizer]\nlr = " + lr +
            "\n\n[schedule]\nname = \"cosine\"\nwarmup_steps = " + std::to_string(warmup_steps) +
            "\n\n[checkpoint]\nevery_steps = 100\n" + validation_;
   }
@@ -466,7 +470,8 @@ int init(const Options& options, const GlobalOptions&) {
             << "  wmtp-host plan " << rho1 << "      # memory and tokens before it runs\n"
             << "  wmtp-host run " << baseline << "\n"
             << "  wmtp-host run " << rho1 << "       # trains the reference first\n"
-            << "  wmtp-host runs compare rho1 baseline\n";
+            << "  wmtp-host runs compare " << experiments.run_name("rho1") << " " << experiments.run_name("baseline")
+            << "\n";
   return 0;
 }
 

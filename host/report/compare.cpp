@@ -250,6 +250,26 @@ std::string gloss_of(const std::string& name) {
   return found == glosses.end() ? "" : " (" + found->second + ")";
 }
 
+/// A line for two words that mean the same runs, or runs of one configuration among others.
+void print_repetitions(std::ostream& out, const Comparison& comparison, const Table& params) {
+  const std::vector<Side>& sides = comparison.sides();
+  const auto ids = [](const Side& side) {
+    std::vector<int64_t> found;
+    for (const auto& [seed, run] : side.runs) found.push_back(run.id);
+    return found;
+  };
+  for (size_t b = 1; b < sides.size(); ++b)
+    for (size_t a = 0; a < b; ++a) {
+      const bool is_equal = std::ranges::all_of(params.rows, [&](const Row& row) { return row[1 + a] == row[1 + b]; });
+      if (ids(sides[a]) == ids(sides[b]))
+        out << sides[a].word << " and " << sides[b].word << " are the same "
+            << (sides[a].runs.size() > 1 ? "runs" : "run") << '\n';
+      else if (is_equal && !params.rows.empty())
+        out << Comparison::title(sides[a]) << " and " << Comparison::title(sides[b])
+            << " have the same configuration\n";
+    }
+}
+
 /// What ±, the differences and their intervals are.
 void explain_figures(std::ostream& out, const Comparison& comparison) {
   out << "last values; differences from " << Comparison::title(comparison.sides().front());
@@ -449,6 +469,7 @@ void print_comparison(std::ostream& out, const LogReader& log, const ComparisonR
     out << "the configurations are equal\n\n";
   else
     print_table(out, params, TableFormat::text), out << '\n';
+  print_repetitions(out, comparison, params);
   print_metrics(out, comparison, request);
 }
 

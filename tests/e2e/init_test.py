@@ -127,7 +127,10 @@ def test_a_model_is_where_training_begins(place):
     place.host("run", "tuned/baseline.toml", "--set", "train.steps=21")
     first, tuned = (list(place.log.losses(run["id"]).values()) for run in place.log.runs())
     assert len(first) == 1 and len(tuned) == 21
-    place.host("init", "data.txt", "model", "--lora", "-o", "lora")
+    said = place.host("init", "data.txt", "model", "--lora", "-o", "lora").out
+    assert "wmtp-host runs compare rho1-lora baseline-lora\n" in said
+    for name in NAMES:
+        assert f'name = "{name}-lora"\n' in (place.folder / f"lora/{name}.toml").read_text()
     shorten(place.folder / "lora/baseline.toml")
     assert "adapter lora" in place.host("plan", "lora/rho1.toml").out
     place.host("run", "lora/rho1.toml")

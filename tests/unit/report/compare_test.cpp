@@ -157,6 +157,16 @@ TEST_F(CompareTest, ComparesTheMeansOfSidesWhoseSeedsDoNotPair) {
       << text({"a", "b"});
 }
 
+TEST_F(CompareTest, SaysWhichWordsMeanTheSame) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.5, 4);
+  run("c", 1, 0.6, 4);
+  EXPECT_TRUE(holds(text({"a", "1"}), "\na and 1 are the same run\n")) << text({"a", "1"});
+  EXPECT_FALSE(holds(text({"a", "b"}), "the same")) << "the configurations are equal";
+  EXPECT_TRUE(holds(text({"a", "b", "c"}), "\na (run 1) and b (run 2) have the same configuration\n"));
+  EXPECT_FALSE(holds(text({"a", "c"}), "the same")) << text({"a", "c"});
+}
+
 TEST_F(CompareTest, ExplainsMetricsInTheTable) {
   run("a", 1, 0.5, 3);
   run("b", 1, 0.5, 4);
