@@ -270,6 +270,26 @@ void print_repetitions(std::ostream& out, const Comparison& comparison, const Ta
     }
 }
 
+/// Whether a key says on which data, for how long or in which precision a run trains: what changes its numbers whatever
+/// its method is.
+bool is_of_all_methods(const std::string& key) {
+  constexpr std::array keys{"parallel.precision",     "train.steps",           "train.epochs",
+                            "train.batch_size",       "train.sequence_length", "train.gradient_accumulation",
+                            "train.global_batch_size"};
+  return key.starts_with("data.") || std::ranges::find(keys, key) != keys.end();
+}
+
+/// A name means its newest run, also if that was another experiment with --set.
+void warn_of_other_differences(std::ostream& out, const Table& params) {
+  std::vector<std::string> keys;
+  for (const Row& row : params.rows)
+    if (const auto key = row[0].get<std::string>(); is_of_all_methods(key)) keys.push_back(key);
+  if (!keys.empty())
+    out << "warning: the runs also differ in " << join_names(keys)
+        << ", which changes the numbers of any method; a name means its newest run: `wmtp-host runs list` shows "
+           "others\n";
+}
+
 /// What ±, the differences and their intervals are.
 void explain_figures(std::ostream& out, const Comparison& comparison) {
   out << "last values; differences from " << Comparison::title(comparison.sides().front());
@@ -470,6 +490,7 @@ void print_comparison(std::ostream& out, const LogReader& log, const ComparisonR
   else
     print_table(out, params, TableFormat::text), out << '\n';
   print_repetitions(out, comparison, params);
+  warn_of_other_differences(out, params);
   print_metrics(out, comparison, request);
 }
 

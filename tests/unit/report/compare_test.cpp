@@ -24,13 +24,13 @@ class CompareTest : public testing::Test {
   }
   ~CompareTest() override { std::filesystem::remove_all(folder_); }
 
-  void run(const std::string& name, int64_t seed, double keep, double loss, bool finishes = true) {
+  void run(const std::string& name, int64_t seed, double keep, double loss, bool finishes = true, int64_t steps = 2) {
     RunStart start;
     start.name = name;
     start.seed = seed;
     start.pipeline = "rho1";
     start.config_hash = name;
-    start.params = {{"pipeline.keep", keep}, {"seed", seed}, {"model.dim", int64_t{64}}};
+    start.params = {{"pipeline.keep", keep}, {"seed", seed}, {"model.dim", int64_t{64}}, {"train.steps", steps}};
     RunLog log(file_, start);
     const auto speed = [&](double seconds, double passed) -> std::map<std::string, double> {
       return {{"perf/tokens_per_second", 100 / seconds}, {"perf/step_seconds", seconds}, {"perf/run_seconds", passed}};
@@ -165,6 +165,15 @@ TEST_F(CompareTest, SaysWhichWordsMeanTheSame) {
   EXPECT_FALSE(holds(text({"a", "b"}), "the same")) << "the configurations are equal";
   EXPECT_TRUE(holds(text({"a", "b", "c"}), "\na (run 1) and b (run 2) have the same configuration\n"));
   EXPECT_FALSE(holds(text({"a", "c"}), "the same")) << text({"a", "c"});
+}
+
+TEST_F(CompareTest, WarnsOfKeysThatChangeTheNumbersOfAnyMethod) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.6, 4);
+  EXPECT_FALSE(holds(text({"a", "b"}), "warning")) << text({"a", "b"});
+  run("b", 1, 0.6, 4, /*finishes=*/true, /*steps=*/3);
+  EXPECT_TRUE(holds(text({"a", "b"}), "\nwarning: the runs also differ in train.steps, which changes the numbers"))
+      << text({"a", "b"});
 }
 
 TEST_F(CompareTest, ExplainsMetricsInTheTable) {
