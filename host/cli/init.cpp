@@ -272,6 +272,16 @@ class Experiments {
            (name == "rho1" ? "\n[reference]\nexperiment = \"reference.toml\"\n" : "");
   }
 
+  /// A line that says so, if nothing validates; else "".
+  std::string no_validation() const {
+    if (!validation_.empty()) return "";
+    const bool are_records = found_.kind == DataKind::records;
+    return std::string(are_records                       ? "too few records"
+                       : found_.kind == DataKind::tokens ? "too few ids"
+                                                         : "too little text") +
+           " to hold out: no validation; name files in [validation]\n";
+  }
+
   /// Of the runs of an experiment: with an adapter others than without it, because both may be in one log.
   std::string run_name(const std::string& name) const { return name + (lora_ ? "-lora" : ""); }
 
@@ -465,8 +475,9 @@ int init(const Options& options, const GlobalOptions&) {
   for (const std::string name : names) write_new_file(file_of(name), experiments.text(name));
   const std::string baseline = shell_path(file_of("baseline").string()), rho1 = shell_path(file_of("rho1").string());
   std::cout << "found " << found.text << "\n"
-            << found.remarks << "wrote " << file_of("baseline").string() << ", " << file_of("reference").string()
-            << ", " << file_of("rho1").string() << " and " << file_of("random").string() << "\nnext:\n"
+            << found.remarks << experiments.no_validation() << "wrote " << file_of("baseline").string() << ", "
+            << file_of("reference").string() << ", " << file_of("rho1").string() << " and "
+            << file_of("random").string() << "\nnext:\n"
             << "  wmtp-host plan " << rho1 << "      # memory and tokens before it runs\n"
             << "  wmtp-host run " << baseline << "\n"
             << "  wmtp-host run " << rho1 << "       # trains the reference first\n"
