@@ -118,14 +118,34 @@ std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<f
 
 bool has_name_of_ids(const fs::path& file) { return file.extension() == ".bin" || file.extension() == ".npy"; }
 
+/// One of the files that save_pretrained() of a tokenizer writes.
+bool is_of_tokenizer(const fs::path& file) {
+  constexpr std::array tokenizer_files{"tokenizer.json", tokenizer_config_name, "special_tokens_map.json",
+                                       "added_tokens.json", "vocab.json"};
+  return std::ranges::find(tokenizer_files, file.filename().string()) != tokenizer_files.end();
+}
+
 bool is_training_ids(const fs::path& file) {
   return has_name_of_ids(file) && file.filename().string().find("train") != std::string::npos;
 }
 
+/// Whether it lies below `folder` beside a run log, as checkpoints do, or in the folder of a model.
+bool is_of_runs(const fs::path& file, const fs::path& folder) {
+  for (fs::path at = file.parent_path(); at != folder && at.has_relative_path(); at = at.parent_path())
+    if (is_there(at / "wmtp.db") || is_model(at)) return true;
+  return false;
+}
+
 /// Of a folder with JSON lines and other files, such as a README, only the JSON lines; beside a train.bin, only token
-/// files; of a data set only the splits for training and validation.
+/// files, whose tokenizer is no data; of a data set only the splits for training and validation. Nothing of runs.
 void choose_files(const fs::path& folder, Found& found) {
-  const std::vector<fs::path> all = list_files({(folder / "**").string()}, {});
+  std::vector<fs::path> all = list_files({(folder / "**").string()}, {});
+  const auto of_runs = std::erase_if(all, [&](const fs::path& file) { return is_of_runs(file, folder); });
+  if (of_runs > 0) found.remarks += "left out " + counted(int64_t(of_runs), "file") + " of runs and models\n";
+  if (all.empty())
+    throw Error(ExitStatus::data, folder.string() + ": found only files of runs and models, wanted a folder with data");
+  const bool has_ids = std::ranges::any_of(all, is_training_ids);
+  if (has_ids) std::erase_if(all, [](const fs::path& file) { return is_of_tokenizer(file); });
   std::vector<fs::path> chosen, others;
   const auto choose = [&](auto is_chosen) {
     chosen.clear(), others.clear();
@@ -133,7 +153,7 @@ void choose_files(const fs::path& folder, Found& found) {
     return !chosen.empty();
   };
   const bool are_json_lines = choose(has_json_lines);
-  const bool are_ids = !are_json_lines && std::ranges::any_of(all, is_training_ids) && choose(has_name_of_ids);
+  const bool are_ids = !are_json_lines && has_ids && choose(has_name_of_ids);
   if (!are_json_lines && !are_ids) std::swap(chosen, others);
   DataSplits splits = find_data_splits(folder, chosen, are_json_lines);
   found.files = std::move(splits.train);
@@ -493,10 +513,10 @@ void add_init(CommandLine& line) {
       line.add("init",
                "write ready-to-run experiments for your data\n\n"
                "DATA is a file, a quoted pattern of files, or a folder: text; JSON lines of texts, or of records in\n"
-               "one of the formats of data.format; token ids (.bin, .npy), with val.bin and tokenizer.json beside\n"
-               "them. MODEL is a Hugging Face folder to start from; without it, a small model is trained from the\n"
-               "beginning. Writes baseline.toml and, extending it, reference.toml, rho1.toml and its control\n"
-               "random.toml.\n\n"
+               "one of the formats of data.format; token ids (.bin, .npy), with val.bin, tokenizer.json and its\n"
+               "tokenizer_config.json beside them. MODEL is a Hugging Face folder to start from; without it, a small\n"
+               "model is trained from the beginning. Writes baseline.toml and, extending it, reference.toml,\n"
+               "rho1.toml and its control random.toml.\n\n"
                "examples:\n"
                "  wmtp-host init novel.txt\n"
                "  wmtp-host init 'fineweb_train_*.bin'\n"

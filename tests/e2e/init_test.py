@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from byte_tokenizer import write_byte_tokenizer
 from places import assert_nothing_half_written
 
 NAMES = ("baseline", "reference", "rho1", "random")
@@ -154,6 +155,28 @@ def test_token_files_are_found_with_what_lies_beside_them(place):
     assert "share = 0.1" in (place.folder / "alone/baseline.toml").read_text()
     np.arange(1000, 101000).astype(np.uint32).tofile(place.folder / "wide.bin")
     assert "100,000 token ids (uint32" in place.host("init", "wide.bin", "-o", "wide").out
+
+
+def test_a_folder_of_token_files_is_read_with_its_tokenizer(place):
+    ids = place.folder / "ids"
+    ids.mkdir()
+    write_nanogpt_ids(ids)
+    write_byte_tokenizer(ids)
+    said = place.host("init", "ids").out
+    assert "found 4,500 token ids (uint16" in said and 'validates on 1 file ("val.bin")' in said
+    baseline = (place.folder / "baseline.toml").read_text()
+    assert f'file = "{ids}/train.bin"\n' in baseline and f'kind = "file"\nfile = "{ids}/tokenizer.json"\n' in baseline
+
+
+def test_runs_and_models_in_the_folder_are_no_data(place):
+    data = place.folder / "data"
+    for folder, name in (("runs", "wmtp.db"), ("model", "config.json")):
+        (data / folder / "1-trial").mkdir(parents=True)
+        (data / folder / name).write_text("{}")
+        (data / folder / "1-trial/state.json").write_text('{"step": 1}\n')
+    place.refuse_command(4, "found only files of runs and models", command=["init", "data", "-o", "out"])
+    (data / "novel.jsonl").write_text(json.dumps({"text": PROSE}) + "\n")
+    assert "of text in 1 file\nleft out 4 files of runs and models\n" in place.host("init", "data", "-o", "out").out
 
 
 def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):
