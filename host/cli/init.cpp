@@ -118,14 +118,34 @@ std::vector<std::string> patterns_of(const fs::path& folder, const std::vector<f
 
 bool has_name_of_ids(const fs::path& file) { return file.extension() == ".bin" || file.extension() == ".npy"; }
 
+/// One of the files that save_pretrained() of a tokenizer writes.
+bool is_of_tokenizer(const fs::path& file) {
+  constexpr std::array tokenizer_files{"tokenizer.json", tokenizer_config_name, "special_tokens_map.json",
+                                       "added_tokens.json", "vocab.json"};
+  return std::ranges::find(tokenizer_files, file.filename().string()) != tokenizer_files.end();
+}
+
 bool is_training_ids(const fs::path& file) {
   return has_name_of_ids(file) && file.filename().string().find("train") != std::string::npos;
 }
 
+/// Whether it lies below `folder` beside a run log, as checkpoints do, or in the folder of a model.
+bool is_of_runs(const fs::path& file, const fs::path& folder) {
+  for (fs::path at = file.parent_path(); at != folder && at.has_relative_path(); at = at.parent_path())
+    if (is_there(at / "wmtp.db") || is_model(at)) return true;
+  return false;
+}
+
 /// Of a folder with JSON lines and other files, such as a README, only the JSON lines; beside a train.bin, only token
-/// files; of a data set only the splits for training and validation.
+/// files, whose tokenizer is no data; of a data set only the splits for training and validation. Nothing of runs.
 void choose_files(const fs::path& folder, Found& found) {
-  const std::vector<fs::path> all = list_files({(folder / "**").string()}, {});
+  std::vector<fs::path> all = list_files({(folder / "**").string()}, {});
+  const auto of_runs = std::erase_if(all, [&](const fs::path& file) { return is_of_runs(file, folder); });
+  if (of_runs > 0) found.remarks += "left out " + counted(int64_t(of_runs), "file") + " of runs and models\n";
+  if (all.empty())
+    throw Error(ExitStatus::data, folder.string() + ": found only files of runs and models, wanted a folder with data");
+  const bool has_ids = std::ranges::any_of(all, is_training_ids);
+  if (has_ids) std::erase_if(all, [](const fs::path& file) { return is_of_tokenizer(file); });
   std::vector<fs::path> chosen, others;
   const auto choose = [&](auto is_chosen) {
     chosen.clear(), others.clear();
@@ -133,7 +153,7 @@ void choose_files(const fs::path& folder, Found& found) {
     return !chosen.empty();
   };
   const bool are_json_lines = choose(has_json_lines);
-  const bool are_ids = !are_json_lines && std::ranges::any_of(all, is_training_ids) && choose(has_name_of_ids);
+  const bool are_ids = !are_json_lines && has_ids && choose(has_name_of_ids);
   if (!are_json_lines && !are_ids) std::swap(chosen, others);
   DataSplits splits = find_data_splits(folder, chosen, are_json_lines);
   found.files = std::move(splits.train);
@@ -266,11 +286,24 @@ class Experiments {
 
   std::string text(const std::string& name) const {
     if (name == "baseline") return baseline();
-    const std::string start = about(name) + "extends = \"baseline.toml\"\nname = " + quoted(name) + "\n";
+    const std::string start = about(name) + "extends = \"baseline.toml\"\nname = " + quoted(run_name(name)) + "\n";
     if (name == "reference") return start + "\n[model]\n" + (has_model() ? "" : "layers = 4\n") + "future_tokens = 1\n";
     return start + "\n[pipeline]\nplugin = " + quoted(name) + "\nkeep = 0.6\n" +
            (name == "rho1" ? "\n[reference]\nexperiment = \"reference.toml\"\n" : "");
   }
+
+  /// A line that says so, if nothing validates; else "".
+  std::string no_validation() const {
+    if (!validation_.empty()) return "";
+    const bool are_records = found_.kind == DataKind::records;
+    return std::string(are_records                       ? "too few records"
+                       : found_.kind == DataKind::tokens ? "too few ids"
+                                                         : "too little text") +
+           " to hold out: no validation; name files in [validation]\n";
+  }
+
+  /// Of the runs of an experiment: with an adapter others than without it, because both may be in one log.
+  std::string run_name(const std::string& name) const { return name + (lora_ ? "-lora" : ""); }
 
  private:
   bool has_model() const { return !model_.empty(); }
@@ -281,9 +314,10 @@ class Experiments {
                                         "targets = [\"wq\", \"wk\", \"wv\", \"wo\", \"w1\", \"w2\", \"w3\"]\n"
                                       : "";
     const std::string lr = lora_ ? "2e-4" : has_model() ? "2e-5" : "2e-3";
-    return about("baseline") + "name = \"baseline\"\nseed = 42\n\n[pipeline]\nplugin = \"baseline\"\n" + model() +
-           adapter + data() + "\n[train]\n" + length_ + "\nbatch_size = " + std::to_string(batch_) +
-           "\nsequence_length = " + std::to_string(sequence_) + "\n\n[optimizer]\nlr = " + lr +
+    return about("baseline") + "name = " + quoted(run_name("baseline")) +
+           "\nseed = 42\n\n[pipeline]\nplugin = \"baseline\"\n" + model() + adapter + data() + "\n[train]\n" + length_ +
+           "\nbatch_size = " + std::to_string(batch_) + "\nsequence_length = " + std::to_string(sequence_) +
+           "\n\n[optimizer]\nlr = " + lr +
            "\n\n[schedule]\nname = \"cosine\"\nwarmup_steps = " + std::to_string(warmup_steps) +
            "\n\n[checkpoint]\nevery_steps = 100\n" + validation_;
   }
@@ -461,12 +495,14 @@ int init(const Options& options, const GlobalOptions&) {
   for (const std::string name : names) write_new_file(file_of(name), experiments.text(name));
   const std::string baseline = shell_path(file_of("baseline").string()), rho1 = shell_path(file_of("rho1").string());
   std::cout << "found " << found.text << "\n"
-            << found.remarks << "wrote " << file_of("baseline").string() << ", " << file_of("reference").string()
-            << ", " << file_of("rho1").string() << " and " << file_of("random").string() << "\nnext:\n"
+            << found.remarks << experiments.no_validation() << "wrote " << file_of("baseline").string() << ", "
+            << file_of("reference").string() << ", " << file_of("rho1").string() << " and "
+            << file_of("random").string() << "\nnext:\n"
             << "  wmtp-host plan " << rho1 << "      # memory and tokens before it runs\n"
             << "  wmtp-host run " << baseline << "\n"
             << "  wmtp-host run " << rho1 << "       # trains the reference first\n"
-            << "  wmtp-host runs compare rho1 baseline\n";
+            << "  wmtp-host runs compare " << experiments.run_name("rho1") << " " << experiments.run_name("baseline")
+            << "\n";
   return 0;
 }
 
@@ -477,9 +513,9 @@ void add_init(CommandLine& line) {
       line.add("init",
                "write ready-to-run experiments for your data\n\n"
                "DATA is a file, a quoted pattern of files, or a folder: text; JSON lines of texts, or of records in\n"
-               "a format of data.format; token ids (.bin, .npy), with val.bin and tokenizer.json beside them.\n"
-               "Without MODEL, a small model is trained from the beginning. Writes baseline.toml and, extending it,\n"
-               "reference.toml, rho1.toml and its control random.toml.\n\n"
+               "a format of data.format; token ids (.bin, .npy), with val.bin, tokenizer.json and its\n"
+               "tokenizer_config.json beside them. Without MODEL, a small model is trained from the beginning. Writes\n"
+               "baseline.toml and, extending it, reference.toml, rho1.toml and its control random.toml.\n\n"
                "examples:\n"
                "  wmtp-host init novel.txt\n"
                "  wmtp-host init 'fineweb_train_*.bin'\n"

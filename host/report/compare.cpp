@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "report/student_t.hpp"
 
 namespace wmtp {
 namespace {
@@ -97,10 +98,12 @@ class Comparison {
     return mean_and_error(values);
   }
 
-  /// Difference from the first side, over seeds that both have; between two single runs regardless of their seeds. None
-  /// if the metric does not measure the same in both.
+  /// Difference from the first side, over seeds that both have; of the means, if they share fewer than two; between two
+  /// single runs regardless of their seeds. None if the metric does not measure the same in both.
   MeanAndError difference(const Side& side, const std::string& name) const {
     const Side& first = sides_.front();
+    if (has_unpaired_seeds(side))
+      return is_incomparable(side, name) ? MeanAndError() : welch_difference(figure(side, name), figure(first, name));
     std::vector<double> values;
     const auto add = [&](const LoggedValues& here, const LoggedValues& there) {
       const auto a = here.metrics.find(name), b = there.metrics.find(name);
@@ -118,14 +121,16 @@ class Comparison {
     return mean_and_error(values);
   }
 
+  /// Whether this side and the first have several seeds, but fewer than two in common.
+  bool has_unpaired_seeds(const Side& side) const {
+    const auto& first = sides_.front().runs;
+    const auto pairs = std::ranges::count_if(side.runs, [&](const auto& run) { return first.contains(run.first); });
+    return side.runs.size() > 1 && first.size() > 1 && pairs < 2;
+  }
+
   /// Whether some difference of `name` is not taken.
   bool is_incomparable(const std::string& name) const {
-    bool found = false;
-    each([&](const LoggedValues& run) {
-      found =
-          found || (run.metrics.contains(name) && !is_same_quantity(name, run, sides_.front().runs.begin()->second));
-    });
-    return found;
+    return std::ranges::any_of(sides_, [&](const Side& side) { return is_incomparable(side, name); });
   }
 
   bool has_seeds() const {
@@ -162,6 +167,13 @@ class Comparison {
     for (size_t i = 0; i < last.size(); ++i)
       if (name.starts_with(last[i])) return first.size() + 1 + i;
     return first.size();
+  }
+
+  bool is_incomparable(const Side& side, const std::string& name) const {
+    return std::ranges::any_of(side.runs, [&](const auto& run) {
+      return run.second.metrics.contains(name) &&
+             !is_same_quantity(name, run.second, sides_.front().runs.begin()->second);
+    });
   }
 
   static bool is_same_quantity(const std::string& name, const LoggedValues& a, const LoggedValues& b) {
@@ -238,13 +250,70 @@ std::string gloss_of(const std::string& name) {
   return found == glosses.end() ? "" : " (" + found->second + ")";
 }
 
-/// What ± and the differences are.
+/// A line for two words that mean the same runs, or runs of one configuration among others.
+void print_repetitions(std::ostream& out, const Comparison& comparison, const Table& params) {
+  const std::vector<Side>& sides = comparison.sides();
+  const auto ids = [](const Side& side) {
+    std::vector<int64_t> found;
+    for (const auto& [seed, run] : side.runs) found.push_back(run.id);
+    return found;
+  };
+  for (size_t b = 1; b < sides.size(); ++b)
+    for (size_t a = 0; a < b; ++a) {
+      const bool is_equal = std::ranges::all_of(params.rows, [&](const Row& row) { return row[1 + a] == row[1 + b]; });
+      if (ids(sides[a]) == ids(sides[b]))
+        out << sides[a].word << " and " << sides[b].word << " are the same "
+            << (sides[a].runs.size() > 1 ? "runs" : "run") << '\n';
+      else if (is_equal && !params.rows.empty())
+        out << Comparison::title(sides[a]) << " and " << Comparison::title(sides[b])
+            << " have the same configuration\n";
+    }
+}
+
+/// Whether a key says on which data, for how long or in which precision a run trains: what changes its numbers whatever
+/// its method is.
+bool is_of_all_methods(const std::string& key) {
+  constexpr std::array keys{"parallel.precision",     "train.steps",           "train.epochs",
+                            "train.batch_size",       "train.sequence_length", "train.gradient_accumulation",
+                            "train.global_batch_size"};
+  return key.starts_with("data.") || std::ranges::find(keys, key) != keys.end();
+}
+
+/// A name means its newest run, also if that was another experiment with --set.
+void warn_of_other_differences(std::ostream& out, const Table& params) {
+  std::vector<std::string> keys;
+  for (const Row& row : params.rows)
+    if (const auto key = row[0].get<std::string>(); is_of_all_methods(key)) keys.push_back(key);
+  if (!keys.empty())
+    out << "warning: the runs also differ in " << join_names(keys)
+        << ", which changes the numbers of any method; a name means its newest run: `wmtp-host runs list` shows "
+           "others\n";
+}
+
+/// What ±, the differences and their intervals are.
 void explain_figures(std::ostream& out, const Comparison& comparison) {
   out << "last values; differences from " << Comparison::title(comparison.sides().front());
-  if (comparison.has_seeds())
-    out << ", seed by seed; ± is the standard error of the mean over the seeds\n";
-  else
+  if (!comparison.has_seeds()) {
     out << "; one seed each, so that noise between seeds cannot be told from an effect\n";
+    return;
+  }
+  std::vector<std::string> unpaired;
+  for (const Side& side : comparison.sides())
+    if (comparison.has_unpaired_seeds(side)) unpaired.push_back(side.word);
+  out << ", seed by seed; ± is the standard error of the mean over the seeds\n"
+      << "[a, b] is the 95% interval of a difference, by Student's t over the paired seeds";
+  if (!unpaired.empty())
+    out << " (of " << join_names(unpaired) << ", with fewer than two in common, by Welch's t over all)";
+  out << ";\n\"not distinguishable\": it contains 0\n";
+}
+
+/// "-0.3 [-0.5, -0.1]", "+0.1 ± 0.2, not distinguishable", or as with_error().
+std::string with_verdict(const MeanAndError& difference) {
+  const auto interval = interval_95(difference);
+  if (!interval || difference.error == 0) return with_error(difference, true);
+  const auto& [low, high] = *interval;
+  if (low <= 0 && high >= 0) return with_error(difference, true) + ", not distinguishable";
+  return printed("%+.4g [%+.3g, %+.3g]", difference.mean, low, high);
 }
 
 size_t width_of(const Table& table, size_t column) {
@@ -296,7 +365,7 @@ void print_metrics(std::ostream& out, const Comparison& comparison, const Compar
     std::vector<Json> row{name};
     for (const Side& side : comparison.sides()) {
       row.push_back(with_error(comparison.figure(side, name)));
-      if (row.size() > 2) row.push_back(with_error(comparison.difference(side, name), true));
+      if (row.size() > 2) row.push_back(with_verdict(comparison.difference(side, name)));
     }
     table.rows.push_back(std::move(row));
   }
@@ -313,6 +382,14 @@ OrderedJson to_json_value(const MeanAndError& of) {
       {"mean", of.mean}, {"standard_error", of.count > 1 ? OrderedJson(of.error) : OrderedJson()}, {"count", of.count}};
 }
 
+OrderedJson difference_to_json(const MeanAndError& difference) {
+  OrderedJson json = to_json_value(difference);
+  if (json.is_null()) return json;
+  const auto interval = interval_95(difference);
+  json["interval_95"] = interval ? OrderedJson({interval->first, interval->second}) : OrderedJson();
+  return json;
+}
+
 void print_json(std::ostream& out, const Comparison& comparison) {
   OrderedJson all{
       {"runs", OrderedJson::array()}, {"params", OrderedJson::object()}, {"metrics", OrderedJson::object()}};
@@ -327,7 +404,7 @@ void print_json(std::ostream& out, const Comparison& comparison) {
     OrderedJson figures = OrderedJson::array(), differences = OrderedJson::array();
     for (const Side& side : comparison.sides()) {
       figures.push_back(to_json_value(comparison.figure(side, name)));
-      differences.push_back(to_json_value(comparison.difference(side, name)));
+      differences.push_back(difference_to_json(comparison.difference(side, name)));
     }
     all["metrics"][name] = {{"last", figures}, {"difference_from_first", differences}};
   }
@@ -365,7 +442,23 @@ MeanAndError mean_and_error(const std::vector<double>& values) {
   for (const double value : values) squares += (value - of.mean) * (value - of.mean);
   if (of.count > 1) of.error = std::sqrt(squares / double(of.count - 1) / double(of.count));
   if (of.error <= rounding * std::fabs(of.mean)) of.error = 0;
+  of.freedom = double(of.count - 1);
   return of;
+}
+
+MeanAndError welch_difference(const MeanAndError& a, const MeanAndError& b) {
+  if (a.count < 2 || b.count < 2) return {};
+  MeanAndError of{a.mean - b.mean, std::hypot(a.error, b.error), a.count + b.count, std::min(a.freedom, b.freedom)};
+  if (std::fabs(of.mean) <= rounding * std::max(std::fabs(a.mean), std::fabs(b.mean))) of.mean = 0;
+  const double x = a.error * a.error, y = b.error * b.error;
+  if (of.error > 0) of.freedom = (x + y) * (x + y) / (x * x / a.freedom + y * y / b.freedom);
+  return of;
+}
+
+std::optional<std::pair<double, double>> interval_95(const MeanAndError& of) {
+  if (of.freedom == 0) return std::nullopt;
+  const double reach = two_sided_95_t(of.freedom) * of.error;
+  return std::pair(of.mean - reach, of.mean + reach);
 }
 
 std::string with_error(const MeanAndError& of, bool signed_number) {
@@ -396,6 +489,8 @@ void print_comparison(std::ostream& out, const LogReader& log, const ComparisonR
     out << "the configurations are equal\n\n";
   else
     print_table(out, params, TableFormat::text), out << '\n';
+  print_repetitions(out, comparison, params);
+  warn_of_other_differences(out, params);
   print_metrics(out, comparison, request);
 }
 

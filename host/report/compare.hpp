@@ -2,14 +2,18 @@
 //
 // A word is a run id, a name, which selects the newest finished run of each seed, or the name of a sweep, which selects
 // the names of its runs. With several seeds, values are means over them with standard errors, and a difference from the
-// first word is the mean difference within the same seed with its standard error, which removes the effect of the seed.
+// first word is the mean difference within the same seed, which removes the effect of the seed; of words that share fewer
+// than two seeds, the difference of the means. It has its 95% interval by Student's t (without pairs: Welch's), or the
+// words "not distinguishable" where that contains 0.
 // Differences are only taken between equal quantities: not of a training loss with other weights, nor of a mean over
 // another number of heads. The page follows the same rule (quantity_of).
 #pragma once
 
 #include <map>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "log/log_reader.hpp"
@@ -21,8 +25,13 @@ namespace wmtp {
 struct MeanAndError {
   double mean = 0, error = 0;
   int64_t count = 0;
+  double freedom = 0;  ///< degrees of freedom of the error; 0: of one value, or none
 };
 MeanAndError mean_and_error(const std::vector<double>& values);
+/// The mean of `a` less that of `b`, of values without pairs, with Welch's degrees of freedom; `count` is of both.
+MeanAndError welch_difference(const MeanAndError& a, const MeanAndError& b);
+/// The 95% interval of the mean; nullopt without degrees of freedom.
+std::optional<std::pair<double, double>> interval_95(const MeanAndError& of);
 /// "0.25 ± 0.01", "0.25" for one value, "-" for none.
 std::string with_error(const MeanAndError& of, bool signed_number = false);
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from byte_tokenizer import write_byte_tokenizer
 from places import assert_nothing_half_written
 
 NAMES = ("baseline", "reference", "rho1", "random")
@@ -127,7 +128,10 @@ def test_a_model_is_where_training_begins(place):
     place.host("run", "tuned/baseline.toml", "--set", "train.steps=21")
     first, tuned = (list(place.log.losses(run["id"]).values()) for run in place.log.runs())
     assert len(first) == 1 and len(tuned) == 21
-    place.host("init", "data.txt", "model", "--lora", "-o", "lora")
+    said = place.host("init", "data.txt", "model", "--lora", "-o", "lora").out
+    assert "wmtp-host runs compare rho1-lora baseline-lora\n" in said
+    for name in NAMES:
+        assert f'name = "{name}-lora"\n' in (place.folder / f"lora/{name}.toml").read_text()
     shorten(place.folder / "lora/baseline.toml")
     assert "adapter lora" in place.host("plan", "lora/rho1.toml").out
     place.host("run", "lora/rho1.toml")
@@ -153,6 +157,28 @@ def test_token_files_are_found_with_what_lies_beside_them(place):
     assert "100,000 token ids (uint32" in place.host("init", "wide.bin", "-o", "wide").out
 
 
+def test_a_folder_of_token_files_is_read_with_its_tokenizer(place):
+    ids = place.folder / "ids"
+    ids.mkdir()
+    write_nanogpt_ids(ids)
+    write_byte_tokenizer(ids)
+    said = place.host("init", "ids").out
+    assert "found 4,500 token ids (uint16" in said and 'validates on 1 file ("val.bin")' in said
+    baseline = (place.folder / "baseline.toml").read_text()
+    assert f'file = "{ids}/train.bin"\n' in baseline and f'kind = "file"\nfile = "{ids}/tokenizer.json"\n' in baseline
+
+
+def test_runs_and_models_in_the_folder_are_no_data(place):
+    data = place.folder / "data"
+    for folder, name in (("runs", "wmtp.db"), ("model", "config.json")):
+        (data / folder / "1-trial").mkdir(parents=True)
+        (data / folder / name).write_text("{}")
+        (data / folder / "1-trial/state.json").write_text('{"step": 1}\n')
+    place.refuse_command(4, "found only files of runs and models", command=["init", "data", "-o", "out"])
+    (data / "novel.jsonl").write_text(json.dumps({"text": PROSE}) + "\n")
+    assert "of text in 1 file\nleft out 4 files of runs and models\n" in place.host("init", "data", "-o", "out").out
+
+
 def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):
     data = place.folder / "clone"
     (data / ".git").mkdir(parents=True)
@@ -167,6 +193,16 @@ def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):
         "left out 1 file (\"README.md\"), which contain no JSON lines\n" in said
     assert f'files = ["{data}/**/*.jsonl"]' in (place.folder / "baseline.toml").read_text()
     assert "1 file" in place.host("data", "prepare", "baseline.toml").err
+
+
+def test_too_little_data_to_hold_out_is_said(place):
+    write_chats(place.folder)
+    said = place.host("init", "chats.jsonl").out
+    assert "\ntoo few records to hold out: no validation; name files in [validation]\n" in said
+    assert "[validation]" not in (place.folder / "baseline.toml").read_text()
+    write_records(place.folder)
+    assert "to hold out" not in place.host("init", "data.jsonl", "-o", "enough").out
+    assert "[validation]" in (place.folder / "enough/baseline.toml").read_text()
 
 
 def test_files_are_taken_as_they_are_named(place):

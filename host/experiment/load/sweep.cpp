@@ -1,5 +1,6 @@
 #include "experiment/load/sweep.hpp"
 
+#include <algorithm>
 #include <cctype>
 
 #include "base/text.hpp"
@@ -9,8 +10,16 @@
 namespace wmtp {
 namespace {
 
+struct Setting {
+  std::string key;
+  const Node* value;
+  bool names_runs;  ///< the names of the member's runs contain it
+};
 /// Values of keys that are set together.
-using Choice = std::vector<std::pair<std::string, const Node*>>;
+using Choice = std::vector<Setting>;
+
+/// Runs that differ in their seed share a name; a name that is set needs no addition.
+bool names_runs(const std::string& key) { return key != "seed" && key != "name"; }
 
 std::string toml_of(const Node& node) {
   switch (node.kind) {
@@ -87,7 +96,7 @@ class Reader {
     for (const Node& value : entry.value.items) {
       if (value.kind == Node::Kind::table || value.kind == Node::Kind::time)
         diagnostics_.add(value.position, "[sweep] " + key + ": found a table or a time, which no key accepts");
-      axis.push_back({{key, &value}});
+      axis.push_back({{key, &value, names_runs(key)}});
     }
     axes_.push_back(std::move(axis));
   }
@@ -97,6 +106,8 @@ class Reader {
     for (const Node& one : entry.value.items) {
       Choice choice;
       if (one.kind == Node::Kind::table) flatten("", one, choice);
+      if (std::ranges::find(choice, "name", &Setting::key) != choice.end())
+        for (Setting& setting : choice) setting.names_runs = false;
       if (choice.empty()) diagnostics_.add(one.position, "[[sweep.members]]: wanted a table with at least one key");
       axis.push_back(std::move(choice));
     }
@@ -110,15 +121,15 @@ class Reader {
       if (entry.value.kind == Node::Kind::table)
         flatten(key, entry.value, choice);
       else
-        choice.emplace_back(key, &entry.value);
+        choice.push_back({key, &entry.value, names_runs(key)});
     }
   }
 
   static SweepMember member_of(const Choice& choice) {
     SweepMember member;
-    for (const auto& [key, value] : choice) {
+    for (const auto& [key, value, is_in_name] : choice) {
       member.overrides.push_back(key + "=" + toml_of(*value));
-      if (key != "seed")
+      if (is_in_name)
         member.suffix += "-" + name_part(key.substr(key.rfind('.') + 1)) + "-" + name_part(toml_of(*value));
     }
     return member;

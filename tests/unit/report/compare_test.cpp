@@ -24,13 +24,13 @@ class CompareTest : public testing::Test {
   }
   ~CompareTest() override { std::filesystem::remove_all(folder_); }
 
-  void run(const std::string& name, int64_t seed, double keep, double loss, bool finishes = true) {
+  void run(const std::string& name, int64_t seed, double keep, double loss, bool finishes = true, int64_t steps = 2) {
     RunStart start;
     start.name = name;
     start.seed = seed;
     start.pipeline = "rho1";
     start.config_hash = name;
-    start.params = {{"pipeline.keep", keep}, {"seed", seed}, {"model.dim", int64_t{64}}};
+    start.params = {{"pipeline.keep", keep}, {"seed", seed}, {"model.dim", int64_t{64}}, {"train.steps", steps}};
     RunLog log(file_, start);
     const auto speed = [&](double seconds, double passed) -> std::map<std::string, double> {
       return {{"perf/tokens_per_second", 100 / seconds}, {"perf/step_seconds", seconds}, {"perf/run_seconds", passed}};
@@ -122,7 +122,57 @@ TEST_F(CompareTest, SaysWhatTheErrorIsOrThatOneSeedTellsNothingOfNoise) {
   run("b", 2, 0.5, 5);
   EXPECT_TRUE(holds(text({"a", "b"}),
                     "differences from a (2 seeds), seed by seed; ± is the standard error of the mean "
-                    "over the seeds\n"))
+                    "over the seeds\n[a, b] is the 95% interval of a difference, by Student's t over the paired "
+                    "seeds;\n\"not distinguishable\": it contains 0\n"))
+      << text({"a", "b"});
+}
+
+TEST_F(CompareTest, GivesTheIntervalOfPairedSeedsOrSaysThatItContainsZero) {
+  for (const auto& [seed, loss] : {std::pair{1, 3.0}, std::pair{2, 5.0}, std::pair{3, 7.0}}) {
+    run("base", seed, 1, loss);
+    run("less", seed, 1, loss - 0.5 - 0.01 * seed);
+    run("same", seed, 1, loss + (seed == 2 ? 0.3 : -0.1));
+  }
+  const auto interval = [&](const char* other) {
+    return compare({"base", other})["metrics"]["valid/loss"]["difference_from_first"][1]["interval_95"];
+  };
+  const double reach = 4.302653 * 0.01 / std::sqrt(3.0);  // 3 pairs leave t 2 degrees of freedom
+  EXPECT_NEAR(interval("less")[0], -0.52 - reach, 1e-7);
+  EXPECT_NEAR(interval("less")[1], -0.52 + reach, 1e-7);
+  EXPECT_LT(interval("same")[0], 0);
+  EXPECT_GT(interval("same")[1], 0);
+  EXPECT_TRUE(holds(text({"base", "less"}), "-0.52 [-0.545, -0.495]")) << text({"base", "less"});
+  EXPECT_TRUE(holds(text({"base", "same"}), "+0.03333 ± 0.13, not distinguishable")) << text({"base", "same"});
+}
+
+TEST_F(CompareTest, ComparesTheMeansOfSidesWhoseSeedsDoNotPair) {
+  for (const auto& [seed, loss] : {std::pair{1, 3.0}, std::pair{2, 3.2}}) run("a", seed, 1, loss);
+  for (const auto& [seed, loss] : {std::pair{3, 2.0}, std::pair{4, 2.2}}) run("b", seed, 1, loss);
+  const auto loss = compare({"a", "b"})["metrics"]["valid/loss"]["difference_from_first"][1];
+  EXPECT_NEAR(loss["mean"], -1, 1e-12);
+  EXPECT_EQ(loss["count"], 4);
+  const double reach = 4.302653 * std::sqrt(0.02);  // equal errors: 2 degrees of freedom
+  EXPECT_NEAR(loss["interval_95"][0], -1 - reach, 1e-6);
+  EXPECT_TRUE(holds(text({"a", "b"}), "(of b, with fewer than two in common, by Welch's t over all)"))
+      << text({"a", "b"});
+}
+
+TEST_F(CompareTest, SaysWhichWordsMeanTheSame) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.5, 4);
+  run("c", 1, 0.6, 4);
+  EXPECT_TRUE(holds(text({"a", "1"}), "\na and 1 are the same run\n")) << text({"a", "1"});
+  EXPECT_FALSE(holds(text({"a", "b"}), "the same")) << "the configurations are equal";
+  EXPECT_TRUE(holds(text({"a", "b", "c"}), "\na (run 1) and b (run 2) have the same configuration\n"));
+  EXPECT_FALSE(holds(text({"a", "c"}), "the same")) << text({"a", "c"});
+}
+
+TEST_F(CompareTest, WarnsOfKeysThatChangeTheNumbersOfAnyMethod) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.6, 4);
+  EXPECT_FALSE(holds(text({"a", "b"}), "warning")) << text({"a", "b"});
+  run("b", 1, 0.6, 4, /*finishes=*/true, /*steps=*/3);
+  EXPECT_TRUE(holds(text({"a", "b"}), "\nwarning: the runs also differ in train.steps, which changes the numbers"))
       << text({"a", "b"});
 }
 

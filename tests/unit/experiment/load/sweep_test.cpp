@@ -56,6 +56,17 @@ TEST_F(Sweep, CombinesTablesOfKeysThatAreSetTogether) {
   EXPECT_EQ(found[3].overrides, (Overrides{"seed=2", "model.dim=64"}));
 }
 
+TEST_F(Sweep, NamesRunsOfAMemberAsItSays) {
+  const auto found = members(
+      "[sweep]\noptimizer.lr = [1.0, 2.0]\n[[sweep.members]]\nname = \"plain\"\nmodel.dim = 32\n[[sweep.members]]\n"
+      "model.dim = 64\n");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0].overrides, (Overrides{"optimizer.lr=1.0", "name=\"plain\"", "model.dim=32"}));
+  EXPECT_EQ(found[0].suffix, "-lr-1.0") << "name plain-lr-1.0";
+  EXPECT_EQ(found[1].suffix, "-lr-1.0-dim-64");
+  EXPECT_EQ(members("[[sweep.members]]\nname = \"plain\"\n")[0].suffix, "");
+}
+
 TEST_F(Sweep, IsEmptyWithoutTheTable) { EXPECT_TRUE(members("").empty()); }
 
 TEST_F(Sweep, TakesListsFromOverrides) {
