@@ -17,8 +17,8 @@ struct Linear {
   int64_t out = 0;
 };
 
-/// Which dimension of its layer a parameter's dimension follows: none, `in` or `out`. The host checks the sizes.
-/// Sharding ignores it; tensor parallelism would cut the parameter where it cuts the layer.
+/// Which dimension of its layer a parameter's dimension follows: none, `in` or `out`. The host checks the sizes. Tensor
+/// parallelism cuts the parameter where it cuts the layer; other sharding ignores it.
 enum class Cut { none, in, out };
 
 /// A parameter that an adapter adds to a linear layer; its full name is the layer's name + "." + name.
@@ -37,6 +37,10 @@ struct Param {
 /// One use of a linear layer. Created by the host; valid during `forward`. base, linear, scale and dropout are
 /// differentiable in x; linear and scale also in their parameter: the host computes a parameter's gradient, autograd
 /// only that of x.
+///
+/// Under tensor parallelism a rank has a piece of the layer: one dimension of `Linear` and of x, and the parameters that
+/// follow it, have the piece's size. A product with a weight or parameter that is cut by `in` is a sum over ranks, which
+/// the host completes; its result has the rank's own positions, fewer than x has.
 class WMTP_SDK_API LinearCall {
  public:
   virtual ~LinearCall();
@@ -47,7 +51,8 @@ class WMTP_SDK_API LinearCall {
   virtual Tensor linear(const Tensor& x, const std::string& param) = 0;
   /// x * P with a declared P [1, columns], x [..., columns].
   virtual Tensor scale(const Tensor& x, const std::string& param) = 0;
-  /// The layer's own weight [out,in], and a declared parameter, unchanged. Results computed from them have no gradient.
+  /// The layer's own weight [out,in], and a declared parameter, unchanged, with whole rows for this rank's outputs.
+  /// Results computed from them have no gradient.
   virtual Tensor weight() = 0;
   virtual Tensor value(const std::string& param) = 0;
   /// Zeroes each element with probability p and scales the rest by 1/(1-p). Drawn from (seed, step, sequence, layer),
