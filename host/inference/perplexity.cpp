@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "base/work_progress.hpp"
@@ -107,7 +108,13 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
     throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) +
                                        " tokens, wanted more than the model's " + std::to_string(heads.size()) +
                                        " heads");
-  for (HeadLoss& head : heads) head.loss /= double(head.tokens);
+  for (HeadLoss& head : heads) {
+    head.loss /= double(head.tokens);
+    if (!std::isfinite(head.loss))
+      throw Error(ExitStatus::data, request.model.string() +
+                                        ": the loss of the text is not finite, so its weights are unusable; check how "
+                                        "its run ended, or where it comes from");
+  }
   return heads;
 } catch (...) {
   rethrow_from("while the text was scored",

@@ -6,6 +6,7 @@
 #include "memory/meta_device.hpp"
 
 namespace wmtp {
+
 std::vector<ParameterSet> parameter_sets(const ShardedModel& model) {
   std::vector<ParameterSet> sets;
   for (const UnitSpec& unit : model.whole())

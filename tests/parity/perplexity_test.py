@@ -134,3 +134,15 @@ def test_bits_per_byte_of_a_run_are_those_of_lm_evaluation_harness_on_its_export
     (place.folder / "begun").write_text(BEGIN + text)
     again = json.loads(place.host("eval", "trial", "--text", "begun", "--stride", WINDOW - 1, "--json").out)[0]
     assert again == row, "a text that contains the BOS gets no second one"
+
+
+def test_a_model_whose_weights_are_not_finite_has_no_loss(place):
+    theirs = place.folder / "theirs"
+    model = random_llama(max_position_embeddings=WINDOW)
+    with torch.no_grad():
+        next(model.parameters())[3, 1] = math.nan
+    model.save_pretrained(theirs)
+    write_tokenizer(theirs, begins=False)
+    (place.folder / "text").write_text(TEXT)
+    ended = place.host("eval", "theirs", "--text", "text", wanted=4)
+    assert "theirs: the loss of the text is not finite" in ended.err

@@ -74,27 +74,29 @@ std::vector<TensorEntry> entries_of(const std::vector<ParameterSet>& sets) {
 
 std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit) {
   std::optional<Error> failure;
+  const auto attempt = [&](auto&& work) {
+    if (failure) return;
+    failure = failure_of(work);
+  };
   const GatheredSet adapter_parameters(model, adapter_set(model));
   const auto linears = linears_by_weight(model);
-  const bool is_first = model.channels().rank() == 0;  // of the section: takes part where rank 0 visits
+  const auto whole_value = [&](const GatheredSet& gathered, const std::string& name) {
+    const Tensor value = gathered.parameter(name);
+    const auto linear = linears.find(name);
+    return adapter && linear != linears.end() ? merged(*adapter, linear->second, value, adapter_parameters) : value;
+  };
+  const bool is_alone = model.section().count == 1;
+  const bool takes_part = is_alone ? bool(visit) : model.channels().rank() == 0;  // the first rank of each section
   for (const ParameterSet& set : sets_of_model(model)) {
     const GatheredSet gathered(model, set);
-    if (!is_first || (model.section().count == 1 && (!visit || failure))) continue;
+    if (!takes_part || (is_alone && failure)) continue;
     std::optional<UncountedScope> in_host_memory;
     if (gathered.is_on_device()) in_host_memory.emplace();
     for (const ParameterSpec* spec : set.parameters) {
       Tensor value;
-      const auto attempt = [&](auto&& work) {
-        if (const auto found = failure_of(work); found && !failure) failure = found;
-      };
-      if (gathered.has(spec->name))
-        attempt([&] {
-          value = gathered.parameter(spec->name);
-          const auto linear = linears.find(spec->name);
-          if (adapter && linear != linears.end()) value = merged(*adapter, linear->second, value, adapter_parameters);
-        });
-      if (model.section().count > 1) value = on_rank0(model, *spec, value);
-      if (visit && !failure) attempt([&] { visit(*spec, value); });
+      if (gathered.has(spec->name)) attempt([&] { value = whole_value(gathered, spec->name); });
+      if (!is_alone) value = on_rank0(model, *spec, value);
+      if (visit) attempt([&] { visit(*spec, value); });
     }
   }
   return failure;
