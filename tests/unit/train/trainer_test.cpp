@@ -7,6 +7,7 @@
 
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
+#include "support/test_folder.hpp"
 #include "support/tiny_training.hpp"
 
 namespace wmtp {
@@ -105,6 +106,48 @@ TEST(Trainer, ActivationOffloadChangesNoBit) {
     experiment.parallel.activation_offload = true;
     EXPECT_EQ(losses_of(experiment, baseline()), in_memory) << share;
   }
+}
+
+/// Trains a matrix beside each output of attention, as LoRA does.
+class BesideAttention : public LinearAdapter {
+ public:
+  bool trains(const std::string&) const override { return false; }
+  std::vector<Param> declare(const Linear& layer) const override {
+    if (layer.name.find(".attention.wo") == std::string::npos) return {};
+    return {{"a", {2, layer.in}, Param::Init::uniform, 0.1}, {"b", {layer.out, 2}}};
+  }
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override {
+    return call.base(x) + call.linear(call.linear(x, "a"), "b");
+  }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>& params) const override {
+    return weight + params[1].mm(params[0]);
+  }
+};
+
+TEST(Trainer, AnOptimizersStateInAFileChangesNoBit) {
+  const test::TestFolder folder;
+  Experiment experiment = tiny_experiment();
+  experiment.train.ema = 0.9;
+  experiment.train.gradient_accumulation = 2;
+  experiment.parallel.offload_path = folder.path().string();
+  const test::Everything everything;
+  const BesideAttention low_rank;
+  for (const Adapter* adapter : {static_cast<const Adapter*>(&everything), static_cast<const Adapter*>(&low_rank)})
+    for (const Strategy strategy : {Strategy::full_shard, Strategy::no_shard})
+      for (const Precision precision : {Precision::fp32, Precision::bf16})
+        test::on_ranks(2, [&](Channels& channels) {
+          Experiment in_memory = experiment;
+          in_memory.parallel.strategy = strategy;
+          in_memory.parallel.precision = precision;
+          Experiment in_file = in_memory;
+          in_file.parallel.optimizer_offload = OptimizerOffload::nvme;
+          TinyTraining one(in_memory, baseline(), channels, {.adapter = adapter}),
+              other(in_file, baseline(), channels, {.adapter = adapter});
+          for (int i = 0; i < 4; ++i) EXPECT_EQ(other->step().loss, one->step().loss) << "step " << i;
+          one->optimizer().swap_with_ema();
+          other->optimizer().swap_with_ema();
+          EXPECT_EQ(other->validate(), one->validate());
+        });
 }
 
 TEST(Trainer, AccumulationChangesNoNumberWhereWeightsNeedNoStatistics) {
