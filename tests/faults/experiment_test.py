@@ -119,6 +119,13 @@ def test_a_refused_experiment_leaves_no_log(place):
     assert not (place.folder / "runs").exists()
 
 
+def test_a_folder_for_the_optimizers_state_that_is_missing_or_too_small_ends_the_run_before_a_step(place):
+    state = {"parallel__optimizer_offload": "nvme", "parallel__processes": 2}
+    place.refuse(7, r"cannot create a file of [\d.]+ [KM]iB for the optimizer's state in \S+/none: No such file",
+                 parallel__offload_path="none", **state)
+    assert place.log.newest()["status"] == "failed" and place.log.losses() == {}
+
+
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a CUDA device")
 def test_offload_is_refused_on_a_cpu(place):
     place.refuse(2, r"\[parallel\] found cpu_offload on the CPU", parallel__cpu_offload=True,

@@ -14,7 +14,7 @@ from plan_test import CASES, SIZES, expect_equal, planned  # noqa: E402
 SPLITS_KEYS = "divided positions of one sequence, recomputed in bf16"
 LONG = [case for case in CASES if case != SPLITS_KEYS]
 SHORT = ("one process", "lora", "full_shard", "hybrid_shard", "no_shard", "checkpointing, one process",
-         "grouped queries", "muon with a moving average", "divided positions", "divided features")
+         "grouped queries", "muon with a moving average", "divided positions", "divided features", "state in a file")
 
 
 @pytest.mark.soak

@@ -11,7 +11,8 @@ if not os.path.exists("/dev/nvidiactl") and not null_cuda.is_used():
     pytest.skip("no NVIDIA device on this machine", allow_module_level=True)
 
 import torch  # noqa: E402
-from compare import assert_losses_close  # noqa: E402
+from checkpoint import model_tensors  # noqa: E402
+from compare import assert_losses_close, assert_tensors_equal  # noqa: E402
 from places import Place  # noqa: E402
 from reference import Recipe, steps_here  # noqa: E402
 from resume_test import stopped_and_resumed  # noqa: E402
@@ -92,6 +93,16 @@ def test_an_offloaded_state_gives_the_same_losses_and_leaves_the_device(finished
     assert_losses_close(offloaded.log.losses(), kept.log.losses(), 1e-5 if precision == "fp32" else 2e-3)
     assert kept_peaks["parameters"] > 0 and kept_peaks["optimizer"] > 0
     assert peaks["parameters"] == 0 and peaks["optimizer"] == 0, peaks
+
+
+@pytest.mark.parametrize("offload", [False, True])
+def test_a_state_in_a_file_changes_no_loss_and_leaves_the_device(finished, offload):
+    changes = CUDA | {"parallel__cpu_offload": offload, "train__ema": 0.9}
+    kept = finished(**changes)
+    in_file = finished(**changes, parallel__optimizer_offload="nvme", parallel__offload_path=".")
+    assert in_file.log.losses() == kept.log.losses()
+    for model in ("model", "model-ema"):
+        assert_tensors_equal(model_tensors(in_file.log.folder(), model), model_tensors(kept.log.folder(), model))
 
 
 FROZEN = {"base model": ({"adapter": {"plugin": "lora"}, "parallel__precision": "bf16"}, 2e-2),

@@ -92,6 +92,23 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
         assert_tensors_equal(model_tensors(place.log.folder(), "model-ema"), wanted_average)
 
 
+@pytest.mark.parametrize("first, then", [("none", "nvme"), ("nvme", "none")])
+def test_a_run_resumes_with_its_state_in_a_file_or_in_memory_as_if_it_had_not_stopped(place, first, then):
+    changes = {"train__steps": 60, "parallel__processes": 1, "train__ema": 0.9}
+    places = {"none": changes, "nvme": changes | {"parallel__optimizer_offload": "nvme", "parallel__offload_path": "."}}
+    place.tokens(windows=120)
+    running = place.start(**places[first])
+    running.wait_for_step(3)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait().code == 75
+    place.host("run", place.write(**places[then]), "--resume=must")
+    resumed = {name: model_tensors(place.log.folder(), name) for name in ("model", "model-ema")}
+    assert place.log.newest()["parent_run"] is not None
+    place.run(**changes)
+    for name, model in resumed.items():
+        assert_tensors_equal(model, model_tensors(place.log.folder(), name))
+
+
 def validations(place):
     """Losses by step of the newest run and those that it resumed, and the steps of its texts."""
     run = place.log.newest()["id"]

@@ -7,6 +7,7 @@
 
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
+#include "support/test_folder.hpp"
 #include "support/tiny_training.hpp"
 
 namespace wmtp {
@@ -105,6 +106,53 @@ TEST(Trainer, ActivationOffloadChangesNoBit) {
     experiment.parallel.activation_offload = true;
     EXPECT_EQ(losses_of(experiment, baseline()), in_memory) << share;
   }
+}
+
+/// Trains a matrix beside each output of attention, as LoRA does.
+class BesideAttention : public LinearAdapter {
+ public:
+  bool trains(const std::string&) const override { return false; }
+  std::vector<Param> declare(const Linear& layer) const override {
+    if (layer.name.find(".attention.wo") == std::string::npos) return {};
+    return {{"a", {2, layer.in}, Param::Init::uniform, 0.1}, {"b", {layer.out, 2}}};
+  }
+  Tensor forward(const Linear&, const Tensor& x, LinearCall& call) const override {
+    return call.base(x) + call.linear(call.linear(x, "a"), "b");
+  }
+  Tensor merged(const Linear&, const Tensor& weight, const std::vector<Tensor>& params) const override {
+    return weight + params[1].mm(params[0]);
+  }
+};
+
+TEST(Trainer, AnOptimizersStateInAFileChangesNoBit) {
+  const test::TestFolder folder;
+  Experiment experiment = tiny_experiment();
+  experiment.train.ema = 0.9;
+  experiment.train.gradient_accumulation = 2;
+  experiment.parallel.offload_path = folder.path().string();
+  const test::Everything everything;
+  const BesideAttention low_rank;
+  struct Layout {
+    const Adapter& adapter;
+    Strategy strategy;
+    Precision precision;
+  };
+  for (const Layout& layout : {Layout{everything, Strategy::full_shard, Precision::fp32},
+                               Layout{everything, Strategy::no_shard, Precision::bf16},
+                               Layout{low_rank, Strategy::full_shard, Precision::fp32}})
+    test::on_ranks(2, [&](Channels& channels) {
+      Experiment in_memory = experiment;
+      in_memory.parallel.strategy = layout.strategy;
+      in_memory.parallel.precision = layout.precision;
+      Experiment in_file = in_memory;
+      in_file.parallel.optimizer_offload = OptimizerOffload::nvme;
+      TinyTraining one(in_memory, baseline(), channels, {.adapter = &layout.adapter}),
+          other(in_file, baseline(), channels, {.adapter = &layout.adapter});
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(other->step().loss, one->step().loss) << "step " << i;
+      one->optimizer().swap_with_ema();
+      other->optimizer().swap_with_ema();
+      EXPECT_EQ(other->validate(), one->validate());
+    });
 }
 
 TEST(Trainer, AccumulationChangesNoNumberWhereWeightsNeedNoStatistics) {
