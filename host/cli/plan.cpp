@@ -117,7 +117,7 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
   }
   if (cluster.hardware) cluster.memory = int64_t(cluster.hardware->memory);
   if (!options.fit.empty()) cluster.memory = usable_bytes(options.fit, !options.on.empty() || !options.gpus.empty());
-  cluster.divided = divided_layouts(experiment, plan, plan_step);
+  cluster.divided = divided_layouts(experiment, plan, plan_step, rates);
   cluster.costs = step_costs(plan_step, plan, cluster.divided, rates, cluster.peak, cluster.memory);
   if (cluster.memory) cluster.best = recommended(cluster.costs);
   return cluster;
@@ -185,15 +185,21 @@ int compare_rents(const Options& options, const GlobalOptions& globals) {
   std::vector<RentRow> rows;
   std::string name;
   int64_t batch_size = 1;
+  bool grows = false;
   for (const int64_t gpus : options.gpus.empty() ? std::vector<int64_t>{0} : options.gpus) {
     const CheckedPlan one(with_gpus(options, gpus), catalog, globals);
     name = one.experiment.name;
     batch_size = one.experiment.train.batch_size;
+    grows = options.gpus.size() > 1 && one.experiment.train.global_batch_size == 0;
     const auto divided = divided_layouts(one.experiment, one.plan, one.plan_step);
     for (const Hardware* card : cards)
       rows.push_back(rent_row(one.plan_step, one.plan, divided, *card, one.experiment.parallel.precision));
   }
   (options.json ? print_rent_json : print_rent_text)(std::cout, name, batch_size, rows);
+  if (grows && !options.json)
+    std::cout
+        << "Without train.global_batch_size the tokens of a step grow with the GPUs; to compare equal steps, state "
+           "the\nsequences of a step over all of them: --set train.global_batch_size=N\n";
   return 0;
 }
 

@@ -119,7 +119,7 @@ ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& cata
 }
 
 std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
-                                            const PlanStep& plan_step) {
+                                            const PlanStep& plan_step, const std::optional<Rates>& rates) {
   std::vector<PlannedVariant> divided;
   const ParallelConfig& own = experiment.parallel;
   if (ranks_per_sequence(own) * own.pipeline > 1 || own.processes == 1) return divided;
@@ -141,6 +141,7 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
   const auto add = [&](const ParallelConfig& parallel, Strategy strategy) {
     PlannedVariant variant = variant_of(strategy);
     variant.is_experiments_own = false;
+    variant.request.rates = rates;
     variant.request.sequence = parallel.sequence;
     variant.request.tensor = parallel.tensor;
     variant.request.pipeline = parallel.pipeline;

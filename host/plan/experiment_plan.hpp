@@ -43,8 +43,8 @@ ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& cata
 
 /// full_shard with 2, 4, ... ranks of a host that divide the positions of each sequence, or the features of each block,
 /// and shard_grad_op with 2, 4, 8 sections of the model; each with as many micro-batches as leave the tokens of a step
-/// as they are, in a pipeline smaller ones. Empty if the experiment divides them itself.
+/// as they are, in a pipeline smaller ones. Empty if the experiment divides them itself. `rates`: of their requests.
 std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
-                                            const PlanStep& plan_step);
+                                            const PlanStep& plan_step, const std::optional<Rates>& rates = {});
 
 }  // namespace wmtp

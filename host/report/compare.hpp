@@ -3,8 +3,8 @@
 // A word is a run id, a name, which selects the newest finished run of each seed, or the name of a sweep, which selects
 // the names of its runs. With several seeds, values are means over them with standard errors, and a difference from the
 // first word is the mean difference within the same seed, which removes the effect of the seed; of words that share
-// fewer than two seeds, the difference of the means. It has its 95% interval by Student's t (without pairs: Welch's), or
-// the words "not distinguishable" where that contains 0.
+// fewer than two seeds, the difference of the means. It has its 95% interval by Student's t (without pairs: Welch's),
+// or the words "not distinguishable" where that contains 0.
 // Differences are only taken between equal quantities: not of a training loss with other weights, nor of a mean over
 // another number of heads. The page follows the same rule (quantity_of).
 #pragma once

@@ -478,6 +478,9 @@ def test_numbers_of_gpus_and_cards_are_compared_in_one_table(place):
     assert all(row["hosts"] == (2 if row["gpus"] == 16 else 1) for row in rows)
     assert re.search(r"^ +1 +1  h100 +does not fit: \S+ lacks [\d.]+ GiB ", shown, re.MULTILINE), shown
     assert "GPU-hours" in shown and "not calibrated: products at the lowest share" in shown
+    grows = "Without train.global_batch_size the tokens of a step grow with the GPUs"
+    assert grows in shown
+    assert grows not in place.host("plan", file, *both, "--set", "train.global_batch_size=64").out
     place.refuse_command(2, "several numbers without --on", command=["plan", file, "--gpus", "1,2"])
     place.refuse_command(2, "--fit: found several numbers", command=["plan", file, *both, "--fit", "80GB"])
 

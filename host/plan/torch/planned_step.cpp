@@ -251,7 +251,8 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
     shorter.gradient_accumulation = micro_batches;
     return MetaStep(experiment, shorter, open, rank).second_step();
   };
-  const int64_t few = std::max<int64_t>(2, request.pipeline);  // from then on, as many are in flight
+  const int64_t sections_after = rank / (request.ranks / request.pipeline);
+  const int64_t few = std::max<int64_t>(2, sections_after + 1);  // from then on, as many are in flight
   if (request.gradient_accumulation <= few + 1) return planned(request.gradient_accumulation);
   const PlannedStep with_few = planned(few).step;
   PlannedRank more = planned(few + 1);
@@ -262,9 +263,10 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open) {
   const int64_t last = request.ranks - 1, of_section = request.ranks / request.pipeline;
   std::set<int64_t> others;
-  // Between the last section, of rank 0, and the first, the second one has the most micro-batches in flight.
+  // Counted from the last section, of rank 0, which has the heads: the next one has the most blocks, the first section
+  // of the model the most micro-batches in flight.
   for (int64_t section = 1; section < request.pipeline; ++section)
-    if (request.compare_ranks || section >= request.pipeline - 2) others.insert(section * of_section);
+    if (request.compare_ranks || section == 1 || section == request.pipeline - 1) others.insert(section * of_section);
   const int64_t same_sequences = request.sequence * request.tensor;
   if (same_sequences > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
   if (request.compare_ranks)

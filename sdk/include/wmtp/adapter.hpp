@@ -38,9 +38,9 @@ struct Param {
 /// differentiable in x; linear and scale also in their parameter: the host computes a parameter's gradient, autograd
 /// only that of x.
 ///
-/// Under tensor parallelism a rank has a piece of the layer: one dimension of `Linear` and of x, and the parameters that
-/// follow it, have the piece's size. A product with a weight or parameter that is cut by `in` is a sum over ranks, which
-/// the host completes; its result has the rank's own positions, fewer than x has.
+/// Under tensor parallelism a rank has a piece of the layer: one dimension of `Linear`, and of the parameters and of x
+/// that follow it, has the piece's size. A product with a weight or parameter that is cut by `in` is a sum over ranks,
+/// which the host completes; its result has the rank's own positions, fewer than x has.
 class WMTP_SDK_API LinearCall {
  public:
   virtual ~LinearCall();
