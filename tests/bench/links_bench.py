@@ -1,5 +1,5 @@
 """The time of a step against the speed of the link between two hosts, for no_shard, full_shard and hybrid_shard by
-host.
+host, and for two sections of the model, one on each host, under shard_grad_op.
 
 The hosts are network namespaces of this machine (support/hosts.py), by default with two ranks of one thread each, so
 they share its cores: a step computes as long at every speed, and the rest is communication. `tc` limits what each host
@@ -22,7 +22,8 @@ from hosts import Hosts, ended
 from paths import HOST
 from runlog import RunLog
 
-STRATEGIES = ("no_shard", "full_shard", "hybrid_shard")
+SECTIONS = "pipeline"
+STRATEGIES = ("no_shard", "full_shard", SECTIONS, "hybrid_shard")
 HOSTS = 2
 NOT_COUNTED = 2  # steps, of each run
 NO_LIMIT = 1000  # Gbit/s, for `plan`
@@ -62,13 +63,15 @@ def run(hosts, number, folder, file):
 
 
 def planned(folder, like, speed):
-    """{strategy: seconds} of `plan` from a run on one host."""
+    """{strategy: seconds} of `plan` from a run on one host, and of one section on each host."""
     done = subprocess.run([HOST, "plan", folder / "full_shard.toml", "--json", "--nodes", str(HOSTS), "--like",
                            str(like), "--network", str(speed or NO_LIMIT)], cwd=folder, env=users_environment(),
                           capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"wmtp-host plan ended with exit code {done.returncode}\n{done.stderr}")
-    return {one["strategy"]: one["time"]["seconds"] for one in json.loads(done.stdout)["cluster"]["strategies"]}
+    cluster = json.loads(done.stdout)["cluster"]
+    seconds = {one["strategy"]: one["time"]["seconds"] for one in cluster["strategies"]}
+    return seconds | {SECTIONS: one["time"]["seconds"] for one in cluster["divided"] if one["pipeline"] == HOSTS}
 
 
 def case_of(strategy, ranks):
@@ -79,7 +82,9 @@ def case_of(strategy, ranks):
 def write_cases(folder, strategies, ranks):
     write_inputs(folder, case_of("no_shard", ranks))
     for strategy in strategies:
-        tables = experiment(case_of(strategy, ranks))
+        tables = experiment(case_of("shard_grad_op" if strategy == SECTIONS else strategy, ranks))
+        if strategy == SECTIONS:  # as many micro-batches as leave the tokens of a step
+            tables["parallel"]["pipeline"] = tables["train"]["gradient_accumulation"] = HOSTS
         if strategy == "hybrid_shard":
             tables["parallel"]["shard_group_size"] = "host"
         write(folder, tables, f"{strategy}.toml")
@@ -105,7 +110,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.ranks < HOSTS or arguments.ranks % HOSTS != 0:
         parser.error("wanted at least 1 round, and as many ranks on one host as on the other")
-    strategies = STRATEGIES if arguments.ranks > HOSTS else STRATEGIES[:2]  # groups of one rank shard nothing
+    strategies = STRATEGIES if arguments.ranks > HOSTS else STRATEGIES[:3]  # groups of one rank shard nothing
     speeds = [*arguments.speeds, None]
     with Hosts(HOSTS) as hosts, tempfile.TemporaryDirectory(prefix="wmtp-bench-") as folder:
         write_cases(Path(folder), strategies, arguments.ranks)

@@ -485,19 +485,25 @@ def test_numbers_of_gpus_and_cards_are_compared_in_one_table(place):
     place.refuse_command(2, "--fit: found several numbers", command=["plan", file, *both, "--fit", "80GB"])
 
 
-def test_layouts_that_divide_sequences_are_compared_too(place):
+def test_layouts_that_divide_sequences_blocks_and_the_model_are_compared_too(place):
     file = place.write(data={"kind": "random"}, train__gradient_accumulation=3)
     cluster = planned(place, file, "--gpus", 4)["cluster"]
     whole = next(one for one in cluster["strategies"] if one["strategy"] == "full_shard")
-    assert [(one["strategy"], one["sequence"]) for one in cluster["divided"]] == [("full_shard", 2), ("full_shard", 4)]
-    for one in cluster["divided"]:
+    divided = {(one["strategy"], one["sequence"], one["tensor"], one["pipeline"]): one for one in cluster["divided"]}
+    assert list(divided) == [("full_shard", 2, 1, 1), ("full_shard", 4, 1, 1), ("full_shard", 1, 2, 1),
+                             ("full_shard", 1, 4, 1), ("shard_grad_op", 1, 1, 2)]
+    for (strategy, sequence, tensor, sections), one in divided.items():
+        if sections > 1:
+            continue
         assert one["bytes"] < whole["bytes"] and one["operations"] == pytest.approx(whole["operations"], rel=0.02)
-        ranks = one["sequence"]
-        alone = planned(place, file, "--gpus", 4, "--set", f"parallel.sequence={ranks}",
-                        "--set", f"train.gradient_accumulation={3 * ranks}")["cluster"]
-        assert one == next(other for other in alone["strategies"] if other["strategy"] == "full_shard")
+        alone = planned(place, file, "--gpus", 4, "--set", f"parallel.sequence={sequence}", "--set",
+                        f"parallel.tensor={tensor}", "--set",
+                        f"train.gradient_accumulation={3 * sequence * tensor}")["cluster"]
+        assert one == next(other for other in alone["strategies"] if other["strategy"] == strategy)
         assert alone["divided"] == []
-    assert "full_shard, sequence 4" in place.host("plan", file, "--gpus", 4).out
+    shown = place.host("plan", file, "--gpus", 4).out
+    assert "full_shard, sequence 4" in shown and "full_shard, tensor 4" in shown
+    assert re.search(r"shard_grad_op, pipeline 2 \(\d+ x \d+\)", shown)
 
 
 def with_steps_of(log, seconds):

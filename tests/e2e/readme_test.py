@@ -20,6 +20,8 @@ ARITHMETIC = "wmtp-host run experiments/arithmetic.toml --set model.layers=7 --s
 IMPORT = "wmtp-host checkpoint import Llama-3.2-1B --future-tokens 4 -o llama"
 ON_GPUS = "wmtp-host run experiments/rho1.toml --nproc {} --set parallel.device=cuda"
 SAMPLE = "wmtp-host run experiments/baseline.toml --set train.steps=10 --name sample"
+ON_DISK = ("wmtp-host run experiments/baseline.toml --set parallel.optimizer_offload=nvme "
+           "--set parallel.offload_path=/scratch")
 FEW_STEPS = "--set train.steps=3 --set schedule.warmup_steps=1"
 # What is run instead of a command, and why. None: nothing.
 SHORTENED = {
@@ -47,6 +49,7 @@ SHORTENED = {
         "for part in speed memory profile switches; do sh gpu-kit/scripts/first_gpu.sh $part; done")},
     **{ON_GPUS.format(n): (f"{ON_GPUS.format(n)} --dry-run", "no GPU; null_cuda.device has four ranks")
        for n in (4, 8)},
+    ON_DISK: (ON_DISK.replace("/scratch", ".") + f" {FEW_STEPS}", "no such disk"),
     SAMPLE: (SAMPLE.replace("=10", "=3"), "seconds"),
     **{command: (f"{command} {FEW_STEPS}", "minutes") for command in (
         "wmtp-host run alpaca/baseline.toml --set data.packing=true --name packed",

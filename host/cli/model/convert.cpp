@@ -53,6 +53,7 @@ const std::string import_help =
     "--future-tokens N adds heads to a model with a single one: heads 2 to N start as copies of its last block.\n"
     "Prints the tables that an experiment needs.\n\n"
     "examples:\n"
+    "  wmtp-host checkpoint import Llama-2-7b-hf -o llama\n"
     "  wmtp-host checkpoint import Llama-2-7b-hf --future-tokens 4 -o llama-mtp\n"
     "  wmtp-host checkpoint import llama-peft --base llama -o llama-adapter\n";
 
