@@ -73,17 +73,6 @@ std::string wrapped(const std::string& text, size_t columns) {
   return lines + line;
 }
 
-/// "N:INT in [1 - 4096]" -> "N [1-4096]"
-std::string with_short_range(std::string options) {
-  for (const std::string type : {":INT in [", ":FLOAT in ["}) {
-    const size_t at = options.find(type);
-    if (at == std::string::npos) continue;
-    options.replace(at, type.size(), " [");
-    options.replace(options.find(" - ", at), 3, "-");
-  }
-  return options;
-}
-
 /// CLI11's layout, except that lists of commands show only the first line of each help, that ranges are short, and that
 /// long descriptions are wrapped.
 class FirstLines : public CLI::Formatter {
@@ -162,6 +151,16 @@ void refuse_empty_paths(const CLI::App& command) {
 }
 
 }  // namespace
+
+std::string with_short_range(std::string options) {
+  for (const std::string type : {":INT in [", ":FLOAT in ["}) {
+    const size_t at = options.find(type);
+    if (at == std::string::npos) continue;
+    options.replace(at, type.size(), " [");
+    options.replace(options.find(" - ", at), 3, "-");
+  }
+  return options;
+}
 
 std::filesystem::path GlobalOptions::database_or(const std::string& otherwise) const {
   return chosen_database(database, otherwise);

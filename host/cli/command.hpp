@@ -84,6 +84,8 @@ inline constexpr const char* default_database = "runs/wmtp.db";
 /// Error(storage).
 CommandLine::Action reading_log(CommandLine::Action action);
 
+/// What follows an option's name in help, with a short range: "N:INT in [1 - 4096]" becomes "N [1-4096]".
+std::string with_short_range(std::string options);
 /// Help of RUN arguments.
 inline constexpr const char* model_argument =
     "run id or name, RUN@STEP, RUN@best, or folder of a run, checkpoint, model or Hugging Face model";

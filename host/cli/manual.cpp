@@ -78,7 +78,8 @@ struct HelpText {
 class ManualPage : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    return entry(make_option_name(option, is_positional), make_option_opts(option), make_option_desc(option));
+    return entry(make_option_name(option, is_positional), with_short_range(make_option_opts(option)),
+                 make_option_desc(option));
   }
   std::string make_group(std::string group, bool, std::vector<const CLI::Option*> options) const override {
     std::string section = heading(group);

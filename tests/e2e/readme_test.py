@@ -49,7 +49,7 @@ SHORTENED = {
         "for part in speed memory profile switches; do sh gpu-kit/scripts/first_gpu.sh $part; done")},
     **{ON_GPUS.format(n): (f"{ON_GPUS.format(n)} --dry-run", "no GPU; null_cuda.device has four ranks")
        for n in (4, 8)},
-    ON_DISK: (ON_DISK.replace("/scratch", ".") + f" {FEW_STEPS}", "no such disk"),
+    ON_DISK: (ON_DISK.replace("/scratch", ". --db other/wmtp.db"), "no such disk, and plan.md shows a log without it"),
     SAMPLE: (SAMPLE.replace("=10", "=3"), "seconds"),
     **{command: (f"{command} {FEW_STEPS}", "minutes") for command in (
         "wmtp-host run alpaca/baseline.toml --set data.packing=true --name packed",

@@ -419,10 +419,8 @@ TEST_F(RunsTest, AResumedRunIsOneRunWithItsSegments) {
   const int64_t last = segment(first, 4, 8, ExitStatus::done);
   std::ostringstream summary, shown;
   run_summary(summary, LogReader(file_), last);
-  EXPECT_TRUE(
-      holds(summary.str(), "run 2 (parts) finished after 0.0s in 2 segments: validation loss 11.0000 -> 18.0000"))
-      << summary.str();
-  for (const char* part : {"rank 0: 9.0 MiB", "checkpoint       step-8"})
+  for (const char* part : {"run 2 (parts) finished after ", "s in 2 segments: validation loss 11.0000 -> 18.0000",
+                           "rank 0: 9.0 MiB", "checkpoint       step-8"})
     EXPECT_TRUE(holds(summary.str(), part)) << summary.str();
 
   print_run(shown, LogReader(file_), last, TableFormat::json);
