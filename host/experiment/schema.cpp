@@ -284,8 +284,7 @@ SchemaTable parallel_table() {
            .not_in_identity(),
        key("pipeline", AT(parallel.pipeline),
            "pipeline parallelism (1F1B): sections of the model, each on as many ranks, to which the other keys apply; "
-           "a "
-           "divisor of the number of ranks. Each waits for (`pipeline` - 1) / (micro-batches + `pipeline` - 1) of a "
+           "a divisor of the number of ranks. Each waits for (`pipeline` - 1) / (micro-batches + `pipeline` - 1) of a "
            "step, so raise `train.gradient_accumulation`")
            .range(1, 65536)
            .not_in_identity(),
@@ -305,8 +304,7 @@ SchemaTable parallel_table() {
            .not_in_identity(),
        key("offload_path", AT(parallel.offload_path),
            "folder of the temporary files of `optimizer_offload`, and on the CPU of `activation_offload`; should not "
-           "be in "
-           "memory, as `/tmp` is on some systems")
+           "be in memory, as `/tmp` is on some systems")
            .is_path(PathKind::path)
            .defaults_to("required by `optimizer_offload`, else `TMPDIR` or `/tmp`")
            .unset_when_empty()

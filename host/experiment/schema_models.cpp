@@ -26,8 +26,7 @@ std::vector<Key> model_keys(Model model, bool is_policy) {
       key("dim", IN(model, dim), "width of the residual stream").range(2, 65536),
       key("layers", IN(model, layers), "blocks of the trunk, and one for each head").range(1, 1024),
       key("heads", IN(model, heads),
-          "attention heads; without `head_dim` a divisor of `dim`, and `dim / heads` is "
-          "even")
+          "attention heads; without `head_dim` a divisor of `dim`, and `dim / heads` is even")
           .range(1, 1024),
       key("kv_heads", IN(model, kv_heads), "heads of keys and values; a divisor of `heads`")
           .range(1, 1024)

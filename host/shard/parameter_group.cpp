@@ -15,12 +15,8 @@ namespace {
 
 using at::Tensor;
 
-bool are_cut(const std::vector<ParameterSpec>& parameters, const Channels& channels) {
-  return channels.tensor_group().size > 1 && parameters.front().cut != ParameterCut::none;
-}
-
-std::string name_of(const std::string& unit, bool trains, bool is_cut) {
-  return unit + (is_cut ? " (pieces)" : "") + (trains ? "" : " (frozen)");
+std::string name_of(const std::string& unit, bool trains, bool of_pieces) {
+  return unit + (of_pieces ? " (pieces)" : "") + (trains ? "" : " (frozen)");
 }
 
 auto settings_of(const ParameterSpec& spec) {
@@ -28,6 +24,10 @@ auto settings_of(const ParameterSpec& spec) {
 }
 
 }  // namespace
+
+bool is_cut(const ParameterSpec& spec, const Channels& channels) {
+  return channels.tensor_group().size > 1 && spec.cut != ParameterCut::none;
+}
 
 bool precedes(const ParameterSpec& a, const ParameterSpec& b) {
   const auto settings_a = settings_of(a), settings_b = settings_of(b);
@@ -37,9 +37,9 @@ bool precedes(const ParameterSpec& a, const ParameterSpec& b) {
 ParameterGroup::ParameterGroup(std::string unit, std::vector<ParameterSpec> parameters, const GroupOptions& options,
                                Channels& channels)
     : unit_(std::move(unit)),
-      name_(name_of(unit_, parameters.front().trains, are_cut(parameters, channels))),
+      name_(name_of(unit_, parameters.front().trains, is_cut(parameters.front(), channels))),
       options_(options),
-      tensor_(are_cut(parameters, channels) ? channels.tensor_group() : RankGroup()),
+      tensor_(is_cut(parameters.front(), channels) ? channels.tensor_group() : RankGroup()),
       mesh_(channels.mesh(int(shard_group_ranks(options.strategy, options.shard_group_size, channels.size())),
                           tensor_.size > 1)),
       trains_(parameters.front().trains),

@@ -59,6 +59,8 @@ struct FlatParameter {
   int64_t count = 0;  ///< of the piece
 };
 
+/// Whether each of these ranks has a piece of the parameter, by tensor parallelism.
+bool is_cut(const ParameterSpec& spec, const Channels& channels);
 /// The order of parameters in a group and in files: by settings, so that those with equal ones are adjacent, then as in
 /// their unit.
 bool precedes(const ParameterSpec& a, const ParameterSpec& b);

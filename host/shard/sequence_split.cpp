@@ -26,8 +26,7 @@ Tensor SequenceSplit::part(const Tensor& whole) const {
 
 Tensor SequenceSplit::whole(const Tensor& part) const {
   if (is_whole()) return part;
-  const GroupExchange exchange(group_, "a sequence's positions");
-  return exchange.all_gather(part.contiguous()).transpose(0, 1).flatten(1, 2);
+  return GroupExchange(group_, "a sequence's positions").gathered(part);
 }
 
 }  // namespace wmtp

@@ -12,7 +12,6 @@
 #include "base/weight_fingerprint.hpp"
 #include "base/work_progress.hpp"
 #include "model/torch/ops.hpp"
-#include "model/torch/tensor_parallel.hpp"
 
 namespace wmtp {
 namespace {
@@ -60,19 +59,17 @@ uint64_t parallel_fingerprint(const std::string& name, int64_t begin, std::span<
 ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels) : name_(spec.name) {
   GroupOptions unit_options = options;
   if (spec.always_fp32) unit_options.param_dtype = unit_options.reduce_dtype = at::kFloat;
-  const auto is_cut = [&](const ParameterSpec& parameter) {
-    return channels.tensor_group().size > 1 && parameter.cut != ParameterCut::none;
-  };
-  const bool has_pieces = std::ranges::any_of(spec.parameters, is_cut);
+  const auto has_piece = [&](const ParameterSpec& parameter) { return is_cut(parameter, channels); };
+  const bool has_pieces = std::ranges::any_of(spec.parameters, has_piece);
   for (const bool trains : {true, false})
     for (const bool of_pieces : {false, true}) {
       std::vector<ParameterSpec> parameters;
       for (const ParameterSpec& parameter : spec.parameters)
-        if (parameter.trains == trains && is_cut(parameter) == of_pieces) parameters.push_back(parameter);
+        if (parameter.trains == trains && has_piece(parameter) == of_pieces) parameters.push_back(parameter);
       if (parameters.empty()) continue;
       GroupOptions group_options = unit_options;
-      // What is whole beside pieces is small: norms, and factors of an adapter. Gathered and reduced over all ranks for
-      // each block and micro-batch, they would cost only waiting.
+      // In a unit with pieces, whole parameters are small: norms, and factors of an adapter. To gather and reduce them
+      // over all ranks for each block and micro-batch would cost only waiting.
       if (has_pieces && !of_pieces && options.strategy != Strategy::no_shard)
         group_options.strategy = Strategy::shard_optimizer;
       if (!trains && options.replicate_frozen) group_options.strategy = Strategy::no_shard;
@@ -223,7 +220,7 @@ at::Tensor ShardedModel::local_row_norms(const std::string& parameter, bool want
   const WeightHandle handle = weight(parameter);
   const FlatParameter& placed = static_cast<ParameterGroup*>(handle.store)->parameters()[size_t(handle.index)];
   at::Tensor rows = handle.weight();
-  if (!placed.piece.columns().empty()) rows = gathered_columns(rows, *tensor_);
+  if (!placed.piece.columns().empty()) rows = tensor_->gathered(rows);
   return wanted ? at::linalg_vector_norm(rows.to(at::kFloat), 2, at::IntArrayRef{1}) : at::Tensor();
 }
 

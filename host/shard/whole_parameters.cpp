@@ -34,25 +34,24 @@ GatheredSet::GatheredSet(const ShardedModel& model, const ParameterSet& set) {
         if (group->trains() == set.trains) all_.push_back({group.get(), group->gather_pieces(group->gather_master())});
 }
 
-bool GatheredSet::has(const std::string& name) const {
-  return std::ranges::any_of(all_, [&](const Gathered& gathered) {
-    return std::ranges::any_of(gathered.group->parameters(),
-                               [&](const FlatParameter& placed) { return placed.spec.name == name; });
-  });
+std::pair<const GatheredSet::Gathered*, const FlatParameter*> GatheredSet::find(const std::string& name) const {
+  for (const Gathered& gathered : all_)
+    for (const FlatParameter& placed : gathered.group->parameters())
+      if (placed.spec.name == name) return {&gathered, &placed};
+  return {};
 }
+
+bool GatheredSet::has(const std::string& name) const { return find(name).second != nullptr; }
 
 bool GatheredSet::is_on_device() const {
   return std::ranges::any_of(all_, [](const Gathered& gathered) { return !on_cpu(gathered.group->master()); });
 }
 
 at::Tensor GatheredSet::parameter(const std::string& name) const {
-  for (const Gathered& gathered : all_)
-    for (const FlatParameter& placed : gathered.group->parameters())
-      if (placed.spec.name == name) {
-        const at::Tensor values = ParameterGroup::joined(placed, gathered.pieces);
-        return (on_cpu(values) ? values : copied_to_host(values)).to(at::kFloat);
-      }
-  throw Error(ExitStatus::bug, "the gathered set has no parameter '" + name + "'");
+  const auto [gathered, placed] = find(name);
+  if (!placed) throw Error(ExitStatus::bug, "the gathered set has no parameter '" + name + "'");
+  const at::Tensor values = ParameterGroup::joined(*placed, gathered->pieces);
+  return (on_cpu(values) ? values : copied_to_host(values)).to(at::kFloat);
 }
 
 at::Tensor on_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value) {

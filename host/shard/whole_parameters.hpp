@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shard/sharded_model.hpp"
@@ -40,6 +41,9 @@ class GatheredSet {
     const ParameterGroup* group;
     at::Tensor pieces;
   };
+  /// Null if the parameter is not here.
+  std::pair<const Gathered*, const FlatParameter*> find(const std::string& name) const;
+
   std::vector<Gathered> all_;
 };
 

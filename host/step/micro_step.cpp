@@ -54,12 +54,6 @@ void MicroStep::scale_gradients(double factor) {
   value_loss_.scale_gradients(factor);
 }
 
-void MicroStep::run(StepContext& step, bool last) {
-  Passage only = passage(step, 0);
-  forward(only, {});
-  backward(only, {}, last);
-}
-
 void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open) {
   const auto count = int64_t(micros.size()), ahead = sections_after_;
   std::deque<std::pair<std::unique_ptr<StepContext>, Passage>> in_flight;

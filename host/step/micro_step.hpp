@@ -47,8 +47,6 @@ class MicroStep {
   /// Factor on all later gradients; losses are unaffected.
   void scale_gradients(double factor);
 
-  /// A micro-batch of a step; `last`: the only one, or the last. [of one section; all ranks, collective]
-  void run(StepContext& step, bool last);
   /// All micro-batches of a step, each opened by its index before its forward pass. With a sections after this one,
   /// forward passes are a micro-batches ahead of backward passes, and at most a + 1 are in flight (1F1B, Narayanan et
   /// al. 2021, arXiv 2104.04473). [all ranks of all sections, collective]

@@ -38,8 +38,8 @@ at::ScalarType state_dtype(const std::string& name);  ///< Error(data) for a dty
 struct StateFlat {
   const char* prefix;  ///< of the logical names
   const ParameterGroup* group;
-  at::Tensor
-      values;  ///< same layout as the group's master shard, or as the end of it; undefined: in the optimizer's file
+  /// Same layout as the group's master shard, or as the end of it; undefined: in the optimizer's file.
+  at::Tensor values;
 };
 
 /// Views of everything that this rank writes, in file order.

@@ -14,8 +14,7 @@
 //
 // With pipeline parallelism all of this applies to a section: the ranks that have the same part of the model. Of W
 // ranks in P sections, the last W/P have the first part and the first W/P, rank 0 among them, the last part, with the
-// heads.
-// Ranks of neighbouring sections at the same position pass hidden states and gradients over a border.
+// heads. Ranks of neighbouring sections at the same position pass hidden states and gradients over a border.
 #pragma once
 
 #include <ATen/ATen.h>

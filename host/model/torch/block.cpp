@@ -5,9 +5,9 @@
 #include "model/torch/attention.hpp"
 #include "model/torch/dropout.hpp"
 #include "model/torch/ops.hpp"
+#include "model/torch/parameter_layout.hpp"
 #include "model/torch/split_attention.hpp"
 #include "model/torch/tensor_parallel.hpp"
-#include "model/torch/parameter_layout.hpp"
 
 namespace wmtp {
 
@@ -51,7 +51,7 @@ class LayerCall final : public PlacedCall {
   Tensor whole_rows(const WeightHandle& weight, ParameterCut cut) const {
     const Tensor piece = weight.weight().detach();
     const bool has_pieces = layer_.cut_ == ParameterCut::columns && cut == ParameterCut::columns && pass_.tensor;
-    return has_pieces ? gathered_columns(piece, *pass_.tensor) : piece;
+    return has_pieces ? pass_.tensor->gathered(piece) : piece;
   }
   const LinearLayer::AdapterParameter& find(const std::string& param) const {
     for (const auto& one : layer_.params_)

@@ -12,10 +12,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-Tensor gather(const Tensor& x, const RankExchange& tensor) {
-  return tensor.all_gather(x.contiguous()).transpose(0, 1).flatten(1, 2);
-}
-
 Tensor sum(const Tensor& part, const RankExchange& tensor) {
   const Tensor by_rank = part.unflatten(1, {tensor.ranks(), -1}).transpose(0, 1).contiguous();  // [T,B,n,D]
   const Tensor received = tensor.all_to_all(by_rank);
@@ -31,7 +27,7 @@ const RankExchange& saved_exchange(AutogradContext* context) {
 struct GatheredPositions : Function<GatheredPositions> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const RankExchange* tensor) {
     context->saved_data["tensor"] = reinterpret_cast<int64_t>(tensor);
-    return gather(x, *tensor);
+    return tensor->gathered(x);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     return {sum(gradients[0], saved_exchange(context)), Tensor()};
@@ -44,7 +40,7 @@ struct SummedPositions : Function<SummedPositions> {
     return sum(part, *tensor);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {gather(gradients[0], saved_exchange(context)), Tensor()};
+    return {saved_exchange(context).gathered(gradients[0]), Tensor()};
   }
 };
 
@@ -53,10 +49,6 @@ struct SummedPositions : Function<SummedPositions> {
 Tensor gathered_positions(const Tensor& x, const RankExchange& tensor) { return GatheredPositions::apply(x, &tensor); }
 Tensor summed_positions(const Tensor& part, const RankExchange& tensor) {
   return SummedPositions::apply(part, &tensor);
-}
-
-Tensor gathered_columns(const Tensor& piece, const RankExchange& tensor) {
-  return tensor.all_gather(piece.contiguous()).transpose(0, 1).flatten(1, 2);
 }
 
 }  // namespace wmtp

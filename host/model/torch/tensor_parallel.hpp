@@ -16,7 +16,5 @@ at::Tensor gathered_positions(const at::Tensor& x, const RankExchange& tensor);
 /// [B,T*n,D], this rank's part of the sum -> [B,n,D], the sum at this rank's positions. [all T ranks, collective, also
 /// in backward]
 at::Tensor summed_positions(const at::Tensor& part, const RankExchange& tensor);
-/// [rows,columns/T] of each rank -> [rows,columns] on all of them; without gradients. [all T ranks, collective]
-at::Tensor gathered_columns(const at::Tensor& piece, const RankExchange& tensor);
 
 }  // namespace wmtp
