@@ -23,13 +23,13 @@ struct BlockRange {
 };
 
 /// The trunk blocks of a section, so that sections cost about the same: in elements of matrices, a head costs a block
-/// and the output layer. Every section but the last has a block; model.layers - heads must allow it.
-inline BlockRange section_blocks(const ModelConfig& model, int64_t heads, const Section& section) {
+/// and the output layer. Every section but the last has a block: there must be as many trunk blocks.
+inline BlockRange section_blocks(const ModelConfig& model, int64_t token_heads, const Section& section) {
   const int64_t blocks = num_trunk_blocks(model), others = section.count - 1;
   if (others == 0) return {0, blocks};
   const double attention = double(model.dim) * double(head_dim(model)) * double(2 * model.heads + 2 * model.kv_heads);
   const double block = attention + 3.0 * double(model.dim) * double(model.ffn_dim);
-  const double of_heads = double(heads) * (block + double(model.vocab_size) * double(model.dim));
+  const double of_heads = double(token_heads) * (block + double(model.vocab_size) * double(model.dim));
   const double share = (double(blocks) * block + of_heads) / double(section.count);
   const int64_t in_last = std::clamp<int64_t>(std::llround((share - of_heads) / block), 0, blocks - others);
   const int64_t rest = blocks - in_last, each = rest / others, more = rest % others;

@@ -64,6 +64,7 @@ struct OffloadCost {
 /// The work of one rank in a step.
 struct Work {
   double seconds = 0;     ///< 0 without rates
+  double at_borders = 0;  ///< of these seconds, in exchanges with neighbouring sections
   double operations = 0;  ///< floating-point operations of matrix products and attention
   double extra = 0;       ///< what exceeds those that perf/mfu counts: repeated ones, and of frozen models
   Traffic traffic;
@@ -78,6 +79,7 @@ struct ParameterCounts {
 
 struct PlannedStep {
   ParameterCounts counts;
+  int64_t token_heads = 0;
   std::map<std::string, MemorySnapshot> phases;  ///< the peak of each
   OffloadCost offloaded;
   Work work;
@@ -95,9 +97,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepRequest, trains_all, strategy, shard_grou
                                    positions, sequence, tensor, pipeline, gradient_accumulation,
                                    activation_checkpointing, activation_offload, offload, on_cuda, compare_ranks, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host, file, from_file, to_file)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, operations, extra, traffic)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, at_borders, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySnapshot, bytes, total)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ParameterCounts, parameters, trained, model, state, frozen)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, phases, offloaded, work)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, token_heads, phases, offloaded, work)
 
 }  // namespace wmtp

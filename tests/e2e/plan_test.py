@@ -514,6 +514,15 @@ def with_steps_of(log, seconds):
                          (seconds, log.newest()["id"]))
 
 
+def test_sections_are_those_of_the_model_that_trains(place):
+    """A critic trains no token heads: its trunk is divided in the middle, that of a policy before its heads."""
+    divided = ("--nproc", "2", "--set", "parallel.pipeline=2", "--set", "train.gradient_accumulation=4")
+    shown = {name: place.host("plan", ROOT / f"experiments/{name}.toml", *divided).out
+             for name in ("critic", "baseline")}
+    assert "sections    blocks 0 to 0 | blocks 1 to 2 and the heads" in shown["critic"]
+    assert "sections    blocks 0 to 1 | the heads; bubble 20% of a step of 4 micro-batches" in shown["baseline"]
+
+
 def test_seconds_follow_from_the_steps_of_a_run_and_the_speed_of_the_network(place):
     place.tokens(windows=400)
     place.run(train__steps=4, train__gradient_accumulation=2)

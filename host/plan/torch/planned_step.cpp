@@ -71,7 +71,7 @@ class MetaStep {
   MetaStep(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank)
       : experiment_(fresh(in_layout(experiment, request))),
         clock_(request.rates),
-        world_({request.ranks, request.hosts, request.on_cuda}, rank, clock_),
+        world_({request.ranks, request.hosts, request.on_cuda, request.pipeline}, rank, clock_),
         parts_(open(experiment_)) {
     at::globalContext().setDeterministicAlgorithms(request.on_cuda && experiment_.parallel.deterministic,
                                                    /*warn_only=*/false);
@@ -101,6 +101,7 @@ class MetaStep {
     trainer_->step();
     PlannedStep step;
     step.counts = counts();
+    step.token_heads = model_->num_heads();
     step.work = clock_.work();
     set_operation_counter(nullptr);
     const OffloadedBytes& bytes = offloaded_bytes();
@@ -115,7 +116,7 @@ class MetaStep {
     save();
     step.phases = memory_usage().phases;
     step.phases.erase("start");
-    return {std::move(step), world_.issued()};
+    return {std::move(step), world_.issued(), {}};
   }
 
  private:
@@ -211,6 +212,7 @@ PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_
     step.work.*number = extrapolate(few.work.*number, more.work.*number, times);
   };
   extend(&Work::seconds);
+  extend(&Work::at_borders);
   extend(&Work::operations);
   extend(&Work::extra);
   step.work.traffic = {extrapolate(few.work.traffic.bus, more.work.traffic.bus, times),
@@ -218,6 +220,37 @@ PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_
   step.offloaded.to_device = extrapolate(few.offloaded.to_device, more.offloaded.to_device, times);
   step.offloaded.to_host = extrapolate(few.offloaded.to_host, more.offloaded.to_host, times);
   return step;
+}
+
+/// What one more micro-batch adds.
+Work difference(const Work& few, const Work& more) {
+  return {more.seconds - few.seconds, more.at_borders - few.at_borders, 0, 0, {}};
+}
+
+/// Of the slowest rank of a section.
+struct SectionSeconds {
+  double step = 0, micro_batch = 0, border = 0;  ///< micro_batch: one, without the exchanges at its borders
+  auto operator<=>(const SectionSeconds&) const = default;
+};
+
+SectionSeconds seconds_of(const PlannedRank& rank) {
+  const Work& one = rank.micro_batch;
+  return {rank.step.work.seconds, one.seconds - one.at_borders, one.at_borders};
+}
+
+/// The slowest section does not wait between its first micro-batch and its last. Before and after, one micro-batch
+/// passes through each other section, and twice over each border between those. `sections`: by number; one that was
+/// not planned counts like section 1.
+double seconds_of_pipeline(const std::map<int64_t, SectionSeconds>& sections, int64_t count) {
+  const auto slowest = std::ranges::max_element(sections, {}, [](const auto& one) { return one.second; });
+  double seconds = slowest->second.step - slowest->second.border;  // its own borders are part of its step
+  for (int64_t section = 0; section < count; ++section) {
+    if (section == slowest->first) continue;
+    const auto found = sections.find(section);
+    const SectionSeconds& other = (found != sections.end() ? found : sections.find(1))->second;
+    seconds += other.micro_batch + other.border;
+  }
+  return seconds;
 }
 
 }  // namespace
@@ -247,17 +280,23 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
 
 PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank) {
   const auto planned = [&](int64_t micro_batches) {
-    StepRequest shorter = request;
-    shorter.gradient_accumulation = micro_batches;
-    return MetaStep(experiment, shorter, open, rank).second_step();
+    StepRequest other = request;
+    other.gradient_accumulation = micro_batches;
+    return MetaStep(experiment, other, open, rank).second_step();
   };
   const int64_t sections_after = rank / (request.ranks / request.pipeline);
   const int64_t few = std::max<int64_t>(2, sections_after + 1);  // from then on, as many are in flight
-  if (request.gradient_accumulation <= few + 1) return planned(request.gradient_accumulation);
-  const PlannedStep with_few = planned(few).step;
-  PlannedRank more = planned(few + 1);
-  more.step = extrapolated(with_few, more.step, request.gradient_accumulation - few);
-  return more;
+  if (request.gradient_accumulation > few + 1) {
+    const PlannedStep with_few = planned(few).step;
+    PlannedRank more = planned(few + 1);
+    more.micro_batch = difference(with_few.work, more.step.work);
+    more.step = extrapolated(with_few, more.step, request.gradient_accumulation - few);
+    return more;
+  }
+  PlannedRank all = planned(request.gradient_accumulation);
+  if (request.pipeline > 1 && request.rates)
+    all.micro_batch = difference(all.step.work, planned(request.gradient_accumulation + 1).step.work);
+  return all;
 }
 
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open) {
@@ -273,6 +312,7 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
     others.insert({1, request.tensor, same_sequences - 1, same_sequences, request.shard_group_size, last});
   PlannedRank first = plan_rank(experiment, request, open, 0);
   std::map<int, IssuedCollectives> issued{{0, std::move(first.collectives)}};
+  std::map<int64_t, SectionSeconds> sections{{0, seconds_of(first)}};
   for (const int64_t rank : others) {
     if (rank < 1 || rank > last) continue;
     PlannedRank other = plan_rank(experiment, request, open, int(rank));
@@ -280,14 +320,14 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
       MemorySnapshot& most = first.step.phases[name];
       if (phase.total > most.total) most = phase;
     }
-    first.step.work.seconds = std::max(first.step.work.seconds, other.step.work.seconds);
+    SectionSeconds& section = sections[rank / of_section];
+    section = std::max(section, seconds_of(other));
     issued[int(rank)] = std::move(other.collectives);
   }
   if (const std::string difference = disagreement(issued); !difference.empty())
     throw Error(ExitStatus::bug, "ranks would wait for each other forever, because they call different collectives: " +
                                      difference + "; every rank must call the same ones, in the same order");
-  // The slowest section is busy all the time but in the bubble.
-  first.step.work.seconds /= 1 - pipeline_bubble(request.pipeline, request.gradient_accumulation);
+  first.step.work.seconds = seconds_of_pipeline(sections, request.pipeline);
   return std::move(first.step);
 }
 

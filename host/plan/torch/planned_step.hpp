@@ -22,13 +22,15 @@ Experiment in_layout(Experiment experiment, const StepRequest& request);
 struct PlannedRank {
   PlannedStep step;
   IssuedCollectives collectives;
+  Work micro_batch;  ///< with rates, and several micro-batches or sections: what one more adds in seconds
 };
 /// What rank `rank` of a step needs, the second or a later one, and the collectives from its start to that step's end.
 /// [after install_meta_device, in a process without other tensors]
 PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank);
 
-/// In each phase the most that a rank needs, with the work of rank 0. The last rank differs from it where ranks divide
-/// sequences, whose last positions have no target, and with Muon, which keeps less state of matrices than of the rest.
+/// In each phase the most that a rank needs, the operations and traffic of rank 0, and the seconds of all sections
+/// together. The last rank needs other memory than rank 0 where ranks divide sequences, whose last positions have no
+/// target, and with Muon, which keeps less state of matrices than of the rest.
 /// With request.compare_ranks, Error(bug) if rank 0 and a neighbour of it along each axis call different collectives.
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open);
 

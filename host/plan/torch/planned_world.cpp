@@ -13,20 +13,28 @@ int64_t ranks_on_host(const WorldShape& world, const RankLine& axis) {
   return std::clamp<int64_t>(world.ranks / world.hosts / axis.stride, 1, axis.size);
 }
 
+bool is_border(const WorldShape& world, const RankLine& axis) {
+  return world.sections > 1 && axis.size == 2 && axis.stride == world.ranks / world.sections;
+}
+
 class PlannedWork final : public c10d::Work {
  public:
-  PlannedWork(StepClock& clock, double ends_at) : clock_(clock), ends_at_(ends_at) {}
+  PlannedWork(StepClock& clock, double ends_at, bool at_border)
+      : clock_(clock), ends_at_(ends_at), at_border_(at_border) {}
   bool wait(std::chrono::milliseconds) override {
+    const double before = clock_.work().seconds;
     clock_.finish(ends_at_);
+    if (at_border_) clock_.at_border(clock_.work().seconds - before);
     return true;
   }
 
  private:
   StepClock& clock_;
   double ends_at_;
+  bool at_border_;
 };
 
-/// Values that ranks compare or add are the same on all of them.
+/// Acts as if every rank had sent the values that this one sends on the host.
 class PlannedBackend final : public c10d::Backend {
  public:
   /// Adds its collectives to `issued`.
@@ -55,7 +63,8 @@ class PlannedBackend final : public c10d::Backend {
   /// Numbers on the host, such as a step's totals, count as no traffic.
   c10::intrusive_ptr<c10d::Work> begun(const at::Tensor& output, const at::Tensor& input, const Traffic& traffic) {
     issued_.push_back(record_.newest() + ", " + sizes_text(input, output));
-    return c10::make_intrusive<PlannedWork>(clock_, input.is_meta() ? clock_.start(traffic) : 0);
+    const double ends_at = input.is_meta() ? clock_.start(traffic) : 0;
+    return c10::make_intrusive<PlannedWork>(clock_, ends_at, is_border(world_, axis_));
   }
 
   WorldShape world_;

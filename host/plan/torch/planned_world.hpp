@@ -38,6 +38,8 @@ class StepClock {
                     end(network_free_at_, traffic.network, rates_->network));
   }
   void finish(double ends_at) { work_.seconds = std::max(work_.seconds, ends_at); }
+  /// Of the seconds so far, these passed in an exchange with a neighbouring section.
+  void at_border(double seconds) { work_.at_borders += seconds; }
 
  private:
   std::optional<Rates> rates_;
@@ -48,6 +50,7 @@ class StepClock {
 struct WorldShape {
   int64_t ranks = 1, hosts = 1;  ///< each host runs as many consecutive ranks
   bool on_cuda = false;
+  int64_t sections = 1;  ///< of the model, each on as many consecutive ranks
 };
 
 /// Each rank of an axis sends one of equal parts of `bytes` to each other rank.

@@ -317,6 +317,35 @@ TEST(PlannedOperations, AreThoseOfTheUtilization) {
   expect_operations<Everything>(e, 3 * (1 + 2 + 3));
 }
 
+/// Two sections on two hosts, whose ranks compute 1e9 operations in a second. The heads' section is the slower one.
+TestPlan two_sections(int64_t micro_batches) {
+  TestPlan plan = test::small_plan();
+  plan.ranks = plan.hosts = plan.pipeline = 2;
+  plan.strategy = plan.experiment.parallel.strategy = Strategy::shard_grad_op;
+  plan.gradient_accumulation = micro_batches;
+  plan.rates = Rates{.operations = 1e9};
+  return plan;
+}
+
+TEST(PlannedSeconds, OfAPipelineAreItsSlowestSectionAndOneMicroBatchOfTheOther) {
+  for (const int64_t micro_batches : {1, 2, 3, 8}) {
+    const TestPlan plan = two_sections(micro_batches);
+    const double heads = planned(plan, 0).work.operations / 1e9, trunk = planned(plan, 1).work.operations / 1e9;
+    ASSERT_GT(heads, 1.2 * trunk);
+    EXPECT_NEAR(planned(plan).work.seconds, heads + trunk / double(micro_batches), 1e-9 * heads) << micro_batches;
+  }
+}
+
+TEST(PlannedSeconds, OfABorderAreOneExchangeMoreThanMicroBatches) {
+  for (const int64_t micro_batches : {1, 2, 8}) {
+    TestPlan plan = two_sections(micro_batches);
+    const double computed = planned(plan).work.seconds;
+    plan.rates->network = 1e6;
+    const double exchange = double(plan.sequences * plan.positions * plan.experiment.model.dim) * sizeof(float) / 1e6;
+    EXPECT_NEAR(planned(plan).work.seconds - computed, double(micro_batches + 1) * exchange, 1e-9) << micro_batches;
+  }
+}
+
 /// Counts the bytes that come from other ranks.
 class CountingBackend final : public c10d::Backend {
  public:
