@@ -1,7 +1,7 @@
 // Refusal: how a rank that cannot start notifies the others, which would otherwise wait for it until their timeout.
 //
-// At the rendezvous each rank publishes its place under its own key, and rank 0 publishes the places of all. A refusal
-// is published instead of a place, or instead of the places.
+// At the rendezvous each rank publishes its location under its own key, and rank 0 publishes the locations of all. A
+// refusal is published instead of a location, or instead of the locations.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 namespace wmtp {
 
 std::string location_key(int rank);
-inline constexpr const char* locations_key = "places";
+inline constexpr const char* locations_key = "locations";
 
 /// The error with its rank in front of the message.
 Error named_by_rank(int rank, const Error& error);

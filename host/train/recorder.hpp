@@ -1,5 +1,5 @@
-// Recorder: reports a run to the log and the screen. Every rank has one, so that the code is the same on all ranks;
-// only rank 0's has an effect.
+// Recorder: reports a run to the log and the screen. Rank 0 writes; the other ranks take part in the collectives, and
+// create the run's folder on hosts that do not share a file system with rank 0.
 #pragma once
 
 #include <map>

@@ -6,7 +6,7 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// All ranks run a frozen model if any rank missing its cached signals.
+/// All ranks run a frozen model if any rank lacks its cached signals.
 FrozenCache::Signals Samples::frozen_signals(const MicroBatch& micro, const std::vector<double>& missing) const {
   FrozenCache::Signals signals;
   for (size_t i = 0; i < frozen_.size(); ++i)

@@ -1,5 +1,5 @@
-// Handles requests to stop (process/stop_requests.hpp). The handler only sets a flag; ranks combine their flags in each
-// step's exchange, so that all save and stop at the same step. A repeated one ends the process at once.
+// Handles requests to stop (process/stop_requests.hpp). The handler only sets a flag; all ranks of the job combine
+// their flags in each step, so that all save and stop at the same step. A repeated request ends the process at once.
 #pragma once
 
 namespace wmtp {

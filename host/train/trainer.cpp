@@ -128,19 +128,19 @@ StepReport Trainer::step() {
   const double scale = loss_scale();
   micro_step_.scale_gradients(scale);
   const at::Tensor sums = weight_sums(micros, counts, kept);
-  const auto [totals, decided] = accumulate(micros, counts, kept, sums, waited);
-  refuse_faults(decided);
+  const auto [totals, job] = accumulate(micros, counts, kept, sums, waited);
+  refuse_faults(job);
   micro_step_.forget_weights();
 
   StepReport report;
   report.step = number;
-  report.loss = decided.sum("loss");
+  report.loss = job.sum("loss");
   // What an objective or a value head is trained on, only the plugin knows.
   report.measured_loss = counts.heads_with_targets() > 0 || pipeline_.objective || !pipeline_.needs.heads.empty();
-  report.stop = decided.sum("stop") > 0;
-  report.save = decided.sum("save") > 0;
-  report.memory_grew = decided.sum("memory/grew") > 0;
-  const double norm = gradient_norm(decided) / scale;
+  report.stop = job.sum("stop") > 0;
+  report.save = job.sum("save") > 0;
+  report.memory_grew = job.sum("memory/grew") > 0;
+  const double norm = gradient_norm(job) / scale;
   judge(norm, report);
   const double stalled = save_.before_update && report.skipped.empty() ? seconds_of(save_.before_update) : 0;
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
@@ -163,15 +163,15 @@ StepReport Trainer::step() {
   report.metrics["perf/run_tokens"] = double(tokens_trained_ += counts.tokens);
   report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
   // All ranks reach this right after the exchange, so they measure at the same time.
-  if (decided.sum("multiplication_rate/doubted") > 0) utilization_.measure();
+  if (job.sum("multiplication_rate/doubted") > 0) utilization_.measure();
   const double operations = operations_.operations(counts.tokens, counts.keys);
   const double share = utilization_.share(operations, seconds);
   report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_at_rate(peak_rate_, operations, seconds) : share;
   if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;
   const int ranks = channels_.all().size();
-  report.metrics["perf/communication_exposed"] = decided.sum("waited") / ranks;
+  report.metrics["perf/communication_exposed"] = job.sum("waited") / ranks;
   for (int rank = 0; ranks > 1 && rank < ranks; ++rank)
-    report.metrics["perf/waited_rank_" + std::to_string(rank)] = decided.value_on_rank("waited", rank);
+    report.metrics["perf/waited_rank_" + std::to_string(rank)] = job.value_on_rank("waited", rank);
   if (const double limit = experiment_.train.clip_norm; limit > 0 && report.measured_loss) {
     report.metrics["train/clip_coef"] = clip_coefficient(limit, norm);
     report.metrics["train/clip_ratio"] = norm / limit;  // its name until 0.1, for one version
@@ -191,9 +191,9 @@ Trainer::CachedSignals Trainer::cached_signals(const std::vector<MicroBatch>& mi
   return kept;
 }
 
-/// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches, which
-/// no gradient can be computed without. If there are several micro-batches, all of them are weighed in advance, and the
-/// pipeline's state is restored. Undefined if the divisors are others, or the only micro-batch finds them itself.
+/// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches. Every
+/// gradient is divided by them, so with several micro-batches all are weighed in advance, and the pipeline's state is
+/// restored. Undefined if the step has other divisors, or one micro-batch, which finds them itself.
 at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts,
                                 const CachedSignals& kept) {
   if (experiment_.train.normalize != "weights" || micros.size() == 1 || !pipeline_.weighting) return {};
@@ -223,7 +223,7 @@ FrozenCache::Signals Trainer::frozen_signals(const std::vector<MicroBatch>& micr
   return signals;
 }
 
-/// The gradients of a step and its totals. A second time, from the same state, if a pipeline gave a weight to more
+/// The gradients of a step and its totals. The step is repeated from the same state if a pipeline gave a weight to more
 /// tokens than it had stated.
 std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
                                                       const CachedSignals& kept, const at::Tensor& weight_sums,
@@ -237,9 +237,9 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
     totals.add("memory/grew", grew);
     run_micro_batches(micros, kept, {state_.step + 1, counts, totals, counts_selections, weight_sums});
     exchange(totals, waited_at_start);
-    StepTotals decided = decisions(totals);
-    if (decided.sum("selection/missed") == 0) return {std::move(totals), std::move(decided)};
-    grew = decided.sum("memory/grew");
+    StepTotals job = job_totals(totals);
+    if (job.sum("selection/missed") == 0) return {std::move(totals), std::move(job)};
+    grew = job.sum("memory/grew");
     optimizer_.drop_gradients();
     micro_step_.forget_weights();
     state_.pipeline = states;
@@ -253,7 +253,7 @@ void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const Cac
   });
 }
 
-/// The single exchange of sums and requests in a step.
+/// Adds this rank's requests and exchanges all totals with the ranks of its section.
 void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   const Phase phase("optimizer");
   totals.add("norm/part", optimizer_.local_norm_part(experiment_.train.norm));
@@ -267,18 +267,17 @@ void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   waited_after_ = waited_seconds() - waited;
 }
 
-StepTotals Trainer::decisions(const StepTotals& totals) const {
+StepTotals Trainer::job_totals(const StepTotals& totals) const {
   if (channels_.sections() == 1) return totals;
-  StepTotals decided =
-      totals.values_of({"loss", "norm/part", "stop", "save", "memory/grew", "fault/not_finite", "fault/negative",
-                        "selection/missed", "multiplication_rate/doubted", "waited"});
-  decided.exchange(channels_.all());
-  return decided;
+  StepTotals job = totals.values_of({"loss", "norm/part", "stop", "save", "memory/grew", "fault/not_finite",
+                                     "fault/negative", "selection/missed", "multiplication_rate/doubted", "waited"});
+  job.exchange(channels_.all());
+  return job;
 }
 
-double Trainer::gradient_norm(const StepTotals& decisions) const {
+double Trainer::gradient_norm(const StepTotals& job) const {
   std::vector<double> parts;
-  for (int rank = 0; rank < channels_.all().size(); ++rank) parts.push_back(decisions.value_on_rank("norm/part", rank));
+  for (int rank = 0; rank < channels_.all().size(); ++rank) parts.push_back(job.value_on_rank("norm/part", rank));
   return combine_norm_parts(experiment_.train.norm, parts);
 }
 
@@ -305,11 +304,11 @@ void Trainer::judge(double norm, StepReport& report) {
     report.skipped = state_.guard.judge(report.measured_loss ? std::optional(report.loss) : std::nullopt, norm);
 }
 
-void Trainer::refuse_faults(const StepTotals& decisions) {
+void Trainer::refuse_faults(const StepTotals& job) {
   const Channels& all = channels_.all();
   for (int rank = 0; rank < all.size(); ++rank) {
-    const double not_finite = decisions.value_on_rank("fault/not_finite", rank),
-                 negative = decisions.value_on_rank("fault/negative", rank);
+    const double not_finite = job.value_on_rank("fault/not_finite", rank),
+                 negative = job.value_on_rank("fault/negative", rank);
     if (not_finite + negative == 0) continue;
     if (rank == all.rank()) micro_step_.refuse_faulty_weights();
     // The faulty weights are on another rank: rethrow that rank's error on every rank.

@@ -1,9 +1,14 @@
 // Trainer: runs optimizer steps.
 //
-// step(): 1. fetch the step's micro-batches and count their targets over all ranks 2. forward and backward of each 3.
-// one exchange of all sums: losses, metrics, gradient norm, stop requests 4. the same decision on every rank: refuse
-// faulty weights, skip, or clip and update 5. report. The host reads device values once per step, plus once per head if
-// a pipeline drops tokens and does not state a bound on their number.
+// step():
+//   1. fetch the step's micro-batches and count their targets over all ranks
+//   2. forward and backward of each
+//   3. one exchange of all sums: losses, metrics, gradient norm, stop requests; with several sections of the model, one
+//      among the ranks of a section, and one among all ranks
+//   4. the same decision on every rank: refuse faulty weights, skip, or clip and update
+//   5. report
+// The host reads device values once per step, plus once per head if a pipeline drops tokens and does not state a bound
+// on their number.
 #pragma once
 
 #include <functional>
@@ -89,7 +94,7 @@ class Trainer {
 
   std::vector<MicroBatch> fetch() const;
   CachedSignals cached_signals(const std::vector<MicroBatch>& micros) const;
-  /// The totals of this section's ranks, and the decisions.
+  /// The totals of this section's ranks, and those of the job.
   std::pair<StepTotals, StepTotals> accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
                                                const CachedSignals& kept, const at::Tensor& weight_sums,
                                                double waited_at_start);
@@ -98,10 +103,10 @@ class Trainer {
   void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept, const StepScope& scope);
   StepTotals empty_totals() const;
   void exchange(StepTotals& totals, double waited_at_start);
-  /// What all sections decide by, from all ranks of the job: the totals themselves if there is one section.
-  StepTotals decisions(const StepTotals& totals) const;
-  double gradient_norm(const StepTotals& decisions) const;
-  void refuse_faults(const StepTotals& decisions);
+  /// Over all ranks of the job, the totals that decide how the step ends. With one section they are `totals`.
+  StepTotals job_totals(const StepTotals& totals) const;
+  double gradient_norm(const StepTotals& job) const;
+  void refuse_faults(const StepTotals& job);
   void judge(double norm, StepReport& report);
   void update(const StepReport& report, double lr, double norm, double scale);
   /// The factor on the gradients until the optimizer step.

@@ -22,7 +22,7 @@ void BackgroundStore::set(const std::string& key, const std::string& text) {
 
 std::string BackgroundStore::get(const std::string& key, int from) {
   try {
-    if (!peers_.has_set(key, from, /*until_loss=*/true))
+    if (!peers_.wait_for_key(key, from, /*until_loss=*/true))
       throw lost(name_, peers_.lost() ? "lost a rank" : "rank " + std::to_string(from) + " did not answer");
     return bytes_to_text(peers_.store()->get(key));
   } catch (const Error&) {

@@ -1,9 +1,9 @@
 // BackgroundStore: exchanges texts between background threads of all ranks through the rendezvous store, under separate
 // keys, so that they never interfere with the training's exchanges and use none of its connections.
 //
-// A wait ends with Error(peer) if the awaited rank has posted a fault, ended or is silent (Peers::has_set), the store
-// is gone, or this rank's training thread has found a rank lost. This class posts no faults: the training thread does,
-// which notices every loss in its collectives or when it reads this thread's outcome.
+// A wait ends with Error(peer) if the awaited rank has posted a fault, ended or is silent (Peers::wait_for_key), if the
+// store is gone, or if this rank's training thread has found a rank lost. This class posts no faults: the training
+// thread does, which notices every loss in its collectives or when it reads this thread's outcome.
 #pragma once
 
 #include <optional>

@@ -135,7 +135,7 @@ std::string Peers::open_store(const RankEnvironment& environment, milliseconds t
 }
 
 /// Whether the key is set before `end`. Polls frequently at first.
-bool Peers::appears(const std::string& key, Clock::time_point end) const {
+bool Peers::wait_for_key(const std::string& key, Clock::time_point end) const {
   for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
     if (Clock::now() >= end) return false;
     std::this_thread::sleep_for(pause);
@@ -146,7 +146,7 @@ bool Peers::appears(const std::string& key, Clock::time_point end) const {
 std::vector<int> Peers::missing_until(Clock::time_point end) const {
   std::vector<int> missing;
   for (int rank = 1; rank < size_; ++rank)
-    if (!appears(location_key(rank), end)) missing.push_back(rank);
+    if (!wait_for_key(location_key(rank), end)) missing.push_back(rank);
   return missing;
 }
 
@@ -175,8 +175,8 @@ std::string Peers::exchange_locations(const RankLocation& mine, Clock::time_poin
     return texts;
   }
   store_->set(location_key(rank_), text_to_bytes(mine.to_text()));
-  return appears(locations_key, end + time_to_report) ? bytes_to_text(store_->get(locations_key))
-                                                      : missing_ranks + rank_names({0});
+  return wait_for_key(locations_key, end + time_to_report) ? bytes_to_text(store_->get(locations_key))
+                                                           : missing_ranks + rank_names({0});
 }
 
 /// Every rank's place, by rank.
@@ -304,7 +304,7 @@ bool Peers::has_left(int rank) const {
   return store_ && (store_->check({fault_key(rank)}) || store_->check({ended_key(rank)}));
 }
 
-bool Peers::has_set(const std::string& key, int from, bool until_loss) const {
+bool Peers::wait_for_key(const std::string& key, int from, bool until_loss) const {
   HeartbeatMonitor silence(*store_, from);
   for (milliseconds pause{1}; !store_->check({key}); pause = std::min(2 * pause, poll_interval)) {
     // It may have set the key just before.
@@ -317,7 +317,7 @@ bool Peers::has_set(const std::string& key, int from, bool until_loss) const {
 
 std::string Peers::get(const std::string& key, int from, const std::string& what) {
   try {
-    if (!has_set(key, from)) throw explain(what, "");
+    if (!wait_for_key(key, from)) throw explain(what, "");
     return bytes_to_text(store_->get(key));
   } catch (const Error&) {
     throw;
@@ -343,7 +343,7 @@ void Peers::wait_for_all() {
   std::vector<int> staying;
   const auto end = Clock::now() + timeout_;
   for (int rank = 1; rank < size_; ++rank)
-    if (!appears(ended_key(rank), end)) staying.push_back(rank);
+    if (!wait_for_key(ended_key(rank), end)) staying.push_back(rank);
   if (!staying.empty())
     throw Error(ExitStatus::peer,
                 std::string("rank 0: ") + what + " failed: " + rank_names(staying, locations_) + " did not answer");

@@ -74,7 +74,7 @@ class Peers {
   bool has_left(int rank) const;
   /// Waits until rank `from` has set the key. False if that rank has left without setting it or has been silent
   /// (heartbeat.hpp) for the timeout; with `until_loss` also if lost(). Throws if the store is gone. [any thread]
-  bool has_set(const std::string& key, int from, bool until_loss = false) const;
+  bool wait_for_key(const std::string& key, int from, bool until_loss = false) const;
 
   // Exchange texts through the store. They wait as long as the other ranks run, so rank 0 may take minutes before a
   // broadcast, and for a silent one no longer than the timeout. `what` names the exchange in errors. [all ranks, in the
@@ -108,7 +108,7 @@ class Peers {
   std::string gather_locations(const RankLocation& mine, Clock::time_point end) const;
   std::string exchange_locations(const RankLocation& mine, Clock::time_point end);
   std::vector<RankLocation> exchange_all_locations(const RankLocation& mine, Clock::time_point end);
-  bool appears(const std::string& key, Clock::time_point end) const;
+  bool wait_for_key(const std::string& key, Clock::time_point end) const;
   std::vector<int> missing_until(Clock::time_point end) const;
   Error find_cause(const std::string& what_broke, const std::string& detail) noexcept;
   std::string stopped_devices() const;
