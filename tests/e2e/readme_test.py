@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # A fenced block (commands are its lines after "$ "), or the command in the second column of a table.
 SHOWN = re.compile(r"^```(\w*)\n(.*?)^```$|^\|[^|\n]*\| `(wmtp-host [^`\n]*)` \|", re.MULTILINE | re.DOTALL)
 ARITHMETIC = "wmtp-host run experiments/arithmetic.toml --set model.layers=7 --set model.future_tokens=4 --set train"
-IMPORT = "wmtp-host checkpoint import Llama-3.2-1B --future-tokens 4 -o llama"
+FROM_LLAMA = "wmtp-host init novel.txt Llama-3.2-1B -o llama"
 ON_GPUS = "wmtp-host run experiments/rho1.toml --nproc {} --set parallel.device=cuda"
 SAMPLE = "wmtp-host run experiments/baseline.toml --set train.steps=10 --name sample"
 ON_DISK = ("wmtp-host run experiments/baseline.toml --set parallel.optimizer_offload=nvme "
@@ -30,8 +30,8 @@ SHORTENED = {
     "wmtp-host run experiments/rho1.toml --resume": (None, "no run here was stopped; parity.resume stops some"),
     "wmtp-host ui": ("timeout --preserve-status -s INT 2 wmtp-host ui --port 0",
                      "it serves until it is stopped; another may have its port"),
-    IMPORT: ("wmtp-host run experiments/weightings/focal.toml --set model.future_tokens=1 --name small && "
-             f"wmtp-host checkpoint export small -o Llama-3.2-1B && {IMPORT}", "a model of the same format"),
+    FROM_LLAMA: ("wmtp-host run experiments/weightings/focal.toml --set model.future_tokens=1 --name small && "
+             f"wmtp-host checkpoint export small -o Llama-3.2-1B && {FROM_LLAMA}", "a model of the same format"),
     "make wheel": (None, "e2e.wheel builds one and installs it"),
     **{command: (None, "e2e.finetuning trains this model and asks it") for command in (
         'wmtp-host generate lora_rho1 --chat "What is 12 + 30?"',
