@@ -397,7 +397,7 @@ def test_a_memory_that_no_batch_fits_into_is_refused_with_the_changes_that_help(
     place.refuse_command(2, 'found "80GX", expected a number and its unit', command=["plan", file, "--fit", "80GX"])
 
 
-@pytest.mark.parametrize("page, examples", [("plan.md", 6), ("seven_billion.md", 3)])
+@pytest.mark.parametrize("page, examples", [("plan.md", 4), ("seven_billion.md", 3)])
 def test_the_figures_of_the_page_are_those_of_the_program(place, page, examples):
     """Line by line. The first example prepares no data either, so it is the same everywhere."""
     shown = re.findall(r"^```\n\$ wmtp-host plan experiments/(.*)\n((?s:.*?))^```$",
