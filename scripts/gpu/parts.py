@@ -14,7 +14,7 @@ from model import REHEARSAL, ROOT
 from part import python
 from runlog import RunLog, step_folders
 
-# Milliseconds of the step of baseline-1b3.toml on an H200, estimated in docs/gpu.md.
+# Milliseconds of the step of baseline-1b3.toml on an H200, estimated in docs/decisions/0037-cuda-kernels.md.
 ESTIMATE = {"products": 258, "attention": 50, "norm": 14, "SwiGLU": 10, "rotation": 4, "cross entropy": 3, "AdamW": 15,
             "gradient norm": 2}
 
