@@ -9,6 +9,7 @@ from pathlib import Path
 
 HEADERS = Path(__file__).resolve().parents[1] / "sdk/include/wmtp"
 ORDER = ["plugin", "pipeline", "step", "adapter", "options"]  # the others are details of plugin.hpp
+FOR_THE_HOST = ["PluginEntry"]  # what a plugin exports through its macro
 NAME = re.compile(r"^(?:class|struct|enum class)\s+(?:WMTP_SDK_API\s+)?(\w+)|^#define\s+(\w+)", re.MULTILINE)
 START = """# The sdk
 
@@ -73,7 +74,7 @@ def reference(header):
         comments = [line for line in block if line.startswith("///")]
         code = "\n".join(block[len(comments):])
         name = NAME.search(code)
-        if not name or "DETAIL" in code.split("\n")[0] or code.startswith("#if"):
+        if not name or name[1] in FOR_THE_HOST or "DETAIL" in code.split("\n")[0] or code.startswith("#if"):
             continue
         yield (f"### {name[1] or name[2]}\n\n" + (prose(comments) + "\n\n" if comments else "")
                + f"```cpp\n{declarations(code)}\n```\n")
