@@ -13,7 +13,7 @@ SchemaTable head_table() {
   extends.name = "extends";
   extends.help =
       "experiment file to inherit: tables are merged, other values replaced; its paths are relative to itself. It may "
-      "extend another file and lack required keys";
+      "lack required keys";
   extends.get = [](const Experiment&) { return std::nullopt; };  // the experiment is the merged one
   extends.set = [](Experiment&, const Value&) {};
   extends.is_path(PathKind::path).not_in_identity();
@@ -31,8 +31,7 @@ SchemaTable head_table() {
 SchemaTable train_table() {
   Key head_weights =
       key("head_weights", AT(train.head_weights),
-          "factor on each head's loss in this mean, one for each of `model.future_tokens`; the divisor is unchanged. A "
-          "head's logged loss has no factor; a head of weight 0 gets no gradient")
+          "factor on each head's loss in this mean, one for each of `model.future_tokens`; logged losses have none")
           .range(0, 1e9)
           .defaults_to("1 for each head");
   head_weights.get = [](const Experiment& e) -> std::optional<Value> {
@@ -63,8 +62,8 @@ SchemaTable train_table() {
        accumulation,
        key("global_batch_size", AT(train.global_batch_size),
            "instead of `gradient_accumulation`: sequences of an optimizer step over all ranks, a multiple of "
-           "`batch_size` x ranks. On any number of ranks it is the same experiment, but a pipeline that compares the "
-           "tokens of a micro-batch, as `rho1` does, compares those of `batch_size` x ranks sequences")
+           "`batch_size` x ranks; the same experiment on any number of ranks, but `rho1` and others compare the "
+           "tokens of a micro-batch, of `batch_size` x ranks sequences")
            .range(1, int64_t{1} << 32)
            .defaults_to("`batch_size` x `gradient_accumulation` x ranks")
            .unset_when_empty(),
@@ -79,8 +78,8 @@ SchemaTable train_table() {
            .one_of({"tokens", "weights"}),
        head_weights,
        key("ema", AT(train.ema),
-           "decay rate, such as 0.999, of an exponential moving average of the trained parameters from their initial "
-           "values over accepted steps, saved at the end in `model-ema/` beside `model/`; 0: none")
+           "decay rate, such as 0.999, of an exponential moving average of the trained parameters, saved at the end "
+           "in `model-ema/` beside `model/`; 0: none")
            .range(0, 1)
            .below(1)
            .unset_when_empty()}};
@@ -90,9 +89,8 @@ Key optimizer_groups() {
   Key key;
   key.name = "groups";
   key.help =
-      "settings of parameters: `match`, a shell pattern of names (Meta's, or of an adapter's parameters), such as "
-      "`layers.*norm.weight`; `lr_scale`, a factor on the learning rate; `weight_decay`, also where `decay_norms` "
-      "excludes it. The first match applies";
+      "settings of parameters: `match`, a shell pattern of names such as `layers.*norm.weight`; `lr_scale`, a factor "
+      "on the learning rate; `weight_decay`. The first match applies";
   ValueRule match, number;
   match.may_be_empty = false;
   number.type = ValueType::number;
@@ -155,9 +153,9 @@ SchemaTable optimizer_table() {
       "The defaults of `lr`, `betas`, `weight_decay`, `train.clip_norm` and `schedule.min_lr_ratio` are those of LLaMA "
       "7B (arXiv 2302.13971).",
       {key("name", AT(optimizer.kind),
-           "`adamw` with decoupled weight decay (0: Adam); `muon`: orthogonalized momentum for the matrices of blocks, "
-           "with updates as large as AdamW's (arXiv 2502.16982), and AdamW with the same `lr` and `weight_decay` for "
-           "all other parameters; refused if no such matrix is trained, as with `lora`; `sgd` with momentum")
+           "`adamw` with decoupled weight decay (0: Adam); `muon`: orthogonalized momentum for the matrices of "
+           "blocks, with updates as large as AdamW's (arXiv 2502.16982), and AdamW for all other parameters; refused "
+           "if no such matrix is trained, as with `lora`; `sgd` with momentum")
            .also({{"adam", "adamw"}})
            .planned({"adamw8bit", "adafactor", "lion", "shampoo", "soap"}),
        key("lr", AT(optimizer.lr), "peak learning rate").above(0),
@@ -178,11 +176,10 @@ SchemaTable schedule_table() {
     return to_value(e.schedule.decay);
   };
   decay.defaults_to("`\"linear\"`");
-  Key cycles = key("cycles", AT(schedule.cycles),
-                   "`cosine`: equal decays after the warm-up, each from the peak to the final learning rate (warm "
-                   "restarts, arXiv 1608.03983)")
-                   .range(1, 1e6)
-                   .defaults_to("1");
+  Key cycles =
+      key("cycles", AT(schedule.cycles), "`cosine`: equal decays after the warm-up (warm restarts, arXiv 1608.03983)")
+          .range(1, 1e6)
+          .defaults_to("1");
   cycles.get = [](const Experiment& e) -> std::optional<Value> {
     if (e.schedule.cycles == 1) return std::nullopt;
     return Value(e.schedule.cycles);
@@ -194,8 +191,7 @@ SchemaTable schedule_table() {
                "(`wsd`)"),
            key("warmup_steps", AT(schedule.warmup_steps), "steps of the linear warm-up, fewer than `train.steps`")
                .range(0, 1e12),
-           key("stable_steps", AT(schedule.stable_steps),
-               "steps at the peak learning rate after the warm-up; it then decays until the last step")
+           key("stable_steps", AT(schedule.stable_steps), "steps at the peak learning rate after the warm-up")
                .range(1, 1e12)
                .defaults_to("required by and only for `wsd`")
                .unset_when_empty(),
@@ -210,8 +206,8 @@ Key cpu_offload() {
   Key key;
   key.name = "cpu_offload";
   key.help =
-      "whether host memory holds the master shards of trained parameters and the optimizer state; with `\"all\"` also "
-      "the shards of frozen parameters, copied to the device for each use; requires a CUDA `device`";
+      "whether host memory holds the master shards of trained parameters and the optimizer state; with `\"all\"` "
+      "also the shards of frozen parameters; requires a CUDA `device`";
   key.rule.type = ValueType::flag_or_text;
   key.rule.choices = {"all"};
   key.get = [](const Experiment& e) {
@@ -227,8 +223,8 @@ Key cpu_offload() {
 
 SchemaTable parallel_table() {
   Key checkpointing = key("activation_checkpointing", AT(parallel.activation_checkpointing),
-                          "trunk blocks that recompute activations in the backward pass to save memory: none, all, or "
-                          "this share of the trained blocks, from the first")
+                          "trunk blocks that recompute activations in the backward pass: none, all, or this share of "
+                          "the trained blocks, from the first")
                           .one_of({"none", "full"})
                           .range(0, 1);
   checkpointing.rule.type = ValueType::text_or_number;
@@ -266,31 +262,27 @@ SchemaTable parallel_table() {
        key("strategy", AT(parallel.strategy),
            "`full_shard`: parameters, gradients and optimizer state are sharded over all ranks; `shard_grad_op`: "
            "gathered parameters are kept for the whole step; `shard_optimizer`: also, each rank keeps its whole "
-           "gradient and reduces it once per step; `no_shard`: nothing is sharded; `hybrid_shard`: as `full_shard` "
-           "within groups of `shard_group_size` ranks, each with a complete copy")
+           "gradient; `no_shard`: nothing is sharded; `hybrid_shard`: as `full_shard` within groups of "
+           "`shard_group_size` ranks")
            .not_in_identity(),
        groups,
        key("sequence", AT(parallel.sequence),
-           "ranks that read the same sequences and divide their positions, in attention their heads, which saves "
-           "activations; a divisor of the number of ranks, of `kv_heads` and of `train.sequence_length`; `batch_size` "
-           "is per such group")
+           "ranks that read the same sequences and divide their positions, in attention their heads; a divisor of "
+           "the number of ranks, of `kv_heads` and of `train.sequence_length`; `batch_size` is per such group")
            .range(1, 65536)
            .not_in_identity(),
        key("tensor", AT(parallel.tensor),
-           "tensor parallelism: consecutive ranks that divide the attention heads and feed-forward features of every "
-           "block, and elsewhere the positions of the same sequences; a divisor of `ffn_dim`. With `sequence`, their "
-           "product divides the number of ranks, `kv_heads` and `train.sequence_length`")
+           "tensor parallelism: consecutive ranks that divide every block; a divisor of `ffn_dim`. `sequence` x "
+           "`tensor` divides the number of ranks, `kv_heads` and `train.sequence_length`")
            .range(1, 65536)
            .not_in_identity(),
        key("pipeline", AT(parallel.pipeline),
-           "pipeline parallelism (1F1B): sections of the model, each on as many ranks, to which the other keys apply; "
-           "a divisor of the number of ranks. Each waits for (`pipeline` - 1) / (micro-batches + `pipeline` - 1) of a "
-           "step, so raise `train.gradient_accumulation`")
+           "pipeline parallelism (1F1B): sections of the model, each on as many ranks, to which the other keys "
+           "apply; a divisor of the number of ranks. It needs a high `train.gradient_accumulation`")
            .range(1, 65536)
            .not_in_identity(),
        key("precision", AT(parallel.precision),
-           "number format of the computation; master parameters remain fp32; `fp16` has automatic loss scaling and is "
-           "slow on CPUs"),
+           "number format of the computation; master parameters remain fp32; `fp16` is slow on CPUs"),
        key("reduce", AT(parallel.reduce),
            "number format in which ranks reduce gradients; `bf16` requires a `precision` other than `fp32`, `fp16` "
            "requires `fp16`"),
@@ -303,8 +295,8 @@ SchemaTable parallel_table() {
            "`activation_checkpointing`")
            .not_in_identity(),
        key("offload_path", AT(parallel.offload_path),
-           "folder of the temporary files of `optimizer_offload`, and on the CPU of `activation_offload`; should not "
-           "be in memory, as `/tmp` is on some systems")
+           "folder of the temporary files of `optimizer_offload`, and on the CPU of `activation_offload`; not in "
+           "memory")
            .is_path(PathKind::path)
            .defaults_to("required by `optimizer_offload`, else `TMPDIR` or `/tmp`")
            .unset_when_empty()
@@ -312,19 +304,19 @@ SchemaTable parallel_table() {
        cpu_offload().not_in_identity(),
        key("optimizer_offload", AT(parallel.optimizer_offload),
            "`nvme`: the optimizer's moments and the average of `train.ema` are in a temporary file of each rank in "
-           "`offload_path`, read and written once in each step; master parameters stay in memory. Not with `muon`")
+           "`offload_path`. Not with `muon`")
            .not_in_identity(),
        key("device", AT(parallel.device), "`auto`: CUDA if the host has a device for each local rank, else the CPU")
            .one_of({"auto", "cpu", "cuda"})
            .also({{"gpu", "cuda"}})
            .not_in_identity(),
        key("deterministic", AT(parallel.deterministic),
-           "whether CUDA uses only deterministic kernels, as the CPU always does; with `false`, a repeated or resumed "
-           "run differs in the last bits")
+           "whether CUDA uses only deterministic kernels; with `false`, a repeated or resumed run differs in the "
+           "last bits")
            .not_in_identity(),
        key("peak_tflops", AT(parallel.peak_tflops),
            "peak of a rank's device in this precision, in TFLOP/s, for `perf/mfu`; 0: the vendor's figure or, if "
-           "unknown, the measured rate of matrix multiplication")
+           "unknown, a measured one")
            .range(0, 1e6)
            .not_in_identity(),
        key("oversubscribe", AT(parallel.oversubscribe),
@@ -342,24 +334,23 @@ SchemaTable checkpoint_table() {
       "When the training state is saved, to resume from; the final state always is.",
       {key("every_steps", AT(checkpoint.every_steps), "steps between checkpoints; 0: not by steps").range(0, 1e12),
        key("every_epochs", AT(checkpoint.every_epochs),
-           "passes over the training data between checkpoints, may be a fraction; the step that completes them saves "
-           "one; 0: not by epochs")
+           "passes over the training data between checkpoints, may be a fraction; 0: not by epochs")
            .range(0, 1e6),
        key("every_minutes", AT(checkpoint.every_minutes),
-           "minimum time between checkpoints, in minutes; the first step that ends after it saves one; 0: not by time")
+           "minimum time between checkpoints, in minutes; 0: not by time")
            .range(0, 1e6),
        key("keep", AT(checkpoint.keep), "newest checkpoints kept").range(1, 1e6),
        key("keep_best", AT(checkpoint.keep_best),
-           "whether to save a checkpoint at each validation with a new lowest loss of head 1; the best, `RUN@best`, is "
-           "kept beside the newest")}};
+           "whether to save a checkpoint at each validation with a new lowest loss of head 1 and to keep the best, "
+           "`RUN@best`")}};
   table.in_identity = false;
   return table;
 }
 
 SchemaTable guard_table() {
   return {"guard",
-          "Skips steps with unusual losses or gradients: they change no parameter, so the model does not learn from "
-          "their data. Steps that are not finite are always skipped.",
+          "Skips steps with unusual losses or gradients: they change no parameter. Steps that are not finite are "
+          "always skipped.",
           {key("loss_spike", AT(guard.loss_spike),
                "maximum distance of a loss above the mean of the last `window` accepted losses, in standard "
                "deviations, such as 6; 0: off")
@@ -372,8 +363,7 @@ SchemaTable guard_table() {
                .defaults_to("`0.0`")
                .unset_when_empty(),
            key("window", AT(guard.window),
-               "accepted losses of which mean and standard deviation are taken; with fewer, no step is skipped for its "
-               "loss")
+               "accepted losses in that mean; with fewer, no step is skipped for its loss")
                .range(1, 1e6),
            key("grad_norm", AT(guard.grad_norm), "maximum norm of the gradient before clipping; 0: off").at_least(0),
            key("max_in_a_row", AT(guard.max_in_a_row), "consecutive skipped steps after which the run ends")
@@ -386,29 +376,27 @@ SchemaTable log_table() {
       "The run log, an SQLite database.",
       {key("every_steps", AT(log.every_steps), "steps between logged steps; step 1 is always logged").range(1, 1e12),
        key("samples", AT(log.samples),
-           "sequences of each validation whose losses and weights are logged token by token, at most "
-           "`train.batch_size`; 0: none")
+           "sequences of each validation that are logged token by token, at most `train.batch_size`; 0: none")
            .range(0, 1e6),
        key("prompts", AT(log.prompts),
-           "texts that the model continues greedily at each validation, as `wmtp-host generate`, in the order of the "
-           "run's page. Rank 0 writes the model to the run's folder, reads it into host memory, in fp32, and deletes "
-           "it")
+           "texts that the model continues greedily at each validation. Rank 0 needs host memory for the model in "
+           "fp32")
            .defaults_to("none")
            .unset_when_empty(),
        key("prompt_tokens", AT(log.prompt_tokens), "maximum number of tokens after each prompt").range(1, 1e6),
        key("database", AT(log.database), "file of the database, relative to the working directory").not_empty(),
        key("tensorboard", AT(log.tensorboard),
-           "folder of a subfolder of TensorBoard event files for each run, written during training, relative to the "
-           "working directory; empty: none"),
+           "folder of TensorBoard event files, a subfolder for each run, relative to the working directory; empty: "
+           "none"),
        key("wandb", AT(log.wandb),
-           "whether `wmtp-host export` follows the run into Weights & Biases while it trains, with the package of the "
-           "Python that `WMTP_PYTHON` names; if that fails, the run goes on with a warning"),
+           "whether Weights & Biases follows the run while it trains, with the package of the Python that "
+           "`WMTP_PYTHON` names"),
        key("trackio", AT(log.trackio), "the same for Trackio"),
        key("mlflow", AT(log.mlflow),
            "tracking URI of MLflow, such as `http://127.0.0.1:5000`, that receives the run when it ends; empty: none"),
        key("profile_step", AT(log.profile_step),
-           "step, at most `train.steps`, of which every rank R writes `profile-000R.json` in the run's folder: a "
-           "Chrome trace of its operators, on CUDA also of kernels and copies; recording slows the step; 0: none")
+           "step of which every rank R writes `profile-000R.json` in the run's folder: a Chrome trace of its "
+           "operators, on CUDA also of kernels and copies; 0: none")
            .range(0, 1e12)}};
   table.in_identity = false;
   return table;
@@ -418,11 +406,10 @@ SchemaTable sweep_table() {
   SchemaTable table{
       "sweep",
       "Several runs, the members. Each key is a key of the experiment with a list of values (`seed = [1, 2, 3]`, "
-      "`optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, the first key varying slowest. "
-      "Each table of the list `[[sweep.members]]` sets several keys together; `--set \"sweep.seed=[4, 5]\"` replaces a "
-      "list. `wmtp-host run` first trains the stages that members need, each once, then one member at a time, or with "
-      "`--jobs K` K at a time, each on a share of the cores. It skips members with a finished run in the log, and "
-      "prints a table of all members at the end.",
+      "`optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, the first key varying "
+      "slowest. Each table of the list `[[sweep.members]]` sets several keys together; `--set \"sweep.seed=[4, 5]\"` "
+      "replaces a list. `wmtp-host run` trains each stage once, then one member at a time, or with `--jobs K` K at a "
+      "time, each on a share of the cores; it skips members with a finished run, and prints a table at the end.",
       {}};
   table.read_elsewhere = true;  // experiment/load/sweep.hpp
   table.in_identity = false;

@@ -11,16 +11,12 @@ using enum DataKind;
 SchemaTable data_table() {
   return {
       "data",
-      "In patterns of files, `*` and `?` match within a name, `**` across folders, none of them hidden names. A record "
-      "is a line of JSON with the fields of its `format` and, if needed, `task_id`, `is_correct` and "
-      "`metadata.difficulty`.",
+      "[Formats and patterns of files](data.md)",
       {key("kind", AT(data.kind),
            "`text`: text files, or JSON lines with a field `text`; `records`: JSONL; `tokens`: files of token ids; "
            "`random`: random token ids")
            .required(),
-       key("files", AT(data.files),
-           "patterns of the training files: text, JSONL (both may be packed with gzip or zstd), or token ids as of "
-           "`file`, all of one type")
+       key("files", AT(data.files), "patterns of the training files")
            .not_empty()
            .only_for({text, records, tokens})
            .is_path(PathKind::paths)
@@ -33,9 +29,8 @@ SchemaTable data_table() {
            .one_of({"all", "correct"})
            .only_for({records}),
        key("format", AT(data.format),
-           "fields of a record: `instructions`: `instruction`, `input`, `output`; `messages`, `conversations` "
-           "(ShareGPT): a chat; `completions`: `prompt`, `completion`; `preferences`: `chosen` and `rejected`, a "
-           "correct and an incorrect answer")
+           "fields of a record: `instructions`, `messages`, `conversations` (ShareGPT), `completions` or "
+           "`preferences`")
            .one_of({"instructions", "messages", "conversations", "completions", "preferences"})
            .only_for({records})
            .defaults_to("recognised by each file's first records")
@@ -54,13 +49,11 @@ SchemaTable data_table() {
            .one_of({"exclude", "truncate"})
            .only_for({records}),
        key("max_pairs_per_problem", AT(data.max_pairs_per_problem),
-           "for pipelines that train on pairs: maximum number of pairs of a correct and an incorrect answer from one "
-           "problem; 0: unlimited")
+           "for pipelines that train on pairs: maximum number of pairs from one problem; 0: unlimited")
            .range(0, 1e9)
            .only_for({records}),
        key("length_bins", AT(data.length_bins),
-           "ascending upper bounds of answer lengths in tokens: both answers of a pair are in the same bin; one more "
-           "bin contains the longer ones")
+           "ascending upper bounds of answer lengths in tokens: both answers of a pair are in the same bin")
            .range(1, 1 << 20)
            .only_for({records}),
        key("hold_out", AT(data.hold_out),
@@ -72,22 +65,20 @@ SchemaTable data_table() {
            "whether 1 problem in 20 is excluded, as by a `[validation]` without `files`; inherited as `hold_out`")
            .only_for({records}),
        key("encoding", AT(data.encoding),
-           "`utf-8`: refuses archives, images, UTF-16, and more than one byte in a thousand of all files outside UTF-8 "
-           "characters; `bytes`: each file is one text of its bytes, also JSON lines and packed files")
+           "`utf-8`: refuses what is no text; `bytes`: each file is one text of its bytes, also JSON lines and "
+           "packed files")
            .one_of({"utf-8", "bytes"})
            .only_for({text}),
        key("separator", AT(data.separator),
-           "text between the documents of a file, such as `\"\\n"
-           "---\\n"
-           "\"`; the tokenizer's end-of-text token follows each document, blank ones are skipped")
+           "text between the documents of a file, such as `\"\\n---\\n\"`; blank ones are skipped")
            .not_empty()
            .only_for({text})
            .defaults_to("each file or JSON line is one document")
            .unset_when_empty(),
        key("packing", AT(data.packing),
-           "whether the documents or records of a sequence are separate: no token attends to, or predicts, a token of "
-           "another. `records` fill sequences instead of being padded; not for pipelines that need pairs or values. "
-           "With `false`, a sequence of `text` is read across its documents")
+           "whether the documents or records of a sequence are separate: no token attends to, or predicts, a token "
+           "of another. `records` fill sequences instead of being padded; not for pipelines that need pairs or "
+           "values")
            .only_for({text, records}),
        key("hold_out_share", AT(data.hold_out_share),
            "share of each file's documents or ids, at its end, that is excluded, as by `validation.share`; inherited "
@@ -160,8 +151,7 @@ SchemaTable arithmetic_table() {
 SchemaTable difficulty_table() {
   return optional_table(
       {"data.difficulty",
-       "Shares of the records drawn from each bin of `metadata.difficulty`, which may change linearly over the run. "
-       "Without this table all records are drawn equally often.",
+       "Shares of the records drawn from each bin of `metadata.difficulty`, which may change linearly over the run.",
        {key("bins", AT(data.difficulty.bins), "closed ranges such as `\"6-10\"`; records outside them are skipped")
             .required()
             .not_empty(),
@@ -196,8 +186,8 @@ SchemaTable validation_table() {
             .defaults_to("`0.0`")
             .unset_when_empty(),
         key("batches", AT(validation.batches),
-            "micro-batches of `train.batch_size` sequences in a validation, over all ranks: the same sequences on any "
-            "number of ranks")
+            "micro-batches of `train.batch_size` sequences in a validation, the same sequences on any number of "
+            "ranks")
             .range(1, 1e9),
         key("files", AT(validation.files),
             "patterns of the validation files; they, with `records` all their problems, are excluded from training, "

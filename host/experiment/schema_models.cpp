@@ -67,10 +67,8 @@ SchemaTable rope_table(const std::string& model, Accessor accessor, std::functio
   const auto scaling = [accessor](auto& e) -> auto& { return *accessor(e); };
   SchemaTable table{
       model + ".rope_scaling",
-      model == "model"
-          ? "Scales the rotary position embedding for sequences longer than those of pretraining; keys and "
-            "formulas are those of Hugging Face transformers. Default: no scaling."
-          : "Default: as in `[model]`; `rope_type = \"default\"` means no scaling.",
+      model == "model" ? "As in Hugging Face transformers. Default: no scaling."
+                       : "Default: as in `[model]`; `rope_type = \"default\"` means no scaling.",
       {key("rope_type", IN(scaling, rope_type),
            "`default`: no scaling; `linear`: of all angles; `llama3`: of low frequencies; `yarn`: of low frequencies, "
            "with a factor on queries and keys (Peng et al. 2023)")
@@ -239,7 +237,7 @@ SchemaTable model_table() {
                            .is_path(PathKind::weights));
   table.keys.push_back(key("new_heads", AT(model.new_heads),
                            "initial values of heads 2, 3, ... when `weights` lack them: copies of the last block, or "
-                           "drawn from `seed`; the adapter `heads` trains only them")
+                           "drawn from `seed`")
                            .one_of({"copy", "new"})
                            .defaults_to("weights without these heads are refused")
                            .unset_when_empty());

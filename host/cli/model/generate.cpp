@@ -23,10 +23,8 @@ namespace {
 
 constexpr const char* generate_help =
     "generate text from a trained model\n\n"
-    "Continues the prompt, in one process on the CPU; greedily unless --temperature is given. Greedy decoding of a\n"
-    "model with several heads is speculative: the other heads draft tokens and head 1 verifies them, for the same\n"
-    "text in fewer forward passes; drafting pauses where it does not save time. The same seed samples the same\n"
-    "text.\n\n"
+    "Continues the prompt, in one process on the CPU; greedily unless --temperature is given, with drafts of the\n"
+    "other heads, which leave the text as it is. The same seed samples the same text.\n\n"
     "--chat asks a model that was trained on chats or other records, by the template of training (data.template),\n"
     "which also ends the answer. --chat-file has several turns: a JSON list of messages, {\"role\": …,\n"
     "\"content\": …}, or an object {\"messages\": …, \"tools\": …}.\n\n"

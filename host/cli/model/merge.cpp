@@ -21,9 +21,8 @@ namespace fs = std::filesystem;
 constexpr const char* merge_help =
     "merge an adapter into its base model\n\n"
     "ADAPTER is the folder adapter/ of a run, an adapter of `checkpoint import`, or a checkpoint step-NNNNNN/,\n"
-    "which names its base itself. MODEL is its base model, as saved by a run or by `checkpoint import`; any other\n"
-    "is refused by its fingerprint. The result serves as [model] weights, and `generate`, `eval` and `checkpoint\n"
-    "export` read it. The model saved by a run with an adapter is merged already.\n\n"
+    "which names its base itself. MODEL is its base model, as saved by a run or by `checkpoint import`. The model\n"
+    "saved by a run with an adapter is merged already.\n\n"
     "examples:\n"
     "  wmtp-host checkpoint merge llama-adapter --base llama -o llama-merged\n"
     "  wmtp-host checkpoint merge runs/5-lora/step-000400 -o lora-at-400\n";
