@@ -1,6 +1,7 @@
 // Sections: the parts of a model under pipeline parallelism. A section has consecutive trunk blocks; the first also has
 // the embedding, the last all heads, the final norm, the output layer and value heads. Heads stay together, because
-// weightings see the losses of all heads at once, or of one head after another.
+// weightings see the losses of all heads at once, or of one head after another. Where heads read the embedding, the
+// first section and the last hold it, as twins.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,11 @@ struct Section {
   bool is_first() const { return index == 0; }
   bool is_last() const { return index == count - 1; }
 };
+
+/// Whether heads read the embedding: as a tied output layer, or for the tokens that chained heads also read.
+inline bool heads_read_embedding(const ModelConfig& model, int64_t heads) {
+  return (model.tie_word_embeddings && heads > 0) || (has_chained_heads(model) && heads > 1);
+}
 
 /// Half open.
 struct BlockRange {

@@ -159,12 +159,11 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
     ParallelConfig parallel;
     for (parallel.*axis = 2; can_divide(parallel); parallel.*axis *= 2) add(parallel, Strategy::full_shard);
   }
-  const ModelConfig& model = experiment.model;
-  if (model.tie_word_embeddings || has_chained_heads(model)) return divided;
   // full_shard would gather every unit twice for each micro-batch.
   ParallelConfig parallel;
-  for (parallel.pipeline = 2; parallel.pipeline <= std::min<int64_t>(num_trunk_blocks(model) + 1, most_sections) &&
-                              q.ranks % parallel.pipeline == 0;
+  for (parallel.pipeline = 2;
+       parallel.pipeline <= std::min<int64_t>(num_trunk_blocks(experiment.model) + 1, most_sections) &&
+       q.ranks % parallel.pipeline == 0;
        parallel.pipeline *= 2)
     add(parallel, Strategy::shard_grad_op);
   return divided;

@@ -251,6 +251,15 @@ void ParameterGroup::add_to_gradient(Tensor sum) {
     gradient_ = std::move(sum);
 }
 
+void ParameterGroup::sum_over_twins(const RankExchange& twins) {
+  if (!trains_) return;
+  const MemoryScope scope(MemoryCategory::communication);
+  Tensor parts = gradient_.view({twins.ranks(), -1});
+  Tensor sum = at::empty({parts.size(1)}, gradient_.options());
+  sum_of_parts(twins.all_to_all(parts), sum);
+  parts.copy_(twins.all_gather(sum));
+}
+
 void ParameterGroup::drop_gradient() {
   gradient_.reset();
   whole_gradient_.reset();

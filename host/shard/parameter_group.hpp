@@ -37,6 +37,7 @@
 #include "comm/torch/channels.hpp"
 #include "experiment/experiment.hpp"
 #include "model/torch/parameter_layout.hpp"
+#include "model/torch/rank_exchange.hpp"
 #include "model/torch/weight_store.hpp"
 
 namespace wmtp {
@@ -49,6 +50,7 @@ struct GroupOptions {
   at::ScalarType reduce_dtype = at::kFloat;  ///< dtype of gradients in communication
   bool replicate_frozen = false;             ///< ShardUnit: frozen groups are not sharded, for any strategy
   CpuOffload offload = CpuOffload::none;     ///< which master shards are in host memory
+  bool is_second_twin = false;               ///< ParameterGroup: of such a unit (UnitSpec)
 };
 
 /// A parameter, or this rank's piece of it, and its position in its group's flat storage, in elements.
@@ -119,6 +121,9 @@ class ParameterGroup final : public WeightStore {
   /// This rank's part of the summed gradient: fp32, the size of the master shard, on the device. Undefined before the
   /// first reduce.
   const at::Tensor& gradient() const { return gradient_; }
+  /// Adds the complete gradients of this group and its twin in another section, in fp32: both get the same bits. No
+  /// effect in a frozen group. [both, collective]
+  void sum_over_twins(const RankExchange& twins);
   void drop_gradient();
 
   // This rank's shard of the flat storage.
@@ -128,9 +133,9 @@ class ParameterGroup final : public WeightStore {
   const at::Tensor& master() const { return master_; }
   /// This rank's shard, split by optimizer settings, in order.
   std::vector<Segment> segments() const;
-  /// Whether this rank has the first of the equal shards of its replicate group. Only this one counts in sums over all
-  /// ranks and is saved.
-  bool is_first_replica() const { return mesh_.replicate.rank == 0; }
+  /// Whether this rank has the first of the equal shards of its replicate group and of twins. Only this one counts in
+  /// sums over all ranks and is saved.
+  bool is_first_replica() const { return mesh_.replicate.rank == 0 && !options_.is_second_twin; }
   const Mesh& mesh() const { return mesh_; }
   int64_t tensor_rank() const { return tensor_.rank; }  ///< which piece of its parameters this rank has
   /// Must be called after the master changed: gathered copies are stale.

@@ -59,6 +59,7 @@ uint64_t parallel_fingerprint(const std::string& name, int64_t begin, std::span<
 ShardUnit::ShardUnit(const UnitSpec& spec, const GroupOptions& options, Channels& channels) : name_(spec.name) {
   GroupOptions unit_options = options;
   if (spec.always_fp32) unit_options.param_dtype = unit_options.reduce_dtype = at::kFloat;
+  unit_options.is_second_twin = spec.is_second_twin;
   const auto has_piece = [&](const ParameterSpec& parameter) { return is_cut(parameter, channels); };
   const bool has_pieces = std::ranges::any_of(spec.parameters, has_piece);
   for (const bool trains : {true, false})
@@ -113,8 +114,11 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
       for (size_t i = 0; i < group->parameters().size(); ++i)
         handles_[group->parameters()[i].spec.name] = {group.get(), int(i)};
   }
-  if (request.layout.heads != Heads::none && config_.tie_word_embeddings && section_.count == 1)
+  if (request.layout.heads != Heads::none && config_.tie_word_embeddings && section_.is_last())
     handles_["output.weight"] = handles_.at("tok_embeddings.weight");
+  const bool has_twin = section_.count > 1 && (section_.is_first() || section_.is_last()) &&
+                        heads_read_embedding(config_, wmtp::num_heads(config_, request.layout.heads));
+  if (has_twin && backward_extent().trains_embedding()) twins_.emplace(channels.twins(), "the embedding's gradient");
   const FindWeight find = [this](const std::string& name) { return weight(name); };
   for (int64_t i = blocks_.first; i < blocks_.end; ++i)
     trunk_.emplace_back(config_, trunk_block_name(i), find, request.layout.adapter);
@@ -239,6 +243,11 @@ uint64_t ShardedModel::base_fingerprint() const {
   uint64_t sum = 0;
   for (int64_t rank = 0; rank < all.numel(); ++rank) sum += uint64_t(all.const_data_ptr<int64_t>()[rank]);
   return sum;
+}
+
+void ShardedModel::sum_over_twins() {
+  if (!twins_) return;
+  for (const auto& group : unit("tok_embeddings").groups()) group->sum_over_twins(*twins_);
 }
 
 std::vector<ParameterGroup*> ShardedModel::trained_groups() const {

@@ -84,6 +84,8 @@ class ShardedModel {
   const Section& section() const { return section_; }
   const BlockRange& blocks() const { return blocks_; }          ///< of the trunk, here
   int64_t num_heads() const { return int64_t(heads_.size()); }  ///< here: all or none
+  /// Whether heads here read the head before and the embedding.
+  bool chains_heads() const { return has_chained_heads(config_) && num_heads() > 1; }
   /// Whether an adapter declared parameters, here or in another section.
   bool has_adapter() const { return !whole_.empty() && whole_.back().name == "adapter"; }
   /// All units of the model, also those of other sections.
@@ -97,14 +99,14 @@ class ShardedModel {
     return {
         training, seed, step, sequence, documents, attention_ ? &*attention_ : nullptr, tensor_ ? &*tensor_ : nullptr};
   }
-  /// The forward pass of the trunk blocks here, [B,n,D]: first() with the embedding gathered if it is here, then
-  /// run(i, output before it) with each block gathered. `after`: the unit that is read next; null: none here. [all
-  /// ranks of the section, collective]
+  /// The forward pass of the trunk blocks here, [B,n,D]: first() with the embedding gathered if tokens are looked up
+  /// here, then run(i, output before it) with each block gathered. `after`: the unit that is read next; null: none
+  /// here. [all ranks of the section, collective]
   template <class First, class Run>
   at::Tensor forward_trunk(ShardUnit* after, First first, Run run) const {
     const auto unit_of = [&](int64_t i) { return i < blocks_.end ? &unit(trunk_block_name(i)) : after; };
     at::Tensor h;
-    if (section_.is_first()) {
+    if (section_.is_first() || chains_heads()) {
       const Gathered embedding(unit("tok_embeddings"), unit_of(blocks_.first));
       h = first();
     } else {
@@ -136,6 +138,11 @@ class ShardedModel {
   uint64_t base_fingerprint() const;
 
   std::vector<ParameterGroup*> trained_groups() const;
+  /// Whether this section and another one hold the embedding, and it trains.
+  bool has_twin() const { return twins_.has_value(); }
+  /// Adds the gradients of both, after a step's last reduction; no effect without a twin. [the first and the last
+  /// section, collective]
+  void sum_over_twins();
   /// Of the whole model.
   BackwardExtent backward_extent() const;
   Channels& channels() const { return channels_; }
@@ -161,6 +168,7 @@ class ShardedModel {
   std::vector<Block> trunk_, heads_;
   std::vector<ValueHeadModule> value_heads_;
   at::Tensor rotary_;
+  std::optional<GroupExchange> twins_;  ///< nullopt: no other section holds what trains here
 };
 
 }  // namespace wmtp

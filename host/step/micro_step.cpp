@@ -35,7 +35,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
       after_(channels.after(), model.compute()),
       sections_after_(model.section().count - 1 - model.section().index) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
-  is_chained_ = has_chained_heads(model.config()) && model.num_heads() > 1;
+  is_chained_ = model.chains_heads();
   // The last blocks keep their graphs, because backward frees those first.
   const int64_t lowest_block = backward_.lowest_block(),
                 trained_blocks = num_trunk_blocks(model_.config()) - lowest_block;
@@ -64,7 +64,7 @@ void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open)
   for (int64_t k = 0;; ++k) {
     const bool has_forward = k < count, has_backward = k >= ahead;
     const Tensor input = before_.exchange(d_input, shape_if(has_forward && before_.exists(), k));
-    if (k == count + ahead) return;
+    if (k == count + ahead) break;
     Tensor output;
     if (has_forward) {
       std::unique_ptr<StepContext> step = open(size_t(k));
@@ -79,6 +79,8 @@ void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open)
     d_input = backward(in_flight.front().second, d_output, /*last=*/k - ahead == count - 1);
     in_flight.pop_front();
   }
+  const Phase phase("backward");
+  model_.sum_over_twins();
 }
 
 MicroStep::Passage MicroStep::passage(StepContext& step, size_t index) const {
@@ -122,7 +124,10 @@ Tensor MicroStep::backward(Passage& passage, const Tensor& d_output, bool last) 
     if (token_loss_) run_heads(step, inputs, d_inputs, passage.pass, last);
   }
   const Phase phase("backward");
-  if (model_.section().is_last()) reductions_.start(model_.unit("norm"), last);
+  if (model_.section().is_last()) {
+    reductions_.start(model_.unit("norm"), last);
+    if (model_.has_twin()) backward_embedding(passage.step.batch(), {}, d_inputs, last);
+  }
   Tensor d_input = backward_trunk(passage, std::move(d_inputs), last);
   if (ShardUnit* adapter = model_.adapter_unit()) {
     reductions_.start(*adapter, last);
@@ -138,11 +143,14 @@ MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& p
     adapter->finish_gather();  // gathered once, because every block uses it
   HeadInputs inputs;
   const auto first = [&] {
-    if (!model_.section().is_first()) return input;
-    const Tensor h = model_.embedded(model_.split().part(batch.tokens));
-    if (!is_chained_) return h;
-    inputs.next = model_.embedded(next_tokens(batch));
-    return inputs.embedded = h;
+    const bool is_first = model_.section().is_first();
+    if (!is_first && !is_chained_) return input;
+    const Tensor embedded = model_.embedded(model_.split().part(batch.tokens));
+    if (is_chained_) {
+      inputs.embedded = embedded;
+      inputs.next = model_.embedded(next_tokens(batch));
+    }
+    return is_first ? embedded : input;
   };
   const auto run_block = [&](int64_t i, const Tensor& h) {
     const bool keeps_graph = kept && i >= lowest_kept_;
@@ -204,16 +212,20 @@ Tensor MicroStep::backward_trunk(Passage& passage, HeadInputs d_inputs, bool las
     reductions_.start(unit, last);
   }
   if (!model_.section().is_first()) return trains_before() ? d_output : Tensor();
-  if (!backward_.trains_embedding()) return {};
-  if (is_chained_) d_output.add_(d_inputs.embedded);
+  if (backward_.trains_embedding()) backward_embedding(batch, std::move(d_output), d_inputs, last);
+  return {};
+}
+
+/// `d_trunk`: of the embeddings that the first block reads, undefined if it is in another section.
+void MicroStep::backward_embedding(const Batch& batch, Tensor d_trunk, const HeadInputs& d_heads, bool last) {
   const WeightHandle embedding = model_.weight("tok_embeddings.weight");
   const auto add = [&](const Tensor& tokens, const Tensor& d_embedded) {
     embedding.store->add_rows(embedding.index, tokens.flatten(), d_embedded.flatten(0, 1));
   };
-  add(model_.split().part(batch.tokens), d_output);
-  if (is_chained_ && !model_.split().is_whole()) add(next_tokens(batch), d_inputs.next);  // whole: zero
+  if (is_chained_) d_trunk = d_trunk.defined() ? d_trunk.add_(d_heads.embedded) : d_heads.embedded;
+  if (d_trunk.defined()) add(model_.split().part(batch.tokens), d_trunk);
+  if (is_chained_ && !model_.split().is_whole()) add(next_tokens(batch), d_heads.next);  // whole: zero
   reductions_.start(model_.unit("tok_embeddings"), last);
-  return {};
 }
 
 void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,

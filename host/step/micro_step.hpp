@@ -13,8 +13,8 @@
 //              already holds the output layer's gradient
 //
 // With sections (parallel.pipeline), each has its part of these loops: its input comes over a border and its output
-// goes over the next, gradients the other way, in 1F1B order (run). No hooks, no retained graph, never all logits at
-// once.
+// goes over the next, gradients the other way, in 1F1B order (run). An embedding that heads read is in two sections,
+// whose gradients are added after the last micro-batch. No hooks, no retained graph, never all logits at once.
 #pragma once
 
 #include <filesystem>
@@ -112,6 +112,7 @@ class MicroStep {
   HeadInputs forward_trunk(const Batch& batch, const Pass& pass, const at::Tensor& input, OffloadedStack* offloaded,
                            std::vector<KeptBlock>* kept);
   at::Tensor backward_trunk(Passage& passage, HeadInputs d_inputs, bool last);
+  void backward_embedding(const Batch& batch, at::Tensor d_trunk, const HeadInputs& d_heads, bool last);
   void run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);

@@ -22,7 +22,7 @@ LAYOUTS = {"1x8": (1, 8, 1, 1, 1, 1), "8x1": (8, 1, 1, 1, 1, 1), "1x3": (1, 3, 1
            "2x1x2-by-2": (4, 1, 2, 1, 2, 1), "1x4-by-4": (4, 4, 1, 1, 4, 1), "1x4-on-2-by-2": (4, 4, 1, 2, 2, 1),
            "2x1x2-on-2-by-2": (8, 1, 2, 2, 2, 1),
            "1x4-in-2": (2, 4, 1, 1, 1, 2), "2x1x2-in-2": (4, 1, 2, 1, 1, 2), "1x1x4-by-2-in-2": (4, 1, 4, 1, 2, 2),
-           "1x1x4-on-2-by-2-in-2": (8, 1, 4, 2, 2, 2)}
+           "1x1x4-on-2-by-2-in-2": (8, 1, 4, 2, 2, 2), "1x2x2-in-3": (3, 2, 2, 1, 1, 3)}
 STRATEGIES = ("no_shard", "shard_grad_op", "full_shard")
 ONE = ("1x4", "no_shard", "none")  # the reference for all others
 OTHERS = [(layout, strategy, "none") for layout in ("1x4", "2x2", "4x1", "2x1x2") for strategy in STRATEGIES
@@ -45,6 +45,10 @@ ALL += [(pipeline, layout, "full_shard", "full") for pipeline in ("baseline", "l
         for layout in WIDE]
 ALL += [("baseline", layout, "full_shard", "full") for layout in ("2x1x2-on-2-by-2", "1x1x4-on-2-by-2-in-2")]
 ALL += [(pipeline, *layout) for pipeline in ("baseline", "lora", "muon", "critic", "pairs") for layout in SECTIONS]
+# An embedding that is in the first section and in the last.
+IN_THREE = ("1x2x2-in-3", "shard_grad_op", "none")
+ALL += [(pipeline, *layout) for pipeline in ("tied", "chained", "tied-chained") for layout in SECTIONS]
+ALL += [("tied-chained", *IN_THREE)]
 ALL += [(pipeline, *SECTIONS[0]) for pipeline in ("rho1", "verifiable", "joint", "joint-lora")]
 # LoRA with dropout: its draws must follow the sequence, in every layout and when a forward pass is recomputed.
 ALL += [("lora", *other) for other in OTHERS]
@@ -100,7 +104,8 @@ SHORT += [("baseline", "1x4-by-2", "no_shard", "none"), ("baseline", "1x4-by-4",
           ("joint", "1x4-by-2", "full_shard", "none")]
 # Sections, alone and with everything else.
 SHORT += [("baseline", "1x1x4-on-2-by-2-in-2", "full_shard", "full"), ("lora", *SECTIONS[3]), ("rho1", *SECTIONS[0]),
-          ("joint-lora", *SECTIONS[0]), ("critic", *SECTIONS[1]), ("muon", *SECTIONS[2])]
+          ("joint-lora", *SECTIONS[0]), ("critic", *SECTIONS[1]), ("muon", *SECTIONS[2]),
+          ("tied", *SECTIONS[1]), ("chained", *SECTIONS[3]), ("tied-chained", *IN_THREE)]
 SHORT += [("lora-heads", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_shard", "none"), IN_GROUPS)]
 SHORT += [("joint-lora", *layout) for layout in (WITH_RECOMPUTATION, ("1x4-on-2", "full_shard", "none"))]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
@@ -120,13 +125,15 @@ def run(place, pipeline, layout, strategy, checkpointing, **more):
     if pipeline == "lora-heads":  # in blocks with norms that train as a whole, and beside whole blocks
         changes |= {"pipeline__plugin": "baseline", "adapter__plugin": "lora", "adapter__targets": ["layers.*"],
                     "adapter__train": ["extra_heads.*", "*_norm.weight"], "optimizer__eps": 1e-5}
-    if pipeline == "tied":
+    if pipeline.startswith("tied"):
         changes |= {"pipeline__plugin": "baseline", "model__tie_word_embeddings": True, "model__qkv_bias": True,
                     "model__kv_heads": 2, "optimizer__eps": 1e-5, "model__rope_scaling": {
                         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                         "original_max_position_embeddings": 32}}
-    if pipeline == "chained":
+    if pipeline.endswith("chained"):
         changes |= {"pipeline__plugin": "baseline", "model__future_heads": "chained", "optimizer__eps": 1e-5}
+    if pipeline == "tied-chained":
+        changes |= {"model__layers": 6}  # two blocks and the heads, for three sections
     if pipeline == "muon":
         changes |= {"pipeline__plugin": "baseline", "optimizer__name": "muon", "optimizer__eps": 1e-5,
                     "train__ema": 0.9}

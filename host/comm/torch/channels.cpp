@@ -158,6 +158,12 @@ void Channels::form_sections(int sections) {
   section_ = formed.get();
 }
 
+RankGroup Channels::twins() {
+  TORCH_CHECK(sections_ > 1 && (before_.size == 1 || after_.size == 1), "a section in the middle has no twin");
+  const RankLine line{section_index() == 0 ? 1 : 0, 2, size_ * (sections_ - 1)};
+  return {line, connect("twins of " + name_of(line), make_, line), nullptr};
+}
+
 Channels::~Channels() {
   if (this == all_) peers_->on_broken(nullptr);
 }

@@ -113,6 +113,9 @@ class Channels {
   /// This rank and its counterpart in the section before, and after; this rank alone where there is none.
   const RankGroup& before() const { return before_; }
   const RankGroup& after() const { return after_; }
+  /// This rank and its counterpart at the other end of the model: in the last section, first, and in the first section.
+  /// The first call connects them. [these two sections, collective]
+  RankGroup twins();
   /// The ranks at this position of every section, the last section's first; `gather` is on the CPU.
   const RankGroup& counterparts() const { return counterparts_; }
 

@@ -318,21 +318,13 @@ class Rules : RuleChecker {
     const std::string key = "parallel.pipeline";
     const int64_t sections = e_.parallel.pipeline;
     if (!bound_.all_valid({"parallel", key.c_str()}) || sections == 1) return;
-    const std::string found = "found pipeline " + number(sections);
     if (bound_.has("parallel.processes") && bound_.all_valid({"parallel.processes"}))
       if (const std::string misfit = pipeline_misfit(e_, e_.parallel.processes); !misfit.empty()) refuse(key, misfit);
     if (!bound_.all_valid({"model", "model.layers", "model.future_tokens"})) return;
     if (const int64_t blocks = num_trunk_blocks(e_.model); sections > blocks + 1)
-      refuse(key, found + " for " + number(blocks) + " trunk blocks (layers - future_tokens), wanted at most " +
-                      number(blocks + 1) + ": every section but that of the heads has a block");
-    if (e_.model.tie_word_embeddings)
-      refuse(key, found +
-                      " with tie_word_embeddings = true, whose matrix the first and the last section would share; "
-                      "use tensor or sequence instead");
-    if (has_chained_heads(e_.model))
-      refuse(key, found +
-                      " with future_heads = \"chained\", which read the embedding of the first section; use tensor or "
-                      "sequence instead");
+      refuse(key, "found pipeline " + number(sections) + " for " + number(blocks) +
+                      " trunk blocks (layers - future_tokens), wanted at most " + number(blocks + 1) +
+                      ": every section but that of the heads has a block");
   }
 
   void sequence_groups() {

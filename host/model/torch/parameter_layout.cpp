@@ -239,7 +239,7 @@ bool trains(const LayoutRequest& request, const std::string& parameter) {
 }
 
 int64_t section_with(const ModelConfig& model, int64_t heads, int64_t sections, const std::string& unit) {
-  if (unit == "tok_embeddings") return 0;
+  if (unit == "tok_embeddings") return heads_read_embedding(model, heads) ? sections - 1 : 0;
   for (int64_t section = 0; section < sections; ++section) {
     const BlockRange blocks = section_blocks(model, heads, {section, sections});
     for (int64_t i = blocks.first; i < blocks.end; ++i)
@@ -254,8 +254,11 @@ std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const LayoutReq
   const auto is_elsewhere = [&](const std::string& unit) {
     return section_with(*request.model, heads, section.count, unit) != section.index;
   };
-  for (UnitSpec& unit : whole)
+  for (UnitSpec& unit : whole) {
+    unit.is_second_twin = section.is_first() && unit.name == "tok_embeddings" && is_elsewhere(unit.name);
+    if (unit.is_second_twin) continue;
     std::erase_if(unit.parameters, [&](const ParameterSpec& spec) { return is_elsewhere(unit_of(spec.name)); });
+  }
   std::erase_if(whole, [](const UnitSpec& unit) { return unit.parameters.empty(); });
   return whole;
 }

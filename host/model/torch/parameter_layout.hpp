@@ -38,7 +38,8 @@ struct ParameterSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
-  bool always_fp32 = false;  ///< computed in fp32 in any precision
+  bool always_fp32 = false;     ///< computed in fp32 in any precision
+  bool is_second_twin = false;  ///< another section holds the unit, too, where it counts and is saved
 };
 
 /// Heads on the trunk. A frozen reference needs only the next-token head; a value model needs neither heads nor output.
@@ -56,7 +57,8 @@ struct LayoutRequest {
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
 /// With tied embeddings there is no unit output: "tok_embeddings.weight" serves as both.
 std::vector<UnitSpec> model_units(const LayoutRequest& request);
-/// The section with a unit of the model. `heads`: token heads.
+/// The section with a unit of the model; of twins the one that counts: the last, in which rank 0 is. `heads`: token
+/// heads.
 int64_t section_with(const ModelConfig& model, int64_t heads, int64_t sections, const std::string& unit);
 /// The units of a section, of those of the whole model; of the unit adapter the parameters for layers in it.
 std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const LayoutRequest& request, const Section& section);

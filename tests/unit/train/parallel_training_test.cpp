@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <set>
 
+#include "checkpoint/torch/model_files.hpp"
 #include "checkpoint/torch/state_saver.hpp"
 #include "checkpoint/torch/training_state.hpp"
 #include "shard/whole_parameters.hpp"
@@ -128,7 +130,8 @@ Observed observe(const Layout& layout, const Kind& kind) {
     EXPECT_EQ(mine.norms, seen.norms) << "ranks differ";
     for (const auto& [name, values] : mine.last)
       EXPECT_TRUE(at::equal(values, seen.last.try_emplace(name, values).first->second)) << name << " differs";
-    seen.first.merge(mine.first);
+    for (const auto& [name, values] : mine.first)
+      EXPECT_TRUE(at::equal(values, seen.first.try_emplace(name, values).first->second)) << name << " at the start";
   });
   return seen;
 }
@@ -303,6 +306,144 @@ TEST(PipelineTraining, SendsNoGradientWhereNothingBeforeTrains) {
   }
 }
 
+/// Models whose first and last sections hold the embedding. A step has twelve sequences, which one to four
+/// micro-batches divide, and clipping is active.
+using Change = std::function<void(Experiment&)>;
+Change with_twins(bool tied, bool chained) {
+  return [=](Experiment& e) {
+    four_blocks(e);
+    e.model.tie_word_embeddings = tied;
+    e.model.future_heads = chained ? FutureHeads::chained : FutureHeads::parallel;
+    e.train.clip_norm = 0.05;
+    e.train.batch_size = 12 / (data_ranks(e.parallel, e.parallel.processes) * e.train.gradient_accumulation);
+  };
+}
+const std::vector<Change> models_with_twins{with_twins(true, false), with_twins(false, true), with_twins(true, true)};
+
+const std::vector<Layout> few_sections{{2, 1, 1, Strategy::full_shard, 3, 2},
+                                       {3, 1, 1, Strategy::shard_grad_op, 2, 3},
+                                       {4, 1, 2, Strategy::full_shard, 2, 2}};
+
+/// Their gradients are rounded once more than one rank's, and the norm with them.
+TEST(TwinTraining, IsThatOfOneRank) {
+  std::vector<Layout> layouts = few_sections;
+  layouts.insert(layouts.end(), {{2, 1, 1, Strategy::no_shard, 1, 2},
+                                 {3, 1, 1, Strategy::no_shard, 1, 3},
+                                 {4, 1, 1, Strategy::shard_optimizer, 2, 2},
+                                 {4, 2, 1, Strategy::shard_grad_op, 2, 2},
+                                 {6, 1, 2, Strategy::full_shard, 3, 3},
+                                 {8, 1, 2, Strategy::hybrid_shard, 3, 2}});
+  for (const Change& change : models_with_twins) {
+    Kind kind;
+    kind.change = change;
+    expect_like_one_rank(kind, layouts);
+  }
+}
+
+TEST(TwinTraining, RepeatsItsBits) {
+  for (const Change& change : models_with_twins) {
+    Kind kind;
+    kind.change = change;
+    const Observed one = observe(few_sections.back(), kind), other = observe(few_sections.back(), kind);
+    EXPECT_EQ(one.losses, other.losses);
+    EXPECT_EQ(one.norms, other.norms);
+    for (const auto& [name, values] : one.last) EXPECT_TRUE(at::equal(values, other.last.at(name))) << name;
+  }
+}
+
+TEST(TwinTraining, RecomputesOffloadsAndAverages) {
+  const TestFolder folder(memory_folder());
+  for (const Change& change : models_with_twins) {
+    Kind kind;
+    kind.change = [&](Experiment& e) {
+      change(e);
+      e.parallel.activation_checkpointing = 1;
+      e.parallel.activation_offload = true;
+      e.parallel.optimizer_offload = OptimizerOffload::nvme;
+      e.parallel.offload_path = folder.path().string();
+      e.train.ema = 0.9;
+    };
+    expect_like_one_rank(kind, few_sections);
+  }
+}
+
+/// Trains value heads beside the token heads, and weighs tokens by the first values.
+class ValuesToo final : public Weighting {
+ public:
+  Needs needs() const override { return {.values = {value_}, .heads = {{"v", "linear"}}}; }
+  Tensor value_loss(ValueStep& step) override { return (step.leaf(value_) - 1).square().sum() / 400; }
+  Weights weigh(BatchStep& step) override { return Weights::by_target(step.value(value_).sigmoid()); }
+
+ private:
+  const ValueSignal value_ = ValueSignal::of_policy("v");
+};
+
+TEST(TwinTraining, WeighsByValuesAndByAReference) {
+  for (const Change& change : models_with_twins) {
+    Kind kind;
+    kind.change = change;
+    kind.weighting = keeps_excess;
+    expect_like_one_rank(kind, {{2, 1, 1, Strategy::full_shard, 1, 2}, {4, 1, 2, Strategy::full_shard, 1, 2}});
+    kind.weighting = [] { return std::make_unique<ValuesToo>(); };
+    expect_like_one_rank(kind, few_sections);
+  }
+}
+
+TEST(TwinTraining, OfTheEmbeddingAloneOrWithoutItIsThatOfOneRank) {
+  const Dora dora;
+  const After embedding("tok_embeddings."), heads("extra_heads."), norm("norm.");
+  for (const Change& change : models_with_twins)
+    for (const Adapter* adapter : std::initializer_list<const Adapter*>{&embedding, &dora, &heads, &norm}) {
+      Kind kind;
+      kind.change = change;
+      kind.adapter = adapter;
+      expect_like_one_rank(kind, few_sections);
+    }
+}
+
+TEST(TwinTraining, CountsAFrozenTwinOnceInTheFingerprintOfAnAdaptersBase) {
+  const Dora dora;
+  for (const Change& change : models_with_twins) {
+    std::set<uint64_t> found;
+    std::mutex mutex;
+    std::vector<Layout> layouts = few_sections;
+    layouts.push_back(one_rank);
+    for (const Layout& layout : layouts)
+      on_ranks_of(layout, [&](Channels& channels) {
+        TinyParts parts;
+        parts.adapter = &dora;
+        TinyTraining training(experiment_of(layout, change), baseline(), channels, parts);
+        const uint64_t fingerprint = training.model().base_fingerprint();
+        const std::lock_guard lock(mutex);
+        found.insert(fingerprint);
+      });
+    EXPECT_EQ(found.size(), 1U);
+  }
+}
+
+TEST(TwinTraining, ExportsEachParameterOnceAndUnchanged) {
+  for (const Change& change : models_with_twins)
+    for (const Layout& layout : few_sections) {
+      SCOPED_TRACE(text_of(layout));
+      std::map<std::string, Tensor> exported, held;
+      std::mutex mutex;
+      on_ranks_of(layout, [&](Channels& channels) {
+        TinyTraining training(experiment_of(layout, change), baseline(), channels);
+        training->step();
+        const auto visit = [&](const ParameterSpec& spec, const Tensor& value) {
+          EXPECT_TRUE(exported.emplace(spec.name, value.clone()).second) << spec.name << " twice";
+        };
+        const bool writes = channels.all().rank() == 0;
+        ASSERT_FALSE(for_each_saved_tensor(training.model(), nullptr, writes ? VisitSaved(visit) : nullptr));
+        const auto mine = parameters_of(training.model());
+        const std::lock_guard lock(mutex);
+        held.insert(mine.begin(), mine.end());
+      });
+      ASSERT_EQ(exported.size(), held.size());
+      for (const auto& [name, values] : held) EXPECT_TRUE(at::equal(exported.at(name), values)) << name;
+    }
+}
+
 void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   const TrainerState& state = training->state();
   StateSaver saver(channels.peers(), training->optimizer(), folder, {9});
@@ -311,49 +452,68 @@ void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
 }
 
 /// Logical state, as a checkpoint holds it, after training or loading.
-std::map<std::string, Tensor> load_and_gather(const Layout& layout, const fs::path& folder) {
+std::map<std::string, Tensor> load_and_gather(const Layout& layout, const Change& change, const fs::path& folder) {
   std::map<std::string, Tensor> all;
   std::mutex mutex;
   on_ranks_of(layout, [&](Channels& channels) {
-    TinyTraining training(experiment_of(layout, [](Experiment&) {}), baseline(), channels);
+    TinyTraining training(experiment_of(layout, change), baseline(), channels);
     std::map<std::string, Tensor> pipeline;
     load_training_state(folder / checkpoint_name(steps), training->optimizer(), pipeline);
     for (ShardedOptimizer::State& state : training->optimizer().states())
       for (const auto& [prefix, flat] : state.flats()) {
         const Tensor pieces = state.group->gather_pieces(state.group->gather_shards(flat));
         const std::lock_guard lock(mutex);
-        for (const FlatParameter& placed : state.group->parameters())
-          all[prefix + placed.spec.name] = ParameterGroup::joined(placed, pieces).clone();
+        for (const FlatParameter& placed : state.group->parameters()) {
+          const std::string name = prefix + placed.spec.name;
+          const Tensor values = ParameterGroup::joined(placed, pieces).clone();
+          EXPECT_TRUE(at::equal(values, all.try_emplace(name, values).first->second)) << name << ": ranks differ";
+        }
       }
   });
   return all;
 }
 
-TEST(ParallelTraining, SavesWhatEveryLayoutLoads) {
-  const std::vector<Layout> layouts{one_rank,
-                                    {2, 1, 1, Strategy::full_shard},
-                                    {2, 1, 2, Strategy::full_shard},
-                                    {4, 1, 2, Strategy::hybrid_shard},
-                                    {4, 2, 2, Strategy::shard_grad_op},
-                                    {4, 1, 4, Strategy::no_shard},
-                                    {2, 1, 1, Strategy::full_shard, 2, 2},
-                                    {4, 1, 2, Strategy::full_shard, 2, 2}};
+void expect_every_layout_loads(const std::vector<Layout>& layouts, const Change& change) {
   for (const Layout& saving : layouts) {
     SCOPED_TRACE(text_of(saving));
     TestFolder folder(memory_folder());
     on_ranks_of(saving, [&](Channels& channels) {
-      TinyTraining training(experiment_of(saving, [](Experiment&) {}), baseline(), channels);
+      TinyTraining training(experiment_of(saving, change), baseline(), channels);
       for (int64_t i = 0; i < steps; ++i) training->step();
       save(training, folder.path(), channels);
     });
-    const auto wanted = load_and_gather(saving, folder.path());
+    const auto wanted = load_and_gather(saving, change, folder.path());
     EXPECT_GT(wanted.size(), 100U);
     for (const Layout& loading : layouts) {
-      const auto found = load_and_gather(loading, folder.path());
+      const auto found = load_and_gather(loading, change, folder.path());
+      ASSERT_EQ(found.size(), wanted.size());
       for (const auto& [name, values] : wanted)
         EXPECT_TRUE(at::equal(found.at(name), values)) << name << " loaded by " << text_of(loading);
     }
   }
+}
+
+TEST(ParallelTraining, SavesWhatEveryLayoutLoads) {
+  expect_every_layout_loads({one_rank,
+                             {2, 1, 1, Strategy::full_shard},
+                             {2, 1, 2, Strategy::full_shard},
+                             {4, 1, 2, Strategy::hybrid_shard},
+                             {4, 2, 2, Strategy::shard_grad_op},
+                             {4, 1, 4, Strategy::no_shard},
+                             {2, 1, 1, Strategy::full_shard, 2, 2},
+                             {4, 1, 2, Strategy::full_shard, 2, 2}},
+                            [](Experiment&) {});
+}
+
+TEST(TwinTraining, SavesWhatEveryLayoutLoads) {
+  std::vector<Layout> layouts = few_sections;
+  layouts.push_back(one_rank);
+  layouts.push_back({2, 1, 2, Strategy::full_shard});
+  for (const Change& change : models_with_twins)
+    expect_every_layout_loads(layouts, [&](Experiment& e) {
+      change(e);
+      e.train.ema = 0.9;
+    });
 }
 
 }  // namespace

@@ -193,6 +193,36 @@ TEST(Layout, TheFirstGroupThatMatchesSetsAParametersSettings) {
   EXPECT_THROW(model_units(request), Error) << "it is always preceded by the first";
 }
 
+TEST(Layout, AnEmbeddingThatHeadsReadIsInTheFirstSectionAndInTheLastWhichCountsIt) {
+  ModelConfig model = small();
+  const Everything everything;
+  const auto sections_with_embedding = [&](Heads heads) {
+    LayoutRequest request = request_for(model, &everything);
+    request.heads = heads;
+    std::map<int64_t, bool> counts;  // by section
+    for (const int64_t index : {0, 1}) {
+      const std::vector<UnitSpec> units = section_units(model_units(request), request, {index, 2});
+      for (const UnitSpec& unit : units) {
+        EXPECT_TRUE(unit.name == "tok_embeddings" || !unit.is_second_twin) << unit.name;
+        if (unit.name == "tok_embeddings") counts[index] = !unit.is_second_twin;
+      }
+      if (!counts.contains(index)) continue;
+      EXPECT_EQ(units.front().name, "tok_embeddings") << "in the order of the forward pass";
+    }
+    return counts;
+  };
+  const std::map<int64_t, bool> alone{{0, true}}, twins{{0, false}, {1, true}};
+  EXPECT_EQ(sections_with_embedding(Heads::all), alone);
+  model.tie_word_embeddings = true;
+  EXPECT_EQ(sections_with_embedding(Heads::all), twins);
+  EXPECT_EQ(sections_with_embedding(Heads::first), twins);
+  EXPECT_EQ(sections_with_embedding(Heads::none), alone);
+  model.tie_word_embeddings = false;
+  model.future_heads = FutureHeads::chained;
+  EXPECT_EQ(sections_with_embedding(Heads::all), twins);
+  EXPECT_EQ(sections_with_embedding(Heads::first), alone);
+}
+
 std::set<std::string> trained(const LayoutRequest& request) {
   std::set<std::string> names;
   for (const auto& [name, parameter] : parameters_of(request))
