@@ -152,7 +152,10 @@ def expect_equal(log, plan, what):
 @pytest.mark.parametrize("changes", [
     dict(parallel__pipeline=2, train__gradient_accumulation=3),
     dict(parallel__pipeline=2, parallel__processes=4, parallel__tensor=2, train__gradient_accumulation=6, adapter=LORA,
-         parallel__activation_checkpointing="full")], ids=["sections", "sections, divided features, lora"])
+         parallel__activation_checkpointing="full"),
+    dict(parallel__pipeline=2, train__gradient_accumulation=3, model__tie_word_embeddings=True,
+         model__future_heads="chained")],
+                         ids=["sections", "sections, divided features, lora", "sections with twins"])
 def test_the_plan_of_sections_is_what_the_largest_takes(place, changes):
     """The most of all ranks in each phase, whichever section it is in. The log has it when it has grown by a
     twentieth."""

@@ -163,12 +163,14 @@ class MetaStep {
   void copy_state() {
     const MemoryScope scope(MemoryCategory::checkpoint);
     const bool on_host = !is_cuda(model_->compute().device());
-    for (const ShardedOptimizer::State& state : trainer_->optimizer().states())
+    for (const ShardedOptimizer::State& state : trainer_->optimizer().states()) {
+      if (!state.group->is_first_replica()) continue;  // another rank copies it
       for (const auto& [prefix, flat] : state.flats())
         if (state.group->is_in_host_memory())
           copies_.push_back(host_zeros(flat.numel(), flat.scalar_type(), state.group->device()));
         else if (on_host)
           copies_.push_back(at::empty_like(flat));
+    }
   }
 
   /// Saves the final model without writing it.

@@ -417,6 +417,9 @@ TEST(PlannedTraffic, IsWhatRanksExchange) {
     EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", divided features";
     std::swap(e.parallel.tensor, e.parallel.pipeline);
     EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", sections";
+    e.model.tie_word_embeddings = true;
+    e.model.future_heads = FutureHeads::chained;
+    EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", an embedding in two sections";
   }
 }
 
