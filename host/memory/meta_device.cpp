@@ -11,6 +11,7 @@
 #include <new>
 
 #include "memory/allocator.hpp"
+#include "memory/cached_segments.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,6 +32,8 @@ class MetaAllocator final : public c10::Allocator {
     if (size == 0) return {nullptr, c10::Device(at::kMeta)};
     void* const block = next_.fetch_add(64);
     if (is_counted(size)) device_block_allocated(block, int64_t(size));
+    const bool on_device = stands_for == at::kCUDA && is_counted(std::max(size, smallest_block));
+    if (on_device) meta_segments().allocate(block, int64_t(size));
     return {block, block, &device_block_freed_, c10::Device(at::kMeta)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &device_block_freed_; }
@@ -38,7 +41,11 @@ class MetaAllocator final : public c10::Allocator {
 
  private:
   static constexpr size_t reserved = size_t{1} << 40;  // of addresses
-  static void device_block_freed_(void* block) { device_block_freed(block); }
+  static constexpr size_t smallest_block = 512;        // of a device, also for one number, which is not counted
+  static void device_block_freed_(void* block) {
+    device_block_freed(block);
+    meta_segments().free(block);
+  }
   std::atomic<char*> next_;
 };
 

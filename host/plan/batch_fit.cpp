@@ -9,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.peak.total <= bytes; }
+bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.needed() <= bytes; }
 
 /// The settings by which a request differs from the experiment, as keys of its file.
 std::vector<std::string> changes_between(const StepRequest& experiment, const StepRequest& other) {
@@ -52,9 +52,9 @@ PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t 
                         int64_t gradient_accumulation) {
   request.sequences = batch_size;
   request.gradient_accumulation = gradient_accumulation;
-  const auto phases = plan_step(request).phases;
-  const auto& [phase, peak] = *highest(phases);
-  return {batch_size, gradient_accumulation, phase, peak, 0};
+  const PlannedStep step = plan_step(request);
+  const auto& [phase, peak] = *highest(step.phases);
+  return {batch_size, gradient_accumulation, phase, peak, step.reserved, 0};
 }
 
 std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& request, int64_t bytes) {
@@ -72,10 +72,10 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepR
     else
       too_large = other.batch_size;
     if (most.batch_size + 1 == too_large) return most;
-    // Where memory is affine in the batch, a line through two batches leads to the largest one at once. Where the peak
-    // does not depend on the batch, as in a save, the batch is doubled.
+    // Tensors are affine in the batch, so that a line through two batches leads near the largest one at once. Where the
+    // peak does not depend on the batch, as in a save, the batch is doubled.
     const double a_sequence = double(other.peak.total - most.peak.total) / double(other.batch_size - most.batch_size);
-    const int64_t more = a_sequence > 0 ? int64_t(double(bytes - most.peak.total) / a_sequence) : most.batch_size;
+    const int64_t more = a_sequence > 0 ? int64_t(double(bytes - most.needed()) / a_sequence) : most.batch_size;
     const int64_t next = halves ? most.batch_size + (too_large - most.batch_size) / 2 : most.batch_size + more;
     other = planned(std::clamp(next, most.batch_size + 1, too_large - 1));
   }
@@ -106,7 +106,7 @@ std::vector<std::string> changes_that_fit(const PlanStep& plan_step, const Exper
       if (!fits(batch, bytes)) continue;
       if (changes.size() < fewest) texts.clear();
       fewest = changes.size();
-      const std::string text = join_names(changes) + " (" + human_bytes(batch.peak.total) + ")";
+      const std::string text = join_names(changes) + " (" + human_bytes(batch.needed()) + ")";
       if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
     }
   }

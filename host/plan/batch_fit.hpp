@@ -1,6 +1,8 @@
-// The micro-batches that fit into a given memory. As memory is affine in the batch, few steps are planned.
+// The micro-batches that fit into a given memory. As the bytes of tensors are affine in the batch, few steps are
+// planned.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,14 +17,16 @@ struct PlannedBatch {
   int64_t batch_size = 1, gradient_accumulation = 1;
   std::string phase;  ///< with the peak
   MemorySnapshot peak;
-  double seconds = 0;  ///< of a step; 0: unknown
+  int64_t reserved = 0;  ///< as in PlannedStep
+  double seconds = 0;    ///< of a step; 0: unknown
+  int64_t needed() const { return std::max(reserved, peak.total); }
 };
 
 PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t batch_size,
                         int64_t gradient_accumulation);
 
 /// The largest micro-batch that fits into `bytes` per rank, at the request's gradient accumulation; nullopt if one
-/// sequence does not fit.
+/// sequence does not fit. With one sequence more, it does not. (What a device's allocator holds may be less for more.)
 std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& request, int64_t bytes);
 
 /// The same among the micro-batches that, with another accumulation, leave the tokens of a step as they are.

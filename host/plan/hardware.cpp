@@ -9,8 +9,8 @@
 namespace wmtp {
 namespace {
 
-// memory      as on the data sheet, in powers of ten. A driver reports 5 to 9 GiB more, which the CUDA context, NCCL's
-//             buffers and fragmentation use.
+// memory      as on the data sheet, in powers of ten. A driver reports 5 to 9 GiB more, which the CUDA context and
+//             NCCL's buffers use.
 // bus         bus bandwidth of nccl-tests on 8 devices with NVSwitch: H100 360 GB/s (all_gather_perf, NVIDIA/nccl-tests
 //             issue 326, the expected value according to NVIDIA), A100 200 GB/s (all_reduce_perf, issue 149).
 //             Cards without NVSwitch: one direction of PCIe 4.0 x16.

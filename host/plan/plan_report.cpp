@@ -24,11 +24,15 @@ OrderedJson to_json(const MemorySnapshot& snapshot) {
   return bytes;
 }
 
+/// null on the CPU
+OrderedJson reserved_json(int64_t bytes) { return bytes > 0 ? OrderedJson(bytes) : OrderedJson(); }
+
 OrderedJson to_json(const PlannedBatch& batch) {
   return {{"batch_size", batch.batch_size},
           {"gradient_accumulation", batch.gradient_accumulation},
           {"phase", batch.phase},
           {"bytes", to_json(batch.peak)},
+          {"reserved", reserved_json(batch.reserved)},
           {"seconds", batch.seconds > 0 ? OrderedJson(batch.seconds) : OrderedJson()}};
 }
 
@@ -55,7 +59,8 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
-                    {"bytes", cost.memory},
+                    {"bytes", cost.tensors},
+                    {"reserved", reserved_json(cost.variant->step.reserved)},
                     {"fits", cluster.memory ? OrderedJson(cost.fits) : OrderedJson()},
                     {"bus_bytes", cost.traffic.bus},
                     {"network_bytes", cost.traffic.network},
@@ -89,13 +94,16 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
     most.total = std::max(most.total, peak.total);
   }
   const Unit unit = unit_of(most.total);
+  const bool has_segments = variants.front().step.reserved > 0;
   Table table{{"strategy", "adapter", "peak phase", unit.name}, {}, false};
+  if (has_segments) table.columns.emplace_back("reserved");
   for (int i = 0; i < num_memory_categories; ++i)
     if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
     const auto peak = highest(variant.step.phases);
     std::vector<Json> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
+    if (has_segments) row.emplace_back(shown_bytes(variant.step.reserved));
     for (int i = 0; i < num_memory_categories; ++i)
       if (most.bytes[size_t(i)] > 0) row.push_back(shown_bytes(peak->second.bytes[size_t(i)]));
     table.rows.push_back(std::move(row));
@@ -103,8 +111,10 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
   out << "\npeak tensor memory per rank, " << unit.name << " (* this experiment)\n";
   print_table(out, table, TableFormat::text);
   out << "\nCounted: tensors (weights, gradients, optimizer state, activations, logits, communication buffers).\n"
-         "Not counted: the process itself (libraries and their scratch memory, threads, connections), memory that the\n"
-         "allocator caches.\n";
+      << (has_segments ? "reserved: what LibTorch's allocator holds for them, and for the products' scratch memory.\n"
+                         "Not counted: the CUDA context and NCCL's buffers.\n"
+                       : "Not counted: the process itself (libraries and their scratch memory, threads, connections), "
+                         "memory that the\nallocator caches.\n");
 }
 
 void print_offloaded(std::ostream& out, const std::vector<PlannedVariant>& variants) {
@@ -135,11 +145,15 @@ void print_fit(std::ostream& out, const PlannedFit& fit) {
   const Unit unit = unit_of(fit.largest.peak.total);
   Table table{
       {"micro-batch", "batch_size", "gradient_accumulation", unit.name, "peak phase", "largest part"}, {}, false};
+  const bool has_segments = fit.largest.reserved > 0;
+  if (has_segments) table.columns.insert(table.columns.begin() + 4, "reserved");
   if (fit.largest.seconds > 0) table.columns.emplace_back("step s");
   const auto add = [&](const char* name, const PlannedBatch& batch) {
     table.rows.push_back({name, batch.batch_size, batch.gradient_accumulation,
                           rounded(double(batch.peak.total) / unit.bytes), batch.phase, largest_part(batch.peak)});
-    if (batch.seconds > 0) table.rows.back().emplace_back(rounded(batch.seconds));
+    auto& row = table.rows.back();
+    if (has_segments) row.insert(row.begin() + 4, rounded(double(batch.reserved) / unit.bytes));
+    if (batch.seconds > 0) row.emplace_back(rounded(batch.seconds));
   };
   add("largest", fit.largest);
   if (fit.same_tokens) add("same tokens per step", *fit.same_tokens);
@@ -199,15 +213,17 @@ void print_measured_rates(std::ostream& out, const PlannedCluster& cluster) {
 int64_t bytes_without_sharding(const PlannedCluster& cluster) {
   const auto found = std::ranges::find_if(
       cluster.costs, [](const StepCost& cost) { return cost.variant->strategy == Strategy::no_shard; });
-  return found == cluster.costs.end() || found->variant->request.ranks == 1 ? 0 : found->memory;
+  return found == cluster.costs.end() || found->variant->request.ranks == 1 ? 0 : found->tensors;
 }
 
 Table table_of(const PlannedCluster& cluster, const PlannedData& data) {
   const bool has_times = cluster.costs.front().time.has_value();
-  const Unit unit = unit_of(std::ranges::max(cluster.costs, {}, &StepCost::memory).memory);
+  const Unit unit = unit_of(std::ranges::max(cluster.costs, {}, &StepCost::tensors).tensors);
+  const bool has_segments = cluster.costs.front().variant->step.reserved > 0;
   const int64_t unsharded = bytes_without_sharding(cluster);
   Table table{{"strategy", unit.name}, {}, false};
   if (unsharded > 0) table.columns.emplace_back("%");
+  if (has_segments) table.columns.emplace_back("reserved");
   table.columns.insert(table.columns.end(), {"bus GB", "network GB"});
   if (has_times) table.columns.emplace_back("step s");
   if (has_times && cluster.hardware) table.columns.emplace_back("MFU %");
@@ -216,8 +232,9 @@ Table table_of(const PlannedCluster& cluster, const PlannedData& data) {
   if (has_times && data.steps && cluster.hardware) table.columns.emplace_back("GPU-hours");
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
-    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.memory) / unit.bytes)};
-    if (unsharded > 0) row.emplace_back(std::round(100 * double(cost.memory) / double(unsharded)));
+    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.tensors) / unit.bytes)};
+    if (unsharded > 0) row.emplace_back(std::round(100 * double(cost.tensors) / double(unsharded)));
+    if (has_segments) row.emplace_back(rounded(double(cost.variant->step.reserved) / unit.bytes));
     row.insert(row.end(), {rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)});
     if (has_times) row.emplace_back(rounded(cost.time->seconds));
     if (has_times && cluster.hardware) row.emplace_back(std::round(1000 * cost.time->mfu) / 10);
@@ -239,9 +256,12 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster, const Plann
   const StepCost& whole = sharded == cluster.costs.end() ? cluster.costs.front() : *sharded;  // one rank: its only one
   out << '\n'
       << counted(cluster.hosts, "host") << " of " << counted(whole.variant->request.ranks / cluster.hosts, "rank")
-      << ": peak memory per rank, bytes that a rank receives per step (* this experiment)\n";
+      << ": peak tensor memory per rank, bytes that a rank receives per step (* this experiment)\n";
   print_table(out, table_of(cluster, data), TableFormat::text);
   if (bytes_without_sharding(cluster) > 0) out << "%: of the memory of no_shard.\n";
+  if (whole.variant->step.reserved > 0)
+    out << "reserved: what LibTorch's allocator holds for these tensors" << (cluster.memory ? ", which must fit" : "")
+        << ".\n";
   if (!cluster.divided.empty())
     out << "sequence N, tensor N, pipeline N: N ranks divide the positions of each sequence, the features of each "
            "block,\n"
@@ -310,6 +330,7 @@ void print_json(std::ostream& out, const PlanReport& report) {
                               {"this_one", variant.is_experiments_own},
                               {"phase", most->first},
                               {"bytes", to_json(most->second)},
+                              {"reserved", reserved_json(variant.step.reserved)},
                               {"offloaded",
                                {{"host", variant.step.offloaded.host},
                                 {"to_device", variant.step.offloaded.to_device},

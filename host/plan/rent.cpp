@@ -37,7 +37,7 @@ RentRow rent_row(const PlanStep& plan_step, const ExperimentPlan& plan, const st
   const StepCost* best = recommended(costs);
   const StepCost& chosen = best ? *best : *std::ranges::min_element(costs, {}, &StepCost::memory);
   const StepRequest& layout = chosen.variant->request;
-  RentRow row{&card, layout.hosts, layout, chosen.memory, chosen.fits, 0, {}, {}};
+  RentRow row{&card, layout.hosts, layout, chosen.tensors, chosen.memory, chosen.fits, 0, {}, {}};
   if (const auto largest = largest_batch(plan_step, layout, memory)) row.largest_batch = largest->batch_size;
   if (!chosen.fits || !chosen.time) return row;
   row.time = chosen.time;
@@ -46,14 +46,18 @@ RentRow rent_row(const PlanStep& plan_step, const ExperimentPlan& plan, const st
 }
 
 void print_rent_text(std::ostream& out, const std::string& name, int64_t batch_size, const std::vector<RentRow>& rows) {
-  Table table{{"GPUs", "hosts", "card", "layout", "GiB", "largest batch", "step s", "tokens/s", "MFU %", "hours",
-               "GPU-hours", "million tokens", "times"},
+  Table table{{"GPUs", "hosts", "card", "layout", "GiB", "reserved", "largest batch", "step s", "tokens/s", "MFU %",
+               "hours", "GPU-hours", "million tokens", "times"},
               {},
               false};
   for (const RentRow& row : rows) {
-    std::vector<Json> cells{
-        row.layout.ranks, row.hosts, row.card->name, layout_text(row), rounded(double(row.memory) / (1 << 30), 100),
-        row.largest_batch};
+    std::vector<Json> cells{row.layout.ranks,
+                            row.hosts,
+                            row.card->name,
+                            layout_text(row),
+                            rounded(double(row.tensors) / (1 << 30), 100),
+                            rounded(double(row.memory) / (1 << 30), 100),
+                            row.largest_batch};
     if (row.time) {
       cells.insert(cells.end(), {rounded(row.time->seconds, 100), std::llround(significant(row.run->tokens_per_second)),
                                  rounded(100 * row.time->mfu, 10)});
@@ -68,8 +72,9 @@ void print_rent_text(std::ostream& out, const std::string& name, int64_t batch_s
   }
   out << name << " with train.batch_size = " << batch_size << ": the layout that each number of GPUs and card needs\n";
   print_table(out, table, TableFormat::text);
-  out << "GiB: peak memory per GPU. largest batch: the largest train.batch_size that fits; times are of " << batch_size
-      << ".\nhours, GPU-hours: of all steps of the run, which train these million tokens.\n";
+  out << "GiB: peak tensor memory per GPU. reserved: what LibTorch's allocator holds for it, which must fit.\n"
+         "largest batch: the largest train.batch_size that fits; times are of "
+      << batch_size << ".\nhours, GPU-hours: of all steps of the run, which train these million tokens.\n";
   const auto is_assumed = [](const RentRow& row) { return row.time && *row.card->calibrated_by == '\0'; };
   if (std::ranges::any_of(rows, is_assumed))
     out << "not calibrated: products at the lowest share of the peak that a calibrated card reaches.\n";
@@ -86,7 +91,8 @@ void print_rent_json(std::ostream& out, const std::string& name, int64_t batch_s
                     {"sequence", row.layout.sequence},
                     {"tensor", row.layout.tensor},
                     {"pipeline", row.layout.pipeline},
-                    {"bytes", row.memory},
+                    {"bytes", row.tensors},
+                    {"reserved", row.memory},
                     {"fits", row.fits},
                     {"missing_bytes", missing(row)},
                     {"largest_batch_size", row.largest_batch},

@@ -85,8 +85,9 @@ std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan
                                  double peak, std::optional<int64_t> memory) {
   std::vector<StepCost> costs;
   const auto add = [&](const PlannedVariant& variant) {
-    const int64_t bytes = highest(variant.step.phases)->second.total;
-    costs.push_back({&variant, bytes, variant.step.work.traffic, !memory || bytes <= *memory,
+    const int64_t tensors = highest(variant.step.phases)->second.total;
+    const int64_t bytes = std::max(variant.step.reserved, tensors);
+    costs.push_back({&variant, tensors, bytes, variant.step.work.traffic, !memory || bytes <= *memory,
                      rates ? std::optional(step_time(plan_step, variant.request, *rates, peak)) : std::nullopt});
   };
   for (const PlannedVariant& variant : plan.variants)

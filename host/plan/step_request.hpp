@@ -81,6 +81,7 @@ struct PlannedStep {
   ParameterCounts counts;
   int64_t token_heads = 0;
   std::map<std::string, MemorySnapshot> phases;  ///< the peak of each
+  int64_t reserved = 0;                          ///< held by a CUDA device's allocator at the end; 0 on the CPU
   OffloadCost offloaded;
   Work work;
 };
@@ -100,6 +101,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host, file, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, at_borders, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySnapshot, bytes, total)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ParameterCounts, parameters, trained, model, state, frozen)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, token_heads, phases, offloaded, work)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, token_heads, phases, reserved, offloaded, work)
 
 }  // namespace wmtp

@@ -8,7 +8,7 @@ import pytest
 from paths import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/e2e"))
-from plan_test import CASES, SIZES, expect_equal, planned  # noqa: E402
+from plan_test import CASES, SIZES, expect_equal, planned, this_one  # noqa: E402
 
 # LibTorch splits the keys of attention where its blocks are fewer than the device's processors, in scratch memory.
 SPLITS_KEYS = "divided positions of one sequence, recomputed in bf16"
@@ -24,3 +24,6 @@ def test_the_plan_is_what_a_run_on_the_device_takes(place, case):
     plan = planned(place, place.write(**changes))
     place.run(**changes, env=null_cuda.environment(computes=0))
     expect_equal(place.log, plan, case)
+    (held,) = place.log.query("SELECT max(bytes) AS bytes FROM memory WHERE run_id = ? AND category = 'reserved'",
+                              place.log.newest()["id"])
+    assert held["bytes"] == this_one(plan)["reserved"]

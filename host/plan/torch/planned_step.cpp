@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/torch/model_files.hpp"
+#include "memory/cached_segments.hpp"
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
 #include "train/utilization.hpp"
@@ -16,9 +17,14 @@
 namespace wmtp {
 namespace {
 
+/// Of the thread that multiplies, on a card of compute capability 9 or with deterministic products.
+constexpr int64_t cublas_workspace = 32 << 20;
+
 /// `experiment`, when nothing of another step is counted any more.
 Experiment fresh(Experiment experiment) {
   offloaded_bytes() = {};
+  meta_segments().clear();
+  meta_segments().allocate(&cublas_workspace, cublas_workspace);
   return experiment;
 }
 
@@ -116,6 +122,7 @@ class MetaStep {
     save();
     step.phases = memory_usage().phases;
     step.phases.erase("start");
+    if (is_cuda(at::kMeta)) step.reserved = meta_segments().reserved();
     return {std::move(step), world_.issued(), {}};
   }
 
@@ -210,6 +217,8 @@ PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_
       phase.bytes[i] = extrapolate(with_few.bytes[i], phase.bytes[i], times);
     phase.total = extrapolate(with_few.total, phase.total, times);
   }
+  // Segments do not grow evenly; what further micro-batches keep is added to those that are held after `more`.
+  if (step.reserved > 0) step.reserved += highest(step.phases)->second.total - highest(more.phases)->second.total;
   const auto extend = [&](auto Work::*number) {
     step.work.*number = extrapolate(few.work.*number, more.work.*number, times);
   };
@@ -322,6 +331,7 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
       MemorySnapshot& most = first.step.phases[name];
       if (phase.total > most.total) most = phase;
     }
+    first.step.reserved = std::max(first.step.reserved, other.step.reserved);
     SectionSeconds& section = sections[rank / of_section];
     section = std::max(section, seconds_of(other));
     issued[int(rank)] = std::move(other.collectives);

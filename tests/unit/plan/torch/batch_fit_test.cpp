@@ -15,7 +15,7 @@ using test::planner_of;
 using test::TestPlan;
 
 int64_t bytes_of_batch(const TestPlan& request, int64_t size) {
-  return plan_batch(planner_of(request), request, size, request.gradient_accumulation).peak.total;
+  return plan_batch(planner_of(request), request, size, request.gradient_accumulation).needed();
 }
 
 TEST(BatchFit, FindsTheLastBatchThatFits) {
@@ -42,6 +42,19 @@ TEST(BatchFit, FindsTheLastBatchThatFitsWhereMemoryIsNotAffine) {
   EXPECT_EQ(largest([](int64_t size) { return size <= 37 ? 10 + size : 5000 + size; }, 4000), 37);
 }
 
+TEST(BatchFit, WhatTheAllocatorOfADeviceHoldsMustFit) {
+  const PlanStep plan_step = [](const StepRequest& request) {
+    PlannedStep step;
+    step.phases["forward"].total = 100 * request.sequences;
+    step.reserved = 100 * request.sequences + 250;
+    return step;
+  };
+  const auto batch = largest_batch(plan_step, StepRequest(), 1000);
+  EXPECT_EQ(batch->batch_size, 7);
+  EXPECT_EQ(batch->peak.total, 700);
+  EXPECT_EQ(batch->reserved, 950);
+}
+
 TEST(BatchFit, KeepsTheSequencesOfAStepByAccumulation) {
   TestPlan request = test::small_plan();
   request.gradient_accumulation = 3;  // of 4 sequences
@@ -66,8 +79,13 @@ ExperimentPlan plan_of(const TestPlan& experiment, const std::vector<Strategy>& 
   return plan;
 }
 
+/// So wide and long that what a device's allocator holds differs with each setting, too.
 TestPlan on_four_ranks(Strategy strategy, bool on_cuda) {
   TestPlan plan = test::small_plan();
+  plan.experiment.model.dim = 512;
+  plan.experiment.model.ffn_dim = 1536;
+  plan.experiment.model.layers = 8;
+  plan.positions = 2048;
   plan.strategy = strategy;
   plan.ranks = 4;
   plan.on_cuda = on_cuda;

@@ -307,6 +307,27 @@ void expect_operations(const Experiment& e, int64_t left_out) {
                    step_operations(training.model()).operations(B * S, B * S * keys));
 }
 
+TEST(Reserved, IsThatOfEachPlannedStepAlone) {
+  TestPlan plan = test::small_plan();
+  EXPECT_EQ(planned(plan).reserved, 0) << "on the CPU";
+  plan.on_cuda = true;
+  const PlannedStep step = planned(plan);
+  EXPECT_GT(step.reserved, highest(step.phases)->second.total + (int64_t{32} << 20)) << "with the workspace of cuBLAS";
+  EXPECT_EQ(planned(plan).reserved, step.reserved);
+}
+
+TEST(Reserved, GrowsByWhatFurtherMicroBatchesKeep) {
+  TestPlan plan = test::small_plan();
+  plan.on_cuda = true;
+  plan.gradient_accumulation = 3;
+  const PlannedStep three = planned(plan);
+  plan.gradient_accumulation = 1000;
+  const PlannedStep thousand = planned(plan);
+  const int64_t kept = highest(thousand.phases)->second.total - highest(three.phases)->second.total;
+  EXPECT_GE(kept, 0);
+  EXPECT_EQ(thousand.reserved, three.reserved + kept);
+}
+
 TEST(PlannedOperations, AreThoseOfTheUtilization) {
   expect_operations<Everything>(small_experiment(), 3 * (1 + 2 + 3));
   expect_operations<LowRank>(small_experiment(), 2 * (1 + 2 + 3));

@@ -299,7 +299,7 @@ TEST(Plan, SeventyBillionParametersFitOn64Devices) {
 }
 
 StepCost cost(int64_t memory, double network, bool fits, std::optional<double> seconds = {}) {
-  StepCost one{nullptr, memory, {0, network}, fits, {}};
+  StepCost one{nullptr, memory, memory, {0, network}, fits, {}};
   if (seconds) one.time = StepTime{*seconds};
   return one;
 }
