@@ -178,12 +178,13 @@ int convert(const ConvertOptions& options, const GlobalOptions&) {
 void add_data_convert(CommandLine& line) {
   auto [app, options] =
       line.add("data convert",
-               "convert tables to JSON lines: Parquet, Arrow, folders of Hugging Face data sets, JSON lists\n\n"
-               "Needs Python with pyarrow. Each row becomes an object with a field for each column: `kind = \"text\"`\n"
-               "reads the field text, `kind = \"records\"` the formats of data.format.\n\n"
+               "convert tables to JSON lines: Parquet, Arrow, CSV, folders of Hugging Face data sets, JSON lists\n\n"
+               "Needs Python, for Parquet and Arrow with pyarrow. Each row becomes an object with a field for each\n"
+               "column: `kind = \"text\"` reads the field text, `kind = \"records\"` the formats of data.format.\n\n"
                "examples:\n"
                "  wmtp-host data convert ultrachat_200k/data --split train_sft --columns messages --to chats.jsonl\n"
-               "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n",
+               "  wmtp-host data convert alpaca_data.json --to alpaca.jsonl\n"
+               "  wmtp-host data convert reviews.csv --columns text --to reviews.jsonl\n",
                convert);
   add_option(app, "FILE", options.inputs, "files or folders, concatenated in this order", required);
   add_option(app, "--to FILE", options.output, "file of JSON lines to write", required);

@@ -86,6 +86,9 @@ struct NameOfKind {
   std::string_view extension, name;
 };
 
+// Tables that only their names tell: each line could be text as well.
+constexpr std::array table_extensions{".csv", ".tsv"};
+
 // Names of what is neither text nor raw token ids, for files whose bytes show no kind.
 constexpr std::array named_kinds{NameOfKind{".parquet", "a name of Parquet"}, NameOfKind{".arrow", "a name of Arrow"},
                                  NameOfKind{".npy", "a name of numpy"}, NameOfKind{".npz", "a name of numpy"}};
@@ -260,6 +263,11 @@ class KindCheck {
     }
     const std::string extension = extension_of(file_, is_inside_);
     if (is_list(extension)) refuse("a JSON list", advice_of(by_convert));
+    if (is_one_of(extension, table_extensions))
+      refuse("a name of CSV",
+             advice_of(by_convert) + (use_ == FileUse::text ? "; if it is plain text, rename it, or exclude it with "
+                                                              "data.exclude"
+                                                            : ""));
     refuse_name(extension);
     if (is_one_of(extension, token_file_extensions) && !is_certainly_text(start_))
       refuse("a name of token ids",

@@ -13,11 +13,11 @@
 
 namespace wmtp {
 
-/// What a file is wanted for. `table`: Parquet, Arrow or a JSON list, for `data convert`.
+/// What a file is wanted for. `table`: for `data convert`.
 enum class FileUse { text, json_lines, tokens, table, tokenizer };
 template <>
 inline constexpr auto names_of<FileUse> =
-    std::array{"text", "JSON lines", "raw token ids", "Parquet, Arrow or a JSON list", "a tokenizer"};
+    std::array{"text", "JSON lines", "raw token ids", "Parquet, Arrow, CSV or a JSON list", "a tokenizer"};
 static_assert(names_of<FileUse>.size() == size_t(FileUse::tokenizer) + 1);
 
 /// The first bytes, at most `bytes`. Error(data) if `file` is not a regular file or cannot be read.

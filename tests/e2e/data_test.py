@@ -134,10 +134,49 @@ def test_a_split_is_the_files_whose_names_or_folders_tell_it(place, name, files,
     (["train.parquet", "train.arrow"], [], "has train.arrow and train.parquet, the same table twice; remove one"),
     (["train.parquet", "train-00000-of-00001.parquet"], [], "shards and files that are none"),
     (["x.parquet", "y.parquet.incomplete"], [], "y.parquet.incomplete is a download that is not finished"),
+    (["lang=de/x.parquet", "lang=en/x.parquet"], [], "has the configurations lang=de, lang=en; name the folder of one"),
+    (["split=test/x.parquet", "split=train/x.parquet"], [], "has the splits split=test, split=train; choose one"),
+    (["x.parquet", "x-1.arrow"], [], "has x-1.arrow and x.parquet, files of several kinds; name the files to read"),
 ])
 def test_a_folder_of_several_data_sets_or_parts_of_one_is_refused(place, files, arguments, message):
     write_tables(place.folder / "set", {file: 1 for file in files})
     refuse(place, message, "set", *arguments)
+
+
+@pytest.mark.parametrize("name, text, is_data", [
+    ("rows.jsonl", '{"text": "a"}\n', True), ("rows.ndjson.gz", "", True), ("rows.csv", "text\na\n", True),
+    ("rows.json", '{"text": "a"}\n{"text": "b"}\n', True), ("rows_list.json", '\n[ {"text": "a"}]', True),
+    ("rows.parquet.zst", "", True), ("dataset_infos.json", '{"default": {"features": {}}}\n', False),
+    ("info.json", '{\n "text": "a"\n}\n', False), ("labels.json", '["a", "b"]', False), ("README.txt", "a", False)])
+def test_data_of_other_kinds_beside_tables_is_not_left_out(place, name, text, is_data):
+    write_tables(place.folder / "set", {"part.parquet": 2})
+    (place.folder / "set" / name).write_text(text)
+    if is_data:
+        refuse(place, rf"has part.parquet and {name}, files of several kinds", "set")
+    else:
+        assert len(convert(place, "set")) == 2
+
+
+def test_tables_of_different_columns_are_refused(place):
+    for name in ("a", "b"):
+        pyarrow.parquet.write_table(pyarrow.table({"text": ["x"], name: [1]}), place.folder / f"{name}.parquet")
+    refuse(place, "a.parquet has the columns text, a, but b.parquet text, b; choose common ones with --columns",
+           "a.parquet", "b.parquet")
+    assert convert(place, "a.parquet", "b.parquet", "--columns", "text") == [{"text": "x"}] * 2
+
+
+def test_a_gap_in_numbers_without_a_total_is_a_warning(place):
+    """Spark writes no file for an empty part."""
+    spark = "-11111111-2222-3333-4444-555555555555-c000.snappy"
+    for folder, files, missing in (("a", ["part-00000", "part-00002", "part-00004"], "part-00001, part-00003"),
+                                   ("b", [f"part-00000{spark}", f"part-00002{spark}"], "part-00001"),
+                                   ("c", ["1", "2", "10"], "3, 4, 5, 6, 7, 8, 9"),
+                                   ("d", ["part-00000", "part-00001"], ""), ("e", ["2019", "2021"], "")):
+        write_tables(place.folder / folder, {f"{file}.parquet": 1 for file in files})
+        ended = place.host("data", "convert", folder, "--to", f"{folder}.jsonl", env=PYTHON)
+        warning = f"warning: {folder} has no {missing}, but files with lower and higher numbers"
+        assert (warning in ended.err) if missing else "warning" not in ended.err, ended.err
+        assert len((place.folder / f"{folder}.jsonl").read_text().splitlines()) == len(files)
 
 
 def test_shards_that_are_named_must_be_complete_unless_only_one_is_asked_for(place):
@@ -195,10 +234,10 @@ def test_what_cannot_be_converted_is_refused(place):
     (place.folder / "cut.json").write_text('[{"a": 1},\n {"a": ]')
     refuse(place, "cut.json: JSONDecodeError: Expecting value: line 2 column 8", "cut.json")
     (place.folder / "text").write_text("text")
-    refuse(place, "text: found neither Parquet, Arrow nor a JSON list", "text")
+    refuse(place, "text: found neither Parquet, Arrow nor a JSON list, and no name of CSV", "text")
     refuse(place, "absent does not exist", "absent")
     (place.folder / "empty").mkdir()
-    refuse(place, "contains no .parquet or .arrow file", "empty")
+    refuse(place, "contains no .parquet, .arrow or .csv file and no JSON list", "empty")
     place.refuse_command(2, "already exists", command=["data", "convert", "a.parquet", "--to", "text"], env=PYTHON)
     (place.folder / "pyarrow").mkdir()
     for error, message in (("ModuleNotFoundError('', name='pyarrow.lib')", r"has no pyarrow.*pip install pyarrow"),
@@ -226,7 +265,6 @@ def test_what_is_there_twice_is_refused(place):
 def test_refusals_name_the_file_and_what_to_do(place):
     for name, text, message in (("half.json", r'[{"text": "\ud800"}]', r"half.json: .*half of a character"),
                                 ("none.json", "[]", "none.json: found no row"),
-                                ("a.csv", "text,label\na,1\n", r"a.csv: .*pandas.read_csv"),
                                 ("a.jsonl", '{"text": "a"}\n', "a.jsonl: found an object.*need no conversion"),
                                 ("dict.json", '{"data": [{"text": "a"}]}', r"dict.json: found an object.*jq")):
         (place.folder / name).write_text(text)

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/log.hpp"
 #include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -71,6 +73,8 @@ void convert_tables(const TableConversion& conversion) {
   }
   if (fsync(jsonl.get()) != 0) throw storage_error("write", draft.path(), errno);
   draft.replace();
+  std::istringstream warnings(message);
+  for (std::string line; std::getline(warnings, line);) log_warning(line);
 }
 
 }  // namespace wmtp

@@ -1,5 +1,5 @@
-// Converts tables (Parquet, Arrow, folders of datasets, JSON lists) to JSON lines: a Python process with pyarrow reads
-// them (programs/tables.py).
+// Converts tables (Parquet, Arrow, CSV, folders of datasets, JSON lists) to JSON lines: a Python process reads them,
+// with pyarrow if it is needed (programs/tables.py).
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,8 @@ struct TableConversion {
 };
 
 /// Error(data) if an input is missing, damaged or no table, has no such column or split, or a value that JSON lacks;
-/// Error(usage) if there is no Python with pyarrow; Error(storage).
+/// Error(usage) if there is no Python, or none with pyarrow for what needs it; Error(storage). Warns of gaps in the
+/// numbers of files.
 void convert_tables(const TableConversion& conversion);
 
 }  // namespace wmtp

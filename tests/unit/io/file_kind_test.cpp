@@ -129,6 +129,22 @@ TEST_F(FileKinds, AreRefusedIfTheyArePointersOfOtherPrograms) {
   take("Its keys are in .git/annex/objects/ of the repository.\n", FileUse::text);
 }
 
+TEST_F(FileKinds, OfTablesThatOnlyTheirNameTellsAreConvertedFirst) {
+  const std::string table = "text,label\n\"a, b\",1\n";
+  for (const std::string name : {"a.csv", "a.TSV", "b.csv"}) {
+    const std::string convert =
+        "convert it first: wmtp-host data convert " + at(name) + " --to " + at(name.substr(0, 1));
+    const std::string text = refused(table, FileUse::text, name), lines = refused(table, FileUse::json_lines, name);
+    EXPECT_TRUE(has(text, "found a name of CSV, wanted text; " + convert)) << text;
+    EXPECT_TRUE(has(text, "; if it is plain text, rename it, or exclude it with data.exclude")) << text;
+    EXPECT_TRUE(has(lines, "found a name of CSV, wanted JSON lines; " + convert)) << lines;
+    take(table, FileUse::table, name);
+  }
+  EXPECT_TRUE(
+      has(refused(gzip(table), FileUse::text, "a.csv.gz"), "found a name of CSV inside, wanted text; unpack it"));
+  take(table, FileUse::text, "a.txt");
+}
+
 TEST_F(FileKinds, AreRefusedIfTheirNameSaysOtherwise) {
   EXPECT_TRUE(has(refused("words", FileUse::text, "a.parquet"), "found a name of Parquet, but other bytes"));
   EXPECT_TRUE(has(refused("words", FileUse::text, "a.npy"), "found a name of numpy"));

@@ -1,11 +1,13 @@
-"""Writes the rows of tables to stdout, one JSON object a line: of Parquet and Arrow files, of folders of them (as on
-the Hugging Face Hub, or written by datasets' save_to_disk), and of JSON lists. The first argument is JSON: {"columns"
-(all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing or cannot be
-loaded, and with 4 for unsuitable data; the reason is all of stderr. A number that is not finite becomes null; times are
-written as ISO 8601."""
+"""Writes the rows of tables to stdout, one JSON object a line: of Parquet, Arrow, CSV and TSV files, of folders of them
+(as on the Hugging Face Hub, or written by datasets' save_to_disk), and of JSON lists. The first argument is JSON:
+{"columns" (all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing or
+cannot be loaded, and with 4 for unsuitable data; the reason is all of stderr, which else contains warnings. A number
+that is not finite becomes null; times are written as ISO 8601. Values of CSV and TSV are strings, null if empty."""
 import codecs
 import collections
+import csv
 import datetime
+import io
 import itertools
 import json
 import math
@@ -16,14 +18,21 @@ import sys
 from pathlib import Path
 
 ROWS = 1000  # that are in memory at a time
-ENDING = r".*\.(parquet|arrow|feather)"
+ENDING = r".*\.(parquet|arrow|feather|csv|tsv)"
 TABLE = re.compile(ENDING, re.I | re.S)
+UNREAD = re.compile(rf".*\.(jsonl|ndjson)|(.*\.(jsonl?|ndjson)|{ENDING})\.(gz|zst|bz2|xz|zip)", re.I | re.S)
 UNFINISHED = re.compile(ENDING + r"\.(incomplete|part|partial|crdownload|aria2|tmp)", re.I | re.S)
 SHARD = re.compile(r"(?:(.*?)[-_. ])?(\d+)([-_.])of\3(\d+)(?:[-_. ].*)?", re.S)  # of a name without its ending
+NUMBERED = re.compile(r"(.*?)(\d+)(-[0-9a-f]{8}-[-0-9a-f]{27}.*)?(\.\w+)?", re.S)  # as Spark names files
 HUB_NUMBER = re.compile(r"\d{4}")  # names in the Hub's Parquet branch: CONFIGURATION/SPLIT/0000.parquet
 WORD = "(train|training|validation|valid|val|dev|test|testing|eval|evaluation)"
 SPLIT_WORD = re.compile(WORD, re.I)
-SPLIT = re.compile(rf"(.*[-_. ])?{WORD}([-_. \d].*)?", re.I | re.S)
+SPLIT = re.compile(rf"(.*[-_. =])?{WORD}([-_. \d].*)?", re.I | re.S)
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+NUMBER = re.compile(r"[-+]?[\d.,]*\d(e[-+]?\d+)?", re.I)
+NO_TEXT = re.compile("[\0\udc80-\udcff]")  # also bytes that are not UTF-8, as Python's surrogateescape reads them
+LONGEST = 1 << 28  # as the longest JSON line
+FIRST_SCHEMA = {}  # at 0: the first file and its columns
 POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -83,7 +92,7 @@ class Table:
         elif HUB_NUMBER.fullmatch(stem) and folders:
             self.split, above = folders[-1], folders[:-1]
         else:
-            self.split, above = name, folders if name else ()
+            self.split, above = name, folders if name else [folder for folder in folders if "=" in folder]
         self.configuration = "/".join(above)
 
 
@@ -119,6 +128,51 @@ def check_complete(files):
             raise Refused(f"{folder}: {missing} is missing; download it, or convert single files one at a time")
 
 
+def warn_of_gaps(files):
+    """Of numbers that tell no total: Spark writes no file for an empty part, so a gap may be right."""
+    sets = {}
+    for file in files:
+        found = not shard_of(file) and NUMBERED.fullmatch(file.name.rpartition(".")[0])
+        if found:
+            sets.setdefault((file.parent, found[1]), {})[int(found[2])] = len(found[2])
+    for (folder, name), numbers in sorted(sets.items()):
+        digits = min(numbers.values())
+        missing = listed(f"{name}{number:0{digits}}" for number in range(1, max(numbers)) if number not in numbers)
+        if missing and min(numbers) < 2:
+            sys.stderr.write(f"{folder} has no {missing}, but files with lower and higher numbers; check that the "
+                             "download is complete\n")
+
+
+def kind_of(file):
+    """of a file below a folder: that of its reader, "lines" if it has none here, None if it is no data (a README)"""
+    ending = file.suffix.lower()
+    if TABLE.fullmatch(file.name):
+        return {".feather": ".arrow", ".tsv": ".csv"}.get(ending, ending)
+    if UNREAD.fullmatch(file.name):
+        return "lines"
+    if ending != ".json" or not stat.S_ISREG(os.stat(file).st_mode):
+        return None
+    with open(file, "rb") as source:
+        line = source.readline(LONGEST).removeprefix(codecs.BOM_UTF8)
+        rest = line + source.read(4096)
+    if re.match(rb"\s*\[\s*\{", rest):
+        return ".json"
+    try:  # others describe data sets
+        return "lines" if isinstance(json.loads(line), dict) and rest[len(line):].strip() else None
+    except ValueError:
+        return None
+
+
+def check_one_kind(folder, files):
+    """JSON beside Parquet may be the same rows again, or another part of them."""
+    first = {kind_of(file): file for file in reversed(files)}
+    if len(first) > 1:
+        names = " and ".join(str(file.relative_to(folder)) for file in sorted(first.values()))
+        raise Refused(f"{folder} has {names}, files of several kinds; name the files to read, or remove the others")
+    if "lines" in first:
+        raise Refused(f"{first['lines']}: JSON lines need no conversion; packed tables must be unpacked first")
+
+
 def shard_name(file, number):
     """that of another shard of the set of file, as far as it is known"""
     found = SHARD.fullmatch(file.name.rpartition(".")[0])
@@ -142,7 +196,7 @@ def tables_below(top):
             if UNFINISHED.fullmatch(entry.name):
                 raise Refused(f"{entry.path} is a download that is not finished; finish it, or remove the file")
             if not entry.is_dir():
-                found += [Path(entry.path)] if TABLE.fullmatch(entry.name) else []
+                found += [Path(entry.path)] if kind_of(Path(entry.path)) else []
             elif entry.is_symlink():
                 waiting.append(Path(entry.path))  # after the folders themselves, whose names tell more
             else:
@@ -173,7 +227,7 @@ def files_of(path, split):
         return state_files(path, split)
     tables = [Table(file, path) for file in tables_below(path)]
     if not tables:
-        raise Refused(f"{path} contains no .parquet or .arrow file")
+        raise Refused(f"{path} contains no .parquet, .arrow or .csv file and no JSON list")
     revisions = sorted({table.revision for table in tables})
     if len(revisions) > 1:
         raise Refused(f"{path} has the revisions {listed(revisions)}; name the folder of one")
@@ -191,6 +245,8 @@ def files_of(path, split):
                           "remove one version, or name the files")
     files = [table.file for table in chosen]
     check_complete(files)
+    check_one_kind(path, files)
+    warn_of_gaps(files)
     return each_once(files)
 
 
@@ -243,10 +299,81 @@ def first_character(file):
 
 def refuse_unknown(file, first):
     if first == b"{":
-        raise Refused(f"{file}: found an object, wanted Parquet, Arrow or a JSON list; JSON lines need no conversion, "
-                      "and of a list inside an object jq '.NAME' writes a file of its own")
-    raise Refused(f"{file}: found neither Parquet, Arrow nor a JSON list; convert it to one of them first, a table of "
-                  "CSV with pandas.read_csv(...).to_parquet(...)")
+        raise Refused(f"{file}: found an object, wanted Parquet, Arrow, CSV or a JSON list; JSON lines need no "
+                      "conversion, and of a list inside an object jq '.NAME' writes a file of its own")
+    raise Refused(f"{file}: found neither Parquet, Arrow nor a JSON list, and no name of CSV (.csv, .tsv); rename it "
+                  "if it is CSV, or convert it to one of them first")
+
+
+def header_of(text):
+    """The first lines up to the end of the header; blank ones come first."""
+    header = ""
+    for line in text:
+        header += line
+        if header.strip() and header.count('"') % 2 == 0:
+            break
+    return header
+
+
+def separator_of(file, header):
+    """The one character of the header that can separate names; a comma if there is none, for a single column."""
+    outside = re.sub(r'"[^"]*"', "", header)
+    found = [one for one in SEPARATORS if one in outside]
+    has_tabs = file.suffix.lower() == ".tsv"
+    if has_tabs and ("\t" in found or not found):
+        return "\t"
+    if has_tabs or len(found) > 1:
+        raise Refused(f"{file}: found {' and '.join(SEPARATORS[one] for one in found)} in its header, wanted "
+                      f"{'tabs, as its name says' if has_tabs else 'one separator'}; rename the "
+                      f"{'file' if has_tabs else 'columns'}")
+    return found[0] if found else ","
+
+
+def check_header(file, names):
+    """The first row of a table without a header may show that it is none."""
+    for number, name in enumerate(names, 1):
+        if not name or name != name.strip() or NUMBER.fullmatch(name):
+            raise Refused(f"{file}: found {name!r} in column {number} of its first row, wanted the name of a column; "
+                          "write the names into a first line of their own, or choose columns with --columns")
+
+
+def rows_of_csv(file, columns):
+    """Lists of one row, as in RFC 4180: a quote in a value is written twice, every row has the header's columns. What a
+    file that breaks this means cannot be told."""
+    csv.field_size_limit(LONGEST)
+    names, line = [], 1
+    with opened(file) as source, io.TextIOWrapper(source, "utf-8-sig", "surrogateescape", "") as text:
+        try:
+            header = header_of(text)
+            separator = separator_of(file, header)
+            rows = csv.reader(itertools.chain(io.StringIO(header, ""), text), delimiter=separator, strict=True)
+            for row in rows:
+                check_row(file, line, row, names, separator)
+                if row and names:
+                    found = dict(zip(names, row))
+                    yield [{name: found[name] or None for name in columns or names}]
+                elif row:
+                    names = row
+                    check_schema(file, columns, names)
+                    if not columns:
+                        check_header(file, names)
+                line = rows.line_num + 1
+        except csv.Error as why:
+            raise Refused(f"{file}: line {line}: {why}; in CSV, a quote inside a quoted value is written twice")
+
+
+def check_row(file, line, row, names, separator):
+    where = f"{file}: line {line}"
+    for value in row:
+        if found := NO_TEXT.search(value):
+            raise Refused(f"{where}: found byte 0x{ord(found[0]) & 0xff:02x}, wanted text in UTF-8; convert it first: "
+                          "iconv -f ENCODING -t UTF-8, with its encoding, such as LATIN1 or UTF-16")
+        if separator == "\t" and "\t" in value and "\n" in value:
+            raise Refused(f"{where}: found a quoted value of several lines with tabs, which may be rows of values that "
+                          "begin with a quote; double such quotes, and quote their values")
+    if row and names and len(row) != len(names):
+        raise Refused(f"{where}: the number of values is {len(row)}, wanted {len(names)}, as in the header; quote "
+                      "values that contain the separator")
 
 
 def batches_of(file, columns):
@@ -271,6 +398,8 @@ def batches_of(file, columns):
             chosen = batch.select(columns) if columns else batch
             for first in range(0, chosen.num_rows, ROWS):
                 yield chosen.slice(first, ROWS).to_pylist()
+    elif file.suffix.lower() in (".csv", ".tsv"):
+        yield from rows_of_csv(file, columns)
     elif (first := first_character(file)) == b"[":
         for row in json_of(file):
             if not isinstance(row, dict):
@@ -303,6 +432,10 @@ def check_schema(file, wanted, names):
         if names.count(name) > 1:
             raise Refused(f"{file} has several columns named {name}, wanted one; rename them, or choose others with "
                           "--columns")
+    other, known = FIRST_SCHEMA.setdefault(0, (file, names))
+    if not wanted and set(known) != set(names):
+        raise Refused(f"{other} has the columns {', '.join(known)}, but {file} {', '.join(names)}; choose common ones "
+                      "with --columns, or convert one file at a time")
 
 
 def plain(value, column):
