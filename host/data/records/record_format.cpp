@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/shell_text.hpp"
@@ -17,6 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int objects_looked_at = 10, lines_looked_at = 100;
+// Fields of messages that exclude an answer if they are true, and those that do so if they are not.
+const std::set<std::string> masks{"mask", "masked", "ignore", "train_detail", "training_detail"};
+const std::set<std::string> weights{"weight", "train", "training", "trainable", "loss", "loss_mask", "loss_scale"};
 constexpr const char* a_list = "a list of at least one message";
 
 struct Format {
@@ -106,6 +110,7 @@ void RecordFields::read(Record& record, const std::function<void()>& take) {
   for (const char* name :
        {"history", "images", "videos", "audios", "functions", "system_prompt", "chat_template_kwargs"})
     refuse_unread(name);
+  if (format_ == "instructions" || format_ == "completions") refuse_unread("context");
   if (format_ != "conversations") refuse_unread("system");
   if (format_ == "preferences") return read_preference(record, take);
   if (format_ == "instructions") {
@@ -158,30 +163,34 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
     return OrderedJson{{"role", ""}, {"content", ""}};
   };
   if (!given.is_object()) return refused("", &given, "a message");
-  const auto member = [&](const char* name) { return find_field(given, name); };
-  const auto wrong_weight = [&](const std::string& role) -> const char* {
-    for (const char* name : {"weight", "train", "loss"}) {
+  const auto member = [&](const std::string& name) { return find_field(given, name); };
+  const auto wrong_weight = [&](const std::string& role) -> std::string {
+    for (const std::string& name : masks)
+      if (const OrderedJson* value = member(name); role == "assistant" && value && *value != 0 && *value != false)
+        return name;
+    for (const std::string& name : weights) {
       const OrderedJson* value = member(name);
       const bool trains = value && (*value == 1 || *value == true), is_off = value && (*value == 0 || *value == false);
       if (value && (role == "assistant" ? !trains : !is_off && *value != 1)) return name;
     }
-    return nullptr;
+    return "";
   };
-  const auto refused_weight = [&](const char* name) {
-    return refused(std::string(".") + name, member(name),
-                   "1 or none: every answer of the assistant is trained on, and nothing else");
+  const auto refused_weight = [&](const std::string& name) {
+    return refused("." + name, member(name),
+                   std::string(masks.contains(name) ? "false" : "1") +
+                       " or none: every answer of the assistant is trained on, and nothing else");
   };
   if (format_ == "conversations" && !member("role")) {
     const OrderedJson *from = member("from"), *value = member("value");
     const std::string role = from && from->is_string() ? role_of(from->get<std::string>()) : "";
     if (role.empty()) return refused(".from", from, "\"human\", \"gpt\" or \"system\"");
     if (!value || !value->is_string()) return refused(".value", value, "a string");
-    if (const char* name = wrong_weight(role)) return refused_weight(name);
+    if (const std::string name = wrong_weight(role); !name.empty()) return refused_weight(name);
     return {{"role", role}, {"content", *value}};
   }
   const OrderedJson *role = member("role"), *content = member("content");
   if (!role || !role->is_string()) return refused(".role", role, "a string");
-  if (const char* name = wrong_weight(*role)) return refused_weight(name);
+  if (const std::string name = wrong_weight(*role); !name.empty()) return refused_weight(name);
   const bool may_be_missing = member("tool_calls");
   if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
   OrderedJson message =
@@ -194,7 +203,10 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
 void RecordFields::read_chat(Record& record, const std::string& name) {
   record.messages = messages(name, field(name));
   const OrderedJson* system = field("system");
-  if (system && format_ == "conversations" && !text("system", true).empty())
+  if (system && format_ == "conversations" && !text("system", true).empty() && good_ &&
+      record.messages[0]["role"] == "system")
+    refuse("system", system, "none: the first message is a system prompt, too");
+  if (system && format_ == "conversations" && *system != "")
     record.messages.insert(record.messages.begin(), OrderedJson{{"role", "system"}, {"content", *system}});
   read_tools(record);
   has_answer(record, name);
@@ -221,13 +233,16 @@ bool RecordFields::read_prompt(Prompt& prompt, std::string* answer) {
 
 void RecordFields::read_tools(Prompt& prompt) {
   const OrderedJson* tools = field("tools");
-  if (tools && !tools->is_array()) refuse("tools", tools, "a list of descriptions of tools");
+  const auto is_object = [](const OrderedJson& one) { return one.is_object(); };
+  if (tools && !(tools->is_array() && std::all_of(tools->begin(), tools->end(), is_object)))
+    refuse("tools", tools, "a list of descriptions of tools, each an object");
   if (tools) prompt.tools = *tools;
 }
 
 void RecordFields::read_completion(Record& record) {
   const OrderedJson *prompt = field("prompt"), *completion = field("completion");
-  if (const OrderedJson* label = field("label"); label && *label == false)  // as for KTO
+  const OrderedJson* label = field("label");  // as for KTO, also of CSV
+  if (label && (*label == false || *label == 0 || *label == "False" || *label == "false" || *label == "0"))
     refuse("label", label, "true or none: every completion is an answer to learn");
   if (!prompt || !completion || !prompt->is_array() || !completion->is_array()) {
     record.has_whole_prompt = true;
@@ -247,7 +262,15 @@ void RecordFields::read_completion(Record& record) {
 OrderedJson RecordFields::preferred(const std::string& name) {
   const OrderedJson answer = messages(name, field(name));
   const OrderedJson* prompt = field("prompt");
-  if (!good_ || answer[0]["role"] != "assistant") return answer;
+  if (!good_) return answer;
+  if (answer[0]["role"] != "assistant") {
+    const auto is_prompt = [&](const OrderedJson& one) { return one.contains("content") && one["content"] == *prompt; };
+    const OrderedJson before = prompt && !prompt->is_string() ? messages("prompt", prompt) : OrderedJson::array();
+    const bool is_repeated = before.size() <= answer.size() && std::equal(before.begin(), before.end(), answer.begin());
+    if (prompt && !(prompt->is_string() ? std::any_of(answer.begin(), answer.end(), is_prompt) : is_repeated))
+      refuse("prompt", prompt, "none, or what " + name + " contains before its answer");
+    return answer;
+  }
   OrderedJson list = prompt && prompt->is_string() ? OrderedJson::array({{{"role", "user"}, {"content", *prompt}}})
                                                    : messages("prompt", prompt);
   for (const OrderedJson& one : answer) list.push_back(one);
@@ -270,6 +293,10 @@ void RecordFields::read_preference(Record& record, const std::function<void()>& 
   if (!is_text) {
     const auto [end, unused] = std::mismatch(lists[0].begin(), lists[0].end(), lists[1].begin(), lists[1].end());
     record.prompt_messages = size_t(end - lists[0].begin());
+    for (const OrderedJson& list : lists)
+      if (record.prompt_messages < list.size() && list[record.prompt_messages]["role"] == "user")
+        refuse("rejected", rejected, "another answer to the messages of chosen, found another question");
+    if (!good_) return;
   }
   for (const bool is_right : {true, false}) {
     record.correct = is_right;

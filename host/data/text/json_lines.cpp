@@ -57,8 +57,8 @@ std::variant<Json, LineMistake> parse_object(std::string_view line,
   JsonRules rules;
   rules.too_deep = [&] { throw LineMistake{{}, "", "nested more than " + std::to_string(rules.max_depth) + " deep"}; };
   rules.wants = [&](size_t depth, const std::string& name) { return depth > 0 || wants(name); };
-  rules.repeated_key = [](size_t depth, const std::string& name) {
-    if (depth == 0) throw LineMistake{{}, name, "found twice, wanted once"};
+  rules.repeated_key = [](size_t, const std::string& name) {
+    throw LineMistake{{}, name, "found twice in an object, wanted once"};
   };
   try {
     Json object = parse_json<Json>(line, rules);

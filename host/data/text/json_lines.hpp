@@ -50,8 +50,8 @@ struct LineMistake {
 };
 
 /// The line's object with the fields that `wants` accepts, or its mistake: not UTF-8, not JSON, not an object, nested
-/// deeper than 32 levels (nlohmann would overflow the stack), a number out of range, or an accepted field that occurs
-/// twice (nlohmann would silently keep the last).
+/// deeper than 32 levels (nlohmann would overflow the stack), a number out of range, or two values of one name in
+/// the accepted fields (nlohmann would silently keep the last).
 std::variant<Json, LineMistake> parse_object(std::string_view line,
                                              const std::function<bool(const std::string& field)>& wants);
 

@@ -13,6 +13,7 @@
 #include "data/records/record_file.hpp"
 #include "data/records/record_plan.hpp"
 #include "data/records/records.hpp"
+#include "data/text/json_lines.hpp"
 #include "data/tokens/corpus.hpp"
 #include "data/torch/record_encoder.hpp"
 #include "data/torch/token_writer.hpp"
@@ -46,6 +47,16 @@ void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
   for (const auto& file : files)
     if (!mistakes.full()) for_each_record(file, needs, mistakes, take, &progress);
   mistakes.raise();
+}
+
+/// Whether an answer is nothing but white space: the model would learn to end at once.
+bool is_answer_empty(const Record& record) {
+  if (!record.messages.is_array()) return is_blank(record.output);
+  return std::any_of(record.messages.begin() + std::ptrdiff_t(record.prompt_messages), record.messages.end(),
+                     [](const OrderedJson& one) {
+                       return one["role"] == "assistant" && !one.contains("tool_calls") &&
+                              is_blank(one["content"].get_ref<const std::string&>());
+                     });
 }
 
 /// Writes the records' texts to one file; a random sample if there are more than train_bpe reads.
@@ -99,19 +110,25 @@ class Builder {
     ids_.finish();
     index_.finish();
     turns_.finish();
-    return {{"train", counts_.train},       {"validation", counts_.validation},
-            {"too_long", counts_.too_long}, {"truncated", counts_.truncated},
-            {"held_out", counts_.held_out}, {"longest", counts_.longest},
-            {"tokens", ids_.num_ids()},     {"template", templates_.size() == 1 ? *templates_.begin() : ""}};
+    return {{"train", counts_.train},
+            {"validation", counts_.validation},
+            {"too_long", counts_.too_long},
+            {"truncated", counts_.truncated},
+            {"held_out", counts_.held_out},
+            {"longest", counts_.longest},
+            {"empty", counts_.empty},
+            {"tokens", ids_.num_ids()},
+            {"template", templates_.size() == 1 ? *templates_.begin() : ""}};
   }
 
  private:
   struct Counts {
-    int64_t train = 0, validation = 0, too_long = 0, truncated = 0, held_out = 0, longest = 0;
+    int64_t train = 0, validation = 0, too_long = 0, truncated = 0, held_out = 0, longest = 0, empty = 0;
   };
 
   void add(const Record& record, bool validation) {
     EncodedRecord encoded = encoder_.encode(record);
+    counts_.empty += is_answer_empty(record) ? 1 : 0;
     templates_.insert(encoder_.template_of(record));
     counts_.longest = std::max(counts_.longest, int64_t(encoded.ids.size()));
     if (!shorten(encoded)) {
@@ -197,6 +214,9 @@ void check_and_log_counts(const Experiment& experiment, const Json& prepared, co
     log("warning: " + printed("%.0f%%", 100 * double(number("too_long")) / double(all)) +
         " of the records are excluded because they are longer than train.sequence_length; raise it" +
         (experiment.data.too_long == "exclude" ? ", or set data.too_long = \"truncate\"" : ""));
+  if (const int64_t empty = prepared.value("empty", int64_t{0}); empty > 0)
+    log("warning: " + counted(empty, "record") + (empty == 1 ? " has" : " have") +
+        " an empty answer, from which the model learns to end at once; remove them unless this is meant");
   if (prepared["train"] == 0) throw Error(ExitStatus::data, "no records remain to train on: " + counts);
   if (prepared["validation"] == 0 && experiment.validation.given)
     throw Error(ExitStatus::data,

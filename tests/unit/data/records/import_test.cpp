@@ -171,7 +171,7 @@ TEST_F(Import, ReportsWhereALineIsNotJson) {
             "raw.jsonl: line 1, column 15: found byte 0xff, wanted UTF-8");
   EXPECT_EQ(refused("gsm8k", "3"), "raw.jsonl: line 1: found the number 3, wanted an object");
   EXPECT_EQ(refused("gsm8k", R"({"question": "a", "question": "b", "answer": "c"})"),
-            "raw.jsonl: line 1: question: found twice, wanted once");
+            "raw.jsonl: line 1: question: found twice in an object, wanted once");
   EXPECT_EQ(refused("gsm8k", R"({"question": )" + std::string(100, '[')),
             "raw.jsonl: line 1: nested more than 32 deep");
   EXPECT_EQ(refused("gsm8k", R"({"question": 1e999, "answer": "c"})"),

@@ -136,6 +136,8 @@ TEST_F(RecordFile, RefusesWrongTypesOfDifficultyAndProblem) {
 
 TEST_F(RecordFile, RefusesDuplicateKeysAndUnboundedNesting) {
   EXPECT_TRUE(has(refused(R"({"output": "a", "instruction": "b", "output": "c"})"), "output: found twice"));
+  EXPECT_TRUE(has(refused(R"({"messages": [{"role": "assistant", "content": "a", "content": "b"}]})"),
+                  "content: found twice in an object, wanted once"));
   EXPECT_TRUE(has(refused("{\"metadata\": " + std::string(100000, '[')), "nested more than 32 deep"));
 }
 

@@ -168,6 +168,26 @@ TEST_F(RecordFormat, ThatOtherProgramsWouldTrainDifferentlyIsRefused) {
        "messages[1].train: found false, wanted 1 or none"},
       {R"({"messages": [{"role": "user", "content": "a", "loss": true}, )" + hello + "]}",
        "messages[0].loss: found true, wanted 1 or none"},
+      {R"({"messages": [)" + hi + R"(, {"role": "assistant", "content": "a", "training": false}]})",
+       "messages[1].training: found false, wanted 1 or none"},
+      {R"({"messages": [)" + hi + R"(, {"role": "assistant", "content": "a", "loss_mask": 0}]})",
+       "messages[1].loss_mask: found the number 0, wanted 1 or none"},
+      {R"({"messages": [)" + hi + R"(, {"role": "assistant", "content": "a", "masked": true}]})",
+       "messages[1].masked: found true, wanted false or none"},
+      {R"({"context": "C", "instruction": "a", "output": "b"})", "context: found the string \"C\", wanted none"},
+      {R"({"context": "C", "prompt": "a", "completion": "b"})", "context: found the string \"C\", wanted none"},
+      {R"({"system": "S", "conversations": [{"from": "system", "value": "T"}, )" + hello + "]}",
+       "system: found the string \"S\", wanted none: the first message is a system prompt, too"},
+      {R"({"tools": ["f"], "messages": [)" + hi + ", " + hello + "]}",
+       "tools: found a list, wanted a list of descriptions of tools, each an object"},
+      {R"({"prompt": "a", "completion": "b", "label": 0})", "label: found the number 0, wanted true or none"},
+      {R"({"prompt": "a", "completion": "b", "label": "False"})", "label: found the string \"False\", wanted true"},
+      {R"({"prompt": "Bye", "chosen": [)" + hi + ", " + hello + R"(], "rejected": [)" + hi + ", " + no + "]}",
+       "prompt: found the string \"Bye\", wanted none, or what chosen contains before its answer"},
+      {R"({"prompt": [)" + no + R"(], "chosen": [)" + hi + ", " + hello + R"(], "rejected": [)" + hi + ", " + no + "]}",
+       "prompt: found a list, wanted none, or what chosen contains before its answer"},
+      {R"({"chosen": [)" + hi + ", " + hello + R"(], "rejected": [{"role": "user", "content": "Bye"}, )" + no + "]}",
+       "rejected: found a list, wanted another answer to the messages of chosen"},
       {R"({"system": "S", "messages": [)" + hi + ", " + hello + "]}",
        "system: found the string \"S\", wanted none: with data.format \"messages\" it is not read"},
       {R"({"system": "S", "instruction": "a", "output": "b"})", "system: found the string \"S\", wanted none"},
@@ -198,6 +218,10 @@ TEST_F(RecordFormat, FieldsThatChangeNothingAreRead) {
               "\n");
   ASSERT_EQ(weighted.size(), 1u);
   EXPECT_EQ(weighted[0].messages.size(), 3u);
+  EXPECT_EQ(records(R"({"messages": [{"role": "user", "content": "a", "mask": true}, )"
+                    R"({"role": "assistant", "content": "b", "mask": false, "loss_mask": 1}], "context": "C"})")
+                .size(),
+            1u);
 }
 
 TEST_F(RecordFormat, FieldsOfMessagesThatAreNullAreLeftOut) {
