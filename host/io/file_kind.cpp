@@ -63,6 +63,10 @@ constexpr std::array signatures{
     Signature{0, "GGUF"sv, "a GGUF file", by_exclusion},
     Signature{0, "Obj\1"sv, "an Avro file", by_exclusion},
     Signature{0, "MMIDIDX\0"sv, "an index of token ids by Megatron", by_exclusion},
+    Signature{0, "\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."sv, "a pickle of PyTorch", by_exclusion},
+    Signature{0, "\xc6\xd7\x34\x01\x03\0\0\0"sv, "a model of llm.c", by_exclusion},
+    Signature{0, "\xc6\xd7\x34\x01\x05\0\0\0"sv, "a model of llm.c", by_exclusion},
+    Signature{0, "\x8a\xd8\x34\x01\x01\0\0\0"sv, "an evaluation of llm.c", by_exclusion},
     Signature{0, "\xff\xfe\0\0"sv, "text in UTF-32", "convert it first: iconv -f UTF-32 -t UTF-8 {}"},
     Signature{0, "\0\0\xfe\xff"sv, "text in UTF-32", "convert it first: iconv -f UTF-32 -t UTF-8 {}"},
 };
@@ -88,6 +92,9 @@ struct NameOfKind {
 
 // Tables that only their names tell: each line could be text as well.
 constexpr std::array table_extensions{".csv", ".tsv"};
+
+// Zip archives in which there are no files of text.
+constexpr std::array office_extensions{".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub"};
 
 // Names of what is neither text nor raw token ids, for files whose bytes show no kind.
 constexpr std::array named_kinds{NameOfKind{".parquet", "a name of Parquet"}, NameOfKind{".arrow", "a name of Arrow"},
@@ -159,6 +166,12 @@ std::string possible_encoding(std::string_view start) {
   return odd > 0 ? "UTF-16LE" : "UTF-16BE";
 }
 
+/// Whether they switch to Japanese or Korean characters of two letters, as older mails and web pages do.
+bool is_iso_2022(std::string_view start) {
+  return std::ranges::any_of(std::array{"\x1b$B"sv, "\x1b$@"sv, "\x1b$(D"sv, "\x1b$)C"sv},
+                             [&](std::string_view shift) { return start.find(shift) != start.npos; });
+}
+
 /// Whether these bytes can only be text.
 bool is_certainly_text(std::string_view start) {
   const size_t complete = complete_utf8_length(start);
@@ -225,6 +238,8 @@ class KindCheck {
     const Compression packing = packing_found(start_, use_);
     if (packing == Compression::gzip) refuse("a gzip file", unpacking(packing, file_));
     if (packing == Compression::zstd) refuse("a zstd file", unpacking(packing, file_));
+    if (start_.starts_with("PK\3\4") && is_one_of(extension_of(file_, false), office_extensions))
+      refuse("an Office document or an e-book", "save it as text first, a spreadsheet as CSV");
     for (const Signature& one : signatures)
       if (is_at(start_, one) && !is_wanted(one)) refuse(one);
     if (use_ == FileUse::tokens)
@@ -260,6 +275,10 @@ class KindCheck {
       refuse("a NUL byte at byte " + std::to_string(at),
              (other.empty() ? "" : "if it is text in " + other + ", convert it first: " + recoding(other) + "; else ") +
                  advice_of(by_exclusion));
+    }
+    if (is_iso_2022(start_)) {
+      const std::string encoding = start_.find("\x1b$)C") == start_.npos ? "ISO-2022-JP-2" : "ISO-2022-KR";
+      refuse("text in " + encoding, advice_of("convert it first: " + recoding(encoding)));
     }
     const std::string extension = extension_of(file_, is_inside_);
     if (is_list(extension)) refuse("a JSON list", advice_of(by_convert));

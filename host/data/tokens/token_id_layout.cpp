@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t llm_c_header_bytes = 1024;
 constexpr int32_t llm_c_uint16 = 20240520, llm_c_uint32 = 20240801;  // magic numbers
-constexpr std::string_view numpy_magic = "\x93NUMPY", megatron_magic{"MMIDIDX\0\0", 9};
+constexpr std::string_view numpy_magic = "\x93NUMPY", megatron_magic{"MMIDIDX\0\0", 9}, fairseq_magic = "TNTIDX";
 constexpr int64_t max_numpy_header_bytes = 1 << 16;
 constexpr int64_t megatron_header_bytes = 34;
 constexpr int64_t most_sequences = int64_t{1} << 40;
@@ -86,7 +86,19 @@ class Layout {
       refuse("has " + with_thousands(file_.size()) + " bytes, not a multiple of the " +
              std::to_string(layout.id_bytes()) + "-byte " + layout.type +
              " id: the file is truncated, or data.dtype is wrong");
+    if (layout.type == "uint32") check_are_not_int64(start);
     return layout;
+  }
+
+  void check_are_not_int64(std::string_view start) const {
+    uint32_t largest[2]{};
+    for (size_t i = 0; i + 4 <= start.size(); i += 4) {
+      uint32_t id;
+      std::memcpy(&id, start.data() + i, sizeof id);
+      largest[i / 4 % 2] = std::max(largest[i / 4 % 2], id);
+    }
+    if (start.size() >= shortest_seen && largest[0] > 0 && largest[1] == 0)
+      refuse("begins like ids of int64: each second id of uint32 is 0; save ids.astype(\"<u4\"), or as .npy");
   }
 
   void check_are_uint16(std::string_view start) const {
@@ -114,14 +126,15 @@ class Layout {
              with_type);
   }
 
-  /// A header that does not match the file is refused only if zeros follow it, as in llm.c's files: raw ids that happen
-  /// to begin like a header are never refused.
+  /// A header whose count does not match the file is refused if its version is right, or if zeros follow it, as in
+  /// llm.c's files: raw ids that happen to begin like a header are never refused.
   bool begins_as_llm_c(const std::string& start) const {
     if (start.size() < 4) return false;
     const auto magic = number_at<int32_t>(start, 0);
     if (magic != llm_c_uint16 && magic != llm_c_uint32) return false;
     const TokenIdLayout layout = llm_c_layout(start);
     if (llm_c_fits(start, layout) && (dtype_.empty() || dtype_ == layout.type)) return true;
+    if (start.size() >= 8 && number_at<int32_t>(start, 4) == llm_c_version(layout)) return true;
     return start.find_first_not_of('\0', 12) == std::string::npos;
   }
 
@@ -251,8 +264,13 @@ fs::path megatron_index(const fs::path& file) { return fs::path(file).replace_ex
 
 bool has_megatron_index(const fs::path& file) {
   const fs::path index = megatron_index(file);
-  return file.extension() == ".bin" && is_there(index) &&
-         read_file_start(index, megatron_magic.size()) == megatron_magic;
+  if (file.extension() != ".bin" || !is_there(index)) return false;
+  const std::string magic = read_file_start(index, megatron_magic.size());
+  if (magic.starts_with(fairseq_magic))
+    throw Error(ExitStatus::data, index.string() + ", the index of " + file.string() +
+                                      ", is of fairseq or of Megatron's early versions, which are not read; save the "
+                                      "ids as .npy");
+  return magic == megatron_magic;
 }
 
 }  // namespace wmtp

@@ -145,6 +145,22 @@ TEST_F(FileKinds, OfTablesThatOnlyTheirNameTellsAreConvertedFirst) {
   take(table, FileUse::text, "a.txt");
 }
 
+TEST_F(FileKinds, OfOfficeAndOfOtherProgramsAreRefusedByName) {
+  EXPECT_TRUE(has(refused("PK\3\4 more", FileUse::text, "a.xlsx"),
+                  "found an Office document or an e-book, wanted text; save it as text first, a spreadsheet as CSV"));
+  EXPECT_TRUE(has(refused("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02", FileUse::tokens, "model.bin"),
+                  "found a pickle of PyTorch, wanted raw token ids; name another file"));
+  EXPECT_TRUE(has(refused("\xc6\xd7\x34\x01\x03\0\0\0"s, FileUse::tokens, "model.bin"), "found a model of llm.c"));
+  EXPECT_TRUE(has(refused("\x8a\xd8\x34\x01\x01\0\0\0"s, FileUse::tokens, "val.bin"), "found an evaluation of llm.c"));
+}
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyShiftToCharactersOfTwoLetters) {
+  EXPECT_TRUE(has(refused("\x1b$B$3$s\x1b(B\n", FileUse::text),
+                  "found text in ISO-2022-JP-2, wanted text; convert it first: iconv -f ISO-2022-JP-2 -t UTF-8 "));
+  EXPECT_TRUE(has(refused("\x1b$)C\n\x0e>H\x0f\n", FileUse::text), "found text in ISO-2022-KR"));
+  take("\x1b[31mred\x1b[0m\n", FileUse::text);
+}
+
 TEST_F(FileKinds, AreRefusedIfTheirNameSaysOtherwise) {
   EXPECT_TRUE(has(refused("words", FileUse::text, "a.parquet"), "found a name of Parquet, but other bytes"));
   EXPECT_TRUE(has(refused("words", FileUse::text, "a.npy"), "found a name of numpy"));

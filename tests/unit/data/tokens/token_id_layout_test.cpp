@@ -118,6 +118,9 @@ TEST_F(IdLayouts, OfMegatronThatDoNotMatchTheirIndexAreRefused) {
   EXPECT_TRUE(has(refused(at("ids.bin")), "is truncated"));
   write("ids.idx", "another index");
   EXPECT_EQ(ids_of(at("ids.bin")), (Ids{1, 2, 3, 4, 5})) << "raw ids";
+  write("ids.idx", std::string("TNTIDX\0\0", 8));
+  EXPECT_TRUE(
+      has(refused(at("ids.bin")), "ids.idx, the index of " + at("ids.bin") + ", is of fairseq or of Megatron's"));
 }
 
 TEST_F(IdLayouts, WithoutAHeaderNeedATypeAboveTheVocabularyOfUint16) {
@@ -144,6 +147,8 @@ TEST_F(IdLayouts, WithoutAHeaderAreNotReadAsHalvesOfWiderIds) {
     EXPECT_TRUE(
         has(refused(write("ids.raw", bytes)), "begins like ids of uint32 or int64: each second word is below 16"));
   EXPECT_EQ(ids_of(write("ids.raw", bytes_of(wide)), "uint32").size(), 200u);
+  EXPECT_TRUE(has(refused(write("ids.raw", bytes_of(widest)), "uint32"),
+                  "begins like ids of int64: each second id of uint32 is 0; save ids.astype(\"<u4\"), or as .npy"));
   EXPECT_EQ(ids_of(write("ids.raw", bytes_of(narrow))).size(), 200u);
   EXPECT_EQ(ids_of(write("ids.raw", std::string(400, '\1'))).size(), 200u) << "few different ids";
 }
@@ -170,6 +175,10 @@ TEST_F(IdLayouts, OfLlmCHaveTheTypeOfTheirHeader) {
   const auto file = write("ids.bin", bytes_of(header) + bytes_of<uint32_t>({70000, 3}));
   EXPECT_EQ(ids_of(file), (Ids{70000, 3}));
   EXPECT_TRUE(has(refused(file, "uint16"), "set data.dtype = \"uint32\", or remove it"));
+  header.resize(100);
+  EXPECT_TRUE(
+      has(refused(write("ids.bin", bytes_of(header) + std::string(1000, '\1'))), "declares 2 ids, but 94 follow"))
+      << "a shorter header";
 }
 
 }  // namespace
