@@ -293,7 +293,7 @@ std::string contradiction(const TokenizerConfigFile& config, const TokenizerJson
       return "its added_tokens_decoder has other properties of " + printable(token.content);
   }
   for (const std::string& token : config.named)
-    if (!added.contains(token)) return "it names the special token " + printable(token);
+    if (!added.contains(token)) return "it (or an older file beside it) names the special token " + printable(token);
   if (!bpe.byte_fallback && config.byte_level_prefix.value_or(bpe.add_prefix_space) != bpe.add_prefix_space)
     return "its tokenizer_class has another add_prefix_space";
   return "";

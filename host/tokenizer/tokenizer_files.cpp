@@ -20,13 +20,14 @@ fs::path config_path(const fs::path& file) { return file.parent_path() / tokeniz
 
 bool has_config(const fs::path& file) { return is_there(config_path(file)); }
 
-Json read_config(const fs::path& file) {
-  check_link_stays_inside(config_path(file));
-  const std::string where = config_path(file).string();
-  Json config = parse_strict_json(read_small_file(where, max_tokenizer_bytes), where);
-  if (!config.is_object()) throw Error(ExitStatus::data, where + ": wanted an object");
-  return config;
+Json read_object(const fs::path& file) {
+  check_link_stays_inside(file);
+  Json object = parse_strict_json(read_small_file(file, max_tokenizer_bytes), file.string());
+  if (!object.is_object()) throw Error(ExitStatus::data, file.string() + ": wanted an object");
+  return object;
 }
+
+Json read_config(const fs::path& file) { return read_object(config_path(file)); }
 
 /// The text of a token, which is written as a string or as an object; "" if it is not named.
 std::string token_of(const Json& config, const std::string& key) {
@@ -55,6 +56,35 @@ fs::path tool_use_template_file(const fs::path& file) {
   return is_there(file.parent_path() / chat_template_name) && is_there(tool_use_file) ? tool_use_file : fs::path();
 }
 
+void read_named_tokens(const Json& config, TokenizerConfigFile& file) {
+  const auto add = [&](const Json& list, const auto& key) {
+    if (const std::string token = token_of(list, key); !token.empty()) file.named.push_back(token);
+  };
+  for (const auto& [key, value] : config.items()) {
+    if (key.ends_with("_token")) add(config, key);
+    if (key != "additional_special_tokens" && key != "extra_special_tokens" && key != "model_specific_special_tokens")
+      continue;
+    for (const Json& one : value.is_structured() ? value : Json::array()) add(Json{{key, one}}, key);
+  }
+}
+
+void read_older_files(const fs::path& folder, const Json& config, TokenizerConfigFile& file) {
+  const fs::path map = folder / "special_tokens_map.json", added = folder / "added_tokens.json";
+  if (is_there(map)) {
+    const Json tokens = read_object(map);
+    for (const auto& [key, value] : tokens.items()) {
+      const std::string own = token_of(config, key), other = token_of(tokens, key);
+      if (!own.empty() && !other.empty() && own != other)
+        throw Error(ExitStatus::data, map.string() + ": " + printable(key) + " is " + printable(other) + ", but " +
+                                          printable(own) + " in " + tokenizer_config_name +
+                                          "; transformers takes the first one; write the right one into both");
+    }
+    read_named_tokens(tokens, file);
+  }
+  const Json ids = is_there(added) ? read_object(added) : Json::object();
+  for (const auto& [content, id] : ids.items()) file.named.push_back(content);
+}
+
 /// The tokens that transformers would add to a tokenizer.json.
 void read_tokens(const Json& config, const std::string& where, TokenizerConfigFile& file) {
   Json decoder = config.value("added_tokens_decoder", Json());
@@ -70,15 +100,7 @@ void read_tokens(const Json& config, const std::string& where, TokenizerConfigFi
     file.added.push_back({*number, token_of(decoder, id), is("normalized", !is("special", false)), is("lstrip", false),
                           is("rstrip", false), is("single_word", false)});
   }
-  const auto add = [&](const Json& list, const auto& key) {
-    if (const std::string token = token_of(list, key); !token.empty()) file.named.push_back(token);
-  };
-  for (const auto& [key, value] : config.items()) {
-    if (key.ends_with("_token")) add(config, key);
-    if (key != "additional_special_tokens" && key != "extra_special_tokens" && key != "model_specific_special_tokens")
-      continue;
-    for (const Json& one : value.is_structured() ? value : Json::array()) add(Json{{key, one}}, key);
-  }
+  read_named_tokens(config, file);
 }
 
 void copy_one(const fs::path& from, const fs::path& to) {
@@ -115,6 +137,8 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
                            flag("split_special_tokens", false), !is_llama || flag("add_prefix_space", true)};
   if (is_gpt2) read.byte_level_prefix = flag("add_prefix_space", false);
   read_tokens(config, where, read);
+  if (is_tokenizer_json(file) && !config.contains("added_tokens_decoder"))
+    read_older_files(file.parent_path(), config, read);
   return read;
 }
 

@@ -340,13 +340,38 @@ TEST_F(JsonTokenizerTest, RefusesAConfigThatContradictsTheFile) {
                              Json{{"extra_special_tokens", {{"x_token", "<X>"}}}},
                              Json{{"model_specific_special_tokens", {{"x_token", "<X>"}}}}, Json{{"x_token", "<X>"}},
                              Json{{"bos_token", {{"content", "<X>"}, {"lstrip", false}}}}})
-    EXPECT_TRUE(has(refused(config), "it names the special token \"<X>\", unlike tokenizer.json")) << config;
+    EXPECT_TRUE(has(refused(config), "names the special token \"<X>\", unlike tokenizer.json")) << config;
   EXPECT_EQ(refused({{"pad_token", "<tool>"}, {"unk_token", nullptr}, {"add_bos_token", true}}), "");
   EXPECT_TRUE(has(refused({{"tokenizer_class", "GPT2Tokenizer"}, {"add_prefix_space", true}}),
                   "its tokenizer_class has another add_prefix_space"));
   EXPECT_EQ(refused({{"tokenizer_class", "GPT2Tokenizer"}}), "");
   EXPECT_EQ(refused({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"add_prefix_space", true}}), "");
   EXPECT_TRUE(has(refused({{"added_tokens_decoder", {{"x", token}}}}), "added_tokens_decoder: wanted ids"));
+}
+
+TEST_F(JsonTokenizerTest, RefusesTokensThatTransformersReadsFromOlderFiles) {
+  const auto file = write("tokenizer.json", byte_level_json().dump());
+  const auto refused = [&](const Json& map, const Json& added, const Json& config = {{"eos_token", "<end>"}}) {
+    write("tokenizer_config.json", config.dump());
+    write("special_tokens_map.json", map.dump());
+    write("added_tokens.json", added.dump());
+    try {
+      json_tokenizer(file);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const Json none = Json::object(), pad{{"pad_token", {{"content", "<X>"}, {"lstrip", false}}}}, added{{"<X>", 261}};
+  EXPECT_EQ(refused({{"eos_token", "<end>"}, {"pad_token", "<tool>"}}, {{"<tool>", 260}}), "");
+  const std::string unlike = "names the special token \"<X>\", unlike tokenizer.json";
+  for (const Json& map : {pad, Json{{"additional_special_tokens", {"<end>", "<X>"}}}})
+    EXPECT_TRUE(has(refused(map, none), unlike)) << map;
+  EXPECT_TRUE(has(refused(none, added), unlike));
+  EXPECT_TRUE(has(refused({{"eos_token", "<tool>"}}, none),
+                  "special_tokens_map.json: \"eos_token\" is \"<tool>\", but \"<end>\" in tokenizer_config.json"));
+  EXPECT_EQ(refused(pad, added, {{"eos_token", "<end>"}, {"added_tokens_decoder", Json::object()}}), "")
+      << "newer files are read instead";
 }
 
 TEST_F(JsonTokenizerTest, RefusesAFileWithoutAnEosToken) {
