@@ -13,7 +13,6 @@
 #include "data/records/record_file.hpp"
 #include "data/records/record_plan.hpp"
 #include "data/records/records.hpp"
-#include "data/text/json_lines.hpp"
 #include "data/tokens/corpus.hpp"
 #include "data/torch/record_encoder.hpp"
 #include "data/torch/token_writer.hpp"
@@ -51,11 +50,12 @@ void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
 
 /// Whether an answer is nothing but white space: the model would learn to end at once.
 bool is_answer_empty(const Record& record) {
-  if (!record.messages.is_array()) return is_blank(record.output);
+  const auto is_empty = [](const std::string& text) { return text.find_first_not_of(" \t\r\n") == text.npos; };
+  if (!record.messages.is_array()) return is_empty(record.output);
   return std::any_of(record.messages.begin() + std::ptrdiff_t(record.prompt_messages), record.messages.end(),
-                     [](const OrderedJson& one) {
+                     [&](const OrderedJson& one) {
                        return one["role"] == "assistant" && !one.contains("tool_calls") &&
-                              is_blank(one["content"].get_ref<const std::string&>());
+                              is_empty(one["content"].get_ref<const std::string&>());
                      });
 }
 

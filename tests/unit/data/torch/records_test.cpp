@@ -216,6 +216,22 @@ TEST_F(RecordData, WarnIfMoreThanATenthIsExcluded) {
             "train.sequence_length; raise it, or set data.too_long = \"truncate\"");
 }
 
+TEST_F(RecordData, WarnOfEmptyAnswers) {
+  const auto said_of = [&](const std::string& lines, const std::string& name) {
+    write("a.jsonl", line("abc", 1, true) + lines);
+    Experiment e = experiment();
+    e.data.prompt_template = name;
+    std::vector<std::string> said;
+    open(e, &said);
+    return said.back();
+  };
+  const std::string warning =
+      "an empty answer, from which the model learns to end at once; remove them unless this is meant";
+  EXPECT_FALSE(has(said_of("", "plain"), "warning"));
+  EXPECT_EQ(said_of(line("", 2, true), "plain"), "warning: 1 record has " + warning);
+  EXPECT_EQ(said_of(line("", 2, true) + line(" \\n", 3, true), "plain"), "warning: 2 records have " + warning);
+}
+
 TEST_F(RecordData, OfSeveralTurnsHaveTheirKindAtEachToken) {
   write("a.jsonl", R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"},)"
                    R"( {"role": "user", "content": "r"}, {"role": "assistant", "content": "bc"}]})"
