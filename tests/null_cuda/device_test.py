@@ -71,6 +71,15 @@ def test_divided_blocks_and_models_have_the_same_losses_as_on_the_cpu(place, los
         assert exchanged > 0, report
 
 
+def test_an_embedding_in_two_sections_has_the_losses_of_the_cpu(place):
+    twins = SMALL | {"model__tie_word_embeddings": True, "model__future_heads": "chained"}
+    place.run(**twins | ONE_RANK, parallel__device="cpu", train__batch_size=2)
+    on_the_cpu = place.log.losses()
+    place.run(**twins, parallel__processes=2, parallel__pipeline=2, train__batch_size=1, train__gradient_accumulation=2)
+    assert_losses_close(place.log.losses(), on_the_cpu, 1e-5)
+    null_cuda.assert_no_races(place.folder)
+
+
 def test_validation_and_eval_have_the_losses_of_the_cpu(place):
     """rho-1 is validated with the losses of a reference. `eval` reads the model of a run of the device."""
     (place.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)
