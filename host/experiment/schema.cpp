@@ -303,8 +303,8 @@ SchemaTable parallel_table() {
            .not_in_identity(),
        cpu_offload().not_in_identity(),
        key("optimizer_offload", AT(parallel.optimizer_offload),
-           "`nvme`: the optimizer's moments and the average of `train.ema` are in a temporary file of each rank in "
-           "`offload_path`. Not with `muon`")
+           "`nvme`: the optimizer's moments, the average of `train.ema` and in 16 bits the master parameters are in a "
+           "temporary file of each rank in `offload_path`. Not with `muon`")
            .not_in_identity(),
        key("device", AT(parallel.device), "`auto`: CUDA if the host has a device for each local rank, else the CPU")
            .one_of({"auto", "cpu", "cuda"})

@@ -137,7 +137,8 @@ void print_state_files(std::ostream& out, const std::vector<PlannedVariant>& var
     table.rows.push_back({strategy_of(variant), variant.adapter, mebibytes(bytes.file), mebibytes(bytes.from_file),
                           mebibytes(bytes.to_file)});
   }
-  out << "\noptimizer state per rank in a file, and bytes read and written per step, MiB\n";
+  out << "\noptimizer state per rank in a file, in 16 bits with master parameters, and bytes read and written per "
+         "step, MiB\n";
   print_table(out, table, TableFormat::text);
 }
 

@@ -43,7 +43,8 @@ ParameterGroup::ParameterGroup(std::string unit, std::vector<ParameterSpec> para
       mesh_(channels.mesh(int(shard_group_ranks(options.strategy, options.shard_group_size, channels.size())),
                           tensor_.size > 1)),
       trains_(parameters.front().trains),
-      is_offloaded_(is_offloaded(options.offload, trains_)) {
+      is_offloaded_(is_offloaded(options.offload, trains_)),
+      is_in_file_(options.masters_in_file && trains_ && options.param_dtype != at::kFloat) {
   std::ranges::stable_sort(parameters, precedes);
   for (ParameterSpec& spec : parameters) {
     TORCH_CHECK(spec.trains == trains_, "group ", name_, " mixes trained and frozen parameters");
@@ -60,20 +61,25 @@ ParameterGroup::ParameterGroup(std::string unit, std::vector<ParameterSpec> para
 
   const MemoryScope scope(MemoryCategory::parameters);
   const at::ScalarType dtype = trains_ ? at::kFloat : options_.param_dtype;
-  if (!is_offloaded_) {
-    master_ = at::zeros({shard_size_}, at::TensorOptions(dtype).device(options_.device));
-    return;
-  }
-  master_ = host_zeros(shard_size_, dtype, options_.device);
-  if (options_.param_dtype != dtype) staged_ = host_zeros(shard_size_, options_.param_dtype, options_.device);
+  const auto zeros = [&](at::ScalarType type) {
+    return is_offloaded_ ? host_zeros(shard_size_, type, options_.device)
+                         : at::zeros({shard_size_}, at::TensorOptions(type).device(options_.device));
+  };
+  if (!is_in_file_) master_ = zeros(dtype);
+  if (is_in_file_ || (is_offloaded_ && options_.param_dtype != dtype)) staged_ = zeros(options_.param_dtype);
+}
+
+const Tensor& ParameterGroup::master() const {
+  TORCH_CHECK(!is_in_file_, "group ", name_, ": its master is in a file");
+  return master_;
 }
 
 /// This rank's shard in the compute dtype on the device; the master itself if it already has that form.
 Tensor ParameterGroup::shard_on_device() {
   const at::TensorOptions there = at::TensorOptions(options_.param_dtype).device(options_.device);
-  if (!is_offloaded_) return master_.to(there);
+  if (!is_offloaded_) return is_in_file_ ? staged_ : master_.to(there);
   if (!staged_.defined()) return copied_to_device(master_, there);
-  if (!staged_is_current_) staged_.copy_(master_);
+  if (!is_in_file_ && !staged_is_current_) staged_.copy_(master_);
   staged_is_current_ = true;
   return copied_to_device(staged_, there);
 }
@@ -107,6 +113,31 @@ void ParameterGroup::master_changed() {
   TORCH_CHECK(!gather_, "group ", name_, ": its master changed during a gather");
   weights_.reset();
   staged_is_current_ = false;
+}
+
+void ParameterGroup::block_changed(const Tensor& block, int64_t end) {
+  if (is_in_file_) staged_.narrow(0, end - block.numel(), block.numel()).copy_(block);
+  if (end == shard_size_) master_changed();
+}
+
+void ParameterGroup::change_master(const VisitMaster& visit) {
+  const auto change = [&](const Tensor& block, int64_t end) {
+    visit(block, end);
+    block_changed(block, end);
+  };
+  if (!is_in_file_) return change(master_, shard_size_);
+  TORCH_CHECK(visit_file_, "group ", name_, " has values before the optimizer that keeps them in a file");
+  visit_file_(/*changes=*/true, change);
+}
+
+/// The master, from a file as a copy on the device.
+Tensor ParameterGroup::read_master() const {
+  if (!is_in_file_) return master_;
+  Tensor values = at::empty({shard_size_}, at::TensorOptions(at::kFloat).device(options_.device));
+  visit_file_(/*changes=*/false, [&](const Tensor& block, int64_t end) {
+    values.narrow(0, end - block.numel(), block.numel()).copy_(block);
+  });
+  return values;
 }
 
 Tensor ParameterGroup::weight(int index) {
@@ -281,7 +312,7 @@ std::vector<Segment> ParameterGroup::segments() const {
   return segments;
 }
 
-Tensor ParameterGroup::gather_master() { return shards() ? gather_shards(master_) : master_; }
+Tensor ParameterGroup::gather_master() { return shards() ? gather_shards(read_master()) : read_master(); }
 
 Tensor ParameterGroup::gather_shards(const Tensor& values) {
   Tensor sent = values.to(options_.device);

@@ -17,6 +17,9 @@
 // dtype through pinned memory to the device; a step's gradient is copied to the host. Offloaded frozen weights are
 // freed after each use, whatever the strategy.
 //
+// Masters of 16-bit weights may be in the optimizer's file (optimizer/torch/state_file.hpp), of which they are visited
+// in blocks. In memory, where the master would be, is then the copy in the compute dtype that gathers read.
+//
 // A shard group is G consecutive ranks, a replicate group the W/G ranks that hold the same shard
 // (comm/torch/channels.hpp). With full sharding all ranks form one shard group; without sharding, one replicate group.
 // A group of pieces, into which tensor parallelism cuts parameters, is that of the W/T ranks which have the same pieces
@@ -30,8 +33,10 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/torch/channels.hpp"
@@ -50,6 +55,7 @@ struct GroupOptions {
   at::ScalarType reduce_dtype = at::kFloat;  ///< dtype of gradients in communication
   bool replicate_frozen = false;             ///< ShardUnit: frozen groups are not sharded, for any strategy
   CpuOffload offload = CpuOffload::none;     ///< which master shards are in host memory
+  bool masters_in_file = false;              ///< those of 16-bit weights that train are in the optimizer's file
   bool is_second_twin = false;               ///< ParameterGroup: of such a unit (UnitSpec)
 };
 
@@ -81,6 +87,11 @@ double effective_weight_decay(const Settings& settings, const OptimizerConfig& c
   return settings.weight_decay.value_or(settings.decays ? config.weight_decay : 0.0);
 }
 
+/// Visits elements [end - block.numel(), end) of a master shard.
+using VisitMaster = std::function<void(const at::Tensor& block, int64_t end)>;
+/// Visits all blocks of a master shard in order; if `changes`, their values may be changed.
+using VisitMasterInFile = std::function<void(bool changes, const VisitMaster& visit)>;
+
 class ParameterGroup final : public WeightStore {
  public:
   /// `parameters` must all train or all be frozen, and all be cut by channels.tensor_group() or all be whole. Without
@@ -95,6 +106,7 @@ class ParameterGroup final : public WeightStore {
   bool trains() const { return trains_; }
   const at::Device& device() const { return options_.device; }
   bool is_in_host_memory() const { return is_offloaded_; }  ///< the master
+  bool is_in_file() const { return is_in_file_; }           ///< the master
 
   // Gathered weights.
   void start_gather();   ///< no effect if gathered or in flight
@@ -129,8 +141,11 @@ class ParameterGroup final : public WeightStore {
   // This rank's shard of the flat storage.
   int64_t shard_begin() const { return shard_begin_; }
   int64_t shard_size() const { return shard_size_; }
-  at::Tensor& master() { return master_; }
-  const at::Tensor& master() const { return master_; }
+  /// Not of a group whose master is in a file.
+  const at::Tensor& master() const;
+  void keep_master_in_file(VisitMasterInFile visit_file) { visit_file_ = std::move(visit_file); }
+  /// Visits the master, which may be changed: one block if it is in memory.
+  void change_master(const VisitMaster& visit);
   /// This rank's shard, split by optimizer settings, in order.
   std::vector<Segment> segments() const;
   /// Whether this rank has the first of the equal shards of its replicate group and of twins. Only this one counts in
@@ -140,6 +155,8 @@ class ParameterGroup final : public WeightStore {
   int64_t tensor_rank() const { return tensor_.rank; }  ///< which piece of its parameters this rank has
   /// Must be called after the master changed: gathered copies are stale.
   void master_changed();
+  /// The same for each block that a visit has changed, in order.
+  void block_changed(const at::Tensor& block, int64_t end);
 
   /// Calls visit(placed, begin, part) for each parameter in this rank's shard: `part` is the view of `flat`, laid out
   /// like the master shard or the end of it, that holds elements [begin, begin + part.numel()) of placed.piece.
@@ -150,15 +167,24 @@ class ParameterGroup final : public WeightStore {
   /// The same of a `flat` that is laid out like the end of elements [0, end) of this rank's shard.
   template <class Visit>
   void for_each_part(const at::Tensor& flat, int64_t end_in_shard, Visit visit) const {
-    const int64_t flat_end = shard_begin_ + end_in_shard, flat_begin = flat_end - flat.numel();
+    for_each_range(end_in_shard - flat.numel(), end_in_shard,
+                   [&](const FlatParameter& placed, int64_t begin, int64_t offset, int64_t count) {
+                     visit(placed, begin, flat.narrow(0, offset, count));
+                   });
+  }
+  /// Calls visit(placed, begin, offset, count) for each parameter in elements [first, end) of this rank's shard:
+  /// elements [begin, begin + count) of placed.piece are there from first + offset on.
+  template <class Visit>
+  void for_each_range(int64_t first, int64_t end_in_shard, Visit visit) const {
+    const int64_t range_begin = shard_begin_ + first, range_end = shard_begin_ + end_in_shard;
     for (const FlatParameter& placed : parameters_) {
-      const int64_t begin = std::max(placed.offset, flat_begin);
-      const int64_t end = std::min(placed.offset + placed.count, flat_end);
-      if (begin < end) visit(placed, begin - placed.offset, flat.narrow(0, begin - flat_begin, end - begin));
+      const int64_t begin = std::max(placed.offset, range_begin);
+      const int64_t end = std::min(placed.offset + placed.count, range_end);
+      if (begin < end) visit(placed, begin - placed.offset, begin - range_begin, end - begin);
     }
   }
 
-  /// The whole flat master on every rank, in its dtype; on the device if sharded. [all ranks, collective]
+  /// The whole flat master on every rank, in its dtype; on the device if sharded or in a file. [all ranks, collective]
   at::Tensor gather_master();
   /// The whole flat storage of values laid out like the master shard, on the device. [all ranks, collective]
   at::Tensor gather_shards(const at::Tensor& values);
@@ -177,6 +203,7 @@ class ParameterGroup final : public WeightStore {
   void start_replicate_gather(const at::Tensor& arrived);
   void add_reduced(const at::Tensor& parts);
   at::Tensor shard_on_device();
+  at::Tensor read_master() const;
   bool shards() const { return mesh_.shard.size > 1; }
   bool reduces_once_per_step() const { return !shards() || options_.strategy == Strategy::shard_optimizer; }
   bool is_alone() const { return mesh_.shard.size == 1 && mesh_.replicate.size == 1; }
@@ -186,11 +213,12 @@ class ParameterGroup final : public WeightStore {
   GroupOptions options_;
   const RankGroup tensor_;  ///< the ranks that have the other pieces; this rank alone if the parameters are whole
   const Mesh& mesh_;
-  bool trains_ = false, is_offloaded_ = false;
+  bool trains_ = false, is_offloaded_ = false, is_in_file_ = false;
   int64_t total_ = 0, shard_begin_ = 0, shard_size_ = 0;
 
-  at::Tensor master_;
-  at::Tensor staged_;               ///< with offloading: the master in the compute dtype, in host memory
+  at::Tensor master_;             ///< undefined: in a file
+  VisitMasterInFile visit_file_;  ///< empty: not there yet
+  at::Tensor staged_;             ///< the master in the compute dtype: with offloading in host memory, or beside a file
   bool staged_is_current_ = false;  ///< staged_ equals the master
   at::Tensor weights_;              ///< flat, compute dtype; an alias of the master where possible
   at::Tensor gathering_;            ///< output of the current gather

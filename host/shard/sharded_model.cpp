@@ -166,14 +166,14 @@ void ShardedModel::initialize(int64_t seed) {
 void ShardedModel::fill(const ReadPart& read, const std::string& what) {
   int64_t bytes = 0;
   for (const auto& unit : units_)
-    for (const auto& group : unit->groups()) bytes += int64_t(group->master().nbytes());
+    for (const auto& group : unit->groups()) bytes += group->shard_size() * int64_t(sizeof(float));
   WorkProgress progress(what, bytes, WorkProgress::Unit::bytes);
   std::vector<float> values;
   std::set<std::string> norms;
   for (const auto& unit : units_)
     for (const auto& group : unit->groups()) {
       const bool in_base = has_adapter() && !group->trains();
-      group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
+      const auto fill_part = [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
         const ParameterSpec& spec = placed.spec;
         values.resize(size_t(part.numel()));
         bool was_read = true;
@@ -189,9 +189,9 @@ void ShardedModel::fill(const ReadPart& read, const std::string& what) {
         } else if (spec.init.kind == Init::Kind::row_norms) {
           norms.insert(spec.name);
         }
-        progress.done(int64_t(part.nbytes()));
-      });
-      group->master_changed();
+        progress.done(part.numel() * int64_t(sizeof(float)));
+      };
+      group->change_master([&](const at::Tensor& block, int64_t end) { group->for_each_part(block, end, fill_part); });
     }
   fill_row_norms(norms);
 }
@@ -211,13 +211,12 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
       if (at::Tensor of_rows = local_row_norms(adapted_weight(name), names.count(name) > 0); of_rows.defined())
         norms[name] = std::move(of_rows);
   }
-  for (const auto& group : adapter_->groups()) {
-    group->for_each_part(group->master(), [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
-      const auto found = norms.find(placed.spec.name);
-      if (found != norms.end()) part.copy_(found->second.narrow(0, begin, part.numel()));
-    });
-    group->master_changed();
-  }
+  const auto fill_part = [&](const FlatParameter& placed, int64_t begin, at::Tensor part) {
+    const auto found = norms.find(placed.spec.name);
+    if (found != norms.end()) part.copy_(found->second.narrow(0, begin, part.numel()));
+  };
+  for (const auto& group : adapter_->groups())
+    group->change_master([&](const at::Tensor& block, int64_t end) { group->for_each_part(block, end, fill_part); });
 }
 
 at::Tensor ShardedModel::local_row_norms(const std::string& parameter, bool wanted) const {

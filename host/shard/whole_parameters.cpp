@@ -44,7 +44,7 @@ std::pair<const GatheredSet::Gathered*, const FlatParameter*> GatheredSet::find(
 bool GatheredSet::has(const std::string& name) const { return find(name).second != nullptr; }
 
 bool GatheredSet::is_on_device() const {
-  return std::ranges::any_of(all_, [](const Gathered& gathered) { return !on_cpu(gathered.group->master()); });
+  return std::ranges::any_of(all_, [](const Gathered& gathered) { return !on_cpu(gathered.pieces); });
 }
 
 at::Tensor GatheredSet::parameter(const std::string& name) const {

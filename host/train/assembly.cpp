@@ -207,6 +207,11 @@ bool freezes(const ShardedModel& model) {
   return std::ranges::any_of(parameter_sets(model), [](const ParameterSet& set) { return !set.trains; });
 }
 
+[[noreturn]] void rethrow_while_made() {
+  rethrow_from("while the model was made",
+               "use a smaller model, shard it over more ranks, or close other programs that use memory");
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins() const {
@@ -251,8 +256,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       pipeline_(pipeline_of(identity, experiment)),
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
       data_(open_data(session, experiment, log)),
-      model_(build_policy(session, experiment, stages)) {
-  ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == TokenizerKind::byte);
+      model_(build_policy(session, experiment)) {
   const BatchRequest request = batch_request(experiment, pipeline_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);
@@ -266,6 +270,8 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   trainer_ =
       std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
                                 open_frozen(session, experiment, stages, pipeline_, data_), data, session.section());
+  fill_policy(session, experiment, stages);  // after the optimizer, in whose file the masters may be
+  ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == TokenizerKind::byte);
 }
 
 ModelTokenizer Assembly::tokenizer() const {
@@ -325,8 +331,7 @@ void Assembly::resume_with_world_size(int64_t saved_world_size) {
       num_steps(experiment_.train, training_source_->count(), session_.data_ranks(), {state.step, state.drawn}));
 }
 
-std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment,
-                                                     const Stages& stages) try {
+std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment) const try {
   if (experiment.parallel.cpu_offload != CpuOffload::none && session.device().is_cpu())
     throw Error(ExitStatus::usage,
                 experiment.file.string() +
@@ -341,10 +346,16 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   request.section = section_of(session.section());
   auto model = std::make_unique<ShardedModel>(request, session.section());
   check_frozen_parameters(experiment, freezes(*model));
-  model->initialize(experiment.seed);
+  return model;
+} catch (...) {
+  rethrow_while_made();
+}
+
+void Assembly::fill_policy(Session& session, const Experiment& experiment, const Stages& stages) try {
+  model_->initialize(experiment.seed);
   const ModelConfig& config = experiment.model;
   if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
-    load_model(weights, *model);
+    load_model(weights, *model_);
     started_from_ = absolute_path(weights);
     if (session.is_rank0())
       for (const std::string& difference : math_differences(weights, config))
@@ -352,11 +363,9 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   }
   if (!experiment.adapter_weights.empty())
     load_adapter(resolve_adapter(experiment, session.job().database),
-                 {experiment.adapter.plugin, "", experiment.adapter.options}, *model);
-  return model;
+                 {experiment.adapter.plugin, "", experiment.adapter.options}, *model_);
 } catch (...) {
-  rethrow_from("while the model was made",
-               "use a smaller model, shard it over more ranks, or close other programs that use memory");
+  rethrow_while_made();
 }
 
 Section section_of(const Channels& channels) { return {channels.section_index(), channels.sections()}; }
@@ -368,7 +377,8 @@ GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
           int(parallel.shard_group_size),
           precision_dtype(parallel.reduce),
           parallel.replicate_frozen,
-          parallel.cpu_offload};
+          parallel.cpu_offload,
+          parallel.optimizer_offload != OptimizerOffload::none};
 }
 
 ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,

@@ -84,6 +84,8 @@ CASES = {
     "sgd": dict(optimizer={"name": "sgd"}),
     "state in a file": dict(parallel__optimizer_offload="nvme", parallel__offload_path=".", train__ema=0.9,
                             checkpoint__every_steps=1),
+    "state and masters in a file": dict(parallel__optimizer_offload="nvme", parallel__offload_path=".",
+                                        parallel__precision="bf16", checkpoint__every_steps=1),
     "only the last blocks": dict(adapter={"plugin": "full", "train_last": 5}),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
 }
@@ -92,7 +94,7 @@ OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "
 A_FEW_NUMBERS = 1024  # bytes: numbers of the step, and what other threads hold at that moment
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16",
          "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
-         "only the last blocks", "chained heads", "state in a file",
+         "only the last blocks", "chained heads", "state in a file", "state and masters in a file",
          "hybrid_shard, gradients that travel in bf16", "divided positions",
          "divided features")
 

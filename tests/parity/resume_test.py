@@ -92,9 +92,10 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
         assert_tensors_equal(model_tensors(place.log.folder(), "model-ema"), wanted_average)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("first, then", [("none", "nvme"), ("nvme", "none")])
-def test_a_run_resumes_with_its_state_in_a_file_or_in_memory_as_if_it_had_not_stopped(place, first, then):
-    changes = {"train__steps": 60, "parallel__processes": 1, "train__ema": 0.9}
+def test_a_run_resumes_with_its_state_in_a_file_or_in_memory_as_if_it_had_not_stopped(place, first, then, precision):
+    changes = {"train__steps": 60, "parallel__processes": 1, "train__ema": 0.9, "parallel__precision": precision}
     places = {"none": changes, "nvme": changes | {"parallel__optimizer_offload": "nvme", "parallel__offload_path": "."}}
     place.tokens(windows=120)
     running = place.start(**places[first])

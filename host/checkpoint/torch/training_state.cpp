@@ -126,7 +126,7 @@ void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
   piece.slice.crc32c = crc32c(bytes, count);
 }
 
-/// Writes the pieces without values and computes their checksums.
+/// Writes the pieces without values and computes their checksums. The others have been copied from memory.
 void stream_state(SafetensorsWriter& writer, std::vector<Piece>& pieces, ShardedOptimizer& optimizer) {
   std::map<std::string, Slice*> slices;
   for (Piece& piece : pieces)
@@ -136,7 +136,9 @@ void stream_state(SafetensorsWriter& writer, std::vector<Piece>& pieces, Sharded
     if (state.group->is_first_replica()) saved.push_back(&state);
   optimizer.for_each_block(saved, BlockAccess::read, [&](ShardedOptimizer::State& state, const StateBlock& block) {
     const auto write = [&](const std::string& tensor, const FlatParameter& placed, int64_t begin, const Tensor& part) {
-      Slice& slice = *slices.at(tensor);
+      const auto found = slices.find(tensor);
+      if (found == slices.end()) return;
+      Slice& slice = *found->second;
       const int64_t in_slice = placed.piece.first_element() + begin - slice.begin;
       const void* const bytes = part.const_data_ptr();
       const auto count = size_t(part.nbytes());
@@ -161,12 +163,7 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
   check_complete(reader, saved, optimizer, folder);
   std::vector<ShardedOptimizer::State*> states;
   for (ShardedOptimizer::State& state : optimizer.states()) {
-    state.group->for_each_part(state.group->master(),
-                               [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
-                                 reader.read(parameter_prefix + placed.spec.name, placed.piece, begin, part);
-                               });
     state.steps = saved.optimizer_steps.at(state.group->unit());
-    state.group->master_changed();
     states.push_back(&state);
   }
   optimizer.for_each_block(
@@ -200,10 +197,10 @@ std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   std::vector<StateFlat> flats;
   for (ShardedOptimizer::State& state : optimizer.states()) {
     if (!state.group->is_first_replica()) continue;  // a replica; another rank writes it
-    for (const auto& [prefix, flat] : state.flats()) flats.push_back({prefix, state.group, flat.detach()});
+    for (const auto& [prefix, flat] : state.whole().flats()) flats.push_back({prefix, state.group, flat.detach()});
     if (!optimizer.is_in_file()) continue;
     for (const char* prefix : optimizer.saved_prefixes(state.group->parameters().front().spec))
-      if (prefix != parameter_prefix) flats.push_back({prefix, state.group, {}});
+      if (prefix != parameter_prefix || state.group->is_in_file()) flats.push_back({prefix, state.group, {}});
   }
   return flats;
 }
@@ -219,11 +216,13 @@ std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const st
     pieces.push_back({{tensor, placed.spec.shape, first, first + count, file, tensor, 0, piece.columns()}, values});
   };
   for (const StateFlat& flat : flats) {
-    const bool is_in_file = !flat.values.defined();
-    const Tensor& layout = is_in_file ? flat.group->master() : flat.values;
-    flat.group->for_each_part(layout, [&](const FlatParameter& placed, int64_t begin, const Tensor& part) {
-      add(flat.prefix + placed.spec.name, placed, begin, part.numel(), is_in_file ? Tensor() : part.contiguous());
-    });
+    const Tensor& values = flat.values;
+    const int64_t end = flat.group->shard_size(), first = values.defined() ? end - values.numel() : 0;
+    flat.group->for_each_range(first, end,
+                               [&](const FlatParameter& placed, int64_t begin, int64_t offset, int64_t count) {
+                                 add(flat.prefix + placed.spec.name, placed, begin, count,
+                                     values.defined() ? values.narrow(0, offset, count).contiguous() : Tensor());
+                               });
   }
   if (rank == 0)
     for (const auto& [name, tensor] : tensors)

@@ -405,7 +405,8 @@ class Rules : RuleChecker {
 
   void optimizer_offload() {
     const std::string key = "parallel.optimizer_offload";
-    if (!bound_.all_valid({"parallel", key.c_str(), "optimizer", "optimizer.name", "optimizer.momentum", "train.ema"}))
+    if (!bound_.all_valid({"parallel", key.c_str(), "parallel.precision", "optimizer", "optimizer.name",
+                           "optimizer.momentum", "train.ema"}))
       return;
     if (e_.parallel.optimizer_offload == OptimizerOffload::none) return;
     const std::string found = "found optimizer_offload = \"nvme\" ";
@@ -418,11 +419,13 @@ class Rules : RuleChecker {
                  "for optimizer \"muon\", wanted \"none\": it orthogonalizes whole matrices of the momentum, of which "
                  "a file gives blocks",
              "remove it, set optimizer.name to \"adamw\" or \"sgd\", or on a CUDA device use cpu_offload = true");
-    else if (kept_averages(e_.optimizer, /*orthogonalizes=*/false) == 0 && e_.train.ema == 0)
-      refuse(
-          key,
-          found + "for optimizer \"sgd\" with momentum = 0 and without train.ema, wanted \"none\": it keeps no state",
-          "remove it");
+    else if (kept_averages(e_.optimizer, /*orthogonalizes=*/false) == 0 && e_.train.ema == 0 &&
+             e_.parallel.precision == Precision::fp32)
+      refuse(key,
+             found +
+                 "for optimizer \"sgd\" with momentum = 0 in fp32 without train.ema, wanted \"none\": it keeps no "
+                 "state",
+             "remove it");
   }
 
   void offload_path() {

@@ -23,10 +23,6 @@ int64_t size_without_matrices(const ParameterGroup& group) {
   return 0;
 }
 
-Tensor masters_of(ParameterGroup& group, const StateBlock& block) {
-  return group.master().narrow(0, block.begin, block.end - block.begin);
-}
-
 /// This rank's gradient times `scale`, where the master is.
 Tensor scaled_gradient(ParameterGroup& group, double scale) {
   Tensor gradient = group.gradient();
@@ -49,15 +45,14 @@ double combine_parts(Norm norm, const std::vector<double>& parts) {
 std::vector<std::pair<const char*, Tensor>> StateBlock::flats() const {
   std::vector<std::pair<const char*, Tensor>> kept;
   for (const auto& [prefix, flat] :
-       {std::pair{average_prefix, exp_avg}, {square_prefix, exp_avg_sq}, {ema_prefix, ema}})
+       {std::pair{parameter_prefix, master}, {average_prefix, exp_avg}, {square_prefix, exp_avg_sq}, {ema_prefix, ema}})
     if (flat.numel() > 0) kept.emplace_back(prefix, flat);
   return kept;
 }
 
-std::vector<std::pair<const char*, Tensor>> ShardedOptimizer::State::flats() const {
-  std::vector<std::pair<const char*, Tensor>> flats = whole().flats();
-  flats.emplace(flats.begin(), parameter_prefix, group->master());
-  return flats;
+StateBlock ShardedOptimizer::State::whole() const {
+  const Tensor master = group->is_in_file() ? at::empty({0}, exp_avg.options()) : group->master();
+  return {0, group->shard_size(), master, exp_avg, exp_avg_sq, ema};
 }
 
 std::vector<const char*> ShardedOptimizer::saved_prefixes(const ParameterSpec& spec) const {
@@ -74,23 +69,36 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<Pa
     : config_(config), ema_(ema) {
   const MemoryScope scope(MemoryCategory::optimizer);
   if (file && !groups.empty()) file_ = make_file(*file, groups);
-  for (ParameterGroup* group : groups) states_.push_back(first_state(*group));
+  for (size_t shard = 0; shard < groups.size(); ++shard) {
+    states_.push_back(first_state(*groups[shard]));
+    if (!groups[shard]->is_in_file()) continue;
+    groups[shard]->keep_master_in_file([file = file_, shard](bool changes, const VisitMaster& visit) {
+      file->visit({{shard, /*numbers=*/1}}, changes ? BlockAccess::change : BlockAccess::read,
+                  [&](size_t, int64_t, int64_t end, const std::vector<Tensor>& kept) { visit(kept.front(), end); });
+    });
+  }
 }
 
-std::unique_ptr<StateFile> ShardedOptimizer::make_file(const StateFileOptions& options,
+/// The order is that of block_in_file.
+int ShardedOptimizer::numbers_in_file(const ParameterGroup& group, StateParts parts) const {
+  const int averages = parts == StateParts::all ? kept_averages(config_, /*orthogonalizes=*/false) : 0;
+  return (group.is_in_file() ? 1 : 0) + (ema_ > 0 ? 1 : 0) + averages;
+}
+
+std::shared_ptr<StateFile> ShardedOptimizer::make_file(const StateFileOptions& options,
                                                        const std::vector<ParameterGroup*>& groups) const {
   TORCH_CHECK(!traits_of(config_.kind).orthogonalizes, "matrices that are orthogonalized are not visited in blocks");
-  const int kept = kept_averages(config_, /*orthogonalizes=*/false) + (ema_ > 0 ? 1 : 0);
-  TORCH_CHECK(kept > 0, "the optimizer keeps nothing that could be in a file");
-  std::vector<int64_t> shards;
-  for (const ParameterGroup* group : groups) shards.push_back(group->shard_size());
+  std::vector<KeptShard> shards;
+  for (const ParameterGroup* group : groups)
+    shards.push_back({group->shard_size(), numbers_in_file(*group, StateParts::all)});
+  if (std::ranges::all_of(shards, [](const KeptShard& shard) { return shard.numbers == 0; })) return nullptr;
   const ParameterGroup& any = *groups.front();
-  return std::make_unique<StateFile>(options, shards, kept, StateFileDevice{any.device(), !any.is_in_host_memory()});
+  return std::make_shared<StateFile>(options, shards, StateFileDevice{any.device(), !any.is_in_host_memory()});
 }
 
 ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) const {
   if (file_) {
-    const Tensor none = at::empty({0}, group.master().options());
+    const Tensor none = at::empty({0}, at::TensorOptions(at::kFloat).device(group.device()));
     return {&group, none, none, none};
   }
   const int averages = kept_averages(config_, /*orthogonalizes=*/false);
@@ -135,21 +143,38 @@ double combine_norm_parts(Norm norm, const std::vector<double>& parts) {
   return norm == Norm::l2 ? std::sqrt(whole) : whole;
 }
 
-StateBlock ShardedOptimizer::block_of(int64_t begin, int64_t end, const std::vector<Tensor>& kept) const {
+/// The parameters first, so that they can be visited alone.
+StateBlock ShardedOptimizer::block_in_file(const ParameterGroup& group, int64_t begin, int64_t end,
+                                           const std::vector<Tensor>& kept) const {
+  auto next = kept.begin();
+  const auto take = [&](bool is_kept) {
+    return is_kept && next != kept.end() ? *next++
+                                         : at::empty({0}, at::TensorOptions(at::kFloat).device(group.device()));
+  };
   const int averages = kept_averages(config_, /*orthogonalizes=*/false);
-  const Tensor none = kept.front().narrow(0, 0, 0);
-  return {begin, end, averages > 0 ? kept[0] : none, averages > 1 ? kept[1] : none, ema_ > 0 ? kept.back() : none};
+  StateBlock block{begin, end, {}, {}, {}, {}};
+  block.master = group.is_in_file() ? take(true) : group.master().narrow(0, begin, end - begin);
+  block.ema = take(ema_ > 0);
+  block.exp_avg = take(averages > 0);
+  block.exp_avg_sq = take(averages > 1);
+  return block;
 }
 
-void ShardedOptimizer::for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& visit) {
+void ShardedOptimizer::for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& call,
+                                      StateParts parts) {
+  const auto visit = [&](State& state, const StateBlock& block) {
+    call(state, block);
+    if (access != BlockAccess::read) state.group->block_changed(block.master, block.end);
+  };
   if (!file_) {
     for (State* state : states) visit(*state, state->whole());
     return;
   }
-  std::vector<size_t> shards;
-  for (const State* state : states) shards.push_back(size_t(state - states_.data()));
+  std::vector<VisitedShard> shards;
+  for (const State* state : states)
+    shards.push_back({size_t(state - states_.data()), numbers_in_file(*state->group, parts)});
   file_->visit(shards, access, [&](size_t shard, int64_t begin, int64_t end, const std::vector<Tensor>& kept) {
-    visit(states_[shard], block_of(begin, end, kept));
+    visit(states_[shard], block_in_file(*states_[shard].group, begin, end, kept));
   });
 }
 
@@ -162,11 +187,10 @@ void ShardedOptimizer::step(double lr, double scale) {
     ParameterGroup& group = *state.group;
     if (block.begin == 0) {
       now.gradient = scaled_gradient(group, scale);
-      now.steps = at::full({}, ++state.steps, group.master().options());
+      now.steps = at::full({}, ++state.steps, now.gradient.options());
     }
     update(state, block, now);
     if (block.end < group.shard_size()) return;
-    group.master_changed();
     now.gradient.reset();
     group.drop_gradient();
   });
@@ -174,26 +198,24 @@ void ShardedOptimizer::step(double lr, double scale) {
 
 void ShardedOptimizer::update(const State& state, const StateBlock& block, const GroupStep& now) const {
   ParameterGroup& group = *state.group;
-  const Tensor master = masters_of(group, block);
   Tensor average = block.ema;
-  if (ema_ > 0 && state.steps == 1) average.copy_(master);
+  if (ema_ > 0 && state.steps == 1) average.copy_(block.master);
   step_matrices(group, block.exp_avg, now.gradient, config_, now.lr);  // whole: a shard with such matrices is one block
   for (const Segment& segment : group.segments())
     if (!segment.orthogonalizes) update(group, block, segment, now);
-  if (ema_ > 0) average.lerp_(master, 1 - ema_);
+  if (ema_ > 0) average.lerp_(block.master, 1 - ema_);
 }
 
-void ShardedOptimizer::update(ParameterGroup& group, const StateBlock& block, const Segment& segment,
+void ShardedOptimizer::update(const ParameterGroup& group, const StateBlock& block, const Segment& segment,
                               const GroupStep& now) const {
   const int64_t begin = std::max(segment.begin, block.begin), end = std::min(segment.end, block.end);
   if (begin >= end) return;
   const auto cut = [&](const Tensor& flat, int64_t flat_end) {  // by its end, which is that of all flats of a block
     return flat.numel() == 0 ? flat : flat.narrow(0, flat.numel() - (flat_end - begin), end - begin);
   };
-  const int64_t all = group.shard_size();
-  update_rule(config_.kind)({cut(group.master(), all), cut(now.gradient, all), cut(block.exp_avg, block.end),
-                             cut(block.exp_avg_sq, block.end), now.steps, now.lr * segment.lr_scale,
-                             effective_weight_decay(segment, config_)},
+  update_rule(config_.kind)({cut(block.master, block.end), cut(now.gradient, group.shard_size()),
+                             cut(block.exp_avg, block.end), cut(block.exp_avg_sq, block.end), now.steps,
+                             now.lr * segment.lr_scale, effective_weight_decay(segment, config_)},
                             config_);
 }
 
@@ -201,13 +223,13 @@ void ShardedOptimizer::swap_with_ema() {
   std::vector<State*> trained;  // the others are their own averages
   for (State& state : states_)
     if (state.steps > 0) trained.push_back(&state);
-  for_each_block(trained, BlockAccess::change, [&](State& state, const StateBlock& block) {
-    Tensor master = masters_of(*state.group, block), average = block.ema;
+  const auto exchange = [](const State&, const StateBlock& block) {
+    Tensor master = block.master, average = block.ema;
     const Tensor parameters = master.clone();
     master.copy_(average);
     average.copy_(parameters);
-    if (block.end == state.group->shard_size()) state.group->master_changed();
-  });
+  };
+  for_each_block(trained, BlockAccess::change, exchange, StateParts::parameters);
 }
 
 void ShardedOptimizer::drop_gradients() {

@@ -22,10 +22,11 @@ namespace wmtp {
 /// The norm from local_norm_part of all ranks. NaN if one of them is NaN.
 double combine_norm_parts(Norm norm, const std::vector<double>& parts);
 
-/// What is kept of elements [begin, end) of a group's shard, besides the parameters. Each tensor is flat, fp32, and
-/// laid out like these elements or like the end of them, where the parameters are that have it; empty if none has.
+/// What is kept of elements [begin, end) of a group's shard. Each tensor is flat, fp32, and laid out like these
+/// elements or like the end of them, where the parameters are that have it; empty if none has it or it is not visited.
 struct StateBlock {
   int64_t begin = 0, end = 0;
+  at::Tensor master;
   at::Tensor exp_avg, exp_avg_sq;  ///< exp_avg: also the momentum of muon and sgd
   at::Tensor ema;                  ///< the moving average of the parameters
 
@@ -33,11 +34,15 @@ struct StateBlock {
   std::vector<std::pair<const char*, at::Tensor>> flats() const;
 };
 
+/// Which parts of the state are visited.
+enum class StateParts { all, parameters /**< the masters and their moving averages */ };
+
 class ShardedOptimizer {
  public:
   /// `ema`: the decay rate of the moving average of the parameters, which begins with their values before the first
-  /// step; 0: none. `file`: what is kept from step to step is in a file; not with muon, which needs whole matrices, and
-  /// only if something is kept. Error(storage) if the file cannot be created.
+  /// step; 0: none. `file`: what is kept from step to step is in a file, with the masters of groups that have none in
+  /// memory, which are zeros at first; not with muon, which needs whole matrices. Error(storage) if the file cannot be
+  /// created.
   ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema = 0,
                    const std::optional<StateFileOptions>& file = {});
 
@@ -59,15 +64,15 @@ class ShardedOptimizer {
     at::Tensor ema;
     int64_t steps = 0;  ///< number of steps of this group
 
-    StateBlock whole() const { return {0, group->shard_size(), exp_avg, exp_avg_sq, ema}; }
-    /// What a checkpoint contains and is in memory, the masters first, with the prefixes of the logical names.
-    std::vector<std::pair<const char*, at::Tensor>> flats() const;
+    /// What is in memory.
+    StateBlock whole() const;
   };
   std::vector<State>& states() { return states_; }
-  bool is_in_file() const { return file_ != nullptr; }  ///< all that is kept, except for the parameters
+  bool is_in_file() const { return file_ != nullptr; }  ///< all that is kept, except for masters in memory
   using VisitBlock = std::function<void(State& state, const StateBlock& block)>;
-  /// Visits the blocks of each of `states` in order. [as StateFile::visit]
-  void for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& visit);
+  /// Visits the blocks of each of `states` in order; groups learn of the change. [as StateFile::visit]
+  void for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& call,
+                      StateParts parts = StateParts::all);
   /// The prefixes of what a checkpoint contains of a parameter.
   std::vector<const char*> saved_prefixes(const ParameterSpec& spec) const;
 
@@ -78,17 +83,19 @@ class ShardedOptimizer {
     at::Tensor steps;     ///< state.steps as an fp32 scalar there
     double lr;
   };
-  std::unique_ptr<StateFile> make_file(const StateFileOptions& options,
+  std::shared_ptr<StateFile> make_file(const StateFileOptions& options,
                                        const std::vector<ParameterGroup*>& groups) const;
+  int numbers_in_file(const ParameterGroup& group, StateParts parts) const;
   State first_state(ParameterGroup& group) const;
   std::vector<at::Tensor> device_gradients() const;
-  StateBlock block_of(int64_t begin, int64_t end, const std::vector<at::Tensor>& kept) const;
+  StateBlock block_in_file(const ParameterGroup& group, int64_t begin, int64_t end,
+                           const std::vector<at::Tensor>& kept) const;
   void update(const State& state, const StateBlock& block, const GroupStep& now) const;
-  void update(ParameterGroup& group, const StateBlock& block, const Segment& segment, const GroupStep& now) const;
+  void update(const ParameterGroup& group, const StateBlock& block, const Segment& segment, const GroupStep& now) const;
 
   OptimizerConfig config_;
   double ema_;
-  std::unique_ptr<StateFile> file_;  ///< null: in memory
+  std::shared_ptr<StateFile> file_;  ///< null: in memory; groups whose masters are there also use it
   std::vector<State> states_;
 };
 

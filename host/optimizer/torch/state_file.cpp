@@ -31,14 +31,15 @@ void wait_for(std::future<void>& transfer) {
 
 }  // namespace
 
-StateFile::StateFile(const StateFileOptions& options, const std::vector<int64_t>& shards, int kept,
+StateFile::StateFile(const StateFileOptions& options, const std::vector<KeptShard>& shards,
                      const StateFileDevice& device)
-    : kept_(kept), device_(device) {
+    : device_(device) {
   int64_t bytes = 0, largest = 0;
   for (size_t shard = 0; shard < shards.size(); ++shard) {
     std::vector<Block>& blocks = blocks_.emplace_back();
-    for (int64_t begin = 0; begin < shards[shard]; begin += options.block) {
-      blocks.push_back({shard, begin, std::min(begin + options.block, shards[shard]), bytes});
+    const auto [elements, kept] = shards[shard];
+    for (int64_t begin = 0; begin < elements; begin += options.block) {
+      blocks.push_back({shard, begin, std::min(begin + options.block, elements), bytes, kept});
       const int64_t numbers = numbers_of(blocks.back());
       bytes += number_bytes * numbers;
       largest = std::max(largest, numbers);
@@ -52,14 +53,14 @@ StateFile::StateFile(const StateFileOptions& options, const std::vector<int64_t>
 }
 
 /// With the gaps after which the next tensor's numbers begin at a multiple of the alignment.
-int64_t StateFile::numbers_of(const Block& block) const {
-  return kept_ * round_up(block.end - block.begin, numbers_aligned);
+int64_t StateFile::numbers_of(const Block& block) {
+  return block.numbers * round_up(block.end - block.begin, numbers_aligned);
 }
 
-std::vector<Tensor> StateFile::cut(const Block& block, const Tensor& numbers) const {
+std::vector<Tensor> StateFile::cut(const Block& block, const Tensor& numbers) {
   const int64_t size = block.end - block.begin;
   std::vector<Tensor> kept;
-  for (int i = 0; i < kept_; ++i) kept.push_back(numbers.narrow(0, i * round_up(size, numbers_aligned), size));
+  for (int i = 0; i < block.numbers; ++i) kept.push_back(numbers.narrow(0, i * round_up(size, numbers_aligned), size));
   return kept;
 }
 
@@ -90,13 +91,17 @@ void StateFile::change_on_device(const Block& block, const Tensor& buffer, const
     numbers.copy_(there);  // waits for the device
 }
 
-void StateFile::visit(const std::vector<size_t>& shards, BlockAccess access, const Visit& call) {
-  std::vector<const Block*> blocks;
-  for (const size_t shard : shards)
-    for (const Block& block : blocks_[shard]) blocks.push_back(&block);
+void StateFile::visit(const std::vector<VisitedShard>& shards, BlockAccess access, const Visit& call) {
+  const std::lock_guard alone(visiting_);
+  std::vector<Block> blocks;
+  for (const auto& [shard, numbers] : shards)
+    for (Block block : blocks_[shard]) {
+      block.numbers = std::min(block.numbers, numbers);
+      blocks.push_back(block);
+    }
   std::future<void> reading, writing;  // their destructors wait
   const auto start = [&](size_t i, auto transfer) {
-    return std::async(file_ ? std::launch::async : std::launch::deferred, transfer, this, std::cref(*blocks[i]),
+    return std::async(file_ ? std::launch::async : std::launch::deferred, transfer, this, std::cref(blocks[i]),
                       std::cref(buffers_[i % buffers_.size()]));
   };
   const auto start_reading = [&](size_t i) {
@@ -109,9 +114,9 @@ void StateFile::visit(const std::vector<size_t>& shards, BlockAccess access, con
     start_reading(i + 1);  // into the buffer of block i - 2, which has been written
     if (access == BlockAccess::replace) buffer.zero_();
     if (access == BlockAccess::change && device_.changes_blocks && is_cuda(device_.device))
-      change_on_device(*blocks[i], buffer, call);
+      change_on_device(blocks[i], buffer, call);
     else
-      call(blocks[i]->shard, blocks[i]->begin, blocks[i]->end, cut(*blocks[i], buffer));
+      call(blocks[i].shard, blocks[i].begin, blocks[i].end, cut(blocks[i], buffer));
     wait_for(writing);
     if (access != BlockAccess::read) writing = start(i, &StateFile::write);
   }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -36,34 +37,44 @@ struct StateFileDevice {
   bool changes_blocks = true;
 };
 
+struct KeptShard {
+  int64_t elements;
+  int numbers;  ///< kept of each element
+};
+
+/// A shard by its index, and how many of its numbers are visited, from the first one.
+struct VisitedShard {
+  size_t shard;
+  int numbers;
+};
+
 class StateFile {
  public:
-  /// `shards`: the elements of each. `kept`: numbers of each element, at least one; zeros at first. Error(storage) if
-  /// the file cannot be created with its whole size.
-  StateFile(const StateFileOptions& options, const std::vector<int64_t>& shards, int kept,
-            const StateFileDevice& device);
+  /// All numbers are zeros at first. Error(storage) if the file cannot be created with its whole size.
+  StateFile(const StateFileOptions& options, const std::vector<KeptShard>& shards, const StateFileDevice& device);
 
   /// `kept`: a flat tensor for each number of elements [begin, end) of a shard.
   using Visit = std::function<void(size_t shard, int64_t begin, int64_t end, const std::vector<at::Tensor>& kept)>;
-  /// Visits the blocks of `shards` (their indices) in order. The tensors are valid during the call; they are in host
-  /// memory, or on the device that changes them. After Error(storage), because the file cannot be read or written, its
-  /// content is undefined. [one thread at a time]
-  void visit(const std::vector<size_t>& shards, BlockAccess access, const Visit& call);
+  /// Visits the blocks of `shards` in order; numbers that are not visited are neither read nor written. The tensors are
+  /// valid during the call; they are in host memory, or on the device that changes them. After Error(storage), because
+  /// the file cannot be read or written, its content is undefined. [any thread; waits for another one's visit]
+  void visit(const std::vector<VisitedShard>& shards, BlockAccess access, const Visit& call);
 
  private:
   struct Block {
     size_t shard;
     int64_t begin, end;  ///< elements of the shard
     int64_t place;       ///< of its numbers in the file, in bytes
+    int numbers;         ///< of each element
   };
 
-  int64_t numbers_of(const Block& block) const;
-  std::vector<at::Tensor> cut(const Block& block, const at::Tensor& numbers) const;
+  static int64_t numbers_of(const Block& block);
+  static std::vector<at::Tensor> cut(const Block& block, const at::Tensor& numbers);
   void read(const Block& block, const at::Tensor& buffer) const;
   void write(const Block& block, const at::Tensor& buffer) const;
   void change_on_device(const Block& block, const at::Tensor& buffer, const Visit& call) const;
 
-  int kept_;
+  std::mutex visiting_;
   StateFileDevice device_;
   std::vector<std::vector<Block>> blocks_;  ///< by shard
   std::unique_ptr<ReservedFile> file_;      ///< null: on meta tensors

@@ -172,7 +172,7 @@ class MetaStep {
     const bool on_host = !is_cuda(model_->compute().device());
     for (const ShardedOptimizer::State& state : trainer_->optimizer().states()) {
       if (!state.group->is_first_replica()) continue;  // another rank copies it
-      for (const auto& [prefix, flat] : state.flats())
+      for (const auto& [prefix, flat] : state.whole().flats())
         if (state.group->is_in_host_memory())
           copies_.push_back(host_zeros(flat.numel(), flat.scalar_type(), state.group->device()));
         else if (on_host)

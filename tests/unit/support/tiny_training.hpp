@@ -79,11 +79,11 @@ inline Experiment tiny_experiment() {
   return e;
 }
 
-/// A policy of this experiment or, with Heads::first, a reference. `experiment` and `adapter` outlive it.
-inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, Heads heads, const Adapter* adapter,
-                                                int64_t seed, Channels& channels,
-                                                const std::vector<ValueHead>& value_heads = {},
-                                                const at::Device& device = at::kCPU) {
+/// A policy of this experiment or, with Heads::first, a reference; without values. `experiment` and `adapter` outlive
+/// it.
+inline std::unique_ptr<ShardedModel> empty_model(const Experiment& experiment, Heads heads, const Adapter* adapter,
+                                                 Channels& channels, const std::vector<ValueHead>& value_heads,
+                                                 const at::Device& device) {
   ShardedModelRequest request;
   request.layout.model = &experiment.model;
   request.layout.heads = heads;
@@ -93,7 +93,15 @@ inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, He
   request.options = group_options(experiment.parallel, device);
   request.positions = experiment.train.sequence_length;
   if (adapter) request.section = section_of(channels);  // a reference is whole
-  auto model = std::make_unique<ShardedModel>(request, channels);
+  return std::make_unique<ShardedModel>(request, channels);
+}
+
+/// The same with values of this seed.
+inline std::unique_ptr<ShardedModel> tiny_model(const Experiment& experiment, Heads heads, const Adapter* adapter,
+                                                int64_t seed, Channels& channels,
+                                                const std::vector<ValueHead>& value_heads = {},
+                                                const at::Device& device = at::kCPU) {
+  auto model = empty_model(experiment, heads, adapter, channels, value_heads, device);
   if (!device.is_meta()) model->initialize(seed);
   return model;
 }
@@ -137,9 +145,8 @@ class TinyTraining {
   TinyTraining(const Experiment& experiment, std::unique_ptr<Plugin> plugin, Channels& channels,
                const TinyParts& parts = {})
       : experiment_(experiment), pipeline_(pipeline_of(std::move(plugin))) {
-    model_ = tiny_model(experiment_, pipeline_.objective ? Heads::none : Heads::all,
-                        parts.adapter ? parts.adapter : &everything_, experiment_.seed, channels, pipeline_.needs.heads,
-                        parts.device);
+    model_ = empty_model(experiment_, pipeline_.objective ? Heads::none : Heads::all,
+                         parts.adapter ? parts.adapter : &everything_, channels, pipeline_.needs.heads, parts.device);
     const TrainConfig& train = experiment_.train;
     windows_ = random_windows(experiment_.seed, train.sequence_length, experiment_.model.vocab_size);
     BatchRequest request;
@@ -167,6 +174,7 @@ class TinyTraining {
     trainer_ = std::make_unique<Trainer>(
         experiment_, train.steps, *model_, pipeline_, std::move(frozen),
         TrainerData{training, parts.validation ? parts.validation : training, parts.validation_sequences}, channels);
+    if (!parts.device.is_meta()) model_->initialize(experiment_.seed);  // after the optimizer, as in Assembly
   }
   TinyTraining(const TinyTraining&) = delete;
   Trainer& operator*() { return *trainer_; }

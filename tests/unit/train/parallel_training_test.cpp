@@ -460,7 +460,7 @@ std::map<std::string, Tensor> load_and_gather(const Layout& layout, const Change
     std::map<std::string, Tensor> pipeline;
     load_training_state(folder / checkpoint_name(steps), training->optimizer(), pipeline);
     for (ShardedOptimizer::State& state : training->optimizer().states())
-      for (const auto& [prefix, flat] : state.flats()) {
+      for (const auto& [prefix, flat] : state.whole().flats()) {
         const Tensor pieces = state.group->gather_pieces(state.group->gather_shards(flat));
         const std::lock_guard lock(mutex);
         for (const FlatParameter& placed : state.group->parameters()) {

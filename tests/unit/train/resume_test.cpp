@@ -117,11 +117,15 @@ TEST(Resume, ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy) {
 }
 
 TEST(Resume, ContinuesWithTheSameBitsFromMemoryInAFileAndBack) {
-  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::sgd}) {
+  for (const auto& [kind, precision] :
+       {std::pair{OptimizerKind::adamw, Precision::fp32}, std::pair{OptimizerKind::sgd, Precision::fp32},
+        std::pair{OptimizerKind::adamw, Precision::bf16}, std::pair{OptimizerKind::sgd, Precision::fp16}}) {
+    SCOPED_TRACE(to_string(precision));
     TestFolder folder(memory_folder());
-    const auto experiment_with = [&](OptimizerOffload offload) {
+    const auto experiment_with = [&, kind = kind, precision = precision](OptimizerOffload offload) {
       Experiment e = experiment_of(Strategy::full_shard, sequences / 2);
       e.optimizer.kind = kind;
+      e.parallel.precision = precision;
       e.optimizer.momentum = kind == OptimizerKind::sgd ? 0.9 : 0;
       e.train.ema = 0.9;
       e.parallel.optimizer_offload = offload;

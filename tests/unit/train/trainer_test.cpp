@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "support/answers.hpp"
@@ -124,34 +125,70 @@ class BesideAttention : public LinearAdapter {
   }
 };
 
+struct LayoutOfState {
+  const Adapter& adapter;
+  int ranks;
+  Strategy strategy;
+  Precision precision;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  int tensor = 1, pipeline = 1;
+};
+
 TEST(Trainer, AnOptimizersStateInAFileChangesNoBit) {
   const test::TestFolder folder;
   Experiment experiment = tiny_experiment();
   experiment.train.ema = 0.9;
   experiment.train.gradient_accumulation = 2;
+  experiment.train.clip_norm = 0.1;
+  experiment.optimizer.weight_decay = 0.1;
   experiment.parallel.offload_path = folder.path().string();
   const test::Everything everything;
   const BesideAttention low_rank;
-  struct Layout {
-    const Adapter& adapter;
-    Strategy strategy;
-    Precision precision;
-  };
-  for (const Layout& layout : {Layout{everything, Strategy::full_shard, Precision::fp32},
-                               Layout{everything, Strategy::no_shard, Precision::bf16},
-                               Layout{low_rank, Strategy::full_shard, Precision::fp32}})
-    test::on_ranks(2, [&](Channels& channels) {
+  constexpr Precision fp32 = Precision::fp32, bf16 = Precision::bf16, fp16 = Precision::fp16;
+  for (const LayoutOfState& layout : {LayoutOfState{everything, 2, Strategy::full_shard, fp32},
+                                      {everything, 2, Strategy::no_shard, bf16},
+                                      {everything, 2, Strategy::full_shard, bf16},
+                                      {everything, 2, Strategy::shard_grad_op, fp16},
+                                      {everything, 4, Strategy::hybrid_shard, bf16, OptimizerKind::sgd},
+                                      {everything, 2, Strategy::full_shard, bf16, OptimizerKind::adamw, 2},
+                                      {everything, 4, Strategy::full_shard, bf16, OptimizerKind::adamw, 1, 2},
+                                      {low_rank, 2, Strategy::full_shard, fp32},
+                                      {low_rank, 2, Strategy::shard_grad_op, bf16}})
+    test::on_ranks(layout.ranks, [&](Channels& all) {
+      all.form_sections(layout.pipeline);
+      Channels& channels = all.section();
+      channels.share_sequences(/*sequence=*/1, layout.tensor);
       Experiment in_memory = experiment;
       in_memory.parallel.strategy = layout.strategy;
+      in_memory.parallel.shard_group_size = layout.strategy == Strategy::hybrid_shard ? 2 : 0;
       in_memory.parallel.precision = layout.precision;
+      in_memory.parallel.processes = layout.ranks;
+      in_memory.parallel.tensor = layout.tensor;
+      in_memory.parallel.pipeline = layout.pipeline;
+      in_memory.optimizer.kind = layout.optimizer;
+      in_memory.optimizer.momentum = layout.optimizer == OptimizerKind::sgd ? 0.9 : 0;
       Experiment in_file = in_memory;
       in_file.parallel.optimizer_offload = OptimizerOffload::nvme;
       TinyTraining one(in_memory, baseline(), channels, {.adapter = &layout.adapter}),
           other(in_file, baseline(), channels, {.adapter = &layout.adapter});
-      for (int i = 0; i < 3; ++i) EXPECT_EQ(other->step().loss, one->step().loss) << "step " << i;
-      one->optimizer().swap_with_ema();
-      other->optimizer().swap_with_ema();
-      EXPECT_EQ(other->validate(), one->validate());
+      for (TinyTraining* training : {&one, &other})
+        if (auto& scale = (*training)->state().loss_scale) scale->restore({1 << 24, 0, 0});  // overflows at first
+      std::set<bool> overflowed;
+      for (int i = 0; i < 8; ++i) {
+        const StepReport wanted = one->step(), found = other->step();
+        EXPECT_EQ(found.loss, wanted.loss) << "step " << i;
+        EXPECT_EQ(found.skipped, wanted.skipped) << "step " << i;
+        overflowed.insert(found.overflowed);
+      }
+      EXPECT_EQ(overflowed, layout.precision == fp16 ? std::set<bool>({false, true}) : std::set<bool>{false});
+      for (int with_averages = 0; with_averages < 2; ++with_averages) {
+        EXPECT_EQ(other->validate(), one->validate());
+        for (size_t i = 0; i < one.model().trained_groups().size(); ++i)
+          EXPECT_TRUE(at::equal(other.model().trained_groups()[i]->gather_master(),
+                                one.model().trained_groups()[i]->gather_master()));
+        one->optimizer().swap_with_ema();
+        other->optimizer().swap_with_ema();
+      }
     });
 }
 

@@ -53,10 +53,11 @@ std::string text_of(const Layout& layout) {
          std::to_string(layout.shard_group_size);
 }
 
-/// Model and optimizer on this rank.
+/// Model and optimizer on this rank. `weights`: their dtype when they are used.
 class State {
  public:
-  State(const Layout& layout, Channels& channels, const std::optional<StateFileOptions>& file = {})
+  State(const Layout& layout, Channels& channels, const std::optional<StateFileOptions>& file = {},
+        at::ScalarType weights = at::kFloat)
       : config_(small_model()) {
     ShardedModelRequest request;
     request.layout.model = &config_;
@@ -64,6 +65,8 @@ class State {
     request.layout.adapter = &adapter_;
     request.options.strategy = layout.strategy;
     request.options.shard_group_size = layout.shard_group_size;
+    request.options.param_dtype = weights;
+    request.options.masters_in_file = file.has_value();
     request.positions = 8;
     model_ = std::make_unique<ShardedModel>(request, channels);
     optimizer_ = std::make_unique<ShardedOptimizer>(OptimizerConfig{}, model_->trained_groups(), /*ema=*/0, file);
@@ -92,11 +95,9 @@ class State {
   template <class Visit>
   void each(Visit visit) {
     std::vector<ShardedOptimizer::State*> all;
-    for (auto& state : optimizer_->states()) {
-      each_part("param/", *state.group, state.group->master(), state.group->shard_size(), visit);
-      all.push_back(&state);
-    }
+    for (auto& state : optimizer_->states()) all.push_back(&state);
     optimizer_->for_each_block(all, BlockAccess::change, [&](ShardedOptimizer::State& state, const StateBlock& block) {
+      each_part("param/", *state.group, block.master, block.end, visit);
       each_part("exp_avg/", *state.group, block.exp_avg, block.end, visit);
       each_part("exp_avg_sq/", *state.group, block.exp_avg_sq, block.end, visit);
     });
@@ -155,14 +156,14 @@ std::vector<std::string> rank_files(const fs::path& checkpoint, int ranks) {
   return files;
 }
 
-TEST(StateSaver, SavesTheSameBytesFromAFileAndLoadsEitherIntoEither) {
+void expect_same_bytes_from_a_file(at::ScalarType weights) {
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(text_of(layout));
     TestFolder folder(memory_folder());
     const StateFileOptions file{folder.path(), 192};  // shorter than most parameters
     for (const SaveMode mode : {SaveMode::alone, SaveMode::concurrent})
       on_ranks(layout.ranks, [&](Channels& channels) {
-        State in_memory(layout, channels), in_file(layout, channels, file);
+        State in_memory(layout, channels, {}, weights), in_file(layout, channels, file, weights);
         for (const auto& [state, name] : {std::pair{&in_memory, "memory"}, std::pair{&in_file, "file"}}) {
           state->fill(7);
           StateSaver saver(channels.peers(), state->optimizer(), folder / name, {2});
@@ -177,7 +178,7 @@ TEST(StateSaver, SavesTheSameBytesFromAFileAndLoadsEitherIntoEither) {
       EXPECT_EQ(rank_files(folder / "file" / step, layout.ranks), rank_files(folder / "memory" / step, layout.ranks));
     }
     on_ranks(layout.ranks, [&](Channels& channels) {
-      State in_memory(layout, channels), in_file(layout, channels, file);
+      State in_memory(layout, channels, {}, weights), in_file(layout, channels, file, weights);
       std::map<std::string, Tensor> tensors;
       load_training_state(folder / "file" / "step-000007", in_memory.optimizer(), tensors);
       load_training_state(folder / "memory" / "step-000007", in_file.optimizer(), tensors);
@@ -186,19 +187,25 @@ TEST(StateSaver, SavesTheSameBytesFromAFileAndLoadsEitherIntoEither) {
   }
 }
 
-TEST(StateSaver, CopiesOnlyParametersIfTheRestIsInAFile) {
+TEST(StateSaver, SavesTheSameBytesFromAFileAndLoadsEitherIntoEither) { expect_same_bytes_from_a_file(at::kFloat); }
+
+TEST(StateSaver, SavesTheSameBytesOfMastersFromAFile) { expect_same_bytes_from_a_file(at::kBFloat16); }
+
+TEST(StateSaver, CopiesOnlyParametersInMemoryIfTheRestIsInAFile) {
   install_allocator();
   TestFolder folder(memory_folder());
   SingleRank rank;
-  State state({1, Strategy::full_shard}, rank.channels, StateFileOptions{folder.path(), 192});
-  state.fill(1);
-  StateSaver saver(rank.peers, state.optimizer(), folder.path(), {9});
-  const int64_t before = memory_usage().live[int(MemoryCategory::checkpoint)];
-  saver.begin(request_of(1), SaveMode::concurrent);
-  EXPECT_EQ(saver.finish()->failure, "");
-  int64_t parameters = 0;
-  for (const auto& one : state.optimizer().states()) parameters += int64_t(one.group->master().nbytes());
-  EXPECT_EQ(memory_usage().live[int(MemoryCategory::checkpoint)], before + parameters);
+  for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
+    State state({1, Strategy::full_shard}, rank.channels, StateFileOptions{folder.path(), 192}, weights);
+    state.fill(1);
+    StateSaver saver(rank.peers, state.optimizer(), folder / c10::toString(weights), {9});
+    const int64_t before = memory_usage().live[int(MemoryCategory::checkpoint)];
+    saver.begin(request_of(1), SaveMode::concurrent);
+    EXPECT_EQ(saver.finish()->failure, "");
+    int64_t parameters = 0;
+    for (const auto& one : state.optimizer().states()) parameters += 4 * one.group->shard_size();
+    EXPECT_EQ(memory_usage().live[int(MemoryCategory::checkpoint)], before + (weights == at::kFloat ? parameters : 0));
+  }
 }
 
 /// Ranks 0 and 1 see the folder "a", ranks 2 and 3 see "b".

@@ -215,7 +215,9 @@ TEST_F(Load, PutsTheStateOfElementwiseOptimizersIntoAFile) {
                   {"a.toml:16:21: found optimizer_offload = \"nvme\" for optimizer \"muon\", wanted \"none\"",
                    "whole matrices", "\"adamw\" or \"sgd\"", "cpu_offload = true"});
   const std::string plain = "[optimizer]\nname = \"sgd\"\nmomentum = 0\n";
-  expect_in_order(refused(small + parallel + path + plain), {"momentum = 0 and without train.ema", "remove it"});
+  expect_in_order(refused(small + parallel + path + plain), {"momentum = 0 in fp32 without train.ema", "remove it"});
+  EXPECT_EQ(load(small + parallel + path + "precision = \"bf16\"\n" + plain).optimizer.momentum, 0)
+      << "the masters are in the file";
   EXPECT_EQ(load(small + parallel + path + "[optimizer]\nname = \"sgd\"\n").optimizer.momentum, 0.9);
   expect_in_order(refused(small + "[parallel]\noptimizer_offload = \"none\"\n" + path),
                   {"a.toml:17:1: offload_path applies only to", "optimizer_offload = \"nvme\""});

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "checkpoint/manifest.hpp"
+#include "memory/allocator.hpp"
 #include "optimizer/torch/muon.hpp"
 #include "support/plain_store.hpp"
 #include "support/ranks.hpp"
@@ -96,20 +97,25 @@ std::map<std::string, Tensor> expected(const OptimizerConfig& config) {
   return values;
 }
 
-/// The optimizer's result on `ranks` ranks, each of which contributes an equal share of the gradient.
+/// The optimizer's result on `ranks` ranks, each of which contributes an equal share of the gradient. `weights`: the
+/// dtype of gathered weights, which must be the rounded masters.
 std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, Strategy strategy, bool offload = false,
-                                      const std::optional<StateFileOptions>& file = {}) {
+                                      const std::optional<StateFileOptions>& file = {},
+                                      at::ScalarType weights = at::kFloat) {
   std::mutex mutex;
   std::map<std::string, Tensor> values;
   on_ranks(ranks, [&](Channels& channels) {
-    GroupOptions options{strategy, at::kFloat, at::kCPU, /*shard_group_size=*/2};
+    GroupOptions options{strategy, weights, at::kCPU, /*shard_group_size=*/2};
     if (offload) options.offload = CpuOffload::trained;
+    options.masters_in_file = file.has_value();
     ParameterGroup group("unit", some_parameters(config), options, channels);
-    group.for_each_part(group.master(), [&](const FlatParameter& placed, int64_t begin, Tensor part) {
-      part.copy_(first_of(placed.spec).narrow(0, begin, part.numel()));
-    });
-    group.master_changed();
+    EXPECT_EQ(group.is_in_file(), file && weights != at::kFloat);
     ShardedOptimizer optimizer(config, {&group}, ema, file);
+    group.change_master([&](const Tensor& block, int64_t end) {
+      group.for_each_part(block, end, [&](const FlatParameter& placed, int64_t begin, Tensor part) {
+        part.copy_(first_of(placed.spec).narrow(0, begin, part.numel()));
+      });
+    });
     for (int t = 1; t <= num_steps; ++t) {
       double square = 0, magnitude = 0, largest = 0;
       for (size_t i = 0; i < group.parameters().size(); ++i) {
@@ -133,6 +139,13 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
       }
       optimizer.step(lr_of(t), scale_of(t));
       EXPECT_FALSE(group.gradient().defined()) << "a step drops the gradient";
+      group.finish_gather();
+      const Tensor masters = group.gather_master().to(weights);
+      for (size_t i = 0; i < group.parameters().size(); ++i) {
+        const FlatParameter& placed = group.parameters()[i];
+        EXPECT_TRUE(at::equal(group.weight(int(i)).flatten(), masters.narrow(0, placed.offset, placed.count)));
+      }
+      group.release();
     }
     const std::lock_guard lock(mutex);
     const auto keep = [&](const std::string& prefix, const Tensor& flat, int64_t end) {
@@ -141,10 +154,10 @@ std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, 
         whole.narrow(0, begin, part.numel()).copy_(part);
       });
     };
-    keep("", group.master(), group.shard_size());
     optimizer.for_each_block({&optimizer.states().front()}, BlockAccess::read,
                              [&](ShardedOptimizer::State&, const StateBlock& block) {
-                               for (const auto& [prefix, flat] : block.flats()) keep(prefix, flat, block.end);
+                               for (const auto& [prefix, flat] : block.flats())
+                                 keep(std::string_view(prefix) == parameter_prefix ? "" : prefix, flat, block.end);
                              });
   });
   return values;
@@ -210,7 +223,7 @@ TEST(ShardedOptimizer, KeepsOneMomentOfMatricesThatMuonUpdates) {
   EXPECT_EQ(std::vector<std::string>(saved.begin(), saved.end()),
             (std::vector<std::string>{parameter_prefix, average_prefix}));
   ShardedOptimizer plain(sgd, {&group});
-  EXPECT_EQ(plain.states()[0].flats().size(), 1u) << "without momentum only the parameters";
+  EXPECT_EQ(plain.states()[0].whole().flats().size(), 1u) << "without momentum only the parameters";
 }
 
 TEST(ShardedOptimizer, ExchangesParametersWithTheirAverages) {
@@ -246,12 +259,16 @@ TEST(ShardedOptimizer, GivesTheSameBitsWithItsStateInAFile) {
     for (const auto& [ranks, strategy] :
          {std::pair{1, Strategy::no_shard}, std::pair{2, Strategy::no_shard}, std::pair{2, Strategy::full_shard}}) {
       const bool offload = strategy == Strategy::full_shard;
-      const auto in_memory = trained(config, ranks, strategy, offload);
-      for (const int64_t block : {64, 192}) {  // shorter than a parameter, and with several ones
-        const auto in_file = trained(config, ranks, strategy, offload, StateFileOptions{folder.path(), block});
-        EXPECT_EQ(in_file.size(), in_memory.size());
-        for (const auto& [name, value] : in_memory)
-          EXPECT_TRUE(at::equal(value, in_file.at(name))) << name << " on " << ranks << ", blocks of " << block;
+      for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
+        const auto in_memory = trained(config, ranks, strategy, offload, {}, weights);
+        for (const int64_t block : {64, 192}) {  // shorter than a parameter, and with several ones
+          const StateFileOptions file{folder.path(), block};
+          const auto in_file = trained(config, ranks, strategy, offload, file, weights);
+          EXPECT_EQ(in_file.size(), in_memory.size());
+          for (const auto& [name, value] : in_memory)
+            EXPECT_TRUE(at::equal(value, in_file.at(name)))
+                << name << " on " << ranks << " in " << weights << ", blocks of " << block;
+        }
       }
     }
 }
@@ -259,22 +276,42 @@ TEST(ShardedOptimizer, GivesTheSameBitsWithItsStateInAFile) {
 TEST(ShardedOptimizer, ExchangesParametersWithTheirAveragesInAFile) {
   const test::TestFolder folder;
   SingleRank rank;
-  ParameterGroup group("unit", some_parameters(), {}, rank.channels),
-      idle("idle", some_parameters(), {}, rank.channels);
-  idle.master().fill_(3);
-  ShardedOptimizer optimizer({}, {&group, &idle}, ema, StateFileOptions{folder.path(), 128});
-  EXPECT_EQ(optimizer.states()[0].flats().size(), 1U) << "only the parameters are in memory";
-  group.add_gradient(0, at::ones({9, 30}));
-  group.start_reduce(true);
-  group.finish_reduce();
-  optimizer.step(0.1, 1.0);
-  const Tensor trained = group.master().clone();
-  optimizer.swap_with_ema();
-  EXPECT_LT(distance(group.master(), trained * (1 - ema)), 1e-6) << "it began with zeros";
-  EXPECT_FALSE(at::equal(group.master(), trained));
-  EXPECT_TRUE(at::equal(idle.master(), at::full_like(idle.master(), 3)));
-  optimizer.swap_with_ema();
-  EXPECT_TRUE(at::equal(group.master(), trained));
+  for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
+    GroupOptions options{.param_dtype = weights, .masters_in_file = true};
+    ParameterGroup group("unit", some_parameters(), options, rank.channels),
+        idle("idle", some_parameters(), options, rank.channels);
+    ShardedOptimizer optimizer({}, {&group, &idle}, ema, StateFileOptions{folder.path(), 128});
+    idle.change_master([](const Tensor& block, int64_t) { Tensor(block).fill_(3); });
+    EXPECT_EQ(optimizer.states()[0].whole().flats().size(), weights == at::kFloat ? 1U : 0U)
+        << "only parameters that are used in fp32 are in memory";
+    group.add_gradient(0, at::ones({9, 30}));
+    group.start_reduce(true);
+    group.finish_reduce();
+    optimizer.step(0.1, 1.0);
+    const Tensor trained = group.gather_master().clone();
+    optimizer.swap_with_ema();
+    EXPECT_LT(distance(group.gather_master(), trained * (1 - ema)), 1e-6) << "it began with zeros";
+    EXPECT_FALSE(at::equal(group.gather_master(), trained));
+    EXPECT_TRUE(at::equal(idle.gather_master(), at::full_like(idle.gather_master(), 3)));
+    optimizer.swap_with_ema();
+    EXPECT_TRUE(at::equal(group.gather_master(), trained));
+  }
+}
+
+TEST(ShardedOptimizer, MastersInAFileTakeNoMemory) {
+  install_allocator();
+  const test::TestFolder folder;
+  SingleRank rank;
+  for (const CpuOffload offload : {CpuOffload::none, CpuOffload::trained}) {
+    const auto live = [] { return memory_usage().live[int(MemoryCategory::parameters)]; };
+    const int64_t before = live();
+    ParameterGroup group("unit", some_parameters(),
+                         {.param_dtype = at::kBFloat16, .offload = offload, .masters_in_file = true}, rank.channels);
+    ShardedOptimizer optimizer({}, {&group}, ema, StateFileOptions{folder.path()});
+    EXPECT_EQ(live() - before, 2 * group.shard_size()) << "the 16-bit copy";
+    group.finish_gather();
+    EXPECT_EQ(memory_usage().live[int(MemoryCategory::gathered)], 0) << "which is what is gathered";
+  }
 }
 
 TEST(ShardedOptimizer, ANormIsNanIfAnyPartIs) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "memory/allocator.hpp"
 #include "support/failing_transfers.hpp"
 #include "support/test_folder.hpp"
@@ -13,10 +15,12 @@ using at::Tensor;
 
 constexpr int64_t block = 2048;
 const std::vector<int64_t> shards{5 * block + 64, 64, 2 * block};  // the first one is no multiple of a block
-const std::vector<size_t> all{0, 1, 2};
+const std::vector<VisitedShard> all{{0, 3}, {1, 3}, {2, 3}};
 
-StateFile small_file(const TestFolder& folder, int kept = 3) {
-  return {{folder.path(), block}, shards, kept, {at::kCPU}};
+std::unique_ptr<StateFile> small_file(const TestFolder& folder, int kept = 3) {
+  std::vector<KeptShard> all_shards;
+  for (const int64_t elements : shards) all_shards.push_back({elements, kept});
+  return std::make_unique<StateFile>(StateFileOptions{folder.path(), block}, all_shards, StateFileDevice{at::kCPU});
 }
 
 /// Different for each shard, kept number and element.
@@ -27,8 +31,8 @@ Tensor value_of(size_t shard, size_t kept, int64_t begin, int64_t end) {
 TEST(StateFile, KeepsBlocksOfEverySize) {
   const TestFolder folder;
   for (const int kept : {1, 2, 3}) {
-    StateFile file = small_file(folder, kept);
-    file.visit(all, BlockAccess::change, [&](size_t shard, int64_t begin, int64_t end, const auto& tensors) {
+    const auto file = small_file(folder, kept);
+    file->visit(all, BlockAccess::change, [&](size_t shard, int64_t begin, int64_t end, const auto& tensors) {
       for (size_t i = 0; i < tensors.size(); ++i) {
         EXPECT_EQ(tensors[i].count_nonzero().template item<int64_t>(), 0) << "zeros at first";
         Tensor(tensors[i]).copy_(value_of(shard, i, begin, end));
@@ -36,7 +40,7 @@ TEST(StateFile, KeepsBlocksOfEverySize) {
     });
     for (int times = 0; times < 2; ++times) {
       int64_t next = 0, visited = 0;
-      file.visit(all, BlockAccess::read, [&](size_t shard, int64_t begin, int64_t end, const auto& tensors) {
+      file->visit(all, BlockAccess::read, [&](size_t shard, int64_t begin, int64_t end, const auto& tensors) {
         EXPECT_EQ(begin, next) << "in order";
         next = end == shards[shard] ? 0 : end;
         visited += end - begin;
@@ -51,22 +55,62 @@ TEST(StateFile, KeepsBlocksOfEverySize) {
 
 TEST(StateFile, VisitsAndChangesOnlyTheShardsThatAreNamed) {
   const TestFolder folder;
-  StateFile file = small_file(folder, 1);
-  const auto sum_of = [&](const std::vector<size_t>& wanted) {
+  const auto file = small_file(folder, 1);
+  const auto sum_of = [&](const std::vector<VisitedShard>& wanted) {
     double sum = 0;
-    file.visit(wanted, BlockAccess::read,
-               [&](size_t, int64_t, int64_t, const auto& kept) { sum += kept[0].sum().template item<double>(); });
+    file->visit(wanted, BlockAccess::read,
+                [&](size_t, int64_t, int64_t, const auto& kept) { sum += kept[0].sum().template item<double>(); });
     return sum;
   };
   const auto fill = [](size_t, int64_t, int64_t, const auto& kept) { Tensor(kept[0]).fill_(1); };
-  file.visit({2}, BlockAccess::change, fill);
+  file->visit({{2, 1}}, BlockAccess::change, fill);
   EXPECT_EQ(sum_of(all), 2 * block);
-  EXPECT_EQ(sum_of({0, 1}), 0);
-  file.visit({2}, BlockAccess::replace, [](size_t, int64_t, int64_t, const auto& kept) {
+  EXPECT_EQ(sum_of({{0, 1}, {1, 1}}), 0);
+  file->visit({{2, 1}}, BlockAccess::replace, [](size_t, int64_t, int64_t, const auto& kept) {
     EXPECT_EQ(kept[0].count_nonzero().template item<int64_t>(), 0) << "replaced values are not read";
   });
-  file.visit({}, BlockAccess::change, fill);
+  file->visit({}, BlockAccess::change, fill);
   EXPECT_EQ(sum_of(all), 0);
+}
+
+TEST(StateFile, VisitsAndChangesOnlyTheFirstNumbersThatAreAskedFor) {
+  const TestFolder folder;
+  StateFile file({folder.path(), block}, {{3 * block, 3}, {block, 0}, {block, 1}}, {at::kCPU});
+  const std::vector<VisitedShard> everything{{0, 3}, {1, 3}, {2, 3}};
+  const auto fill = [&](const std::vector<VisitedShard>& wanted, BlockAccess access, float value) {
+    std::vector<size_t> found(3);
+    file.visit(wanted, access, [&](size_t shard, int64_t, int64_t, const auto& kept) {
+      found[shard] = kept.size();
+      for (const Tensor& one : kept) Tensor(one).fill_(value);
+    });
+    return found;
+  };
+  EXPECT_EQ(fill(everything, BlockAccess::change, 1), (std::vector<size_t>{3, 0, 1})) << "not more than are kept";
+  EXPECT_EQ(fill({{0, 1}}, BlockAccess::change, 2), (std::vector<size_t>{1, 0, 0}));
+  EXPECT_EQ(fill({{0, 2}}, BlockAccess::read, 3), (std::vector<size_t>{2, 0, 0}));
+  EXPECT_EQ(fill({{2, 1}}, BlockAccess::replace, 4), (std::vector<size_t>{0, 0, 1}));
+  file.visit(everything, BlockAccess::read, [&](size_t shard, int64_t, int64_t, const auto& kept) {
+    const std::vector<float> wanted = shard == 0 ? std::vector<float>{2, 1, 1} : std::vector<float>{4};
+    for (size_t i = 0; i < kept.size(); ++i)
+      EXPECT_TRUE(at::equal(kept[i], at::full_like(kept[i], wanted[i]))) << shard << ", " << i;
+  });
+}
+
+TEST(StateFile, AVisitWaitsForThatOfAnotherThread) {
+  const TestFolder folder;
+  const auto file = small_file(folder);
+  const auto count = [&](int times) {
+    for (int i = 0; i < times; ++i)
+      file->visit(all, BlockAccess::change, [](size_t, int64_t, int64_t, const auto& kept) {
+        for (const Tensor& one : kept) Tensor(one).add_(1);
+      });
+  };
+  std::thread other([&] { count(20); });
+  count(20);
+  other.join();
+  file->visit(all, BlockAccess::read, [](size_t, int64_t, int64_t, const auto& kept) {
+    for (const Tensor& one : kept) EXPECT_TRUE(at::equal(one, at::full_like(one, 40)));
+  });
 }
 
 TEST(StateFile, HoldsThreeBlocksInMemory) {
@@ -75,16 +119,16 @@ TEST(StateFile, HoldsThreeBlocksInMemory) {
   const auto live = [] { return memory_usage().live[int(MemoryCategory::optimizer)]; };
   const int64_t before = live();
   const MemoryScope scope(MemoryCategory::optimizer);
-  const StateFile file = small_file(folder);
+  const auto file = small_file(folder);
   EXPECT_EQ(live() - before, 3 * (3 * block * 4 + ReservedFile::alignment));
 }
 
 TEST(StateFile, AFailureOfTheDiskEndsTheVisitAndNamesTheFolder) {
   const TestFolder folder;
-  StateFile file = small_file(folder);
+  const auto file = small_file(folder);
   const auto visit = [&](BlockAccess access) {
     return refusal(ExitStatus::storage,
-                   [&] { file.visit(all, access, [](size_t, int64_t, int64_t, const std::vector<Tensor>&) {}); });
+                   [&] { file->visit(all, access, [](size_t, int64_t, int64_t, const std::vector<Tensor>&) {}); });
   };
   for (const int succeed : {0, 1, 4, 8}) {  // of nine blocks
     reads_left = succeed;

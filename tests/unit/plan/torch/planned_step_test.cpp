@@ -229,9 +229,13 @@ TEST(MemoryPlan, MatchesAnOptimizersStateInAFile) {
   e.train.ema = 0.9;
   e.parallel.precision = Precision::bf16;
   expect_planned(e);
+  expect_planned<LowRank>(e);
   e.optimizer.kind = OptimizerKind::sgd;
-  e.optimizer.momentum = 0.9;
-  expect_planned(e);
+  e.train.gradient_accumulation = 2;
+  for (const double momentum : {0.9, 0.0}) {
+    e.optimizer.momentum = momentum;
+    expect_planned(e);
+  }
 }
 
 TEST(MemoryPlan, CountsTheFileThatTheOptimizersStateIsIn) {
@@ -250,6 +254,21 @@ TEST(MemoryPlan, CountsTheFileThatTheOptimizersStateIsIn) {
     return step.phases.at("forward").bytes[size_t(MemoryCategory::optimizer)];
   };
   EXPECT_LT(kept(with), kept(without));
+}
+
+TEST(MemoryPlan, CountsMastersOf16BitWeightsInTheFile) {
+  const test::TemporaryFolder folder;
+  Experiment e = small_experiment();
+  e.parallel.precision = Precision::bf16;
+  const PlannedStep without = planned(plan_of(e, baseline)), with = planned(plan_of(in_file(e, folder), baseline));
+  EXPECT_GE(with.offloaded.file, 4 * 3 * with.counts.trained) << "masters and two moments";
+  EXPECT_LT(with.offloaded.file, 4 * 3 * with.counts.trained * 11 / 10) << "rounded up to pages";
+  EXPECT_EQ(with.offloaded.from_file, with.offloaded.file);
+  EXPECT_EQ(with.offloaded.to_file, with.offloaded.file);
+  const auto parameters = [](const PlannedStep& step) {
+    return step.phases.at("forward").bytes[size_t(MemoryCategory::parameters)];
+  };
+  EXPECT_EQ(2 * parameters(with), parameters(without)) << "a copy in 16 bits in place of the masters";
 }
 
 TEST(MemoryPlan, MatchesAnAdapterOnFrozenWeights) { expect_planned<LowRank>(small_experiment()); }
