@@ -36,11 +36,21 @@ std::string ModelTensor::unit() const { return unit_of(name); }
 
 std::vector<ModelTensor> model_tensors(const ModelConfig& model) {
   const std::vector<int64_t> matrix{model.vocab_size, model.dim};
-  std::vector<ModelTensor> all{{embedding_weight, hf_embedding_weight, matrix, Kind::embedding}};
+  std::vector<ModelTensor> all{{.name = embedding_weight,
+                                .hf_name = hf_embedding_weight,
+                                .shape = matrix,
+                                .kind = Kind::embedding,
+                                .cut = ParameterCut::rows}};
   for (int64_t i = 0; i < num_trunk_blocks(model); ++i) add_block(trunk_block_name(i), 0, model, all);
   for (int64_t k = 1; k <= model.future_tokens; ++k) add_block(head_block_name(model, k), k, model, all);
   all.push_back({"norm.weight", "model.norm.weight", {model.dim}, Kind::norm});
-  if (!model.tie_word_embeddings) all.push_back({output_weight, hf_output_weight, matrix, Kind::embedding, 1});
+  if (!model.tie_word_embeddings)
+    all.push_back({.name = output_weight,
+                   .hf_name = hf_output_weight,
+                   .shape = matrix,
+                   .kind = Kind::embedding,
+                   .head = 1,
+                   .cut = ParameterCut::rows});
   return all;
 }
 

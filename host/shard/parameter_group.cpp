@@ -26,7 +26,9 @@ auto settings_of(const ParameterSpec& spec) {
 }  // namespace
 
 bool is_cut(const ParameterSpec& spec, const Channels& channels) {
-  return channels.tensor_group().size > 1 && spec.cut != ParameterCut::none;
+  const int ranks = channels.tensor_group().size;
+  if (ranks == 1 || spec.cut == ParameterCut::none) return false;
+  return (spec.cut == ParameterCut::rows ? spec.shape.front() : spec.shape.back()) % ranks == 0;
 }
 
 bool precedes(const ParameterSpec& a, const ParameterSpec& b) {
@@ -48,8 +50,7 @@ ParameterGroup::ParameterGroup(std::string unit, std::vector<ParameterSpec> para
   std::ranges::stable_sort(parameters, precedes);
   for (ParameterSpec& spec : parameters) {
     TORCH_CHECK(spec.trains == trains_, "group ", name_, " mixes trained and frozen parameters");
-    TORCH_CHECK(tensor_.size == 1 || spec.cut != ParameterCut::none, "group ", name_,
-                " mixes whole and cut parameters");
+    TORCH_CHECK(is_cut(spec, channels) == (tensor_.size > 1), "group ", name_, " mixes whole and cut parameters");
     const ParameterPiece piece(spec.shape, spec.cut, tensor_.rank, tensor_.size);
     parameters_.push_back({std::move(spec), piece, total_, piece.count()});
     total_ += round_up(piece.count(), alignment);

@@ -67,7 +67,8 @@ struct FlatParameter {
   int64_t count = 0;  ///< of the piece
 };
 
-/// Whether each of these ranks has a piece of the parameter, by tensor parallelism.
+/// Whether each of these ranks has a piece of the parameter, by tensor parallelism. One that has no equal pieces stays
+/// whole: the embedding and the output layer, as a vocabulary may have any size.
 bool is_cut(const ParameterSpec& spec, const Channels& channels);
 /// The order of parameters in a group and in files: by settings, so that those with equal ones are adjacent, then as in
 /// their unit.

@@ -11,6 +11,7 @@
 #include "base/random.hpp"
 #include "base/weight_fingerprint.hpp"
 #include "base/work_progress.hpp"
+#include "model/torch/embedding.hpp"
 #include "model/torch/ops.hpp"
 
 namespace wmtp {
@@ -128,6 +129,9 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
     for (const ValueHead& head : request.layout.value_heads) value_heads_.emplace_back(config_, head, find);
   rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device,
                          config_.rope_scaling);
+  for (const char* name : {embedding_weight, output_weight})
+    if (handles_.contains(name) && !piece_of(name).is_whole())
+      vocabulary_.emplace(tensor, "tokens for parts of the vocabulary");
 }
 
 ShardUnit& ShardedModel::unit(const std::string& name) const {
@@ -144,8 +148,7 @@ WeightHandle ShardedModel::weight(const std::string& parameter) const {
 }
 
 at::Tensor ShardedModel::embedded(const at::Tensor& tokens) const {
-  const at::Tensor rows = weight("tok_embeddings.weight").weight().index_select(0, tokens.flatten());
-  return rows.view({tokens.size(0), tokens.size(1), -1});
+  return wmtp::embedded(weight(embedding_weight), tokens, vocabulary());
 }
 
 at::Tensor ShardedModel::normed(const at::Tensor& hidden) const {
@@ -219,11 +222,14 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
     group->change_master([&](const at::Tensor& block, int64_t end) { group->for_each_part(block, end, fill_part); });
 }
 
-at::Tensor ShardedModel::local_row_norms(const std::string& parameter, bool wanted) const {
+const ParameterPiece& ShardedModel::piece_of(const std::string& parameter) const {
   const WeightHandle handle = weight(parameter);
-  const FlatParameter& placed = static_cast<ParameterGroup*>(handle.store)->parameters()[size_t(handle.index)];
-  at::Tensor rows = handle.weight();
-  if (!placed.piece.columns().empty()) rows = tensor_->gathered(rows);
+  return static_cast<ParameterGroup*>(handle.store)->parameters()[size_t(handle.index)].piece;
+}
+
+at::Tensor ShardedModel::local_row_norms(const std::string& parameter, bool wanted) const {
+  at::Tensor rows = weight(parameter).weight();
+  if (!piece_of(parameter).columns().empty()) rows = tensor_->gathered(rows);
   return wanted ? at::linalg_vector_norm(rows.to(at::kFloat), 2, at::IntArrayRef{1}) : at::Tensor();
 }
 

@@ -95,6 +95,8 @@ class ShardedModel {
   /// The positions that this rank has in the residual stream: blocks read and return [B,S/Q,D] for sequences of S and Q
   /// ranks that read the same ones.
   const SequenceSplit& split() const { return split_; }
+  /// The ranks that have the other pieces of the embedding and the output layer; null: this rank has all of them.
+  const RankExchange* vocabulary() const { return vocabulary_ ? &*vocabulary_ : nullptr; }
   Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence, const at::Tensor& documents) const {
     return {
         training, seed, step, sequence, documents, attention_ ? &*attention_ : nullptr, tensor_ ? &*tensor_ : nullptr};
@@ -150,6 +152,8 @@ class ShardedModel {
  private:
   /// Sets the row norms `names`, in this rank's shard, to the norms of the corresponding weights.
   void fill_row_norms(const std::set<std::string>& names);
+  /// What this rank has of a parameter here.
+  const ParameterPiece& piece_of(const std::string& parameter) const;
   /// The norms of this rank's rows of a gathered weight, undefined unless `wanted`. [all tensor ranks, collective]
   at::Tensor local_row_norms(const std::string& parameter, bool wanted) const;
 
@@ -168,7 +172,8 @@ class ShardedModel {
   std::vector<Block> trunk_, heads_;
   std::vector<ValueHeadModule> value_heads_;
   at::Tensor rotary_;
-  std::optional<GroupExchange> twins_;  ///< nullopt: no other section holds what trains here
+  std::optional<GroupExchange> twins_;       ///< nullopt: no other section holds what trains here
+  std::optional<GroupExchange> vocabulary_;  ///< nullopt: no piece of it is here
 };
 
 }  // namespace wmtp

@@ -10,7 +10,7 @@ using at::Tensor;
 
 FrozenModel::FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_tokens) : model_(std::move(model)) {
   if (model_->num_heads() > 0)
-    loss_ = std::make_unique<LinearCrossEntropy>(model_->weight("output.weight"), chunk_tokens);
+    loss_ = std::make_unique<LinearCrossEntropy>(model_->weight("output.weight"), chunk_tokens, model_->vocabulary());
 }
 
 std::map<std::string, Tensor> FrozenModel::signals(const MicroBatch& micro, const std::set<std::string>& wanted) {
@@ -50,7 +50,7 @@ std::map<std::string, Tensor> FrozenModel::predictions(const Tensor& normed, con
     return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
   };
   const Scores scores =
-      loss_->scores(rows_from(normed, 0), rows_from(tokens, sources.first + 1), {.entropies = entropies});
+      loss_->scores(rows_from(normed, 0), rows_from(tokens, sources.first + 1), {.entropies = entropies}, B * L);
   const auto by_source = [&](const Tensor& rows) {
     Tensor here = at::zeros({B, L}, rows.options());
     here.narrow(1, 0, sources.count).copy_(rows.view({B, sources.count}));

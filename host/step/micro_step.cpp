@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "memory/phase.hpp"
+#include "model/torch/embedding.hpp"
 
 namespace wmtp {
 namespace {
@@ -220,7 +221,7 @@ Tensor MicroStep::backward_trunk(Passage& passage, HeadInputs d_inputs, bool las
 void MicroStep::backward_embedding(const Batch& batch, Tensor d_trunk, const HeadInputs& d_heads, bool last) {
   const WeightHandle embedding = model_.weight("tok_embeddings.weight");
   const auto add = [&](const Tensor& tokens, const Tensor& d_embedded) {
-    embedding.store->add_rows(embedding.index, tokens.flatten(), d_embedded.flatten(0, 1));
+    add_embedded(embedding, model_.config().vocab_size, tokens, d_embedded, model_.vocabulary());
   };
   if (is_chained_) d_trunk = d_trunk.defined() ? d_trunk.add_(d_heads.embedded) : d_heads.embedded;
   if (d_trunk.defined()) add(model_.split().part(batch.tokens), d_trunk);

@@ -18,7 +18,7 @@ TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
       pipeline_(pipeline),
       channels_(channels),
       config_(config),
-      loss_(model.weight("output.weight"), config.chunk_tokens) {}
+      loss_(model.weight("output.weight"), config.chunk_tokens, model.vocabulary()) {}
 
 void TokenLoss::weigh_before_the_heads(StepContext& step) {
   if (pipeline_.needs.when == When::before)
@@ -39,7 +39,7 @@ void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)
 
 Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
   const Rows rows = head_rows(step, head, hidden);
-  Scores scores = loss_.scores(rows.hidden, rows.targets, request);
+  Scores scores = loss_.scores(rows.hidden, rows.targets, request, rows.most);
   for (Tensor* one : {&scores.losses, &scores.entropies, &scores.hits})
     if (one->defined()) *one = by_source(*one, rows);
   return scores;
@@ -68,7 +68,7 @@ void TokenLoss::add_loss(StepContext& step, int64_t head, const Tensor& hidden) 
     return;
   }
   const Rows rows = head_rows(step, head, hidden);
-  const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   add_to_totals(rows, scores.losses, coefficients(rows, weigh_rows(rows, scores)) * scores.losses);
 }
 
@@ -79,7 +79,7 @@ void TokenLoss::add_to_totals(const Rows& rows, const Tensor& losses, const Tens
 
 WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& hidden) {
   const Rows rows = head_rows(step, head, hidden);
-  const Scores scores = loss_.scores(rows.hidden, rows.targets, request());
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   const Tensor weights = weigh_rows(rows, scores);
   return {by_source(scores.losses, rows), by_source(weights, rows)};
 }
@@ -87,7 +87,7 @@ WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& 
 Tensor TokenLoss::weight_sum(StepContext& step, int64_t head, const Tensor& hidden) {
   const Rows rows = head_rows(step, head, hidden);
   const bool are_known = pipeline_.needs.when == When::before || pipeline_.needs.when == When::all;
-  const Scores scores = are_known ? Scores() : loss_.scores(rows.hidden, rows.targets, request());
+  const Scores scores = are_known ? Scores() : loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   return weigh_rows(rows, scores).sum(at::kDouble);
 }
 
@@ -113,7 +113,7 @@ WeighContext TokenLoss::weigh_context_after(const Scores& scores, const Rows& ro
 
 TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const Rows& rows) {
   ScoredChunk kept;
-  const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept);
+  const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept, rows.most);
   const Weights weights = weigh(rows.step, weigh_context_after(scores, rows));
   const Tensor scale = coefficients(rows, weights_of(rows, weights));
   const std::optional<int64_t> at_most = bound_on_selected(rows, weights);
@@ -127,9 +127,10 @@ TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const Rows& rows) {
 /// (wmtp::reaches); if even these do not suffice, the trainer runs the step again.
 std::optional<int64_t> TokenLoss::bound_on_selected(const Rows& rows, const Weights& weights) const {
   if (weights.share == 1) return {};
-  const int64_t count = rows.hidden.size(0), selected = int64_t(std::ceil(weights.share * double(count)));
-  if (rows.hidden.is_meta() && on_cpu(rows.hidden)) return selected;  // there are no values to count
-  const bool has_all_rows = channels_.data_size() == 1 && model_.split().is_whole();
+  const bool is_meta = rows.hidden.is_meta(), has_all_rows = channels_.data_size() == 1 && model_.split().is_whole();
+  const int64_t count = is_meta && model_.vocabulary() ? rows.most : rows.hidden.size(0),
+                selected = int64_t(std::ceil(weights.share * double(count)));
+  if (is_meta && (on_cpu(rows.hidden) || !has_all_rows)) return selected;  // there are no values to count
   if (!on_cuda(rows.hidden) || !has_all_rows || rows.step.counts_selections()) return {};
   return std::min(count, round_up(selected + count / 256 + 1, int64_t{16}));
 }
@@ -145,7 +146,8 @@ TokenLoss::Gradient TokenLoss::gradient_in_one_pass(const Rows& rows) {
         rows, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
     return parts.back() * factor_;
   };
-  const auto result = loss_.one_pass(rows.hidden, rows.targets, chunk_coefficients, /*sparse=*/false, request());
+  const auto result =
+      loss_.one_pass(rows.hidden, rows.targets, chunk_coefficients, /*sparse=*/false, request(), rows.most);
   if (parts.empty()) chunk_coefficients(result.scores, 0);
   if (rows.hidden.is_meta()) parts = {at::empty_like(result.scores.losses)};  // not every chunk was run
   return {result.scores.losses, at::cat(parts) * result.scores.losses, result.d_hidden};
@@ -154,10 +156,10 @@ TokenLoss::Gradient TokenLoss::gradient_in_one_pass(const Rows& rows) {
 TokenLoss::Gradient TokenLoss::gradient_with_known_weights(const Rows& rows) {
   const Weights& weights = rows.step.weights();
   const Tensor scale = coefficients(rows, weights_of(rows, weights)), scaled = scale * factor_;
-  const auto result =
-      loss_.one_pass(rows.hidden, rows.targets,
-                     [&](const Scores& chunk, int64_t begin) { return scaled.narrow(0, begin, chunk.losses.size(0)); },
-                     /*sparse=*/weights.meaning != Weights::Meaning::uniform, {});
+  const auto result = loss_.one_pass(
+      rows.hidden, rows.targets,
+      [&](const Scores& chunk, int64_t begin) { return scaled.narrow(0, begin, chunk.losses.size(0)); },
+      /*sparse=*/weights.meaning != Weights::Meaning::uniform, {}, rows.most);
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 
@@ -168,8 +170,13 @@ TokenLoss::Rows TokenLoss::head_rows(StepContext& step, int64_t head, const Tens
   const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
     return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
   };
-  Rows rows{
-      step, head, sources, {}, rows_from(hidden, 0), rows_from(micro.batch.tokens, std::min(sources.first + head, S))};
+  Rows rows{step,
+            head,
+            sources,
+            B * hidden.size(1),
+            {},
+            rows_from(hidden, 0),
+            rows_from(micro.batch.tokens, std::min(sources.first + head, S))};
   const int64_t count = micro.counts[size_t(head - 1)];
   if (count == B * (S - head)) return rows;
   const Tensor valid = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1});
@@ -177,6 +184,12 @@ TokenLoss::Rows TokenLoss::head_rows(StepContext& step, int64_t head, const Tens
   rows.index = (is_counted ? at::nonzero_static(valid, count) : valid.nonzero()).squeeze(1);
   rows.hidden = rows.hidden.index_select(0, rows.index);
   rows.targets = rows.targets.index_select(0, rows.index);
+  if (const RankExchange* ranks = model_.vocabulary()) {
+    const int64_t first = model_.split().local_positions(S).first - ranks->rank() * hidden.size(1);  // of these ranks
+    const Tensor by_rank =
+        micro.sources(head).narrow(1, first, ranks->ranks() * hidden.size(1)).unflatten(1, {ranks->ranks(), -1});
+    rows.most = by_rank.sum(at::IntArrayRef{0, 2}).max().item<int64_t>();
+  }
   return rows;
 }
 

@@ -64,6 +64,7 @@ class TokenLoss {
     StepContext& step;
     int64_t head;
     Positions sources;           ///< those that have a target position
+    int64_t most;                ///< number of rows of the rank with the most, of those that divide the vocabulary
     at::Tensor index;            ///< [N] into the B * sources.count of them; undefined: all
     at::Tensor hidden, targets;  ///< [N,D], [N]
   };

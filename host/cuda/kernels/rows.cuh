@@ -260,7 +260,9 @@ __global__ void __launch_bounds__(threads_per_block)
   }
   const OnlineSum all = block_sum(mine);
   if (threadIdx.x != 0) return;
-  const float log_of_sum = logf(all.sum), below = as_float(x[targets[row]]) - all.top;
+  const int64_t target = targets[row];
+  const bool is_here = target >= 0 && target < width;
+  const float log_of_sum = logf(all.sum), below = is_here ? as_float(x[target]) - all.top : -INFINITY;
   loss[row] = log_of_sum - below;
   log_sum[row] = all.top + log_of_sum;
   if (entropy) entropy[row] = fmaxf(log_of_sum - all.weighted / all.sum, 0.0f);

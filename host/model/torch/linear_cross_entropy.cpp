@@ -57,10 +57,11 @@ struct LinearCrossEntropy::Chosen {
   }
 };
 
-LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficients, std::optional<int64_t> at_most) {
+LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficients,
+                                                       std::optional<int64_t> at_most) const {
   const int64_t N = coefficients.size(0);
   const at::TensorOptions places = coefficients.options().dtype(at::kLong);
-  if (coefficients.is_meta() && on_cpu(coefficients)) {
+  if (coefficients.is_meta() && (on_cpu(coefficients) || !at_most || split_)) {  // they would be counted
     const Tensor index = at::empty({at_most.value_or(N)}, places);
     return {index, index};
   }
@@ -76,7 +77,7 @@ LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficient
   return {index.clamp_max(N - 1), index, /*has_spares=*/true};
 }
 
-/// n tokens differentiated in one product.
+/// Tokens differentiated in one product: n, or with a VocabularySplit n of each rank.
 struct LinearCrossEntropy::Chunk {
   Tensor hidden, targets, logits, log_sum, coefficient;  // [n,D], [n], [n,V], [n] and [n]
 
@@ -87,52 +88,107 @@ struct LinearCrossEntropy::Chunk {
   }
 };
 
-Scores LinearCrossEntropy::scores(const Tensor& hidden, const Tensor& targets, ScoreRequest request) const {
-  return score(hidden, targets, request, nullptr);
+template <class Call>
+void LinearCrossEntropy::for_each_chunk(int64_t count, int64_t most, bool is_meta, Call call) const {
+  if (!split_) return for_each_part(count, chunk_, is_meta, [&](int64_t begin, int64_t n) { call(begin, n, n); });
+  TORCH_CHECK(count <= most, "a rank has ", count, " tokens, but ", most, " is the most that one has");
+  const int64_t of_rank = (chunk_ + split_->ranks() - 1) / split_->ranks();
+  // Of a step without values also every chunk: its exchanges count.
+  for_each_part(most, of_rank, /*is_meta=*/false, [&](int64_t begin, int64_t n) {
+    const int64_t first = std::min(begin, count);
+    call(first, n, std::min(n, count - first));
+  });
+}
+
+/// The logits of n tokens of each rank, of which this one has `hidden` and `targets`.
+LinearCrossEntropy::Chunk LinearCrossEntropy::chunk_of(const Tensor& hidden, const Tensor& targets, int64_t n,
+                                                       const Tensor& weight) const {
+  Chunk chunk{hidden, targets, {}, {}, {}};
+  if (split_) {
+    chunk.hidden = split_->gathered(hidden, n);
+    chunk.targets = split_->as_columns(split_->gathered(targets, n), weight.size(0));
+  }
+  chunk.logits = product_with_rows(chunk.hidden, weight);
+  return chunk;
+}
+
+/// Of this rank's tokens, which have these targets.
+ScoredLogits LinearCrossEntropy::scored(const Chunk& chunk, const Tensor& targets, ScoreRequest request) const {
+  if (!split_) return cross_entropy(chunk.logits, chunk.targets, request);
+  return split_->combined(cross_entropy(chunk.logits, chunk.targets, request, Columns::piece), chunk.logits, targets);
+}
+
+/// Completes a chunk by what this rank's tokens have.
+void LinearCrossEntropy::complete(Chunk& chunk, Tensor log_sum, Tensor coefficient, int64_t n) const {
+  chunk.log_sum = std::move(log_sum);
+  chunk.coefficient = std::move(coefficient);
+  if (!split_) return;
+  const Tensor all = split_->gathered(at::stack({chunk.log_sum, chunk.coefficient}, 1), n);
+  chunk.log_sum = all.select(1, 0).contiguous();
+  chunk.coefficient = all.select(1, 1).contiguous();
 }
 
 Scores LinearCrossEntropy::scores(const Tensor& hidden, const Tensor& targets, ScoreRequest request,
-                                  ScoredChunk& kept) const {
-  return score(hidden, targets, request, &kept);
+                                  int64_t most) const {
+  return score(hidden, targets, request, nullptr, most);
 }
 
-Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, ScoreRequest request,
-                                 ScoredChunk* kept) const {
+Scores LinearCrossEntropy::scores(const Tensor& hidden, const Tensor& targets, ScoreRequest request, ScoredChunk& kept,
+                                  int64_t most) const {
+  return score(hidden, targets, request, &kept, most);
+}
+
+Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, ScoreRequest request, ScoredChunk* kept,
+                                 int64_t most) const {
   const MemoryScope scope(MemoryCategory::logits);
-  const int64_t count = hidden.size(0);
+  const int64_t count = hidden.size(0), whole = split_ ? most : count;
+  const Tensor weight = output_.weight();
   Scores all = empty_scores(count, hidden.options(), request);
   if (kept) {
-    kept->logits_.reset();
+    *kept = ScoredChunk();
     kept->log_sums_ = at::empty({count}, hidden.options().dtype(at::kFloat));
+    kept->most_ = most;
   }
-  for_each_part(count, chunk_, hidden.is_meta(), [&](int64_t begin, int64_t n) {
-    const Tensor logits = product_with_rows(hidden.narrow(0, begin, n), output_.weight());
-    const auto [scores, log_sum] = cross_entropy(logits, targets.narrow(0, begin, n), request);
+  for_each_chunk(count, most, hidden.is_meta(), [&](int64_t begin, int64_t n, int64_t own) {
+    const Tensor own_targets = targets.narrow(0, begin, own);
+    const Chunk chunk = chunk_of(hidden.narrow(0, begin, own), own_targets, n, weight);
+    const auto [scores, log_sum] = scored(chunk, own_targets, request);
     put(all, begin, scores);
-    if (kept) kept->log_sums_.narrow(0, begin, n).copy_(log_sum);
-    if (kept && n == count) kept->logits_ = logits;
+    if (!kept) return;
+    kept->log_sums_.narrow(0, begin, own).copy_(log_sum);
+    if (n < whole) return;
+    kept->logits_ = chunk.logits;
+    if (split_) kept->hidden_ = chunk.hidden, kept->targets_ = chunk.targets;
   });
   return all;
 }
 
 LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, const Tensor& targets,
                                                         const Coefficients& coefficients, bool sparse,
-                                                        ScoreRequest request) const {
+                                                        ScoreRequest request, int64_t most) const {
   const MemoryScope scope(MemoryCategory::logits);
   const int64_t count = hidden.size(0);
   const Tensor weight = output_.weight();
   Result result{empty_scores(count, hidden.options(), request), at::empty_like(hidden)};
-  for_each_part(count, chunk_, hidden.is_meta(), [&](int64_t begin, int64_t n) {
-    Chunk chunk{hidden.narrow(0, begin, n), targets.narrow(0, begin, n), {}, {}, {}};
-    chunk.logits = product_with_rows(chunk.hidden, weight);
-    auto [scores, log_sum] = cross_entropy(chunk.logits, chunk.targets, request);
-    chunk.log_sum = std::move(log_sum);
+  for_each_chunk(count, most, hidden.is_meta(), [&](int64_t begin, int64_t n, int64_t own) {
+    const Tensor own_targets = targets.narrow(0, begin, own);
+    Chunk chunk = chunk_of(hidden.narrow(0, begin, own), own_targets, n, weight);
+    auto [scores, log_sum] = scored(chunk, own_targets, request);
     put(result.scores, begin, scores);
-    chunk.coefficient = coefficients(scores, begin).contiguous();
+    complete(chunk, std::move(log_sum), own > 0 ? coefficients(scores, begin).contiguous() : scores.losses, n);
     const Chosen chosen = sparse ? nonzero(chunk.coefficient) : Chosen();
-    differentiate(std::move(chunk), chosen, weight, result.d_hidden.narrow(0, begin, n));
+    differentiate_here(std::move(chunk), chosen, weight, result.d_hidden.narrow(0, begin, own));
   });
   return result;
+}
+
+/// As differentiate(), to d_hidden of this rank's tokens.
+void LinearCrossEntropy::differentiate_here(Chunk chunk, const Chosen& chosen, const Tensor& weight,
+                                            Tensor d_hidden) const {
+  if (!split_) return differentiate(std::move(chunk), chosen, weight, std::move(d_hidden));
+  const Tensor parts = at::empty_like(chunk.hidden);
+  differentiate(std::move(chunk), chosen, weight, parts);
+  d_hidden.copy_(split_->summed(parts).narrow(0, 0, d_hidden.size(0)));
 }
 
 /// Adds to the weight's gradient and writes d_hidden [n,D], with a row more for spare entries.
@@ -143,8 +199,8 @@ void LinearCrossEntropy::differentiate(Chunk chunk, const Chosen& chosen, const 
     if (chosen.count() == 0) return;
     chunk = chunk.rows(chosen);
   }
-  const Tensor gradient =
-      cross_entropy_gradient(std::move(chunk.logits), chunk.targets, chunk.log_sum, chunk.coefficient);
+  const Tensor gradient = cross_entropy_gradient(std::move(chunk.logits), chunk.targets, chunk.log_sum,
+                                                 chunk.coefficient, split_ ? Columns::piece : Columns::all);
   if (output_.trains()) output_.store->add_product(output_.index, gradient, chunk.hidden);
   if (all)
     product_into(d_hidden, gradient, weight);
@@ -155,24 +211,35 @@ void LinearCrossEntropy::differentiate(Chunk chunk, const Chosen& chosen, const 
 Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets, const Tensor& coefficients,
                                      ScoredChunk kept, std::optional<int64_t> at_most) const {
   const MemoryScope scope(MemoryCategory::logits);
+  TORCH_CHECK(!split_ || !at_most || hidden.is_meta(), "ranks that divide the vocabulary count tokens with a weight");
   const Tensor weight = output_.weight();
   const Chosen chosen = nonzero(coefficients, at_most);
   const int64_t N = hidden.size(0);
   Tensor d_hidden = at::zeros({N + (chosen.has_spares ? 1 : 0), hidden.size(1)}, hidden.options());
   if (kept.logits_.defined()) {
-    differentiate({hidden, targets, std::move(kept.logits_), kept.log_sums_, coefficients.contiguous()}, chosen, weight,
-                  d_hidden);
+    const bool is_split = split_.has_value();
+    Chunk chunk{is_split ? kept.hidden_ : hidden, is_split ? kept.targets_ : targets, std::move(kept.logits_), {}, {}};
+    complete(chunk, kept.log_sums_, coefficients.contiguous(), kept.most_);
+    const auto of_ranks = [&] {
+      return nonzero(chunk.coefficient, at_most ? std::optional(*at_most * split_->ranks()) : std::nullopt);
+    };
+    const Chosen of_chunk = is_split ? of_ranks() : chosen;
+    differentiate_here(std::move(chunk), of_chunk, weight, d_hidden);
     return d_hidden.narrow(0, 0, N);
   }
-  for_each_part(chosen.count(), chunk_, hidden.is_meta(), [&](int64_t begin, int64_t n) {
-    const Chosen rows = chosen.narrow(begin, n);
-    const auto of = [&](const Tensor& part) { return selected(part, rows.from, chunk_); };
-    Chunk chunk{of(hidden), of(targets), {}, {}, rows.coefficients(coefficients, chunk_)};
-    chunk.logits = product_with_rows(chunk.hidden, weight);
-    chunk.log_sum =
-        kept.log_sums_.defined() ? of(kept.log_sums_) : cross_entropy(chunk.logits, chunk.targets, {}).log_sum;
-    Tensor d_rows = at::empty_like(chunk.hidden);
-    differentiate(std::move(chunk), {}, weight, d_rows);
+  int64_t most = 0;
+  if (split_) most = hidden.is_meta() ? at_most.value_or(kept.most_) : split_->largest(chosen.count(), hidden.device());
+  for_each_chunk(chosen.count(), most, hidden.is_meta(), [&](int64_t begin, int64_t n, int64_t own) {
+    const Chosen rows = chosen.narrow(begin, own);
+    const int64_t padded = split_ ? own : chunk_;
+    const auto of = [&](const Tensor& part) { return selected(part, rows.from, padded); };
+    const Tensor own_hidden = of(hidden), own_targets = of(targets);
+    Tensor own_coefficients = rows.coefficients(coefficients, padded);
+    Chunk chunk = chunk_of(own_hidden, own_targets, n, weight);
+    complete(chunk, kept.log_sums_.defined() ? of(kept.log_sums_) : scored(chunk, own_targets, {}).log_sum,
+             std::move(own_coefficients), n);
+    Tensor d_rows = at::empty_like(own_hidden);
+    differentiate_here(std::move(chunk), {}, weight, d_rows);
     d_hidden.index_copy_(0, rows.to, d_rows.narrow(0, 0, rows.count()));
   });
   return d_hidden.narrow(0, 0, N);

@@ -4,6 +4,9 @@
 // For a chunk of n tokens: logits [n,V] = hidden W^T; loss = logsumexp(logits) - logits[target]; the chunk's logits are
 // overwritten with their gradient, coefficient * (softmax - onehot), from which d hidden follows and which is
 // accumulated into d W. Tokens with coefficient zero are skipped.
+//
+// With a VocabularySplit the output weight is this rank's piece of it, and a chunk is tokens of all T ranks. Arguments
+// and results are of this rank's tokens all the same.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,6 +16,7 @@
 
 #include "model/chunks.hpp"
 #include "model/torch/row_ops.hpp"
+#include "model/torch/vocabulary_split.hpp"
 #include "model/torch/weight_store.hpp"
 
 namespace wmtp {
@@ -22,19 +26,28 @@ namespace wmtp {
 class ScoredChunk {
  private:
   friend class LinearCrossEntropy;
-  at::Tensor log_sums_;  ///< [N] fp32
-  at::Tensor logits_;    ///< [N,V], or undefined
+  at::Tensor log_sums_;          ///< [N] fp32
+  at::Tensor logits_;            ///< [N,V], or undefined
+  at::Tensor hidden_, targets_;  ///< what the logits are of, with a VocabularySplit
+  int64_t most_ = 0;
 };
 
 class LinearCrossEntropy {
  public:
-  LinearCrossEntropy(WeightHandle output, int64_t chunk_tokens) : output_(output), chunk_(chunk_tokens) {}
+  /// `split`: the ranks that have the other pieces of the output weight, if it is cut; must outlive this object. They
+  /// call the same functions. [then all are collective]
+  LinearCrossEntropy(WeightHandle output, int64_t chunk_tokens, const RankExchange* split = nullptr)
+      : output_(output), chunk_(chunk_tokens) {
+    if (split) split_.emplace(*split);
+  }
 
-  /// Scores of hidden [N,D] at targets [N]; no gradient.
-  Scores scores(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request = {}) const;
+  /// Scores of hidden [N,D] at targets [N]; no gradient. `most`: with a VocabularySplit a number that is at least every
+  /// rank's N, and the same on all of them; otherwise unused.
+  Scores scores(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request = {}, int64_t most = 0) const;
   /// The same, for later gradients() of some of these tokens. At most one ScoredChunk may exist at a time, so that only
   /// one chunk of logits is held.
-  Scores scores(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk& kept) const;
+  Scores scores(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk& kept,
+                int64_t most = 0) const;
 
   /// Returns the coefficients [n] fp32 (weight over denominator) of tokens begin … begin+n-1, given their scores.
   using Coefficients = std::function<at::Tensor(const Scores& chunk, int64_t begin)>;
@@ -44,23 +57,34 @@ class LinearCrossEntropy {
   };
   /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip their tokens.
   Result one_pass(const at::Tensor& hidden, const at::Tensor& targets, const Coefficients& coefficients, bool sparse,
-                  ScoreRequest request = {}) const;
+                  ScoreRequest request = {}, int64_t most = 0) const;
 
   /// Gradients only, [N,D], of the tokens with nonzero coefficient [N], from the values kept by scores(), which are
   /// consumed. `at_most`: number of these tokens for which products are computed; further ones are left out. Without it
-  /// the host waits for a CUDA device to count them.
+  /// the host waits for a CUDA device to count them. With a VocabularySplit it always does, since ranks agree on the
+  /// number; `at_most` is then for steps without values.
   at::Tensor gradients(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& coefficients,
                        ScoredChunk kept = {}, std::optional<int64_t> at_most = {}) const;
 
  private:
   struct Chunk;
   struct Chosen;
-  static Chosen nonzero(const at::Tensor& coefficients, std::optional<int64_t> at_most = {});
-  Scores score(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk* kept) const;
+  Chosen nonzero(const at::Tensor& coefficients, std::optional<int64_t> at_most = {}) const;
+  Scores score(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk* kept,
+               int64_t most) const;
+  /// Calls call(begin, n, own) for chunks of the tokens, of which this rank has `count` and another one at most `most`:
+  /// n tokens of each rank from `begin`, of which this rank has `own`.
+  template <class Call>
+  void for_each_chunk(int64_t count, int64_t most, bool is_meta, Call call) const;
+  Chunk chunk_of(const at::Tensor& hidden, const at::Tensor& targets, int64_t n, const at::Tensor& weight) const;
+  ScoredLogits scored(const Chunk& chunk, const at::Tensor& targets, ScoreRequest request) const;
+  void complete(Chunk& chunk, at::Tensor log_sum, at::Tensor coefficient, int64_t n) const;
+  void differentiate_here(Chunk chunk, const Chosen& chosen, const at::Tensor& weight, at::Tensor d_hidden) const;
   void differentiate(Chunk chunk, const Chosen& chosen, const at::Tensor& weight, at::Tensor d_hidden) const;
 
   WeightHandle output_;
   int64_t chunk_;
+  std::optional<VocabularySplit> split_;
 };
 
 }  // namespace wmtp

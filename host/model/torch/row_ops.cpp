@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "model/torch/kernels/device_rows.hpp"
 #include "model/torch/kernels/tensors.hpp"
@@ -60,12 +61,21 @@ DeviceRowKernels* norm_rows(const Tensor& x, const Tensor& weight) {
   return rows && rows->takes_norm(x) && rows->takes_norm(weight) ? rows : nullptr;
 }
 
+/// Of targets which may be those of other ranks: whether they are columns of these logits.
+Tensor are_here(const Tensor& targets, const Tensor& logits) {
+  return targets.ge(0).logical_and_(targets < logits.size(1));
+}
+
 /// Relative to the largest logit, like the kernels.
-ScoredLogits cross_entropy_by_aten(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
+ScoredLogits cross_entropy_by_aten(const Tensor& logits, const Tensor& targets, ScoreRequest request, Columns columns) {
   Tensor wide = logits.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   const Tensor highest = wide.amax(1, /*keepdim=*/true);
   wide.sub_(highest);
-  const Tensor of_target = wide.gather(1, targets.unsqueeze(1)).squeeze(1);
+  const bool has_all = columns == Columns::all;
+  const Tensor places = has_all ? targets : targets.clamp(0, logits.size(1) - 1);
+  Tensor of_target = wide.gather(1, places.unsqueeze(1)).squeeze(1);
+  if (!has_all)
+    of_target.masked_fill_(are_here(targets, logits).logical_not_(), -std::numeric_limits<float>::infinity());
   const Tensor log_sum = at::logsumexp(wide, 1);
   ScoredLogits result{{log_sum - of_target, {}, {}}, log_sum + highest.squeeze(1)};
   if (request.hits) result.scores.hits = of_target.ge(0).to(at::kFloat);
@@ -163,9 +173,9 @@ Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreReques
   return {part(true), part(request.entropies), part(request.hits)};
 }
 
-ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreRequest request) {
+ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreRequest request, Columns columns) {
   DeviceRowKernels* device = device_rows(logits);
-  if (!device && !kernels::takes(logits)) return cross_entropy_by_aten(logits, targets, request);
+  if (!device && !kernels::takes(logits)) return cross_entropy_by_aten(logits, targets, request, columns);
   const int64_t count = logits.size(0), width = logits.size(1);
   ScoredLogits result{empty_scores(count, logits.options(), request),
                       at::empty({count}, logits.options().dtype(at::kFloat))};
@@ -183,7 +193,8 @@ ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreReq
   return result;
 }
 
-Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor& log_sum, const Tensor& coefficients) {
+Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor& log_sum, const Tensor& coefficients,
+                              Columns columns) {
   if (DeviceRowKernels* device = device_rows(logits)) {
     device->cross_entropy_backward(logits, targets, log_sum, coefficients);
     return logits;
@@ -191,7 +202,11 @@ Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor
   if (!kernels::takes(logits)) {
     Tensor wide = logits.to(at::kFloat);
     wide.sub_(log_sum.unsqueeze(1)).exp_();
-    wide.scatter_add_(1, targets.unsqueeze(1), at::full({targets.size(0), 1}, -1.0, wide.options()));
+    if (columns == Columns::all)
+      wide.scatter_add_(1, targets.unsqueeze(1), at::full({targets.size(0), 1}, -1.0, wide.options()));
+    else
+      wide.scatter_add_(1, targets.clamp(0, logits.size(1) - 1).unsqueeze(1),
+                        are_here(targets, logits).to(at::kFloat).neg_().unsqueeze(1));
     return wide.mul_(coefficients.unsqueeze(1)).to(logits.scalar_type());
   }
   const int64_t count = logits.size(0), width = logits.size(1);

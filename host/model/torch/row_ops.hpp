@@ -46,11 +46,15 @@ struct ScoredLogits {
   Scores scores;
   at::Tensor log_sum;  ///< log sum exp of each row, [n] fp32
 };
+/// Which columns of all logits a tensor has: those of `piece` may lack a row's target, whose number is then outside of
+/// [0,V). Its loss is infinite, and it is no hit.
+enum class Columns { all, piece };
 /// logits [n,V], targets [n].
-ScoredLogits cross_entropy(const at::Tensor& logits, const at::Tensor& targets, ScoreRequest request);
-/// coefficient * (softmax(logits) - onehot(target)), in the logits' dtype; our kernels reuse their memory.
+ScoredLogits cross_entropy(const at::Tensor& logits, const at::Tensor& targets, ScoreRequest request,
+                           Columns columns = Columns::all);
+/// coefficient * (exp(logits - log_sum) - onehot(target)), in the logits' dtype; our kernels reuse their memory.
 at::Tensor cross_entropy_gradient(at::Tensor logits, const at::Tensor& targets, const at::Tensor& log_sum,
-                                  const at::Tensor& coefficients);
+                                  const at::Tensor& coefficients, Columns columns = Columns::all);
 
 /// sum (fp32, contiguous) = value, or += value.
 void accumulate(at::Tensor& sum, const at::Tensor& value, bool first);

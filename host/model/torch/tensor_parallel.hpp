@@ -16,5 +16,8 @@ at::Tensor gathered_positions(const at::Tensor& x, const RankExchange& tensor);
 /// [B,T*n,D], this rank's part of the sum -> [B,n,D], the sum at this rank's positions. [all T ranks, collective, also
 /// in backward]
 at::Tensor summed_positions(const at::Tensor& part, const RankExchange& tensor);
+/// [T,...], for each rank a part of its sum -> the sum of the parts that this rank receives. Not differentiable. [all T
+/// ranks, collective]
+at::Tensor sum_of_received(const at::Tensor& by_rank, const RankExchange& ranks);
 
 }  // namespace wmtp

@@ -120,6 +120,26 @@ TEST(ShardedModel, FillReadsThePartsOfThisRankAndKeepsTheRest) {
   EXPECT_EQ(int64_t(asked.size()), 3 + 3 * 9);
 }
 
+TEST(ShardedModel, DividesItsVocabularyAmongTensorRanksIfTheyHaveEqualParts) {
+  const Everything everything;
+  for (const auto& [vocab_size, is_tied] : {std::pair{34, false}, std::pair{33, false}, std::pair{34, true}}) {
+    ModelConfig model = small();
+    model.vocab_size = vocab_size;
+    model.tie_word_embeddings = is_tied;
+    const bool divides = vocab_size == 34;
+    on_ranks(2, [&](Channels& channels) {
+      channels.share_sequences(1, 2);
+      const ShardedModel sharded(request_for(model, everything, Strategy::full_shard), channels);
+      EXPECT_EQ(sharded.vocabulary() != nullptr, divides);
+      for (const char* unit : {"tok_embeddings", "output"}) {
+        const Gathered gathered(sharded.unit(unit));
+        EXPECT_EQ(sharded.weight(unit + std::string(".weight")).weight().size(0),
+                  divides ? vocab_size / 2 : vocab_size);
+      }
+    });
+  }
+}
+
 TEST(ShardedModel, SeparatesTrainedAndFrozenParametersOfAUnit) {
   const ModelConfig model = small();
   const NormsAlone norms;

@@ -201,6 +201,24 @@ TEST(TensorParallelTraining, GivesAWeightingWholeSequences) {
   expect_like_one_rank(kind, {{2, 1, 2, Strategy::full_shard}, {4, 2, 2, Strategy::full_shard}});
 }
 
+/// 40 ids are divided; 41 have no equal pieces, so every rank gathers the whole embedding and output layer.
+TEST(TensorParallelTraining, DividesTheVocabularyOrGathersIt) {
+  for (const int64_t vocab_size : {40, 41})
+    for (const When when : {When::token, When::head, When::all}) {
+      SCOPED_TRACE(std::to_string(vocab_size) + " ids");
+      Kind kind;
+      kind.change = [=](Experiment& e) { e.model.vocab_size = vocab_size; };
+      kind.weighting = [=] {
+        return std::make_unique<Weigh>(
+            Needs{.when = when, .reads = {Signal::policy_loss, Signal::policy_entropy}}, [](AnyStep step) {
+              const Tensor share = step.get(Signal::policy_entropy).sigmoid() * step.get(Signal::policy_loss).sigmoid();
+              return Weights::by_source(share);
+            });
+      };
+      expect_like_one_rank(kind, few);
+    }
+}
+
 TEST(TensorParallelTraining, CutsAnAdapterWithItsLayerAndDrawsTheSameDropout) {
   const Dora dora;
   Kind kind;

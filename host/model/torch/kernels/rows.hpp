@@ -28,10 +28,10 @@ struct RowKernelTable {
   void (*rotate)(const T* x, const float* table, float direction, T* y, int64_t heads, int64_t width);
   /// loss[r] = log_sum[r] - logits[r][target[r]], log_sum[r] = log sum exp(logits[r]); in the same pass, if not null,
   /// entropy[r] = log_sum[r] - sum softmax(logits[r]) * logits[r], and hit[r] = 1 if no logit is larger than the
-  /// target's, else 0.
+  /// target's, else 0. A target outside of [0, width) is none of these columns: an infinite loss, and no hit.
   void (*cross_entropy)(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy,
                         float* hit, int64_t rows, int64_t width);
-  /// logits <- coefficient[r] * (exp(logits - log_sum[r]) - onehot(target[r])).
+  /// logits <- coefficient[r] * (exp(logits - log_sum[r]) - onehot(target[r])), which is 0 for a target outside.
   void (*cross_entropy_backward)(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
                                  int64_t rows, int64_t width);
   /// One query of causal attention over the first `count` of `width` keys, in fp32: products x <- softmax of scale * x

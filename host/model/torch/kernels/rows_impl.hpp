@@ -103,7 +103,8 @@ void rotate(const T* x, const float* table, float direction, T* y, int64_t heads
 }
 
 /// Relative to the largest logit, so that sums neither overflow nor lose digits for large logits. Far below it an
-/// entropy's term is 0, even if the difference is infinite in fp32.
+/// entropy's term is 0, even if the difference is infinite in fp32. A target that is none of the columns has
+/// probability 0 here: an infinite loss and no hit.
 template <bool with_entropy, class T>
 void cross_entropy_rows(const T* logits, const int64_t* targets, float* loss, float* log_sum, float* entropy,
                         float* hit, int64_t rows, int64_t width) {
@@ -123,7 +124,9 @@ void cross_entropy_rows(const T* logits, const int64_t* targets, float* loss, fl
 #pragma omp simd reduction(+ : sum)
       for (int64_t i = 0; i < width; ++i) sum += fast_exp(load(logits[i]) - highest);
     }
-    const float log_of_sum = __builtin_logf(sum), below = load(logits[targets[r]]) - highest;
+    const bool is_here = targets[r] >= 0 && targets[r] < width;
+    const float log_of_sum = __builtin_logf(sum);
+    const float below = is_here ? load(logits[targets[r]]) - highest : -__builtin_inff();
     log_sum[r] = highest + log_of_sum;
     loss[r] = log_of_sum - below;
     if constexpr (with_entropy) {
@@ -148,10 +151,11 @@ void cross_entropy_backward(T* logits, const int64_t* targets, const float* log_
                             int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, logits += width) {
     const float shift = log_sum[r], factor = coefficient[r];
-    const float of_target = factor * (fast_exp(load(logits[targets[r]]) - shift) - 1.0f);
+    const bool is_here = targets[r] >= 0 && targets[r] < width;
+    const float of_target = is_here ? factor * (fast_exp(load(logits[targets[r]]) - shift) - 1.0f) : 0.0f;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) store(logits[i], factor * fast_exp(load(logits[i]) - shift));
-    store(logits[targets[r]], of_target);
+    if (is_here) store(logits[targets[r]], of_target);
   }
 }
 

@@ -127,6 +127,33 @@ TEST_P(RowKernels, AreZeroForAVocabularyOfOne) {
   EXPECT_EQ(scored.hit[0], 1.0F);
 }
 
+/// The columns of one of several ranks, between others that are not read.
+template <class T>
+void expect_lacks_targets(Isa isa) {
+  const std::vector<float> values = {1, 3, 2, 0.5F, 1, 3, 2, 0.5F, 1, 3, 2, 0.5F};
+  const std::vector<int64_t> outside = {-1, 4, int64_t{1} << 40};
+  const Scored<T> scored(isa, values, outside), inside(isa, values, {0, 0, 0});
+  EXPECT_EQ(scored.log_sum, inside.log_sum);
+  EXPECT_EQ(scored.entropy, inside.entropy);
+  for (size_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(scored.loss[r], std::numeric_limits<float>::infinity());
+    EXPECT_EQ(scored.hit[r], 0.0F);
+  }
+  std::vector<T> gradient = scored.logits;
+  const std::vector<float> coefficients = {1, 2, 0};
+  rows<T>(isa).cross_entropy_backward(gradient.data(), outside.data(), scored.log_sum.data(), coefficients.data(), 3,
+                                      4);
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(wide(gradient[i]), coefficients[i / 4] * std::exp(wide(scored.logits[i]) - scored.log_sum[i / 4]),
+                sizeof(T) == 2 ? 4e-3 : 1e-6)
+        << i;
+}
+
+TEST_P(RowKernels, GiveATargetThatIsNoColumnAnInfiniteLossAndTheSoftmaxAsGradient) {
+  expect_lacks_targets<float>(GetParam());
+  expect_lacks_targets<Bf16>(GetParam());
+}
+
 TEST_P(RowKernels, WriteOnlyRequestedOutputs) {
   const std::vector<float> values = {1, 3, 3, 2};
   const Scored<float> all(GetParam(), values, {1});

@@ -1,0 +1,56 @@
+#include "model/torch/vocabulary_split.hpp"
+
+#include "model/torch/tensor_parallel.hpp"
+
+namespace wmtp {
+
+using at::Tensor;
+
+Tensor VocabularySplit::gathered(const Tensor& own, int64_t n) const {
+  Tensor part = own.contiguous();
+  if (own.size(0) < n) {
+    std::vector<int64_t> shape = own.sizes().vec();
+    shape.front() = n;
+    part = at::zeros(shape, own.options());
+    part.narrow(0, 0, own.size(0)).copy_(own);
+  }
+  return ranks_.all_gather(part).flatten(0, 1);
+}
+
+ScoredLogits VocabularySplit::combined(const ScoredLogits& part, const Tensor& logits, const Tensor& targets) const {
+  const auto& [scores, log_sum] = part;
+  const bool entropies = scores.entropies.defined(), hits = scores.hits.defined();
+  std::vector<Tensor> sent{log_sum, scores.losses};
+  if (entropies) sent.push_back(scores.entropies);
+  if (hits) sent.insert(sent.end(), {scores.hits, logits.amax(1).to(at::kFloat)});
+  const Tensor by_rank = at::stack(sent).view({int64_t(sent.size()), ranks(), -1}).transpose(0, 1).contiguous();
+  const int64_t m = targets.size(0);
+  const Tensor received = ranks_.all_to_all(by_rank).narrow(2, 0, m).to(at::kDouble);  // [T, parts, m]
+  const auto of_ranks = [&](int64_t i) { return received.select(1, i); };
+
+  const Tensor owner = at::floor_divide(targets, logits.size(1)).unsqueeze(0);  // whose column the target is
+  const auto of_owner = [&](const Tensor& one) { return one.gather(0, owner).squeeze(0); };
+  const Tensor log_sums = of_ranks(0), all = at::logsumexp(log_sums, 0);
+  ScoredLogits result{{(of_owner(of_ranks(1)) + (all - of_owner(log_sums))).to(at::kFloat), {}, {}},
+                      all.to(at::kFloat)};
+  if (entropies) {
+    const Tensor log_share = log_sums - all;
+    result.scores.entropies = (log_share.exp() * (of_ranks(2) - log_share)).sum(0).to(at::kFloat);
+  }
+  if (hits) {
+    const Tensor of_target = of_owner(of_ranks(sent.size() - 2)), highest = of_ranks(sent.size() - 1);
+    // Where the target's logit is the highest of its rank's columns, it is of all if no rank has a higher one.
+    result.scores.hits = (of_target * of_owner(highest).ge(highest.amax(0))).to(at::kFloat);
+  }
+  return result;
+}
+
+Tensor VocabularySplit::summed(const Tensor& parts) const {
+  return sum_of_received(parts.view({ranks(), -1, parts.size(1)}), ranks_);
+}
+
+int64_t VocabularySplit::largest(int64_t number, const at::Device& device) const {
+  return ranks_.all_gather(at::full({1}, number, at::TensorOptions(at::kLong).device(device))).max().item<int64_t>();
+}
+
+}  // namespace wmtp
