@@ -1,10 +1,10 @@
-// What `plan` knows about hardware: memory, measured rates of links, and the rate of products that a published training
-// reached.
+#include "plan/hardware.hpp"
+
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "plan/step_cost.hpp"
+#include "job/device_peak.hpp"
 
 namespace wmtp {
 namespace {
@@ -48,6 +48,11 @@ const Hardware& find_hardware(const std::string& name) {
     if (name == one.name) return one;
   throw Error(ExitStatus::usage, "--on: found " + printable(name) + ", known are " + known_hardware() +
                                      "; without --on, bytes are printed for any hardware");
+}
+
+std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
+  if (precision == Precision::fp32) return std::nullopt;
+  return Rates{stated_peak(hardware.device, precision) * hardware.products, hardware.bus, hardware.network};
 }
 
 }  // namespace wmtp

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
-#include "job/device_peak.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,11 +30,6 @@ double seconds_of(const Traffic& traffic, const Rates& rates) {
 }
 
 }  // namespace
-
-std::optional<Rates> rates_on(const Hardware& hardware, Precision precision) {
-  if (precision == Precision::fp32) return std::nullopt;
-  return Rates{stated_peak(hardware.device, precision) * hardware.products, hardware.bus, hardware.network};
-}
 
 StepTime step_time(const PlanStep& plan_step, StepRequest request, const Rates& rates, double peak) {
   request.rates = rates;

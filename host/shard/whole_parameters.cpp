@@ -54,7 +54,7 @@ at::Tensor GatheredSet::parameter(const std::string& name) const {
   return (on_cpu(values) ? values : copied_to_host(values)).to(at::kFloat);
 }
 
-at::Tensor on_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value) {
+at::Tensor passed_to_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value) {
   const int64_t sections = model.section().count, heads = model.backward_extent().num_heads();
   const auto owner = int(sections - 1 - section_with(model.config(), heads, sections, unit_of(spec.name)));
   if (owner == 0) return value;

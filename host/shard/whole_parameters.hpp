@@ -47,8 +47,8 @@ class GatheredSet {
   std::vector<Gathered> all_;
 };
 
-/// A parameter on rank 0 of the job, from the first rank of the section that has it: `value`, fp32 on the host, is
-/// defined there. Returns it on rank 0, and `value` elsewhere. [the first ranks of all sections, collective]
-at::Tensor on_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value);
+/// Sends `value`, a parameter in fp32 on the host, from the first rank of its section, where it is defined, to rank 0 of
+/// the job. Returns it there, and `value` elsewhere. [the first ranks of all sections, collective]
+at::Tensor passed_to_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value);
 
 }  // namespace wmtp

@@ -65,7 +65,7 @@ void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open)
   for (int64_t k = 0;; ++k) {
     const bool has_forward = k < count, has_backward = k >= ahead;
     const Tensor input = before_.exchange(d_input, shape_if(has_forward && before_.exists(), k));
-    if (k == count + ahead) break;
+    if (k == count + ahead) break;  // that exchange passed on the last gradient
     Tensor output;
     if (has_forward) {
       std::unique_ptr<StepContext> step = open(size_t(k));

@@ -1,4 +1,5 @@
-// MicroStep: forward and backward of one micro-batch, as a plain loop with the same order of collectives on every rank:
+// MicroStep: forward and backward of a step's micro-batches. Each is a plain loop with the same order of collectives on
+// every rank:
 //
 //   forward    each trunk block: wait for its weights, start the next gather, run, keep the input (in host
 //              memory or a file if activations are offloaded) and, if it is not to be recomputed, the block's graph;
@@ -47,9 +48,10 @@ class MicroStep {
   /// Factor on all later gradients; losses are unaffected.
   void scale_gradients(double factor);
 
-  /// All micro-batches of a step, each opened by its index before its forward pass. With a sections after this one,
-  /// forward passes are a micro-batches ahead of backward passes, and at most a + 1 are in flight (1F1B, Narayanan et
-  /// al. 2021, arXiv 2104.04473). [all ranks of all sections, collective]
+  /// All micro-batches of a step, each opened by its index before its forward pass. With K sections after this one,
+  /// forward runs K micro-batches ahead of backward, and at most K + 1 are in flight (1F1B, Narayanan et al. 2021, arXiv
+  /// 2104.04473): with K = 1 and three of them, forward 0 and 1, backward 0, forward 2, backward 1 and 2. [all ranks of
+  /// all sections, collective]
   using OpenStep = std::function<std::unique_ptr<StepContext>(size_t)>;
   void run(const std::vector<MicroBatch>& micros, const OpenStep& open);
 

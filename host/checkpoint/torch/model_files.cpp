@@ -95,7 +95,7 @@ std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adap
     for (const ParameterSpec* spec : set.parameters) {
       Tensor value;
       if (gathered.has(spec->name)) attempt([&] { value = whole_value(gathered, spec->name); });
-      if (!is_alone) value = on_rank0(model, *spec, value);
+      if (!is_alone) value = passed_to_rank0(model, *spec, value);
       if (visit) attempt([&] { visit(*spec, value); });
     }
   }

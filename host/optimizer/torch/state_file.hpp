@@ -1,6 +1,7 @@
-// StateFile: what an optimizer keeps of the shards of its groups, in a temporary file (io/reserved_file.hpp) in place
-// of memory. In memory are three buffers of a block each: while one is used, a thread reads the next block, and another
-// one writes the block before. The values are those that memory would keep, bit for bit.
+// StateFile: the optimizer's state of this rank (moments, moving average, in 16 bits also masters) on a disk, in a
+// temporary file (io/reserved_file.hpp) in place of memory. In memory are three buffers of a block each: while one is
+// used, a thread reads the next block, and another one writes the block before. The values are those that memory would
+// keep, bit for bit.
 //
 // On meta tensors there are the buffers and no file, whose bytes are counted (memory/meta_device.hpp).
 #pragma once

@@ -336,7 +336,7 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
     section = std::max(section, seconds_of(other));
     issued[int(rank)] = std::move(other.collectives);
   }
-  if (const std::string difference = disagreement(issued); !difference.empty())
+  if (const std::string difference = first_disagreement(issued); !difference.empty())
     throw Error(ExitStatus::bug, "ranks would wait for each other forever, because they call different collectives: " +
                                      difference + "; every rank must call the same ones, in the same order");
   first.step.work.seconds = seconds_of_pipeline(sections, request.pipeline);

@@ -93,7 +93,7 @@ Traffic all_gather_traffic(const WorldShape& world, const RankLine& axis, int64_
   return {double(bytes) * double(axis.size - 1) - network, network};
 }
 
-std::string disagreement(const std::map<int, IssuedCollectives>& ranks) {
+std::string first_disagreement(const std::map<int, IssuedCollectives>& ranks) {
   std::map<Communicator, std::pair<int, const std::vector<std::string>*>> first;  // rank of each communicator
   for (const auto& [rank, communicators] : ranks)
     for (const auto& [communicator, issued] : communicators) {

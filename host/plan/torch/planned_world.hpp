@@ -69,7 +69,7 @@ struct Communicator {
 using IssuedCollectives = std::map<Communicator, std::vector<std::string>>;
 /// The first collective in which a rank differs from another one of its communicator, so that they would wait for each
 /// other forever or exchange unrelated bytes; "" if there is none. `ranks`: by rank, all or some of a job's.
-std::string disagreement(const std::map<int, IssuedCollectives>& ranks);
+std::string first_disagreement(const std::map<int, IssuedCollectives>& ranks);
 
 class PlannedWorld {
  public:
