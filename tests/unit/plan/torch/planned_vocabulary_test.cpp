@@ -51,18 +51,26 @@ TEST(PlannedVocabulary, RanksThatSelectTokensAgreeOnTheirCollectives) {
     }
 }
 
-TEST(PlannedVocabulary, SelectedTokensAreMultipliedOnGpusThatDivideIt) {
+/// Of a step of two GPUs.
+double operations(int64_t tensor, double share) {
   TestPlan plan = test::small_plan();
   plan.on_cuda = true;
-  plan.ranks = plan.tensor = 2;
-  plan.weighting = keeps_half;
-  const double half = planned(plan).work.operations;
-  plan.weighting = [] {
-    return std::make_unique<Weigh>(Needs{.when = When::head},
-                                   [](AnyStep step) { return Weights::by_source(step.valid().to(at::kFloat)); });
+  plan.ranks = 2;
+  plan.tensor = tensor;
+  plan.weighting = [share] {
+    return std::make_unique<Weigh>(Needs{.when = When::head}, [share](AnyStep step) {
+      return Weights::by_source(step.valid().to(at::kFloat), share);
+    });
   };
-  // With its half of the layer, a rank leaves 256 of 512 tokens out of two products of each of two heads.
-  EXPECT_DOUBLE_EQ(planned(plan).work.operations - half, 2 * 256 * 2 * 2.0 * 256 * 64);
+  return planned(plan).work.operations;
+}
+
+TEST(PlannedVocabulary, GpusMultiplyTheSelectedTokens) {
+  constexpr double products = 2 * 2 * 64;  // operations per token and id, of the gradients of hidden states and weight
+  // With its half of the layer, a rank leaves 256 of 512 tokens out in each of two heads.
+  EXPECT_DOUBLE_EQ(operations(2, 1) - operations(2, 0.5), products * 256 * (256 + 256));
+  // With the whole of it, 254 of 508 and 252 of 504; products have a multiple of 16 rows.
+  EXPECT_DOUBLE_EQ(operations(1, 1) - operations(1, 0.5), products * 512 * (508 - 256 + 504 - 256));
 }
 
 }  // namespace
