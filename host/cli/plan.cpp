@@ -144,7 +144,10 @@ struct CheckedPlan {
         planner(experiment, catalog),
         plan_step([this](const StepRequest& request) { return planner.plan(request); }) {
     check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
-    plan = plan_experiment(experiment, catalog, cache_folder_path(database), plan_step, options.nodes);
+    const bool is_one_card = options.on.size() == 1;
+    const std::optional<Rates> rates =
+        is_one_card ? rates_on(find_hardware(options.on.front()), experiment.parallel.precision) : std::nullopt;
+    plan = plan_experiment(experiment, catalog, cache_folder_path(database), plan_step, options.nodes, rates);
   }
 
   Experiment read(const Options& options, const Catalog& catalog) {

@@ -26,11 +26,12 @@ std::vector<Strategy> strategies(const ParallelConfig& parallel, bool has_shard_
 class Planner {
  public:
   Planner(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
-          const PlanStep& plan_step, int64_t hosts)
+          const PlanStep& plan_step, int64_t hosts, const std::optional<Rates>& rates)
       : e_(experiment),
         cache_(cache),
         plan_step_(plan_step),
         hosts_(hosts),
+        rates_(rates),
         needs_(pipeline_needs(experiment, catalog)) {
     const ParallelConfig& p = e_.parallel;
     const bool are_groups_of_hosts = p.shard_group_size == 0 && hosts > 1 && hosts < p.processes;
@@ -57,6 +58,7 @@ class Planner {
     request.shard_group_size = shard_group_size_;
     request.ranks = p.processes;
     request.hosts = hosts_;
+    request.rates = rates_;
     request.sequences = e_.train.batch_size;
     request.positions = plan.data.positions;
     request.sequence = p.sequence;
@@ -108,14 +110,15 @@ class Planner {
   const std::filesystem::path& cache_;
   const PlanStep& plan_step_;
   int64_t hosts_, shard_group_size_;
+  const std::optional<Rates>& rates_;
   PluginNeeds needs_;
 };
 
 }  // namespace
 
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
-                               const PlanStep& plan_step, int64_t hosts) {
-  return Planner(experiment, catalog, cache, plan_step, hosts).plan();
+                               const PlanStep& plan_step, int64_t hosts, const std::optional<Rates>& rates) {
+  return Planner(experiment, catalog, cache, plan_step, hosts, rates).plan();
 }
 
 std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,

@@ -36,10 +36,10 @@ struct ExperimentPlan {
 };
 
 /// `cache`: folder of prepared data. `hosts`: of equally many ranks each; with several, hybrid_shard by host is among
-/// the variants. Error(plugin); Error(data) if files of records are missing; Error(usage) as of
-/// check_frozen_parameters.
+/// the variants. `rates`: of their requests, if they are known already. Error(plugin); Error(data) if files of records
+/// are missing; Error(usage) as of check_frozen_parameters.
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
-                               const PlanStep& plan_step, int64_t hosts = 1);
+                               const PlanStep& plan_step, int64_t hosts = 1, const std::optional<Rates>& rates = {});
 
 /// full_shard with 2, 4, ... ranks of a host that divide the positions of each sequence, or the features of each block,
 /// and shard_grad_op with 2, 4, 8 sections of the model; each with as many micro-batches as leave the tokens of a step

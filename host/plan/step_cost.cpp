@@ -29,17 +29,20 @@ double seconds_of(const Traffic& traffic, const Rates& rates) {
   return std::max(seconds(traffic.bus, rates.bus), seconds(traffic.network, rates.network));
 }
 
-}  // namespace
-
-StepTime step_time(const PlanStep& plan_step, StepRequest request, const Rates& rates, double peak) {
-  request.rates = rates;
-  const Work work = plan_step(request).work;
+StepTime time_of(const Work& work, const Rates& rates, double peak) {
   StepTime time;
   time.seconds = work.seconds;
   time.computation = work.operations / rates.operations;
   time.communication = seconds_of(work.traffic, rates);
   if (peak > 0) time.mfu = (work.operations - work.extra) / (peak * time.seconds);
   return time;
+}
+
+}  // namespace
+
+StepTime step_time(const PlanStep& plan_step, StepRequest request, const Rates& rates, double peak) {
+  request.rates = rates;
+  return time_of(plan_step(request).work, rates, peak);
 }
 
 RunCost run_cost(const PlannedData& data, double step_seconds, int64_t ranks) {
@@ -81,8 +84,12 @@ std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan
   const auto add = [&](const PlannedVariant& variant) {
     const int64_t tensors = highest(variant.step.phases)->second.total;
     const int64_t bytes = std::max(variant.step.reserved, tensors);
-    costs.push_back({&variant, tensors, bytes, variant.step.work.traffic, !memory || bytes <= *memory,
-                     rates ? std::optional(step_time(plan_step, variant.request, *rates, peak)) : std::nullopt});
+    std::optional<StepTime> time;
+    if (variant.request.rates)  // these
+      time = time_of(variant.step.work, *rates, peak);
+    else if (rates)
+      time = step_time(plan_step, variant.request, *rates, peak);
+    costs.push_back({&variant, tensors, bytes, variant.step.work.traffic, !memory || bytes <= *memory, time});
   };
   for (const PlannedVariant& variant : plan.variants)
     if (variant.adapter == plan.variants.front().adapter) add(variant);

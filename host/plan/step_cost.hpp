@@ -48,7 +48,8 @@ std::string layout_of(const StepRequest& request);
 double significant(double value);
 OrderedJson to_json(const StepTime& time, const RunCost& run);
 
-/// Of the experiment's adapter under every strategy, then of `divided`. `memory`: bytes per rank, if known.
+/// Of the experiment's adapter under every strategy, then of `divided`. `rates`: those of the variants' requests where
+/// these have some. `memory`: bytes per rank, if known.
 std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan& plan,
                                  const std::vector<PlannedVariant>& divided, const std::optional<Rates>& rates,
                                  double peak, std::optional<int64_t> memory);
