@@ -84,6 +84,7 @@ struct PlannedStep {
   int64_t reserved = 0;                          ///< held by a CUDA device's allocator at the end; 0 on the CPU
   OffloadCost offloaded;
   Work work;
+  double imbalance = 1;  ///< the most operations of a section over the mean of all
 };
 
 /// The phase with the highest peak. [at least one phase]
@@ -101,6 +102,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host, file, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, at_borders, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySnapshot, bytes, total)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ParameterCounts, parameters, trained, model, state, frozen)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, token_heads, phases, reserved, offloaded, work)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, token_heads, phases, reserved, offloaded, work, imbalance)
 
 }  // namespace wmtp

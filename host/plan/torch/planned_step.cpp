@@ -239,29 +239,43 @@ Work difference(const Work& few, const Work& more) {
 }
 
 /// Of the slowest rank of a section.
-struct SectionSeconds {
-  double step = 0, micro_batch = 0, border = 0;  ///< micro_batch: one, without the exchanges at its borders
-  auto operator<=>(const SectionSeconds&) const = default;
+struct SectionWork {
+  double seconds = 0, micro_batch = 0, border = 0;  ///< micro_batch: one, without the exchanges at its borders
+  double operations = 0;
+  auto operator<=>(const SectionWork&) const = default;
 };
 
-SectionSeconds seconds_of(const PlannedRank& rank) {
+SectionWork work_of(const PlannedRank& rank) {
   const Work& one = rank.micro_batch;
-  return {rank.step.work.seconds, one.seconds - one.at_borders, one.at_borders};
+  return {rank.step.work.seconds, one.seconds - one.at_borders, one.at_borders, rank.step.work.operations};
+}
+
+/// All `count` sections of a step, of which some were planned; one that was not is like section 1.
+std::vector<SectionWork> all_sections(const std::map<int64_t, SectionWork>& planned, int64_t count) {
+  std::vector<SectionWork> all;
+  for (int64_t section = 0; section < count; ++section)
+    all.push_back(planned.at(planned.contains(section) ? section : 1));
+  return all;
 }
 
 /// The slowest section does not wait between its first micro-batch and its last. Before and after, one micro-batch
-/// passes through each other section, and twice over each border between those. `sections`: by number; one that was
-/// not planned counts like section 1.
-double seconds_of_pipeline(const std::map<int64_t, SectionSeconds>& sections, int64_t count) {
-  const auto slowest = std::ranges::max_element(sections, {}, [](const auto& one) { return one.second; });
-  double seconds = slowest->second.step - slowest->second.border;  // its own borders are part of its step
-  for (int64_t section = 0; section < count; ++section) {
-    if (section == slowest->first) continue;
-    const auto found = sections.find(section);
-    const SectionSeconds& other = (found != sections.end() ? found : sections.find(1))->second;
-    seconds += other.micro_batch + other.border;
-  }
+/// passes through each other section, and twice over each border between those.
+double seconds_of_pipeline(const std::vector<SectionWork>& sections) {
+  const auto slowest = std::ranges::max_element(sections);
+  double seconds = slowest->seconds - slowest->border;  // its own borders are part of its step
+  for (auto other = sections.begin(); other != sections.end(); ++other)
+    if (other != slowest) seconds += other->micro_batch + other->border;
   return seconds;
+}
+
+/// The most operations of a section over the mean of all.
+double imbalance_of(const std::vector<SectionWork>& sections) {
+  double most = 0, sum = 0;
+  for (const SectionWork& section : sections) {
+    most = std::max(most, section.operations);
+    sum += section.operations;
+  }
+  return sum > 0 ? most * double(sections.size()) / sum : 1;
 }
 
 }  // namespace
@@ -323,7 +337,7 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
     others.insert({1, request.tensor, same_sequences - 1, same_sequences, request.shard_group_size, last});
   PlannedRank first = plan_rank(experiment, request, open, 0);
   std::map<int, IssuedCollectives> issued{{0, std::move(first.collectives)}};
-  std::map<int64_t, SectionSeconds> sections{{0, seconds_of(first)}};
+  std::map<int64_t, SectionWork> planned{{0, work_of(first)}};
   for (const int64_t rank : others) {
     if (rank < 1 || rank > last) continue;
     PlannedRank other = plan_rank(experiment, request, open, int(rank));
@@ -332,14 +346,16 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
       if (phase.total > most.total) most = phase;
     }
     first.step.reserved = std::max(first.step.reserved, other.step.reserved);
-    SectionSeconds& section = sections[rank / of_section];
-    section = std::max(section, seconds_of(other));
+    SectionWork& section = planned[rank / of_section];
+    section = std::max(section, work_of(other));
     issued[int(rank)] = std::move(other.collectives);
   }
   if (const std::string difference = first_disagreement(issued); !difference.empty())
     throw Error(ExitStatus::bug, "ranks would wait for each other forever, because they call different collectives: " +
                                      difference + "; every rank must call the same ones, in the same order");
-  first.step.work.seconds = seconds_of_pipeline(sections, request.pipeline);
+  const std::vector<SectionWork> sections = all_sections(planned, request.pipeline);
+  first.step.work.seconds = seconds_of_pipeline(sections);
+  first.step.imbalance = imbalance_of(sections);
   return std::move(first.step);
 }
 

@@ -372,7 +372,9 @@ TEST(PlannedSeconds, OfAPipelineAreItsSlowestSectionAndOneMicroBatchOfTheOther) 
     const TestPlan plan = two_sections(micro_batches);
     const double heads = planned(plan, 0).work.operations / 1e9, trunk = planned(plan, 1).work.operations / 1e9;
     ASSERT_GT(heads, 1.2 * trunk);
-    EXPECT_NEAR(planned(plan).work.seconds, heads + trunk / double(micro_batches), 1e-9 * heads) << micro_batches;
+    const PlannedStep step = planned(plan);
+    EXPECT_NEAR(step.work.seconds, heads + trunk / double(micro_batches), 1e-9 * heads) << micro_batches;
+    EXPECT_NEAR(step.imbalance, 2 * heads / (heads + trunk), 1e-9) << micro_batches;
   }
 }
 
