@@ -1,13 +1,14 @@
 #include "plan/batch_fit.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/text.hpp"
 
 namespace wmtp {
 namespace {
+
+constexpr int64_t unresolved_part = 256;  ///< of a large batch: so much larger ones are not tried
 
 bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.needed() <= bytes; }
 
@@ -61,23 +62,26 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepR
   const auto planned = [&](int64_t size) {
     return plan_batch(plan_step, request, size, request.gradient_accumulation);
   };
-  constexpr int64_t unknown = std::numeric_limits<int64_t>::max();
-  PlannedBatch most = planned(1);
-  if (!fits(most, bytes)) return std::nullopt;
-  PlannedBatch other = planned(2);
-  int64_t too_large = unknown;
-  for (bool halves = false;; halves = !halves && too_large != unknown) {
-    if (fits(other, bytes))
-      std::swap(most, other);
-    else
-      too_large = other.batch_size;
-    if (most.batch_size + 1 == too_large) return most;
-    // Tensors are affine in the batch, so that a line through two batches leads near the largest one at once. Where the
-    // peak does not depend on the batch, as in a save, the batch is doubled.
-    const double a_sequence = double(other.peak.total - most.peak.total) / double(other.batch_size - most.batch_size);
-    const int64_t more = a_sequence > 0 ? int64_t(double(bytes - most.needed()) / a_sequence) : most.batch_size;
-    const int64_t next = halves ? most.batch_size + (too_large - most.batch_size) / 2 : most.batch_size + more;
-    other = planned(std::clamp(next, most.batch_size + 1, too_large - 1));
+  // Memory is nearly affine in the batch: a line through two batches leads near the largest one at once. Where the peak
+  // does not depend on the batch, as in a save, the larger one is doubled.
+  const auto on_line = [&](const PlannedBatch& one, const PlannedBatch& other) {
+    const double a_sequence = double(other.needed() - one.needed()) / double(other.batch_size - one.batch_size);
+    return a_sequence > 0 ? one.batch_size + int64_t(double(bytes - one.needed()) / a_sequence) : 2 * other.batch_size;
+  };
+  const PlannedBatch one = planned(1);
+  if (!fits(one, bytes)) return std::nullopt;
+  PlannedBatch most = one, other = planned(2);
+  std::optional<PlannedBatch> too_large;
+  for (bool halves = false;; halves = !halves && too_large) {
+    (fits(other, bytes) ? most : too_large.emplace()) = other;
+    if (!too_large) {  // beyond the line, so that the next one probably is
+      other = planned(std::max(on_line(one, most), most.batch_size) + 1 + most.batch_size / unresolved_part);
+      continue;
+    }
+    const int64_t between = too_large->batch_size - most.batch_size;
+    if (between <= 1 + most.batch_size / unresolved_part) return most;
+    const int64_t next = halves ? most.batch_size + between / 2 : on_line(most, *too_large);
+    other = planned(std::clamp(next, most.batch_size + 1, too_large->batch_size - 1));
   }
 }
 

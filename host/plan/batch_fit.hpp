@@ -26,7 +26,8 @@ PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t 
                         int64_t gradient_accumulation);
 
 /// The largest micro-batch that fits into `bytes` per rank, at the request's gradient accumulation; nullopt if one
-/// sequence does not fit. With one sequence more, it does not. (What a device's allocator holds may be less for more.)
+/// sequence does not fit. One that is larger by a sequence, or by 1/256 if that is more, does not. (What a device's
+/// allocator holds may be less for more.)
 std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepRequest& request, int64_t bytes);
 
 /// The same among the micro-batches that, with another accumulation, leave the tokens of a step as they are.

@@ -458,7 +458,7 @@ def test_strategies_are_compared_on_given_hardware(place):
 
 def test_numbers_of_gpus_and_cards_are_compared_in_one_table(place):
     file = ROOT / "experiments/plan/7b.toml"
-    numbers, cards = (1, 2, 4, 8, 16), ("h100", "h200", "a100-80gb", "rtx4090")
+    numbers, cards = (1, 8, 16), ("h100", "h200", "a100-80gb", "rtx4090")
     both = ["--gpus", ",".join(map(str, numbers)), "--on", ",".join(cards)]
     rows = planned(place, file, *both)["rows"]
     assert [(row["gpus"], row["on"]) for row in rows] == [(number, card) for number in numbers for card in cards]
@@ -469,7 +469,7 @@ def test_numbers_of_gpus_and_cards_are_compared_in_one_table(place):
         assert (row["time"] is not None) == row["fits"] == (row["largest_batch_size"] >= 4)
     by = {(row["gpus"], row["on"]): row for row in rows}
     one, eight = by[1, "h200"], by[8, "h200"]
-    assert one["fits"] and not by[1, "h100"]["fits"] and not by[4, "rtx4090"]["fits"]
+    assert one["fits"] and not by[1, "h100"]["fits"] and not by[1, "rtx4090"]["fits"]
     assert by[8, "rtx4090"]["calibrated_by"] is None and one["calibrated_by"] == "h100"
     for row, gpus in ((one, 1), (eight, 8)):
         time = row["time"]

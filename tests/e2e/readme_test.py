@@ -85,7 +85,7 @@ ANSWERS = {
     "bf16?": "parallel.md#precision",
     "Docker?": "running.md#installation",
     "A notebook?": "results.md#the-log",
-    "Parquet?": "data.md#tables",
+    "Parquet, CSV?": "data.md#tables",
     "Chat?": "data.md#chats",
     "Packing?": "data.md#packing",
     "Fine-tune Llama-3.2-1B?": "models.md#fine-tuning",
