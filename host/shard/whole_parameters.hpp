@@ -47,8 +47,8 @@ class GatheredSet {
   std::vector<Gathered> all_;
 };
 
-/// Sends `value`, a parameter in fp32 on the host, from the first rank of its section, where it is defined, to rank 0 of
-/// the job. Returns it there, and `value` elsewhere. [the first ranks of all sections, collective]
+/// Sends `value`, a parameter in fp32 on the host, from the first rank of its section, where it is defined, to rank 0
+/// of the job. Returns it there, and `value` elsewhere. [the first ranks of all sections, collective]
 at::Tensor passed_to_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value);
 
 }  // namespace wmtp

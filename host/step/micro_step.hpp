@@ -49,9 +49,9 @@ class MicroStep {
   void scale_gradients(double factor);
 
   /// All micro-batches of a step, each opened by its index before its forward pass. With K sections after this one,
-  /// forward runs K micro-batches ahead of backward, and at most K + 1 are in flight (1F1B, Narayanan et al. 2021, arXiv
-  /// 2104.04473): with K = 1 and three of them, forward 0 and 1, backward 0, forward 2, backward 1 and 2. [all ranks of
-  /// all sections, collective]
+  /// forward runs K micro-batches ahead of backward, and at most K + 1 are in flight (1F1B, Narayanan et al. 2021,
+  /// arXiv 2104.04473): with K = 1 and three of them, forward 0 and 1, backward 0, forward 2, backward 1 and 2. [all
+  /// ranks of all sections, collective]
   using OpenStep = std::function<std::unique_ptr<StepContext>(size_t)>;
   void run(const std::vector<MicroBatch>& micros, const OpenStep& open);
 

@@ -138,7 +138,8 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
     const GatheredSet gathered(model, set);  // on all ranks, even if rank 0 cannot write
     if (model.channels().rank() != 0) continue;
     for (const ParameterSpec* spec : set.parameters) {
-      const Tensor value = passed_to_rank0(model, *spec, gathered.has(spec->name) ? gathered.parameter(spec->name) : Tensor());
+      const Tensor value =
+          passed_to_rank0(model, *spec, gathered.has(spec->name) ? gathered.parameter(spec->name) : Tensor());
       attempt([&] { writer->write(*spec, value); });
     }
   }

@@ -22,9 +22,9 @@ namespace wmtp {
 /// The norm from local_norm_part of all ranks. NaN if one of them is NaN.
 double combine_norm_parts(Norm norm, const std::vector<double>& parts);
 
-/// What is kept of elements [begin, end) of a group's shard. Each tensor is flat, fp32, and covers these elements or the
-/// last ones of them (of exp_avg_sq, Muon keeps none for the matrices at the front); empty if none has it or it is not
-/// visited.
+/// What is kept of elements [begin, end) of a group's shard. Each tensor is flat, fp32, and covers these elements or
+/// the last ones of them (of exp_avg_sq, Muon keeps none for the matrices at the front); empty if none has it or it is
+/// not visited.
 struct StateBlock {
   int64_t begin = 0, end = 0;
   at::Tensor master;
