@@ -62,11 +62,14 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepR
   const auto planned = [&](int64_t size) {
     return plan_batch(plan_step, request, size, request.gradient_accumulation);
   };
-  // Memory is nearly affine in the batch: a line through two batches leads near the largest one at once. Where the peak
-  // does not depend on the batch, as in a save, the larger one is doubled.
-  const auto on_line = [&](const PlannedBatch& one, const PlannedBatch& other) {
-    const double a_sequence = double(other.needed() - one.needed()) / double(other.batch_size - one.batch_size);
-    return a_sequence > 0 ? one.batch_size + int64_t(double(bytes - one.needed()) / a_sequence) : 2 * other.batch_size;
+  const auto at_rate = [&](const PlannedBatch& from, int64_t more_bytes, int64_t more_sequences) {
+    return from.batch_size + int64_t(double(bytes - from.needed()) * double(more_sequences) / double(more_bytes));
+  };
+  // Tensors are affine in the batch, so that a line through two batches leads near the largest one at once; an allocator
+  // holds more, in steps. Where the peak does not depend on the batch, as in a save, the batch is doubled.
+  const auto beyond = [&](const PlannedBatch& one, const PlannedBatch& most) {
+    const int64_t more = most.peak.total - one.peak.total, doubled = 2 * most.batch_size;
+    return more > 0 ? std::max(at_rate(most, more, most.batch_size - one.batch_size), most.batch_size) : doubled;
   };
   const PlannedBatch one = planned(1);
   if (!fits(one, bytes)) return std::nullopt;
@@ -75,12 +78,13 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepR
   for (bool halves = false;; halves = !halves && too_large) {
     (fits(other, bytes) ? most : too_large.emplace()) = other;
     if (!too_large) {  // beyond the line, so that the next one probably is
-      other = planned(std::max(on_line(one, most), most.batch_size) + 1 + most.batch_size / unresolved_part);
+      other = planned(beyond(one, most) + 1 + most.batch_size / unresolved_part);
       continue;
     }
     const int64_t between = too_large->batch_size - most.batch_size;
     if (between <= 1 + most.batch_size / unresolved_part) return most;
-    const int64_t next = halves ? most.batch_size + between / 2 : on_line(most, *too_large);
+    const int64_t next =
+        halves ? most.batch_size + between / 2 : at_rate(most, too_large->needed() - most.needed(), between);
     other = planned(std::clamp(next, most.batch_size + 1, too_large->batch_size - 1));
   }
 }

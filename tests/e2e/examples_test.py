@@ -76,6 +76,7 @@ def write_tables(folder):
     (folder / "novel.txt").write_text("".join(f"Line {i} of a novel.\n" for i in range(3000)))
     (folder / "alpaca_data.json").write_text(
         json.dumps([{"instruction": f"{i}+1", "input": "", "output": str(i + 1)} for i in range(300)]))
+    (folder / "reviews.csv").write_text("text,stars\n" + "good,5\nbad,1\n" * 50)
     pq.write_table(pa.table({"text": ["one", "two"]}), folder / "train-00000-of-00001.parquet")
     (folder / "ultrachat_200k/data").mkdir(parents=True)
     chats = [[{"role": "user", "content": f"{i}+1"}, {"role": "assistant", "content": str(i + 1)}] for i in range(300)]

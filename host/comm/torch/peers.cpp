@@ -329,6 +329,7 @@ std::string Peers::get(const std::string& key, int from, const std::string& what
 void Peers::set(const std::string& key, const std::string& text, const std::string& what) {
   try {
     store_->set(key, text_to_bytes(text));
+    store_->check({key});  // waits until it is there: a rank that leaves right after must not take it along
   } catch (const std::exception& error) {
     throw explain(what, error.what());
   }

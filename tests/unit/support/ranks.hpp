@@ -56,7 +56,8 @@ inline void on_ranks(int size, const std::function<void(Channels&)>& body,
         Peers peers(environment, std::chrono::seconds(20));
         Channels channels(peers, gloo("127.0.0.1"), device, std::chrono::seconds(20));
         body(channels);
-        peers.wait_for_all();  // rank 0 serves the store: it leaves last
+        peers.broadcast("the end", "here");  // rank 0 serves the store: it leaves last
+        peers.gather("the end", "here");
       } catch (...) {
         faults[size_t(rank)] = std::current_exception();
       }
