@@ -65,8 +65,8 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepR
   const auto at_rate = [&](const PlannedBatch& from, int64_t more_bytes, int64_t more_sequences) {
     return from.batch_size + int64_t(double(bytes - from.needed()) * double(more_sequences) / double(more_bytes));
   };
-  // Tensors are affine in the batch, so that a line through two batches leads near the largest one at once; an allocator
-  // holds more, in steps. Where the peak does not depend on the batch, as in a save, the batch is doubled.
+  // Tensors are affine in the batch, so that a line through two batches leads near the largest one at once; what an
+  // allocator holds grows in steps. Where the peak does not depend on the batch, as in a save, the batch is doubled.
   const auto beyond = [&](const PlannedBatch& one, const PlannedBatch& most) {
     const int64_t more = most.peak.total - one.peak.total, doubled = 2 * most.batch_size;
     return more > 0 ? std::max(at_rate(most, more, most.batch_size - one.batch_size), most.batch_size) : doubled;
