@@ -1,5 +1,7 @@
 #include "memory/cached_segments.hpp"
 
+#include "base/round_up.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -7,11 +9,9 @@ constexpr int64_t MiB = 1 << 20;
 constexpr int64_t smallest_block = 512;
 constexpr int64_t most_small = MiB;  // bytes of a small block
 
-int64_t rounded_up(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
-
 int64_t segment_size(int64_t block) {
   if (block <= most_small) return 2 * MiB;
-  return block < 10 * MiB ? 20 * MiB : rounded_up(block, 2 * MiB);
+  return block < 10 * MiB ? 20 * MiB : round_up(block, 2 * MiB);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ int64_t CachedSegments::reserved() const {
 
 void CachedSegments::allocate(const void* key, int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  const int64_t size = rounded_up(bytes, smallest_block);
+  const int64_t size = round_up(bytes, smallest_block);
   Block* const block = take(size);
   const int64_t rest = block->size - size;
   if (block->is_small ? rest >= smallest_block : rest > most_small) {

@@ -85,7 +85,7 @@ std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan
     const int64_t tensors = highest(variant.step.phases)->second.total;
     const int64_t bytes = std::max(variant.step.reserved, tensors);
     std::optional<StepTime> time;
-    if (variant.request.rates)  // these
+    if (variant.request.rates)  // it was planned with them
       time = time_of(variant.step.work, *rates, peak);
     else if (rates)
       time = step_time(plan_step, variant.request, *rates, peak);

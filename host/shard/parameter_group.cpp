@@ -8,6 +8,7 @@
 #include "model/alignment.hpp"
 #include "model/torch/matrix_product.hpp"
 #include "model/torch/row_ops.hpp"
+#include "model/torch/tensor_parallel.hpp"
 #include "shard/group_exchange.hpp"
 
 namespace wmtp {
@@ -287,9 +288,7 @@ void ParameterGroup::sum_over_twins(const RankExchange& twins) {
   if (!trains_) return;
   const MemoryScope scope(MemoryCategory::communication);
   Tensor parts = gradient_.view({twins.ranks(), -1});
-  Tensor sum = at::empty({parts.size(1)}, gradient_.options());
-  sum_of_parts(twins.all_to_all(parts), sum);
-  parts.copy_(twins.all_gather(sum));
+  parts.copy_(twins.all_gather(sum_of_received(parts, twins)));
 }
 
 void ParameterGroup::drop_gradient() {

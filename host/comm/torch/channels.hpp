@@ -114,7 +114,7 @@ class Channels {
   const RankGroup& before() const { return before_; }
   const RankGroup& after() const { return after_; }
   /// This rank and its counterpart at the other end of the model: in the last section, first, and in the first section.
-  /// The first call connects them. [these two sections, collective]
+  /// Each call connects them anew. [these two sections, collective]
   RankGroup twins();
   /// The ranks at this position of every section, the last section's first; `gather` is on the CPU.
   const RankGroup& counterparts() const { return counterparts_; }

@@ -203,11 +203,11 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
 void RecordFields::read_chat(Record& record, const std::string& name) {
   record.messages = messages(name, field(name));
   const OrderedJson* system = field("system");
-  if (system && format_ == "conversations" && !text("system", true).empty() && good_ &&
-      record.messages[0]["role"] == "system")
-    refuse("system", system, "none: the first message is a system prompt, too");
-  if (system && format_ == "conversations" && *system != "")
+  if (system && format_ == "conversations" && !text("system", true).empty()) {
+    if (good_ && record.messages[0]["role"] == "system")
+      refuse("system", system, "none: the first message is a system prompt, too");
     record.messages.insert(record.messages.begin(), OrderedJson{{"role", "system"}, {"content", *system}});
+  }
   read_tools(record);
   has_answer(record, name);
 }

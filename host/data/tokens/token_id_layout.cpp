@@ -38,6 +38,18 @@ T number_at(const std::string& bytes, size_t offset) {
   return number;
 }
 
+/// The largest of the first, third, ... of these numbers, and of the second, fourth, ...
+template <class T>
+std::array<T, 2> largest_by_parity(std::string_view bytes) {
+  std::array<T, 2> largest{};
+  for (size_t i = 0; (i + 1) * sizeof(T) <= bytes.size(); ++i) {
+    T number;
+    std::memcpy(&number, bytes.data() + i * sizeof number, sizeof number);
+    largest[i % 2] = std::max(largest[i % 2], number);
+  }
+  return largest;
+}
+
 /// What `open` and `close` enclose after `key`; "" if there is no such value. (std::regex recurses for each character.)
 std::string python_value(std::string_view header, std::string_view key, char open, char close) {
   const size_t found = header.find(key);
@@ -91,13 +103,8 @@ class Layout {
   }
 
   void check_are_not_int64(std::string_view start) const {
-    uint32_t largest[2]{};
-    for (size_t i = 0; i + 4 <= start.size(); i += 4) {
-      uint32_t id;
-      std::memcpy(&id, start.data() + i, sizeof id);
-      largest[i / 4 % 2] = std::max(largest[i / 4 % 2], id);
-    }
-    if (start.size() >= shortest_seen && largest[0] > 0 && largest[1] == 0)
+    const auto [first, second] = largest_by_parity<uint32_t>(start);
+    if (start.size() >= shortest_seen && first > 0 && second == 0)
       refuse("begins like ids of int64: each second id of uint32 is 0; save ids.astype(\"<u4\"), or as .npy");
   }
 
@@ -106,22 +113,16 @@ class Layout {
       refuse("has no header that states the type of its ids, and a vocabulary of " + with_thousands(vocab_size_) +
              " is larger than uint16's; set data.dtype = \"uint32\", or \"uint16\" if its ids are below 65,536");
     if (start.size() < shortest_seen) return;
-    uint16_t largest[2]{};
-    for (size_t i = 0; i + 2 <= start.size(); i += 2) {
-      uint16_t& so_far = largest[i / 2 % 2];
-      uint16_t id;
-      std::memcpy(&id, start.data() + i, sizeof id);
-      so_far = std::max(so_far, id);
-    }
+    const auto [first, second] = largest_by_parity<uint16_t>(start);
     const std::string with_type =
         "set data.dtype = \"uint32\" (or \"uint16\" if its ids are such), or save ids of int64 as .npy";
-    if (largest[0] == 0 && largest[1] > 0)
+    if (first == 0 && second > 0)
       refuse(
           "begins like big-endian ids of uint32 or int64: each first word is 0; save them in little-endian order "
           "(ids.astype(\"<u4\")), and " +
           with_type);
-    const uint16_t least_low = largest[1] == 0 ? 1 : most_uint16_low;
-    if (largest[1] < most_high_words && largest[0] >= least_low)
+    const uint16_t least_low = second == 0 ? 1 : most_uint16_low;
+    if (second < most_high_words && first >= least_low)
       refuse("begins like ids of uint32 or int64: each second word is below " + std::to_string(most_high_words) + "; " +
              with_type);
   }

@@ -213,17 +213,16 @@ Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets
   const MemoryScope scope(MemoryCategory::logits);
   TORCH_CHECK(!split_ || !at_most || hidden.is_meta(), "ranks that divide the vocabulary count tokens with a weight");
   const Tensor weight = output_.weight();
-  const Chosen chosen = nonzero(coefficients, at_most);
+  const bool chooses_of_ranks = split_ && kept.logits_.defined();  // in the chunk of all, below
+  const Chosen chosen = chooses_of_ranks ? Chosen() : nonzero(coefficients, at_most);
   const int64_t N = hidden.size(0);
   Tensor d_hidden = at::zeros({N + (chosen.has_spares ? 1 : 0), hidden.size(1)}, hidden.options());
   if (kept.logits_.defined()) {
-    const bool is_split = split_.has_value();
-    Chunk chunk{is_split ? kept.hidden_ : hidden, is_split ? kept.targets_ : targets, std::move(kept.logits_), {}, {}};
+    Chunk chunk{split_ ? kept.hidden_ : hidden, split_ ? kept.targets_ : targets, std::move(kept.logits_), {}, {}};
     complete(chunk, kept.log_sums_, coefficients.contiguous(), kept.most_);
-    const auto of_ranks = [&] {
-      return nonzero(chunk.coefficient, at_most ? std::optional(*at_most * split_->ranks()) : std::nullopt);
-    };
-    const Chosen of_chunk = is_split ? of_ranks() : chosen;
+    std::optional<int64_t> at_most_of_ranks;
+    if (split_ && at_most) at_most_of_ranks = *at_most * split_->ranks();
+    const Chosen of_chunk = split_ ? nonzero(chunk.coefficient, at_most_of_ranks) : chosen;
     differentiate_here(std::move(chunk), of_chunk, weight, d_hidden);
     return d_hidden.narrow(0, 0, N);
   }

@@ -129,7 +129,7 @@ def check_complete(files):
 
 
 def warn_of_gaps(files):
-    """Of numbers that tell no total: Spark writes no file for an empty part, so a gap may be right."""
+    """Of numbers without a total: Spark writes no file for an empty part, so a gap may be right."""
     sets = {}
     for file in files:
         found = not shard_of(file) and NUMBERED.fullmatch(file.name.rpartition(".")[0])
@@ -339,7 +339,7 @@ def check_header(file, names):
 
 def rows_of_csv(file, columns):
     """Lists of one row, as in RFC 4180: a quote in a value is written twice, every row has the header's columns. What a
-    file that breaks this means cannot be told."""
+    file that breaks this means is unknown."""
     csv.field_size_limit(LONGEST)
     names, line = [], 1
     with opened(file) as source, io.TextIOWrapper(source, "utf-8-sig", "surrogateescape", "") as text:

@@ -40,6 +40,17 @@ inline PlannedStep planned(const TestPlan& plan, int rank) {
   return plan_rank(plan.experiment, plan, parts_of(plan), rank).step;
 }
 
+/// What the phases of a run hold beyond the live bytes `before` it.
+inline std::map<std::string, MemorySnapshot> phases_since(const MemoryUsage& before) {
+  auto phases = memory_usage().phases;
+  phases.erase("start");  // the machine's speed, which may be measured again
+  for (auto& [name, phase] : phases) {
+    phase.total -= before.live_total;
+    for (size_t i = 0; i < num_memory_categories; ++i) phase.bytes[i] -= before.live[i];
+  }
+  return phases;
+}
+
 /// On one rank.
 inline TestPlan plan_of(const ModelConfig& model, int64_t sequences, int64_t positions) {
   TestPlan plan;

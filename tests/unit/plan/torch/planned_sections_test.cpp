@@ -66,13 +66,7 @@ std::map<std::string, MemorySnapshot> phases_of_run(const TestPlan& plan, int ra
     const auto unwritten = [](const ParameterSpec&, const at::Tensor&) {};
     EXPECT_FALSE(for_each_saved_tensor(training.model(), nullptr, rank == 0 ? VisitSaved(unwritten) : nullptr));
   }
-  auto phases = memory_usage().phases;
-  phases.erase("start");  // the machine's speed, which may be measured again
-  for (auto& [name, phase] : phases) {
-    phase.total -= before.live_total;
-    for (size_t i = 0; i < num_memory_categories; ++i) phase.bytes[i] -= before.live[i];
-  }
-  return phases;
+  return test::phases_since(before);
 }
 
 TestPlan sections_of(int64_t sections, int64_t ranks_of_section, Strategy strategy, int64_t micro_batches) {

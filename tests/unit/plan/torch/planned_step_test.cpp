@@ -96,13 +96,7 @@ std::map<std::string, MemorySnapshot> phases_of_run(const Experiment& e, const A
     const Phase phase("checkpoint");
     save_model(folder.path() / "model", /*step=*/2, /*config_hash=*/"", training.model(), &adapter, {});
   }
-  auto phases = memory_usage().phases;
-  phases.erase("start");  // the machine's speed, which may be measured again
-  for (auto& [name, phase] : phases) {
-    phase.total -= before.live_total;
-    for (size_t i = 0; i < num_memory_categories; ++i) phase.bytes[i] -= before.live[i];
-  }
-  return phases;
+  return test::phases_since(before);
 }
 
 /// `tolerance`: bytes.
