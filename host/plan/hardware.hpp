@@ -1,5 +1,5 @@
 // What `plan` knows about hardware that may not be here: memory, measured rates of links, and the rate of products that
-// a published training reached.
+// a training reached.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct Hardware {
   double bus;                 ///< bytes per second that a device receives from the others of its host
   double network;             ///< bytes per second that a device receives from other hosts
   double products;            ///< operations of a training per second, as a share of the peak
-  const char* calibrated_by;  ///< the card whose published training gave `products`; "": none, they are assumed
+  const char* calibrated_by;  ///< the card whose training gave `products`; "": none, they are assumed
 };
 
 /// "h100, a100-80gb and h200", as `plan --on` takes them.

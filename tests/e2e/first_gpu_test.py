@@ -104,10 +104,10 @@ def test_each_part_runs_to_its_end_with_nothing_but_the_kit(kit, tmp_path, part)
                 "profile": ["ceilings", "norm speed"],
                 "switches": ["parallel.deterministic = false"]}[part]:
         assert row in rows, f"{row}\n{table}"
-    missing = [name for name, cells in rows.items() if cells[0] == "not measured"]
-    # What a machine without a GPU lacks: NVIDIA's programs, and CUPTI.
-    assert set(missing) <= {"nvidia-smi", "memcheck", "racecheck", "PyTorch-compiled", "baseline", "no-checkpointing",
-                            "rho1", "PyTorch's fused linear cross entropy"}, missing
+    missing = {name for name, cells in rows.items() if cells[0] == "not measured" and "attention: " not in name}
+    # What a machine without a GPU lacks: NVIDIA's programs, CUPTI; and kernels that only the table of attention calls.
+    assert missing <= {"nvidia-smi", "memcheck", "racecheck", "PyTorch-compiled", "baseline", "no-checkpointing",
+                       "rho1", "PyTorch's fused linear cross entropy"}, missing
 
 
 @has_device
