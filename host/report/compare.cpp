@@ -233,6 +233,7 @@ std::string gloss_of(const std::string& name) {
   static const std::map<std::string, std::string> glosses{
       {"valid/loss", "mean over heads"},
       {"valid/ce_head_1", "next token"},
+      {"valid/tokens_per_pass", "with accepted drafts"},
       {"valid/tokens_lh", "share: loss rose"},
       {"valid/tokens_hl", "share: loss fell"},
       {"valid/tokens_hh", "share: loss still high"},

@@ -135,6 +135,7 @@ Tensor MicroStep::backward(Passage& passage, const Tensor& d_output, bool last) 
     adapter->release();
   }
   reductions_.finish();
+  passage.inputs = {};  // within this phase, whose peak includes them
   return d_input;
 }
 
@@ -362,7 +363,7 @@ std::vector<Scores> MicroStep::evaluate(StepContext& step) {
     const Gathered output(model_.unit("output"));
     const auto hidden_of = heads_in_order(inputs, pass);
     for (int64_t k = 1; k <= model_.num_heads(); ++k)
-      scores.push_back(token_loss_->scores(step, k, hidden_of(k), {.hits = k == 1}));
+      scores.push_back(token_loss_->scores(step, k, hidden_of(k), {.hits = true}));
   });
   return scores;
 }

@@ -39,9 +39,12 @@ std::map<std::string, double> Validation::run(int64_t number) {
     progress.done(1);
     StepContext step(environment_, {number, counts, totals}, micro);
     const std::vector<Scores> scores = micro_step_.evaluate(step);
-    for (size_t k = 0; k < scores.size(); ++k)
+    for (size_t k = 0; k < scores.size(); ++k) {
       totals.add_once("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
+      totals.add_once("hits/" + std::to_string(k + 1), scores[k].hits.sum(at::kDouble));
+    }
     if (scores.empty()) continue;
+    add_drafts(micro, scores, totals);
     add_bin_losses(micro, scores[0].losses, totals);
     if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
     if (is_first) place_losses(micro, scores[0].losses, losses);
@@ -65,6 +68,37 @@ void Validation::add_bin_losses(const MicroBatch& micro, const Tensor& losses, S
     totals.add_once("bin_loss/" + names[i], (of_row * bins.eq(int64_t(i))).sum());
     totals.add_once("bin_targets/" + names[i], (targets * bins.eq(int64_t(i))).sum());
   }
+}
+
+/// A draft of head k is accepted if all of heads 2 to k are right. Passes follow one another in each sequence, as in
+/// greedy decoding with drafts of a text that head 1 continues as it stands: each yields the accepted drafts and head
+/// 1's token after them.
+void Validation::add_drafts(const MicroBatch& micro, const std::vector<Scores>& scores, StepTotals& totals) {
+  if (scores.size() < 2) return;
+  const Tensor begins = micro.sources(2);  // where a pass can begin: it has a token to yield
+  Tensor drafted = begins, right = begins, accepted = at::zeros_like(begins, at::kLong);
+  for (size_t k = 2; k <= scores.size(); ++k) {
+    drafted = drafted.logical_and(micro.sources(int64_t(k)));
+    right = right.logical_and(drafted).logical_and(scores[k - 1].hits.ne(0));
+    accepted += right;
+    totals.add_once("drafted/" + std::to_string(k), drafted.sum());
+    totals.add_once("accepted/" + std::to_string(k), right.sum());
+  }
+  const Tensor begins_here = begins.cpu(), accepted_here = accepted.cpu();
+  const auto begin = begins_here.accessor<bool, 2>();
+  const auto drafts = accepted_here.accessor<int64_t, 2>();
+  const int64_t S = begins.size(1);
+  int64_t passes = 0, tokens = 0;
+  for (int64_t b = 0; b < begins.size(0); ++b)
+    for (int64_t source = 0; source < S; ++source) {
+      if (!begin[b][source]) continue;
+      const int64_t end = std::min(source + 1 + drafts[b][source], S);
+      ++passes;
+      ++tokens;
+      while (source + 1 < end && begin[b][source + 1]) ++source, ++tokens;
+    }
+  totals.add_once("passes", at::scalar_tensor(double(passes), at::kDouble));
+  totals.add_once("tokens of passes", at::scalar_tensor(double(tokens), at::kDouble));
 }
 
 /// A sequence matches if every token of its answer, except one without a predecessor, is a hit.
@@ -105,7 +139,12 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
     if (counts.targets[k] == 0) continue;
     const std::string head = std::to_string(k + 1);
     sum += metrics["valid/ce_head_" + head] = totals.sum("valid/" + head) / double(counts.targets[k]);
+    metrics["valid/accuracy_head_" + head] = totals.sum("hits/" + head) / double(counts.targets[k]);
+    if (k > 0 && totals.sum("drafted/" + head) > 0)
+      metrics["valid/accept_head_" + head] = totals.sum("accepted/" + head) / totals.sum("drafted/" + head);
   }
+  if (counts.targets.size() > 1 && totals.sum("passes") > 0)
+    metrics["valid/tokens_per_pass"] = totals.sum("tokens of passes") / totals.sum("passes");
   metrics["valid/loss"] = sum / double(counts.heads_with_targets());  // NaN if there is no target
   for (const std::string& bin : request_.source->bins())
     if (const double targets = totals.sum("bin_targets/" + bin); targets > 0)

@@ -3,6 +3,11 @@
 //   valid/loss, valid/ce_head_k       mean loss of the valid targets, and its mean over the heads that have any (NaN if
 //                                     none has); for an objective its own loss, and its metrics as valid/NAME
 //   valid/ce_head_1/BIN               records with difficulties: the next-token head's loss in one bin
+//   valid/accuracy_head_k             share of the valid targets that are the head's most likely token
+//   valid/accept_head_k               k >= 2: share of the positions with targets of heads 2 to k at which all of these
+//                                     are right: a draft of head k would be accepted, if head 1 continues the text as
+//                                     it stands (Stern et al. 2018, arXiv 1811.03115)
+//   valid/tokens_per_pass             of such a decoding: mean tokens of a pass, which are its accepted drafts and one
 //   valid/exact_match[/BIN]           records: share of the right answers whose every token is the next-token head's
 //                                     most likely one, given the tokens before it, as greedy decoding would produce
 //   valid/tokens_hh, _lh, _hl, _ll    shares of tokens by the change of the next-token head's loss from the first
@@ -44,6 +49,7 @@ class Validation {
  private:
   std::vector<MicroBatch> fetch() const;
   void add_bin_losses(const MicroBatch& micro, const at::Tensor& losses, StepTotals& totals) const;
+  static void add_drafts(const MicroBatch& micro, const std::vector<Scores>& scores, StepTotals& totals);
   void add_exact_matches(const MicroBatch& micro, const at::Tensor& hits, StepTotals& totals) const;
   void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
   std::map<std::string, double> objective_metrics(const StepTotals& totals) const;

@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import needs_torch  # noqa: F401
+import numpy
 import pytest
 import torch
 from checkpoint import model_tensors
@@ -107,6 +108,42 @@ def test_the_speed_up_is_measured_against_plain_decoding(trained):
                            command=["generate", "wizards", "a", "--compare", "--plain"])
     trained.refuse_command(2, "--compare needs speculative decoding",
                            command=["generate", "wizards", "a", "--compare", "--temperature", "1"])
+
+
+def accepted_in_pytorch(folder, ids, heads):
+    """By position of `ids`: how many of heads 2, 3, … find the tokens after the next one most likely, without a gap;
+    -1 where head 2 has none."""
+    with torch.no_grad():
+        logits = plain_model(folder)(torch.tensor([ids]))
+    counts = []
+    for i in range(len(ids)):
+        count = 0 if i + 2 < len(ids) else -1
+        while 0 <= count < heads - 1 and i + 2 + count < len(ids) \
+                and logits[count + 1][0, i].argmax().item() == ids[i + 2 + count]:
+            count += 1
+        counts.append(count)
+    return counts
+
+
+def test_validation_counts_the_drafts_that_decoding_accepts(trained):
+    """A text that begins with one token and that the model continues greedily, as it was generated."""
+    found = answer(trained, "wizards", "--prompt", "o", "--max-tokens", 61, "--compare")
+    ids = [*found["prompt_ids"], *found["ids"]]
+    for name, some in (("ids", list(TEXT.encode()) * 20), ("generated", ids)):
+        numpy.array(some, "<u2").tofile(trained.folder / f"{name}.bin")
+    trained.run(**SMALL, model__weights="run:wizards", model__vocab_size=258, data={
+        "kind": "tokens", "files": ["ids.bin"], "dtype": "uint16"}, train__sequence_length=len(ids), train__steps=1,
+        train__batch_size=1, validation={"files": ["generated.bin"], "batches": 1})
+    metrics = {name: trained.log.metric(f"valid/{name}")[0] for name in (
+        "accuracy_head_1", "accept_head_2", "accept_head_3", "accept_head_4", "tokens_per_pass")}
+    assert metrics["accuracy_head_1"] == 1
+    accepted = [count for count in accepted_in_pytorch(trained.log.folder(1), ids, 4) if count >= 0]
+    for head in (2, 3, 4):
+        of_head = accepted[:len(ids) - head]
+        assert metrics[f"accept_head_{head}"] == pytest.approx(
+            sum(count >= head - 1 for count in of_head) / len(of_head), abs=1e-12), head
+    assert metrics["tokens_per_pass"] == pytest.approx((len(found["ids"]) - 1) / (found["forwards"] - 1), abs=1e-12), \
+        "without the prompt's pass, which yields the first token"
 
 
 @pytest.mark.parametrize("prompt", ["Seven", "over 42 b", "z", "nothing of the kind was ever read: 0 ~ ", "\n\n"])

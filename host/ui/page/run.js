@@ -68,7 +68,7 @@ const RunPage = (() => {
   const METRIC_COLUMNS = [["name", "metric"], ["first", "first", shownNumber], ["last", "last", shownNumber],
                           ["lowest", "lowest", shownNumber], ["highest", "highest", shownNumber],
                           ["last_step", "last step", shownNumber]];
-  const isResult = ({ name }) => /^valid\/(loss|ce_head_\d+|exact_match)$|^train\/loss$/.test(name);
+  const isResult = ({ name }) => /^valid\/(loss|ce_head_\d+|accept_head_\d+|tokens_per_pass|exact_match)$|^train\/loss$/.test(name);
   const byValidation = (a, b) => Number(b.name.startsWith("valid/")) - Number(a.name.startsWith("valid/"));
 
   function details(run) {

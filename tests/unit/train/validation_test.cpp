@@ -50,8 +50,9 @@ class ValidationTest : public testing::Test {
     experiment_.data.kind = DataKind::records;
   }
   std::map<std::string, double> after_training(Channels& channels, bool prompts, int steps) {
-    const Answers training(learnable, experiment_.train.batch_size, S, heads, prompts),
-        validation(mixed, experiment_.train.batch_size, S, heads, prompts, {"easy", "hard", "unheard of"});
+    const Answers training(learnable, experiment_.train.batch_size, S, experiment_.model.future_tokens, prompts),
+        validation(mixed, experiment_.train.batch_size, S, experiment_.model.future_tokens, prompts,
+                   {"easy", "hard", "unheard of"});
     TinyTraining tiny(experiment_, test::baseline(), channels,
                       {.training = &training, .validation = &validation, .validation_sequences = 9});
     for (int i = 0; i < steps; ++i) tiny->step();
@@ -82,7 +83,31 @@ TEST_F(ValidationTest, ReportsALossPerBinWhoseMeanIsTheTotalLoss) {
   EXPECT_EQ(metrics.count("valid/ce_head_1/unheard of"), 0U);
 }
 
+TEST_F(ValidationTest, CountsTheDraftsThatDecodingWouldAccept) {
+  experiment_.model.future_tokens = 3;
+  experiment_.model.layers = 4;
+  SingleRank rank;
+  const auto source = [&](auto sequence) { return Answers(sequence, experiment_.train.batch_size, S, 3); };
+  const Answers training = source([](int64_t) { return Answer{{11, 12, 13, 14, 1, 2, 3, 4, 5}, 4, 1, 1}; });
+  const Answers noise = source([](int64_t position) { return Answer{random_tokens(position, 9), 4, 1, 1}; });
+  TinyTraining tiny(experiment_, test::baseline(), rank.channels, {.training = &training, .validation_sequences = 6});
+  for (int i = 0; i < 80; ++i) tiny->step();
+  const auto learned = tiny->validate();
+  for (const std::string name :
+       {"accuracy_head_1", "accuracy_head_2", "accuracy_head_3", "accept_head_2", "accept_head_3"})
+    EXPECT_EQ(learned.at("valid/" + name), 1) << name;
+  EXPECT_EQ(learned.count("valid/accept_head_1"), 0U) << "its token is no draft";
+  EXPECT_EQ(learned.at("valid/tokens_per_pass"), 2.5) << "five tokens: of head 2, 3 and then 1; of head 2 and 3";
+  TinyTraining untrained(experiment_, test::baseline(), rank.channels, {.training = &noise, .validation_sequences = 6});
+  const auto guessed = untrained->validate();
+  EXPECT_LT(guessed.at("valid/accuracy_head_2"), 0.3);
+  EXPECT_LE(guessed.at("valid/accept_head_3"), guessed.at("valid/accept_head_2"));
+  EXPECT_GE(guessed.at("valid/tokens_per_pass"), 1);
+}
+
 TEST_F(ValidationTest, ReportsTheSameOnThreeRanksWithAnUnevenNumberOfSequences) {
+  experiment_.model.future_tokens = 3;
+  experiment_.model.layers = 4;
   SingleRank rank;
   const auto alone = after_training(rank.channels, false, 0);
   test::on_ranks(3, [&](Channels& channels) {
