@@ -108,7 +108,7 @@ PlannedCluster plan_cluster(const Options& options, const Experiment& experiment
   } else if (like) {
     cluster.like = like;
     cluster.gigabits = options.network;
-    rates = Rates{.operations = like->operations};
+    rates = Rates{.operations = like->operations, .exchange_seconds = like->exchange_seconds};
     if (options.nodes > 1) {
       const double ranks = double(experiment.parallel.processes / options.nodes);
       rates->network = share_of_data * options.network * 1e9 / 8 / ranks;

@@ -23,6 +23,8 @@
 namespace wmtp {
 namespace {
 
+constexpr double most_of_a_step = 0.9;  // that can be waits; their mean may exceed the median step
+
 [[noreturn]] void refuse(const RunInfo& run, const std::string& why) {
   throw Error(ExitStatus::usage, "--like: run " + std::to_string(run.id) + " (" + run.name + ") " + why);
 }
@@ -43,8 +45,16 @@ double seconds_of_step(const LogReader& log, const RunInfo& run) {
   return (seconds[lower] + seconds[upper]) / 2;
 }
 
-double operations_of_step(const std::string& experiment_toml, const Catalog& catalog,
-                          const std::filesystem::path& cache) {
+/// What a rank waits for others in a step; 0 in logs of versions that do not record it.
+double seconds_of_waits(const LogReader& log, const RunInfo& run) {
+  const Table waited = log.query(
+      "SELECT (max(value) - min(value)) / (max(step) - min(step)) FROM metrics WHERE run_id = ?1 AND "
+      "name = 'time/communication' HAVING max(step) > min(step)",
+      {run.id});
+  return waited.rows.empty() ? 0 : waited.rows[0][0].get<double>();
+}
+
+Work work_of_step(const std::string& experiment_toml, const Catalog& catalog, const std::filesystem::path& cache) {
   const ScratchFolder folder;
   const auto file = folder.path() / "experiment.toml";
   std::ofstream(file) << experiment_toml;
@@ -53,7 +63,7 @@ double operations_of_step(const std::string& experiment_toml, const Catalog& cat
       with_host_shard_groups(as_logged, as_logged.parallel.processes, as_logged.parallel.processes);
   StepPlanner planner(experiment, catalog);
   const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
-  return plan_experiment(experiment, catalog, cache, plan_step).variants.front().step.work.operations;
+  return plan_experiment(experiment, catalog, cache, plan_step).variants.front().step.work;
 }
 
 double processor_seconds() {
@@ -126,9 +136,10 @@ MeasuredRate measured_rate(const std::filesystem::path& database, const std::str
   if (row[1] != to_string(precision))
     refuse(found,
            "trained in " + row[1].get<std::string>() + ", wanted " + to_string(precision) + " as in this experiment");
-  const double operations =
-      operations_of_step(runnable_experiment(log, found.id), catalog, cache_folder_path(database));
-  return {found.id, found.name, row[2], operations / seconds_of_step(log, found)};
+  const Work work = work_of_step(runnable_experiment(log, found.id), catalog, cache_folder_path(database));
+  const double seconds = seconds_of_step(log, found);
+  const double waits = work.traffic.bus > 0 ? std::min(seconds_of_waits(log, found), most_of_a_step * seconds) : 0;
+  return {found.id, found.name, row[2], work.operations / (seconds - waits), waits > 0 ? waits / work.traffic.bus : 0};
 }
 
 }  // namespace wmtp

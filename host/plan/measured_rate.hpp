@@ -1,7 +1,7 @@
-// Rates on CPUs, from which `plan --like` derives seconds. The rate of operations is that of a finished run of the log:
-// the operations of a step, as its plan counts them, over the median time of its steps. So everything that a step does
-// besides products is part of the rate, with the exchange between ranks of one host. What an exchange between hosts
-// adds to it is measured on this machine.
+// Rates on CPUs, from which `plan --like` derives seconds, from a finished run of the log. The median time of its steps
+// has two parts: what its ranks wait for each other, divided by the bytes that they exchange, and the rest, in which
+// they do the operations of a step, as its plan counts them. So everything else that a step does besides products is
+// part of the rate of operations. What an exchange between hosts adds is measured on this machine.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct MeasuredRate {
   int64_t run = 0;
   std::string name;
   int64_t ranks = 0;
-  double operations = 0;  ///< per second and rank
+  double operations = 0;        ///< per second and rank
+  double exchange_seconds = 0;  ///< as in Rates
 };
 
 inline constexpr int64_t uncounted_steps = 2;  ///< the first logged ones, in which caches fill

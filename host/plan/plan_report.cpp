@@ -44,7 +44,9 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
   OrderedJson json{
       {"hosts", cluster.hosts},
       {"on", cluster.hardware ? OrderedJson(cluster.hardware->name) : OrderedJson()},
-      {"like", cluster.like ? OrderedJson({{"run", cluster.like->run}, {"operations", cluster.like->operations}})
+      {"like", cluster.like ? OrderedJson({{"run", cluster.like->run},
+                                           {"operations", cluster.like->operations},
+                                           {"exchange_seconds", cluster.like->exchange_seconds}})
                             : OrderedJson()},
       {"socket_seconds", cluster.socket_seconds},
       {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},

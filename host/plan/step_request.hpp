@@ -29,6 +29,8 @@ struct Traffic {
 struct Rates {
   double operations = 0;
   double bus = 0, network = 0;  ///< bytes received; 0: links that take no time
+  /// Time that a rank waits for a byte of a collective in memory, of which none overlaps.
+  double exchange_seconds = 0;
   /// Computing time per byte of collectives between hosts, which also send bytes of `bus` through sockets.
   double socket_seconds = 0;
 };
@@ -94,7 +96,7 @@ inline std::map<std::string, MemorySnapshot>::const_iterator highest(
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, bus, network)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, socket_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, exchange_seconds, socket_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepRequest, trains_all, strategy, shard_group_size, ranks, hosts, sequences,
                                    positions, sequence, tensor, pipeline, gradient_accumulation,
                                    activation_checkpointing, activation_offload, offload, on_cuda, compare_ranks, rates)

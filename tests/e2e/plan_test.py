@@ -521,12 +521,12 @@ def test_layouts_that_divide_sequences_blocks_and_the_model_are_compared_too(pla
     assert re.search(r"shard_grad_op, pipeline 2 \(\d+ x \d+\)", shown)
 
 
-def with_steps_of(log, seconds):
-    """Replaces the measured times of the newest run's steps."""
+def with_steps_of(log, seconds, waits):
+    """Replaces the measured times of the newest run's steps, and of the waits for other ranks in each."""
     with contextlib.closing(sqlite3.connect(log.database)) as database, database:
-        database.execute("UPDATE metric_values SET value = ? WHERE run_id = ? "
-                         "AND name_id = (SELECT id FROM metric_names WHERE name = 'perf/step_seconds')",
-                         (seconds, log.newest()["id"]))
+        for name, value in (("perf/step_seconds", f"{seconds}"), ("time/communication", f"{waits} * step")):
+            database.execute(f"UPDATE metric_values SET value = {value} WHERE run_id = ? "
+                             "AND name_id = (SELECT id FROM metric_names WHERE name = ?)", (log.newest()["id"], name))
 
 
 def test_sections_are_those_of_the_model_that_trains(place):
@@ -542,30 +542,34 @@ def test_sections_are_those_of_the_model_that_trains(place):
 def test_seconds_follow_from_the_steps_of_a_run_and_the_speed_of_the_network(place):
     place.tokens(windows=400)
     place.run(train__steps=4, train__gradient_accumulation=2)
-    with_steps_of(place.log, 0.25)
+    with_steps_of(place.log, 0.25, waits=0.05)
     file = place.write(train__steps=4, train__gradient_accumulation=2)
 
     def times(*arguments):
+        """{strategy: (time, bytes over the network, seconds of waits, of sockets)}"""
         cluster = planned(place, file, "--like", "trial", *arguments)["cluster"]
-        sockets = cluster["socket_seconds"]
-        return {one["strategy"]: (one["time"], one["network_bytes"],
-                                  sockets * (one["bus_bytes"] + one["network_bytes"]))
-                for one in cluster["strategies"]}
+        bytes_of = [one["bus_bytes"] + one["network_bytes"] for one in cluster["strategies"]]
+        return {one["strategy"]: (one["time"], one["network_bytes"], cluster["like"]["exchange_seconds"] * received,
+                                  cluster["socket_seconds"] * received)
+                for one, received in zip(cluster["strategies"], bytes_of)}
 
-    for time, network_bytes, sockets in times().values():
-        assert (time["seconds"], time["communication"], network_bytes, sockets) == (pytest.approx(0.25), 0, 0, 0)
-    for time, *_ in times("--set", "train.batch_size=6").values():
-        assert time["seconds"] == pytest.approx(0.75), "three times the work"
-    for time, *_ in times("--nproc", 8).values():
-        assert time["seconds"] == pytest.approx(0.25), "ranks with as many cores as before"
+    alike = times()
+    assert alike["full_shard"][0]["seconds"] == pytest.approx(0.25) and alike["full_shard"][2] == pytest.approx(0.05)
+    for time, network_bytes, waits, sockets in alike.values():
+        assert (time["communication"], network_bytes, sockets) == (0, 0, 0)
+        assert time["seconds"] == pytest.approx(0.2 + waits)
+    for time, _, waits, _ in times("--set", "train.batch_size=6").values():
+        assert time["seconds"] == pytest.approx(0.6 + waits), "three times the work, as many bytes"
+    for time, _, waits, _ in times("--nproc", 8).values():
+        assert time["seconds"] == pytest.approx(0.2 + waits), "ranks with as many cores as before"
     slow = times("--nodes", 2, "--nproc", 4, "--network", 1e-5)
     assert len(slow) == 5, "hybrid_shard by host, too"
-    for time, network_bytes, _ in slow.values():
+    for time, network_bytes, *_ in slow.values():
         assert time["seconds"] == pytest.approx(network_bytes * 2 / (0.94 * 1e4 / 8), rel=1e-3)
-    for strategy, (time, _, sockets) in times("--nodes", 2, "--nproc", 4, "--network", 1e5).items():
-        assert sockets > 0 and time["seconds"] > 0.25
+    for strategy, (time, _, waits, sockets) in times("--nodes", 2, "--nproc", 4, "--network", 1e5).items():
+        assert sockets > 0 and time["seconds"] > 0.2 + waits
         if strategy != "hybrid_shard":  # whose shard groups use no sockets
-            assert time["seconds"] == pytest.approx(0.25 + sockets, rel=1e-6)
+            assert time["seconds"] == pytest.approx(0.2 + waits + sockets, rel=1e-6)
     shown = place.host("plan", file, "--nodes", 2, "--like", 1, "--network", 2.5).out
     assert "as in run 1 (trial, 2 ranks); 2.5 Gbit/s between hosts" in shown \
         and "s of computing per GB" in shown and "MFU" not in shown

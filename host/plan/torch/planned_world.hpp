@@ -30,7 +30,8 @@ class StepClock {
   double start(const Traffic& traffic) {
     work_.traffic += traffic;
     if (!rates_) return 0;
-    if (traffic.network > 0) work_.seconds += (traffic.bus + traffic.network) * rates_->socket_seconds;
+    const double of_byte = rates_->exchange_seconds + (traffic.network > 0 ? rates_->socket_seconds : 0);
+    work_.seconds += (traffic.bus + traffic.network) * of_byte;
     const auto end = [this](double& free_at, double bytes, double rate) {
       return bytes > 0 && rate > 0 ? free_at = std::max(free_at, work_.seconds) + bytes / rate : 0;
     };

@@ -193,6 +193,16 @@ TEST(StepTime, SocketsTakeComputingTimeInCollectivesBetweenHosts) {
   EXPECT_NEAR(of_sockets(hybrid), 1e-9 * hybrid.step.work.traffic.network, 1e-12) << "shard groups use memory";
 }
 
+TEST(StepTime, EveryByteOfACollectiveIsWaitedFor) {
+  const Rates rates{.operations = 1e9, .exchange_seconds = 1e-9};
+  for (const int hosts : {1, 2}) {
+    const Variant one = variant(test::small_plan(), Strategy::full_shard, hosts, 4 / hosts);
+    const Traffic& traffic = one.step.work.traffic;
+    EXPECT_NEAR(time_of(one, rates, 0).seconds, 1e-9 * (one.step.work.operations + traffic.bus + traffic.network),
+                1e-12);
+  }
+}
+
 TEST(StepTime, LiesBetweenTheLargerPartAndTheSumOfBoth) {
   for (const double network : {1e6, 1e7, 1e8}) {
     const StepTime time = time_of(variant(test::small_plan(), Strategy::full_shard, 2, 2),
