@@ -12,6 +12,8 @@
 namespace wmtp {
 namespace {
 
+using test::install_meta_device_for;
+using test::parts_of;
 using test::planned;
 using test::TestPlan;
 using test::TinyTraining;
@@ -110,6 +112,32 @@ TEST(PlannedSections, HoldTwinsOfTheEmbeddingAndExchangeTheirGradients) {
       plan.experiment.model.future_heads = heads;
       expect_planned(plan);
     }
+}
+
+/// Their sections have different numbers of micro-batches in flight.
+TEST(PlannedSections, AgreeOnTheirCollectivesWithAnyNumberOfMicroBatches) {
+  for (const int64_t sections : {2, 3, 4})
+    for (const int64_t micro_batches : {1, 3, 4, 5, 6, 12}) {
+      TestPlan plan = sections_of(sections, 2, Strategy::full_shard, micro_batches);
+      plan.compare_ranks = true;
+      const PlannedStep compared = planned(plan);
+      plan.compare_ranks = false;
+      const PlannedStep step = planned(plan);
+      EXPECT_EQ(Json(compared.phases), Json(step.phases))
+          << sections << " sections, " << micro_batches << " micro-batches";
+    }
+}
+
+TEST(PlannedSections, AreRunOnceForAllRates) {
+  TestPlan plan = sections_of(3, 2, Strategy::full_shard, 12);
+  install_meta_device_for(plan);
+  KnownSteps known;
+  plan.rates = Rates{.operations = 1e9, .bus = 1e9, .network = 1e8};
+  plan_step(plan.experiment, plan, parts_of(plan), known);
+  const size_t runs = known.size();
+  plan.rates = Rates{.operations = 1e10, .bus = 1e7, .network = 1e7};
+  EXPECT_EQ(Json(plan_step(plan.experiment, plan, parts_of(plan), known)), Json(planned(plan)));
+  EXPECT_EQ(known.size(), runs);
 }
 
 }  // namespace
