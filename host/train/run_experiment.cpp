@@ -71,7 +71,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   set_progress_prefix(experiment.name);
   session.channels().set_timeout(peer_timeout(experiment));
   session.channels().form_sections(int(experiment.parallel.pipeline));
-  session.section().share_sequences(int(experiment.parallel.sequence), int(experiment.parallel.tensor));
+  session.section_channels().share_sequences(int(experiment.parallel.sequence), int(experiment.parallel.tensor));
   if (!session.writers().is_shared_folder())
     for (const auto& [table, stage] : stages)
       complete_on_every_host(session.channels(), session.writers(), stage.model);

@@ -212,7 +212,7 @@ AdapterIdentity TrainingLoop::adapter_identity() const {
 }
 
 void TrainingLoop::check_states() {
-  check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.section());
+  check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.section_channels());
 }
 
 std::vector<Generation> TrainingLoop::continue_prompts() {

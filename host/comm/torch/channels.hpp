@@ -103,8 +103,8 @@ class Channels {
   /// [on the channels of all ranks; all ranks, collective]
   void form_sections(int sections);
   /// The channels of the ranks with the same part of the model; these if there is one section.
-  Channels& section() { return section_ ? *section_ : *this; }
-  const Channels& section() const { return section_ ? *section_ : *this; }
+  Channels& section_channels() { return section_ ? *section_ : *this; }
+  const Channels& section_channels() const { return section_ ? *section_ : *this; }
   /// The channels of all ranks of the job.
   Channels& all() { return *all_; }
   int sections() const { return sections_; }

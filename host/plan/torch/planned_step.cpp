@@ -83,7 +83,7 @@ class MetaStep {
                                                    /*warn_only=*/false);
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     world_.channels().form_sections(int(experiment_.parallel.pipeline));
-    Channels& channels = world_.channels().section();
+    Channels& channels = world_.channels().section_channels();
     channels.share_sequences(int(experiment_.parallel.sequence), int(experiment_.parallel.tensor));
     ShardedModelRequest of_policy = policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta);
     of_policy.section = section_of(channels);
@@ -164,7 +164,7 @@ class MetaStep {
                                                                                                 : experiment_.model));
     const std::vector<ValueHead> heads = table == "value" ? stage_value_heads(stage, open) : std::vector<ValueHead>();
     auto model = std::make_unique<ShardedModel>(frozen_request(experiment_, config, shape, heads, at::kMeta),
-                                                world_.channels().section());
+                                                world_.channels().section_channels());
     for_each_parameter(*model, [&](const ParameterSpec& spec, const UnitSpec&) { frozen_[table] += spec.count(); });
     return std::make_shared<FrozenModel>(std::move(model), chunk_tokens(shape.vocab_size, is_cuda(at::kMeta)));
   }

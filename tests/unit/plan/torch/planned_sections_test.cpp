@@ -57,9 +57,9 @@ std::map<std::string, MemorySnapshot> phases_of_run(const TestPlan& plan, int ra
   Peers peers(rank, int(plan.ranks));
   Channels all(peers, echo, echo, std::chrono::milliseconds(0));
   all.form_sections(int(plan.pipeline));
-  all.section().share_sequences(int(plan.sequence), int(plan.tensor));
+  all.section_channels().share_sequences(int(plan.sequence), int(plan.tensor));
   const MemoryUsage before = memory_usage();
-  TinyTraining training(in_layout(plan.experiment, plan), plan.weighting(), all.section());
+  TinyTraining training(in_layout(plan.experiment, plan), plan.weighting(), all.section_channels());
   training->step();
   reset_memory_peak();
   training->step();

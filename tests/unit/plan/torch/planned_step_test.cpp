@@ -417,7 +417,7 @@ int64_t received(const Experiment& e) {
   };
   const auto train = [&](Channels& all) {
     all.form_sections(int(e.parallel.pipeline));
-    Channels& channels = all.section();
+    Channels& channels = all.section_channels();
     channels.share_sequences(int(e.parallel.sequence), int(e.parallel.tensor));
     TinyTraining training(e, baseline(), channels);
     training->step();
