@@ -282,10 +282,11 @@ void print_sections(std::ostream& out, const Experiment& e, const PlannedStep& s
                 micros = micro_batches(e.train, data_ranks(e.parallel, e.parallel.processes));
   out << "  sections    ";
   for (int64_t i = 0; i < sections; ++i) {
-    const BlockRange blocks = section_blocks(e.model, step.token_heads, {i, sections});
+    const Section section{i, sections};
+    const BlockRange blocks = section_blocks(e.model, step.token_heads, section);
     if (i > 0) out << " | ";
     if (blocks.end > blocks.first) out << "blocks " << blocks.first << " to " << blocks.end - 1;
-    if (i == sections - 1) out << (blocks.end > blocks.first ? " and the heads" : "the heads");
+    if (section.is_last()) out << (blocks.end > blocks.first ? " and the heads" : "the heads");
   }
   out << "; bubble " << std::llround(100 * pipeline_bubble(sections, micros)) << "% of a step of "
       << counted(micros, "micro-batch", "es")

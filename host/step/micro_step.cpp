@@ -34,7 +34,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
       backward_(model.backward_extent()),
       before_(channels.before(), model.compute()),
       after_(channels.after(), model.compute()),
-      sections_after_(model.section().count - 1 - model.section().index) {
+      sections_after_(model.section().num_after()) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
   is_chained_ = model.chains_heads();
   // The last blocks keep their graphs, because backward frees those first.
