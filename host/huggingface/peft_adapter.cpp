@@ -45,8 +45,6 @@ std::string own_name(const std::string& block, const LayerNames& layer, const Lo
 /// Whether PEFT can represent the block.
 bool in_peft(const std::string& block) { return block.starts_with("layers."); }
 
-int64_t number_of(const std::string& block) { return std::stoll(block.substr(block.find('.') + 1)); }
-
 /// What an adapter contains, in the order of the model.
 struct Content {
   std::vector<std::pair<std::string, LayerNames>> layers;  ///< that have an update, by their block
@@ -238,7 +236,7 @@ class PeftFolder {
         model,
         [&](const std::string& block, const LayerNames& layer) {
           if (!in_peft(block)) return extra_ && has_any_part(*extra_, lora_, block, layer, own_name);
-          return modules.targets ? modules.are_targets(hf_module(block, layer), number_of(block))
+          return modules.targets ? modules.are_targets(hf_module(block, layer), block_number(block))
                                  : has_any_part(files_, lora_, block, layer, peft_name);
         },
         [&](const ModelTensor& tensor) {

@@ -62,12 +62,16 @@ struct BlockLayer : LayerNames {
   }
 };
 
+/// N of "layers.N" or "extra_heads.N".
+inline int64_t block_number(std::string_view block) {
+  return std::stoll(std::string(block.substr(block.find('.') + 1)));
+}
+
 /// Whether this block of the model rotates queries and keys. The blocks of heads 2, 3, ... are like that of head 1, of
 /// which an import makes copies.
 inline bool has_rotation(const ModelConfig& model, std::string_view block) {
   if (model.no_rope_layer_interval == 0) return true;
-  const bool is_layer = block.starts_with("layers.");
-  const int64_t index = is_layer ? std::stoll(std::string(block.substr(block.find('.') + 1))) : num_trunk_blocks(model);
+  const int64_t index = block.starts_with("layers.") ? block_number(block) : num_trunk_blocks(model);
   return (index + 1) % model.no_rope_layer_interval != 0;
 }
 

@@ -15,7 +15,9 @@ namespace wmtp {
 struct Section {
   int64_t index = 0, count = 1;
   bool is_first() const { return index == 0; }
-  bool is_last() const { return index == count - 1; }
+  bool is_last() const { return num_after() == 0; }
+  /// The sections after this one, which is its place in the order of ranks: rank 0 is in the last one.
+  int64_t num_after() const { return count - 1 - index; }
 };
 
 /// Whether heads read the embedding: as a tied output layer, or for the tokens that chained heads also read.

@@ -52,7 +52,7 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
       {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},
       {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->request.sequence) : OrderedJson()},
       {"recommended_tensor", cluster.best ? OrderedJson(cluster.best->variant->request.tensor) : OrderedJson()},
-      {"recommended_pipeline", cluster.best ? OrderedJson(cluster.best->variant->request.pipeline) : OrderedJson()},
+      {"recommended_pipeline", cluster.best ? OrderedJson(cluster.best->variant->request.sections) : OrderedJson()},
       {"strategies", OrderedJson::array()},
       {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
@@ -69,7 +69,7 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
                     {"operations", cost.variant->step.work.operations},
                     {"sequence", cost.variant->request.sequence},
                     {"tensor", cost.variant->request.tensor},
-                    {"pipeline", cost.variant->request.pipeline}};
+                    {"pipeline", cost.variant->request.sections}};
     if (cost.time) one["time"] = to_json(*cost.time, run_of(data, cost));
     json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
   }
@@ -284,10 +284,11 @@ void print_sections(std::ostream& out, const Experiment& e, const PlannedStep& s
                 micros = micro_batches(e.train, data_ranks(e.parallel, e.parallel.processes));
   out << "  sections    ";
   for (int64_t i = 0; i < sections; ++i) {
-    const BlockRange blocks = section_blocks(e.model, step.token_heads, {i, sections});
+    const Section section{i, sections};
+    const BlockRange blocks = section_blocks(e.model, step.token_heads, section);
     if (i > 0) out << " | ";
     if (blocks.end > blocks.first) out << "blocks " << blocks.first << " to " << blocks.end - 1;
-    if (i == sections - 1) out << (blocks.end > blocks.first ? " and the heads" : "the heads");
+    if (section.is_last()) out << (blocks.end > blocks.first ? " and the heads" : "the heads");
   }
   out << "; bubble " << std::llround(100 * pipeline_bubble(sections, micros)) << "% of a step of "
       << counted(micros, "micro-batch", "es")

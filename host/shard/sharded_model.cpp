@@ -99,7 +99,7 @@ void ShardUnit::finish_replicate_gather() { each(&ParameterGroup::finish_replica
 
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
     : channels_(channels),
-      split_(channels.sequence_group()),
+      split_(channels.same_sequences_group()),
       config_(*request.layout.model),
       section_(request.section),
       blocks_(section_blocks(config_, wmtp::num_heads(config_, request.layout.heads), section_)),

@@ -56,7 +56,8 @@ at::Tensor GatheredSet::parameter(const std::string& name) const {
 
 at::Tensor passed_to_rank0(const ShardedModel& model, const ParameterSpec& spec, const at::Tensor& value) {
   const int64_t sections = model.section().count, heads = model.backward_extent().num_heads();
-  const auto owner = int(sections - 1 - section_with(model.config(), heads, sections, unit_of(spec.name)));
+  const Section holder{section_with(model.config(), heads, sections, unit_of(spec.name)), sections};
+  const auto owner = int(holder.num_after());
   if (owner == 0) return value;
   const RankGroup& firsts = model.channels().counterparts();
   const auto options = at::TensorOptions(at::kFloat).device(model.compute().device().is_meta() ? at::kMeta : at::kCPU);

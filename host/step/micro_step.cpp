@@ -34,7 +34,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
       backward_(model.backward_extent()),
       before_(channels.before(), model.compute()),
       after_(channels.after(), model.compute()),
-      sections_after_(model.section().count - 1 - model.section().index) {
+      sections_after_(model.section().num_after()) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
   is_chained_ = model.chains_heads();
   // The last blocks keep their graphs, because backward frees those first.
@@ -57,7 +57,7 @@ void MicroStep::scale_gradients(double factor) {
 
 void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open) {
   const auto count = int64_t(micros.size()), ahead = sections_after_;
-  std::deque<std::pair<std::unique_ptr<StepContext>, Passage>> in_flight;
+  std::deque<std::pair<std::unique_ptr<StepContext>, InFlight>> in_flight;
   const auto shape_if = [&](bool is_received, int64_t index) {
     return is_received ? hidden_shape(micros[size_t(index)]) : std::vector<int64_t>();
   };
@@ -70,7 +70,7 @@ void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open)
     if (has_forward) {
       std::unique_ptr<StepContext> step = open(size_t(k));
       StepContext& opened = *step;
-      in_flight.emplace_back(std::move(step), passage(opened, size_t(k)));
+      in_flight.emplace_back(std::move(step), begun(opened, size_t(k)));
       output = forward(in_flight.back().second, input);
     }
     const bool receives = has_backward && after_.exists() && trains_up_to_here();
@@ -84,7 +84,7 @@ void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open)
   model_.sum_over_twins();
 }
 
-MicroStep::Passage MicroStep::passage(StepContext& step, size_t index) const {
+MicroStep::InFlight MicroStep::begun(StepContext& step, size_t index) const {
   OffloadedStack* const offloaded = offloaded_.empty() ? nullptr : offloaded_[index % offloaded_.size()].get();
   return {step, model_.pass(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents),
           offloaded};
@@ -95,20 +95,20 @@ std::vector<int64_t> MicroStep::hidden_shape(const MicroBatch& micro) const {
   return {tokens.size(0), model_.split().local_positions(tokens.size(1)).count, model_.config().dim};
 }
 
-Tensor MicroStep::forward(Passage& passage, const Tensor& input) {
+Tensor MicroStep::forward(InFlight& micro, const Tensor& input) {
   const MemoryScope scope(MemoryCategory::activations);
   const Phase phase("forward");
-  passage.inputs = forward_trunk(passage.step.batch(), passage.pass, input, passage.offloaded, &passage.kept);
-  return model_.section().is_last() ? Tensor() : std::move(passage.inputs.trunk);
+  micro.inputs = forward_trunk(micro.step.batch(), micro.pass, input, micro.offloaded, &micro.kept);
+  return model_.section().is_last() ? Tensor() : std::move(micro.inputs.trunk);
 }
 
-Tensor MicroStep::backward(Passage& passage, const Tensor& d_output, bool last) {
+Tensor MicroStep::backward(InFlight& micro, const Tensor& d_output, bool last) {
   const MemoryScope scope(MemoryCategory::activations);
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->finish_gather();  // another micro-batch has released it
   HeadInputs d_inputs{d_output, {}, {}};
   if (model_.section().is_last()) {
-    StepContext& step = passage.step;
-    const HeadInputs& inputs = passage.inputs;
+    StepContext& step = micro.step;
+    const HeadInputs& inputs = micro.inputs;
     std::optional<Phase> phase(std::in_place, "forward");
     d_inputs.trunk = at::zeros_like(inputs.trunk);
     if (is_chained_ && backward_.trains_embedding()) {
@@ -122,20 +122,20 @@ Tensor MicroStep::backward(Passage& passage, const Tensor& d_output, bool last) 
       value_loss_.differentiate(step, inputs.trunk, d_inputs.trunk);
       reductions_.start(model_.unit("value_heads"), last);
     }
-    if (token_loss_) run_heads(step, inputs, d_inputs, passage.pass, last);
+    if (token_loss_) run_heads(step, inputs, d_inputs, micro.pass, last);
   }
   const Phase phase("backward");
   if (model_.section().is_last()) {
     reductions_.start(model_.unit("norm"), last);
-    if (model_.has_twin()) backward_embedding(passage.step.batch(), {}, d_inputs, last);
+    if (model_.has_twin()) backward_embedding(micro.step.batch(), {}, d_inputs, last);
   }
-  Tensor d_input = backward_trunk(passage, std::move(d_inputs), last);
+  Tensor d_input = backward_trunk(micro, std::move(d_inputs), last);
   if (ShardUnit* adapter = model_.adapter_unit()) {
     reductions_.start(*adapter, last);
     adapter->release();
   }
   reductions_.finish();
-  passage.inputs = {};  // within this phase, whose peak includes them
+  micro.inputs = {};  // within this phase, whose peak includes them
   return d_input;
 }
 
@@ -190,10 +190,10 @@ void MicroStep::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInpu
   d_inputs.next.narrow(1, 0, head - 1).add_(d_embedded.narrow(1, own, head - 1));
 }
 
-Tensor MicroStep::backward_trunk(Passage& passage, HeadInputs d_inputs, bool last) {
-  const Batch& batch = passage.step.batch();
-  std::vector<KeptBlock> kept = std::move(passage.kept);
-  OffloadedStack* const offloaded = passage.offloaded;
+Tensor MicroStep::backward_trunk(InFlight& micro, HeadInputs d_inputs, bool last) {
+  const Batch& batch = micro.step.batch();
+  std::vector<KeptBlock> kept = std::move(micro.kept);
+  OffloadedStack* const offloaded = micro.offloaded;
   Tensor d_output = std::move(d_inputs.trunk);
   const int64_t lowest = std::max(backward_.lowest_block(), model_.blocks().first);
   for (int64_t i = model_.blocks().end - 1; i >= lowest; --i) {
@@ -207,7 +207,7 @@ Tensor MicroStep::backward_trunk(Passage& passage, HeadInputs d_inputs, bool las
       if (!of_block.output.defined()) {
         const at::AutoGradMode grad(true);
         of_block.input = as_leaf(of_block.input);
-        of_block.output = model_.trunk_block(i).forward(of_block.input, model_.rotary(), passage.pass);
+        of_block.output = model_.trunk_block(i).forward(of_block.input, model_.rotary(), micro.pass);
       }
       d_output = differentiate(of_block.output, of_block.input, d_output);
     }

@@ -86,20 +86,20 @@ class MicroStep {
     at::Tensor next;      ///< [B,H-1,D], of the tokens after this rank's positions
   };
 
-  /// A micro-batch on its way through this section.
-  struct Passage {
+  /// A micro-batch of which this section has run forward, and not yet backward.
+  struct InFlight {
     StepContext& step;
     Pass pass;
     OffloadedStack* offloaded;  ///< null: inputs stay in memory
     HeadInputs inputs = {};     ///< of the last section; else its output
     std::vector<KeptBlock> kept = {};
   };
-  Passage passage(StepContext& step, size_t index) const;
+  InFlight begun(StepContext& step, size_t index) const;
   /// The section's output, undefined in the last one. `input`: undefined in the first section.
-  at::Tensor forward(Passage& passage, const at::Tensor& input);
+  at::Tensor forward(InFlight& micro, const at::Tensor& input);
   /// The gradient of the section's input, undefined if nothing before it trains. `d_output`: undefined in the last
   /// section, which runs the heads first.
-  at::Tensor backward(Passage& passage, const at::Tensor& d_output, bool last);
+  at::Tensor backward(InFlight& micro, const at::Tensor& d_output, bool last);
   /// [B,L,D] of a micro-batch at a border.
   std::vector<int64_t> hidden_shape(const MicroBatch& micro) const;
   /// Whether gradients cross the border before, or after, this section.
@@ -112,7 +112,7 @@ class MicroStep {
   at::Tensor next_tokens(const Batch& batch) const;
   HeadInputs forward_trunk(const Batch& batch, const Pass& pass, const at::Tensor& input, OffloadedStack* offloaded,
                            std::vector<KeptBlock>* kept);
-  at::Tensor backward_trunk(Passage& passage, HeadInputs d_inputs, bool last);
+  at::Tensor backward_trunk(InFlight& micro, HeadInputs d_inputs, bool last);
   void backward_embedding(const Batch& batch, at::Tensor d_trunk, const HeadInputs& d_heads, bool last);
   void run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
   void run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);

@@ -35,7 +35,7 @@ StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& cha
                             std::vector<double>* also) {
   const size_t heads = micros.front().counts.size();
   std::vector<double> mine(heads + 5, 0.0);
-  const bool is_first = channels.sequence_group().rank == 0;  // the others have the same sequences
+  const bool is_first = channels.same_sequences_group().rank == 0;  // the others have the same sequences
   for (const MicroBatch& micro : micros) {
     if (!is_first) break;
     for (size_t k = 0; k < heads; ++k) mine[k] += double(micro.counts[k]);

@@ -155,7 +155,7 @@ class FrozenSource {
  private:
   std::unique_ptr<FrozenModel> build() const {
     auto model = std::make_unique<ShardedModel>(
-        frozen_request(experiment_, table_.config, shape_, heads_, session_.device()), session_.section());
+        frozen_request(experiment_, table_.config, shape_, heads_, session_.device()), session_.section_channels());
     load_model(weights_, *model);
     return std::make_unique<FrozenModel>(std::move(model),
                                          chunk_tokens(shape_.vocab_size, session_.device().is_cuda()));
@@ -183,7 +183,7 @@ class FrozenSource {
 FrozenCaches open_frozen(Session& session, const Experiment& experiment, const Stages& stages,
                          const ActivePipeline& pipeline, const Prepared& data) {
   FrozenCaches opened;
-  if (!section_of(session.section()).is_last()) return opened;  // only the heads read their signals
+  if (!section_of(session.section_channels()).is_last()) return opened;  // only the heads read their signals
   for (const FrozenTable& table : {FrozenTable{"reference", experiment.reference, pipeline.reference, false},
                                    FrozenTable{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
     if (table.wanted.empty()) continue;
@@ -267,9 +267,9 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
     data.validation_sequences = std::min(validation_source_->count(), experiment.validation.batches * train.batch_size);
   const int64_t steps = num_steps(train, training_source_->count(), data_ranks);
   refuse_misfit_of_steps(experiment, steps);
-  trainer_ =
-      std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
-                                open_frozen(session, experiment, stages, pipeline_, data_), data, session.section());
+  trainer_ = std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
+                                       open_frozen(session, experiment, stages, pipeline_, data_), data,
+                                       session.section_channels());
   fill_policy(session, experiment, stages);  // after the optimizer, in whose file the masters may be
   ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == TokenizerKind::byte);
 }
@@ -343,8 +343,8 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
                                        ": [parallel] found offload_path on a CUDA device, which offloads activations "
                                        "to host memory; remove it");
   ShardedModelRequest request = policy_request(experiment, pipeline_, *adapter_, session.device());
-  request.section = section_of(session.section());
-  auto model = std::make_unique<ShardedModel>(request, session.section());
+  request.section = section_of(session.section_channels());
+  auto model = std::make_unique<ShardedModel>(request, session.section_channels());
   check_frozen_parameters(experiment, freezes(*model));
   return model;
 } catch (...) {

@@ -26,18 +26,6 @@
 namespace wmtp {
 namespace {
 
-ExitStatus train(TrainingLoop& run, Assembly& assembly) {
-  Trainer& trainer = assembly.trainer();
-  run.start_training();
-  if (run.begins_with_validation() && run.validate()) run.save(/*last=*/false);
-  while (trainer.state().step < trainer.num_steps())
-    if (const auto end = run.after_step(run.step())) return *end;
-  run.validate();  // the last checkpoint is saved anyway
-  run.save(/*last=*/true);
-  run.publish_model();
-  return ExitStatus::done;
-}
-
 /// Where half of a step or more is waiting.
 void warn_of_bubble(const Experiment& experiment, const Session& session, Recorder& recorder) {
   const int64_t sections = experiment.parallel.pipeline, micros = micro_batches(experiment.train, session.data_ranks());
@@ -71,7 +59,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   set_progress_prefix(experiment.name);
   session.channels().set_timeout(peer_timeout(experiment));
   session.channels().form_sections(int(experiment.parallel.pipeline));
-  session.section().share_sequences(int(experiment.parallel.sequence), int(experiment.parallel.tensor));
+  session.section_channels().share_sequences(int(experiment.parallel.sequence), int(experiment.parallel.tensor));
   if (!session.writers().is_shared_folder())
     for (const auto& [table, stage] : stages)
       complete_on_every_host(session.channels(), session.writers(), stage.model);
@@ -81,13 +69,13 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   try {
     std::optional<Phase> phase(std::in_place, "start");
     Assembly assembly(session, experiment, identity, stages, [&](const std::string& text) { recorder.info(text); });
-    TrainingLoop run(session, experiment, identity, assembly, recorder);
-    if (!from.folder.empty()) run.load(from);
+    TrainingLoop loop(session, experiment, identity, assembly, recorder);
+    if (!from.folder.empty()) loop.load(from);
     if (session.device().is_cpu()) warn_of_widened_products(assembly.model(), recorder);
     warn_of_bubble(experiment, session, recorder);
     recorder.restarted(session.job().restart, assembly.trainer().state().step);
     phase.reset();
-    status = train(run, assembly);
+    status = loop.run();
     recorder.resources(assembly.trainer().state().step);
   } catch (...) {
     const Error error = caught_error();

@@ -35,13 +35,13 @@ class Session {
   int rank() const { return environment_.rank; }
   int size() const { return environment_.world_size; }
   /// Groups of ranks that read different sequences.
-  int data_ranks() const { return channels_.section().data_size(); }
+  int data_ranks() const { return channels_.section_channels().data_size(); }
   bool is_rank0() const { return environment_.rank == 0; }
   bool own_launcher() const { return environment_.own_launcher; }
   Peers& peers() const { return peers_; }
   Channels& channels() { return channels_; }
   /// Of the ranks with the same part of the model (parallel.pipeline).
-  Channels& section() { return channels_.section(); }
+  Channels& section_channels() { return channels_.section_channels(); }
   const at::Device& device() const { return device_; }
   /// Of the folder of runs and caches.
   const FileWriters& writers() const { return writers_; }

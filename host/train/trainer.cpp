@@ -106,7 +106,7 @@ std::vector<MicroBatch> Trainer::fetch() const {
 
 /// Zero for every name that a step may add to, because all ranks must exchange the same names.
 StepTotals Trainer::empty_totals() const {
-  StepTotals totals(channels_.sequence_group().rank == 0);
+  StepTotals totals(channels_.same_sequences_group().rank == 0);
   for (const char* name :
        {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative", "selection/missed"})
     totals.add(name, 0.0);

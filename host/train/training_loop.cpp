@@ -58,6 +58,17 @@ void TrainingLoop::load(const ResumePoint& from) {
   check_states();
 }
 
+ExitStatus TrainingLoop::run() {
+  start_training();
+  if (begins_with_validation() && validate()) save(/*last=*/false);
+  while (trainer().state().step < trainer().num_steps())
+    if (const auto end = after_step(step())) return *end;
+  validate();  // the last checkpoint is saved anyway
+  save(/*last=*/true);
+  publish_model();
+  return ExitStatus::done;
+}
+
 void TrainingLoop::start_training() {
   recorder_.start_training({trainer().state().step + 1, trainer().num_steps(), steps_between_validations()},
                            sequences_per_step(experiment_.train, session_.data_ranks()));
@@ -212,7 +223,7 @@ AdapterIdentity TrainingLoop::adapter_identity() const {
 }
 
 void TrainingLoop::check_states() {
-  check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.section());
+  check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.section_channels());
 }
 
 std::vector<Generation> TrainingLoop::continue_prompts() {

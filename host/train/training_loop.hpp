@@ -1,5 +1,5 @@
-// TrainingLoop: what a run does around its optimizer steps: resuming, validations, checkpoints, texts, the final model,
-// and the rows of the log that tell of them.
+// TrainingLoop: the loop of a run over its optimizer steps, and what it does around them: resuming, validations,
+// checkpoints, texts, the final model, and the rows of the log about them.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@
 
 namespace wmtp {
 
-/// The actions of a run. The destructor finishes and logs a save in flight, however the run ends.
+/// The destructor finishes and logs a save in flight, however the run ends.
 class TrainingLoop {
  public:
   TrainingLoop(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly,
@@ -30,6 +30,11 @@ class TrainingLoop {
 
   /// Continues from a checkpoint. Error(data) if it belongs to another experiment. [all ranks, collective]
   void load(const ResumePoint& from);
+  /// Trains until the last step or a request to stop, and publishes the model of a finished run. Returns how training
+  /// ended. [all ranks, collective]
+  ExitStatus run();
+
+ private:
   /// Once, before the first step.
   void start_training();
   /// Whether the model as it is now is to be validated first: at step 0, or where a signal stopped the resumed run
@@ -45,8 +50,6 @@ class TrainingLoop {
   StepReport step();
   /// The exit status that ends training, or nullopt.
   std::optional<ExitStatus> after_step(const StepReport& report);
-
- private:
   Trainer& trainer() { return assembly_.trainer(); }
   ExitStatus give_up(int64_t step);
   bool step_is_multiple_of(int64_t steps);

@@ -30,7 +30,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
   const StepCounts counts = count_over_ranks(micros, channels_, "counting the validation's tokens");
   const int64_t compared = std::min(request_.sequences, most_tokens_compared / request_.sequence_length);
   Tensor losses = at::zeros({compared, request_.sequence_length}, at::kDouble);
-  const bool is_first = channels_.sequence_group().rank == 0;
+  const bool is_first = channels_.same_sequences_group().rank == 0;
   StepTotals totals(is_first);
   std::map<std::string, Tensor> before;
   for (const auto& [name, state] : environment_.states) before[name] = pipeline_.objective ? state.clone() : state;

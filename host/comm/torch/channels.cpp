@@ -217,7 +217,7 @@ void Channels::share_sequences(int sequence, int tensor) {
   const auto group = [&](const RankLine& line) -> RankGroup {
     return {line, line.size > 1 ? connect("sequence group of " + name_of(line), make_, line) : nullptr, nullptr};
   };
-  sequence_group_ = group(ranks_.same_sequences());
+  same_sequences_group_ = group(ranks_.same_sequences());
   attention_group_ = group(ranks_.attention());
   tensor_group_ = group(ranks_.tensor());
 }
@@ -239,7 +239,7 @@ at::Tensor Channels::all_gather(const at::Tensor& values, const std::string& wha
 
 at::Tensor Channels::gather_over_data_ranks(const at::Tensor& values, const std::string& what) {
   if (data_size() == 1) return values.unsqueeze(0);
-  return all_gather(values, what).slice(0, 0, size(), sequence_group_.size);
+  return all_gather(values, what).slice(0, 0, size(), same_sequences_group_.size);
 }
 
 at::Tensor Channels::sum(const at::Tensor& values, const std::string& what) {

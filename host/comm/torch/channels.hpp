@@ -103,8 +103,8 @@ class Channels {
   /// [on the channels of all ranks; all ranks, collective]
   void form_sections(int sections);
   /// The channels of the ranks with the same part of the model; these if there is one section.
-  Channels& section() { return section_ ? *section_ : *this; }
-  const Channels& section() const { return section_ ? *section_ : *this; }
+  Channels& section_channels() { return section_ ? *section_ : *this; }
+  const Channels& section_channels() const { return section_ ? *section_ : *this; }
   /// The channels of all ranks of the job.
   Channels& all() { return *all_; }
   int sections() const { return sections_; }
@@ -130,18 +130,22 @@ class Channels {
   /// Makes groups of `sequence * tensor` consecutive ranks, which must divide size(), read the same sequences; 1 at the
   /// start. The first call with these numbers connects them. [all ranks, collective]
   void share_sequences(int sequence, int tensor = 1);
-  const RankGroup& sequence_group() const { return sequence_group_; }
+  /// The ranks that read the same sequences: all `sequence * tensor`.
+  const RankGroup& same_sequences_group() const { return same_sequences_group_; }
+  /// Of these, the `sequence` ranks with the same features of a block, which exchange heads for positions in attention.
   const RankGroup& attention_group() const { return attention_group_; }
+  /// Of these, the `tensor` ranks with the same positions, which divide a block's features.
   const RankGroup& tensor_group() const { return tensor_group_; }
-  /// This rank's sequence group, and their number.
-  int data_rank() const { return rank() / sequence_group_.size; }
-  int data_size() const { return size() / sequence_group_.size; }
+  /// The number of this rank's group of the same sequences, and how many there are.
+  int data_rank() const { return rank() / same_sequences_group_.size; }
+  int data_size() const { return size() / same_sequences_group_.size; }
 
   /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
   /// [W, ...]: every rank's values, on the device of `values`. Does not block the host on a device.
   at::Tensor all_gather(const at::Tensor& values, const std::string& what);
-  /// [data_size(), ...]: the values of the first rank of each sequence group, of values that are equal within a group.
+  /// [data_size(), ...]: the values of the first rank of each group that reads the same sequences, of values that are
+  /// equal within a group.
   at::Tensor gather_over_data_ranks(const at::Tensor& values, const std::string& what);
 
  private:
@@ -165,7 +169,7 @@ class Channels {
   Channel* control_;
   RankMesh ranks_;
   std::map<std::pair<int, int>, Mesh> meshes_;  ///< by the sizes of shard groups and of tensor groups
-  RankGroup sequence_group_, attention_group_, tensor_group_;
+  RankGroup same_sequences_group_, attention_group_, tensor_group_;
   RankGroup before_, after_, counterparts_;
   std::map<int, std::unique_ptr<Channels>> sections_by_number_;
   Channels* section_ = nullptr;  ///< null: one section

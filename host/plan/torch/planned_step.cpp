@@ -31,7 +31,8 @@ Experiment fresh(Experiment experiment) {
 std::vector<ValueHead> stage_value_heads(const Experiment* stage, const OpenParts& open) {
   std::vector<ValueHead> heads;
   if (stage) heads = open(*stage).pipeline.needs.heads;
-  return heads.empty() ? std::vector<ValueHead>{{"value", "linear"}} : heads;
+  if (heads.empty()) heads.push_back({"value", "linear"});
+  return heads;
 }
 
 /// Batches as large as the longest ones of a run, of sequences whose tokens are all targets. `separate`: rows may hold
@@ -71,19 +72,18 @@ void for_each_parameter(const ShardedModel& model, Visit visit) {
     for (const ParameterSpec& spec : unit.parameters) visit(spec, unit);
 }
 
-/// The experiment's step on one rank, with a number of micro-batches.
+/// The experiment's steps on one rank.
 class MetaStep {
  public:
   MetaStep(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank)
       : experiment_(fresh(in_layout(experiment, request))),
-        clock_(request.rates),
-        world_({request.ranks, request.hosts, request.on_cuda, request.pipeline}, rank, clock_),
+        world_({request.ranks, request.hosts, request.on_cuda, request.sections}, rank, timeline_),
         parts_(open(experiment_)) {
     at::globalContext().setDeterministicAlgorithms(request.on_cuda && experiment_.parallel.deterministic,
                                                    /*warn_only=*/false);
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     world_.channels().form_sections(int(experiment_.parallel.pipeline));
-    Channels& channels = world_.channels().section();
+    Channels& channels = world_.channels().section_channels();
     channels.share_sequences(int(experiment_.parallel.sequence), int(experiment_.parallel.tensor));
     ShardedModelRequest of_policy = policy_request(experiment_, parts_.pipeline, *parts_.adapter, at::kMeta);
     of_policy.section = section_of(channels);
@@ -98,18 +98,35 @@ class MetaStep {
     if (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0 || checkpoint.every_minutes > 0) copy_state();
   }
 
-  PlannedRank second_step() {
-    set_operation_counter([this](double operations) { clock_.compute(operations); });
+  /// A step with each number of micro-batches, after a first one, which creates the optimizer's state.
+  RankSteps steps(const std::vector<int64_t>& micro_batches) {
+    step(micro_batches.front());
+    RankSteps steps;
+    for (const int64_t number : micro_batches) {
+      reset_memory_peak();
+      offloaded_bytes() = {.held = offloaded_bytes().held, .in_file = offloaded_bytes().in_file};
+      step(number);
+      steps.steps.push_back(last_step());
+    }
+    steps.collectives = world_.issued();
+    return steps;
+  }
+
+ private:
+  void step(int64_t micro_batches) {
+    experiment_.train.gradient_accumulation = micro_batches;
+    timeline_.restart();
+    set_operation_counter([this](double operations) { timeline_.compute(operations); });
     trainer_->step();
-    reset_memory_peak();
-    clock_.restart();
-    offloaded_bytes() = {.held = offloaded_bytes().held, .in_file = offloaded_bytes().in_file};
-    trainer_->step();
+    set_operation_counter(nullptr);
+  }
+
+  RankSteps::Step last_step() {
+    StepTimeline timeline = timeline_;  // without what saving adds
     PlannedStep step;
     step.counts = counts();
     step.token_heads = model_->num_heads();
-    step.work = clock_.work();
-    set_operation_counter(nullptr);
+    step.work = timeline.counted();
     const OffloadedBytes& bytes = offloaded_bytes();
     step.offloaded = {bytes.held, bytes.to_device, bytes.to_host, bytes.in_file, bytes.from_file, bytes.to_file};
     const TrainConfig& train = experiment_.train;
@@ -123,10 +140,9 @@ class MetaStep {
     step.phases = memory_usage().phases;
     step.phases.erase("start");
     if (is_cuda(at::kMeta)) step.reserved = meta_segments().reserved();
-    return {std::move(step), world_.issued(), {}};
+    return {std::move(step), std::move(timeline)};
   }
 
- private:
   FrozenCaches frozen(const OpenParts& open) {
     FrozenCaches opened;
     if (!model_->section().is_last()) return opened;
@@ -148,7 +164,7 @@ class MetaStep {
                                                                                                 : experiment_.model));
     const std::vector<ValueHead> heads = table == "value" ? stage_value_heads(stage, open) : std::vector<ValueHead>();
     auto model = std::make_unique<ShardedModel>(frozen_request(experiment_, config, shape, heads, at::kMeta),
-                                                world_.channels().section());
+                                                world_.channels().section_channels());
     for_each_parameter(*model, [&](const ParameterSpec& spec, const UnitSpec&) { frozen_[table] += spec.count(); });
     return std::make_shared<FrozenModel>(std::move(model), chunk_tokens(shape.vocab_size, is_cuda(at::kMeta)));
   }
@@ -190,7 +206,7 @@ class MetaStep {
   }
 
   Experiment experiment_;
-  StepClock clock_;
+  StepTimeline timeline_;
   PlannedWorld world_;
   StepParts parts_;
   std::vector<std::unique_ptr<ModelConfig>> shapes_;
@@ -260,7 +276,7 @@ std::vector<SectionWork> all_sections(const std::map<int64_t, SectionWork>& plan
 
 /// The slowest section does not wait between its first micro-batch and its last. Before and after, one micro-batch
 /// passes through each other section, and twice over each border between those.
-double seconds_of_pipeline(const std::vector<SectionWork>& sections) {
+double seconds_of_sections(const std::vector<SectionWork>& sections) {
   const auto slowest = std::ranges::max_element(sections);
   double seconds = slowest->seconds - slowest->border;  // its own borders are part of its step
   for (auto other = sections.begin(); other != sections.end(); ++other)
@@ -287,7 +303,7 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   parallel.processes = request.ranks;
   parallel.sequence = request.sequence;
   parallel.tensor = request.tensor;
-  parallel.pipeline = request.pipeline;
+  parallel.pipeline = request.sections;
   parallel.activation_checkpointing = request.activation_checkpointing;
   parallel.activation_offload = request.activation_offload;
   parallel.cpu_offload = request.offload;
@@ -303,44 +319,62 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   return experiment;
 }
 
-PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank) {
-  const auto planned = [&](int64_t micro_batches) {
-    StepRequest other = request;
-    other.gradient_accumulation = micro_batches;
-    return MetaStep(experiment, other, open, rank).second_step();
+PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank,
+                      KnownSteps& known) {
+  // As many micro-batches are in flight as sections follow, and one; with one more, a backward pass has ended before the
+  // last forward pass, and each further micro-batch adds the same. Ranks that are compared run the same number.
+  const int64_t sections_after =
+      request.compare_ranks ? request.sections - 1 : rank / (request.ranks / request.sections);
+  const int64_t few = sections_after + 2;
+  const bool extrapolates = request.gradient_accumulation > few + 1;
+  std::vector<int64_t> micro_batches{extrapolates ? few + 1 : request.gradient_accumulation};
+  if (extrapolates) micro_batches.push_back(few);
+  if (!extrapolates && request.sections > 1 && request.rates) micro_batches.push_back(micro_batches.front() + 1);
+  StepRequest untimed = request;
+  untimed.rates.reset();
+  untimed.compare_ranks = false;
+  untimed.gradient_accumulation = micro_batches.front();
+  const std::string key = Json({untimed, rank, micro_batches.size()}).dump();
+  auto found = known.find(key);
+  if (found == known.end())
+    found = known.emplace(key, MetaStep(experiment, untimed, open, rank).steps(micro_batches)).first;
+  const RankSteps& ran = found->second;
+
+  const auto timed = [&](const RankSteps::Step& one) {
+    PlannedStep step = one.step;
+    if (request.rates) one.timeline.time(step.work, *request.rates);
+    return step;
   };
-  const int64_t sections_after = rank / (request.ranks / request.pipeline);
-  const int64_t few = std::max<int64_t>(2, sections_after + 1);  // from then on, as many are in flight
-  if (request.gradient_accumulation > few + 1) {
-    const PlannedStep with_few = planned(few).step;
-    PlannedRank more = planned(few + 1);
-    more.micro_batch = difference(with_few.work, more.step.work);
-    more.step = extrapolated(with_few, more.step, request.gradient_accumulation - few);
-    return more;
+  PlannedRank planned{timed(ran.steps.front()), ran.collectives, {}};
+  if (micro_batches.size() == 1) return planned;
+  const PlannedStep other = timed(ran.steps.back());
+  if (extrapolates) {
+    planned.micro_batch = difference(other.work, planned.step.work);
+    planned.step = extrapolated(other, planned.step, request.gradient_accumulation - few);
+  } else {
+    planned.micro_batch = difference(planned.step.work, other.work);
   }
-  PlannedRank all = planned(request.gradient_accumulation);
-  if (request.pipeline > 1 && request.rates)
-    all.micro_batch = difference(all.step.work, planned(request.gradient_accumulation + 1).step.work);
-  return all;
+  return planned;
 }
 
-PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open) {
-  const int64_t last = request.ranks - 1, of_section = request.ranks / request.pipeline;
+PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open,
+                      KnownSteps& known) {
+  const int64_t last = request.ranks - 1, of_section = request.ranks / request.sections;
   std::set<int64_t> others;
   // Counted from the last section, of rank 0, which has the heads: the next one has the most blocks, the first section
   // of the model the most micro-batches in flight.
-  for (int64_t section = 1; section < request.pipeline; ++section)
-    if (request.compare_ranks || section == 1 || section == request.pipeline - 1) others.insert(section * of_section);
+  for (int64_t section = 1; section < request.sections; ++section)
+    if (request.compare_ranks || section == 1 || section == request.sections - 1) others.insert(section * of_section);
   const int64_t same_sequences = request.sequence * request.tensor;
   if (same_sequences > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
   if (request.compare_ranks)
     others.insert({1, request.tensor, same_sequences - 1, same_sequences, request.shard_group_size, last});
-  PlannedRank first = plan_rank(experiment, request, open, 0);
+  PlannedRank first = plan_rank(experiment, request, open, 0, known);
   std::map<int, IssuedCollectives> issued{{0, std::move(first.collectives)}};
   std::map<int64_t, SectionWork> planned{{0, work_of(first)}};
   for (const int64_t rank : others) {
     if (rank < 1 || rank > last) continue;
-    PlannedRank other = plan_rank(experiment, request, open, int(rank));
+    PlannedRank other = plan_rank(experiment, request, open, int(rank), known);
     for (const auto& [name, phase] : other.step.phases) {
       MemorySnapshot& most = first.step.phases[name];
       if (phase.total > most.total) most = phase;
@@ -350,11 +384,12 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
     section = std::max(section, work_of(other));
     issued[int(rank)] = std::move(other.collectives);
   }
-  if (const std::string difference = first_disagreement(issued); !difference.empty())
+  const std::string difference = request.compare_ranks ? first_disagreement(issued) : "";
+  if (!difference.empty())
     throw Error(ExitStatus::bug, "ranks would wait for each other forever, because they call different collectives: " +
                                      difference + "; every rank must call the same ones, in the same order");
-  const std::vector<SectionWork> sections = all_sections(planned, request.pipeline);
-  first.step.work.seconds = seconds_of_pipeline(sections);
+  const std::vector<SectionWork> sections = all_sections(planned, request.sections);
+  first.step.work.seconds = seconds_of_sections(sections);
   first.step.imbalance = imbalance_of(sections);
   return std::move(first.step);
 }

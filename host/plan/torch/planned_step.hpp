@@ -1,8 +1,12 @@
 // A step without values: the real model, optimizer and collectives on the meta device (memory/meta_device.hpp), as
-// one rank of a job runs them. What the step allocates is counted as in a run, by category and phase.
+// one rank of a job runs them. What the step allocates is counted as in a run, by category and phase. The answer,
+// PlannedStep, is in plan/step_request.hpp beside its question, because wmtp-host reads it without LibTorch.
 #pragma once
 
 #include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "plan/torch/planned_world.hpp"
 #include "train/assembly.hpp"
@@ -19,19 +23,34 @@ using OpenParts = std::function<StepParts(const Experiment& experiment)>;
 /// The experiment in the request's layout.
 Experiment in_layout(Experiment experiment, const StepRequest& request);
 
+/// What one rank ran in a layout.
+struct RankSteps {
+  struct Step {
+    PlannedStep step;  ///< without seconds
+    StepTimeline timeline;
+  };
+  std::vector<Step> steps;  ///< one, or a second one with one micro-batch more or less
+  IssuedCollectives collectives;
+};
+/// By layout and rank: a request that differs from another one in its rates runs nothing.
+using KnownSteps = std::map<std::string, RankSteps>;
+
 struct PlannedRank {
   PlannedStep step;
   IssuedCollectives collectives;
   Work micro_batch;  ///< with rates, and several micro-batches or sections: what one more adds in seconds
 };
-/// What rank `rank` of a step needs, the second or a later one, and the collectives from its start to that step's end.
+/// What rank `rank` of a step needs, the second or a later one, and the collectives from its start to the end of the
+/// steps that it ran. `known`: of the same experiment and parts.
 /// [after install_meta_device, in a process without other tensors]
-PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank);
+PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank,
+                      KnownSteps& known);
 
 /// In each phase the most that a rank needs, the operations and traffic of rank 0, and the seconds of all sections
 /// together. The last rank needs other memory than rank 0 where ranks divide sequences, whose last positions have no
 /// target, and with Muon, which keeps less state of matrices than of the rest.
 /// With request.compare_ranks, Error(bug) if rank 0 and a neighbour of it along each axis call different collectives.
-PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open);
+PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open,
+                      KnownSteps& known);
 
 }  // namespace wmtp

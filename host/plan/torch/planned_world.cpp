@@ -1,6 +1,7 @@
 #include "plan/torch/planned_world.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -19,18 +20,16 @@ bool is_border(const WorldShape& world, const RankLine& axis) {
 
 class PlannedWork final : public c10d::Work {
  public:
-  PlannedWork(StepClock& clock, double ends_at, bool at_border)
-      : clock_(clock), ends_at_(ends_at), at_border_(at_border) {}
+  PlannedWork(StepTimeline& timeline, std::optional<size_t> collective, bool at_border)
+      : timeline_(timeline), collective_(collective), at_border_(at_border) {}
   bool wait(std::chrono::milliseconds) override {
-    const double before = clock_.work().seconds;
-    clock_.finish(ends_at_);
-    if (at_border_) clock_.at_border(clock_.work().seconds - before);
+    if (collective_) timeline_.wait_for(*collective_, at_border_);
     return true;
   }
 
  private:
-  StepClock& clock_;
-  double ends_at_;
+  StepTimeline& timeline_;
+  std::optional<size_t> collective_;  ///< nullopt: takes no time
   bool at_border_;
 };
 
@@ -38,9 +37,14 @@ class PlannedWork final : public c10d::Work {
 class PlannedBackend final : public c10d::Backend {
  public:
   /// Adds its collectives to `issued`.
-  PlannedBackend(const WorldShape& world, const RankLine& axis, const FlightRecord& record, StepClock& clock,
+  PlannedBackend(const WorldShape& world, const RankLine& axis, const FlightRecord& record, StepTimeline& timeline,
                  std::vector<std::string>& issued)
-      : Backend(axis.rank, axis.size), world_(world), axis_(axis), record_(record), clock_(clock), issued_(issued) {}
+      : Backend(axis.rank, axis.size),
+        world_(world),
+        axis_(axis),
+        record_(record),
+        timeline_(timeline),
+        issued_(issued) {}
   const std::string getBackendName() const override { return "planned"; }
   void setTimeout(std::chrono::milliseconds) override {}
   void abort() override {}
@@ -63,14 +67,15 @@ class PlannedBackend final : public c10d::Backend {
   /// Numbers on the host, such as a step's totals, count as no traffic.
   c10::intrusive_ptr<c10d::Work> begun(const at::Tensor& output, const at::Tensor& input, const Traffic& traffic) {
     issued_.push_back(record_.newest() + ", " + sizes_text(input, output));
-    const double ends_at = input.is_meta() ? clock_.start(traffic) : 0;
-    return c10::make_intrusive<PlannedWork>(clock_, ends_at, is_border(world_, axis_));
+    std::optional<size_t> collective;
+    if (input.is_meta()) collective = timeline_.start(traffic);
+    return c10::make_intrusive<PlannedWork>(timeline_, collective, is_border(world_, axis_));
   }
 
   WorldShape world_;
   RankLine axis_;
   const FlightRecord& record_;
-  StepClock& clock_;
+  StepTimeline& timeline_;
   std::vector<std::string>& issued_;
 };
 
@@ -79,6 +84,54 @@ std::string text_of(int rank, const std::vector<std::string>& issued, size_t num
 }
 
 }  // namespace
+
+void StepTimeline::compute(double operations) {
+  counted_.operations += operations;
+  events_.push_back({Kind::compute, operations});
+}
+
+size_t StepTimeline::start(const Traffic& traffic) {
+  counted_.traffic += traffic;
+  events_.push_back({Kind::start, 0, collectives_.size()});
+  collectives_.push_back(traffic);
+  return first_ + collectives_.size() - 1;
+}
+
+void StepTimeline::wait_for(size_t collective, bool at_border) {
+  if (collective >= first_) events_.push_back({at_border ? Kind::wait_at_border : Kind::wait, 0, collective - first_});
+}
+
+void StepTimeline::restart() {
+  counted_ = {};
+  events_.clear();
+  first_ += collectives_.size();
+  collectives_.clear();
+}
+
+void StepTimeline::time(Work& work, const Rates& rates) const {
+  double now = 0, at_borders = 0, bus_free_at = 0, network_free_at = 0;  // seconds since the step began
+  std::vector<double> ends(collectives_.size());
+  const auto end_on = [&](double& free_at, double bytes, double rate) {
+    return bytes > 0 && rate > 0 ? free_at = std::max(free_at, now) + bytes / rate : 0;
+  };
+  for (const Event& event : events_) {
+    if (event.kind == Kind::compute) {
+      now += event.operations / rates.operations;
+    } else if (event.kind == Kind::start) {
+      const Traffic& traffic = collectives_[event.collective];
+      const double of_byte = rates.exchange_seconds + (traffic.network > 0 ? rates.socket_seconds : 0);
+      now += (traffic.bus + traffic.network) * of_byte;
+      ends[event.collective] = std::max(end_on(bus_free_at, traffic.bus, rates.bus),
+                                        end_on(network_free_at, traffic.network, rates.network));
+    } else {
+      const double until = std::max(now, ends[event.collective]);
+      if (event.kind == Kind::wait_at_border) at_borders += until - now;
+      now = until;
+    }
+  }
+  work.seconds = now;
+  work.at_borders = at_borders;
+}
 
 Traffic all_to_all_traffic(const WorldShape& world, const RankLine& axis, int64_t bytes) {
   const double part = double(bytes) / double(axis.size);
@@ -106,17 +159,17 @@ std::string first_disagreement(const std::map<int, IssuedCollectives>& ranks) {
   return {};
 }
 
-MakeBackend PlannedWorld::planned(const WorldShape& shape, StepClock& clock) {
-  return
-      [this, shape, &clock](const c10::intrusive_ptr<c10d::Store>&, const RankLine& axis, std::chrono::milliseconds) {
-        Communicator communicator{peers_.rank() - axis.rank * axis.stride, axis.stride, axis.size, 0};
-        while (issued_.contains(communicator)) ++communicator.number;
-        return c10::make_intrusive<PlannedBackend>(shape, axis, peers_.record(), clock, issued_[communicator]);
-      };
+MakeBackend PlannedWorld::planned(const WorldShape& shape, StepTimeline& timeline) {
+  return [this, shape, &timeline](const c10::intrusive_ptr<c10d::Store>&, const RankLine& axis,
+                                  std::chrono::milliseconds) {
+    Communicator communicator{peers_.rank() - axis.rank * axis.stride, axis.stride, axis.size, 0};
+    while (issued_.contains(communicator)) ++communicator.number;
+    return c10::make_intrusive<PlannedBackend>(shape, axis, peers_.record(), timeline, issued_[communicator]);
+  };
 }
 
-PlannedWorld::PlannedWorld(const WorldShape& shape, int rank, StepClock& clock)
+PlannedWorld::PlannedWorld(const WorldShape& shape, int rank, StepTimeline& timeline)
     : peers_(rank, int(shape.ranks)),
-      channels_(peers_, planned(shape, clock), planned(shape, clock), std::chrono::milliseconds(0)) {}
+      channels_(peers_, planned(shape, timeline), planned(shape, timeline), std::chrono::milliseconds(0)) {}
 
 }  // namespace wmtp

@@ -1,11 +1,10 @@
 // PlannedWorld: the ranks of a job that is planned. This process is one of them and there are no others: collectives
-// send nothing, but are listed, and tell the clock how many bytes they would receive.
+// send nothing, but are listed, and a timeline notes how many bytes they would receive.
 #pragma once
 
-#include <algorithm>
 #include <compare>
+#include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,38 +13,35 @@
 
 namespace wmtp {
 
-/// The work of a planned step and its seconds: operations advance the clock, collectives follow one another on each
-/// link, and the clock jumps to a collective's end where the engine waits for it.
-class StepClock {
+/// What a planned step computes and sends, in order. Its seconds follow for any rates, so that a layout is run once for
+/// all cards: operations advance a clock, collectives follow one another on each link, and the clock jumps to a
+/// collective's end where the engine waits for it.
+class StepTimeline {
  public:
-  explicit StepClock(const std::optional<Rates>& rates) : rates_(rates) {}
-  const Work& work() const { return work_; }
-  void restart() { *this = StepClock(rates_); }
+  void compute(double operations);
+  /// Returns the number of the collective.
+  size_t start(const Traffic& traffic);
+  /// `at_border`: of a collective between neighbouring sections. One of an earlier step takes no time.
+  void wait_for(size_t collective, bool at_border);
+  /// At the beginning of a step.
+  void restart();
 
-  void compute(double operations) {
-    work_.operations += operations;
-    if (rates_) work_.seconds += operations / rates_->operations;
-  }
-  /// Returns when the collective ends, in seconds since the step began.
-  double start(const Traffic& traffic) {
-    work_.traffic += traffic;
-    if (!rates_) return 0;
-    const double of_byte = rates_->exchange_seconds + (traffic.network > 0 ? rates_->socket_seconds : 0);
-    work_.seconds += (traffic.bus + traffic.network) * of_byte;
-    const auto end = [this](double& free_at, double bytes, double rate) {
-      return bytes > 0 && rate > 0 ? free_at = std::max(free_at, work_.seconds) + bytes / rate : 0;
-    };
-    return std::max(end(bus_free_at_, traffic.bus, rates_->bus),
-                    end(network_free_at_, traffic.network, rates_->network));
-  }
-  void finish(double ends_at) { work_.seconds = std::max(work_.seconds, ends_at); }
-  /// Of the seconds so far, these passed in an exchange with a neighbouring section.
-  void at_border(double seconds) { work_.at_borders += seconds; }
+  /// Operations and traffic, without seconds.
+  const Work& counted() const { return counted_; }
+  /// Sets the seconds of `work`.
+  void time(Work& work, const Rates& rates) const;
 
  private:
-  std::optional<Rates> rates_;
-  Work work_;
-  double bus_free_at_ = 0, network_free_at_ = 0;
+  enum class Kind : uint8_t { compute, start, wait, wait_at_border };
+  struct Event {
+    Kind kind;
+    double operations = 0;
+    size_t collective = 0;
+  };
+  std::vector<Event> events_;
+  std::vector<Traffic> collectives_;
+  size_t first_ = 0;  ///< number of the first of these
+  Work counted_;
 };
 
 struct WorldShape {
@@ -74,14 +70,14 @@ std::string first_disagreement(const std::map<int, IssuedCollectives>& ranks);
 
 class PlannedWorld {
  public:
-  /// `clock` must outlive this object.
-  PlannedWorld(const WorldShape& shape, int rank, StepClock& clock);
+  /// `timeline` must outlive this object.
+  PlannedWorld(const WorldShape& shape, int rank, StepTimeline& timeline);
   Channels& channels() { return channels_; }
   /// All since the ranks were connected.
   const IssuedCollectives& issued() const { return issued_; }
 
  private:
-  MakeBackend planned(const WorldShape& shape, StepClock& clock);
+  MakeBackend planned(const WorldShape& shape, StepTimeline& timeline);
   Peers peers_;
   IssuedCollectives issued_;
   Channels channels_;

@@ -93,19 +93,21 @@ class Plans {
   PlannedStep planned(const StepRequest& request) {
     const OpenParts open = [this](const Experiment& experiment) { return parts_of(experiment); };
     try {
-      if (!reads_values_) return plan_step(*experiment_, request, open);
+      if (!reads_values_) return plan_step(*experiment_, request, open, known_);
     } catch (const Error& error) {
       if (error.status() != ExitStatus::plugin) throw;
       reads_values_ = true;
+      known_.clear();
       log_warning(
           std::string("the plan leaves out what the pipeline itself allocates, because it reads values, which a "
                       "plan does not have: ") +
           error.what());
     }
-    return plan_step(*experiment_, request, [&](const Experiment& experiment) {
+    const OpenParts open_substitute = [&](const Experiment& experiment) {
       StepParts parts = open(experiment);
       return StepParts{substitute_pipeline(parts.pipeline), std::move(parts.adapter)};
-    });
+    };
+    return plan_step(*experiment_, request, open_substitute, known_);
   }
 
   StepParts parts_of(const Experiment& experiment) const {
@@ -120,6 +122,7 @@ class Plans {
   std::filesystem::path file_;
   Catalog catalog_;
   std::optional<Experiment> experiment_;
+  KnownSteps known_;
   bool reads_values_ = false;  ///< the pipeline
 };
 

@@ -28,7 +28,7 @@ Tensor numbers(at::IntArrayRef shape, double seed) {
 TEST(SequenceSplit, GivesEachRankOfAGroupAnEqualPart) {
   on_ranks(4, [](Channels& channels) {
     channels.share_sequences(2);
-    const SequenceSplit split(channels.sequence_group());
+    const SequenceSplit split(channels.same_sequences_group());
     const int64_t in_group = channels.rank() % 2;
     EXPECT_EQ(channels.data_rank(), channels.rank() / 2);
     EXPECT_EQ(channels.data_size(), 2);
@@ -43,7 +43,7 @@ TEST(SequenceSplit, GivesEachRankOfAGroupAnEqualPart) {
 
 TEST(SequenceSplit, OfOneRankCopiesNothing) {
   SingleRank rank;
-  const SequenceSplit split(rank.channels.sequence_group());
+  const SequenceSplit split(rank.channels.same_sequences_group());
   const Tensor whole = numbers({2, 7, 3}, 0);
   EXPECT_TRUE(split.part(whole).is_same(whole));
   EXPECT_TRUE(split.whole(whole).is_same(whole));
@@ -78,7 +78,7 @@ void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType t
                           bool separate = false) {
   on_ranks(ranks, [&](Channels& channels) {
     channels.share_sequences(ranks);
-    const SequenceSplit split(channels.sequence_group());
+    const SequenceSplit split(channels.same_sequences_group());
     const GroupExchange exchange(channels.attention_group(), "heads for positions");
     constexpr int64_t S = 40, H = 8, K = 4, D = 6;
     const std::vector<Tensor> inputs{numbers({B, S, H, D}, 1).to(type), numbers({B, S, K, D}, 2).to(type),

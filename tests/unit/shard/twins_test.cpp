@@ -77,7 +77,7 @@ Seen step(const Layout& layout, const Twins& twins = {}) {
   std::mutex mutex;
   on_ranks(layout.sections * layout.ranks_of_section, [&](Channels& all) {
     all.form_sections(layout.sections);
-    Channels& channels = all.section();
+    Channels& channels = all.section_channels();
     std::optional<ShardUnit> embedding;
     for (UnitSpec& unit : section_units(model_units(request), request, {channels.section_index(), layout.sections})) {
       if (unit.name != "tok_embeddings") continue;
@@ -173,7 +173,7 @@ std::vector<bool> sections_with_twins(const ModelConfig& model, const Adapter& a
   std::mutex mutex;
   on_ranks(3, [&](Channels& all) {
     all.form_sections(3);
-    Channels& channels = all.section();
+    Channels& channels = all.section_channels();
     ShardedModelRequest request;
     request.layout.model = &model;
     request.layout.heads = heads;

@@ -20,7 +20,7 @@ Tensor numbers(at::IntArrayRef shape, double first) {
 TEST(Border, CarriesBothDirectionsInOneExchangeWhateverTheirLengths) {
   on_ranks(2, [](Channels& all) {
     all.form_sections(2);
-    Channels& channels = all.section();
+    Channels& channels = all.section_channels();
     const bool is_first = channels.section_index() == 0;
     EXPECT_EQ(is_first, all.rank() == 1) << "rank 0 has the heads";
     const Border before(channels.before(), at::kFloat), after(channels.after(), at::kFloat);
@@ -50,7 +50,7 @@ TEST(Border, OnWhichSidesDisagreeIsNamedByTheChecker) {
   const auto run = [] {
     on_ranks(2, [](Channels& all) {
       all.form_sections(2);
-      Channels& channels = all.section();
+      Channels& channels = all.section_channels();
       const bool is_first = channels.section_index() == 0;
       const Border border(is_first ? channels.after() : channels.before(), at::kFloat);
       border.exchange(numbers({is_first ? 4 : 6}, 0), {is_first ? 4 : 6});

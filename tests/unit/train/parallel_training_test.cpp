@@ -103,8 +103,8 @@ struct Kind {
 void on_ranks_of(const Layout& layout, const std::function<void(Channels&)>& body) {
   on_ranks(layout.ranks, [&](Channels& all) {
     all.form_sections(layout.pipeline);
-    all.section().share_sequences(layout.sequence, layout.tensor);
-    body(all.section());
+    all.section_channels().share_sequences(layout.sequence, layout.tensor);
+    body(all.section_channels());
   });
 }
 

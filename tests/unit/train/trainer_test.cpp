@@ -156,7 +156,7 @@ TEST(Trainer, AnOptimizersStateInAFileChangesNoBit) {
                                       {low_rank, 2, Strategy::shard_grad_op, bf16}})
     test::on_ranks(layout.ranks, [&](Channels& all) {
       all.form_sections(layout.pipeline);
-      Channels& channels = all.section();
+      Channels& channels = all.section_channels();
       channels.share_sequences(/*sequence=*/1, layout.tensor);
       Experiment in_memory = experiment;
       in_memory.parallel.strategy = layout.strategy;

@@ -31,13 +31,15 @@ inline OpenParts parts_of(const TestPlan& plan) {
 inline PlanStep planner_of(const TestPlan& plan) {
   return [plan](const StepRequest& request) {
     install_meta_device_for(request);
-    return plan_step(plan.experiment, request, parts_of(plan));
+    KnownSteps known;
+    return plan_step(plan.experiment, request, parts_of(plan), known);
   };
 }
 inline PlannedStep planned(const TestPlan& plan) { return planner_of(plan)(plan); }
 inline PlannedStep planned(const TestPlan& plan, int rank) {
   install_meta_device_for(plan);
-  return plan_rank(plan.experiment, plan, parts_of(plan), rank).step;
+  KnownSteps known;
+  return plan_rank(plan.experiment, plan, parts_of(plan), rank, known).step;
 }
 
 /// What the phases of a run hold beyond the live bytes `before` it.

@@ -12,6 +12,8 @@
 namespace wmtp {
 namespace {
 
+using test::install_meta_device_for;
+using test::parts_of;
 using test::planned;
 using test::TestPlan;
 using test::TinyTraining;
@@ -54,10 +56,10 @@ std::map<std::string, MemorySnapshot> phases_of_run(const TestPlan& plan, int ra
   };
   Peers peers(rank, int(plan.ranks));
   Channels all(peers, echo, echo, std::chrono::milliseconds(0));
-  all.form_sections(int(plan.pipeline));
-  all.section().share_sequences(int(plan.sequence), int(plan.tensor));
+  all.form_sections(int(plan.sections));
+  all.section_channels().share_sequences(int(plan.sequence), int(plan.tensor));
   const MemoryUsage before = memory_usage();
-  TinyTraining training(in_layout(plan.experiment, plan), plan.weighting(), all.section());
+  TinyTraining training(in_layout(plan.experiment, plan), plan.weighting(), all.section_channels());
   training->step();
   reset_memory_peak();
   training->step();
@@ -72,7 +74,7 @@ std::map<std::string, MemorySnapshot> phases_of_run(const TestPlan& plan, int ra
 TestPlan sections_of(int64_t sections, int64_t ranks_of_section, Strategy strategy, int64_t micro_batches) {
   TestPlan plan = test::small_plan();
   plan.experiment.model.layers = 6;  // two heads
-  plan.pipeline = sections;
+  plan.sections = sections;
   plan.ranks = sections * ranks_of_section;
   plan.strategy = strategy;
   plan.gradient_accumulation = micro_batches;
@@ -80,7 +82,7 @@ TestPlan sections_of(int64_t sections, int64_t ranks_of_section, Strategy strate
 }
 
 void expect_planned(const TestPlan& plan) {
-  const int64_t of_section = plan.ranks / plan.pipeline;
+  const int64_t of_section = plan.ranks / plan.sections;
   for (int64_t rank = 0; rank < plan.ranks; rank += of_section) {
     const auto found = phases_of_run(plan, int(rank));
     const auto expected = planned(plan, int(rank)).phases;
@@ -94,9 +96,10 @@ void expect_planned(const TestPlan& plan) {
   }
 }
 
-const std::vector<TestPlan> layouts{sections_of(2, 1, Strategy::no_shard, 1),
-                                    sections_of(2, 2, Strategy::full_shard, 3),
-                                    sections_of(3, 2, Strategy::shard_grad_op, 2)};
+const std::vector<TestPlan> layouts{
+    sections_of(2, 1, Strategy::no_shard, 1), sections_of(2, 2, Strategy::full_shard, 3),
+    sections_of(3, 2, Strategy::shard_grad_op, 2), sections_of(2, 2, Strategy::full_shard, 7),
+    sections_of(3, 2, Strategy::shard_grad_op, 7)};
 
 TEST(PlannedSections, HoldWhatARunDoes) {
   for (const TestPlan& plan : layouts) expect_planned(plan);
@@ -110,6 +113,32 @@ TEST(PlannedSections, HoldTwinsOfTheEmbeddingAndExchangeTheirGradients) {
       plan.experiment.model.future_heads = heads;
       expect_planned(plan);
     }
+}
+
+/// Their sections have different numbers of micro-batches in flight.
+TEST(PlannedSections, AgreeOnTheirCollectivesWithAnyNumberOfMicroBatches) {
+  for (const int64_t sections : {2, 3, 4})
+    for (const int64_t micro_batches : {1, 3, 4, 5, 6, 12}) {
+      TestPlan plan = sections_of(sections, 2, Strategy::full_shard, micro_batches);
+      plan.compare_ranks = true;
+      const PlannedStep compared = planned(plan);
+      plan.compare_ranks = false;
+      const PlannedStep step = planned(plan);
+      EXPECT_EQ(Json(compared.phases), Json(step.phases))
+          << sections << " sections, " << micro_batches << " micro-batches";
+    }
+}
+
+TEST(PlannedSections, AreRunOnceForAllRates) {
+  TestPlan plan = sections_of(3, 2, Strategy::full_shard, 12);
+  install_meta_device_for(plan);
+  KnownSteps known;
+  plan.rates = Rates{.operations = 1e9, .bus = 1e9, .network = 1e8};
+  plan_step(plan.experiment, plan, parts_of(plan), known);
+  const size_t runs = known.size();
+  plan.rates = Rates{.operations = 1e10, .bus = 1e7, .network = 1e7};
+  EXPECT_EQ(Json(plan_step(plan.experiment, plan, parts_of(plan), known)), Json(planned(plan)));
+  EXPECT_EQ(known.size(), runs);
 }
 
 }  // namespace
