@@ -55,7 +55,8 @@ class MicroStep {
   using OpenStep = std::function<std::unique_ptr<StepContext>(size_t)>;
   void run(const std::vector<MicroBatch>& micros, const OpenStep& open);
 
-  /// Unweighted losses and hits of each head, [B,S] by source, 0 without a target; no gradients. An objective adds its loss and metrics to the totals. Empty in sections without the heads. [all ranks, collective]
+  /// Unweighted losses and hits of each head, [B,S] by source, 0 without a target; no gradients. An objective adds its
+  /// loss and metrics to the totals. Empty in sections without the heads. [all ranks, collective]
   std::vector<Scores> evaluate(StepContext& step);
 
   /// Each head's losses and the weights that training would use, without gradients; calls the pipeline as in a step.

@@ -68,7 +68,8 @@ const RunPage = (() => {
   const METRIC_COLUMNS = [["name", "metric"], ["first", "first", shownNumber], ["last", "last", shownNumber],
                           ["lowest", "lowest", shownNumber], ["highest", "highest", shownNumber],
                           ["last_step", "last step", shownNumber]];
-  const isResult = ({ name }) => /^valid\/(loss|ce_head_\d+|accept_head_\d+|tokens_per_pass|exact_match)$|^train\/loss$/.test(name);
+  const RESULTS = /^valid\/(loss|(ce|accept)_head_\d+|tokens_per_pass|exact_match)$|^train\/loss$/;
+  const isResult = ({ name }) => RESULTS.test(name);
   const byValidation = (a, b) => Number(b.name.startsWith("valid/")) - Number(a.name.startsWith("valid/"));
 
   function details(run) {
