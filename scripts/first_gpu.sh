@@ -1,8 +1,8 @@
 #!/bin/sh
-# first_gpu.sh facts|correct|speed|memory|profile|switches [OUT]: checks or measures this program on the machine's
-# first CUDA device. Each part takes at most eight minutes, ends in time even if a step hangs, can be repeated by
-# itself, prints a table last, and leaves PART.md, PART.json and PART.log in OUT (runs/first_gpu/PART); `profile` also
-# a trace. Exits with 1 if a step failed.
+# first_gpu.sh brief|facts|correct|speed|memory|profile|switches [OUT]: checks or measures this program on the machine's
+# first CUDA device. `brief` takes about four minutes, each other part at most eight. A part ends in time even if a step
+# hangs, can be repeated by itself, prints a table last, and leaves PART.md, PART.json and PART.log in OUT
+# (runs/first_gpu/PART); `brief` and `profile` also a trace. Exits with 1 if a step failed.
 #
 # Needs python3 with torch, numpy, pytest and safetensors; no compiler, git, network, pip, or writable home. Uses the
 # program in WMTP_BUILD or build/, or else the wheel in dist/ (`make gpu-kit`), unpacked into a temporary folder.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts/gpu"), str(ROOT / "tests/support")]
-PARTS = ("facts", "correct", "speed", "memory", "profile", "switches")
+PARTS = ("brief", "facts", "correct", "speed", "memory", "profile", "switches")
 
 
 def program_folder(work):

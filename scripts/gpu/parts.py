@@ -1,7 +1,9 @@
 """The parts of first_gpu.sh. Each is a function that adds rows to its table; what takes longer than the part's time, or
 than this machine allows, is a row `not measured` with the reason."""
 import gzip
+import importlib.util
 import json
+import os
 import re
 import shutil
 import statistics
@@ -113,13 +115,19 @@ def killed_and_resumed(part, folder):
                f"{len(different)} of {steps} losses differ")
 
 
-def correct(part):
-    folder = model.experiments(part.work)
+def kernels(part):
     if ended := part.step("each kernel against the CPU, and twice", [part.host, "doctor", "--device", "cuda"], 120):
         doctor_rows(part, ended.text)
+
+
+def cuda_tests(part):
+    """Several at a time, if Python has pytest-xdist: they use little of a GPU."""
     tests = [ROOT / "tests/parity/cuda_test.py", *(["-k", "memory_is_in_the_log"] if REHEARSAL else [])]
     options = ["-q", "-rfEs", "-p", "no:cacheprovider", "--basetemp", part.work / "pytest", "--rootdir", ROOT / "tests",
                "-c", ROOT / "tests/pytest.ini"]
+    workers = min(8, len(os.sched_getaffinity(0)) // 2)
+    if importlib.util.find_spec("xdist") and workers > 1:
+        options += ["-p", "xdist.plugin", "-n", workers]
     ended = part.ended(python("-m", "pytest", *options, *tests), 240,
                        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": 1, "PYTHONDONTWRITEBYTECODE": 1})
     if ended is None:
@@ -129,6 +137,12 @@ def correct(part):
         part.check("cuda_test.py", ended.code == 0 and "passed" in said, f"{ended.seconds:.0f} s", said)
         for line in re.findall(r"^(?:FAILED|ERROR|SKIPPED) .*", ended.text, re.MULTILINE):
             part.row(line[:150])
+
+
+def correct(part):
+    folder = model.experiments(part.work)
+    kernels(part)
+    cuda_tests(part)
     killed_and_resumed(part, folder)
     full_device(part, folder)
     for tool in ("memcheck", "racecheck"):
@@ -314,6 +328,29 @@ def memory(part):
     part.failed = part.failed or name not in part.figures
 
 
+def profile_rows(part, name, figures):
+    """Where the time of a profiled step goes."""
+    of = step_trace.summary(figures["profile"])
+    part.figures[name] = of | {"step_seconds": figures["step_seconds"]}
+    if name == "baseline":
+        kept = gzip.compress(figures["profile"].read_bytes())
+        if len(kept) <= 15 << 20:
+            (part.out / f"{part.name}-trace.json.gz").write_bytes(kept)
+    if not of["kernels"]:
+        part.not_measured(name, "the profile has no activity of the device: CUPTI does not work here")
+        return
+    part.row(name, f"step {1e3 * figures['step_seconds']:.1f} ms", f"in the profile {of['span_ms']:.1f} ms",
+             f"idle {of['idle_ms']:.1f} ms", f"{of['kernels']:,} launches", f"{of['copies']} copies",
+             f"{of['waits']} waits of {of['waited_ms']:.1f} ms")
+    for kind, spent in of["milliseconds"].items():
+        known = ON_H200.get(kind) if name == "baseline" else None
+        part.row(f"{name}: {kind}", f"{spent:.2f} ms", f"on an H200 {known} ms" if known else "")
+    for gap, before, after in of["gaps"]:
+        part.row(f"{name}: gap", f"{gap:.3f} ms", f"{before} -> {after}")
+    for kernel, count, spent in of["largest"][:8]:
+        part.row(f"{name}: kernel", f"{spent:.2f} ms", f"{count} times", kernel[:90])
+
+
 def profile(part):
     folder = model.experiments(part.work)
     cases = {"baseline": (folder / "baseline-1b3.toml", ()),
@@ -326,25 +363,7 @@ def profile(part):
         if not figures["profile"]:
             part.check(name, False, "the run wrote no profile")
             continue
-        of = step_trace.summary(figures["profile"])
-        part.figures[name] = of | {"step_seconds": figures["step_seconds"]}
-        if name == "baseline":
-            kept = gzip.compress(figures["profile"].read_bytes())
-            if len(kept) <= 15 << 20:
-                (part.out / "profile-trace.json.gz").write_bytes(kept)
-        if not of["kernels"]:
-            part.not_measured(name, "the profile has no activity of the device: CUPTI does not work here")
-            continue
-        part.row(name, f"step {1e3 * figures['step_seconds']:.1f} ms", f"in the profile {of['span_ms']:.1f} ms",
-                 f"idle {of['idle_ms']:.1f} ms", f"{of['kernels']:,} launches", f"{of['copies']} copies",
-                 f"{of['waits']} waits of {of['waited_ms']:.1f} ms")
-        for kind, spent in of["milliseconds"].items():
-            known = ON_H200.get(kind) if name == "baseline" else None
-            part.row(f"{name}: {kind}", f"{spent:.2f} ms", f"on an H200 {known} ms" if known else "")
-        for gap, before, after in of["gaps"]:
-            part.row(f"{name}: gap", f"{gap:.3f} ms", f"{before} -> {after}")
-        for kernel, count, spent in of["largest"][:8]:
-            part.row(f"{name}: kernel", f"{spent:.2f} ms", f"{count} times", kernel[:90])
+        profile_rows(part, name, figures)
     found = measured_ceilings(part)
     if found:
         part.row("ceilings", *[f"{name} {rate:,.0f}" for name, rate in found["rates"].items()
@@ -377,6 +396,23 @@ def kinds_of_attention(part):
             part.row(f"attention: {kind}", f"{of['microseconds']:.0f} us", f"{of['TFLOP/s']:.0f} TFLOP/s",
                      "equal bits when repeated" if of["repeated bits"] else "different bits when repeated",
                      f"{of['distance']:.0e} from fp64" if "distance" in of else "")
+
+
+def brief(part):
+    """What matters most, in about four minutes, for a device that is lent by the minute."""
+    folder = model.experiments(part.work)
+    base = folder / "baseline-1b3.toml"
+    kernels(part)
+    for name, settings in (("baseline", ()), ("no-checkpointing", ("parallel.activation_checkpointing='none'",))):
+        figures = part.train(name, base, *settings, steps=18, profile=True)
+        if figures:
+            part.row(f"{name}: speed", *shown(figures))
+        if figures and figures["profile"]:
+            profile_rows(part, name, figures)
+    kinds_of_attention(part)
+    cuda_tests(part)
+    killed_and_resumed(part, folder)
+    peer(part, "PyTorch-FSDP2-none", base, distributed=True)
 
 
 def switches(part):

