@@ -111,7 +111,8 @@ void SafetensorsFolder::open_by_index(const fs::path& index) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>())) {
-      throw Error(ExitStatus::data, where + ": the file of " + printable(tensor) + " is " + printable(file.dump()) +
+      throw Error(ExitStatus::data, where + ": the file of " + printable(tensor) + " is " +
+                                        file.dump(-1, ' ', true).substr(0, 200) +
                                         "; wanted the name of a file in the folder of the index");
     }
     names.insert(file.get<std::string>());

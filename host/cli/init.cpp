@@ -29,6 +29,7 @@
 #include "huggingface/hf_config.hpp"
 #include "io/durable_file.hpp"
 #include "io/file_kind.hpp"
+#include "model/model_limits.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 
@@ -44,7 +45,8 @@ constexpr double held_out = 0.1;
 constexpr size_t max_names = 8, pointer_bytes = 1024;
 constexpr int64_t steps = 200, warmup_steps = 10;  // few enough for `--set train.steps=20`
 constexpr int64_t ids_to_scan = int64_t{1} << 28;  // of all files together: some seconds
-constexpr int64_t vocab_multiple = 64;             // nanoGPT and llm.c make 50,304 of GPT-2's 50,257
+constexpr int64_t ids_to_try = 1 << 14;
+constexpr int64_t vocab_multiple = 64;  // nanoGPT and llm.c make 50,304 of GPT-2's 50,257
 constexpr std::array names{"baseline", "reference", "rho1", "random"};
 
 struct Found {
@@ -167,13 +169,24 @@ void choose_files(const fs::path& folder, Found& found) {
   if (!found.validation.empty()) found.remarks += "validates on " + relative_names(found.validation, folder) + "\n";
 }
 
-/// Of raw ids wider than uint16, which token_id_layout does not guess.
+/// Of raw ids of uint32, if the first of them can be such.
+std::optional<TokenIdLayout> wide_layout(const fs::path& file) try {
+  const TokenIdLayout layout = token_id_layout(file, "uint32");
+  std::vector<int64_t> ids(size_t(std::min(layout.count, ids_to_try)));
+  TokenIdFile(file, layout, max_vocabulary).read(0, int64_t(ids.size()), ids.data());
+  return layout;
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+/// Also of raw ids wider than uint16, which token_id_layout does not guess.
 TokenIdLayout layout_of_ids(const fs::path& file) {
   try {
     return token_id_layout(file, "");
   } catch (const Error&) {
     if (file.extension() == ".npy" || has_megatron_index(file)) throw;
-    return token_id_layout(file, "uint32");
+    if (const auto wide = wide_layout(file)) return *wide;
+    throw;
   }
 }
 

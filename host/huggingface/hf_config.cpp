@@ -253,6 +253,20 @@ SavedShape read_hf_shape(const std::filesystem::path& folder) {
   return saved;
 }
 
+std::vector<std::string> dropout_differences(const std::filesystem::path& folder) {
+  std::vector<std::string> differences;
+  const ExternalJson keys(folder / hf_config_name);
+  for (const auto& [key, value] : keys.all().items()) {
+    const bool is_dropout = key.find("dropout") != key.npos || key.ends_with("_pdrop") || key.ends_with("layerdrop");
+    const bool is_of_other_heads = key.starts_with("classifier") || key.starts_with("summary");
+    const bool is_off = value.is_null() || value == 0 || value == false;
+    if (is_dropout && !is_of_other_heads && !is_off)
+      differences.push_back(key + " is " + value.dump(-1, ' ', true).substr(0, 200) +
+                            " there and 0 here: nothing is dropped from this model's activations");
+  }
+  return differences;
+}
+
 Json hf_config_json(const ModelConfig& model, const std::string& dtype) {
   const char* name = dtype == "BF16" ? "bfloat16" : "float32";
   const Family& family = find_family(model);

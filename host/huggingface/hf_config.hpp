@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/json.hpp"
 #include "experiment/experiment.hpp"
@@ -35,6 +36,10 @@ std::filesystem::path hf_files(const std::filesystem::path& folder);
 ModelConfig read_hf_config(const std::filesystem::path& folder);
 /// The shape with the heads of mtp_heads.json, if the folder has one; without tokenizer and ids.
 SavedShape read_hf_shape(const std::filesystem::path& folder);
+
+/// Keys of config.json that ask for dropout, which is not applied to a model's activations: "attention_dropout is 0.1
+/// there and 0 here: ...". Those of classifiers and summaries do not count: they are of heads that no model here has.
+std::vector<std::string> dropout_differences(const std::filesystem::path& folder);
 
 /// For transformers 4.31 and later (scaled positions: 4.43), with both old and new names of rope_theta, rope_scaling
 /// and torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".

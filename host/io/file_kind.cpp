@@ -9,6 +9,7 @@
 #include "base/shell_text.hpp"
 #include "base/utf8.hpp"
 #include "io/decompressed_file.hpp"
+#include "io/seven_bit_text.hpp"
 
 namespace wmtp {
 namespace {
@@ -147,29 +148,35 @@ std::string wide_encoding(std::string_view start) {
   return odd > even ? "UTF-16LE" : "UTF-16BE";
 }
 
-/// UTF-16 of other languages: NUL is a part of spaces and newlines only. "" if the bytes cannot be that.
-std::string possible_encoding(std::string_view start) {
-  size_t even = 0, odd = 0;
-  for (size_t i = 0; i < start.size(); ++i) (i % 2 == 0 ? even : odd) += start[i] == '\0' ? 1 : 0;
-  if (even > 0 && odd > 0) return "";
-  const size_t low = odd > 0 ? 0 : 1;  // of a character's two bytes
+/// Whether they are characters of UTF-16 whose low bytes are at even (0) or odd (1) offsets.
+bool can_be_utf_16(std::string_view start, size_t low) {
   for (size_t i = 0; i + 1 < start.size(); i += 2) {
     const auto unit = [&](size_t at) {
       return at + 1 < start.size() ? uint8_t(start[at + 1 - low]) << 8 | uint8_t(start[at + low]) : 0xdc00;
     };
     const int code = unit(i);
-    if (code < 0x20 && code != '\t' && code != '\n' && code != '\r') return "";
-    if (code >= 0xdc00 && code < 0xe000) return "";
+    const bool is_control =
+        (code < 0x20 && code != '\t' && code != '\n' && code != '\r') || (code > 0x7e && code < 0xa0);
+    if (is_control || (code >= 0xdc00 && code < 0xe000)) return false;
     if (code < 0xd800 || code >= 0xdc00) continue;
-    if (unit(i += 2) < 0xdc00 || unit(i) >= 0xe000) return "";
+    if (unit(i += 2) < 0xdc00 || unit(i) >= 0xe000) return false;
   }
-  return odd > 0 ? "UTF-16LE" : "UTF-16BE";
+  return true;
 }
 
-/// Whether they switch to Japanese or Korean characters of two letters, as older mails and web pages do.
-bool is_iso_2022(std::string_view start) {
-  return std::ranges::any_of(std::array{"\x1b$B"sv, "\x1b$@"sv, "\x1b$(D"sv, "\x1b$)C"sv},
-                             [&](std::string_view shift) { return start.find(shift) != start.npos; });
+/// UTF-16 of other languages: NUL is a part of spaces and newlines only, or the low byte of some characters. "" if the
+/// bytes cannot be that.
+std::string possible_encoding(std::string_view start) {
+  constexpr size_t shortest_for_low_bytes = 64;
+  size_t even = 0, odd = 0;
+  for (size_t i = 0; i < start.size(); ++i) (i % 2 == 0 ? even : odd) += start[i] == '\0' ? 1 : 0;
+  if (even > 0 && odd > 0) return "";
+  size_t low = odd > 0 ? 0 : 1;  // of a character's two bytes
+  if (!can_be_utf_16(start, low)) {
+    low = 1 - low;
+    if (start.size() < shortest_for_low_bytes || !can_be_utf_16(start, low)) return "";
+  }
+  return low == 0 ? "UTF-16LE" : "UTF-16BE";
 }
 
 /// Whether these bytes can only be text.
@@ -226,6 +233,11 @@ class KindCheck {
   KindCheck(const fs::path& file, FileUse use)
       : file_(file), use_(use), start_(read_file_start(file, looked_at_bytes)), outer_(packing_found(start_, use)) {}
 
+  void check_piece(std::string_view piece) {
+    is_inside_ = outer_ != Compression::none;
+    if (std::ranges::all_of(piece, [](char c) { return uint8_t(c) < 0x80; })) refuse_seven_bit(piece);
+  }
+
   void run() {
     refuse_pointer(file_, start_);
     const bool may_be_packed = use_ == FileUse::text || use_ == FileUse::json_lines;
@@ -276,10 +288,7 @@ class KindCheck {
              (other.empty() ? "" : "if it is text in " + other + ", convert it first: " + recoding(other) + "; else ") +
                  advice_of(by_exclusion));
     }
-    if (is_iso_2022(start_)) {
-      const std::string encoding = start_.find("\x1b$)C") == start_.npos ? "ISO-2022-JP-2" : "ISO-2022-KR";
-      refuse("text in " + encoding, advice_of("convert it first: " + recoding(encoding)));
-    }
+    refuse_seven_bit(start_);
     const std::string extension = extension_of(file_, is_inside_);
     if (is_list(extension)) refuse("a JSON list", advice_of(by_convert));
     if (is_one_of(extension, table_extensions))
@@ -293,7 +302,16 @@ class KindCheck {
              "if it contains them, set [data] kind = \"tokens\" and file; if it is text, rename it");
   }
 
+  void refuse_seven_bit(std::string_view text) const {
+    if (const std::string encoding = seven_bit_encoding(text); !encoding.empty())
+      refuse("text in " + encoding, advice_of("convert it first: " + recoding(encoding)));
+  }
+
   std::string recoding(const std::string& encoding) const {
+    if (encoding == "HZ")  // which the iconv of glibc does not know
+      return "python3 -c \"import sys; sys.stdout.buffer.write(sys.stdin.buffer.read().decode('hz').encode())\" < " +
+             shell_path(file_.string());
+    if (encoding == "quoted-printable") return "python3 -m quopri -d " + shell_path(file_.string());
     return "iconv -f " + encoding + " -t UTF-8 " + shell_path(file_.string());
   }
 
@@ -366,6 +384,10 @@ std::string read_file_start(const fs::path& file, size_t bytes) {
 }
 
 void check_file_kind(const fs::path& file, FileUse use) { KindCheck(file, use).run(); }
+
+void refuse_seven_bit(const fs::path& file, std::string_view piece) {
+  if (piece.find_first_of("\x1b~+=") != piece.npos) KindCheck(file, FileUse::text).check_piece(piece);
+}
 
 bool has_json_lines(const fs::path& file) {
   const std::string extension = extension_of(file, /*is_packed=*/true);

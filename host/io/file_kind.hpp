@@ -28,6 +28,10 @@ std::string read_file_start(const std::filesystem::path& file, size_t bytes);
 /// packed with gzip or zstd, and are examined unpacked.
 void check_file_kind(const std::filesystem::path& file, FileUse use);
 
+/// The same error if `piece`, a later part of the text in `file`, is in an encoding that writes all characters with
+/// ASCII (io/seven_bit_text.hpp): headers of a mail may come first.
+void refuse_seven_bit(const std::filesystem::path& file, std::string_view piece);
+
 /// Whether a file of text is JSON lines: by its name (.jsonl, .ndjson, .json, also packed), or if its first line that
 /// is neither blank nor a comment begins with an object's first key. A mistake in a line does not make it another kind.
 /// Throws the errors of DecompressedFile.

@@ -120,8 +120,8 @@ fs::path temporary_folder() {
   std::error_code none;
   if (!fs::is_directory(folder, none))
     throw Error(ExitStatus::storage, "no temporary folder: " + folder.string() + " (" +
-                                         (variable.empty() ? "used since TMPDIR is not set" : variable) + ") is " +
-                                         (none ? none.message() : "no folder") + "; set TMPDIR to a folder");
+                                         (variable.empty() ? "used since TMPDIR is not set" : variable) + ")" +
+                                         (none ? ": " + none.message() : " is no folder") + "; set TMPDIR to a folder");
   return folder;
 }
 

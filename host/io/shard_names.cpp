@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -18,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view digits = "0123456789";
 constexpr size_t max_digits = 6;  // a set of a million files
+constexpr size_t most_listed = 10;
 
 constexpr std::array separators{"-of-", "_of_", ".of."};
 
@@ -45,7 +49,74 @@ std::optional<ShardName> shard_name_of(const std::string& name) {
   return std::nullopt;
 }
 
+/// A name "BEFORE NUMBER AFTER" without a total, such as "part-", "00000", ".txt.gz". AFTER is extensions, or the
+/// identity and extensions that Spark writes.
+struct NumberedName {
+  std::string before, number, after;
+};
+
+std::optional<NumberedName> numbered_name_of(const std::string& name) {
+  const size_t dot = name.find('.', name.starts_with('.') ? 1 : 0);
+  const std::string stem = name.substr(0, dot), identity = "-00000000-0000-0000-0000-000000000000";
+  size_t end = stem.size();  // of the number
+  for (size_t at = stem.find('-'); at != stem.npos; at = stem.find('-', at + 1)) {
+    const std::string rest = stem.substr(at, identity.size());
+    const bool is_identity = std::ranges::equal(rest, identity, [](char c, char like) {
+      return like == '-' ? c == '-' : std::isxdigit(static_cast<unsigned char>(c)) != 0;
+    });
+    if (is_identity) end = std::min(end, at);
+  }
+  const size_t before = end == 0 ? stem.npos : stem.find_last_not_of(digits, end - 1);
+  const size_t begin = before == stem.npos ? 0 : before + 1;
+  if (begin == end || end - begin > max_digits) return std::nullopt;
+  // "2024-01-05" is a date.
+  const bool follows_a_number = begin >= 2 && digits.find(stem[begin - 2]) != digits.npos;
+  if (follows_a_number) return std::nullopt;
+  std::string after = name.substr(end);
+  for (const std::string packed : {".gz", ".zst"})
+    if (after.ends_with(packed)) after.resize(after.size() - packed.size());
+  return NumberedName{stem.substr(0, begin), stem.substr(begin, end - begin), after};
+}
+
+bool is_of_parts(std::string before) {
+  while (!before.empty() && std::string_view("-_. ").find(before.back()) != std::string_view::npos) before.pop_back();
+  for (char& c : before) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return std::ranges::any_of(std::array{"part", "shard", "chunk"},
+                             [&](const char* word) { return before.ends_with(word); });
+}
+
+std::string gap_text(const fs::path& folder, const std::vector<std::string>& missing) {
+  std::string names;
+  for (size_t i = 0; i < std::min(missing.size(), most_listed); ++i) names += (i > 0 ? ", " : "") + missing[i];
+  return folder.string() + " has no " + names + (missing.size() > most_listed ? " and more" : "") +
+         ", but files with lower and higher numbers; check that the download is complete";
+}
+
 }  // namespace
+
+std::vector<std::string> gaps_in_numbers(const std::vector<fs::path>& files) {
+  std::map<std::tuple<fs::path, std::string, std::string>, std::map<int64_t, std::string>> sets;
+  for (const fs::path& file : files) {
+    const std::string name = file.filename().string();
+    if (shard_name_of(name)) continue;
+    if (const auto found = numbered_name_of(name))
+      sets[{file.parent_path(), found->before, found->after}].emplace(*parsed_number(found->number), found->number);
+  }
+  std::vector<std::string> gaps;
+  for (const auto& [around, numbers] : sets) {
+    const auto& [folder, before, after] = around;
+    const auto& [first, first_text] = *numbers.begin();
+    if (first > 1 || (first_text.size() < 2 && !is_of_parts(before))) continue;
+    std::vector<std::string> missing;
+    for (int64_t number = first; number < numbers.rbegin()->first && missing.size() <= most_listed; ++number) {
+      const std::string name =
+          before + printed("%0*lld", int(first_text.size()), static_cast<long long>(number)) + after;
+      if (!numbers.contains(number) && !is_there(folder / name)) missing.push_back(name);
+    }
+    if (!missing.empty()) gaps.push_back(gap_text(folder, missing));
+  }
+  return gaps;
+}
 
 std::vector<fs::path> missing_shards(const std::vector<fs::path>& files) {
   struct Set {

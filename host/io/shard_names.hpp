@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace wmtp {
@@ -11,5 +12,11 @@ namespace wmtp {
 /// unless it lacks that number and has its total. Error(data) if a folder contains files of two totals of one set: two
 /// versions of it.
 std::vector<std::filesystem::path> missing_shards(const std::vector<std::filesystem::path>& files);
+
+/// For each set of `files` that are numbered without a total, as part-00000.txt and part-00002.txt, from 0 or 1, and
+/// that lacks numbers: "FOLDER has no part-00001.txt, but files with lower and higher numbers; ...". Spark writes no
+/// file for an empty part, so a gap may be right. Numbers count with leading zeros, or of parts, shards and chunks;
+/// what exists, although it is not among `files`, is no gap.
+std::vector<std::string> gaps_in_numbers(const std::vector<std::filesystem::path>& files);
 
 }  // namespace wmtp

@@ -52,8 +52,7 @@ void end_if_reader_has_gone(int status) {
 
 [[noreturn]] void throw_without_reply(int status) {
   end_if_reader_has_gone(status);
-  if (was_not_loaded(status)) throw Error(failure_status(status), "the engine " + exit_text(status));
-  throw Error(failure_status(status), "the engine " + exit_text(status) + " before answering" +
+  throw Error(failure_status(status), "the engine " + exit_text(status, "before answering") +
                                           (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
                                                ? "; if the machine ran out of memory, use a smaller model"
                                                : ""));

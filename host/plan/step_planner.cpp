@@ -35,14 +35,15 @@ PlannedStep StepPlanner::plan(const StepRequest& request) {
   if (!engine_) start();
   const auto reply_text = engine_->send(text) ? engine_->receive(reply_timeout_ms, max_reply_bytes) : std::nullopt;
   if (!reply_text) {
-    const std::string when = " while it planned a step of " + experiment_.file.string();
+    const std::string when = "while it planned a step of " + experiment_.file.string();
     const auto ended = engine_->process().wait_status();
     engine_->process().kill_group();
     const int status = engine_->process().wait();
     if (was_not_loaded(status))
       throw with_limit_named(Error(failure_status(status),
-                                   "the engine was not loaded" + when + ", as if the linker cannot allocate memory"));
-    throw Error(failure_status(status), "the engine " + (ended ? exit_text(status) : "gave no answer in time") + when);
+                                   "the engine was not loaded " + when + ", as if the linker cannot allocate memory"));
+    throw Error(failure_status(status),
+                "the engine " + (ended ? exit_text(status, when) : "gave no answer in time " + when));
   }
   const Json reply = Json::parse(*reply_text);
   if (reply.contains("error")) throw Error(reply.at("status").get<ExitStatus>(), reply.at("error").get<std::string>());

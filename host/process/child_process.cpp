@@ -267,13 +267,13 @@ ExitStatus failure_status(int wait_status) {
 
 bool was_not_loaded(int wait_status) { return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 127; }
 
-std::string exit_text(int wait_status) {
-  const std::string limits = limits_text_for_exit(wait_status);
-  if (WIFSIGNALED(wait_status)) return "was killed by " + signal_name(WTERMSIG(wait_status)) + limits;
-  const std::string text = "ended with exit code " + std::to_string(WEXITSTATUS(wait_status)) + limits;
+std::string exit_text(int wait_status, const std::string& when) {
+  const std::string then = when.empty() ? "" : " " + when, limits = limits_text_for_exit(wait_status);
+  if (WIFSIGNALED(wait_status)) return "was killed by " + signal_name(WTERMSIG(wait_status)) + then + limits;
+  const std::string text = "ended with exit code " + std::to_string(WEXITSTATUS(wait_status));
   const std::string path = environment_value("LD_LIBRARY_PATH");
-  if (!was_not_loaded(wait_status)) return text;
-  return text + ", that of the dynamic linker, which printed what it misses" +
+  if (!was_not_loaded(wait_status)) return text + then + limits;
+  return text + ", that of the dynamic linker, which printed what it misses" + limits +
          (path.empty() ? "" : "; LD_LIBRARY_PATH is " + path + ", where libraries may be of another version");
 }
 

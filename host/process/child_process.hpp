@@ -127,7 +127,8 @@ bool was_not_loaded(int wait_status);
 /// system, usage if it was not loaded, its own code for these two and out of memory, else bug.
 ExitStatus failure_status(int wait_status);
 
-/// How a process ended, from the status of waitpid(): "was killed by SIGKILL", "ended with exit code 3".
-std::string exit_text(int wait_status);
+/// How a process ended, from the status of waitpid(): "was killed by SIGKILL", "ended with exit code 3", followed by
+/// `when` ("before it answered") and the limits of the system that may be the cause.
+std::string exit_text(int wait_status, const std::string& when = "");
 
 }  // namespace wmtp

@@ -152,8 +152,7 @@ pid_t ForkServer::receive_reply() {
   if (reply && reply->error == 0) return reply->child;
   if (reply) throw_system("cannot fork " + name_, reply->error);
   const int status = server_->wait();
-  throw Error(failure_status(status),
-              name_ + " " + exit_text(status) + (was_not_loaded(status) ? "" : " before it started a process"));
+  throw Error(failure_status(status), name_ + " " + exit_text(status, "before it started a process"));
 }
 
 void ForkServer::wait_until_ready() {

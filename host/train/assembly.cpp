@@ -1,6 +1,7 @@
 #include "train/assembly.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/error.hpp"
@@ -16,6 +17,7 @@
 #include "data/torch/sources.hpp"
 #include "experiment/canonical.hpp"
 #include "experiment/model_config.hpp"
+#include "huggingface/hf_config.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
@@ -357,9 +359,12 @@ void Assembly::fill_policy(Session& session, const Experiment& experiment, const
   if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
     load_model(weights, *model_);
     started_from_ = absolute_path(weights);
-    if (session.is_rank0())
-      for (const std::string& difference : math_differences(weights, config))
+    if (session.is_rank0()) {
+      std::vector<std::string> differences = math_differences(weights, config);
+      if (is_hf_folder(weights)) std::ranges::move(dropout_differences(weights), std::back_inserter(differences));
+      for (const std::string& difference : differences)
         log_warning("[model] weights " + weights.string() + ": " + difference);
+    }
   }
   if (!experiment.adapter_weights.empty())
     load_adapter(resolve_adapter(experiment, session.job().database),

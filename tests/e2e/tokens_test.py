@@ -1,5 +1,8 @@
 """Token files of other programs: shards, validation files, and the tokenizer that wrote them."""
+import re
+
 import numpy as np
+import pytest
 from byte_tokenizer import write_byte_tokenizer
 
 TEXT = "".join(f"This is line {i} of a text, and it says {i * 7919 % 1000}.\n" for i in range(300))
@@ -44,3 +47,38 @@ def test_a_tokenizer_beside_the_ids_gives_texts(place):
     place.refuse_everywhere(2, 'found a tokenizer of kind "byte" for token ids, wanted kind "file"',
                             **SHARDS | {"data": SHARDS["data"] | {"tokenizer": {"kind": "byte"}}})
     place.refuse_everywhere(4, "name patterns of files in data.files", data={"kind": "tokens", "file": "*.bin"})
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ">u2", ">u4", "uint8"])
+def test_raw_numbers_of_other_types_are_not_read_as_ids(place, dtype):
+    """For a vocabulary in which each of them would be an id."""
+    ids = np.random.default_rng(1).integers(1, 50 if dtype == "uint8" else 250, 8000)
+    ids.astype(dtype).tofile(place.folder / "train.bin")
+    name = {">u2": "big-endian ids", ">u4": "big-endian ids", "uint8": "ids of uint8"}.get(dtype, f"numbers of {dtype}")
+    data = {"data": {"kind": "tokens", "file": "train.bin"}, "model__vocab_size": 65536}
+    place.refuse_everywhere(4, f"train.bin begins like {name}", **data)
+    for command in (["data", "inspect", "train.bin"], ["init", "train.bin"]):
+        assert f"begins like {name}" in place.host(*command, wanted=4).err
+    ids.astype("<u2").tofile(place.folder / "train.bin")
+    assert "largest_id        249" in place.host("data", "inspect", "train.bin").out or dtype == "uint8"
+
+
+def test_a_gap_in_the_numbers_of_files_is_a_warning_for_every_kind_of_data(place):
+    ids = np.frombuffer(TEXT.encode(), dtype=np.uint8).astype("<u2")
+    for number in (0, 2):
+        ids.tofile(place.folder / f"part-0000{number}.bin")
+        (place.folder / f"part-0000{number}.txt").write_text(TEXT)
+        (place.folder / f"part-0000{number}.jsonl").write_text('{"prompt": "1 + 1 = ", "completion": "2"}\n' * 20)
+    byte = {"tokenizer": {"kind": "byte"}}
+    for kind, files, missing, more in (("tokens", ["part-*.bin"], "part-00001.bin", {}),
+                                       ("text", ["part-00000.txt", "part-00002.txt"], "part-00001.txt", byte),
+                                       ("records", ["part-*.jsonl"], "part-00001.jsonl", byte)):
+        file = place.write(data={"kind": kind, "files": files} | more, name=f"{kind}.toml",
+                           model__vocab_size=None if more else 512)
+        ended = place.host("data", "prepare", file)
+        assert re.findall(r"warning: (.*)", ended.err) == [
+            f"{place.folder} has no {missing}, but files with lower and higher numbers; check that the download is "
+            "complete"], ended.err
+    (place.folder / "part-00001.bin").write_bytes(ids.tobytes())
+    file = place.write(data={"kind": "tokens", "files": ["part-*.bin"]}, name="tokens.toml")
+    assert "warning" not in place.host("data", "prepare", file).err

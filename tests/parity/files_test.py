@@ -317,6 +317,17 @@ def test_differences_from_a_hugging_face_config_are_reported(place):
     place.refuse(4, "sliding_window is 4096", **keys)
 
 
+def test_dropout_of_a_hugging_face_config_is_not_applied_and_said_so(place):
+    random_llama(attention_dropout=0.1).save_pretrained(place.folder / "theirs")
+    said = "attention_dropout is 0.1 there and 0 here: nothing is dropped from this model's activations"
+    ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
+    assert re.findall("warning: (.*)", ended.err) == [f"theirs: {said}"]
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    for weights, warnings in (("theirs", [f"[model] weights {place.folder}/theirs: {said}"]), ("ours", [])):
+        ended = place.run(**keys | {"model__weights": weights}, **ONE, train__steps=1)
+        assert re.findall("warning: (.*)", ended.err) == warnings
+
+
 def test_added_heads_start_as_copies_of_the_last_block(place):
     random_llama().save_pretrained(place.folder / "theirs")
     assert imported(place, "theirs", "ours", "--future-tokens", 4)["layers"] == 6

@@ -67,6 +67,7 @@ int64_t InvalidUtf8Counter::count(const fs::path& file) {
     if (const size_t nul = bytes.find('\0'); nul != std::string::npos)
       throw Error(ExitStatus::data, file.string() + ": found a NUL byte at byte " +
                                         with_thousands(offset + int64_t(nul)) + ", wanted text; " + or_bytes);
+    refuse_seven_bit(file, bytes);
     std::string_view rest(bytes.data(), ended ? bytes.size() : complete_utf8_length(bytes));
     const size_t done = rest.size();
     for (rest.remove_prefix(valid_utf8_prefix(rest)); !rest.empty(); rest.remove_prefix(valid_utf8_prefix(rest))) {

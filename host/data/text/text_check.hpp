@@ -14,8 +14,8 @@ bool check_text_kind(const std::filesystem::path& file);
 /// Bytes of texts that are in no character of UTF-8. Large corpora of code contain a few, as examples.
 class InvalidUtf8Counter {
  public:
-  /// check_text_kind, and Error(data) if the file contains NUL. Reads all of a text; a mistake in JSON lines is
-  /// reported when they are read. Returns the number of invalid bytes.
+  /// check_text_kind, and Error(data) if the file contains NUL or, after its beginning, text in an encoding of 7 bits.
+  /// Reads all of a text; a mistake in JSON lines is reported when they are read. Returns the number of invalid bytes.
   int64_t count(const std::filesystem::path& file);
   /// Counts a file of so many bytes as valid.
   void add_valid(int64_t bytes) { bytes_ += bytes; }

@@ -3,6 +3,7 @@
 #include "data/tokens/corpus.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <system_error>
 
@@ -168,6 +169,13 @@ TextSplit split_text(const Experiment& experiment) {
                                       "; add files to data.files, choose others in validation.files, or hold out the "
                                       "end of each file with validation.share = 0.1");
   return split;
+}
+
+std::vector<fs::path> corpus_files(const Experiment& experiment) {
+  std::vector<fs::path> files = data_files(experiment);
+  for (const auto* others : {&experiment.validation.files, &experiment.data.hold_out})
+    std::ranges::move(files_of(experiment, *others), std::back_inserter(files));
+  return files;
 }
 
 std::vector<fs::path> tokenizer_files(const Experiment& experiment, const TextSplit& split) {

@@ -20,6 +20,9 @@ struct TextSplit {
 /// (data/tokens/token_split.hpp). Error(data) if nothing is left for training.
 TextSplit split_text(const Experiment& experiment);
 
+/// All files of data that the experiment reads: to train on, for validation, and to hold out.
+std::vector<std::filesystem::path> corpus_files(const Experiment& experiment);
+
 /// Training files of a "bpe" tokenizer: `[data.tokenizer] files` as a whole, or the training part. `exclude` does not
 /// apply to them, so that experiments with the same files share one tokenizer.
 std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -39,7 +40,9 @@ bool has_wildcard(const std::string& segment) { return segment.find_first_of("*?
 
 /// Whether wildcards leave out the name although they match its characters.
 bool is_hidden(const std::string& name, const std::string& pattern) {
-  return (name.starts_with('.') && !pattern.starts_with('.')) || (name.ends_with('~') && !pattern.ends_with('~'));
+  const bool is_saved_by_emacs = name.starts_with('#') && name.ends_with('#') && name.size() > 1;
+  return (name.starts_with('.') && !pattern.starts_with('.')) || (name.ends_with('~') && !pattern.ends_with('~')) ||
+         (is_saved_by_emacs && !pattern.starts_with('#'));
 }
 
 /// `*` matches any characters, `?` one. Backtracks only to the last `*`, so the cost is at most quadratic.
@@ -301,6 +304,17 @@ void refuse_packed_copies(const std::vector<fs::path>& files, const std::set<fs:
   }
 }
 
+/// Names that downloading programs give to files until all of them has arrived: corpus.txt.part.
+void refuse_unfinished(const std::vector<fs::path>& files, const std::set<fs::path>& by_wildcard) {
+  constexpr std::array endings{".incomplete", ".part", ".partial", ".crdownload", ".aria2", ".tmp"};
+  for (const fs::path& file : files)
+    if (by_wildcard.contains(file) && file.stem().has_extension() &&
+        std::ranges::find(endings, file.extension().string()) != endings.end())
+      throw Error(ExitStatus::data, file.string() +
+                                        " looks like a download that is not finished; finish it, remove or rename the "
+                                        "file, or exclude it with data.exclude");
+}
+
 }  // namespace
 
 std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude) {
@@ -333,6 +347,7 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const
   for (const auto& [id, file] : names) files.push_back(file);
   std::sort(files.begin(), files.end());
   refuse_packed_copies(files, by_wildcard);
+  refuse_unfinished(files, by_wildcard);
   return files;
 }
 

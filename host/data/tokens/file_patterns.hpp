@@ -1,6 +1,6 @@
 // Patterns of files: `*` and `?` match within a name, `**` across folders. As in a shell, wildcards match no hidden
-// names (those that begin with a dot), and no backups of editors (those that end with ~), unless the pattern's name
-// does so itself. A name that exists as it is written is no pattern: a folder named `p?` contains only its own files.
+// names (those that begin with a dot), and no backups of editors (name~, #name#), unless the pattern's name does so
+// itself. A name that exists as it is written is no pattern: a folder named `p?` contains only its own files.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace wmtp {
 /// there, under its own name if that is found; what `exclude` names is excluded under all its names. In a repository of
 /// the Hugging Face cache, wildcards match the names under `snapshots`, and neither `blobs` nor `refs`. Error(data) if
 /// one of `patterns` matches nothing, or a link to nothing, a pipe or a device, or only some files of a set like
-/// `train-00000-of-00002.txt`, or several revisions in that cache.
+/// `train-00000-of-00002.txt`, or a download that is not finished, or several revisions in that cache.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
                                               const std::vector<std::string>& exclude);
 

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "data/tokens/foreign_numbers.hpp"
 #include "io/file_kind.hpp"
 #include "io/input_file.hpp"
 
@@ -92,8 +93,15 @@ class Layout {
   }
 
   TokenIdLayout raw(std::string_view start) const {
-    if (dtype_.empty()) check_are_uint16(start);
     const TokenIdLayout layout = raw_ids(path_, dtype_.empty() ? "uint16" : dtype_);
+    const std::string first = bytes(file_, 0, std::min(file_.size(), int64_t(bytes_for_numbers)));
+    const auto refuse_if = [&](const std::string& why) {
+      if (!why.empty()) refuse(why);
+    };
+    refuse_if(certain_foreign_numbers(first, layout.type, 0));
+    if (dtype_.empty()) check_are_uint16(start);
+    refuse_if(certain_foreign_numbers(first, layout.type, vocab_size_));
+    if (dtype_.empty()) refuse_if(likely_foreign_numbers(first));
     if (file_.size() % layout.id_bytes() != 0)
       refuse("has " + with_thousands(file_.size()) + " bytes, not a multiple of the " +
              std::to_string(layout.id_bytes()) + "-byte " + layout.type +

@@ -30,7 +30,8 @@ TokenIdLayout raw_ids(const std::filesystem::path& file, const std::string& type
 
 /// `dtype`: data.dtype, "" if the experiment does not set it; `vocab_size`: 0 if it is not known. Error(data) if the
 /// file is no regular file of token ids (io/file_kind.hpp), is empty, contradicts its header, has ids of another type,
-/// or has a header for another `dtype`; and if it has no header and no `dtype`, for a vocabulary above uint16's, or if
+/// or has a header for another `dtype`; if it has no header, and its bytes show that they are no such ids
+/// (data/tokens/foreign_numbers.hpp); and if it has no header and no `dtype`, for a vocabulary above uint16's, or if
 /// its bytes show that they are wider.
 TokenIdLayout token_id_layout(const std::filesystem::path& file, const std::string& dtype, int64_t vocab_size = 0);
 

@@ -18,6 +18,7 @@
 #include "data/torch/token_writer.hpp"
 #include "io/durable_file.hpp"
 #include "io/prepared_folder.hpp"
+#include "io/shard_names.hpp"
 #include "memory/caught_error.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 #include "tokenizer/torch/tokenizers.hpp"
@@ -140,6 +141,14 @@ fs::path tokenizer_folder(const Experiment& experiment, const fs::path& cache) {
   return cache / short_hash("tokenizer of token files " + std::to_string(format_version) + " " + hash);
 }
 
+/// Nothing else tells that a part of the data is not there.
+void warn_of_gaps(const Experiment& experiment, const Log& log) {
+  const std::vector<std::string> gaps = gaps_in_numbers(corpus_files(experiment));
+  for (size_t i = 0; i < std::min(gaps.size(), max_warnings); ++i) log("warning: " + gaps[i]);
+  if (gaps.size() > max_warnings)
+    log("warning: " + with_thousands(int64_t(gaps.size() - max_warnings)) + " more sets of files lack numbers");
+}
+
 void prepare_tokens(const Experiment& experiment, const fs::path& cache, const Log& log) {
   split_tokens(experiment);
   if (!experiment.data.tokenizer.given) return;
@@ -186,6 +195,7 @@ Prepared open_tokens(const Experiment& experiment, const fs::path& cache, int64_
 }  // namespace
 
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
+  if (experiment.data.kind != DataKind::random) warn_of_gaps(experiment, log);
   if (experiment.data.kind == DataKind::records) return prepare_records(experiment, cache, log);
   if (experiment.data.kind == DataKind::tokens) return prepare_tokens(experiment, cache, log);
   if (experiment.data.kind != DataKind::text) return;

@@ -399,4 +399,22 @@ TEST(ParamsFile, ReadsMetaKeysAndInfersTheRestFromTheTensors) {
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(params); }), "\"meaning\": \"value\" or \"score\"");
 }
 
+TEST(HfConfig, SaysThatDropoutIsNotApplied) {
+  const auto differences = [](const Json& changes) {
+    Json config = llama_2;
+    config.update(changes);
+    TestFolder folder;
+    put(folder / "config.json", config.dump());
+    return dropout_differences(folder.path());
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(differences({{"attention_dropout", 0.1}}),
+            Texts{"attention_dropout is 0.1 there and 0 here: nothing is dropped from this model's activations"});
+  for (const auto* key : {"hidden_dropout", "hidden_dropout_prob", "resid_pdrop", "embd_pdrop", "attn_pdrop",
+                          "layerdrop", "embedding_dropout", "activation_dropout", "residual_dropout_prob"})
+    EXPECT_EQ(differences({{key, 0.5}}).size(), 1u) << key;
+  EXPECT_EQ(differences({{"attention_dropout", 0.0}, {"hidden_dropout", 0}, {"resid_pdrop", nullptr}}), Texts{});
+  EXPECT_EQ(differences({{"classifier_dropout", 0.1}, {"summary_first_dropout", 0.1}}), Texts{}) << "other heads";
+}
+
 }  // namespace wmtp::test

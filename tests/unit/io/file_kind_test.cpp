@@ -105,6 +105,10 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyContainNul) {
                                                        ", convert it first: iconv -f " + encoding + " -t UTF-8 "))
         << refused(bytes, FileUse::text);
   EXPECT_FALSE(has(refused("\1\0words\2"s, FileUse::text), "UTF-16"));
+  std::string big_endian, little_endian;  // "语言。", without spaces: the second character ends with NUL
+  for (int i = 0; i < 20; ++i) big_endian += "\x8b\xed\x8a\0\x30\x02"s, little_endian += "\xed\x8b\0\x8a\x02\x30"s;
+  EXPECT_TRUE(has(refused(big_endian, FileUse::text), "if it is text in UTF-16BE, convert it first"));
+  EXPECT_TRUE(has(refused(little_endian, FileUse::text), "if it is text in UTF-16LE, convert it first"));
   EXPECT_TRUE(has(refused("\x40\0\0\0\0\0\0\0{\"a\": {}}"s, FileUse::text), "found a safetensors file"));
 }
 
@@ -158,7 +162,54 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyShiftToCharactersOfTwoLetters) {
   EXPECT_TRUE(has(refused("\x1b$B$3$s\x1b(B\n", FileUse::text),
                   "found text in ISO-2022-JP-2, wanted text; convert it first: iconv -f ISO-2022-JP-2 -t UTF-8 "));
   EXPECT_TRUE(has(refused("\x1b$)C\n\x0e>H\x0f\n", FileUse::text), "found text in ISO-2022-KR"));
+  EXPECT_TRUE(has(refused("\x1b$)A\x0eVPND\x0f\n", FileUse::text), "found text in ISO-2022-CN-EXT"));
+  EXPECT_TRUE(has(refused("\x1b$(CGQ1[\x1b(B\n", FileUse::text), "found text in ISO-2022-JP-2"));
+  EXPECT_TRUE(has(refused("\x1b(I6E\x1b(B\n", FileUse::text), "found text in ISO-2022-JP-3"));
   take("\x1b[31mred\x1b[0m\n", FileUse::text);
+}
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyWriteOtherCharactersWithSignsOfAscii) {
+  const std::string hz = "~{Dc:C#,J@=g!#NRCGTZQ'O0SoQTD#PM!#~}\n~{TY<{!#~}\n";
+  for (const FileUse use : {FileUse::text, FileUse::json_lines}) {
+    const std::string text = refused(hz, use);
+    EXPECT_TRUE(has(text, "found text in HZ, wanted ") && has(text, ".decode('hz').encode())\" < '" + at("a file")))
+        << text;
+  }
+  for (
+      const std::string& utf_7 :
+      {"Gr+APYA3w-e, +ANw-bung, +AMQ-pfel, +ANY-l, s+APwA3w, F+AOQ-hre, fr+APw-h, sch+APY-n, H+APY-he, T+APw-r 1 +- 1\n"s,
+       "+BB8EQAQ4BDIENQRC, +BDwEOARA. +BBoEMAQ6 +BDQENQQ7BDA?\n+BCUEPgRABD4ESAQ+, +BEEEPwQwBEEEOAQxBD4 +BDEEPgQ7BEwESAQ+BDU.\n"s,
+       "+T2BZff8MThZ1TDACYhFO7FcoW2ZOYIvtigBqIVeLMAJRjYnBMAJmLzAC\n+TspZKVkpbBRfiFl9/wxO1k7sU7tOhlFsVu0wAg\n"s,
+       "+/v8-words"s})
+    EXPECT_TRUE(has(refused(utf_7, FileUse::text),
+                    "found text in UTF-7, wanted text; convert it first: iconv -f UTF-7 -t UTF-8 "))
+        << utf_7;
+}
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyAreQuotedPrintable) {
+  for (
+      const std::string& quoted :
+      {"Gr=C3=B6=C3=9Fe, =C3=9Cbung, =C3=84pfel, =C3=96l, s=C3=BC=C3=9F, F=C3=A4hre=\n, fr=C3=BCh, sch=C3=B6n, H=C3=B6he, T=C3=BCr =3D 1 + 1, und so weiter bis z=\num Ende\n"s,
+       "=E4=BD=A0=E5=A5=BD=EF=BC=8C=E4=B8=96=E7=95=8C=E3=80=82=E6=88=91=E4=BB=AC=E5=\n=9C=A8=E5=AD=A6=E4=B9=A0=E8=AF=AD=E8=A8=80=E6=A8=A1=E5=9E=8B=E3=80=82=E5=86=\n=8D=E8=A7=81=E3=80=82=E6=98=AF=E3=80=82\n"s})
+    EXPECT_TRUE(
+        has(refused(quoted, FileUse::text),
+            "found text in quoted-printable, wanted text; convert it first: python3 -m quopri -d '" + at("a file")))
+        << quoted;
+  for (const std::string& text :
+       {"a=90, b=85, c=99, d=88, e=91, f=95, g=84, h=83, i=82\n"s, "=C3=BC is how =C3 begins\n"s,
+        "x = 1\ny == 2\n=C3=BC=C3=BC=C3=BC=C3=BC=C3=BC=C3=BC=C3=BC=C3=BC\n"s})
+    take(text, FileUse::text);
+}
+
+TEST_F(FileKinds, OfAsciiMayContainTildesAndPluses) {
+  for (const std::string& text :
+       {"(format t \"~{~a~^, ~}\" list) (format t \"~{<~a>~}~{(~a)~}\" list) (format t \"~{ab~}~{cdefghijkl~}\")"s,
+        "~/notes ~{abcdef~} ~{ghijklmnop~} approximately ~5"s, "a ~~{ strange }~~ fence ~{~}\n"s,
+        "Call +100-200 or +123-456, +789-012, +345-678, +901-234, +567-890, +111-222, +333-444\n"s,
+        "C++17, C++20, g++ and 1+1=2\n+added\n-removed\n"s,
+        "one+two, two+one, few+two, six+ten, fig+two, elm+two, fly+two, gin+two, oak+two\n"s,
+        "aGVsbG8+d29ybGQ/IQ==\nfoo+AbCdEfGhIjKl/+mn\n"s})
+    take(text, FileUse::text);
 }
 
 TEST_F(FileKinds, AreRefusedIfTheirNameSaysOtherwise) {

@@ -8,6 +8,7 @@ namespace wmtp {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST(ShardNames, NameTheMissingFilesOfASet) {
@@ -42,6 +43,36 @@ TEST(ShardNames, BelongToTheSetOfTheirFolder) {
 TEST(ShardNames, HaveOneTotal) {
   const auto text = error_of(ExitStatus::data, [] { missing_shards({"a-00000-of-00001.x", "a-00000-of-00002.x"}); });
   EXPECT_TRUE(has(text, "found files of 00001 and of 00002 beside each other, two versions of a set")) << text;
+}
+
+TEST(ShardNames, HaveGapsThatTheirNumbersTell) {
+  EXPECT_THAT(
+      gaps_in_numbers({"d/part-00000.txt", "d/part-00002.txt"}),
+      ElementsAre("d has no part-00001.txt, but files with lower and higher numbers; check that the download is "
+                  "complete"));
+  const std::string identity = "-1234abcd-0000-4000-8000-123456789abc-c000.json";
+  EXPECT_THAT(gaps_in_numbers({"d/part-00000" + identity + ".gz", "d/part-00002" + identity + ".gz"}),
+              ElementsAre(HasSubstr("d has no part-00001" + identity + ", but")));
+  EXPECT_THAT(gaps_in_numbers({"d/shard_1.bin", "d/shard_4.bin"}),
+              ElementsAre(HasSubstr("d has no shard_2.bin, shard_3.bin, but")));
+  EXPECT_THAT(gaps_in_numbers({"d/a_000001.bin", "d/a_000050.bin", "e/a_000002.bin"}),
+              ElementsAre(HasSubstr("a_000011.bin and more, but")));
+  EXPECT_THAT(gaps_in_numbers({"00.txt", "02.txt", "03.txt.gz", "04.txt"}),
+              ElementsAre(HasSubstr(" has no 01.txt, but")));
+}
+
+TEST(ShardNames, HaveNoGapsIfTheirNumbersMayMeanSomethingElse) {
+  EXPECT_THAT(gaps_in_numbers({"a-00000.txt", "a-00001.txt", "b-00000.txt", "a-00002.json"}), IsEmpty());
+  EXPECT_THAT(gaps_in_numbers({"part-00007.txt", "part-00009.txt"}), IsEmpty()) << "a part, as it seems";
+  EXPECT_THAT(gaps_in_numbers({"test1.py", "test3.py", "words.txt", ".01", "1.txt", "11.txt"}), IsEmpty());
+  EXPECT_THAT(gaps_in_numbers({"2024-01-01.txt", "2024-01-03.txt", "1_01.txt", "1_03.txt"}), IsEmpty());
+  EXPECT_THAT(gaps_in_numbers({"t-00000-of-00003.txt", "t-00002-of-00003.txt"}), IsEmpty())
+      << "missing_shards names it";
+}
+
+TEST_F(DataTest, ShardsThatAreNotReadAreNoGap) {
+  for (const auto* name : {"part-00000.txt", "part-00001.txt", "part-00002.txt"}) write(name, "x");
+  EXPECT_THAT(gaps_in_numbers({at("part-00000.txt"), at("part-00002.txt")}), IsEmpty());
 }
 
 }  // namespace

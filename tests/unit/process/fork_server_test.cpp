@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,6 +145,20 @@ TEST(ForkServer, SaysHowAServerEnded) {
   };
   EXPECT_EQ(refusal([] { return 41; }), "server ended with exit code 41 before it started a process");
   EXPECT_EQ(refusal([] { return raise(SIGKILL); }), "server was killed by SIGKILL before it started a process");
+}
+
+TEST(ForkServer, NamesALimitAfterWhatWasNotDone) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  rlimit lower = before;
+  lower.rlim_cur = rlim_t{1} << 40;
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &lower), 0);
+  const std::string limit = "; ulimit -d (KiB of data) is 1073741824, raise it";
+  EXPECT_EQ(exit_text(SIGABRT, "before it started a process"),
+            "was killed by SIGABRT before it started a process" + limit);
+  EXPECT_EQ(exit_text(127 << 8, "before it started a process"),
+            "ended with exit code 127, that of the dynamic linker, which printed what it misses" + limit);
+  setrlimit(RLIMIT_DATA, &before);
 }
 
 TEST(ForkServer, RefusesToForkWithOtherThreads) {

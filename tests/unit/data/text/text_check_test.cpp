@@ -64,6 +64,22 @@ TEST_F(TextChecks, CountInvalidBytesOfAllFilesTogether) {
       << text;
 }
 
+TEST_F(TextChecks, FindOtherEncodingsAfterTheBeginning) {
+  const std::string words = "From: somebody, on a day of 1 + 1 = 2 words\n",
+                    russian =
+                        "+BB8EQAQ4BDIENQRC, +BDwEOARA. +BCUEPgRABD4ESAQ+, +BEEEPwQwBEEEOAQxBD4 +BDEEPgQ7BEwESAQ+BDU.\n";
+  std::string headers, plain, mails;
+  while (headers.size() < 9000) headers += words, plain += "From: somebody\n";
+  while (mails.size() < 300) mails += russian;
+  EXPECT_TRUE(
+      has(refused(headers + "\x1b$B$3$s\x1b(B\n"), "found text in ISO-2022-JP-2, wanted text; convert it first:"));
+  EXPECT_TRUE(has(refused(plain + "~{Dc:C#,J@=g!#NRCGTZQ'O0SoQTD#PM!#~}\n~{TY<{!#~}\n"), "found text in HZ, wanted"));
+  EXPECT_TRUE(has(refused(plain + mails), "found text in UTF-7, wanted"));
+  EXPECT_TRUE(has(refused(gzip(plain + mails)), "found text in UTF-7 inside, wanted text; unpack it first: gunzip"));
+  take(headers + mails);
+  take(headers + "\xc3\xbc \x1b$B is written before Japanese\n");
+}
+
 TEST_F(TextChecks, FindNulBytesAnywhere) {
   const std::string bytes = std::string(3 << 20, 'x') + std::string(1, '\0');
   EXPECT_TRUE(has(refused(bytes), "found a NUL byte at byte 3,145,728, wanted text"));

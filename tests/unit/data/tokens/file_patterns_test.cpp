@@ -54,6 +54,21 @@ TEST_F(FilePatterns, RefusesAFileThatIsThereAsItIsAndPacked) {
   EXPECT_EQ(listed({"a.jsonl", "a.jsonl.gz"}), (Names{"a.jsonl", "a.jsonl.gz"})) << "named one by one";
 }
 
+TEST_F(FilePatterns, RefusesADownloadThatIsNotFinished) {
+  write("a.txt", "x");
+  for (const auto* name :
+       {"b.txt.part", "b.txt.partial", "b.jsonl.gz.crdownload", "b.bin.incomplete", "a.txt.aria2", "c.txt.tmp"}) {
+    write(name, "x");
+    const auto text = error_of(ExitStatus::data, [&] { listed({"*"}); });
+    EXPECT_TRUE(has(text, at(name) + " looks like a download that is not finished; finish it")) << text;
+    EXPECT_EQ(listed({"*"}, {name}), (Names{"a.txt"}));
+    EXPECT_EQ(listed({"a.txt", name}).size(), 2u) << "named one by one";
+    fs::remove(at(name));
+  }
+  for (const auto* name : {"one.part", "two.tmp", "#a.txt#", "a.txt~"}) write(name, "x");
+  EXPECT_EQ(listed({"*"}), (Names{"a.txt", "one.part", "two.tmp"}));
+}
+
 TEST_F(FilePatterns, LeavesOutExcludedFilesAndFolders) {
   for (const auto* name : {"a.py", "test/a.py", "test/deep/b.py", "lib/test/c.py", "lib/d.py"}) write(name, "x");
   EXPECT_EQ(listed({"**/*.py"}, {"test/**", "**/d.py"}), (Names{"a.py", "lib/test/c.py"}));

@@ -1,7 +1,12 @@
 #include "data/tokens/token_id_layout.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
+#include "base/random.hpp"
+#include "base/text.hpp"
 #include "data/tokens/token_windows.hpp"
 #include "support/data_fixture.hpp"
 
@@ -167,6 +172,129 @@ TEST_F(IdLayouts, WithoutAHeaderAreWiderIfEachSecondWordIsZero) {
   EXPECT_TRUE(has(refused(write("ids.raw", big_endian)), "begins like big-endian ids of uint32 or int64"));
   EXPECT_EQ(ids_of(write("ids.raw", bytes_of(wide)), "uint16").size(), 400u) << "as data.dtype says";
   EXPECT_EQ(ids_of(write("ids.raw", std::string(400, '\0'))).size(), 200u) << "one id";
+}
+
+template <class T, class Id>
+std::vector<T> as_numbers(const std::vector<Id>& ids) {
+  return {ids.begin(), ids.end()};
+}
+
+template <class T>
+std::string big_endian(std::vector<T> ids) {
+  std::string bytes = bytes_of(ids);
+  for (size_t at = 0; at < bytes.size(); at += sizeof(T))
+    std::reverse(bytes.begin() + ptrdiff_t(at), bytes.begin() + ptrdiff_t(at + sizeof(T)));
+  return bytes;
+}
+
+/// The first 16 bits of floats, in which bfloat16 has all of them; whole ones as float16 writes them.
+std::vector<uint16_t> first_halves(const std::vector<float>& numbers) {
+  std::vector<uint16_t> halves;
+  for (const float number : numbers) halves.push_back(uint16_t(std::bit_cast<uint32_t>(number) >> 16));
+  return halves;
+}
+std::vector<uint16_t> as_float16(const std::vector<float>& numbers) {
+  std::vector<uint16_t> halves;
+  for (const float number : numbers) {
+    const auto bits = std::bit_cast<uint32_t>(number);
+    const int exponent = int(bits >> 23 & 0xff) - 127 + 15;
+    halves.push_back(uint16_t((bits >> 16 & 0x8000) | (exponent <= 0 ? 0 : exponent << 10 | (bits >> 13 & 0x3ff))));
+  }
+  return halves;
+}
+
+/// Ids as of words: the square makes small ones frequent.
+std::vector<uint16_t> ids_of_words(int64_t count, int64_t vocab_size) {
+  std::vector<uint16_t> ids;
+  for (int64_t i = 0; i < count; ++i) {
+    const double uniform = double(hash64(7, uint64_t(i)) >> 11) / double(uint64_t{1} << 53);
+    ids.push_back(uint16_t(uniform * uniform * uniform * double(vocab_size)));
+  }
+  return ids;
+}
+
+TEST_F(IdLayouts, WithoutAHeaderAreNoFloats) {
+  for (const int64_t vocab_size : {5, 65, 1000, 50000}) {
+    const auto floats = as_numbers<float>(ids_of_words(400, vocab_size));
+    const auto doubles = as_numbers<double>(ids_of_words(400, vocab_size));
+    for (const std::string dtype : {"", "uint16", "uint32"}) {
+      const auto one = [&](const std::string& bytes) { return refused(write("ids.raw", bytes), dtype); };
+      EXPECT_TRUE(has(one(bytes_of(floats)), "begins like numbers of float32: each is a whole number")) << vocab_size;
+      EXPECT_TRUE(has(one(bytes_of(doubles)), "begins like numbers of float64: each is a whole number"));
+      EXPECT_TRUE(has(one(big_endian(floats)), "begins like numbers of big-endian float32"));
+      EXPECT_TRUE(has(one(bytes_of(floats)), "; token ids are whole numbers: save numbers.astype(\"<u2\")"));
+      if (vocab_size == 50000 || vocab_size == 5) continue;  // above its largest whole numbers; too few
+      EXPECT_TRUE(has(one(bytes_of(as_float16(floats))), "begins like numbers of float16: each is a whole number"));
+    }
+  }
+  const auto few = as_numbers<float>(ids_of_words(400, 200));
+  EXPECT_TRUE(has(refused(write("ids.raw", bytes_of(first_halves(few)))), "begins like numbers of bfloat16"));
+}
+
+TEST_F(IdLayouts, WithoutAHeaderAreNoWeights) {
+  std::vector<float> weights;
+  std::vector<double> doubles;
+  for (uint64_t i = 0; i < 2000; ++i) {
+    double sum = -6;
+    for (uint64_t k = 0; k < 12; ++k) sum += double(hash64(i, k) >> 11) / double(uint64_t{1} << 53);
+    weights.push_back(float(doubles.emplace_back(sum * 0.02)));
+  }
+  const auto expect_refused = [&](const std::string& bytes, const std::string& name) {
+    const auto text = refused(write("ids.raw", bytes));
+    EXPECT_TRUE(has(text, "begins like numbers of " + name + ": they are small, with the fractions of such numbers"))
+        << text;
+    EXPECT_TRUE(has(text, "; if they are ids of uint16 as they stand, set data.dtype = \"uint16\"")) << text;
+    EXPECT_EQ(token_id_layout(at("ids.raw"), "uint16").type, "uint16");
+  };
+  expect_refused(bytes_of(weights), "float32");
+  expect_refused(bytes_of(as_float16(weights)), "float16");
+  expect_refused(bytes_of(first_halves(weights)), "bfloat16");
+  for (float& weight : weights) weight = std::abs(weight);
+  expect_refused(bytes_of(weights), "float32");
+  for (double& number : doubles) number = std::abs(number);
+  expect_refused(bytes_of(doubles), "float64");
+}
+
+TEST_F(IdLayouts, WithoutAHeaderAreNotBigEndian) {
+  for (const int64_t vocab_size : {5, 65, 258, 4000, 32000, 50257}) {
+    const auto ids = ids_of_words(20000, vocab_size);
+    EXPECT_TRUE(has(refused(write("ids.raw", big_endian(ids))), "begins like big-endian ids of uint16")) << vocab_size;
+    EXPECT_EQ(ids_of(write("ids.raw", bytes_of(ids))).size(), ids.size()) << vocab_size;
+    for (const std::string dtype : {"", "uint16"}) {
+      const auto text =
+          error_of(ExitStatus::data, [&] { token_id_layout(write("ids.raw", big_endian(ids)), dtype, vocab_size); });
+      EXPECT_TRUE(has(text, "are not below the vocabulary's size " + with_thousands(vocab_size) +
+                                ", but all are with their bytes swapped; save them in little-endian order: "
+                                "ids.astype(\"<u2\")"))
+          << text;
+    }
+    const auto wide = as_numbers<uint32_t>(ids);
+    const auto text =
+        error_of(ExitStatus::data, [&] { token_id_layout(write("ids.raw", big_endian(wide)), "uint32", vocab_size); });
+    EXPECT_TRUE(has(text, "of uint32 are not below") && has(text, "ids.astype(\"<u4\")")) << text;
+  }
+}
+
+TEST_F(IdLayouts, WithoutAHeaderAreNotOfOneByte) {
+  std::string residues;
+  for (uint64_t i = 0; i < 4000; ++i) residues += char(hash64(3, i) % 25);
+  EXPECT_TRUE(has(refused(write("ids.raw", residues)), "begins like ids of uint8: all bytes are below 128"));
+}
+
+TEST_F(IdLayouts, WithoutAHeaderMayBeUnusual) {
+  std::vector<std::vector<uint16_t>> files(8);
+  for (uint64_t i = 0; i < 20000; ++i) {
+    files[0].push_back(uint16_t(hash64(1, i)));                         // any of 65,536
+    files[1].push_back(uint16_t(hash64(1, i) % 1024 + i % 8 * 1024));   // of a codec with 8 codebooks
+    files[2].push_back(uint16_t(hash64(1, i) % 1024 + i % 2 * 16384));  // of two vocabularies
+    files[3].push_back(uint16_t(i % 10 < 7 ? 0x8002 : hash64(1, i)));   // mostly padding
+    files[4].push_back(uint16_t(15360 + hash64(1, i) % 8192));          // of images in a larger vocabulary
+    files[5].push_back(uint16_t(hash64(1, i) % 4));                     // of bases
+    files[6].push_back(uint16_t(hash64(1, i) % 3 * 16384));             // of few
+    files[7].push_back(uint16_t(i % 20000));                            // of each once
+  }
+  for (const auto& ids : files)
+    EXPECT_EQ(ids_of(write("ids.raw", bytes_of(ids))).size(), ids.size()) << &ids - &files[0];
 }
 
 TEST_F(IdLayouts, OfLlmCHaveTheTypeOfTheirHeader) {
