@@ -57,7 +57,7 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
       {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
     const StepRequest &own = cluster.costs.front().variant->request, &one = cost.variant->request;
-    return one.sequence != own.sequence || one.tensor != own.tensor || one.pipeline != own.pipeline;
+    return one.sequence != own.sequence || one.tensor != own.tensor || one.sections != own.sections;
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
