@@ -63,7 +63,7 @@ class Planner {
     request.positions = plan.data.positions;
     request.sequence = p.sequence;
     request.tensor = p.tensor;
-    request.pipeline = p.pipeline;
+    request.sections = p.pipeline;
     request.gradient_accumulation = micro_batches(e_.train, data_ranks(p, p.processes));
     request.activation_checkpointing = p.activation_checkpointing;
     request.activation_offload = p.activation_offload;
@@ -147,7 +147,7 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
     variant.request.rates = rates;
     variant.request.sequence = parallel.sequence;
     variant.request.tensor = parallel.tensor;
-    variant.request.pipeline = parallel.pipeline;
+    variant.request.sections = parallel.pipeline;
     variant.request.gradient_accumulation *= ranks_per_sequence(parallel) * parallel.pipeline;
     // As many micro-batches as keep the bubble small.
     while (parallel.pipeline > 1 && variant.request.sequences % 2 == 0 &&

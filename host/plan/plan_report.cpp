@@ -50,12 +50,12 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
       {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},
       {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->request.sequence) : OrderedJson()},
       {"recommended_tensor", cluster.best ? OrderedJson(cluster.best->variant->request.tensor) : OrderedJson()},
-      {"recommended_pipeline", cluster.best ? OrderedJson(cluster.best->variant->request.pipeline) : OrderedJson()},
+      {"recommended_pipeline", cluster.best ? OrderedJson(cluster.best->variant->request.sections) : OrderedJson()},
       {"strategies", OrderedJson::array()},
       {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
     const StepRequest &own = cluster.costs.front().variant->request, &one = cost.variant->request;
-    return one.sequence != own.sequence || one.tensor != own.tensor || one.pipeline != own.pipeline;
+    return one.sequence != own.sequence || one.tensor != own.tensor || one.sections != own.sections;
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
@@ -67,7 +67,7 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
                     {"operations", cost.variant->step.work.operations},
                     {"sequence", cost.variant->request.sequence},
                     {"tensor", cost.variant->request.tensor},
-                    {"pipeline", cost.variant->request.pipeline}};
+                    {"pipeline", cost.variant->request.sections}};
     if (cost.time) one["time"] = to_json(*cost.time, run_of(data, cost));
     json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
   }

@@ -90,7 +90,7 @@ void print_rent_json(std::ostream& out, const std::string& name, int64_t batch_s
                     {"strategy", to_string(row.layout.strategy)},
                     {"sequence", row.layout.sequence},
                     {"tensor", row.layout.tensor},
-                    {"pipeline", row.layout.pipeline},
+                    {"pipeline", row.layout.sections},
                     {"bytes", row.tensors},
                     {"reserved", row.memory},
                     {"fits", row.fits},

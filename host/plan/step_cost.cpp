@@ -58,8 +58,8 @@ std::string layout_of(const StepRequest& request) {
   return std::string(to_string(request.strategy)) +
          (request.sequence > 1 ? ", sequence " + std::to_string(request.sequence) : "") +
          (request.tensor > 1 ? ", tensor " + std::to_string(request.tensor) : "") +
-         (request.pipeline > 1
-              ? ", pipeline " + std::to_string(request.pipeline) + " (" +
+         (request.sections > 1
+              ? ", pipeline " + std::to_string(request.sections) + " (" +
                     std::to_string(request.gradient_accumulation) + " x " + std::to_string(request.sequences) + ")"
               : "");
 }

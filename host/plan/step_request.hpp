@@ -43,7 +43,7 @@ struct StepRequest {
   int64_t positions = 0;  ///< per sequence
   int64_t sequence = 1;   ///< ranks that divide the positions of the same sequences
   int64_t tensor = 1;     ///< consecutive ranks that divide the features of blocks
-  int64_t pipeline = 1;   ///< sections of the model, each on as many ranks
+  int64_t sections = 1;   ///< of the model, each on as many ranks (parallel.pipeline)
   int64_t gradient_accumulation = 1;
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
   bool activation_offload = false;
@@ -96,7 +96,7 @@ inline std::map<std::string, MemorySnapshot>::const_iterator highest(
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, bus, network)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, socket_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepRequest, trains_all, strategy, shard_group_size, ranks, hosts, sequences,
-                                   positions, sequence, tensor, pipeline, gradient_accumulation,
+                                   positions, sequence, tensor, sections, gradient_accumulation,
                                    activation_checkpointing, activation_offload, offload, on_cuda, compare_ranks, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host, file, from_file, to_file)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, at_borders, operations, extra, traffic)

@@ -77,7 +77,7 @@ class MetaStep {
  public:
   MetaStep(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank)
       : experiment_(fresh(in_layout(experiment, request))),
-        world_({request.ranks, request.hosts, request.on_cuda, request.pipeline}, rank, timeline_),
+        world_({request.ranks, request.hosts, request.on_cuda, request.sections}, rank, timeline_),
         parts_(open(experiment_)) {
     at::globalContext().setDeterministicAlgorithms(request.on_cuda && experiment_.parallel.deterministic,
                                                    /*warn_only=*/false);
@@ -276,7 +276,7 @@ std::vector<SectionWork> all_sections(const std::map<int64_t, SectionWork>& plan
 
 /// The slowest section does not wait between its first micro-batch and its last. Before and after, one micro-batch
 /// passes through each other section, and twice over each border between those.
-double seconds_of_pipeline(const std::vector<SectionWork>& sections) {
+double seconds_of_sections(const std::vector<SectionWork>& sections) {
   const auto slowest = std::ranges::max_element(sections);
   double seconds = slowest->seconds - slowest->border;  // its own borders are part of its step
   for (auto other = sections.begin(); other != sections.end(); ++other)
@@ -303,7 +303,7 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   parallel.processes = request.ranks;
   parallel.sequence = request.sequence;
   parallel.tensor = request.tensor;
-  parallel.pipeline = request.pipeline;
+  parallel.pipeline = request.sections;
   parallel.activation_checkpointing = request.activation_checkpointing;
   parallel.activation_offload = request.activation_offload;
   parallel.cpu_offload = request.offload;
@@ -322,12 +322,12 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
 PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank,
                       KnownSteps& known) {
   // From `few` micro-batches on, as many are in flight. Ranks that are compared run the same number.
-  const int64_t sections_after = rank / (request.ranks / request.pipeline);
-  const int64_t few = std::max<int64_t>(2, request.compare_ranks ? request.pipeline : sections_after + 1);
+  const int64_t sections_after = rank / (request.ranks / request.sections);
+  const int64_t few = std::max<int64_t>(2, request.compare_ranks ? request.sections : sections_after + 1);
   const bool extrapolates = request.gradient_accumulation > few + 1;
   std::vector<int64_t> micro_batches{extrapolates ? few + 1 : request.gradient_accumulation};
   if (extrapolates) micro_batches.push_back(few);
-  if (!extrapolates && request.pipeline > 1 && request.rates) micro_batches.push_back(micro_batches.front() + 1);
+  if (!extrapolates && request.sections > 1 && request.rates) micro_batches.push_back(micro_batches.front() + 1);
   StepRequest untimed = request;
   untimed.rates.reset();
   untimed.compare_ranks = false;
@@ -357,12 +357,12 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
 
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open,
                       KnownSteps& known) {
-  const int64_t last = request.ranks - 1, of_section = request.ranks / request.pipeline;
+  const int64_t last = request.ranks - 1, of_section = request.ranks / request.sections;
   std::set<int64_t> others;
   // Counted from the last section, of rank 0, which has the heads: the next one has the most blocks, the first section
   // of the model the most micro-batches in flight.
-  for (int64_t section = 1; section < request.pipeline; ++section)
-    if (request.compare_ranks || section == 1 || section == request.pipeline - 1) others.insert(section * of_section);
+  for (int64_t section = 1; section < request.sections; ++section)
+    if (request.compare_ranks || section == 1 || section == request.sections - 1) others.insert(section * of_section);
   const int64_t same_sequences = request.sequence * request.tensor;
   if (same_sequences > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
   if (request.compare_ranks)
@@ -386,8 +386,8 @@ PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, 
   if (!difference.empty())
     throw Error(ExitStatus::bug, "ranks would wait for each other forever, because they call different collectives: " +
                                      difference + "; every rank must call the same ones, in the same order");
-  const std::vector<SectionWork> sections = all_sections(planned, request.pipeline);
-  first.step.work.seconds = seconds_of_pipeline(sections);
+  const std::vector<SectionWork> sections = all_sections(planned, request.sections);
+  first.step.work.seconds = seconds_of_sections(sections);
   first.step.imbalance = imbalance_of(sections);
   return std::move(first.step);
 }

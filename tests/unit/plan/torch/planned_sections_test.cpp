@@ -56,7 +56,7 @@ std::map<std::string, MemorySnapshot> phases_of_run(const TestPlan& plan, int ra
   };
   Peers peers(rank, int(plan.ranks));
   Channels all(peers, echo, echo, std::chrono::milliseconds(0));
-  all.form_sections(int(plan.pipeline));
+  all.form_sections(int(plan.sections));
   all.section_channels().share_sequences(int(plan.sequence), int(plan.tensor));
   const MemoryUsage before = memory_usage();
   TinyTraining training(in_layout(plan.experiment, plan), plan.weighting(), all.section_channels());
@@ -74,7 +74,7 @@ std::map<std::string, MemorySnapshot> phases_of_run(const TestPlan& plan, int ra
 TestPlan sections_of(int64_t sections, int64_t ranks_of_section, Strategy strategy, int64_t micro_batches) {
   TestPlan plan = test::small_plan();
   plan.experiment.model.layers = 6;  // two heads
-  plan.pipeline = sections;
+  plan.sections = sections;
   plan.ranks = sections * ranks_of_section;
   plan.strategy = strategy;
   plan.gradient_accumulation = micro_batches;
@@ -82,7 +82,7 @@ TestPlan sections_of(int64_t sections, int64_t ranks_of_section, Strategy strate
 }
 
 void expect_planned(const TestPlan& plan) {
-  const int64_t of_section = plan.ranks / plan.pipeline;
+  const int64_t of_section = plan.ranks / plan.sections;
   for (int64_t rank = 0; rank < plan.ranks; rank += of_section) {
     const auto found = phases_of_run(plan, int(rank));
     const auto expected = planned(plan, int(rank)).phases;

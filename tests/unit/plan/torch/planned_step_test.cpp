@@ -72,7 +72,7 @@ TestPlan plan_of(const Experiment& e, const Make& weighting) {
   plan.ranks = e.parallel.processes;
   plan.sequence = e.parallel.sequence;
   plan.tensor = e.parallel.tensor;
-  plan.pipeline = e.parallel.pipeline;
+  plan.sections = e.parallel.pipeline;
   plan.sequences = e.train.batch_size;
   plan.positions = e.train.sequence_length;
   plan.gradient_accumulation = e.train.gradient_accumulation;
@@ -354,7 +354,7 @@ TEST(PlannedOperations, AreThoseOfTheUtilization) {
 /// Two sections on two hosts, whose ranks compute 1e9 operations in a second. The heads' section is the slower one.
 TestPlan two_sections(int64_t micro_batches) {
   TestPlan plan = test::small_plan();
-  plan.ranks = plan.hosts = plan.pipeline = 2;
+  plan.ranks = plan.hosts = plan.sections = 2;
   plan.strategy = plan.experiment.parallel.strategy = Strategy::shard_grad_op;
   plan.gradient_accumulation = micro_batches;
   plan.rates = Rates{.operations = 1e9};
