@@ -321,9 +321,11 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
 
 PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank,
                       KnownSteps& known) {
-  // From `few` micro-batches on, as many are in flight. Ranks that are compared run the same number.
-  const int64_t sections_after = rank / (request.ranks / request.sections);
-  const int64_t few = std::max<int64_t>(2, request.compare_ranks ? request.sections : sections_after + 1);
+  // As many micro-batches are in flight as sections follow, and one. With one more, a backward pass has ended before
+  // the last forward pass, and each further one adds the same. Ranks that are compared run the same number.
+  const int64_t sections_after =
+      request.compare_ranks ? request.sections - 1 : rank / (request.ranks / request.sections);
+  const int64_t few = sections_after + 2;
   const bool extrapolates = request.gradient_accumulation > few + 1;
   std::vector<int64_t> micro_batches{extrapolates ? few + 1 : request.gradient_accumulation};
   if (extrapolates) micro_batches.push_back(few);

@@ -96,9 +96,10 @@ void expect_planned(const TestPlan& plan) {
   }
 }
 
-const std::vector<TestPlan> layouts{sections_of(2, 1, Strategy::no_shard, 1),
-                                    sections_of(2, 2, Strategy::full_shard, 3),
-                                    sections_of(3, 2, Strategy::shard_grad_op, 2)};
+const std::vector<TestPlan> layouts{
+    sections_of(2, 1, Strategy::no_shard, 1), sections_of(2, 2, Strategy::full_shard, 3),
+    sections_of(3, 2, Strategy::shard_grad_op, 2), sections_of(2, 2, Strategy::full_shard, 7),
+    sections_of(3, 2, Strategy::shard_grad_op, 7)};
 
 TEST(PlannedSections, HoldWhatARunDoes) {
   for (const TestPlan& plan : layouts) expect_planned(plan);
