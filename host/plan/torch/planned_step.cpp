@@ -321,8 +321,8 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
 
 PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, const OpenParts& open, int rank,
                       KnownSteps& known) {
-  // As many micro-batches are in flight as sections follow, and one; with one more, a backward pass has ended before
-  // the last forward pass, and each further micro-batch adds the same. Ranks that are compared run the same number.
+  // As many micro-batches are in flight as sections follow, and one. With one more, a backward pass has ended before
+  // the last forward pass, and each further one adds the same. Ranks that are compared run the same number.
   const int64_t sections_after =
       request.compare_ranks ? request.sections - 1 : rank / (request.ranks / request.sections);
   const int64_t few = sections_after + 2;
