@@ -44,7 +44,7 @@ SHORTENED = {
         "wmtp-host run experiments/lora.toml",
         "wmtp-host run experiments/baseline.toml experiments/rho1.toml && wmtp-host runs compare rho1 baseline")},
     **{command: (None, "e2e.first_gpu runs each part from the kit") for command in (
-        "for part in facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
+        "for part in brief facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
         "sh gpu-kit/scripts/first_gpu.sh facts", "sh gpu-kit/scripts/first_gpu.sh correct",
         "for part in speed memory profile switches; do sh gpu-kit/scripts/first_gpu.sh $part; done")},
     **{ON_GPUS.format(n): (f"{ON_GPUS.format(n)} --dry-run", "no GPU; null_cuda.device has four ranks")
