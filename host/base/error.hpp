@@ -16,7 +16,7 @@ enum class ExitStatus : int {
   storage = 7,  ///< disk full, I/O, run log not usable
   device_memory = 8,
   bug = 70,          ///< a bug in this program
-  interrupted = 75,  ///< stopped by a signal with a checkpoint, resumable
+  interrupted = 75,  ///< stopped by a signal: resumable, unless it says that nothing was saved
 };
 
 /// Caught only at three boundaries: the command line, plugins, and the start of a rank. The message is lower case and

@@ -340,9 +340,9 @@ Experiment with_host_shard_groups(Experiment experiment, int64_t ranks, int64_t 
 
 /// The number of ranks that read the same sequences and divide their positions.
 inline int64_t ranks_per_sequence(const ParallelConfig& parallel) { return parallel.sequence * parallel.tensor; }
-/// The share of a step in which a rank of a pipeline waits for the first and the last micro-batches.
-inline double pipeline_bubble(int64_t pipeline, int64_t micro_batches) {
-  return double(pipeline - 1) / double(micro_batches + pipeline - 1);
+/// The share of a step in which the rank of a section waits for the first and the last micro-batches.
+inline double pipeline_bubble(int64_t sections, int64_t micro_batches) {
+  return double(sections - 1) / double(micro_batches + sections - 1);
 }
 /// The number of groups of ranks that read different sequences.
 inline int64_t data_ranks(const ParallelConfig& parallel, int64_t ranks) {
