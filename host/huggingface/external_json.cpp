@@ -19,11 +19,13 @@ ExternalJson::ExternalJson(Json object, std::string where) : object_(std::move(o
 
 bool ExternalJson::has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
 
+std::string ExternalJson::found(const std::string& key) const {
+  return object_.contains(key) ? "is " + object_[key].dump(-1, ' ', true).substr(0, 200) : "is missing";
+}
+
 void ExternalJson::refuse(const std::string& key, const std::string& wanted) {
-  const std::string found =
-      object_.contains(key) ? "is " + object_[key].dump(-1, ' ', true).substr(0, 200) : "is missing";
   const std::string quoted = printable(key);  // an unknown key may contain anything
-  mistakes_.push_back(quoted.substr(1, quoted.size() - 2) + " " + found + "; wanted " + wanted);
+  mistakes_.push_back(quoted.substr(1, quoted.size() - 2) + " " + found(key) + "; wanted " + wanted);
 }
 
 int64_t ExternalJson::integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> fallback) {

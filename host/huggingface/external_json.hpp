@@ -22,6 +22,8 @@ class ExternalJson {
   bool has(const char* key) const;
   const Json& all() const { return object_; }
   const Json& value(const char* key) const { return object_[key]; }
+  /// "is VALUE", shortened, or "is missing".
+  std::string found(const std::string& key) const;
 
   // These record an invalid value as a mistake and return a valid one. For a missing key they return `fallback`.
   int64_t integer(const char* key, int64_t from, int64_t to, std::optional<int64_t> fallback = std::nullopt);

@@ -233,9 +233,9 @@ class KindCheck {
   KindCheck(const fs::path& file, FileUse use)
       : file_(file), use_(use), start_(read_file_start(file, looked_at_bytes)), outer_(packing_found(start_, use)) {}
 
-  void check_piece(std::string_view piece) {
+  void refuse_piece(std::string_view piece) {
     is_inside_ = outer_ != Compression::none;
-    if (std::ranges::all_of(piece, [](char c) { return uint8_t(c) < 0x80; })) refuse_seven_bit(piece);
+    refuse_seven_bit(piece);
   }
 
   void run() {
@@ -386,7 +386,8 @@ std::string read_file_start(const fs::path& file, size_t bytes) {
 void check_file_kind(const fs::path& file, FileUse use) { KindCheck(file, use).run(); }
 
 void refuse_seven_bit(const fs::path& file, std::string_view piece) {
-  if (piece.find_first_of("\x1b~+=") != piece.npos) KindCheck(file, FileUse::text).check_piece(piece);
+  const bool is_ascii = std::ranges::all_of(piece, [](char c) { return uint8_t(c) < 0x80; });
+  if (is_ascii && !seven_bit_encoding(piece).empty()) KindCheck(file, FileUse::text).refuse_piece(piece);
 }
 
 bool has_json_lines(const fs::path& file) {

@@ -33,8 +33,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
       value_loss_(model, pipeline),
       backward_(model.backward_extent()),
       before_(channels.before(), model.compute()),
-      after_(channels.after(), model.compute()),
-      sections_after_(model.section().num_after()) {
+      after_(channels.after(), model.compute()) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
   is_chained_ = model.chains_heads();
   // The last blocks keep their graphs, because backward frees those first.
@@ -46,7 +45,7 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
                 "[parallel] activation_offload = true, but activation_checkpointing recomputes none of the " +
                     counted(trained_blocks, "trained trunk block") +
                     ", whose inputs it would offload; remove it, or set activation_checkpointing = \"full\"");
-  for (int64_t i = 0; config_.activation_offload && i <= sections_after_; ++i)
+  for (int64_t i = 0; config_.activation_offload && i <= model_.section().num_after(); ++i)
     offloaded_.push_back(make_offloaded_stack(model_.compute().device(), config_.offload_path));
 }
 
@@ -56,7 +55,7 @@ void MicroStep::scale_gradients(double factor) {
 }
 
 void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open) {
-  const auto count = int64_t(micros.size()), ahead = sections_after_;
+  const auto count = int64_t(micros.size()), ahead = model_.section().num_after();
   std::deque<std::pair<std::unique_ptr<StepContext>, InFlight>> in_flight;
   const auto shape_if = [&](bool is_received, int64_t index) {
     return is_received ? hidden_shape(micros[size_t(index)]) : std::vector<int64_t>();

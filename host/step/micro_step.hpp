@@ -137,7 +137,6 @@ class MicroStep {
   /// Inputs of recomputed blocks, of each micro-batch in flight; empty if they stay in memory.
   std::vector<std::unique_ptr<OffloadedStack>> offloaded_;
   Border before_, after_;
-  int64_t sections_after_;
   bool is_chained_;  ///< heads 2, 3, ... read the head before
   Reductions<ShardUnit> reductions_;
 };

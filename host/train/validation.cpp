@@ -71,7 +71,7 @@ void Validation::add_bin_losses(const MicroBatch& micro, const Tensor& losses, S
 }
 
 /// A draft of head k is accepted if all of heads 2 to k are right. Passes follow one another in each sequence, as in
-/// greedy decoding with drafts of a text that head 1 continues as it stands: each yields the accepted drafts and head
+/// greedy decoding with drafts of a text that head 1 would write itself: each yields the accepted drafts and head
 /// 1's token after them.
 void Validation::add_drafts(const MicroBatch& micro, const std::vector<Scores>& scores, StepTotals& totals) {
   if (scores.size() < 2) return;

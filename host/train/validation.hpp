@@ -5,8 +5,8 @@
 //   valid/ce_head_1/BIN               records with difficulties: the next-token head's loss in one bin
 //   valid/accuracy_head_k             share of the valid targets that are the head's most likely token
 //   valid/accept_head_k               k >= 2: share of the positions with targets of heads 2 to k at which all of these
-//                                     are right: a draft of head k would be accepted, if head 1 continues the text as
-//                                     it stands (Stern et al. 2018, arXiv 1811.03115)
+//                                     are right: a draft of head k would be accepted, if head 1 would write the text
+//                                     itself (Stern et al. 2018, arXiv 1811.03115)
 //   valid/tokens_per_pass             of such a decoding: mean tokens of a pass, which are its accepted drafts and one
 //   valid/exact_match[/BIN]           records: share of the right answers whose every token is the next-token head's
 //                                     most likely one, given the tokens before it, as greedy decoding would produce

@@ -114,25 +114,17 @@ std::string floats(const std::string& format, const std::string& why) {
 }
 
 template <class T>
-std::string whole_floats(std::string_view bytes, const FloatFormat& format) {
+std::string whole_floats_of(std::string_view bytes, const FloatFormat& format) {
   const std::string why = "each is a whole number in that format, and read as an id it would be another";
   const std::vector<T> numbers = numbers_in<T>(bytes);
   if (are_whole(numbers, format)) return floats(format.name, why);
   return are_whole(swapped(numbers), format) ? floats("big-endian " + std::string(format.name), why) : "";
 }
 
-std::string whole_floats(std::string_view bytes) {
-  std::string found = whole_floats<uint64_t>(bytes, float64);
-  if (found.empty()) found = whole_floats<uint32_t>(bytes, float32);
-  for (const FloatFormat& format : {float16, bfloat16})
-    if (found.empty()) found = whole_floats<uint16_t>(bytes, format);
-  return found;
-}
-
 constexpr std::string_view in_little_endian_order = "save them in little-endian order: ids.astype(\"<u";
 
 template <class T>
-std::string swapped_ids(std::string_view bytes, const std::string& type, int64_t vocab_size) {
+std::string swapped_ids_of(std::string_view bytes, const std::string& type, int64_t vocab_size) {
   const std::vector<T> ids = numbers_in<T>(bytes), others = swapped(ids);
   const auto is_beyond = [&](T id) { return int64_t(id) >= vocab_size; };
   const auto beyond = std::ranges::count_if(ids, is_beyond);
@@ -184,11 +176,18 @@ bool are_of_one_byte(const std::vector<uint16_t>& numbers) {
 
 }  // namespace
 
-std::string certain_foreign_numbers(std::string_view bytes, const std::string& type, int64_t vocab_size) {
-  if (std::string found = whole_floats(bytes); !found.empty()) return found;
+std::string whole_floats(std::string_view bytes) {
+  std::string found = whole_floats_of<uint64_t>(bytes, float64);
+  if (found.empty()) found = whole_floats_of<uint32_t>(bytes, float32);
+  for (const FloatFormat& format : {float16, bfloat16})
+    if (found.empty()) found = whole_floats_of<uint16_t>(bytes, format);
+  return found;
+}
+
+std::string swapped_ids(std::string_view bytes, const std::string& type, int64_t vocab_size) {
   if (vocab_size <= 0) return "";
-  return type == "uint32" ? swapped_ids<uint32_t>(bytes, type, vocab_size)
-                          : swapped_ids<uint16_t>(bytes, type, vocab_size);
+  return type == "uint32" ? swapped_ids_of<uint32_t>(bytes, type, vocab_size)
+                          : swapped_ids_of<uint16_t>(bytes, type, vocab_size);
 }
 
 std::string likely_foreign_numbers(std::string_view bytes) {

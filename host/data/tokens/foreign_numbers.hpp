@@ -10,12 +10,17 @@ namespace wmtp {
 
 inline constexpr size_t bytes_for_numbers = 1 << 16;  ///< of a file's beginning
 
-/// Why `bytes`, the beginning of a file, cannot be ids of `type` (uint16, uint32), and what to do: "begins like numbers
-/// of float32: ...". "" if they can be. Only what no ids are: whole numbers as floats write them, and ids that are
-/// below `vocab_size` (0: unknown) only if the bytes of each are swapped.
-std::string certain_foreign_numbers(std::string_view bytes, const std::string& type, int64_t vocab_size);
+// Each says why `bytes`, the beginning of a file, cannot be ids, and what to do: "begins like numbers of float32: ...".
+// "" if they can be.
 
-/// The same, judged by the frequencies of bytes, for a file whose type nobody stated; it can be stated in data.dtype.
+/// Whole numbers as floats write them, which no ids are.
+std::string whole_floats(std::string_view bytes);
+
+/// Ids of `type` (uint16, uint32) that are below `vocab_size` only if the bytes of each are swapped. `vocab_size`: 0 if
+/// it is not known.
+std::string swapped_ids(std::string_view bytes, const std::string& type, int64_t vocab_size);
+
+/// What the frequencies of bytes show, for a file whose type nobody stated; it can be stated in data.dtype.
 std::string likely_foreign_numbers(std::string_view bytes);
 
 }  // namespace wmtp

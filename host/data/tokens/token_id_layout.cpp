@@ -98,9 +98,9 @@ class Layout {
     const auto refuse_if = [&](const std::string& why) {
       if (!why.empty()) refuse(why);
     };
-    refuse_if(certain_foreign_numbers(first, layout.type, 0));
+    refuse_if(whole_floats(first));
     if (dtype_.empty()) check_are_uint16(start);
-    refuse_if(certain_foreign_numbers(first, layout.type, vocab_size_));
+    refuse_if(swapped_ids(first, layout.type, vocab_size_));
     if (dtype_.empty()) refuse_if(likely_foreign_numbers(first));
     if (file_.size() % layout.id_bytes() != 0)
       refuse("has " + with_thousands(file_.size()) + " bytes, not a multiple of the " +

@@ -1,6 +1,6 @@
 // A step without values: the real model, optimizer and collectives on the meta device (memory/meta_device.hpp), as
 // one rank of a job runs them. What the step allocates is counted as in a run, by category and phase. The answer,
-// PlannedStep, is in plan/step_request.hpp beside its question, because wmtp-host reads it without LibTorch.
+// PlannedStep, is with its question in plan/step_request.hpp, because wmtp-host reads it without LibTorch.
 #pragma once
 
 #include <functional>
