@@ -44,6 +44,7 @@ CASES = {
     "tied embeddings in bf16, no_shard": dict(model__tie_word_embeddings=True, parallel__precision="bf16",
                                               parallel__strategy="no_shard", train__gradient_accumulation=2),
     "logits in chunks": dict(model__vocab_size=12000),
+    "a window of attention": dict(model__sliding_window=48),
     "hybrid_shard": dict(parallel__processes=4, parallel__strategy="hybrid_shard", parallel__shard_group_size=2),
     "gradients that travel in bf16": dict(parallel__precision="bf16", parallel__reduce="bf16"),
     "hybrid_shard, gradients that travel in bf16": dict(

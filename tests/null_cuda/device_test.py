@@ -230,8 +230,8 @@ def test_doctor_compares_each_kernel_with_the_cpu(place):
     shown = place.host("doctor", "--device", "cuda")
     lines = dict(re.match(r"(.+?)  +(.+)", line).groups() for line in shown.out.splitlines())
     assert lines["device"].startswith("null H200, compute capability 9.0, "), shown
-    for kernel in ("norm", "SwiGLU", "rotation", "cross entropy", "products", "attention", "dropout",
-                   "embedding gradient", "AdamW", "sum of parts"):
+    for kernel in ("norm", "SwiGLU", "rotation", "cross entropy", "products", "attention", "documents",
+                   "dropout", "embedding gradient", "AdamW", "sum of parts"):
         assert re.fullmatch(r"fp32 \S+, bf16 \S+, fp16 \S+ from the CPU; bitwise identical when repeated",
                             lines[kernel]), shown
     assert "TFLOP/s" in lines["speed"] and "GB/s" in lines["copies"] and "fails cleanly" in lines["full device"], shown

@@ -14,7 +14,8 @@ from plan_test import CASES, SIZES, expect_equal, planned, this_one  # noqa: E40
 SPLITS_KEYS = "divided positions of one sequence, recomputed in bf16"
 LONG = [case for case in CASES if case != SPLITS_KEYS]
 SHORT = ("one process", "lora", "full_shard", "hybrid_shard", "no_shard", "checkpointing, one process",
-         "grouped queries", "muon with a moving average", "divided positions", "divided features", "state in a file")
+         "grouped queries", "a window of attention", "muon with a moving average", "divided positions",
+         "divided features", "state in a file")
 
 
 @pytest.mark.soak

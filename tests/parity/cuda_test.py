@@ -47,6 +47,8 @@ def inputs(tmp_path_factory):
     records = [{"instruction": f"{i}+{i}=", "output": str(2 * i)}
                for i in range(2000)]  # several in each row of 64 tokens
     (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    long = [record | {"output": record["output"] * 40} for record in records]
+    (folder / "long.jsonl").write_text("".join(json.dumps(record) + "\n" for record in long))
     return folder
 
 
@@ -82,6 +84,21 @@ def test_losses_in_fp32_are_those_of_the_cpu(finished, pipeline):
 def test_losses_in_half_precision_follow_those_in_fp32(finished, precision):
     exact = finished(**CUDA).log.losses()
     assert_losses_close(finished(**CUDA | {"parallel__precision": precision}).log.losses(), exact, 2e-2)
+
+
+DIVIDED = {"window": {"model__sliding_window": 24}, "documents": {}, "documents and window":
+           {"model__sliding_window": 24}, "short documents": {}}
+
+
+@pytest.mark.parametrize("divided", DIVIDED)
+def test_losses_in_bf16_with_windows_and_documents_are_those_of_the_cpu(finished, divided):
+    """Flash attention reads their lengths; short documents, and fp32, have a mask."""
+    packed = PIPELINES["packed"] if "documents" in divided else {}
+    if packed and divided != "short documents":
+        packed = packed | {"data": packed["data"] | {"files": ["long.jsonl"]}, "train__sequence_length": 256}
+    changes = packed | DIVIDED[divided]
+    on_cuda = finished(**CUDA | changes | {"parallel__precision": "bf16"}).log.losses()
+    assert_losses_close(on_cuda, finished(**CPU | changes).log.losses(), 2e-2)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -18,7 +18,7 @@ BatchRows::BatchRows(const std::vector<int64_t>& positions, int64_t rank, int64_
   micro_.batch = {at::zeros({B, S}, at::kLong), at::zeros({B, S}, at::kByte), at::tensor(micro_.positions), unknown,
                   unknown.clone()};
   // A position of padding reads no key but its own.
-  if (separate) micro_.documents = at::arange(S, at::kInt).expand({B, S}).contiguous();
+  if (separate) micro_.documents.begins = at::arange(S, at::kInt).expand({B, S}).contiguous();
 }
 
 int64_t* BatchRows::ids(int64_t row) {
@@ -31,9 +31,8 @@ uint8_t* BatchRows::kinds(int64_t row) {
 
 /// Targets of head k are at position k of the document or later: their source is k positions earlier.
 void BatchRows::add_document(int64_t row, int64_t begin, int64_t length) {
-  if (micro_.documents.defined())
-    std::fill_n(micro_.documents.mutable_data_ptr<int32_t>() + row * micro_.documents.size(1) + begin, length,
-                int32_t(begin));
+  if (Tensor& begins = micro_.documents.begins; begins.defined())
+    std::fill_n(begins.mutable_data_ptr<int32_t>() + row * begins.size(1) + begin, length, int32_t(begin));
   const uint8_t *const first = kinds(row) + begin, *const last = first + length;
   micro_.tokens += length;
   micro_.answers += std::count(first, last, answer_kind);
@@ -43,13 +42,30 @@ void BatchRows::add_document(int64_t row, int64_t begin, int64_t length) {
 }
 
 MicroBatch BatchRows::finish() {
+  const bool copies_documents = micro_.documents.defined() && request_.device.is_cuda();
+  const Tensor ends = copies_documents ? document_ends(micro_.documents.begins, micro_.batch.kind) : Tensor();
   micro_.batch = on_device(micro_.batch, request_.device);
   micro_.targets = request_.prompts ? micro_.batch.kind.gt(0) : micro_.batch.kind.eq(answer_kind);
-  if (micro_.documents.defined() && request_.device.is_cuda()) {
-    const Tensor staged = at::empty(micro_.documents.sizes(), at::TensorOptions(at::kInt).pinned_memory(true));
-    micro_.documents = staged.copy_(micro_.documents).to(request_.device, /*non_blocking=*/true);
+  if (copies_documents) {
+    const Tensor begins = micro_.documents.begins, both = at::cat({begins.flatten(), ends});
+    const Tensor staged = at::empty(both.sizes(), both.options().pinned_memory(true));
+    micro_.documents =
+        documents_in(staged.copy_(both).to(request_.device, /*non_blocking=*/true), begins.size(0), begins.size(1));
   }
   return std::move(micro_);
+}
+
+Tensor document_ends(const Tensor& begins, const Tensor& kinds) {
+  const int32_t* const begin = begins.const_data_ptr<int32_t>();
+  const uint8_t* const kind = kinds.const_data_ptr<uint8_t>();
+  const int64_t S = begins.size(1);
+  std::vector<int32_t> ends;
+  for (int64_t i = 0; i < begins.numel(); ++i) {
+    const bool goes_on = i % S > 0 && (begin[i] != i % S || (kind[i] == 0 && kind[i - 1] == 0));
+    if (!goes_on) ends.push_back(int32_t(i));
+  }
+  ends.push_back(int32_t(begins.numel()));
+  return at::tensor(ends, at::kInt);
 }
 
 }  // namespace wmtp

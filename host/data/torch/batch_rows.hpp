@@ -31,4 +31,7 @@ class BatchRows {
   const BatchRequest& request_;
 };
 
+/// Documents::ends, from its `begins` and the kinds of tokens, [B,S] on the CPU.
+at::Tensor document_ends(const at::Tensor& begins, const at::Tensor& kinds);
+
 }  // namespace wmtp

@@ -109,17 +109,21 @@ Batch on_device(const Batch& batch, const at::Device& device) {
   return batch_in(staged.to(device, /*non_blocking=*/true), B, S);
 }
 
-Tensor valid_sources(const Tensor& targets, int64_t head, const Tensor& documents) {
+Documents documents_in(const Tensor& both, int64_t B, int64_t S) {
+  return {both.narrow(0, 0, B * S).view({B, S}), both.narrow(0, B * S, both.numel() - B * S)};
+}
+
+Tensor valid_sources(const Tensor& targets, int64_t head, const Tensor& begins) {
   const int64_t S = targets.size(1);
   Tensor valid = at::zeros_like(targets);
   if (head >= S) return valid;
   Tensor sources = valid.narrow(1, 0, S - head);
   sources.copy_(targets.narrow(1, head, S - head));
-  if (documents.defined())
-    sources.logical_and_(documents.narrow(1, head, S - head) <= at::arange(S - head, documents.options()));
+  if (begins.defined())
+    sources.logical_and_(begins.narrow(1, head, S - head) <= at::arange(S - head, begins.options()));
   return valid;
 }
 
-Tensor MicroBatch::sources(int64_t head) const { return valid_sources(targets, head, documents); }
+Tensor MicroBatch::sources(int64_t head) const { return valid_sources(targets, head, documents.begins); }
 
 }  // namespace wmtp

@@ -13,6 +13,7 @@
 #include "base/window_order.hpp"
 #include "data/records/records.hpp"
 #include "data/tokens/token_windows.hpp"
+#include "model/torch/attention.hpp"
 
 namespace wmtp {
 
@@ -21,7 +22,7 @@ namespace wmtp {
 struct MicroBatch {
   Batch batch;
   at::Tensor targets;              ///< [B,S] bool: tokens to predict
-  at::Tensor documents;            ///< [B,S] int32: first position of each token's document; undefined: one per row
+  Documents documents;             ///< undefined: each row is one
   std::vector<int64_t> counts;     ///< [H] valid targets of each head
   int64_t tokens = 0;              ///< excluding padding
   int64_t keys = 0;                ///< sum over tokens of the length of their document, at most BatchRequest::window
@@ -76,10 +77,13 @@ std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowO
 /// B sequences of S tokens, in the form in which batches are on the device.
 Batch empty_batch(int64_t B, int64_t S, const at::Device& device);
 
+/// Views of [B*S+n+1] int32: `begins`, then the ends of n documents.
+Documents documents_in(const at::Tensor& both, int64_t B, int64_t S);
+
 /// Copies `batch` from the CPU to the device in one asynchronous copy.
 Batch on_device(const Batch& batch, const at::Device& device);
 
-/// [B,S] bool: whether `targets` has the position k = head after each, in the same document (MicroBatch::documents).
-at::Tensor valid_sources(const at::Tensor& targets, int64_t head, const at::Tensor& documents = {});
+/// [B,S] bool: whether `targets` has the position k = head after each, in the same document (Documents::begins).
+at::Tensor valid_sources(const at::Tensor& targets, int64_t head, const at::Tensor& begins = {});
 
 }  // namespace wmtp

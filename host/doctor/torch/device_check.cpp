@@ -98,14 +98,25 @@ Tensors products(Numbers& numbers, int64_t) {
   return {product_with_rows(x, weight), gradient};
 }
 
-Tensors attention(Numbers& numbers, int64_t) {
+/// Within a window, if it is not 0.
+Tensors attention(Numbers& numbers, int64_t window, const Documents& documents) {
   const auto leaf = [&](int64_t heads) { return numbers({2, 128, heads, 64}).requires_grad_(true); };
   const Tensor query = leaf(4), key = leaf(2), value = leaf(2), d_out = numbers({2, 128, 256});
   const at::AutoGradMode grad(true);
-  const Tensor out = causal_attention(query, key, value, /*window=*/0);
+  const Tensor out = causal_attention(query, key, value, window, documents);
   Tensors all = torch::autograd::grad({out}, {query, key, value}, {d_out});
   all.push_back(out.detach());
   return all;
+}
+
+Tensors attention_of_sequences(Numbers& numbers, int64_t window) { return attention(numbers, window, {}); }
+
+/// Of 70 and 58 positions and of a whole row.
+Tensors attention_of_documents(Numbers& numbers, int64_t window) {
+  const at::TensorOptions ints = at::TensorOptions(at::kInt).device(numbers.device());
+  const Tensor begins = at::zeros({2, 128}, ints);
+  begins[0].narrow(0, 70, 58).fill_(70);
+  return attention(numbers, window, {begins, at::tensor({0, 70, 128, 256}, at::kInt).to(numbers.device())});
 }
 
 /// The second draw begins within a block of four elements.
@@ -144,7 +155,8 @@ const std::vector<Operation> operations{{"norm", norm, {200, 333, 1000, 2000, 30
                                         {"rotation", rotation, {64, 34}},
                                         {"cross entropy", cross_entropies, {1000, 6000, 5003}},
                                         {"products", products},
-                                        {"attention", attention},
+                                        {"attention", attention_of_sequences, {0, 48}},
+                                        {"documents", attention_of_documents, {0, 48}},
                                         {"dropout", dropout, {512, 511}},
                                         {"embedding gradient", embedding_gradient},
                                         {"AdamW", adamw},

@@ -4,6 +4,9 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/SDPBackend.h>
+#include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/_fused_sdp_choice.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "model/chunks.hpp"
@@ -23,7 +26,7 @@ struct Shape {
   int64_t window;
   const int32_t* documents;  ///< [B,S] or null
 
-  static Shape of(const Tensor& query, const Tensor& key, int64_t window, const Tensor& documents) {
+  static Shape of(const Tensor& query, const Tensor& key, int64_t window, const Tensor& documents = {}) {
     return {query.size(0),
             query.size(1),
             key.size(2),
@@ -123,29 +126,38 @@ struct CausalAttention : Function<CausalAttention> {
 
 int64_t rounded_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-/// What LibTorch's flash attention allocates, for meta tensors; for fp32, whose attention is another kernel with a
-/// workspace of its own, about that. Bitwise reproducible sums of dq take a part for each group of thread blocks.
+constexpr int64_t rows_of_block = 128;  // of queries, in the gradients of flash attention
+constexpr int64_t shortest_mean_document = 64;
+
+/// What LibTorch's flash attention allocates, for meta tensors, of `num_documents` in all sequences, or 0: each is one;
+/// for fp32, whose attention is another kernel with a workspace of its own, about that. Bitwise reproducible sums of dq
+/// take a part for each group of thread blocks.
 struct MetaAttention : Function<MetaAttention> {
-  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v, int64_t window) {
-    const Shape s = Shape::of(q, k, window, {});
+  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v, int64_t window,
+                        int64_t num_documents) {
+    const Shape s = Shape::of(q, k, window);
     const Tensor out = at::empty_like(q), log_sums = at::empty({s.B, s.K * s.R, s.S}, q.options().dtype(at::kFloat));
     count_operations(s.operations());
     context->save_for_backward({q, k, v, out, log_sums});
     context->saved_data["window"] = window;
+    context->saved_data["num_documents"] = num_documents;
     return out.flatten(2);
   }
   static variable_list backward(AutogradContext* context, variable_list) {
     const auto saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2];
-    const Shape s = Shape::of(q, k, context->saved_data["window"].toInt(), {});
+    const Shape s = Shape::of(q, k, context->saved_data["window"].toInt());
+    const int64_t num_documents = context->saved_data["num_documents"].toInt();
     count_operations(2 * s.operations());
-    const variable_list d{at::empty_like(q), at::empty_like(k), at::empty_like(v), Tensor()};
+    const variable_list d{at::empty_like(q), at::empty_like(k), at::empty_like(v), Tensor(), Tensor()};
     const at::TensorOptions fp32 = q.options().dtype(at::kFloat);
-    const int64_t H = s.K * s.R, rows = rounded_up(s.S, 128);
+    const int64_t H = s.K * s.R, sequences = num_documents > 0 ? num_documents : s.B;
+    const int64_t rows =
+        num_documents > 0 ? s.B * s.S + rows_of_block * num_documents : s.B * rounded_up(s.S, rows_of_block);
     const bool splits = at::globalContext().deterministicAlgorithms() && q.scalar_type() != at::kFloat;
-    const int64_t parts = splits ? rounded_up(multiprocessors, s.B * H) / (s.B * H) : 1;
-    const Tensor row_sums = at::empty({s.B, H, rows}, fp32);
-    const Tensor dq_sums = at::empty({parts, s.B, rows, H, rounded_up(s.D, 32)}, fp32);
+    const int64_t parts = splits ? rounded_up(multiprocessors, sequences * H) / (sequences * H) : 1;
+    const Tensor row_sums = at::empty({H, rows}, fp32);
+    const Tensor dq_sums = at::empty({parts, rows, H, rounded_up(s.D, 32)}, fp32);
     if (s.R == 1) return d;
     const Tensor dk_of_all_heads = at::empty_like(q), dv_of_all_heads = at::empty_like(q);
     return d;
@@ -154,27 +166,68 @@ struct MetaAttention : Function<MetaAttention> {
   static constexpr int64_t multiprocessors = 132;  ///< of an H100 or H200
 };
 
-/// [S,S] or [B,1,S,S] bool: where a query reads; nullopt: all keys up to its own.
-std::optional<Tensor> attention_mask(const Tensor& query, int64_t window, const Tensor& documents) {
+/// Whether a CUDA device has flash attention for these, or cuDNN's, which runs on fewer devices.
+bool takes_flash(const Tensor& query, const Tensor& key, const Tensor& value) {
+  if (!on_cuda(query)) return false;
+  if (query.is_meta()) return true;
+  const int64_t choice = at::_fused_sdp_choice(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2),
+                                               /*attn_mask=*/std::nullopt, /*dropout_p=*/0.0, /*is_causal=*/true,
+                                               /*scale=*/std::nullopt, query.size(2) != key.size(2));
+  return choice == int64_t(at::SDPBackend::flash_attention) || choice == int64_t(at::SDPBackend::cudnn_attention);
+}
+
+/// Whether a window and documents are given to flash attention as numbers: a mask would need another kernel, which
+/// takes ten times as long.
+bool divides_sequences(const Tensor& query, const Tensor& key, const Tensor& value, const Documents& documents) {
+  const at::ScalarType type = query.scalar_type();
+  const bool fits = (type == at::kBFloat16 || type == at::kHalf) && query.size(3) % 8 == 0 && query.size(3) <= 256;
+  const bool few =
+      !documents.defined() ||
+      (documents.ends.defined() && documents.ends.numel() - 1 <= most_separate_documents(documents.begins.numel()));
+  return fits && few && takes_flash(query, key, value);
+}
+
+/// Flash attention within the window and the documents: [B,S,H*D].
+Tensor divided_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window,
+                         const Documents& documents) {
   const int64_t S = query.size(1);
-  const bool has_window = window > 0 && window < S;
-  if (!has_window && !documents.defined()) return std::nullopt;
+  const bool separate = documents.defined();
+  const auto rows = [&](const Tensor& x) { return separate ? x.flatten(0, 1) : x; };
+  const auto ends = separate ? std::optional(documents.ends) : std::nullopt;
+  const auto keys_before = window > 0 ? std::optional(window - 1) : std::nullopt;
+  const Tensor mixed = std::get<0>(at::_flash_attention_forward(
+      rows(query), rows(key), rows(value), ends, ends, S, S, /*dropout_p=*/0.0, /*is_causal=*/true,
+      /*return_debug_mask=*/false, /*scale=*/std::optional<double>(), keys_before));
+  return mixed.reshape({query.size(0), S, -1});
+}
+
+/// [S,S] or [B,1,S,S] bool: where a query reads.
+Tensor attention_mask(const Tensor& query, int64_t window, const Documents& documents) {
+  const int64_t S = query.size(1);
   Tensor mask = at::ones({S, S}, query.options().dtype(at::kBool).requires_grad(false)).tril_();
-  if (has_window) mask.triu_(1 - window);
+  if (window > 0) mask.triu_(1 - window);
   if (!documents.defined()) return mask;
-  const Tensor keys = at::arange(S, documents.options());
-  return mask.logical_and(keys >= documents.unsqueeze(-1)).unsqueeze(1);
+  const Tensor keys = at::arange(S, documents.begins.options());
+  return mask.logical_and(keys >= documents.begins.unsqueeze(-1)).unsqueeze(1);
 }
 
 }  // namespace
 
+int64_t most_separate_documents(int64_t positions) { return positions / shortest_mean_document; }
+
 Tensor causal_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window,
-                        const Tensor& documents) {
+                        const Documents& documents) {
   if (kernels::takes(query))  // an undefined tensor would not be taken
     return CausalAttention::apply(query, key, value, window,
-                                  documents.defined() ? std::optional(documents) : std::nullopt);
-  const std::optional<Tensor> mask = attention_mask(query, window, documents);
-  if (query.is_meta()) return MetaAttention::apply(query, key, value, window);
+                                  documents.defined() ? std::optional(documents.begins) : std::nullopt);
+  if (window >= query.size(1)) window = 0;
+  const bool divides = (window > 0 || documents.defined()) && divides_sequences(query, key, value, documents);
+  const bool masks = (window > 0 || documents.defined()) && !divides;
+  const std::optional<Tensor> mask = masks ? std::optional(attention_mask(query, window, documents)) : std::nullopt;
+  if (query.is_meta())
+    return MetaAttention::apply(query, key, value, window,
+                                divides && documents.defined() ? documents.ends.numel() - 1 : int64_t{0});
+  if (divides) return divided_attention(query, key, value, window, documents);
   const Tensor mixed = at::scaled_dot_product_attention(
       query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), mask, /*dropout_p=*/0.0,
       /*is_causal=*/!mask, /*scale=*/std::nullopt, /*enable_gqa=*/query.size(2) != key.size(2));

@@ -11,6 +11,7 @@
 #include <wmtp/pipeline.hpp>
 
 #include "model/block.hpp"
+#include "model/torch/attention.hpp"
 #include "model/torch/rank_exchange.hpp"
 #include "model/torch/weight_store.hpp"
 
@@ -23,8 +24,8 @@ struct Pass {
   bool training = false;
   int64_t seed = 0;
   int64_t step = 0;
-  at::Tensor sequence;   ///< [B] int64, global
-  at::Tensor documents;  ///< [B,S], of all positions, as causal_attention reads it; undefined: none
+  at::Tensor sequence;  ///< [B] int64, global
+  Documents documents;  ///< of all positions
   /// The ranks that have other positions of the same sequences and the same features of a block; null: none.
   const RankExchange* attention = nullptr;
   /// The ranks that divide a block's features at the same positions; null: this rank has all of them.

@@ -2,8 +2,6 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "model/torch/attention.hpp"
-
 namespace wmtp {
 namespace {
 
@@ -27,7 +25,7 @@ struct AllToAll : Function<AllToAll> {
 }  // namespace
 
 Tensor split_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window,
-                       const Tensor& documents, const RankExchange& split) {
+                       const Documents& documents, const RankExchange& split) {
   const int64_t Q = split.ranks();
   const auto parts_by_heads = [Q](const Tensor& x) {  // [B,S/Q,n,D] -> [Q,B,S/Q,n/Q,D]
     return x.unflatten(2, {Q, x.size(2) / Q}).permute({2, 0, 1, 3, 4});

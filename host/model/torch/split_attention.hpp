@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include "model/torch/attention.hpp"
 #include "model/torch/rank_exchange.hpp"
 
 namespace wmtp {
@@ -14,6 +15,6 @@ namespace wmtp {
 /// causal_attention (model/torch/attention.hpp) of query [B,S/Q,H,D], key and value [B,S/Q,K,D] -> [B,S/Q,H*D], with
 /// `documents` [B,S]. Q divides H and K. [all Q ranks, collective, also in backward]
 at::Tensor split_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t window,
-                           const at::Tensor& documents, const RankExchange& split);
+                           const Documents& documents, const RankExchange& split);
 
 }  // namespace wmtp

@@ -52,7 +52,11 @@ class PlannedBatches final : public BatchSource {
     micro.bins.assign(size_t(B), -1);
     micro.batch = empty_batch(B, S, request_.device);
     micro.targets = at::empty({B, S}, at::TensorOptions(at::kBool).device(request_.device));
-    if (separate_) micro.documents = at::empty({B, S}, at::TensorOptions(at::kInt).device(request_.device));
+    if (separate_) {  // on a CUDA device the most that attention computes one by one
+      const int64_t ends = is_cuda(request_.device) ? most_separate_documents(B * S) + 1 : 0;
+      micro.documents =
+          documents_in(at::empty({B * S + ends}, at::TensorOptions(at::kInt).device(request_.device)), B, S);
+    }
     micro.tokens = micro.answers = B * S;
     micro.keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
     micro.pairs = request_.pairs ? B / 2 : 0;

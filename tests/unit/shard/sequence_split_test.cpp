@@ -84,8 +84,9 @@ void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType t
     const std::vector<Tensor> inputs{numbers({B, S, H, D}, 1).to(type), numbers({B, S, K, D}, 2).to(type),
                                      numbers({B, S, K, D}, 3).to(type)};
     const Tensor d_out = numbers({B, S, H * D}, 4).to(type);
-    Tensor documents;  // of 7 tokens, across the ranks' borders
-    if (separate) documents = (at::arange(S, at::kInt) / 7).floor().mul(7).to(at::kInt).expand({B, S}).contiguous();
+    Documents documents;  // of 7 tokens, across the ranks' borders
+    if (separate)
+      documents.begins = (at::arange(S, at::kInt) / 7).floor().mul(7).to(at::kInt).expand({B, S}).contiguous();
     const auto wanted = attended(inputs, d_out, [&](const std::vector<Tensor>& x) {
       return causal_attention(x[0], x[1], x[2], window, documents);
     });

@@ -42,7 +42,7 @@ TEST(BatchRows, ThatAreNotFilledArePadding) {
   const MicroBatch micro = rows.finish();
   EXPECT_EQ(micro.batch.kind.sum().item<int64_t>(), 0);
   EXPECT_FALSE(micro.targets.any().item<bool>());
-  EXPECT_THAT(numbers_of(micro.documents), ElementsAre(0, 1, 2, 0, 1, 2)) << "each position is alone";
+  EXPECT_THAT(numbers_of(micro.documents.begins), ElementsAre(0, 1, 2, 0, 1, 2)) << "each position is alone";
   EXPECT_THAT(micro.windows, ElementsAre(-1, -1));
   EXPECT_THAT(micro.bins, ElementsAre(-1, -1));
   EXPECT_THAT(numbers_of(micro.batch.correct), ElementsAre(-1, -1));
@@ -84,11 +84,25 @@ TEST(BatchRows, SeparateTheDocumentsOfARow) {
   add(rows, 0, 0, 0, 3);
   add(rows, 0, 3, 1, 2);
   const MicroBatch micro = rows.finish();
-  EXPECT_THAT(numbers_of(micro.documents), ElementsAre(0, 0, 0, 3, 3, 3, 6));
+  EXPECT_THAT(numbers_of(micro.documents.begins), ElementsAre(0, 0, 0, 3, 3, 3, 6));
   EXPECT_THAT(micro.counts, ElementsAre(2 + 2, 1 + 1)) << "no source has its target in another document";
   EXPECT_THAT(numbers_of(micro.sources(1)), ElementsAre(1, 1, 0, 1, 1, 0, 0));
   EXPECT_THAT(numbers_of(micro.sources(2)), ElementsAre(1, 0, 0, 1, 0, 0, 0));
   EXPECT_EQ(micro.keys, 3 * 3 + 3 * 3);
+}
+
+TEST(BatchRows, HaveTheEndsOfTheirDocumentsForADevice) {
+  const BatchRequest request = request_of(1);
+  BatchRows rows({0, 1}, 0, 1, 7, request, /*separate=*/true);
+  add(rows, 0, 0, 0, 3);
+  add(rows, 0, 3, 0, 1);
+  add(rows, 1, 0, 0, 7);
+  const MicroBatch micro = rows.finish();
+  EXPECT_FALSE(micro.documents.ends.defined()) << "the CPU reads where they begin";
+  const at::Tensor ends = document_ends(micro.documents.begins, micro.batch.kind);
+  EXPECT_THAT(numbers_of(ends), ElementsAre(0, 3, 4, 7, 14)) << "three positions of padding are one document";
+  const Documents both = documents_in(at::cat({micro.documents.begins.flatten(), ends}), 2, 7);
+  EXPECT_TRUE(both.begins.equal(micro.documents.begins) && both.ends.equal(ends));
 }
 
 TEST(BatchRows, CountNoKeyBeyondTheWindowOfTheAttention) {

@@ -107,13 +107,13 @@ TEST(WindowBatches, EndADocumentWithItsEndOfText) {
     return window_batches(windows, WindowOrder(0, 1, "sequential"), 1, 7, request, end)->training(0, 0, 1);
   };
   const MicroBatch two = documents_with(2);
-  EXPECT_THAT(numbers_of(two.documents), ElementsAre(0, 0, 0, 3, 3, 3, 3));
+  EXPECT_THAT(numbers_of(two.documents.begins), ElementsAre(0, 0, 0, 3, 3, 3, 3));
   EXPECT_THAT(two.counts, ElementsAre(2 + 3, 1 + 2));
   EXPECT_EQ(two.keys, 3 * 3 + 4 * 4);
   EXPECT_THAT(numbers_of(two.sources(1)), ElementsAre(1, 1, 0, 1, 1, 1, 0)) << "no target behind the end of a text";
-  EXPECT_THAT(numbers_of(documents_with(0).documents), ElementsAre(0, 1, 1, 1, 1, 1, 1)) << "the end alone";
-  EXPECT_THAT(numbers_of(documents_with(6).documents), ElementsAre(0, 0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(numbers_of(documents_with(99).documents), ElementsAre(0, 0, 0, 0, 0, 0, 0)) << "none ends here";
+  EXPECT_THAT(numbers_of(documents_with(0).documents.begins), ElementsAre(0, 1, 1, 1, 1, 1, 1)) << "the end alone";
+  EXPECT_THAT(numbers_of(documents_with(6).documents.begins), ElementsAre(0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(numbers_of(documents_with(99).documents.begins), ElementsAre(0, 0, 0, 0, 0, 0, 0)) << "none ends here";
 }
 
 TEST(WindowBatches, ReadEachHeldOutWindowOnceWithPaddingBehindTheLast) {

@@ -81,7 +81,7 @@ TEST_F(RecordData, ArePackedIntoSequencesWhoseRecordsAreSeparate) {
   EXPECT_EQ(numbers_of(micro.batch.tokens[1].narrow(0, 0, 11)),
             (Ids{'q', '\n', 'a', 'b', 'c', 257, 'q', '\n', 'd', 257, 0}));
   EXPECT_EQ(numbers_of(micro.batch.kind[1].narrow(0, 0, 11)), (Ids{1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 0}));
-  EXPECT_EQ(numbers_of(micro.documents[1].narrow(0, 0, 12)), (Ids{0, 0, 0, 0, 0, 0, 6, 6, 6, 6, 10, 11}));
+  EXPECT_EQ(numbers_of(micro.documents.begins[1].narrow(0, 0, 12)), (Ids{0, 0, 0, 0, 0, 0, 6, 6, 6, 6, 10, 11}));
   EXPECT_EQ(numbers_of(micro.sources(1)[1].narrow(0, 0, 10)), (Ids{0, 1, 1, 1, 1, 0, 0, 1, 1, 0}));
   EXPECT_EQ(numbers_of(micro.sources(3)[1].narrow(0, 0, 10)), (Ids{1, 1, 1, 0, 0, 0, 1, 0, 0, 0}));
   EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{-1, -1})) << "of several records";

@@ -68,7 +68,7 @@ TEST_F(WindowSources, SeparateDocumentsOnlyWithPacking) {
   EXPECT_FALSE(training_batches(e, prepared, {}, 1)->training(0, 0, 1).documents.defined());
   e.data.packing = true;
   const MicroBatch micro = training_batches(e, prepared, {}, 1)->training(0, 0, 1);
-  EXPECT_THAT(numbers_of(micro.documents), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8));
+  EXPECT_THAT(numbers_of(micro.documents.begins), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8));
   EXPECT_EQ(micro.batch.tokens[0][7].item<int64_t>(), prepared.tokenizer->end_of_text());
 }
 

@@ -32,8 +32,7 @@ void PrintTo(const Case& c, std::ostream* out) {
        << c.window << ", " << c.documents.size() << " documents";
 }
 
-/// [B,S], as causal_attention reads it; undefined without documents.
-Tensor documents_of(const Case& c) {
+Documents documents_of(const Case& c) {
   if (c.documents.empty()) return {};
   Tensor documents = at::empty({c.B, c.S}, at::kInt);
   for (int64_t b = 0; b < c.B; ++b) {
@@ -45,7 +44,7 @@ Tensor documents_of(const Case& c) {
       begin += length;
     }
   }
-  return documents;
+  return {documents, {}};
 }
 
 Tensor plain(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window, const Tensor& documents) {
@@ -65,7 +64,7 @@ class Attention : public testing::TestWithParam<Case> {
   /// Distances of the output and the three gradients from fp64.
   std::vector<double> distances(at::ScalarType type, double spread) {
     const auto& [B, S, heads, kv_heads, D, window, lengths] = GetParam();
-    const Tensor documents = documents_of(GetParam());
+    const Documents documents = documents_of(GetParam());
     at::manual_seed(3);
     const Tensor query = (at::randn({B, S, heads, D}) * spread).to(type).requires_grad_(true);
     const Tensor key = (at::randn({B, S, kv_heads, D}) * spread).to(type).requires_grad_(true);
@@ -73,7 +72,7 @@ class Attention : public testing::TestWithParam<Case> {
     const Tensor d_out = at::randn({B, S, heads * D}).to(type);
     std::vector<Tensor> wide;
     for (const Tensor& x : {query, key, value}) wide.push_back(x.detach().to(at::kDouble).requires_grad_(true));
-    const Tensor expected = plain(wide[0], wide[1], wide[2], window, documents),
+    const Tensor expected = plain(wide[0], wide[1], wide[2], window, documents.begins),
                  found = causal_attention(query, key, value, window, documents);
     const auto expected_d = torch::autograd::grad({expected}, wide, {d_out.to(at::kDouble)});
     const auto found_d = torch::autograd::grad({found}, {query, key, value}, {d_out});
@@ -127,7 +126,7 @@ TEST(AttentionWithoutTheKernels, GivesTheSameForWindowsAndDocuments) {
   const Tensor query = at::randn({2, 20, 4, 8}), key = at::randn({2, 20, 2, 8}), value = at::randn({2, 20, 2, 8});
   const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
   for (const int64_t window : {int64_t{0}, c.window})
-    for (const Tensor& documents : {Tensor(), documents_of(c)})
+    for (const Documents& documents : {Documents(), documents_of(c)})
       EXPECT_LT(distance(causal_attention(query, key, value, window, documents),
                          causal_attention(wide(query), wide(key), wide(value), window, documents)),
                 2e-6);
