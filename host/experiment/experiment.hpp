@@ -57,6 +57,12 @@ enum class OptimizerOffload { none, nvme };
 template <>
 inline constexpr auto names_of<OptimizerOffload> = std::array{"none", "nvme"};
 
+/// Which losses of a reference belong to head k of the policy: those of its own head k, or those of its next-token head
+/// for the same target, which has read k - 1 tokens more.
+enum class ReferenceHeads { automatic, own, next };
+template <>
+inline constexpr auto names_of<ReferenceHeads> = std::array{"auto", "own", "next"};
+
 /// A frozen model: [reference], [value].
 struct FrozenConfig {
   bool given = false;
@@ -65,7 +71,8 @@ struct FrozenConfig {
   std::optional<ModelConfig> model;  ///< [reference.model]; not given: same shape as the stage or the policy
   std::optional<Strategy> strategy;
   std::optional<Precision> precision;
-  bool cache = true;  ///< whether to store its outputs for later epochs and runs
+  bool cache = true;                                 ///< whether to store its outputs for later epochs and runs
+  ReferenceHeads heads = ReferenceHeads::automatic;  ///< [reference] only; auto: own where it has all that are read
   bool operator==(const FrozenConfig&) const = default;
 };
 
@@ -138,6 +145,13 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
+/// The heads' weights from a step on.
+struct HeadWeightsPoint {
+  int64_t step = 0;
+  std::vector<double> weights;
+  bool operator==(const HeadWeightsPoint&) const = default;
+};
+
 struct TrainConfig {
   int64_t steps = 0;  ///< 0: `epochs` is given
   double epochs = 0;
@@ -149,7 +163,9 @@ struct TrainConfig {
   Norm norm = Norm::l2;              ///< norm of the gradient for clipping, the guard and the log
   std::string normalize = "tokens";  ///< "tokens" or "weights"
   std::vector<double> head_weights;  ///< factors on the heads' losses; empty: all 1
-  double ema = 0;                    ///< decay rate of the moving average of the trained parameters; 0: none
+  /// Later ones, in order of steps, linear in between; two at one step are a jump.
+  std::vector<HeadWeightsPoint> head_weights_later;
+  double ema = 0;  ///< decay rate of the moving average of the trained parameters; 0: none
   bool operator==(const TrainConfig&) const = default;
 };
 
@@ -264,6 +280,7 @@ struct LogConfig {
   bool wandb = false, trackio = false;    ///< whether metrics also go to these trackers while the run trains
   std::string mlflow;                     ///< URI of the MLflow server that also receives them; "": none
   int64_t profile_step = 0;               ///< the step whose profile is written to the run's folder; 0: none
+  int64_t head_gradients_every = 0;       ///< steps between comparisons of the heads' gradients; 0: none
   bool operator==(const LogConfig&) const = default;
 };
 

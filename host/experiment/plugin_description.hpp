@@ -13,17 +13,17 @@ namespace wmtp {
 
 /// One option of a plugin's own schema.
 struct OptionSpec {
-  enum class Type { number, integer, flag, text, texts };
+  enum class Type { number, integer, flag, text, texts, scheduled };
   std::string name;
   Type type = Type::text;
   OptionValue default_value;
-  std::optional<double> min, max;    ///< numbers and integers; inclusive
+  std::optional<double> min, max;    ///< numbers, integers and scheduled numbers; inclusive
   std::vector<std::string> choices;  ///< text and texts; empty: any
   std::string help;
 };
 
 template <>
-inline constexpr auto names_of<OptionSpec::Type> = std::array{"number", "integer", "flag", "text", "texts"};
+inline constexpr auto names_of<OptionSpec::Type> = std::array{"number", "integer", "flag", "text", "texts", "scheduled"};
 
 /// A value head that a pipeline trains; the values are those of the sdk's ValueHead.
 struct ValueHeadNeed {

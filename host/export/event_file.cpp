@@ -47,6 +47,7 @@ struct OptionMessage {
   ProtoMessage operator()(const std::vector<Fields>& value) const {
     return ProtoMessage().bytes(text_value, toml_text(value));
   }
+  ProtoMessage operator()(const Fields& value) const { return ProtoMessage().bytes(text_value, toml_text(value)); }
 };
 
 std::string hparams_value(const char* tag, const ProtoMessage& content) {

@@ -31,6 +31,7 @@ struct ParamText {
   }
   std::string operator()(const std::vector<double>& value) const { return toml_text(value); }
   std::string operator()(const std::vector<Fields>& value) const { return toml_text(value); }
+  std::string operator()(const Fields& value) const { return toml_text(value); }
 };
 
 constexpr auto param_number = [](const auto& value) -> std::optional<double> {

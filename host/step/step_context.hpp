@@ -32,13 +32,14 @@ struct StepEnvironment {
   int64_t heads = 1;
   int64_t vocab_size = 0;
   int64_t seed = 0;
+  int64_t total_steps = 0;
   Collectives& collectives;
   std::map<std::string, at::Tensor>& states;  ///< the plugin's named state
 };
 
 /// Common to the micro-batches of one optimizer step, or of one validation.
 struct StepScope {
-  int64_t number = 0;  ///< optimizer step, from 1
+  int64_t number = 0;  ///< optimizer step, from 1; 0 in a validation
   const StepCounts& counts;
   StepTotals& totals;
   bool counts_selections = false;  ///< whether the host waits for a device to count the tokens with a weight
@@ -94,6 +95,7 @@ class StepContext {
   const Batch& batch() const { return micro_.batch; }
   Collectives& collectives() const { return environment_.collectives; }
   int64_t number() const { return scope_.number; }
+  int64_t total() const { return environment_.total_steps; }
   int64_t head() const { return weigh_context_.head; }
   int64_t heads() const { return environment_.heads; }
   int64_t vocab_size() const { return environment_.vocab_size; }

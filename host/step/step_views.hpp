@@ -14,6 +14,7 @@ class StepView : public Base {
  public:
   explicit StepView(StepContext& context) : context_(context) {}
   int64_t number() const override { return context_.number(); }
+  int64_t total() const override { return context_.total(); }
   int64_t heads() const override { return context_.heads(); }
   int64_t vocab_size() const override { return context_.vocab_size(); }
   Tensor counts() override { return context_.counts(); }

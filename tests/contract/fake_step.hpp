@@ -52,13 +52,14 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   std::map<std::string, Tensor> states;                      ///< the plugin's state
   int num_collectives = 0;
   int64_t head_in_hand = 1;
-  int64_t step = 1;
+  int64_t step = 1, steps = 1;
 
   Batch batch_in_hand;
 
   const Batch& batch() const override { return batch_in_hand; }
   Collectives& collectives() override { return *this; }
   int64_t number() const override { return step; }
+  int64_t total() const override { return steps; }
   int64_t head() const override { return head_in_hand; }
   int64_t heads() const override { return 4; }
   int64_t vocab_size() const override { return 16; }

@@ -12,13 +12,22 @@ namespace {
 
 ValueRule rule_for(const OptionSpec& option) {
   // In the order of OptionSpec::Type.
-  constexpr ValueType types[] = {ValueType::number, ValueType::integer, ValueType::flag, ValueType::text,
-                                 ValueType::texts};
+  constexpr ValueType types[] = {ValueType::number, ValueType::integer, ValueType::flag,
+                                 ValueType::text,   ValueType::texts,   ValueType::number_or_table};
   ValueRule rule;
   rule.type = types[size_t(option.type)];
   if (option.min) rule.min = *option.min;
   if (option.max) rule.max = *option.max;
   rule.choices = option.choices;
+  if (option.type == OptionSpec::Type::scheduled) {
+    ValueRule number = rule, steps;
+    number.type = ValueType::number;
+    steps.type = ValueType::integer;
+    steps.min = 1;
+    steps.max = 1e12;
+    rule.fields = {{"from", number}, {"to", number}, {"steps", steps}};
+    rule.required_fields = rule.fields.size();
+  }
   return rule;
 }
 

@@ -99,7 +99,8 @@ class Check {
     if (node.kind == Node::Kind::text &&
         wants(Type::text, Type::text_or_integer, Type::text_or_number, Type::flag_or_text))
       return text(node);
-    if (wants(Type::number, Type::text_or_number)) return number(node);
+    if (node.kind == Node::Kind::table && wants(Type::number_or_table)) return table(node);
+    if (wants(Type::number, Type::text_or_number, Type::number_or_table)) return number(node);
     if (node.kind == Node::Kind::list && wants(Type::texts)) return texts(node);
     if (node.kind == Node::Kind::list && wants(Type::numbers)) return numbers(node);
     if (node.kind == Node::Kind::list && wants(Type::tables)) return tables(node);
@@ -191,6 +192,13 @@ class Check {
     return Value(found);
   }
 
+  std::optional<Value> table(const Node& node) {
+    const size_t before = diagnostics_.count();
+    Fields found = fields(node);
+    if (diagnostics_.count() > before) return std::nullopt;
+    return Value(found);
+  }
+
   Fields fields(const Node& table) {
     Fields found;
     std::vector<std::string> names;
@@ -207,10 +215,15 @@ class Check {
       if (!value) continue;
       if (const auto* number = std::get_if<double>(&*value))
         found.numbers[entry.key] = *number;
+      else if (const auto* integer = std::get_if<int64_t>(&*value))
+        found.numbers[entry.key] = double(*integer);
+      else if (const auto* list = std::get_if<std::vector<double>>(&*value))
+        found.lists[entry.key] = *list;
       else
         found.texts[entry.key] = std::get<std::string>(*value);
     }
-    if (!table.find(names.front())) diagnostics_.add(table.position, name_ + ": a table lacks " + names.front());
+    for (size_t i = 0; i < rule_.required_fields; ++i)
+      if (!table.find(names[i])) diagnostics_.add(table.position, name_ + ": a table lacks " + names[i]);
     return found;
   }
 
@@ -249,7 +262,8 @@ std::string type_text(ValueType type) {
                                    "true, false or string",
                                    "list of strings",
                                    "list of numbers",
-                                   "list of tables"};
+                                   "list of tables",
+                                   "number or table"};
   return names[size_t(type)];
 }
 
@@ -270,6 +284,11 @@ std::string wanted(const ValueRule& rule) {
   if (rule.type == ValueType::flag && !rule.planned.empty()) text = "false";
   if (rule.type == ValueType::integer) text = "an integer";
   if (rule.type == ValueType::number) text = "a number";
+  if (rule.type == ValueType::number_or_table) {
+    std::vector<std::string> names;
+    for (const auto& [name, field] : rule.fields) names.push_back(name);
+    text = "a number, or a table of " + join_names(names) + ",";
+  }
   if (rule.type == ValueType::text) text = rule.may_be_empty ? "a string" : "a non-empty string";
   if (rule.type == ValueType::texts)
     text = rule.may_be_empty ? "a list of strings" : "a non-empty list of non-empty strings";
@@ -296,6 +315,7 @@ std::string toml_text(const Value& value) {
       };
       for (const auto& [name, value] : fields.texts) add(name, toml_string(value));
       for (const auto& [name, value] : fields.numbers) add(name, number_text(value));
+      for (const auto& [name, value] : fields.lists) add(name, list_text(value, bound_text));
       return "{" + text + "}";
     }
   };

@@ -14,24 +14,27 @@
 
 namespace wmtp {
 
-/// A table in a list of tables.
+/// A table of values.
 struct Fields {
   std::map<std::string, std::string> texts;
   std::map<std::string, double> numbers;
+  std::map<std::string, std::vector<double>> lists;
   bool operator==(const Fields&) const = default;
 };
 template <class AnyJson>
 void to_json(AnyJson& out, const Fields& fields) {
   out = AnyJson{{"texts", fields.texts}, {"numbers", fields.numbers}};
+  if (!fields.lists.empty()) out["lists"] = fields.lists;
 }
 template <class AnyJson>
 void from_json(const AnyJson& in, Fields& fields) {
   in.at("texts").get_to(fields.texts);
   in.at("numbers").get_to(fields.numbers);
+  if (in.contains("lists")) in.at("lists").get_to(fields.lists);
 }
 
 using Value = std::variant<bool, int64_t, double, std::string, std::vector<std::string>, std::vector<double>,
-                           std::vector<Fields>>;
+                           std::vector<Fields>, Fields>;
 enum class ValueType {
   flag,
   integer,
@@ -42,7 +45,8 @@ enum class ValueType {
   flag_or_text,
   texts,
   numbers,
-  tables
+  tables,
+  number_or_table
 };
 
 struct ValueRule {
@@ -56,7 +60,8 @@ struct ValueRule {
   std::vector<std::string> planned;                           ///< names refused with "not supported yet"
   bool may_be_empty = true;                                   ///< for texts and lists
   size_t count = 0;                                           ///< required length of a list of numbers; 0: any
-  std::vector<std::pair<std::string, ValueRule>> fields;      ///< of tables: texts and numbers; the first is required
+  std::vector<std::pair<std::string, ValueRule>> fields;      ///< of tables: texts, numbers, lists of numbers
+  size_t required_fields = 1;                                 ///< how many of them, from the first, a table must have
 };
 
 /// The value, a synonym of a choice replaced by its name; nullopt if an error was added. `name`: the key's name in

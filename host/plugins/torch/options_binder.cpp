@@ -37,7 +37,17 @@ OptionSpec& OptionsRecorder::add(const char* name, const char* help, OptionSpec:
 }
 
 void OptionsRecorder::number(const char* name, double& value, const char* help, double min, double max) {
-  OptionSpec& spec = add(name, help, OptionSpec::Type::number);
+  add_number(name, value, help, min, max, OptionSpec::Type::number);
+}
+
+void OptionsRecorder::scheduled(const char* name, Scheduled& value, const char* help, double min, double max) {
+  if (value.from != value.to) fail(name, "its default changes over the run, wanted a number");
+  add_number(name, value.to, help, min, max, OptionSpec::Type::scheduled);
+}
+
+void OptionsRecorder::add_number(const char* name, double value, const char* help, double min, double max,
+                                 OptionSpec::Type type) {
+  OptionSpec& spec = add(name, help, type);
   if (!std::isfinite(value) || std::isnan(min) || std::isnan(max) || value < min || value > max) {
     std::ostringstream text;
     text << "its default " << value << " is outside " << min << " to " << max;
@@ -90,6 +100,18 @@ void OptionsBinder::take(const char* name, T& value) {
 }
 
 void OptionsBinder::number(const char* name, double& value, const char*, double, double) { take(name, value); }
+void OptionsBinder::scheduled(const char* name, Scheduled& value, const char*, double, double) {
+  const auto given = values_.find(name);
+  if (given != values_.end() && std::holds_alternative<Fields>(given->second)) {
+    const std::map<std::string, double>& numbers = std::get<Fields>(given->second).numbers;
+    value = {numbers.at("from"), numbers.at("to"), int64_t(numbers.at("steps"))};
+    taken_.push_back(name);
+    return;
+  }
+  double number = value.to;
+  take(name, number);
+  value = number;
+}
 void OptionsBinder::integer(const char* name, int64_t& value, const char*, int64_t, int64_t) { take(name, value); }
 void OptionsBinder::flag(const char* name, bool& value, const char*) { take(name, value); }
 void OptionsBinder::text(const char* name, std::string& value, const char*, const std::vector<std::string>&) {

@@ -19,6 +19,7 @@ class OptionsRecorder final : public Options {
   const std::vector<OptionSpec>& specs() const { return specs_; }
 
   void number(const char* name, double& value, const char* help, double min, double max) override;
+  void scheduled(const char* name, Scheduled& value, const char* help, double min, double max) override;
   void integer(const char* name, int64_t& value, const char* help, int64_t min, int64_t max) override;
   void flag(const char* name, bool& value, const char* help) override;
   void text(const char* name, std::string& value, const char* help, const std::vector<std::string>& choices) override;
@@ -28,6 +29,7 @@ class OptionsRecorder final : public Options {
 
  private:
   OptionSpec& add(const char* name, const char* help, OptionSpec::Type type);
+  void add_number(const char* name, double value, const char* help, double min, double max, OptionSpec::Type type);
   std::vector<OptionSpec> specs_;
 };
 
@@ -40,6 +42,7 @@ class OptionsBinder final : public Options {
   void require_all_taken() const;
 
   void number(const char* name, double& value, const char* help, double min, double max) override;
+  void scheduled(const char* name, Scheduled& value, const char* help, double min, double max) override;
   void integer(const char* name, int64_t& value, const char* help, int64_t min, int64_t max) override;
   void flag(const char* name, bool& value, const char* help) override;
   void text(const char* name, std::string& value, const char* help, const std::vector<std::string>& choices) override;

@@ -20,6 +20,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -85,8 +86,14 @@ inline Tensor reaches(const Tensor& score, const Tensor& threshold) {
 class WMTP_SDK_API Step {
  public:
   virtual ~Step();
-  /// Optimizer step, 1..N.
+  /// Optimizer step, 1..total(); 0 where nothing is trained.
   virtual int64_t number() const = 0;
+  /// The run's optimizer steps. A resumed run can have more than it had before.
+  virtual int64_t total() const = 0;
+  /// 0 at the first step, 1 at the last.
+  double progress() const {
+    return double(std::max<int64_t>(number() - 1, 0)) / double(std::max<int64_t>(total() - 1, 1));
+  }
   virtual int64_t heads() const = 0;
   virtual int64_t vocab_size() const = 0;
   /// Valid tokens of each head over all ranks and micro-batches of the optimizer step: [H] fp64.

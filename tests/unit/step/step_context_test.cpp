@@ -51,7 +51,7 @@ class StepContextTest : public testing::Test {
   std::map<std::string, Tensor> states_;
   StepTotals totals_;
   StepCounts counts_{{7, 7, 7}, 24, 20, 0};
-  StepEnvironment environment_{num_heads, 50, 42, across_, states_};
+  StepEnvironment environment_{num_heads, 50, 42, /*total_steps=*/10, across_, states_};
   std::unique_ptr<TokenWindows> windows_;
 };
 

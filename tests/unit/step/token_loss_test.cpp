@@ -52,7 +52,7 @@ class TokenLossTest : public testing::Test {
     ActivePipeline pipeline = test::pipeline_of(std::move(weighting));
     std::map<std::string, Tensor> states;
     RankCollectives across(rank_.channels);
-    const StepEnvironment environment{heads, experiment_.model.vocab_size, 9, across, states};
+    const StepEnvironment environment{heads, experiment_.model.vocab_size, 9, 1, across, states};
     TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 8, head_weights_});
     loss.scale_gradients(factor);
     Found found;

@@ -105,7 +105,7 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     ActivePipeline pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
     std::map<std::string, Tensor> states;
     RankCollectives across(rank.channels);
-    const StepEnvironment environment{0, experiment.model.vocab_size, 9, across, states};
+    const StepEnvironment environment{0, experiment.model.vocab_size, 9, 1, across, states};
     ValueLoss loss(*model, pipeline);
     loss.scale_gradients(factor);
     const MicroBatch micro = batch_of(two_answers, 8, 0);
