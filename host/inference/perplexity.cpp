@@ -83,7 +83,7 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
   ActivePipeline nothing;  // without a weighting
   std::map<std::string, at::Tensor> states;
   RankCollectives across(model.channels());
-  const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, across, states};
+  const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, 0, across, states};
   MicroStepConfig config;
   config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size, /*on_cuda=*/false);
   MicroStep micro_step(model.model(), nothing, model.channels(), config);
