@@ -165,6 +165,7 @@ struct TrainConfig {
   std::vector<double> head_weights;  ///< factors on the heads' losses; empty: all 1
   /// Later ones, in order of steps, linear in between; two at one step are a jump.
   std::vector<HeadWeightsPoint> head_weights_later;
+  bool detach_heads = false;         ///< trunk and embedding learn from head 1 only
   double ema = 0;  ///< decay rate of the moving average of the trained parameters; 0: none
   bool operator==(const TrainConfig&) const = default;
 };

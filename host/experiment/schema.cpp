@@ -28,18 +28,45 @@ SchemaTable head_table() {
        key("seed", AT(seed), "seed of all random numbers").at_least(0)}};
 }
 
-SchemaTable train_table() {
-  Key head_weights =
-      key("head_weights", AT(train.head_weights),
-          "factor on each head's loss in this mean, one for each of `model.future_tokens`; logged losses have none")
-          .range(0, 1e9)
-          .defaults_to("1 for each head");
-  head_weights.get = [](const Experiment& e) -> std::optional<Value> {
+Key head_weights_key() {
+  Key key = wmtp::key("head_weights", AT(train.head_weights),
+                      "factor on each head's loss in this mean, one for each of `model.future_tokens`; logged losses "
+                      "have none. Or points of the run, linear in between, of which two at one step are a jump: "
+                      "`[{step = 1, weights = [1, 0.3]}, {step = 500, weights = [1, 0.1]}]`")
+                .range(0, 1e9)
+                .defaults_to("1 for each head");
+  ValueRule step, weights = key.rule;
+  step.type = ValueType::integer;
+  step.min = 1;
+  step.max = 1e12;
+  key.rule.fields = {{"step", step}, {"weights", weights}};
+  key.rule.required_fields = key.rule.fields.size();
+  key.get = [](const Experiment& e) -> std::optional<Value> {
+    if (!e.train.head_weights_later.empty()) {
+      std::vector<Fields> points;
+      for (const HeadWeightsPoint& point : e.train.head_weights_later)
+        points.push_back({{}, {{"step", double(point.step)}}, {{"weights", point.weights}}});
+      return Value(points);
+    }
     const std::vector<double>& weights = e.train.head_weights;
     // Explicit defaults have the same identity as none.
     if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1; })) return std::nullopt;
     return Value(weights);
   };
+  key.set = [](Experiment& e, const Value& value) {
+    e.train.head_weights_later.clear();
+    if (const auto* weights = std::get_if<std::vector<double>>(&value)) {
+      e.train.head_weights = *weights;
+      return;
+    }
+    for (const Fields& point : std::get<std::vector<Fields>>(value))
+      e.train.head_weights_later.push_back({int64_t(point.numbers.at("step")), point.lists.at("weights")});
+    e.train.head_weights = e.train.head_weights_later.front().weights;
+  };
+  return key;
+}
+
+SchemaTable train_table() {
   Key accumulation = key("gradient_accumulation", AT(train.gradient_accumulation), "micro-batches of an optimizer step")
                          .range(1, 1 << 20);
   accumulation.get = [](const Experiment& e) -> std::optional<Value> {
@@ -76,7 +103,10 @@ SchemaTable train_table() {
            "divisor of a head's weighted loss: its valid tokens in the step, or the sum of their weights (with several "
            "micro-batches, another forward pass); the loss of a step is the mean over the heads with targets")
            .one_of({"tokens", "weights"}),
-       head_weights,
+       head_weights_key(),
+       key("detach_heads", AT(train.detach_heads),
+           "whether the trunk and the embedding learn from head 1 only, while heads 2 and up train on what they "
+           "compute; the final norm and the output layer, which all heads share, learn from all"),
        key("ema", AT(train.ema),
            "decay rate, such as 0.999, of an exponential moving average of the trained parameters, saved at the end "
            "in `model-ema/` beside `model/`; 0: none")

@@ -302,6 +302,20 @@ std::string largest_part(const MemorySnapshot& snapshot) {
   return human_bytes(snapshot.bytes[size_t(most)]) + " " + to_string(most);
 }
 
+/// "  head losses weighted 1 0.3 at step 1, 1 0.1 at step 500"
+void print_head_weights(std::ostream& out, const TrainConfig& train) {
+  const auto print = [&](const std::vector<double>& weights) {
+    for (const double weight : weights) out << ' ' << shown(weight);
+  };
+  out << "  head losses weighted";
+  if (train.head_weights_later.empty()) print(train.head_weights);
+  for (const HeadWeightsPoint& point : train.head_weights_later) {
+    print(point.weights);
+    out << " at step " << with_thousands(point.step) << (&point == &train.head_weights_later.back() ? "" : ",");
+  }
+  out << '\n';
+}
+
 void print_json(std::ostream& out, const PlanReport& report) {
   const ExperimentPlan& plan = report.plan;
   OrderedJson json{{"name", report.experiment.name},
@@ -363,11 +377,7 @@ void print_text(std::ostream& out, const PlanReport& report) {
   for (const auto& [table, parameters] : plan.counts().frozen)
     out << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
         << " parameters, frozen\n";
-  if (!e.train.head_weights.empty()) {
-    out << "  head losses weighted";
-    for (const double weight : e.train.head_weights) out << ' ' << shown(weight);
-    out << '\n';
-  }
+  if (!e.train.head_weights.empty()) print_head_weights(out, e.train);
   out << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "
       << counted(plan.data.tokens_a_step / e.train.sequence_length, "sequence") << ", "
       << counted(plan.data.tokens_a_step, "token");

@@ -20,7 +20,7 @@ std::map<std::string, Tensor> FrozenModel::signals(const MicroBatch& micro, cons
   const Tensor h = trunk(pass, micro.batch.tokens);
   const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
   const Tensor normed = model_->normed(h);
-  if (!loss_) return {{"value", values(normed)}};
+  if (!loss_) return {{"value", values(normed, pass)}};
   return predictions(normed, micro.batch.tokens, wanted.count("entropy") > 0);
 }
 
@@ -37,9 +37,9 @@ Tensor FrozenModel::trunk(const Pass& pass, const Tensor& tokens) {
   return model_->head_block(1).forward(h, model_->rotary(), pass);
 }
 
-Tensor FrozenModel::values(const Tensor& normed) {
+Tensor FrozenModel::values(const Tensor& normed, const Pass& pass) {
   const Gathered heads(model_->unit("value_heads"));
-  return model_->split().whole(model_->value_heads().front().forward(normed.to(at::kFloat)));
+  return model_->split().whole(model_->value_heads().front().forward(normed.to(at::kFloat), pass));
 }
 
 std::map<std::string, Tensor> FrozenModel::predictions(const Tensor& normed, const Tensor& tokens, bool entropies) {

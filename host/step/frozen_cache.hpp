@@ -29,7 +29,7 @@ class FrozenModel {
 
  private:
   at::Tensor trunk(const Pass& pass, const at::Tensor& tokens);
-  at::Tensor values(const at::Tensor& normed);
+  at::Tensor values(const at::Tensor& normed, const Pass& pass);
   std::map<std::string, at::Tensor> predictions(const at::Tensor& normed, const at::Tensor& tokens, bool entropies);
 
   std::unique_ptr<ShardedModel> model_;

@@ -118,7 +118,7 @@ Tensor MicroStep::backward(InFlight& micro, const Tensor& d_output, bool last) {
     phase.reset();
     if (!model_.value_heads().empty()) {
       const Phase value_heads("value_heads");
-      value_loss_.differentiate(step, inputs.trunk, d_inputs.trunk);
+      value_loss_.differentiate(step, inputs.trunk, micro.pass, d_inputs.trunk);
       reductions_.start(model_.unit("value_heads"), last);
     }
     if (token_loss_) run_heads(step, inputs, d_inputs, micro.pass, last);
@@ -256,10 +256,12 @@ void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadIn
         const at::AutoGradMode grad(is_reached);
         hidden = model_.normed(run_head(k, input, {}, pass));
       }
-      if (is_reached)
-        d_inputs.trunk.add_(differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach())));
-      else
+      if (is_reached) {
+        const Tensor d_trunk = differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach()));
+        if (k == 1 || !config_.detach_heads) d_inputs.trunk.add_(d_trunk);
+      } else {
         token_loss_->add_loss(step, k, hidden);
+      }
     }
     reductions_.start(*head_unit(k), last);
   }
@@ -306,8 +308,8 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       }
       if (embeds) head_inputs.push_back(embedded);
       const auto gradients = torch::autograd::grad(outputs, head_inputs, d_outputs);
-      d_output = gradients[0];
-      if (embeds && backward_.trains_embedding()) add_to_embedded(k, gradients[1], d_inputs);
+      d_output = k == 2 && config_.detach_heads ? Tensor() : gradients[0];
+      if (embeds && backward_.trains_embedding() && !config_.detach_heads) add_to_embedded(k, gradients[1], d_inputs);
     }
     reductions_.start(*head_unit(k), last);
   }
@@ -357,7 +359,7 @@ std::vector<Scores> MicroStep::evaluate(StepContext& step) {
   const MicroBatch& micro = step.micro_batch();
   const Pass pass = model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents);
   without_gradient(micro, pass, [&](const HeadInputs& inputs) {
-    if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk);
+    if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk, pass);
     if (!token_loss_) return;
     const Gathered output(model_.unit("output"));
     const auto hidden_of = heads_in_order(inputs, pass);
@@ -371,7 +373,7 @@ std::vector<Scores> MicroStep::evaluate(StepContext& step) {
 template <class Take>
 void MicroStep::weigh_heads(StepContext& step, const Pass& pass, Take take) {
   without_gradient(step.micro_batch(), pass, [&](const HeadInputs& inputs) {
-    if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk);
+    if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk, pass);
     const Gathered output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);
     token_loss_->weigh_all(step, heads_in_order(inputs, pass));

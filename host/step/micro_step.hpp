@@ -38,6 +38,7 @@ struct MicroStepConfig {
   bool activation_offload = false;      ///< the inputs of those blocks wait outside this memory
   std::filesystem::path offload_path;   ///< CPU: folder of their file
   int64_t seed = 0;
+  bool detach_heads = false;  ///< the gradients of heads 2 and up end at what they read of trunk, head 1 and embedding
   TokenLossConfig token_loss;
 };
 

@@ -13,6 +13,22 @@ namespace wmtp {
 
 using at::Tensor;
 
+namespace {
+
+/// train.head_weights at an optimizer step.
+double head_weight(const TokenLossConfig& config, int64_t head, int64_t step) {
+  const std::vector<HeadWeightsPoint>& points = config.head_weights_later;
+  const auto of = [&](const std::vector<double>& weights) { return weights.empty() ? 1 : weights[size_t(head - 1)]; };
+  const auto next = std::find_if(points.begin(), points.end(), [&](const auto& point) { return point.step > step; });
+  if (next == points.begin()) return of(config.head_weights);
+  const HeadWeightsPoint& before = *std::prev(next);
+  if (next == points.end()) return of(before.weights);
+  const double share = double(step - before.step) / double(next->step - before.step);
+  return of(before.weights) + share * (of(next->weights) - of(before.weights));
+}
+
+}  // namespace
+
 TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const TokenLossConfig& config)
     : model_(model),
       pipeline_(pipeline),
@@ -218,8 +234,8 @@ Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   totals.add("weight/sum", weights.sum(at::kDouble));
   totals.add("weight/square", weights.to(at::kDouble).square().sum());
   const size_t head = size_t(rows.head - 1);
-  const double heads = double(rows.step.step_counts().heads_with_targets()) /
-                       (config_.head_weights.empty() ? 1 : config_.head_weights[head]);
+  const double heads =
+      double(rows.step.step_counts().heads_with_targets()) / head_weight(config_, rows.head, rows.step.number());
   if (!config_.normalize_by_weights) {
     const int64_t count = rows.step.step_counts().targets[head];
     return count == 0 ? at::zeros_like(weights) : weights / (double(count) * heads);

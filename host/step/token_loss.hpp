@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "experiment/experiment.hpp"
 #include "model/torch/linear_cross_entropy.hpp"
 #include "plugins/torch/boundary.hpp"
 #include "shard/sharded_model.hpp"
@@ -20,7 +21,8 @@ namespace wmtp {
 struct TokenLossConfig {
   bool normalize_by_weights = false;  ///< train.normalize
   int64_t chunk_tokens = 1024;
-  std::vector<double> head_weights = {};  ///< train.head_weights
+  std::vector<double> head_weights = {};                  ///< train.head_weights; empty: all 1
+  std::vector<HeadWeightsPoint> head_weights_later = {};  ///< train.head_weights as points of the run
 };
 
 /// [B,S] by source, 0 where there is no target.

@@ -10,10 +10,10 @@ namespace wmtp {
 
 using at::Tensor;
 
-std::vector<Tensor> ValueLoss::outputs(const Tensor& trunk) const {
+std::vector<Tensor> ValueLoss::outputs(const Tensor& trunk, const Pass& pass) const {
   const Tensor normed = model_.normed(trunk).to(at::kFloat);
   std::vector<Tensor> outputs;
-  for (const ValueHeadModule& head : model_.value_heads()) outputs.push_back(head.forward(normed));
+  for (const ValueHeadModule& head : model_.value_heads()) outputs.push_back(head.forward(normed, pass));
   return outputs;
 }
 
@@ -41,11 +41,11 @@ Tensor ValueLoss::loss(StepContext& step, const std::vector<Tensor>& leaves) {
   return loss;
 }
 
-void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, Tensor& d_trunk) {
+void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, const Pass& pass, Tensor& d_trunk) {
   const Gathered heads(model_.unit("value_heads"));
   const Tensor input = trunk.detach().requires_grad_(true);
   const at::AutoGradMode grad(true);
-  const std::vector<Tensor> values = outputs(input);
+  const std::vector<Tensor> values = outputs(input, pass);
   std::vector<Tensor> leaves;
   for (const Tensor& value : values) leaves.push_back(model_.split().whole(value.detach()).requires_grad_(true));
   const Tensor total = loss(step, leaves);
@@ -63,11 +63,11 @@ void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, Tensor& d_
   d_trunk.add_(torch::autograd::grad(used, {input}, d_used)[0]);
 }
 
-void ValueLoss::evaluate(StepContext& step, const Tensor& trunk) {
+void ValueLoss::evaluate(StepContext& step, const Tensor& trunk, const Pass& pass) {
   const Gathered heads(model_.unit("value_heads"));
   const at::AutoGradMode grad(false);
   std::vector<Tensor> values;
-  for (const Tensor& value : outputs(trunk)) values.push_back(model_.split().whole(value));
+  for (const Tensor& value : outputs(trunk, pass)) values.push_back(model_.split().whole(value));
   step.totals().add_once("loss", loss(step, values));
 }
 

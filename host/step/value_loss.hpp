@@ -20,12 +20,12 @@ class ValueLoss {
   /// Runs the heads on the detached trunk output [B,L,D] of this rank's positions, computes the loss from the values
   /// [B,S] of all positions, and adds the loss's gradients to d_trunk, the heads and the
   /// final norm. The pipeline can read the values afterwards. The final norm must be gathered.
-  void differentiate(StepContext& step, const at::Tensor& trunk, at::Tensor& d_trunk);
+  void differentiate(StepContext& step, const at::Tensor& trunk, const Pass& pass, at::Tensor& d_trunk);
   /// The loss and its metrics, without gradients.
-  void evaluate(StepContext& step, const at::Tensor& trunk);
+  void evaluate(StepContext& step, const at::Tensor& trunk, const Pass& pass);
 
  private:
-  std::vector<at::Tensor> outputs(const at::Tensor& trunk) const;
+  std::vector<at::Tensor> outputs(const at::Tensor& trunk, const Pass& pass) const;
   at::Tensor loss(StepContext& step, const std::vector<at::Tensor>& leaves);
   ShardedModel& model_;
   ActivePipeline& pipeline_;

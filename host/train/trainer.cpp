@@ -23,7 +23,9 @@ MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Devi
   if (!e.parallel.offload_path.empty()) config.offload_path = e.resolve(e.parallel.offload_path);
   config.seed = e.seed;
   config.token_loss.normalize_by_weights = e.train.normalize == "weights";
+  config.detach_heads = e.train.detach_heads;
   config.token_loss.head_weights = e.train.head_weights;
+  config.token_loss.head_weights_later = e.train.head_weights_later;
   config.token_loss.chunk_tokens =
       chunk_tokens(e.model.vocab_size, is_cuda(device), /*losses_first=*/when == When::head);
   return config;

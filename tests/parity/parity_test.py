@@ -80,6 +80,15 @@ CASES = {
     "weights-of-records": (READER, Recipe(normalize="weights", accumulation=3, data="records")),
     "dft-weights": (READER, Recipe(pipeline="dft", normalize="weights", accumulation=2, data="records")),
     "head-weights": (POLICY, Recipe(head_weights=[1.0, 0.3, 0.1, 0.0])),
+    # DeepSeek-V3: another weight from a step on; modded-nanogpt: weights that fall to 0.
+    "head-weights-jump": (POLICY, Recipe(accumulation=2, head_weights=[
+        {"step": 3, "weights": [1.0, 0.3, 0.3, 0.3]}, {"step": 3, "weights": [1.0, 0.1, 0.1, 0.1]}])),
+    "head-weights-fall": (POLICY, Recipe(head_weights=[
+        {"step": 1, "weights": [1.0, 0.5, 0.25, 0.25]}, {"step": 4, "weights": [1.0, 0.5, 0.0, 0.25]},
+        {"step": 6, "weights": [1.0, 0.0, 0.0, 2.0]}])),
+    "detached": (POLICY, Recipe(detach_heads=True, accumulation=2)),
+    "detached-chained": (CHAINED, Recipe(detach_heads=True)),
+    "detached-chained-tied": (replace(ALL_OF_IT, future_heads="chained"), Recipe(detach_heads=True)),
     "chained": (CHAINED, Recipe()),
     "chained-tied": (replace(ALL_OF_IT, future_heads="chained"), Recipe(accumulation=2, head_weights=[1.0, 0.3, 0.1])),
     # In PyTorch each record and document has a row of its own.

@@ -10,11 +10,13 @@ frozen   the reference's loss on a target is that of its next-token prediction, 
 update   clip by global norm, AdamW without decay on norms, biases and magnitudes; lora_B and value heads have their own
          learning rates
 """
+import functools
 import math
 import os
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+import philox
 import torch
 import values
 import weightings
@@ -46,7 +48,8 @@ class Recipe:
     value_start: float = 0.0  # deviation of a value head's given weights; 0: the host's initial values
     value_head_lr: float = None
     normalize: str = "tokens"
-    head_weights: list = None
+    head_weights: list = None  # or points: {"step": 1, "weights": [...]}
+    detach_heads: bool = False
     lr: float = 1e-3
     optimizer: str = "adamw"
     momentum: float = None  # of muon and sgd
@@ -92,6 +95,17 @@ def learning_rate(recipe, step):
     return recipe.lr * (recipe.min_lr_ratio + (1 - recipe.min_lr_ratio) * share)
 
 
+def head_weight(recipe, k, step):
+    points = recipe.head_weights or [1.0] * k
+    if not isinstance(points[0], dict):
+        return points[k - 1]
+    steps = [-1, *(point["step"] for point in points), math.inf]
+    values = [point["weights"][k - 1] for point in (points[0], *points, points[-1])]
+    i = max(i for i, begin in enumerate(steps) if begin <= step)
+    share = (step - steps[i]) / (steps[i + 1] - steps[i])
+    return values[i] + share * (values[i + 1] - values[i])
+
+
 def orthogonalized_in_fp32(grad, ns_coefficients, ns_steps, eps):
     """torch.optim.Muon computes this in bf16."""
     a, b, c = ns_coefficients
@@ -128,6 +142,7 @@ class Reference:
 
     def __init__(self, recipe, model, frozen=None, judge=None):
         self.recipe, self.model, self.frozen, self.judge = recipe, model, frozen, judge
+        model.detach_heads = recipe.detach_heads
         self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.optimizers = optimizers_of(recipe, {name: self._group(name) for name in self.trained})
         self.verifiable = values.Verifiable(**recipe.options) if recipe.pipeline == "verifiable" else None
@@ -203,8 +218,11 @@ class Reference:
         recipe, counts, total, sums = self.recipe, self._counts(batches), 0.0, {}
         for batch in batches:
             if recipe.pipeline == "critic":
-                judged = values_of(self.model, batch.tokens)
-                total = total + values.critic_loss(batch, judged, counts, **recipe.options)
+                options = dict(recipe.options)
+                dropout = options.pop("dropout", 0)
+                judged = values_of(self.model, batch.tokens, dropout and functools.partial(
+                    self._dropout, dropout, step, batch))
+                total = total + values.critic_loss(batch, judged, counts, **options)
                 continue
             known = None
             if self.verifiable:
@@ -219,8 +237,11 @@ class Reference:
         for k in heads:
             weighted, weights = sums[k]
             divisor = weights if recipe.normalize == "weights" else counts[k]
-            total = total + weighted * (recipe.head_weights[k - 1] if recipe.head_weights else 1) / divisor / len(heads)
+            total = total + weighted * head_weight(recipe, k, step) / divisor / len(heads)
         return total
+
+    def _dropout(self, p, step, batch, name, shape):
+        return philox.dropout_factors(name, p, self.recipe.seed, step, batch.positions, shape)
 
     def _token_sums(self, step, batch, known):
         """(k, sum of the weighted losses, sum of the weights) of each head."""
@@ -244,8 +265,9 @@ class Reference:
         if frozen is not None:
             ref = token_losses(frozen[:, k - 1:], batch.tokens[:, k - 1:], 1)
             ref_entropy = entropy_of(frozen[:, k - 1:k - 1 + length])
-        return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.seed, batch, valid, losses.detach(),
-                               entropy_of(logits[:, :length]), ref, ref_entropy, self.memory, self.result.margins)
+        return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch,
+                               valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy, self.memory,
+                               self.result.margins)
 
 
 def entropy_of(logits):

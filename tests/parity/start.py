@@ -48,7 +48,7 @@ def changes_for(shape, recipe, ranks=2):
         "train__sequence_length": recipe.sequence_length,
         "train__gradient_accumulation": recipe.accumulation, "train__normalize": recipe.normalize,
         "train__head_weights": recipe.head_weights, "train__clip_norm": recipe.clip_norm, "train__norm": recipe.norm,
-        "parallel__processes": ranks,
+        "train__detach_heads": recipe.detach_heads or None, "parallel__processes": ranks,
         "train__ema": recipe.ema or None, "optimizer__name": recipe.optimizer, "optimizer__momentum": recipe.momentum,
         "optimizer__lr": recipe.lr, "optimizer__weight_decay": recipe.weight_decay,
         "optimizer__value_head_lr": recipe.value_head_lr,

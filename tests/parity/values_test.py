@@ -28,6 +28,7 @@ CASES = {
                                         value_head_lr=1e-2, clip_norm=1.0),
     "pairwise-frozen": critic("pairwise", data="pairs", head="mlp", adapter="frozen",
                               more={"margin": 0.5, "center": 0.01}),
+    "pairwise-dropout": critic("pairwise", data="pairs", head="mlp", accumulation=2, more={"dropout": 0.2}),
     "lambda-return": critic("lambda_return"),
     "lambda-return-huber-lora": critic("lambda_return", adapter="lora", lora={"rank": 4}, value_head_lr=5e-3,
                                        more={"error": "huber", "huber_delta": 0.3, "gamma": 0.95, "lambda": 0.7}),

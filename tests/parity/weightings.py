@@ -13,6 +13,7 @@ class Head:
     k: int
     heads: int
     step: int             # from 1
+    steps: int            # of the run
     seed: int
     batch: object         # records.Batch
     valid: torch.Tensor   # bool
@@ -109,8 +110,16 @@ FORMULAS = {
     "(1 - exp(-ce))^2": lambda head: (1 - torch.exp(-head.ce)) ** 2,
     "(excess > quantile(excess, 0.4)) * clamp(ref, 0.5, 6)": lambda head: head.above(
         head.ce - head.ref, head.quantile(head.ce - head.ref, 0.4)) * head.ref.clamp(0.5, 6),
+    "min(1, entropy / 2.9957)": lambda head: (head.entropy / 2.9957).clamp(max=1),
+    "exp(-ce) > 0.1": lambda head: head.above(torch.exp(-head.ce), torch.tensor(0.1)),
+    "exp(-ref)": lambda head: torch.exp(-head.ref),
+    "exp(-ce) * progress + (1 - progress)": lambda head: torch.exp(-head.ce) * progress(head) + 1 - progress(head),
     "0.5 + uniform * entropy / head": lambda head: 0.5 + head.uniform(0) * head.entropy / head.k,
 }
+
+
+def progress(head):
+    return (head.step - 1) / (head.steps - 1)
 
 
 def formula(head, weight):
@@ -136,5 +145,13 @@ def shuffled(head, inner):
     return weights
 
 
+def at_step(option, step):
+    """An option that may change over the run."""
+    if not isinstance(option, dict) or "from" not in option:
+        return option
+    share = min((step - 1) / option["steps"], 1)
+    return option["from"] + share * (option["to"] - option["from"])
+
+
 def of(head, plugin, **options):
-    return globals()[plugin](head, **options)
+    return globals()[plugin](head, **{name: at_step(option, head.step) for name, option in options.items()})

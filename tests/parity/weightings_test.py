@@ -28,9 +28,19 @@ SHORT = {
     "frequency": of("frequency", data="records"),
     "prompt-weight": of("prompt_weight", data="records", weight=0.3),
     "formula-quantile": of("formula", weight="(excess > quantile(excess, 0.4)) * clamp(ref, 0.5, 6)"),
+    # keep falls from every token to the share that rho-1 keeps, during three steps.
+    "rho1-warm-up": of("rho1", accumulation=2, keep={"from": 1.0, "to": 0.4, "steps": 3}),
+    "formula-progress": of("formula", weight="exp(-ce) * progress + (1 - progress)"),
     "shuffled-focal": of("shuffled", data="records", inner={"plugin": "focal", "gamma": 3.0}),
 }
 LONG = {
+    "formula-eaft": of("formula", weight="min(1, entropy / 2.9957)"),
+    "formula-profit": of("formula", weight="exp(-ce) > 0.1"),
+    "formula-prift": of("formula", weight="exp(-ref)"),
+    "focal-rising": of("focal", gamma={"from": 0.0, "to": 3.0, "steps": 4}),
+    "mile-rising": of("mile", data="records", gamma={"from": 0.0, "to": 2.0, "steps": 100}),
+    "prompt-weight-falling": of("prompt_weight", data="records", weight={"from": 1.0, "to": 0.0, "steps": 2}),
+    "shuffled-rho1-warm-up": of("shuffled", inner={"plugin": "rho1", "keep": {"from": 1.0, "to": 0.4, "steps": 3}}),
     "random-keep": of("random", data="records", keep=0.5),
     "rho1-self-both": of("rho1", mode="self_both", keep=0.7),
     "focal": of("focal", gamma=1.5),

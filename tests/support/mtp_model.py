@@ -174,6 +174,7 @@ class MultiTokenLlama(nn.Module):
         super().__init__()
         self.shape = shape
         self.activation_checkpointing = activation_checkpointing
+        self.detach_heads = False  # whether trunk, head 1 and embedding learn from head 1 only
         self.tok_embeddings = nn.Embedding(shape.vocab_size, shape.dim)
         of_head_1 = shape.layers - shape.future_tokens + 1
         self.layers = nn.ModuleList(Block(shape, number) for number in range(1, of_head_1 + 1))
@@ -218,12 +219,14 @@ class MultiTokenLlama(nn.Module):
         """Logits of each head, [B, S, vocabulary]; head k (from 1) at position s predicts the token at s + k."""
         hidden, angles = self.trunk(tokens)
         outputs = [self._run(self.layers[-1], hidden, angles)]
+        seen = torch.Tensor.detach if self.detach_heads else lambda below: below
         for k, head in enumerate(self.extra_heads, 2):
             if self.shape.future_heads == "chained":  # at position s it reads token s + k - 1; past the end, any token
-                read = F.pad(tokens, (0, k - 1))[:, k - 1:]
-                outputs.append(self._run(head, outputs[-1], angles, self.tok_embeddings(read)))
+                read = self.tok_embeddings(F.pad(tokens, (0, k - 1))[:, k - 1:])
+                before = seen(outputs[0]) if k == 2 else outputs[-1]
+                outputs.append(self._run(head, before, angles, seen(read)))
             else:
-                outputs.append(self._run(head, hidden, angles))
+                outputs.append(self._run(head, seen(hidden), angles))
         logits = [self.output(self.norm(output)) for output in outputs]
         return [of_head / self.shape.logits_scaling for of_head in logits] if self.shape.logits_scaling else logits
 

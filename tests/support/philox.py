@@ -38,6 +38,18 @@ def drawn_uniform(name, shape, seed, bound):
     return torch.tensor((2 * numbers - 1) * bound, dtype=torch.float32).view(shape)
 
 
+def dropout_factors(name, p, seed, step, positions, shape):
+    """[B, S, features], `shape`: 0 with probability p, else 1 / (1 - p), in the inputs of the layer of that name."""
+    count = math.prod(shape[1:])
+    block = np.arange((count + 3) // 4, dtype=np.uint64)
+    rows = []
+    for position in positions:
+        high = np.full_like(block, (step << 40) ^ position)
+        bits = philox(name_key(name, seed), high, block).reshape(-1)[:count]
+        rows.append((bits >= int(p * 2**32)).reshape(shape[1:]))
+    return torch.tensor(np.stack(rows), dtype=torch.float32) / (1 - p)
+
+
 def drawn_for_tokens(stream, seed, step, positions, length, heads):
     """[B, length, heads] in [0,1): a pipeline's draws for the sequences at these positions of the run."""
     place = np.arange(length * heads, dtype=np.uint64)

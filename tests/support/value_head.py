@@ -44,9 +44,10 @@ def without_token_heads(model):
     return model
 
 
-def values_of(model, tokens):
-    """[B, S]: V_t is the value after token t."""
+def values_of(model, tokens, factors=None):
+    """[B, S]: V_t is the value after token t. `factors(name, shape)`: of the inputs of a layer, by its name."""
     x = model.norm(model.trunk(tokens)[0])
     for i, layer in enumerate(model.value_heads["value"]):
-        x = layer(F.gelu(x) if i > 0 else x)
+        x = F.gelu(x) if i > 0 else x
+        x = layer(x * factors(f"value_heads.value.{i}", x.shape) if factors else x)
     return x.squeeze(-1)

@@ -102,6 +102,8 @@ class Check {
     if (node.kind == Node::Kind::table && wants(Type::number_or_table)) return table(node);
     if (wants(Type::number, Type::text_or_number, Type::number_or_table)) return number(node);
     if (node.kind == Node::Kind::list && wants(Type::texts)) return texts(node);
+    const bool has_tables = !node.items.empty() && node.items[0].kind == Node::Kind::table;
+    if (has_tables && wants(Type::numbers) && !rule_.fields.empty()) return tables(node);
     if (node.kind == Node::Kind::list && wants(Type::numbers)) return numbers(node);
     if (node.kind == Node::Kind::list && wants(Type::tables)) return tables(node);
     return refuse(node);
@@ -293,6 +295,7 @@ std::string wanted(const ValueRule& rule) {
   if (rule.type == ValueType::texts)
     text = rule.may_be_empty ? "a list of strings" : "a non-empty list of non-empty strings";
   if (rule.type == ValueType::numbers) text = rule.count == 2 ? "a list of two numbers" : "a list of numbers";
+  if (rule.type == ValueType::numbers && !rule.fields.empty()) text += " or of tables";
   const std::string range = range_text(rule);
   if (range.empty()) return text;
   const bool interval = range[0] == '(' || range[0] == '[';
@@ -314,7 +317,7 @@ std::string toml_text(const Value& value) {
         text.append(text.empty() ? "" : ", ").append(name).append(" = ").append(value);
       };
       for (const auto& [name, value] : fields.texts) add(name, toml_string(value));
-      for (const auto& [name, value] : fields.numbers) add(name, number_text(value));
+      for (const auto& [name, value] : fields.numbers) add(name, bound_text(value));
       for (const auto& [name, value] : fields.lists) add(name, list_text(value, bound_text));
       return "{" + text + "}";
     }

@@ -139,14 +139,19 @@ Tensor Block::forward(const Tensor& x, const Tensor& rotary, const Pass& pass, c
 ValueHeadModule::ValueHeadModule(const ModelConfig& model, const ValueHead& head, const FindWeight& find)
     : head_(head) {
   for (const Linear& layer : value_head_linears(model, head))
-    layers_.emplace_back(find(layer.name + ".weight"), find(layer.name + ".bias"));
+    layers_.push_back({layer.name, find(layer.name + ".weight"), find(layer.name + ".bias")});
 }
 
-Tensor ValueHeadModule::forward(const Tensor& x) const {
+Tensor ValueHeadModule::forward(const Tensor& x, const Pass& pass) const {
   Tensor h = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (i > 0) h = at::gelu(h);
-    h = add_bias(linear(h, layers_[i].first), layers_[i].second);
+    if (pass.training && head_.dropout > 0) {
+      const DropoutKey key{name_key(layers_[i].name, uint64_t(pass.seed)), pass.step, pass.sequence,
+                           pass.first_position(h.size(1))};
+      h = h * dropout_factors(h, head_.dropout, key);
+    }
+    h = add_bias(linear(h, layers_[i].weight), layers_[i].bias);
   }
   return h.squeeze(-1);
 }

@@ -101,11 +101,15 @@ class ValueHeadModule {
   const std::string& name() const { return head_.name; }
   const ValueHead& head() const { return head_; }
   /// x [B,S,D] fp32 -> [B,S].
-  at::Tensor forward(const at::Tensor& x) const;
+  at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
 
  private:
+  struct Layer {
+    std::string name;
+    WeightHandle weight, bias;
+  };
   ValueHead head_;
-  std::vector<std::pair<WeightHandle, WeightHandle>> layers_;  ///< weight, bias
+  std::vector<Layer> layers_;
 };
 
 }  // namespace wmtp

@@ -20,6 +20,7 @@ class Critic : public wmtp::Objective {
  public:
   void options(wmtp::Options& o) override {
     o.text("head", head_, "linear: d -> 1; mlp: d -> d/4 -> d/8 -> 1", {"linear", "mlp"});
+    o.number("dropout", dropout_, "probability with which training drops an input of the head's layers", 0, 0.99);
     o.text("loss", loss_, "pairwise ranks a right answer above a wrong one; the others predict the outcome",
            {"pairwise", "lambda_return", "monte_carlo"});
     o.number("margin", margin_, "pairwise: margin by which a right answer should score higher", 0, 100);
@@ -34,7 +35,7 @@ class Critic : public wmtp::Objective {
   wmtp::Needs needs() const override {
     return {.when = wmtp::When::before,
             .values = {wmtp::ValueSignal::of_policy("value")},
-            .heads = {{"value", head_, loss_ == "pairwise" ? "score" : "value"}},
+            .heads = {{"value", head_, loss_ == "pairwise" ? "score" : "value", dropout_}},
             .pairs = loss_ == "pairwise"};
   }
 
@@ -76,7 +77,7 @@ class Critic : public wmtp::Objective {
   }
 
   std::string head_ = "linear", loss_ = "pairwise";
-  double margin_ = 0, center_ = 0;
+  double dropout_ = 0, margin_ = 0, center_ = 0;
   values::Regression regression_;
 };
 

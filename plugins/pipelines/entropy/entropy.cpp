@@ -16,13 +16,13 @@ using wmtp::Tensor;
 class Entropy : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("share", share_, "fraction of tokens to keep: those with the highest entropy", 1e-6, 1);
+    o.scheduled("share", share_, "fraction of tokens to keep: those with the highest entropy", 1e-6, 1);
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {Signal::policy_entropy}}; }
 
   wmtp::Weights weigh(wmtp::HeadStep& step) override {
     const Tensor entropy = step.get(Signal::policy_entropy), valid = step.valid();
-    const Tensor threshold = step.collectives().quantile(entropy, valid, 1 - share_);
+    const Tensor threshold = step.collectives().quantile(entropy, valid, 1 - share_.at(step.number()));
     const Tensor selected = wmtp::reaches(entropy, threshold).logical_and(valid).to(at::kFloat);
     const Tensor any = at::isfinite(threshold);  // NaN: no valid token on any rank
     step.metric("entropy/threshold", at::where(any, threshold, 0), any);
@@ -33,7 +33,7 @@ class Entropy : public wmtp::Weighting {
   }
 
  private:
-  double share_ = 0.2;
+  wmtp::Scheduled share_ = 0.2;
 };
 
 }  // namespace

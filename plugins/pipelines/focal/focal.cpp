@@ -12,16 +12,16 @@ namespace {
 class Focal : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("gamma", gamma_, "exponent; larger values down-weight easy tokens more", 0, 10);
+    o.scheduled("gamma", gamma_, "exponent; larger values down-weight easy tokens more", 0, 10);
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::token, .reads = {wmtp::Signal::policy_loss}}; }
   wmtp::Weights weigh(wmtp::TokenStep& step) override {
     const wmtp::Tensor probability = step.get(wmtp::Signal::policy_loss).neg().exp();
-    return wmtp::Weights::by_source((1 - probability).clamp_min(0).pow(gamma_));
+    return wmtp::Weights::by_source((1 - probability).clamp_min(0).pow(gamma_.at(step.number())));
   }
 
  private:
-  double gamma_ = 2;
+  wmtp::Scheduled gamma_ = 2;
 };
 
 }  // namespace

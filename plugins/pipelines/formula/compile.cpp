@@ -260,7 +260,7 @@ class Compiler {
     if (at_ < text_.size() && text_[at_] == '(') refuse(at_, std::string(signal_names[signal]) + " is not a function");
     program_.code.push_back({.op = Op::load, .signal = signal});
     program_.reads[signal] = true;
-    return {signal == head ? Operand::Kind::of_head : Operand::Kind::of_token, 0, at};
+    return {signal == head || signal == progress ? Operand::Kind::of_head : Operand::Kind::of_token, 0, at};
   }
   Operand emit(Op op, const Operand& x, size_t at) {
     if (x.constant())

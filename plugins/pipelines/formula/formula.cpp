@@ -4,6 +4,7 @@
 //   ref       the reference's loss of the token          position  the source's position in its sequence, from 0
 //   excess    ce - ref                                   head      1, 2 …: number of tokens ahead
 //   entropy   of the policy's prediction                 uniform   a number in [0,1), the same at every mention
+//   progress  0 at the run's first step, 1 at its last
 //   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
 // All are aligned by source position: the weight is that of the loss AT a source, so `value` has seen the tokens up to
@@ -26,10 +27,10 @@ class Formula : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
     program_.reset();
-    o.text(
-        "weight", weight_,
-        "over ce, ref, excess, entropy, value, position, head, uniform with + - * / ^ < > <= >= min max clamp exp log "
-        "quantile");
+    o.text("weight", weight_,
+           "over ce, ref, excess, entropy, value, position, head, uniform, progress with + - * / ^ < > <= >= min max "
+           "clamp exp log "
+           "quantile");
   }
 
   wmtp::Needs needs() const override {
@@ -58,9 +59,10 @@ class Formula : public wmtp::Weighting {
       return wmtp::Weights::by_source(at::full(valid.sizes(), *program.constant, valid.options().dtype(at::kFloat)));
     }
     const formula::Signals signals = signals_of(step, batch, program);
-    if (valid.dim() < 3) return wmtp::Weights::by_source(of_head(batch, signals, valid, step.head()));
+    if (valid.dim() < 3) return wmtp::Weights::by_source(of_head(batch, signals, valid, step.head(), step.progress()));
     std::vector<Tensor> heads;
-    for (int64_t k = 1; k <= step.heads(); ++k) heads.push_back(of_head(batch, signals, valid.select(2, k - 1), k));
+    for (int64_t k = 1; k <= step.heads(); ++k)
+      heads.push_back(of_head(batch, signals, valid.select(2, k - 1), k, step.progress()));
     return wmtp::Weights::by_source(at::stack(heads, 2));
   }
 
@@ -91,11 +93,13 @@ class Formula : public wmtp::Weighting {
     return signals;
   }
 
-  Tensor of_head(wmtp::WholeBatch* batch, formula::Signals signals, const Tensor& valid, int64_t head) const {
+  Tensor of_head(wmtp::WholeBatch* batch, formula::Signals signals, const Tensor& valid, int64_t head,
+                 double progress) const {
     const at::TensorOptions options = valid.options().dtype(at::kFloat);
     for (Tensor& signal : signals)
       if (signal.defined() && signal.dim() == 3) signal = signal.select(2, head - 1);
     if (program_->reads[formula::head]) signals[formula::head] = at::full({}, head, options);
+    if (program_->reads[formula::progress]) signals[formula::progress] = at::full({}, progress, options);
     if (program_->reads[formula::position])
       signals[formula::position] = at::arange(valid.size(1), options).expand_as(valid);
     wmtp::Collectives* collectives = program_->has_quantile ? &batch->collectives() : nullptr;

@@ -107,7 +107,7 @@ Tensor run(const Program& program, const Signals& signals, const Tensor& valid, 
 }
 
 bool harmless_at_zero(const Program& program) {
-  for (const Signal signal : {value, position, head, uniform})
+  for (const Signal signal : {value, position, head, uniform, progress})
     if (program.reads[signal]) return false;  // not zero there
   if (program.constant || program.has_quantile) return false;
   Signals zeros;

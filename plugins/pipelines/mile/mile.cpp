@@ -11,14 +11,14 @@ using wmtp::Tensor;
 class Mile : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("gamma", gamma_, "how fast the weight grows with the entropy", 0, 10);
+    o.scheduled("gamma", gamma_, "how fast the weight grows with the entropy", 0, 10);
     o.number("sigma", sigma_, "added to the entropy, so that a certain token still has a weight", 1e-3, 100);
   }
   wmtp::Needs needs() const override { return {.when = wmtp::When::head, .reads = {Signal::policy_entropy}}; }
 
   wmtp::Weights weigh(wmtp::HeadStep& step) override {
     const Tensor entropy = step.get(Signal::policy_entropy), valid = step.valid();
-    const Tensor scale = (entropy.clamp_min(0) + sigma_).pow(gamma_) * valid;
+    const Tensor scale = (entropy.clamp_min(0) + sigma_).pow(gamma_.at(step.number())) * valid;
     const Tensor total = step.collectives().sum(at::stack({scale.sum(at::kDouble), valid.sum().to(at::kDouble)}));
     const Tensor mean = total[0] / total[1].clamp_min(1);
     step.metric("mile/entropy", entropy.sum(), valid.sum());
@@ -27,7 +27,8 @@ class Mile : public wmtp::Weighting {
   }
 
  private:
-  double gamma_ = 1, sigma_ = 1;
+  wmtp::Scheduled gamma_ = 1;
+  double sigma_ = 1;
 };
 
 }  // namespace

@@ -7,16 +7,16 @@ namespace {
 
 class PromptWeight : public wmtp::Weighting {
  public:
-  void options(wmtp::Options& o) override { o.number("weight", weight_, "weight of a prompt token", 0, 10); }
+  void options(wmtp::Options& o) override { o.scheduled("weight", weight_, "weight of a prompt token", 0, 10); }
   wmtp::Needs needs() const override { return {.when = wmtp::When::before, .prompts = true}; }
 
   wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const wmtp::Tensor prompt = step.batch().kind.eq(1).to(at::kFloat);
-    return wmtp::Weights::by_target(1 + (weight_ - 1) * prompt);
+    return wmtp::Weights::by_target(1 + (weight_.at(step.number()) - 1) * prompt);
   }
 
  private:
-  double weight_ = 0.1;
+  wmtp::Scheduled weight_ = 0.1;
 };
 
 }  // namespace

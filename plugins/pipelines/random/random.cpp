@@ -22,7 +22,7 @@ class Random : public wmtp::Weighting {
   void options(wmtp::Options& o) override {
     o.text("kind", kind_, "keep = a random share of the tokens, lognormal = uneven random weights",
            {"keep", "lognormal"});
-    o.number("keep", keep_, "keep: fraction of tokens to keep", 1e-6, 1);
+    o.scheduled("keep", keep_, "keep: fraction of tokens to keep", 1e-6, 1);
     o.number("mean", shape_.mean, "lognormal: mean of the weights before the clamp", 1e-3, 1e3);
     o.number("deviation", shape_.deviation, "lognormal: standard deviation of the weights before the clamp", 0, 1e3);
     o.number("min", shape_.min, "lognormal: smallest weight", 0, 1e3);
@@ -41,7 +41,7 @@ class Random : public wmtp::Weighting {
   wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const Tensor u = step.uniform(0), valid = step.valid();
     if (kind_ == "lognormal") return wmtp::Weights::by_target(lognormal(u.select(-1, 0)));
-    const Tensor selected = u.lt(keep_).logical_and(valid);
+    const Tensor selected = u.lt(keep_.at(step.number())).logical_and(valid);
     step.metric("random/selection_ratio", selected.sum(), valid.sum());
     return wmtp::Weights::by_source(selected.to(at::kFloat));
   }
@@ -55,7 +55,7 @@ class Random : public wmtp::Weighting {
   }
 
   std::string kind_ = "keep";
-  double keep_ = 0.6;
+  wmtp::Scheduled keep_ = 0.6;
   LogNormal shape_;
 };
 

@@ -13,6 +13,8 @@
 //   soft    w = N * softmax(score / temperature) over the N tokens: mean 1, every token has a weight (an extension that
 //           the paper's appendix C names as future work)
 //
+// keep and temperature may change over the run: keep = {from = 1.0, to = 0.6, steps = 100} begins with every token.
+//
 // Equation 4 divides by the number of selected tokens, N k%, as train.normalize = "weights" does. By default a step's
 // loss is divided by all valid tokens, as for every pipeline, so the gradient is `keep` times that of the paper and
 // fewer steps are clipped at the same train.clip_norm. AdamW itself is invariant to a constant factor.
@@ -31,7 +33,7 @@ using wmtp::Tensor;
 class Rho1 : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("keep", keep_, "fraction of tokens to keep", 1e-6, 1);
+    o.scheduled("keep", keep_, "fraction of tokens to keep", 1e-6, 1);
     o.text(
         "mode", mode_,
         "score: signed = policy - reference, absolute = |policy - reference|, difficult = reference; self-reference: "
@@ -40,8 +42,8 @@ class Rho1 : public wmtp::Weighting {
     o.flag("per_rank", per_rank_, "compute the threshold over this rank's tokens instead of all ranks'");
     o.text("selection", selection_, "hard keeps a share of the tokens, soft weights all of them by a softmax",
            {"hard", "soft"});
-    o.number("temperature", temperature_, "soft: temperature in nats; smaller values make the weights more uneven",
-             1e-6, 1e6);
+    o.scheduled("temperature", temperature_, "soft: temperature in nats; smaller values make the weights more uneven",
+                1e-6, 1e6);
     if (selection_ == "soft") o.refuse("keep", "selection = \"soft\" keeps every token");
     if (selection_ == "hard") o.refuse("temperature", "it has no effect with selection = \"hard\"");
   }
@@ -61,12 +63,13 @@ class Rho1 : public wmtp::Weighting {
     step.metric("rho1/excess_mean", (excess * counted).sum(), counted.sum());
     if (selection_ == "soft") return wmtp::Weights::by_source(softmax(step, score(step, excess, reference), valid));
 
+    const double keep = keep_.at(step.number());
     Tensor kept = valid;
-    if (keep_ < 1) kept = above_threshold(step, score(step, excess, reference), valid).logical_and(valid);
-    if (keep_ < 1 && mode_ == "self_both") kept = kept.logical_and(above_threshold(step, -reference, valid));
+    if (keep < 1) kept = above_threshold(step, score(step, excess, reference), valid).logical_and(valid);
+    if (keep < 1 && mode_ == "self_both") kept = kept.logical_and(above_threshold(step, -reference, valid));
     const Tensor selected = kept.to(at::kFloat);
     report(step, policy, counted, selected);
-    return wmtp::Weights::by_source(selected, keep_);
+    return wmtp::Weights::by_source(selected, keep);
   }
 
  private:
@@ -85,12 +88,12 @@ class Rho1 : public wmtp::Weighting {
   }
 
   Tensor above_threshold(wmtp::HeadStep& step, const Tensor& score, const Tensor& valid) const {
-    return wmtp::reaches(score, quantile(step, score, valid, 1 - keep_));
+    return wmtp::reaches(score, quantile(step, score, valid, 1 - keep_.at(step.number())));
   }
 
   /// Subtracts the largest score (quantile 1) first, so that no exponential exceeds 1 and their sum is at least 1.
   Tensor softmax(wmtp::HeadStep& step, const Tensor& score, const Tensor& valid) const {
-    const Tensor away = (score - quantile(step, score, valid, 1)) / temperature_;
+    const Tensor away = (score - quantile(step, score, valid, 1)) / temperature_.at(step.number());
     const Tensor share = at::where(valid, away.exp(), 0.0);
     const Tensor here = at::stack({valid.sum().to(at::kDouble), share.sum(at::kDouble)});
     const Tensor all = per_rank_ ? here : step.collectives().sum(here);
@@ -104,7 +107,7 @@ class Rho1 : public wmtp::Weighting {
     step.metric("rho1/ce_unselected", (policy * unselected).sum(), unselected.sum());
   }
 
-  double keep_ = 0.6, temperature_ = 1;
+  wmtp::Scheduled keep_ = 0.6, temperature_ = 1;
   std::string mode_ = "signed", selection_ = "hard";
   bool per_rank_ = false;
 };

@@ -16,7 +16,7 @@ using wmtp::Tensor;
 class Truncation : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.number("drop", drop_, "fraction of tokens to drop: those with the highest loss", 0, 0.999999);
+    o.scheduled("drop", drop_, "fraction of tokens to drop: those with the highest loss", 0, 0.999999);
     o.number("momentum", momentum_, "weight of a micro-batch's quantile in the running quantile", 1e-6, 1);
     o.integer("warmup_steps", warmup_steps_, "initial optimizer steps that keep every token", 1);
   }
@@ -33,12 +33,13 @@ class Truncation : public wmtp::Weighting {
 
  private:
   Tensor keep(wmtp::HeadStep& step, const Tensor& loss, const Tensor& valid) const {
-    if (drop_ == 0) return valid;
+    const double drop = drop_.at(step.number());
+    if (drop == 0) return valid;
     // Infinite until the head has had a valid token, which keeps every token.
     constexpr float none = std::numeric_limits<float>::infinity();
     Tensor& thresholds = step.state("threshold", at::full({step.heads()}, none, loss.options()));
     const Tensor before = thresholds[step.head() - 1].clone();
-    const Tensor now = step.collectives().quantile(loss, valid, 1 - drop_);
+    const Tensor now = step.collectives().quantile(loss, valid, 1 - drop);
     const Tensor after = at::where(at::isinf(before), now, at::lerp(before, now, momentum_));
     thresholds[step.head() - 1].copy_(at::where(at::isnan(now), before, after));  // NaN: no valid token on any rank
     if (step.number() <= warmup_steps_) return valid;
@@ -47,7 +48,8 @@ class Truncation : public wmtp::Weighting {
     return wmtp::reaches(loss, before).logical_not().logical_and(valid);
   }
 
-  double drop_ = 0.1, momentum_ = 0.1;
+  wmtp::Scheduled drop_ = 0.1;
+  double momentum_ = 0.1;
   int64_t warmup_steps_ = 10;
 };
 

@@ -31,7 +31,7 @@ class Verifiable : public wmtp::Weighting {
            {"gae", "td"});
     o.number("gamma", regression_.gamma, "discount per token", 0, 1);
     o.number("lambda", regression_.lambda, "lambda of the advantage: 0 = one token, 1 = to the end", 0, 1);
-    o.number("beta", beta_, "temperature; smaller values make the weights more uneven", 1e-6, 1e6);
+    o.scheduled("beta", beta_, "temperature; smaller values make the weights more uneven", 1e-6, 1e6);
     o.number("min", min_, "smallest weight", 0, 1e6);
     o.number("max", max_, "largest weight", 0, 1e6);
     o.flag("whiten", whiten_, "subtract the running mean of the advantages and divide by their running deviation");
@@ -73,7 +73,7 @@ class Verifiable : public wmtp::Weighting {
     if (!joint_) step.metric("value/mean", (values * answers).sum(), answers.sum());
 
     const Tensor scaled = in_deviations(step, advantages(batch, values, answers), counted);
-    const Tensor raw = (scaled / beta_).exp(), clipped = raw.clamp(min_, max_);
+    const Tensor raw = (scaled / beta_.at(step.number())).exp(), clipped = raw.clamp(min_, max_);
     const Tensor weights = at::where(counted > 0, clipped, answers);
     step.metric("weights/before_mean_one", weights.sum(), answers.sum());
     step.metric("weights/clipped", ((raw != clipped) * counted).sum(), counted.sum());
@@ -142,7 +142,8 @@ class Verifiable : public wmtp::Weighting {
 
   std::string mode_ = "gae", mean_one_ = "none", critic_ = "value", squash_ = "none", head_ = "linear",
               value_loss_ = "lambda_return";
-  double beta_ = 1, min_ = 0.1, max_ = 3, coefficient_ = 1;
+  wmtp::Scheduled beta_ = 1;
+  double min_ = 0.1, max_ = 3, coefficient_ = 1;
   bool whiten_ = true, joint_ = false;
   values::Regression regression_;
 };

@@ -28,6 +28,9 @@ struct ValueHead {
   /// What the head learns, stored with the saved model: "value", an expected outcome; or "score", which ranks answers
   /// to the same problem and is determined only up to a constant added to all of them, as with a loss over pairs.
   std::string meaning = "value";
+  /// Probability with which training drops an input of each of its linear layers; the others are scaled by its
+  /// complement's inverse. Frozen and evaluated models drop none.
+  double dropout = 0;
 };
 
 /// What a pipeline needs from the host; queried once, after `options()`. [before start]

@@ -45,6 +45,7 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
         load(small, {"optimizer.lr=0.1", "optimizer.betas=[0, 0.999]", "schedule.name=cosine",
                      "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300",
                      "train.head_weights=[1, 0.3, 0.1, 0]", "model.future_heads=chained"}),
+        load(small, {"train.head_weights=[{step=1, weights=[1, 1, 1, 1]}, {step=1000000, weights=[1, 0.3, 0.1, 0]}]"}),
         load(small, {"optimizer.name=muon", "train.ema=0.9", "schedule.name=wsd", "schedule.stable_steps=3",
                      "schedule.decay=cosine"}),
         load(small, {"optimizer.groups=[{match=\"a\", lr_scale=0.5}, {match=\"b\", weight_decay=0}]",
@@ -142,7 +143,8 @@ TEST_F(Canonical, HashChangesWithEverythingThatChangesTheResult) {
   for (const std::string other :
        {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16", "train.batch_size=3",
         "adapter.plugin=lora", "data.order=sequential", "model.dim=128", "validation.every_steps=3",
-        "train.head_weights=[1, 1, 1, 0.3]", "model.future_heads=chained"}) {
+        "train.head_weights=[1, 1, 1, 0.3]", "train.head_weights=[{step=2, weights=[1, 1, 1, 1]}]",
+        "model.future_heads=chained"}) {
     EXPECT_NE(hash({other}), base) << other;
   }
   EXPECT_NE(hash({"parallel.precision=bf16", "parallel.reduce=bf16"}), hash({"parallel.precision=bf16"}));

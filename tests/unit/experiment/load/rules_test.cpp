@@ -144,6 +144,33 @@ TEST_F(Rules, RequireAWeightForEachHead) {
                   {"head_weights has no effect: pipeline \"critic\" trains no head that predicts tokens", "remove it"});
 }
 
+TEST_F(Rules, RequireWeightsForEachHeadAtPointsInTheOrderOfSteps) {
+  const auto points = [](const std::string& text) {
+    return std::vector<std::string>{"train.head_weights=[" + text + "]"};
+  };
+  const std::string half = "{step=1, weights=[1, 0.5, 0.5, 0.5]}", none = "{step=5, weights=[1, 0, 0, 0]}";
+  const TrainConfig train = load(small, points(half + ", " + none + ", " + none)).train;
+  EXPECT_EQ(train.head_weights, (std::vector{1.0, 0.5, 0.5, 0.5}));
+  EXPECT_EQ(train.head_weights_later,
+            (std::vector<HeadWeightsPoint>{{1, {1, 0.5, 0.5, 0.5}}, {5, {1, 0, 0, 0}}, {5, {1, 0, 0, 0}}}));
+  expect_in_order(refused(small, points(half + ", {step=5, weights=[1, 1]}")),
+                  {"found 2 head_weights at step 5 for 4 future_tokens"});
+  expect_in_order(refused(small, points(half + ", {step=5, weights=[0, 0, 0, 0]}")),
+                  {"head_weights at step 5 are all 0"});
+  expect_in_order(refused(small, points(none + ", " + half)), {"found step 1 of head_weights after step 5", "order"});
+  expect_in_order(refused(small, points(none + ", " + none + ", " + none)), {"found three head_weights at step 5"});
+  expect_in_order(refused(small, points("{step=0, weights=[1, 1, 1, 1]}")), {"found the integer 0"});
+  expect_in_order(refused(small, points("{weights=[1, 1, 1, 1]}")), {"a table lacks step"});
+}
+
+TEST_F(Rules, RequireHeadsToDetach) {
+  EXPECT_TRUE(load(small, {"train.detach_heads=true"}).train.detach_heads);
+  expect_in_order(refused(with(small, "baseline", "critic"), {"train.detach_heads=true"}),
+                  {"detach_heads has no effect: pipeline \"critic\" trains no head that predicts tokens", "remove it"});
+  expect_in_order(refused(small, {"model.future_tokens=1", "train.detach_heads=true"}),
+                  {"detach_heads has no effect: found 1 future_tokens, wanted 2 or more"});
+}
+
 TEST_F(Rules, RequireATokenizerAndTokenHeadsForPrompts) {
   const std::string& text = text_experiment;
   EXPECT_EQ(load(text, {R"(log.prompts=["a", "b"])"}).log.prompts, (std::vector<std::string>{"a", "b"}));

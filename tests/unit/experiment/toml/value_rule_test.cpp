@@ -232,7 +232,37 @@ TEST(ValueRule, WritesAValueThatIsReadAgainAsTheSame) {
   expect_written(ValueType::texts, Texts{"a", "\""}, R"(["a", "\""])");
   expect_written(ValueType::numbers, Numbers{1, 0.95}, "[1, 0.95]");
   expect_written(ValueType::tables, std::vector<Fields>{{{{"name", "a"}}, {{"share", 1}}}},
-                 R"([{name = "a", share = 1.0}])");
+                 R"([{name = "a", share = 1}])");
+}
+
+ValueRule number_or_table() {
+  ValueRule rule = between(ValueType::number_or_table, 0, 1);
+  rule.fields = {{"from", between(ValueType::number, 0, 1)}, {"steps", between(ValueType::integer, 1, 100)}};
+  rule.required_fields = 2;
+  return rule;
+}
+
+TEST(ValueRule, TakesANumberOrATable) {
+  expect_taken(number_or_table(), "0.5", 0.5);
+  expect_taken(number_or_table(), "{from = 1, steps = 10}", Fields{{}, {{"from", 1}, {"steps", 10}}, {}});
+  EXPECT_EQ(toml_text(Fields{{}, {{"from", 0.25}, {"steps", 10}}, {}}), "{from = 0.25, steps = 10}");
+  EXPECT_TRUE(has(checked(number_or_table(), "2").mistakes,
+                  "found the integer 2, wanted a number, or a table of from and steps, from 0 to 1"));
+  EXPECT_TRUE(has(checked(number_or_table(), "{from = 2}").mistakes, "from: found the integer 2"));
+  EXPECT_TRUE(has(checked(number_or_table(), "{from = 0}").mistakes, "a table lacks steps"));
+  EXPECT_TRUE(has(checked(number_or_table(), "{from = 0, steps = 1.5}").mistakes, "wanted an integer from 1 to 100"));
+}
+
+TEST(ValueRule, TakesListsOfNumbersInTables) {
+  ValueRule rule = between(ValueType::numbers, 0, 1), weights = rule;
+  rule.fields = {{"step", between(ValueType::integer, 1, 100)}, {"weights", weights}};
+  rule.required_fields = 2;
+  expect_taken(rule, "[1, 0.5]", Numbers{1, 0.5});
+  const std::vector<Fields> points{{{}, {{"step", 3}}, {{"weights", {1, 0.5}}}}};
+  expect_taken(rule, "[{step = 3, weights = [1, 0.5]}]", points);
+  EXPECT_EQ(toml_text(points), "[{step = 3, weights = [1, 0.5]}]");
+  EXPECT_TRUE(has(checked(rule, "[{step = 3}]").mistakes, "a table lacks weights"));
+  EXPECT_TRUE(has(checked(rule, "true").mistakes, "wanted a list of numbers or of tables"));
 }
 
 }  // namespace

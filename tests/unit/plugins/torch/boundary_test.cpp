@@ -170,5 +170,21 @@ TEST(OptionsBinder, SetsWhatIsGivenAndKeepsTheRest) {
   EXPECT_THROW(bind_options("p", plugin, {{"unknown", 0.5}}), Error);
 }
 
+TEST(OptionsBinder, SetsANumberThatChangesOverTheRun) {
+  Scheduled keep = 0.6;
+  Schema plugin{[&](Options& o) { o.scheduled("keep", keep, "h", 0, 1); }};
+  bind_options("p", plugin, {{"keep", 0.5}});
+  EXPECT_EQ(keep.at(1), 0.5);
+  EXPECT_EQ(keep.at(1000), 0.5);
+  bind_options("p", plugin, {{"keep", Fields{{}, {{"from", 1.0}, {"to", 0.6}, {"steps", 4}}, {}}}});
+  EXPECT_EQ(keep.at(0), 1.0) << "before the first step";
+  EXPECT_EQ(keep.at(1), 1.0);
+  EXPECT_EQ(keep.at(3), 0.8);
+  EXPECT_EQ(keep.at(5), 0.6);
+  EXPECT_EQ(keep.at(1000), 0.6);
+  EXPECT_NE(schema_fault([&](Options& o) { o.scheduled("keep", keep, "help", 0, 1); }).find("changes over the run"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace wmtp
