@@ -69,7 +69,8 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
         changes |= {"model__tie_word_embeddings": True, "model__qkv_bias": True,
                     "model__rope_scaling": {"rope_type": "linear", "factor": 2.0}}
     if pipeline == "chained":
-        changes |= {"model__future_heads": "chained", "train__head_weights": [1.0, 0.3, 0.3, 0.3]}
+        changes |= {"model__future_heads": "chained", "train__head_weights": [
+            {"step": 1, "weights": [1.0, 0.3, 0.3, 0.3]}, {"step": steps, "weights": [1.0, 0.1, 0.0, 0.3]}]}
     if pipeline == "muon":
         changes |= {"optimizer__name": "muon", "train__ema": 0.9}
     if pipeline == "sgd":
@@ -77,7 +78,7 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
     if pipeline == "fp16":
         changes |= {"parallel__precision": "fp16"}
     if pipeline == "rho1":
-        changes |= RHO1_KEYS
+        changes |= RHO1_KEYS | {"pipeline__keep": {"from": 1.0, "to": 0.5, "steps": steps // 2}}
         write_frozen(place.folder)
     if pipeline in VALUES:
         write_start(place.folder, READER, VALUES[pipeline], seed=11)

@@ -111,7 +111,7 @@ FORMULAS = {
     "(excess > quantile(excess, 0.4)) * clamp(ref, 0.5, 6)": lambda head: head.above(
         head.ce - head.ref, head.quantile(head.ce - head.ref, 0.4)) * head.ref.clamp(0.5, 6),
     "min(1, entropy / 2.9957)": lambda head: (head.entropy / 2.9957).clamp(max=1),
-    "exp(-ce) > 0.1": lambda head: head.above(torch.exp(-head.ce), torch.tensor(0.1)),
+    "exp(-ce) > 0.015": lambda head: head.above(torch.exp(-head.ce), torch.tensor(0.015)),
     "exp(-ref)": lambda head: torch.exp(-head.ref),
     "exp(-ce) * progress + (1 - progress)": lambda head: torch.exp(-head.ce) * progress(head) + 1 - progress(head),
     "0.5 + uniform * entropy / head": lambda head: 0.5 + head.uniform(0) * head.entropy / head.k,

@@ -35,7 +35,7 @@ SHORT = {
 }
 LONG = {
     "formula-eaft": of("formula", weight="min(1, entropy / 2.9957)"),
-    "formula-profit": of("formula", weight="exp(-ce) > 0.1"),
+    "formula-profit": of("formula", weight="exp(-ce) > 0.015"),
     "formula-prift": of("formula", weight="exp(-ref)"),
     "focal-rising": of("focal", gamma={"from": 0.0, "to": 3.0, "steps": 4}),
     "mile-rising": of("mile", data="records", gamma={"from": 0.0, "to": 2.0, "steps": 100}),
