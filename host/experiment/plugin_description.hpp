@@ -23,7 +23,8 @@ struct OptionSpec {
 };
 
 template <>
-inline constexpr auto names_of<OptionSpec::Type> = std::array{"number", "integer", "flag", "text", "texts", "scheduled"};
+inline constexpr auto names_of<OptionSpec::Type> =
+    std::array{"number", "integer", "flag", "text", "texts", "scheduled"};
 
 /// A value head that a pipeline trains; the values are those of the sdk's ValueHead.
 struct ValueHeadNeed {

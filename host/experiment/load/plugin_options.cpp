@@ -13,7 +13,7 @@ namespace {
 ValueRule rule_for(const OptionSpec& option) {
   // In the order of OptionSpec::Type.
   constexpr ValueType types[] = {ValueType::number, ValueType::integer, ValueType::flag,
-                                 ValueType::text,   ValueType::texts,   ValueType::number_or_table};
+                                 ValueType::text,   ValueType::texts,   ValueType::number};
   ValueRule rule;
   rule.type = types[size_t(option.type)];
   if (option.min) rule.min = *option.min;
@@ -21,7 +21,6 @@ ValueRule rule_for(const OptionSpec& option) {
   rule.choices = option.choices;
   if (option.type == OptionSpec::Type::scheduled) {
     ValueRule number = rule, steps;
-    number.type = ValueType::number;
     steps.type = ValueType::integer;
     steps.min = 1;
     steps.max = 1e12;

@@ -99,11 +99,12 @@ class Check {
     if (node.kind == Node::Kind::text &&
         wants(Type::text, Type::text_or_integer, Type::text_or_number, Type::flag_or_text))
       return text(node);
-    if (node.kind == Node::Kind::table && wants(Type::number_or_table)) return table(node);
-    if (wants(Type::number, Type::text_or_number, Type::number_or_table)) return number(node);
+    const bool may_be_table = !rule_.fields.empty();
+    if (node.kind == Node::Kind::table && wants(Type::number) && may_be_table) return table(node);
+    if (wants(Type::number, Type::text_or_number)) return number(node);
     if (node.kind == Node::Kind::list && wants(Type::texts)) return texts(node);
     const bool has_tables = !node.items.empty() && node.items[0].kind == Node::Kind::table;
-    if (has_tables && wants(Type::numbers) && !rule_.fields.empty()) return tables(node);
+    if (has_tables && wants(Type::numbers) && may_be_table) return tables(node);
     if (node.kind == Node::Kind::list && wants(Type::numbers)) return numbers(node);
     if (node.kind == Node::Kind::list && wants(Type::tables)) return tables(node);
     return refuse(node);
@@ -264,8 +265,7 @@ std::string type_text(ValueType type) {
                                    "true, false or string",
                                    "list of strings",
                                    "list of numbers",
-                                   "list of tables",
-                                   "number or table"};
+                                   "list of tables"};
   return names[size_t(type)];
 }
 
@@ -286,7 +286,7 @@ std::string wanted(const ValueRule& rule) {
   if (rule.type == ValueType::flag && !rule.planned.empty()) text = "false";
   if (rule.type == ValueType::integer) text = "an integer";
   if (rule.type == ValueType::number) text = "a number";
-  if (rule.type == ValueType::number_or_table) {
+  if (rule.type == ValueType::number && !rule.fields.empty()) {
     std::vector<std::string> names;
     for (const auto& [name, field] : rule.fields) names.push_back(name);
     text = "a number, or a table of " + join_names(names) + ",";

@@ -45,8 +45,7 @@ enum class ValueType {
   flag_or_text,
   texts,
   numbers,
-  tables,
-  number_or_table
+  tables
 };
 
 struct ValueRule {
@@ -60,7 +59,8 @@ struct ValueRule {
   std::vector<std::string> planned;                           ///< names refused with "not supported yet"
   bool may_be_empty = true;                                   ///< for texts and lists
   size_t count = 0;                                           ///< required length of a list of numbers; 0: any
-  std::vector<std::pair<std::string, ValueRule>> fields;      ///< of tables: texts, numbers, lists of numbers
+  std::vector<std::pair<std::string, ValueRule>> fields;      ///< of tables, which a number or a list of numbers
+                                                              ///< may be too: texts, numbers, lists of numbers
   size_t required_fields = 1;                                 ///< how many of them, from the first, a table must have
 };
 

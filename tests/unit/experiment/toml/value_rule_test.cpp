@@ -236,7 +236,7 @@ TEST(ValueRule, WritesAValueThatIsReadAgainAsTheSame) {
 }
 
 ValueRule number_or_table() {
-  ValueRule rule = between(ValueType::number_or_table, 0, 1);
+  ValueRule rule = between(ValueType::number, 0, 1);
   rule.fields = {{"from", between(ValueType::number, 0, 1)}, {"steps", between(ValueType::integer, 1, 100)}};
   rule.required_fields = 2;
   return rule;
