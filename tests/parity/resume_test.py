@@ -199,7 +199,9 @@ def test_a_stopped_stage_is_resumed_and_followed_by_the_experiment(place, undist
 
 
 def test_a_finished_run_is_extended_as_if_it_had_been_longer(place):
-    changes = {**ONE_RANK, "data__order": "shuffled"}
+    changes = {**ONE_RANK, "data__order": "shuffled", "pipeline__plugin": "focal",
+               "pipeline__gamma": {"from": 0.0, "to": 2.0, "steps": 6}, "train__head_weights": [
+                   {"step": 3, "weights": [1.0, 1.0, 1.0, 1.0]}, {"step": 7, "weights": [1.0, 0.1, 0.0, 2.0]}]}
     place.tokens(windows=80)
     place.run(**changes, train__steps=8)
     wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
