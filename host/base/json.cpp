@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/json_parse.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -103,8 +104,7 @@ int64_t JsonFields::integer(const Json& found, const std::string& key, int64_t m
 }
 
 void JsonFields::refuse(const std::string& key, const Json& found, const std::string& wanted) const {
-  refuse(shown(key) + " is " + found.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40) + "; wanted " +
-         wanted);
+  refuse(shown(key) + " is " + json_text(found) + "; wanted " + wanted);
 }
 
 }  // namespace wmtp

@@ -5,6 +5,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/saved_state.hpp"
@@ -305,12 +306,12 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
   const uint32_t wanted = sum_of(document.dump());
   if (sum != wanted) {
     throw Error(ExitStatus::data, where + ": its content has the checksum " + std::to_string(wanted) +
-                                      ", its crc32c is " + sum.dump().substr(0, 40) + "; the file is damaged");
+                                      ", its crc32c is " + json_text(sum) + "; the file is damaged");
   }
   if (text != canonical_text(document))
     throw Error(ExitStatus::data, where + ": its text is not canonical; the file is damaged or was edited");
   if (const auto version = document.find("version"); version != document.end() && *version != current_version) {
-    throw UnknownManifestVersion(where + ": version " + version->dump().substr(0, 40) + "; this program reads " +
+    throw UnknownManifestVersion(where + ": version " + json_text(*version) + "; this program reads " +
                                  std::to_string(current_version) + "; use the program that wrote it");
   }
   Manifest manifest = read_document(document, where);

@@ -1,6 +1,7 @@
 #include "checkpoint/safetensors_folder.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -8,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors/number_formats.hpp"
@@ -23,13 +25,55 @@ bool is_plain_file_name(const std::string& name) {
          std::none_of(name.begin(), name.end(), [](char c) { return c == '/' || uint8_t(c) < 0x20 || c == 0x7f; });
 }
 
+namespace {
+
+constexpr int64_t piece = 64 << 10;  ///< elements
+
+int64_t element_count(const TensorEntry& entry) { return (entry.end - entry.begin) / dtype_size(entry.dtype); }
+
+bool is_finite(const SafetensorsFile& file, const TensorEntry& entry) {
+  const int64_t size = dtype_size(entry.dtype), count = element_count(entry);
+  std::vector<uint8_t> bytes(size_t(size * std::min(piece, count)));
+  for (int64_t begin = 0; begin < count; begin += piece) {
+    const int64_t some = std::min(piece, count - begin);
+    file.read(entry, size * begin, bytes.data(), size_t(size * some));
+    if (first_not_finite(entry.dtype, bytes.data(), some) < some) return false;
+  }
+  return true;
+}
+
+/// "[3,17]"
+std::string position_text(int64_t element, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> position(shape.size());
+  for (size_t i = shape.size(); i-- > 0; element /= shape[i]) position[i] = element % shape[i];
+  return shape_text(position);
+}
+
+}  // namespace
+
+void StoredTensor::check_finite(int64_t begin, const uint8_t* bytes, int64_t count) const {
+  const int64_t bad = first_not_finite(entry->dtype, bytes, count);
+  if (bad == count) return;
+  float number = 0;
+  to_float(entry->dtype, bytes + bad * dtype_size(entry->dtype), 1, &number);
+  int64_t others = 0;
+  for (const TensorEntry& other : file->entries())
+    if (!shards && &other != entry && is_weight_dtype(other.dtype) && !is_finite(*file, other)) ++others;
+  throw Error(ExitStatus::data,
+              file->path().string() + ": tensor " + printable(entry->name) + " has " +
+                  (std::isnan(number) ? "NaN" : "infinity") + " at " + position_text(begin + bad, entry->shape) +
+                  (others > 0 ? ", and " + counted(others, "other tensor") + " of the file such numbers too" : "") +
+                  ": the file is damaged, or the training that wrote it diverged; use another copy, or weights from "
+                  "before that");
+}
+
 void StoredTensor::read(int64_t begin, int64_t count, float* out) const {
-  constexpr int64_t piece = 64 << 10;
   const int64_t size = dtype_size(entry->dtype);
   std::vector<uint8_t> bytes(size_t(size * std::min(piece, count)));
   for (int64_t done = 0; done < count; done += piece) {
     const int64_t some = std::min(piece, count - done);
     read_bytes(size * (begin + done), bytes.data(), size_t(size * some));
+    check_finite(begin + done, bytes.data(), some);
     to_float(entry->dtype, bytes.data(), some, out + done);
   }
 }
@@ -48,7 +92,6 @@ void StoredTensor::read_bytes(int64_t offset, void* bytes, size_t count) const {
 
 bool equal_bytes(const StoredTensor& one, const StoredTensor& other) {
   if (one.entry->shape != other.entry->shape || one.entry->dtype != other.entry->dtype) return false;
-  constexpr int64_t piece = 64 << 10;
   std::vector<uint8_t> here(piece), there(piece);
   const int64_t bytes = one.entry->end - one.entry->begin;
   for (int64_t begin = 0; begin < bytes; begin += piece) {
@@ -111,8 +154,7 @@ void SafetensorsFolder::open_by_index(const fs::path& index) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>())) {
-      throw Error(ExitStatus::data, where + ": the file of " + printable(tensor) + " is " +
-                                        file.dump(-1, ' ', true).substr(0, 200) +
+      throw Error(ExitStatus::data, where + ": the file of " + printable(tensor) + " is " + json_text(file) +
                                         "; wanted the name of a file in the folder of the index");
     }
     names.insert(file.get<std::string>());

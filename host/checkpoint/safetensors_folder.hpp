@@ -30,7 +30,10 @@ struct StoredTensor {
   const std::vector<TensorShard>* shards = nullptr;  ///< null if it is not sharded
   /// Reads `count` bytes at `offset` in the tensor.
   void read_bytes(int64_t offset, void* bytes, size_t count) const;
-  /// Reads `count` elements from element `begin` on, as fp32. Error(bug) if the dtype is not a weight dtype.
+  /// Error(data) if one of `count` elements from element `begin` on, whose bytes these are, is NaN or infinite: says
+  /// where, and counts such tensors of the file, unless it holds shards. Error(bug) if the dtype is not a weight dtype.
+  void check_finite(int64_t begin, const uint8_t* bytes, int64_t count) const;
+  /// Reads `count` elements from element `begin` on, as fp32. Errors of check_finite.
   void read(int64_t begin, int64_t count, float* out) const;
 };
 

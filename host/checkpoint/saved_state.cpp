@@ -4,6 +4,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 
 namespace wmtp {
 namespace {
@@ -17,7 +18,7 @@ SavedState::Scale read_scale(const Json& object, const std::string& where, int64
   const Json& scale = fields.value("scale");
   int exponent = 0;
   if (!scale.is_number() || std::frexp(scale.get<double>(), &exponent) != 0.5 || exponent < 1)
-    fields.refuse("scale is " + scale.dump().substr(0, 40) + "; wanted a power of two, at least 1");
+    fields.refuse("scale is " + json_text(scale) + "; wanted a power of two, at least 1");
   saved.scale = scale.get<double>();
   saved.finite_steps = fields.integer("finite_steps", step);
   saved.overflows_left = fields.integer("overflows_left", max_overflows_left);
@@ -31,7 +32,7 @@ RunResults read_results(const Json& object, const std::string& where, int64_t st
   const auto read = [&](const char* key, std::optional<double>& value) {
     if (!fields.has(key)) return;
     const Json& found = fields.value(key);
-    if (!found.is_number()) fields.refuse(std::string(key) + " is " + found.dump().substr(0, 40) + "; wanted a number");
+    if (!found.is_number()) fields.refuse(std::string(key) + " is " + json_text(found) + "; wanted a number");
     value = found.get<double>();
   };
   read("epoch", results.epoch);

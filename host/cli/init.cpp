@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/log.hpp"
 #include "base/normal_path.hpp"
 #include "base/round_up.hpp"
 #include "base/shell_text.hpp"
@@ -29,6 +30,7 @@
 #include "huggingface/hf_config.hpp"
 #include "io/durable_file.hpp"
 #include "io/file_kind.hpp"
+#include "io/shard_names.hpp"
 #include "model/model_limits.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/tokenizer_files.hpp"
@@ -503,6 +505,11 @@ int init(const Options& options, const GlobalOptions&) {
     if (is_there(file_of(name)))
       throw Error(ExitStatus::usage, file_of(name).string() + " already exists; choose another folder with -o");
   const Found found = inspect_path(options.data);
+  for (const auto* files : {&found.files, &found.validation})
+    for (const std::string& gap : gaps_in_numbers(*files)) log_warning(gap);
+  if (!options.model.empty())
+    for (const std::string& difference : dropout_differences(options.model))
+      log_warning(options.model + ": " + difference);
   const Experiments experiments(found, options);
   fs::create_directories(options.folder);
   for (const std::string name : names) write_new_file(file_of(name), experiments.text(name));

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -181,6 +182,10 @@ Options with_gpus(Options options, int64_t gpus) {
   return options;
 }
 
+void log_warnings(const Experiment& experiment, const std::filesystem::path& database) {
+  for (const std::string& warning : input_warnings(experiment, database)) log_warning(warning);
+}
+
 /// A row for each number of GPUs and card.
 int compare_rents(const Options& options, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
@@ -192,6 +197,7 @@ int compare_rents(const Options& options, const GlobalOptions& globals) {
   bool grows = false;
   for (const int64_t gpus : options.gpus.empty() ? std::vector<int64_t>{0} : options.gpus) {
     const CheckedPlan one(with_gpus(options, gpus), catalog, globals);
+    if (rows.empty()) log_warnings(one.experiment, one.database);
     name = one.experiment.name;
     batch_size = one.experiment.train.batch_size;
     grows = options.gpus.size() > 1 && one.experiment.train.global_batch_size == 0;
@@ -223,10 +229,14 @@ int plan(const Options& options, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
   CheckedPlan one(options, catalog, globals);
   const Experiment& experiment = one.experiment;
+  log_warnings(experiment, one.database);
   const std::vector<RunPlan> stages = plan_stages(experiment, one.hashes, ResumeRule());
-  for (const RunPlan& stage : stages)
-    if (const Experiment& other = experiment_at(experiment, stage.path); stage.reused_run == 0)
-      check_inputs(other, num_processes(other, options.nproc), catalog, one.hashes, one.database);
+  for (const RunPlan& stage : stages) {
+    if (stage.reused_run != 0) continue;
+    const Experiment& other = experiment_at(experiment, stage.path);
+    check_inputs(other, num_processes(other, options.nproc), catalog, one.hashes, one.database);
+    log_warnings(other, one.database);
+  }
   Machine machine = this_machine(experiment);
   machine.hosts = options.nodes;
   std::optional<MeasuredRate> like;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/files.hpp"
-#include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "io/input_file.hpp"
 
 namespace wmtp {
@@ -20,7 +20,7 @@ ExternalJson::ExternalJson(Json object, std::string where) : object_(std::move(o
 bool ExternalJson::has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
 
 std::string ExternalJson::found(const std::string& key) const {
-  return object_.contains(key) ? "is " + object_[key].dump(-1, ' ', true).substr(0, 200) : "is missing";
+  return object_.contains(key) ? "is " + json_text(object_[key]) : "is missing";
 }
 
 void ExternalJson::refuse(const std::string& key, const std::string& wanted) {

@@ -48,6 +48,7 @@ class Pieces {
       const int64_t count = std::min(size_, count_ - begin);
       const size_t read = size_t(count * read_size_), written = size_t(count * write_size);
       move_.source.read_bytes(begin * read_size_, read_.data(), read);
+      move_.source.check_finite(begin, read_.data(), count);
       sums.read = crc32c(read_.data(), read, sums.read);
       const uint8_t* bytes = converted(reordered(), count);
       sums.written = bytes == read_.data() ? sums.read : crc32c(bytes, written, sums.written);

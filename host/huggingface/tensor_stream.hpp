@@ -58,7 +58,7 @@ class SourceChecksums {
 };
 
 /// Writes the safetensors files `files` into `folder`, each with the targets that name it. Reads and writes
-/// sequentially. Returns the slices for a manifest.
+/// sequentially. Returns the slices for a manifest. Error(data) for a tensor with NaN or infinity.
 std::vector<Slice> copy_tensors(std::vector<TensorCopy> moves, const std::filesystem::path& folder,
                                 const std::vector<std::string>& files, const SourceChecksums& sums);
 

@@ -55,6 +55,12 @@ constexpr std::array signatures{
     Signature{0, "\xff\xd8\xff\xe1"sv, "a JPEG image", by_exclusion},
     Signature{0, "\xff\xd8\xff\xdb"sv, "a JPEG image", by_exclusion},
     Signature{0, "GIF8"sv, "a GIF image", by_exclusion},
+    Signature{8, "WEBPVP8"sv, "a WebP image", by_exclusion},
+    Signature{8, "WAVEfmt "sv, "a WAV file of sound", by_exclusion},
+    Signature{0, "fLaC\0\0\0"sv, "a FLAC file of sound", by_exclusion},
+    Signature{0, "OggS\0\2"sv, "an Ogg file of sound", by_exclusion},
+    Signature{0, "ID3\3\0"sv, "an MP3 file of sound", by_exclusion},
+    Signature{0, "ID3\4\0"sv, "an MP3 file of sound", by_exclusion},
     Signature{0, "SQLite format 3\0"sv, "an SQLite database", by_exclusion},
     Signature{0,
               "\x7f"
@@ -289,6 +295,7 @@ class KindCheck {
                  advice_of(by_exclusion));
     }
     refuse_seven_bit(start_);
+    if (is_base64(start_)) refuse("base64", advice_of("decode it first: " + decoding()));
     const std::string extension = extension_of(file_, is_inside_);
     if (is_list(extension)) refuse("a JSON list", advice_of(by_convert));
     if (is_one_of(extension, table_extensions))
@@ -313,6 +320,12 @@ class KindCheck {
              shell_path(file_.string());
     if (encoding == "quoted-printable") return "python3 -m quopri -d " + shell_path(file_.string());
     return "iconv -f " + encoding + " -t UTF-8 " + shell_path(file_.string());
+  }
+
+  std::string decoding() const {
+    const std::string file = shell_path(file_.string());
+    return "base64 -d " + file + ", or of one text in each line: while read -r line; do echo \"$line\" | base64 -d; " +
+           "echo; done < " + file + "; to train on it as it is, set data.encoding = \"bytes\"";
   }
 
   /// Text may begin with a bracket, unless an object follows it.

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view digits = "0123456789";
 constexpr size_t max_digits = 6;  // a set of a million files
-constexpr size_t most_listed = 10;
+constexpr size_t most_listed = 10, most_sets = 5;
 
 constexpr std::array separators{"-of-", "_of_", ".of."};
 
@@ -103,6 +103,7 @@ std::vector<std::string> gaps_in_numbers(const std::vector<fs::path>& files) {
       sets[{file.parent_path(), found->before, found->after}].emplace(*parsed_number(found->number), found->number);
   }
   std::vector<std::string> gaps;
+  int64_t more = 0;
   for (const auto& [around, numbers] : sets) {
     const auto& [folder, before, after] = around;
     const auto& [first, first_text] = *numbers.begin();
@@ -113,8 +114,15 @@ std::vector<std::string> gaps_in_numbers(const std::vector<fs::path>& files) {
           before + printed("%0*lld", int(first_text.size()), static_cast<long long>(number)) + after;
       if (!numbers.contains(number) && !is_there(folder / name)) missing.push_back(name);
     }
-    if (!missing.empty()) gaps.push_back(gap_text(folder, missing));
+    if (missing.empty()) continue;
+    if (gaps.size() < most_sets)
+      gaps.push_back(gap_text(folder, missing));
+    else
+      ++more;
   }
+  if (more > 0)
+    gaps.push_back(with_thousands(more) + (more == 1 ? " more set of files lacks" : " more sets of files lack") +
+                   " numbers");
   return gaps;
 }
 

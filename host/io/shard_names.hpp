@@ -16,7 +16,7 @@ std::vector<std::filesystem::path> missing_shards(const std::vector<std::filesys
 /// For each set of `files` that are numbered without a total, as part-00000.txt and part-00002.txt, from 0 or 1, and
 /// that lacks numbers: "FOLDER has no part-00001.txt, but files with lower and higher numbers; ...". Spark writes no
 /// file for an empty part, so a gap may be right. Numbers count with leading zeros, or of parts, shards and chunks;
-/// what exists, although it is not among `files`, is no gap.
+/// what exists, although it is not among `files`, is no gap. Of more than five such sets the others are counted.
 std::vector<std::string> gaps_in_numbers(const std::vector<std::filesystem::path>& files);
 
 }  // namespace wmtp

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/stop_signals.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -51,13 +53,15 @@ void remove_and_end(int signal) {
 }
 
 void install_handlers() {
-  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU}) {
+  const auto handle = [](int signal) {
     struct sigaction now {};
     sigaction(signal, nullptr, &now);
-    if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) continue;
+    if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) return;
     now.sa_handler = remove_and_end;
     sigaction(signal, &now, nullptr);
-  }
+  };
+  for (const int signal : stop_signals) handle(signal);
+  handle(SIGPIPE);
 }
 
 }  // namespace

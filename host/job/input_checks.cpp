@@ -1,14 +1,20 @@
 #include "job/input_checks.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/verify.hpp"
+#include "data/tokens/corpus.hpp"
 #include "data/tokens/token_windows.hpp"
 #include "experiment/load/stage_rules.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
+#include "io/shard_names.hpp"
 #include "job/identity.hpp"
 
 namespace wmtp {
@@ -59,6 +65,28 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
   }
   check_frozen("reference", experiment.reference, experiment, catalog, database);
   check_frozen("value", experiment.value, experiment, catalog, database);
+}
+
+std::vector<std::string> weight_warnings(const std::string& table, const std::filesystem::path& weights,
+                                         const ModelConfig& model) {
+  std::vector<std::string> warnings = math_differences(weights, model);
+  if (table == "model" && is_hf_folder(weights))
+    std::ranges::move(dropout_differences(weights), std::back_inserter(warnings));
+  for (std::string& warning : warnings) warning = "[" + table + "] weights " + weights.string() + ": " + warning;
+  return warnings;
+}
+
+std::vector<std::string> input_warnings(const Experiment& experiment, const std::filesystem::path& database) {
+  std::vector<std::string> warnings = gaps_in_numbers(corpus_files(experiment));
+  const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {
+    if (named.empty()) return;
+    const auto weights = completed_model(resolve_weights(named, experiment, database), database);
+    std::ranges::move(weight_warnings(table, weights, model), std::back_inserter(warnings));
+  };
+  add("model", experiment.model.weights, experiment.model);
+  for (const auto& [table, frozen] : {std::pair("reference", &experiment.reference), {"value", &experiment.value}})
+    if (frozen->model) add(table, frozen->weights, *frozen->model);
+  return warnings;
 }
 
 void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "job/stages.hpp"
@@ -21,6 +22,16 @@ std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& ex
 /// is too short for `processes`.
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database);
+
+/// What no tensor of `weights` reveals and deserves a warning, as "[model] weights FOLDER: rope_theta is 500000.0 there
+/// and 10000.0 here": positions and norms that differ from those of `model`, and of weights to train dropout, which
+/// this program has not. `table`: "model", or that of a frozen model.
+std::vector<std::string> weight_warnings(const std::string& table, const std::filesystem::path& weights,
+                                         const ModelConfig& model);
+
+/// What ranks warn of before they train on the inputs that the experiment names: gaps in the numbers of files, and
+/// weight_warnings. For what looks at inputs without starting ranks, after check_inputs.
+std::vector<std::string> input_warnings(const Experiment& experiment, const std::filesystem::path& database);
 
 /// Error(data) unless a frozen model has the policy's vocabulary, blocks that the ranks can divide (block_misfit) and,
 /// for `table` "value", one value head, trained on scores only if `reads_scores`.

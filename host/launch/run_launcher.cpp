@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "base/json.hpp"
@@ -115,11 +116,21 @@ RunLauncher::RunLauncher(const JobRequest& request, SourceTexts& texts)
       hashes_(catalog_, job_.database) {}
 
 void RunLauncher::log_stages() {
+  for (const std::string& warning : warnings()) log_warning(warning);
   const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, ResumeRule());
   log_plan(stages);
   check_stages(stages);
   for (const RunPlan& stage : stages)
     if (stage.reused_run == 0) log_info(stage_title(stage) + " would run first: no finished run in the log");
+}
+
+std::vector<std::string> RunLauncher::warnings() {
+  std::vector<std::string> found = input_warnings(job_.experiment, job_.database);
+  for (const RunPlan& stage : plan_stages(job_.experiment, hashes_, ResumeRule()))
+    if (stage.reused_run == 0)
+      std::ranges::move(input_warnings(experiment_at(job_.experiment, stage.path), job_.database),
+                        std::back_inserter(found));
+  return found;
 }
 
 ExitStatus RunLauncher::run() {

@@ -55,7 +55,9 @@ class RunLauncher {
   /// Only ranks, memory and cores: the ranks of several hosts compare their inputs, so that every host prints which
   /// data and weights one of them lacks.
   void check_fit(int64_t hosts) { check_fit(job_.experiment, job_.experiment.parallel.processes, hosts); }
-  /// Logs what run() would do with each stage.
+  /// What ranks would warn of (job/input_checks.hpp), of stages that would run too.
+  std::vector<std::string> warnings();
+  /// Logs these, and what run() would do with each stage.
   void log_stages();
   /// Runs missing stages, then the experiment.
   ExitStatus run();

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/environment.hpp"
 #include "base/log.hpp"
@@ -61,7 +62,11 @@ class Sweep {
     if (request.job.resume == Resume::must) check_something_is_begun();
   }
 
-  void log_plan() const {
+  void log_plan() {
+    std::set<std::string> warnings;
+    for (Member& member : members_)
+      for (const std::string& warning : member.run->warnings())
+        if (warnings.insert(warning).second) log_warning(warning);
     for (size_t i = 0; i < members_.size(); ++i) {
       const auto run = finished(i);
       log_info(which(i) + (run                     ? "run " + std::to_string(run->id) + " is reused"

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/stop_signals.hpp"
 
 namespace wmtp {
 
@@ -33,8 +34,9 @@ void end_with_parent(pid_t parent, int signal) {
 
 void use_default_signals(const sigset_t& mask) {
   // Ignored signals stay ignored over exec: nohup and background jobs of a plain shell start us with SIGINT ignored.
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2, SIGQUIT, SIGXCPU})
-    std::signal(signal, SIG_DFL);
+  for (const int signal : stop_signals) std::signal(signal, SIG_DFL);
+  std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGCHLD, SIG_DFL);
   std::signal(SIGTTOU, SIG_IGN);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
 }

@@ -21,17 +21,15 @@ sigset_t handled_stop_signals() {
 }
 
 StopRequests::Kind StopRequests::take(const ReceivedSignal& signal, Clock::time_point now) {
-  if (requested_ && signal.is_time_limit()) return Kind::same;
-  // The kernel may send SIGHUP several times when a terminal closes.
-  const bool by_terminal = signal.code == SI_KERNEL && signal.number != SIGHUP && !signal.is_time_limit(),
-             by_parent = signal.code == SI_USER && signal.sender == getppid();
+  if (requested_ && signal.is_of_clock()) return Kind::same;
+  const bool by_key = signal.is_of_key(), by_parent = signal.code == SI_USER && signal.sender == getppid();
   const bool forwarded = by_parent && !by_parent_ && now - first_ < max_forwarding_delay;
-  const bool again = requested_ && (signal.code == SI_QUEUE || (by_terminal && by_terminal_) ||
-                                    (now - first_ >= same_request && !forwarded));
+  const bool again =
+      requested_ && (signal.code == SI_QUEUE || (by_key && by_key_) || (now - first_ >= same_request && !forwarded));
   const Kind kind = again ? Kind::again : requested_ ? Kind::same : Kind::first;
   if (!requested_) first_ = now;
   requested_ = true;
-  by_terminal_ |= by_terminal;
+  by_key_ |= by_key;
   by_parent_ |= by_parent;
   return kind;
 }

@@ -4,16 +4,15 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 
+#include "base/stop_signals.hpp"
+
 namespace wmtp {
 
-/// What terminals, service managers and batch systems send before they kill: Slurm SIGUSR1 (--signal), SGE SIGUSR2 and
-/// SIGXCPU, which the kernel sends at the soft limit of computing time.
-inline constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
-/// Those that are requests to this process: SIGINT and SIGTERM, and the others unless they are ignored, as with nohup.
+/// The stop signals that are requests to this process: SIGINT and SIGTERM, and the others unless they are ignored, as
+/// with nohup.
 sigset_t handled_stop_signals();
 /// The signal with which a request is passed on to our own processes.
 inline int forwarded(int signal) { return signal == SIGINT ? SIGINT : SIGTERM; }
@@ -25,6 +24,11 @@ struct ReceivedSignal {
 
   /// Whether the soft limit of computing time is used up. The kernel says so again in every second of computing.
   bool is_time_limit() const { return number == SIGXCPU && code == SI_KERNEL; }
+  /// Whether a time is over: that limit, or a timer, which may go on.
+  bool is_of_clock() const {
+    return is_time_limit() || (code == SI_KERNEL && (number == SIGALRM || number == SIGVTALRM));
+  }
+  bool is_of_key() const { return code == SI_KERNEL && (number == SIGINT || number == SIGQUIT); }
 };
 
 /// The stop signals of one process. Async-signal-safe.
@@ -42,7 +46,7 @@ class StopRequests {
 
  private:
   Clock::time_point first_{};
-  bool requested_ = false, by_terminal_ = false, by_parent_ = false;
+  bool requested_ = false, by_key_ = false, by_parent_ = false;
 };
 
 /// Sends a signal that asks again, however soon after the first one.

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -123,7 +124,7 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
     const Json value = config.value(key, Json());
     if (value.is_null()) return fallback;
     if (!value.is_boolean())
-      throw Error(ExitStatus::data, where + ": " + key + " is " + value.dump() + ", wanted true or false");
+      throw Error(ExitStatus::data, where + ": " + key + " is " + json_text(value) + ", wanted true or false");
     return value.get<bool>();
   };
   if (!is_tokenizer_json(file) && flag("add_eos_token", false))

@@ -17,7 +17,6 @@
 #include "data/torch/sources.hpp"
 #include "experiment/canonical.hpp"
 #include "experiment/model_config.hpp"
-#include "huggingface/hf_config.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
@@ -123,8 +122,7 @@ class FrozenSource {
         shape_(shape()) {
     check_frozen_shape(table.name, weights_, shape_, experiment, table.reads_scores);
     if (table.config.model && session.is_rank0())
-      for (const std::string& difference : math_differences(weights_, shape_))
-        log_warning("[" + table.name + "] weights " + weights_.string() + ": " + difference);
+      for (const std::string& warning : weight_warnings(table.name, weights_, shape_)) log_warning(warning);
     if (!reads_values()) return;
     heads_ = read_saved_value_heads(weights_);
     if (heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
@@ -359,12 +357,8 @@ void Assembly::fill_policy(Session& session, const Experiment& experiment, const
   if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
     load_model(weights, *model_);
     started_from_ = absolute_path(weights);
-    if (session.is_rank0()) {
-      std::vector<std::string> differences = math_differences(weights, config);
-      if (is_hf_folder(weights)) std::ranges::move(dropout_differences(weights), std::back_inserter(differences));
-      for (const std::string& difference : differences)
-        log_warning("[model] weights " + weights.string() + ": " + difference);
-    }
+    if (session.is_rank0())
+      for (const std::string& warning : weight_warnings("model", weights, config)) log_warning(warning);
   }
   if (!experiment.adapter_weights.empty())
     load_adapter(resolve_adapter(experiment, session.job().database),

@@ -75,10 +75,13 @@ def test_a_gap_in_the_numbers_of_files_is_a_warning_for_every_kind_of_data(place
                                        ("records", ["part-*.jsonl"], "part-00001.jsonl", byte)):
         file = place.write(data={"kind": kind, "files": files} | more, name=f"{kind}.toml",
                            model__vocab_size=None if more else 512)
-        ended = place.host("data", "prepare", file)
-        assert re.findall(r"warning: (.*)", ended.err) == [
-            f"{place.folder} has no {missing}, but files with lower and higher numbers; check that the download is "
-            "complete"], ended.err
+        for command in (["data", "prepare", file], ["plan", file], ["run", file, "--dry-run"],
+                        ["plan", file, "--gpus", "1,2", "--on", "h100"], ["run", file, file, "--dry-run"],
+                        ["init", files[0] if "*" in files[0] else "part-0000?.txt", "-o", kind], ["run", file]):
+            ended = place.host(*command)
+            assert re.findall(r"warning: (.*)", ended.err) == [
+                f"{place.folder} has no {missing}, but files with lower and higher numbers; check that the download is "
+                "complete"], (command, ended.err)
     (place.folder / "part-00001.bin").write_bytes(ids.tobytes())
     file = place.write(data={"kind": "tokens", "files": ["part-*.bin"]}, name="tokens.toml")
     assert "warning" not in place.host("data", "prepare", file).err

@@ -41,7 +41,8 @@ def saved_its_last_step(place, run=None):
     (signal.SIGTERM, 2, "launcher first"), (signal.SIGTERM, 2, "ranks first"), (signal.SIGTERM, 1, "launcher first"),
     (signal.SIGINT, 2, "launcher first"), (signal.SIGINT, 1, "ranks first"), (signal.SIGTERM, 2, "each twice"),
     (signal.SIGHUP, 2, "launcher only"), (signal.SIGQUIT, 1, "launcher only"), (signal.SIGUSR1, 2, "ranks first"),
-    (signal.SIGUSR2, 1, "launcher only"), (signal.SIGXCPU, 2, "launcher first")])
+    (signal.SIGUSR2, 1, "launcher only"), (signal.SIGXCPU, 2, "launcher first"),
+    (signal.SIGALRM, 2, "launcher only"), (signal.SIGVTALRM, 1, "ranks first")])
 def test_a_signal_to_launcher_and_ranks_saves(place, number, ranks, order):
     """As by systemd, by Slurm and SGE before the end of a job's time, and by a terminal that closes."""
     running = start_long(place, parallel__processes=ranks, train__batch_size=2 // ranks)
@@ -64,6 +65,17 @@ def test_a_limit_of_computing_time_saves_and_is_named(place, ranks, limit):
                            stderr=subprocess.STDOUT, text=True, timeout=300)
     assert begun.returncode == 75 and saved_its_last_step(place), begun.stdout
     assert "SIGXCPU: ulimit -t (seconds of computing) is nearly used up" in begun.stdout, begun.stdout
+
+
+def test_a_timer_of_the_parent_saves(place):
+    """A timer outlives exec: `alarm` in Perl is a common way to limit a command's time."""
+    file = place.write(**LONG)
+    begun = subprocess.run([sys.executable, "-c", "import os, signal, sys\nsignal.setitimer(signal.ITIMER_REAL, 6, 3)\n"
+                            "os.execv(sys.argv[1], sys.argv[1:])", HOST, "run", file], cwd=place.folder,
+                           env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, timeout=60)
+    assert begun.returncode == 75 and saved_its_last_step(place), begun.stdout
+    assert "SIGALRM: the ranks save and stop" in begun.stdout, begun.stdout
 
 
 def test_timeout_saves(place):

@@ -324,8 +324,33 @@ def test_dropout_of_a_hugging_face_config_is_not_applied_and_said_so(place):
     assert re.findall("warning: (.*)", ended.err) == [f"theirs: {said}"]
     keys = {f"model__{key}": None for key in experiment.BASE["model"]}
     for weights, warnings in (("theirs", [f"[model] weights {place.folder}/theirs: {said}"]), ("ours", [])):
-        ended = place.run(**keys | {"model__weights": weights}, **ONE, train__steps=1)
-        assert re.findall("warning: (.*)", ended.err) == warnings
+        changed = keys | {"model__weights": weights} | ONE | {"train__steps": 1}
+        file = place.write(**changed)
+        for command in (["plan"], ["run", "--dry-run"], ["run"]):
+            assert re.findall("warning: (.*)", place.host(*command, file).err) == warnings, command
+    (place.folder / "a.txt").write_text("A line of a text.\n" * 4000)
+    ended = place.host("init", "a.txt", "theirs", wanted=None)
+    assert f"theirs: {said}" in ended.err, ended
+    place.write(**keys | {"model__weights": "theirs"} | ONE, name="stage.toml")
+    stages = place.write(**ONE, pipeline__plugin="rho1", reference={"experiment": "stage.toml"})
+    for command in (["plan", stages], ["run", stages, "--dry-run"]):
+        assert place.host(*command).err.count(said) == 1, command
+
+
+def test_weights_with_nan_are_refused_with_their_place(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    tensors = load_file(place.folder / "theirs/model.safetensors")
+    tensors["model.layers.1.self_attn.q_proj.weight"][17, 3] = torch.nan
+    tensors["lm_head.weight"][0, 2] = torch.inf
+    save_file(tensors, place.folder / "theirs/model.safetensors", {"format": "pt"})
+    said = r'theirs/model\.safetensors: tensor "(model\.layers\.1\.self_attn\.q_proj\.weight" has NaN at \[17,3\]|' \
+           r'lm_head\.weight" has infinity at \[0,2\]), and 1 other tensor of the file such numbers too: the file is'
+    place.refuse_command(4, said, command=["checkpoint", "import", "theirs", "-o", "ours"])
+    assert not (place.folder / "ours").exists()
+    place.refuse_command(4, said, command=["generate", "theirs", "--ids", "1 2"])
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    for processes in (1, 2):
+        place.refuse(4, said, **keys | {"model__weights": "theirs", "parallel__processes": processes})
 
 
 def test_added_heads_start_as_copies_of_the_last_block(place):

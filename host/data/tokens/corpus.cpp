@@ -172,6 +172,7 @@ TextSplit split_text(const Experiment& experiment) {
 }
 
 std::vector<fs::path> corpus_files(const Experiment& experiment) {
+  if (experiment.data.kind == DataKind::random) return {};
   std::vector<fs::path> files = data_files(experiment);
   for (const auto* others : {&experiment.validation.files, &experiment.data.hold_out})
     std::ranges::move(files_of(experiment, *others), std::back_inserter(files));

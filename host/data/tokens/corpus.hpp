@@ -20,7 +20,7 @@ struct TextSplit {
 /// (data/tokens/token_split.hpp). Error(data) if nothing is left for training.
 TextSplit split_text(const Experiment& experiment);
 
-/// All files of data that the experiment reads: to train on, for validation, and to hold out.
+/// All files of data that the experiment reads: to train on, for validation, and to hold out; none of kind "random".
 std::vector<std::filesystem::path> corpus_files(const Experiment& experiment);
 
 /// Training files of a "bpe" tokenizer: `[data.tokenizer] files` as a whole, or the training part. `exclude` does not

@@ -270,6 +270,9 @@ class Exclusion {
   if (is_gone && is_link(path))
     throw Error(ExitStatus::data, path.string() + " is a link to a file or folder that does not exist; download or " +
                                       "restore that, or remove the link");
+  if (failure == std::errc::too_many_symbolic_link_levels)
+    throw Error(ExitStatus::data,
+                path.string() + " is a link that leads back to itself; remove it, or exclude it with data.exclude");
   check_is_file(path);
   throw Error(ExitStatus::data, path.string() + " cannot be examined: " + failure.message());
 }

@@ -21,6 +21,9 @@ constexpr int largest_whole_exponent = 31;
 constexpr uint8_t small_byte = 16;
 constexpr size_t fewest_varied = 64, fewest_types = 512;
 constexpr uint8_t narrow_byte = 128;
+constexpr size_t fewest_of_all_bytes = 4096;  // numbers
+constexpr uint16_t small_sample = 1024;
+constexpr size_t fewest_negative = 32;  // different ones
 
 template <class T>
 std::vector<T> numbers_in(std::string_view bytes) {
@@ -147,9 +150,11 @@ struct ByteCounts {
   size_t below(size_t limit) const {
     return std::accumulate(counts.begin(), counts.begin() + int64_t(limit), size_t{0});
   }
-  size_t in_common(const ByteCounts& other) const {
+  /// Compares groups of so many values.
+  size_t in_common(const ByteCounts& other, size_t width) const {
     size_t common = 0;
-    for (size_t i = 0; i < counts.size(); ++i) common += std::min(counts[i], other.counts[i]);
+    for (size_t i = 0; i < counts.size(); i += width)
+      common += std::min(below(i + width) - below(i), other.below(i + width) - other.below(i));
     return common;
   }
 };
@@ -165,13 +170,38 @@ bool are_swapped(const std::vector<uint16_t>& numbers) {
   return numbers.size() >= fewest_numbers && (are_small_ids || are_ids_below_4096 || are_ids_of_words);
 }
 
-/// Both bytes are small, and neighbours are alike.
+/// The two bytes are alike, and small or not of all values equally often, as those of random ids are. Numbers of twice
+/// the same byte, such as 0 for padding, show nothing.
 bool are_of_one_byte(const std::vector<uint16_t>& numbers) {
-  ByteCounts low, high;
-  for (const uint16_t number : numbers) low.add(uint8_t(number)), high.add(uint8_t(number >> 8));
-  return numbers.size() >= fewest_for_likely && low.below(narrow_byte) == numbers.size() &&
-         high.below(narrow_byte) == numbers.size() && low.varied() >= 3 && high.varied() >= 3 &&
-         low.in_common(high) * 10 >= numbers.size() * 8;
+  ByteCounts low, high, equal;
+  size_t all = 0;
+  for (const uint16_t number : numbers) {
+    if (uint8_t(number) == number >> 8) continue;
+    low.add(uint8_t(number)), high.add(uint8_t(number >> 8));
+    ++all;
+  }
+  if (all < fewest_for_likely || low.varied() < 3 || high.varied() < 3) return false;
+  equal.counts.fill(all / equal.counts.size());
+  const bool are_small = low.below(narrow_byte) == all && high.below(narrow_byte) == all;
+  const size_t width = are_small ? 1 : 8, common = low.in_common(high, width);
+  const size_t most = std::max(low.in_common(equal, width), high.in_common(equal, width));
+  if (are_small) return common * 10 >= all * 8;
+  return all >= fewest_of_all_bytes && common * 100 >= all * 93 && most * 100 <= all * 85;
+}
+
+/// Whether numbers just below 0, as int16, are frequent, different, and about as many as those just above it. The
+/// last ids of a vocabulary are rare, but for a few special ones.
+bool are_signed(const std::vector<uint16_t>& numbers) {
+  std::set<uint16_t> different;
+  size_t above = 0, below = 0;
+  for (const uint16_t number : numbers) {
+    if (number > 0 && number < small_sample) ++above;
+    if (uint16_t(-number) >= small_sample || number == 0) continue;
+    ++below;
+    different.insert(number);
+  }
+  return std::min(above, below) * 100 >= numbers.size() * 3 && std::max(above, below) <= 2 * std::min(above, below) &&
+         different.size() >= fewest_negative;
 }
 
 }  // namespace
@@ -206,8 +236,13 @@ std::string likely_foreign_numbers(std::string_view bytes) {
     return "begins like big-endian ids of uint16: the first byte of each is small more often than the second; " +
            std::string(in_little_endian_order) + "2\")" + if_wrong;
   if (are_of_one_byte(numbers))
-    return "begins like ids of uint8: all bytes are below " + std::to_string(narrow_byte) +
-           ", and first and second ones alike; save ids.astype(\"<u2\")" + if_wrong;
+    return "begins like ids of uint8: the same bytes are frequent as first and as second ones; save "
+           "ids.astype(\"<u2\")" +
+           if_wrong;
+  if (are_signed(numbers))
+    return "begins like numbers of int16, such as sound: about as many are small negative ones as small positive ones; "
+           "token ids are not negative: name another file" +
+           if_wrong;
   return "";
 }
 

@@ -1,5 +1,6 @@
 // What a file without a header contains, if it is no array of little-endian token ids: floating-point numbers,
-// big-endian ids, or ids of one byte. Read as ids, they would be trained on without a message.
+// big-endian ids, ids of one byte, or numbers that may be negative, such as sound. Read as ids, they would be trained
+// on without a message.
 #pragma once
 
 #include <cstdint>

@@ -141,12 +141,10 @@ fs::path tokenizer_folder(const Experiment& experiment, const fs::path& cache) {
   return cache / short_hash("tokenizer of token files " + std::to_string(format_version) + " " + hash);
 }
 
-/// Nothing else tells that a part of the data is not there.
-void warn_of_gaps(const Experiment& experiment, const Log& log) {
-  const std::vector<std::string> gaps = gaps_in_numbers(corpus_files(experiment));
-  for (size_t i = 0; i < std::min(gaps.size(), max_warnings); ++i) log("warning: " + gaps[i]);
-  if (gaps.size() > max_warnings)
-    log("warning: " + with_thousands(int64_t(gaps.size() - max_warnings)) + " more sets of files lack numbers");
+void prepare_text(const Experiment& experiment, const fs::path& cache, const Log& log) {
+  const Plan plan = make_plan(experiment, cache);
+  if (!read_prepared(plan.folder)) build(experiment, plan, log);
+  if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
 }
 
 void prepare_tokens(const Experiment& experiment, const fs::path& cache, const Log& log) {
@@ -195,13 +193,10 @@ Prepared open_tokens(const Experiment& experiment, const fs::path& cache, int64_
 }  // namespace
 
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
-  if (experiment.data.kind != DataKind::random) warn_of_gaps(experiment, log);
+  for (const std::string& gap : gaps_in_numbers(corpus_files(experiment))) log("warning: " + gap);
   if (experiment.data.kind == DataKind::records) return prepare_records(experiment, cache, log);
   if (experiment.data.kind == DataKind::tokens) return prepare_tokens(experiment, cache, log);
-  if (experiment.data.kind != DataKind::text) return;
-  const Plan plan = make_plan(experiment, cache);
-  if (!read_prepared(plan.folder)) build(experiment, plan, log);
-  if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
+  if (experiment.data.kind == DataKind::text) prepare_text(experiment, cache, log);
 } catch (...) {
   rethrow_from("while the data was prepared",
                "split long documents and lines into shorter ones, or close other programs that use memory");

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/json_parse.hpp"
+#include "base/json_text.hpp"
 
 namespace wmtp {
 namespace {
@@ -57,6 +58,14 @@ TEST(StrictJson, RefusesDeepNesting) {
   EXPECT_EQ(refused(nested(33)), "a.json: nested more than 32 levels deep; the file was not written by this program");
   EXPECT_EQ(refused(std::string(5'000'000, '[')), refused(nested(33)));
   EXPECT_EQ(refused(repeated("{\"a\":", 40)), refused(nested(33)));
+}
+
+TEST(JsonText, IsAValueAsItIsWrittenAndTheBeginningOfALongOne) {
+  EXPECT_EQ(json_text({{"a", {1, nullptr}}}), R"({"a":[1,null]})");
+  EXPECT_EQ(json_text("\xc3\xa9\n"), R"("\u00e9\n")");
+  EXPECT_EQ(json_text("\xff"), R"("\ufffd")");
+  EXPECT_EQ(json_text(repeated("a", 198)).size(), 200u);
+  EXPECT_EQ(json_text(repeated("a", 199)), "\"" + repeated("a", 198) + "…");
 }
 
 TEST(StrictJson, TakesTimeInProportionToItsLength) {

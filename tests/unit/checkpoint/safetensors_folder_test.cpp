@@ -1,5 +1,8 @@
 #include "checkpoint/safetensors_folder.hpp"
 
+#include <cmath>
+#include <limits>
+
 #include "support/test_folder.hpp"
 
 namespace wmtp::test {
@@ -44,6 +47,27 @@ TEST(SafetensorsFolder, ReadsTheParametersOfACheckpointAcrossItsShards) {
   EXPECT_EQ(all, wanted);
   embedding.read(10, 4, across.data());
   EXPECT_EQ(across, std::vector<float>(wanted.begin() + 10, wanted.begin() + 14));
+}
+
+TEST(SafetensorsFolder, ReadsNoTensorWithNaNOrInfinity) {
+  TestFolder folder;
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<std::vector<float>> tensors(4, values_of(1, 600));
+  tensors[1][599] = std::nanf("");
+  tensors[3][0] = infinity;
+  SafetensorsWriter writer(folder / "a",
+                           {{"a", "F32", {600}}, {"b", "F32", {20, 30}}, {"c", "F32", {600}}, {"d", "F32", {600}}}, {});
+  for (size_t i = 0; i < tensors.size(); ++i) writer.write(std::string(1, char('a' + i)), 0, tensors[i].data(), 2400);
+  writer.finish();
+  const SafetensorsFolder files(folder / "a");
+  std::vector<float> values(600);
+  files.find("a")->read(0, 600, values.data());
+  files.find("b")->read(0, 599, values.data());
+  files.find("d")->read(1, 599, values.data());
+  EXPECT_SAYS(
+      refusal(ExitStatus::data, [&] { files.find("b")->read(300, 300, values.data()); }),
+      "a: tensor \"b\" has NaN at [19,29], and 1 other tensor of the file such numbers too: the file is damaged, "
+      "or the training that wrote it diverged; use another copy, or weights from before that");
 }
 
 TEST(SafetensorsFolder, ACheckpointOfSeveralHostsNeedsTheFilesOfAll) {

@@ -1,5 +1,6 @@
 #include "huggingface/tensor_stream.hpp"
 
+#include <limits>
 #include <memory>
 
 #include "support/test_folder.hpp"
@@ -98,6 +99,17 @@ TEST(TensorStream, RefusesReadsBeyondATensor) {
   char bytes[64];
   EXPECT_SAYS(refusal(ExitStatus::bug, [&] { file.read(*file.find("w"), 4, bytes, 17); }), "beyond the tensor");
   EXPECT_SAYS(refusal(ExitStatus::bug, [&] { file.read(*file.find("w"), -1, bytes, 1); }), "beyond the tensor");
+}
+
+TEST(TensorStream, RefusesATensorWithNaNOrInfinity) {
+  TestFolder folder;
+  std::vector<float> values = values_of(1, 3 << 16);
+  values[(2 << 16) + 5] = -std::numeric_limits<float>::infinity();
+  write_tensor(folder / "a", "F32", {3 << 8, 256}, values);
+  const SafetensorsFolder files(folder / "a");
+  EXPECT_SAYS(refusal(ExitStatus::data,
+                      [&] { copy_tensors({move_of(files, RowOrder::pairs_to_halves, 3)}, folder.path(), {"b"}, {}); }),
+              "a: tensor \"w\" has infinity at [512,5]: the file is damaged");
 }
 
 }  // namespace wmtp::test

@@ -137,7 +137,7 @@ TEST(Drafts, AreRemovedByASignalThatEndsTheProcess) {
   TestFolder folder;
   fs::create_directory(folder / "kept");
   put(folder / "kept/file", "x");
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGALRM, SIGVTALRM, SIGPIPE}) {
     const int status = end_of_writer(folder, signal);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << signal;
     EXPECT_TRUE(drafts_in(folder).empty()) << signal;

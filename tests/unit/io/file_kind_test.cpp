@@ -50,6 +50,9 @@ TEST_F(FileKinds, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) {
       {"%PDF-1.7 more", {"found a PDF document", "pdftotext " + quoted}},
       {"\x89PNG\r\n\x1a\n more", {"found a PNG image", ""}},
       {"SQLite format 3\0 more"s, {"found an SQLite database", ""}},
+      {"RIFF\x24\x08\0\0WAVEfmt \x10"s, {"found a WAV file of sound", ""}},
+      {"OggS\0\2 more"s, {"found an Ogg file of sound", ""}},
+      {"ID3\4\0 more"s, {"found an MP3 file of sound", ""}},
       {std::string(257, 'x') + "ustar and more", {"found a tar archive", "tar -xf " + quoted}}};
   for (const auto& [bytes, message] : kinds) {
     for (const auto& [use, name] :
@@ -198,6 +201,44 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyAreQuotedPrintable) {
   for (const std::string& text :
        {"a=90, b=85, c=99, d=88, e=91, f=95, g=84, h=83, i=82\n"s, "=C3=BC is how =C3 begins\n"s,
         "x = 1\ny == 2\n=C3=BC=C3=BC=C3=BC=C3=BC=C3=BC=C3=BC=C3=BC=C3=BC\n"s})
+    take(text, FileUse::text);
+}
+
+/// The base64 of some ASCII, in one line.
+std::string base64(const std::string& text) {
+  constexpr const char* signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string found;
+  for (size_t at = 0; at < text.size(); at += 3) {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (at + i < text.size() ? uint8_t(text[at + i]) : 0u);
+    for (size_t i = 0; i < 4; ++i) found += at + i <= text.size() ? signs[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  return found;
+}
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyAreBase64) {
+  ASSERT_EQ(base64("ab"), "YWI=");
+  ASSERT_EQ(base64("a"), "YQ==");
+  std::string lines, all, digits;
+  for (int i = 0; i < 300; ++i) {
+    const std::string line =
+        "This is document " + std::to_string(i) + ", and it says " + std::to_string(i * 7919 % 1000);
+    all += line + "\n";
+    lines += base64(line) + "\r\n";
+    digits += std::to_string(i * i * 7919 + 100) + "\n";
+  }
+  const std::string one = base64(all);
+  std::string wrapped;
+  for (size_t at = 0; at < one.size(); at += 76) wrapped += one.substr(at, 76) + "\n";
+  for (const std::string& text : {lines, one, wrapped, lines.substr(0, 700)})
+    EXPECT_TRUE(has(refused(text, FileUse::text), "found base64, wanted text; decode it first: base64 -d "))
+        << text.substr(0, 80);
+  std::string words, hexadecimal;
+  for (int i = 0; i < 600; ++i) {
+    words += std::string(i % 3 == 0 ? "Word" : "words") + (i % 5 == 0 ? "Abcd\n" : "abc\n");
+    hexadecimal += printed("%016llx\n", static_cast<unsigned long long>(i) * 0x9e3779b97f4a7c15u);
+  }
+  for (const std::string& text : {all, digits, words, hexadecimal, "Key: " + one, lines.substr(0, 200)})
     take(text, FileUse::text);
 }
 

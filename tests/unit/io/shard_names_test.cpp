@@ -61,6 +61,15 @@ TEST(ShardNames, HaveGapsThatTheirNumbersTell) {
               ElementsAre(HasSubstr(" has no 01.txt, but")));
 }
 
+TEST(ShardNames, HaveAFewGapsThatAreToldAndOthersThatAreCounted) {
+  std::vector<std::filesystem::path> files;
+  for (const char* folder : {"a", "b", "c", "d", "e", "f", "g"})
+    for (const char* name : {"part-0.txt", "part-2.txt"}) files.push_back(std::filesystem::path(folder) / name);
+  const std::vector<std::string> gaps = gaps_in_numbers(files);
+  ASSERT_EQ(gaps.size(), 6u);
+  EXPECT_EQ(gaps.back(), "2 more sets of files lack numbers");
+}
+
 TEST(ShardNames, HaveNoGapsIfTheirNumbersMayMeanSomethingElse) {
   EXPECT_THAT(gaps_in_numbers({"a-00000.txt", "a-00001.txt", "b-00000.txt", "a-00002.json"}), IsEmpty());
   EXPECT_THAT(gaps_in_numbers({"part-00007.txt", "part-00009.txt"}), IsEmpty()) << "a part, as it seems";

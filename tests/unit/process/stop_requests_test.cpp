@@ -71,8 +71,21 @@ TEST(StopRequests, CountTheLimitOfComputingTimeOnceThoughTheKernelRepeatsIt) {
   EXPECT_EQ(requests.take(by_batch_system, begin + 61s), Kind::again);
 }
 
+TEST(StopRequests, CountATimerOnceThoughItGoesOn) {
+  for (const int number : {SIGALRM, SIGVTALRM}) {
+    StopRequests requests;
+    const ReceivedSignal timer{number, SI_KERNEL, 0}, by_batch_system{number, SI_USER, getpid()};
+    EXPECT_EQ(requests.take(timer, begin), Kind::first);
+    EXPECT_EQ(requests.take(timer, begin + 60s), Kind::same);
+    EXPECT_EQ(requests.take(by_batch_system, begin + 61s), Kind::again);
+    StopRequests at_terminal;
+    at_terminal.take(timer, begin);
+    EXPECT_EQ(at_terminal.take(by_ctrl_c, begin + 100ms), Kind::same) << "no key was pressed before";
+  }
+}
+
 TEST(StopRequests, AreAllSignalsThatWarnOfAnEndUnlessTheyAreIgnored) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM, SIGVTALRM}) {
     const sigset_t taken = handled_stop_signals();
     EXPECT_EQ(sigismember(&taken, signal), 1) << signal;
     const auto before = std::signal(signal, SIG_IGN);

@@ -64,4 +64,28 @@ TEST(NumberFormats, RefusesIntegerWeights) {
   for (const char* dtype : {"I32", "F64", "F8_E4M3", "BOOL", "f32"}) EXPECT_FALSE(is_weight_dtype(dtype)) << dtype;
 }
 
+TEST(NumberFormats, TheFirstNumberThatIsNotFiniteIsFoundAnywhere) {
+  for (const std::string dtype : {"F16", "BF16"}) {
+    int64_t not_finite = 0;
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+      const auto half = uint16_t(bits);
+      float number = 0;
+      to_float(dtype, reinterpret_cast<const uint8_t*>(&half), 1, &number);
+      ASSERT_EQ(first_not_finite(dtype, reinterpret_cast<const uint8_t*>(&half), 1), std::isfinite(number) ? 1 : 0)
+          << dtype << " " << bits;
+      not_finite += std::isfinite(number) ? 0 : 1;
+    }
+    EXPECT_EQ(not_finite, dtype == "F16" ? 2048 : 256);
+  }
+  constexpr float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+  for (const float bad : {infinity, -infinity, std::nanf(""), -std::nanf("")})
+    for (const int64_t at : {0, 1, 255, 256, 700, 1000}) {
+      std::vector<float> values(1001, -largest);
+      const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
+      EXPECT_EQ(first_not_finite("F32", bytes, 1001), 1001);
+      values[size_t(at)] = values[1000] = bad;
+      EXPECT_EQ(first_not_finite("F32", bytes, 1001), at);
+    }
+}
+
 }  // namespace wmtp::test

@@ -278,20 +278,42 @@ TEST_F(IdLayouts, WithoutAHeaderAreNotBigEndian) {
 TEST_F(IdLayouts, WithoutAHeaderAreNotOfOneByte) {
   std::string residues;
   for (uint64_t i = 0; i < 4000; ++i) residues += char(hash64(3, i) % 25);
-  EXPECT_TRUE(has(refused(write("ids.raw", residues)), "begins like ids of uint8: all bytes are below 128"));
+  EXPECT_TRUE(has(refused(write("ids.raw", residues)), "begins like ids of uint8: the same bytes are frequent"));
+  std::string of_all;
+  for (uint64_t i = 0; i < 40000; ++i)
+    of_all += char(std::min({hash64(4, i) % 256, hash64(5, i) % 256, hash64(6, i) % 256}));
+  EXPECT_TRUE(has(refused(write("ids.raw", of_all)), "begins like ids of uint8: the same bytes are frequent"));
+}
+
+TEST_F(IdLayouts, WithoutAHeaderAreNoSound) {
+  for (const double loudness : {0.001, 0.02, 0.2}) {
+    std::vector<uint16_t> samples;
+    for (uint64_t i = 0; i < 20000; ++i) {
+      const double noise = double(hash64(1, i) >> 11) / double(uint64_t{1} << 53) - 0.5;
+      const double speech = std::sin(double(i) / 13) * std::sin(double(i) / 700) * std::sin(double(i) / 3000);
+      samples.push_back(uint16_t(int16_t(32767 * loudness * (speech + noise / 4))));
+    }
+    const auto text = refused(write("ids.raw", bytes_of(samples)));
+    EXPECT_TRUE(has(text, "begins like numbers of int16, such as sound") && has(text, "data.dtype = \"uint16\""))
+        << text;
+    EXPECT_EQ(token_id_layout(at("ids.raw"), "uint16").type, "uint16");
+  }
 }
 
 TEST_F(IdLayouts, WithoutAHeaderMayBeUnusual) {
-  std::vector<std::vector<uint16_t>> files(8);
+  std::vector<std::vector<uint16_t>> files(11);
   for (uint64_t i = 0; i < 20000; ++i) {
-    files[0].push_back(uint16_t(hash64(1, i)));                         // any of 65,536
-    files[1].push_back(uint16_t(hash64(1, i) % 1024 + i % 8 * 1024));   // of a codec with 8 codebooks
-    files[2].push_back(uint16_t(hash64(1, i) % 1024 + i % 2 * 16384));  // of two vocabularies
-    files[3].push_back(uint16_t(i % 10 < 7 ? 0x8002 : hash64(1, i)));   // mostly padding
-    files[4].push_back(uint16_t(15360 + hash64(1, i) % 8192));          // of images in a larger vocabulary
-    files[5].push_back(uint16_t(hash64(1, i) % 4));                     // of bases
-    files[6].push_back(uint16_t(hash64(1, i) % 3 * 16384));             // of few
-    files[7].push_back(uint16_t(i % 20000));                            // of each once
+    files[0].push_back(uint16_t(hash64(1, i)));                                  // any of 65,536
+    files[1].push_back(uint16_t(hash64(1, i) % 1024 + i % 8 * 1024));            // of a codec with 8 codebooks
+    files[2].push_back(uint16_t(hash64(1, i) % 1024 + i % 2 * 16384));           // of two vocabularies
+    files[3].push_back(uint16_t(i % 10 < 7 ? 0x8002 : hash64(1, i)));            // mostly padding
+    files[4].push_back(uint16_t(15360 + hash64(1, i) % 8192));                   // of images in a larger vocabulary
+    files[5].push_back(uint16_t(hash64(1, i) % 4));                              // of bases
+    files[6].push_back(uint16_t(hash64(1, i) % 3 * 16384));                      // of few
+    files[7].push_back(uint16_t(i % 20000));                                     // of each once
+    files[8].push_back(uint16_t(hash64(2, i) % 20 ? 0 : hash64(1, i) % 50257));  // mostly padding, of 0
+    files[9].push_back(uint16_t(i % 3 ? 0xffff - i % 2 : hash64(1, i) % 300));   // with the last ids as marks
+    files[10].push_back(uint16_t(hash64(1, i) % 60000));                         // of a vocabulary of 60,000
   }
   for (const auto& ids : files)
     EXPECT_EQ(ids_of(write("ids.raw", bytes_of(ids))).size(), ids.size()) << &ids - &files[0];
