@@ -1,6 +1,8 @@
 #include "process/line_forwarder.hpp"
 
 #include <poll.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,9 +13,15 @@ namespace wmtp {
 namespace {
 constexpr size_t max_line_bytes =
     1 << 20;  // longer lines are split, so that a rank cannot exhaust the launcher's memory
+
+bool is_null_device(int fd) {
+  struct stat found {};
+  return fstat(fd, &found) == 0 && S_ISCHR(found.st_mode) && found.st_rdev == makedev(1, 3);
 }
 
-LineSink::LineSink(int fd) : fd_(fd), terminal_(isatty(fd) == 1) {}
+}  // namespace
+
+LineSink::LineSink(int fd) : fd_(fd), terminal_(isatty(fd) == 1), gone_(is_null_device(fd)) {}
 
 void LineSink::line(std::string_view prefix, std::string_view text) {
   if (gone_) return;

@@ -2,7 +2,8 @@
 //
 // Forwarding never blocks: if a sink is full (a pager, a full pipe), its bytes are buffered and its sources are not
 // read until it has room again, so that the ranks experience back pressure and the launcher still handles signals. A
-// sink whose reader is gone discards its input, so that `| head` does not end a run.
+// sink whose reader is gone discards its input, so that `| head` does not end a run, as does one on /dev/null, which a
+// closed stream is (base/files.hpp).
 #pragma once
 
 #include <string>
@@ -27,7 +28,7 @@ class LineSink {
  private:
   int fd_;
   bool terminal_;
-  bool gone_ = false;
+  bool gone_;  ///< nobody reads
   std::string pending_;
 };
 
