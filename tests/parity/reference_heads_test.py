@@ -25,7 +25,7 @@ def of(pipeline, frozen=None, shape=POLICY, data="windows", heads=None, normaliz
 CASES = {
     "rho1": of("rho1"),
     "rho1-self-loss": of("rho1", mode="self_loss", keep=0.7),
-    "rho1-self-entropy": of("rho1", mode="self_entropy", keep=0.7),
+    "rho1-soft-self-entropy": of("rho1", mode="self_entropy", selection="soft"),
     "formula": of("formula", weight="ref * exp(-reference_entropy)"),
     "formula-of-tokens": of("formula", weight="(entropy > reference_entropy) * ce"),
     "chained": of("rho1", CHAINED, CHAINED_POLICY),
