@@ -142,7 +142,7 @@ struct CheckedPlan {
         experiment(read(options, catalog)),
         database(globals.database_or(experiment.log.database)),
         hashes(catalog, database),
-        planner(experiment, catalog),
+        planner(experiment, catalog, database),
         plan_step([this](const StepRequest& request) { return planner.plan(request); }) {
     check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
     const bool is_one_card = options.on.size() == 1;

@@ -45,7 +45,7 @@ struct ModelConfig {
   int64_t ffn_dim = 0;     ///< resolved: Llama's rule when not given
   int64_t vocab_size = 0;  ///< resolved: the tokenizer's if there is one
   int64_t future_tokens = 4;
-  FutureHeads future_heads = FutureHeads::parallel;  ///< what heads 2, 3, ... read; not in tables of frozen models
+  FutureHeads future_heads = FutureHeads::parallel;  ///< what heads 2, 3, ... read; not in [value.model]
   int64_t max_sequence_length = 0;                   ///< resolved: = train.sequence_length when not given
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;

@@ -126,7 +126,7 @@ SchemaTable plugin_table(const std::string& name, const std::string& help, Key p
 
 template <class Frozen>
 SchemaTable frozen_table(const std::string& name, const std::string& help, Frozen frozen) {
-  return optional_table(
+  SchemaTable table = optional_table(
       {name,
        help + ". Requires exactly one of `experiment` and `weights`.",
        {key("experiment", IN(frozen, experiment),
@@ -146,6 +146,13 @@ SchemaTable frozen_table(const std::string& name, const std::string& help, Froze
         key("cache", IN(frozen, cache), "whether later epochs and runs reuse its outputs, stored in a file")
             .not_in_identity()}},
       IN(frozen, given));
+  if (name == "reference")  // the identity has what follows from it (job/identity.cpp)
+    table.keys.push_back(key("heads", IN(frozen, heads),
+                             "which of its heads the policy's head k is compared with: `own`: head k, which has read "
+                             "the same tokens; `next`: the next-token head, which has read k - 1 more; `auto`: `own` "
+                             "if it has at least as many heads as the policy, else `next`")
+                             .not_in_identity());
+  return table;
 }
 
 template <class Frozen>
@@ -156,6 +163,14 @@ SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
                         ".weights` where it differs from `[model]`; without this table, that of the folder's "
                         "`config.json` or `params.json`, if it has one.",
                     model_keys(shape, false)};
+  if (name == "reference") {
+    Key future_heads = key("future_heads", IN(shape, future_heads), "").defaults_to("as in `[model]`");
+    future_heads.get = [shape](const Experiment& e) {
+      const FutureHeads value = shape(e).future_heads;
+      return value == e.model.future_heads ? std::nullopt : to_value(value);  // keeps earlier identities
+    };
+    table.keys.push_back(future_heads);
+  }
   table.is_given = [frozen](const Experiment& e) { return frozen(e).model.has_value(); };
   // Values that remain zero are later copied from [model].
   table.mark_given = [frozen](Experiment& e) {

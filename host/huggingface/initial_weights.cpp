@@ -1,6 +1,7 @@
 #include "huggingface/initial_weights.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -44,10 +45,14 @@ bool is_in_first_head(const std::string& name, const ModelConfig& model) {
   return name.starts_with(head_block_name(model, 1) + ".");
 }
 
-/// A reference uses one head, a value model none.
+/// The head of a tensor "extra_heads.N.…".
+int64_t extra_head(const std::string& name) { return 2 + std::strtoll(name.c_str() + extra_heads.size(), nullptr, 10); }
+
+/// A reference may use only its first heads, a value model uses none.
 bool is_in_unused_head(const std::string& name, const ModelConfig& model, int64_t token_heads) {
   if (name.starts_with("value_heads.")) return true;
-  if (name.starts_with(extra_heads)) return token_heads <= 1;
+  if (name.starts_with(extra_heads))
+    return token_heads <= 1 || (token_heads < model.future_tokens && extra_head(name) > token_heads);
   return token_heads == 0 && (name == output_weight || is_in_first_head(name, model));
 }
 
@@ -171,6 +176,17 @@ void check_initial_weights(const fs::path& weights, const ModelConfig& model, in
 std::optional<ModelConfig> stated_shape(const fs::path& folder) {
   const bool is_stated = is_there(folder / hf_config_name) || is_there(folder / params_file_name);
   return is_stated ? std::optional(read_model_config(folder, {})) : std::nullopt;
+}
+
+StoredHeads stored_heads(const fs::path& weights) {
+  if (const auto stated = stated_shape(weights)) return {stated->future_tokens, stated->future_heads};
+  StoredHeads stored;
+  for (const std::string& name : SafetensorsFolder(weights).names()) {
+    if (!name.starts_with(extra_heads)) continue;
+    stored.count = std::max(stored.count, extra_head(name));
+    if (is_chain_tensor(name)) stored.kind = FutureHeads::chained;
+  }
+  return stored;
 }
 
 ModelConfig read_model_config(const fs::path& folder, const ModelConfig& like) {

@@ -19,9 +19,10 @@ namespace wmtp {
 
 class InitialWeights {
  public:
-  /// `weights`: a file or a folder. `model`: the shape of the model to fill; must outlive this. `token_heads`: all of
-  /// them, 1 for a reference, 0 for a value model. Error(data) if there is nothing to read, or if the config.json or
-  /// params.json of a folder requires unsupported features, other numbers of attention heads or a longer trunk.
+  /// `weights`: a file or a folder. `model`: the shape of the model to fill; must outlive this. `token_heads`: how many
+  /// are read: all, the first ones of a reference, none of a value model. Error(data) if there is nothing to read, or
+  /// if the config.json or params.json of a folder requires unsupported features, other numbers of attention heads or a
+  /// longer trunk.
   InitialWeights(std::filesystem::path weights, const ModelConfig& model, int64_t token_heads);
 
   struct Tensor {
@@ -58,6 +59,14 @@ ModelConfig read_model_config(const std::filesystem::path& folder, const ModelCo
 
 /// The shape in the folder's config.json or params.json; nullopt without one, as for a file.
 std::optional<ModelConfig> stated_shape(const std::filesystem::path& folder);
+
+/// The token heads of weights: as their folder states, else by the names of their tensors.
+struct StoredHeads {
+  int64_t count = 1;
+  FutureHeads kind = FutureHeads::parallel;
+};
+/// Error(data) if there is nothing to read.
+StoredHeads stored_heads(const std::filesystem::path& weights);
 
 /// Differences between the weights' config and `model` that no tensor reveals: positions and norms. "rope_theta is
 /// 500000.0 there and 10000.0 here"

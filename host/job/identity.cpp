@@ -14,6 +14,7 @@
 #include "data/tokens/corpus.hpp"
 #include "experiment/canonical.hpp"
 #include "io/file_digests.hpp"
+#include "job/frozen_shape.hpp"
 
 namespace wmtp {
 namespace {
@@ -120,6 +121,8 @@ InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalo
       all.emplace_back(input, [&e, &database, weights = weights] {
         return weights_content_hash(resolve_weights(weights, e, database), database);
       });
+  // The next-token head has no entry, so that its runs keep the identity that they had before there was a choice.
+  if (reads_own_heads(e, database)) all.emplace_back("reference.heads", [] { return "own"; });
   for (const auto& [table, stage] : e.stages)
     all.emplace_back(table + ".experiment", [&stages, table = table] { return stages.at(table).config_hash; });
   return all;

@@ -34,8 +34,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, config_hash, model)
 using Stages = std::map<std::string, Stage>;
 
 /// The inputs of an experiment by name, each with a function that hashes it: data, tokenizer and weights by content (a
-/// run's model by its manifest), plugins by name and version, stages by their own hashes in `stages`. The functions
-/// throw Error(data) or Error(plugin) if the input is missing, and refer to the arguments.
+/// run's model by its manifest), plugins by name and version, stages by their own hashes in `stages`, and whether a
+/// reference's own heads are read. The functions throw Error(data) or Error(plugin) if the input is missing, and refer
+/// to the arguments.
 using InputHashes = std::vector<std::pair<std::string, std::function<std::string()>>>;
 InputHashes input_hashes(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                          const std::filesystem::path& database);

@@ -15,6 +15,7 @@
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/shard_names.hpp"
+#include "job/frozen_shape.hpp"
 #include "job/identity.hpp"
 
 namespace wmtp {
@@ -28,9 +29,10 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
                   experiment.file.string() + ": [parallel] " + misfit + " (of " + stage->file.string() + ")");
   if (config.weights.empty()) return;
   const auto weights = completed_model(resolve_weights(config.weights, experiment, database), database);
-  const ModelConfig shape = config.model ? *config.model : read_model_config(weights, experiment.model);
-  check_frozen_shape(table, weights, shape, experiment, table == "value" && pipeline_needs(experiment, catalog).scores);
-  check_initial_weights(weights, shape, table == "value" ? 0 : 1);
+  const FrozenShape shape = frozen_shape(table, experiment, weights);
+  check_frozen_shape(table, weights, shape.model, experiment,
+                     table == "value" && pipeline_needs(experiment, catalog).scores);
+  check_initial_weights(weights, shape.model, shape.token_heads);
 }
 
 }  // namespace

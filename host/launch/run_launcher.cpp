@@ -176,7 +176,7 @@ void RunLauncher::check_fit(const Experiment& experiment, int64_t processes, int
   started.parallel.processes = processes;
   started.parallel.oversubscribe |= job_.experiment.parallel.oversubscribe;  // applies to stages, like --nproc
   started = with_host_shard_groups(started, ranks_per_host(started, hosts), started.parallel.processes);
-  check_fits(started, catalog_, cache_folder_path(job_.database), hosts);
+  check_fits(started, catalog_, job_.database, hosts);
 }
 
 void RunLauncher::check_stages(const std::vector<RunPlan>& runs) {

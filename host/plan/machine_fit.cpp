@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
+#include "job/identity.hpp"
 #include "model/model_tensors.hpp"
 
 namespace wmtp {
@@ -76,16 +77,16 @@ bool surely_fits(const Experiment& experiment, const Machine& machine) {
   return bytes * double(ranks) < double(*machine.available_bytes);
 }
 
-void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& database,
                 int64_t hosts) {
   Machine machine = this_machine(experiment);
   machine.hosts = hosts;
   const ParallelConfig& parallel = experiment.parallel;
   const bool uses_frozen_options = parallel.replicate_frozen || parallel.cpu_offload == CpuOffload::all;
   if (!uses_frozen_options && surely_fits(experiment, machine)) return;
-  StepPlanner planner(experiment, catalog);
-  const ExperimentPlan plan =
-      plan_experiment(experiment, catalog, cache, [&](const StepRequest& request) { return planner.plan(request); });
+  StepPlanner planner(experiment, catalog, database);
+  const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_path(database),
+                                              [&](const StepRequest& request) { return planner.plan(request); });
   const std::string why = misfit(local_ranks_to_fit(experiment, plan, machine), machine);
   if (!why.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": " + why);
 }

@@ -43,8 +43,8 @@ std::string misfit(const LocalRanks& ranks, const Machine& machine);
 bool surely_fits(const Experiment& experiment, const Machine& machine);
 
 /// Error(usage) if the experiment does not fit on this machine and `hosts` - 1 others like it, or uses frozen
-/// parameters that it lacks (check_frozen_parameters). `cache` and other errors: as plan_experiment.
-void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
+/// parameters that it lacks (check_frozen_parameters). `database`: as of StepPlanner. Other errors: as plan_experiment.
+void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& database,
                 int64_t hosts);
 
 }  // namespace wmtp

@@ -54,16 +54,16 @@ double seconds_of_waits(const LogReader& log, const RunInfo& run) {
   return waited.rows.empty() ? 0 : waited.rows[0][0].get<double>();
 }
 
-Work work_of_step(const std::string& experiment_toml, const Catalog& catalog, const std::filesystem::path& cache) {
+Work work_of_step(const std::string& experiment_toml, const Catalog& catalog, const std::filesystem::path& database) {
   const ScratchFolder folder;
   const auto file = folder.path() / "experiment.toml";
   std::ofstream(file) << experiment_toml;
   const Experiment as_logged = load_experiment(load_request(catalog, file, {}));
   const Experiment experiment =
       with_host_shard_groups(as_logged, as_logged.parallel.processes, as_logged.parallel.processes);
-  StepPlanner planner(experiment, catalog);
+  StepPlanner planner(experiment, catalog, database);
   const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
-  return plan_experiment(experiment, catalog, cache, plan_step).variants.front().step.work;
+  return plan_experiment(experiment, catalog, cache_folder_path(database), plan_step).variants.front().step.work;
 }
 
 double processor_seconds() {
@@ -136,7 +136,7 @@ MeasuredRate measured_rate(const std::filesystem::path& database, const std::str
   if (row[1] != to_string(precision))
     refuse(found,
            "trained in " + row[1].get<std::string>() + ", wanted " + to_string(precision) + " as in this experiment");
-  const Work work = work_of_step(runnable_experiment(log, found.id), catalog, cache_folder_path(database));
+  const Work work = work_of_step(runnable_experiment(log, found.id), catalog, database);
   const double seconds = seconds_of_step(log, found);
   const double waits = work.traffic.bus > 0 ? std::min(seconds_of_waits(log, found), most_of_a_step * seconds) : 0;
   return {found.id, found.name, row[2], work.operations / (seconds - waits), waits > 0 ? waits / work.traffic.bus : 0};

@@ -1,6 +1,7 @@
 #include "plan/step_planner.hpp"
 
 #include <fstream>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/system_limits.hpp"
@@ -8,6 +9,7 @@
 #include "experiment/canonical.hpp"
 #include "io/scratch_folder.hpp"
 #include "job/engine_process.hpp"
+#include "job/frozen_shape.hpp"
 #include "process/socket_child.hpp"
 
 namespace wmtp {
@@ -18,14 +20,17 @@ constexpr size_t max_reply_bytes = 16 << 20;
 
 }  // namespace
 
-StepPlanner::StepPlanner(const Experiment& experiment, const Catalog& catalog)
-    : experiment_(experiment), catalog_(catalog) {}
+StepPlanner::StepPlanner(const Experiment& experiment, const Catalog& catalog, std::filesystem::path database)
+    : experiment_(experiment), catalog_(catalog), database_(std::move(database)) {}
 StepPlanner::~StepPlanner() = default;
 
 void StepPlanner::start() {
   folder_ = std::make_unique<ScratchFolder>();
   const std::filesystem::path file = folder_->path() / "experiment.toml";
-  std::ofstream(file) << repaired_utf8(to_toml(experiment_));  // paths of data, which a plan does not read
+  Experiment planned = experiment_;  // the engine reads no weights, which may tell the reference's number of heads
+  if (planned.reference.given)
+    planned.reference.heads = reads_own_heads(experiment_, database_) ? ReferenceHeads::own : ReferenceHeads::next;
+  std::ofstream(file) << repaired_utf8(to_toml(planned));  // paths of data, which a plan does not read
   engine_ = start_step_planner(file, catalog_.folders());
 }
 

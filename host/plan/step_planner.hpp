@@ -21,8 +21,8 @@ using PlanStep = std::function<PlannedStep(const StepRequest& request)>;
 
 class StepPlanner {
  public:
-  /// `experiment` and `catalog` must outlive this object.
-  StepPlanner(const Experiment& experiment, const Catalog& catalog);
+  /// `experiment` and `catalog` must outlive this object. `database`: the log that has the runs which it names.
+  StepPlanner(const Experiment& experiment, const Catalog& catalog, std::filesystem::path database);
   ~StepPlanner();
 
   /// Answers are kept. Error(plugin) if a plugin fails; Error(bug) if the engine ends without an answer.
@@ -32,6 +32,7 @@ class StepPlanner {
   void start();
   const Experiment& experiment_;
   const Catalog& catalog_;
+  std::filesystem::path database_;
   std::unique_ptr<ScratchFolder> folder_;
   std::unique_ptr<SocketChild> engine_;
   std::map<std::string, PlannedStep> known_;  ///< by request

@@ -2,7 +2,11 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "memory/allocator.hpp"
+#include "step/head_inputs.hpp"
 
 namespace wmtp {
 
@@ -17,52 +21,81 @@ std::map<std::string, Tensor> FrozenModel::signals(const MicroBatch& micro, cons
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
   const Pass pass = model_->pass(false, 0, 0, micro.batch.sequence, micro.documents);
-  const Tensor h = trunk(pass, micro.batch.tokens);
+  std::vector<Tensor> read = outputs(pass, micro.batch.tokens);
   const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
-  const Tensor normed = model_->normed(h);
-  if (!loss_) return {{"value", values(normed, pass)}};
-  return predictions(normed, micro.batch.tokens, wanted.count("entropy") > 0);
+  if (!loss_) return {{"value", values(read.front(), pass)}};
+  return predictions(std::move(read), micro.batch.tokens, wanted.count("entropy") > 0);
 }
 
-/// The trunk's output, after the next-token head if there is one.
-Tensor FrozenModel::trunk(const Pass& pass, const Tensor& tokens) {
-  ShardUnit &norm = model_->unit("norm"), &after = loss_ ? model_->unit(head_block_name(model_->config(), 1)) : norm;
-  const auto embed = [&] { return model_->embedded(model_->split().part(tokens)); };
+/// Of each token head, before the final norm; of the trunk if there is none.
+std::vector<Tensor> FrozenModel::outputs(const Pass& pass, const Tensor& tokens) {
+  const auto unit_of = [&](int64_t head) -> ShardUnit& {
+    const bool has_head = head <= model_->num_heads();
+    return model_->unit(has_head ? head_block_name(model_->config(), head) : "norm");
+  };
+  HeadInputs inputs;
+  const auto embed = [&] { return embedded_for_heads(*model_, tokens, inputs); };
   const auto run_block = [&](int64_t i, const Tensor& h) {
     return model_->trunk_block(i).forward(h, model_->rotary(), pass);
   };
-  const Tensor h = model_->forward_trunk(&after, embed, run_block);
-  if (!loss_) return h;
-  const Gathered head(after, &norm);
-  return model_->head_block(1).forward(h, model_->rotary(), pass);
+  inputs.trunk = model_->forward_trunk(&unit_of(1), embed, run_block);
+  if (!loss_) return {inputs.trunk};
+  std::vector<Tensor> outputs;
+  for (int64_t k = 1; k <= model_->num_heads(); ++k) {
+    const Gathered block(unit_of(k), &unit_of(k + 1));
+    const Tensor& read = k > 1 && model_->chains_heads() ? outputs.back() : inputs.trunk;
+    outputs.push_back(model_->head_block(k).forward(read, model_->rotary(), pass, embedded_for(k, inputs)));
+  }
+  return outputs;
 }
 
-Tensor FrozenModel::values(const Tensor& normed, const Pass& pass) {
+Tensor FrozenModel::values(const Tensor& trunk, const Pass& pass) {
+  const Tensor normed = model_->normed(trunk);
   const Gathered heads(model_->unit("value_heads"));
   return model_->split().whole(model_->value_heads().front().forward(normed.to(at::kFloat), pass));
 }
 
-std::map<std::string, Tensor> FrozenModel::predictions(const Tensor& normed, const Tensor& tokens, bool entropies) {
-  const Gathered output(model_->unit("output"));
-  const int64_t B = tokens.size(0), S = tokens.size(1), L = normed.size(1);
-  const Positions sources = model_->split().local_positions_below(S - 1, S);
-  const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
-    return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
+std::map<std::string, Tensor> FrozenModel::predictions(std::vector<Tensor> outputs, const Tensor& tokens,
+                                                       bool entropies) {
+  const Gathered weight(model_->unit("output"));
+  std::vector<Tensor> losses, of_entropy;
+  for (int64_t k = 1; k <= int64_t(outputs.size()); ++k) {
+    const Scores of_head = scores(k, model_->normed(std::exchange(outputs[size_t(k - 1)], {})), tokens, entropies);
+    losses.push_back(of_head.losses);
+    of_entropy.push_back(of_head.entropies);
+  }
+  const auto of_all = [&](const std::vector<Tensor>& heads) {
+    return model_->split().whole(heads.size() == 1 ? heads.front() : at::stack(heads, -1));
   };
-  const Scores scores =
-      loss_->scores(rows_from(normed, 0), rows_from(tokens, sources.first + 1), {.entropies = entropies}, B * L);
-  const auto by_source = [&](const Tensor& rows) {
-    Tensor here = at::zeros({B, L}, rows.options());
-    here.narrow(1, 0, sources.count).copy_(rows.view({B, sources.count}));
-    return model_->split().whole(here);
-  };
-  std::map<std::string, Tensor> signals{{"loss", by_source(scores.losses)}};
-  if (entropies) signals["entropy"] = by_source(scores.entropies);
+  std::map<std::string, Tensor> signals{{"loss", of_all(losses)}};
+  if (entropies) signals["entropy"] = of_all(of_entropy);
   return signals;
 }
 
-FrozenCache::FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores)
-    : model_(std::move(model)), wanted_(std::move(wanted)), build_(std::move(build)), stores_(std::move(stores)) {}
+/// By source, [B,L].
+Scores FrozenModel::scores(int64_t head, const Tensor& normed, const Tensor& tokens, bool entropies) {
+  const int64_t B = tokens.size(0), S = tokens.size(1), L = normed.size(1);
+  const Positions sources = model_->split().local_positions_below(S - head, S);
+  const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
+    return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
+  };
+  Scores scores = loss_->scores(rows_from(normed, 0), rows_from(tokens, std::min(sources.first + head, S)),
+                                {.entropies = entropies}, B * L);
+  for (Tensor* one : {&scores.losses, &scores.entropies}) {
+    if (!one->defined()) continue;
+    Tensor here = at::zeros({B, L}, one->options());
+    here.narrow(1, 0, sources.count).copy_(one->view({B, sources.count}));
+    *one = here;
+  }
+  return scores;
+}
+
+FrozenCache::FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores, int64_t heads)
+    : model_(std::move(model)),
+      wanted_(std::move(wanted)),
+      build_(std::move(build)),
+      stores_(std::move(stores)),
+      heads_(heads) {}
 
 std::optional<FrozenCache::Signals> FrozenCache::read_cached(const MicroBatch& micro) const {
   if (stores_.empty()) return std::nullopt;
@@ -89,13 +122,14 @@ FrozenCache::Signals FrozenCache::compute_and_cache(const MicroBatch& micro) {
 std::optional<Tensor> FrozenCache::read(const SignalStore& store, const MicroBatch& micro) const {
   const int64_t B = micro.batch.tokens.size(0), S = micro.batch.tokens.size(1);
   const at::Device device = micro.batch.tokens.device();
-  Tensor signal = at::zeros({B, S}, at::TensorOptions(at::kFloat).pinned_memory(device.is_cuda()));
+  const std::vector<int64_t> shape = heads_ == 1 ? std::vector{B, S} : std::vector{B, S, heads_};
+  Tensor signal = at::zeros(shape, at::TensorOptions(at::kFloat).pinned_memory(device.is_cuda()));
   std::vector<float> values(size_t(store.values_per_window()));
   for (int64_t b = 0; b < B; ++b) {
     const int64_t window = micro.windows[size_t(b)];
     if (window < 0) continue;
     if (!store.read(window, values.data())) return std::nullopt;
-    std::copy_n(values.begin(), S, signal.mutable_data_ptr<float>() + b * S);
+    std::copy_n(values.begin(), S * heads_, signal.mutable_data_ptr<float>() + b * S * heads_);
   }
   return signal.to(device, /*non_blocking=*/device.is_cuda());
 }
@@ -107,7 +141,7 @@ void FrozenCache::keep(SignalStore& store, const MicroBatch& micro, const Tensor
   for (int64_t b = 0; b < rows.size(0); ++b) {
     if (micro.windows[size_t(b)] < 0) continue;
     std::fill(values.begin(), values.end(), 0.0f);
-    std::copy_n(rows.const_data_ptr<float>() + b * rows.size(1), rows.size(1), values.begin());
+    std::copy_n(rows.const_data_ptr<float>() + b * rows.stride(0), rows.stride(0), values.begin());
     store.write(micro.windows[size_t(b)], values.data());
   }
 }

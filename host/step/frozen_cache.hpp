@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "data/torch/batches.hpp"
 #include "model/torch/linear_cross_entropy.hpp"
@@ -18,22 +19,25 @@
 
 namespace wmtp {
 
-/// Sharded with its own strategy, in its own precision; holds only the next-token head or the value heads.
+/// Sharded with its own strategy, in its own precision; holds only the heads whose signals are read.
 class FrozenModel {
  public:
-  /// `model` has Heads::first, or Heads::none and one value head.
+  /// `model` has one token head or several, or Heads::none and one value head.
   FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_tokens);
-  /// [B,S] fp32 by name: "loss" and "entropy" of the next token at each source position (0 at the last), "value" after
-  /// each position. Padding is predicted like any token: the caller must mask it. [all ranks, collective]
+  /// fp32 by name: "loss" and "entropy" at each source position, of the next token [B,S] or, with several heads, of
+  /// head k in [B,S,H] at k - 1 (0 without a target); "value" after each position [B,S]. Padding is predicted like any
+  /// token: the caller must mask it. [all ranks, collective]
   std::map<std::string, at::Tensor> signals(const MicroBatch& micro, const std::set<std::string>& wanted);
 
  private:
-  at::Tensor trunk(const Pass& pass, const at::Tensor& tokens);
-  at::Tensor values(const at::Tensor& normed, const Pass& pass);
-  std::map<std::string, at::Tensor> predictions(const at::Tensor& normed, const at::Tensor& tokens, bool entropies);
+  std::vector<at::Tensor> outputs(const Pass& pass, const at::Tensor& tokens);
+  at::Tensor values(const at::Tensor& trunk, const Pass& pass);
+  std::map<std::string, at::Tensor> predictions(std::vector<at::Tensor> outputs, const at::Tensor& tokens,
+                                                bool entropies);
+  Scores scores(int64_t head, const at::Tensor& normed, const at::Tensor& tokens, bool entropies);
 
   std::unique_ptr<ShardedModel> model_;
-  std::unique_ptr<LinearCrossEntropy> loss_;  ///< null if there is no next-token head
+  std::unique_ptr<LinearCrossEntropy> loss_;  ///< null if there is no token head
 };
 
 class FrozenCache {
@@ -42,10 +46,11 @@ class FrozenCache {
   using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
 
   /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each, or none to disable
-  /// caching. `build` is called at most once, on all ranks together; several caches may share its model.
-  FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores);
+  /// caching; a record has the values of a window's positions, of each those of all heads. `build` is called at most
+  /// once, on all ranks together; several caches may share its model. `heads`: the token heads of that model.
+  FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores, int64_t heads = 1);
 
-  /// "reference.loss" and so on, [B,S] each.
+  /// "reference.loss" and so on, as of FrozenModel.
   using Signals = std::map<std::string, at::Tensor>;
   /// The cached signals; nullopt if a window of this rank is missing. [each rank, no communication]
   std::optional<Signals> read_cached(const MicroBatch& micro) const;
@@ -59,6 +64,7 @@ class FrozenCache {
   std::set<std::string> wanted_;
   Build build_;
   Stores stores_;
+  int64_t heads_;
   std::shared_ptr<FrozenModel> frozen_;
 };
 

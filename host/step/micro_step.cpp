@@ -138,19 +138,15 @@ Tensor MicroStep::backward(InFlight& micro, const Tensor& d_output, bool last) {
   return d_input;
 }
 
-MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, const Tensor& input,
-                                               OffloadedStack* offloaded, std::vector<KeptBlock>* kept) {
+HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, const Tensor& input,
+                                    OffloadedStack* offloaded, std::vector<KeptBlock>* kept) {
   if (ShardUnit* adapter = model_.adapter_unit())
     adapter->finish_gather();  // gathered once, because every block uses it
   HeadInputs inputs;
   const auto first = [&] {
     const bool is_first = model_.section().is_first();
     if (!is_first && !is_chained_) return input;
-    const Tensor embedded = model_.embedded(model_.split().part(batch.tokens));
-    if (is_chained_) {
-      inputs.embedded = embedded;
-      inputs.next = model_.embedded(next_tokens(batch));
-    }
+    const Tensor embedded = embedded_for_heads(model_, batch.tokens, inputs);
     return is_first ? embedded : input;
   };
   const auto run_block = [&](int64_t i, const Tensor& h) {
@@ -168,19 +164,6 @@ MicroStep::HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& p
   inputs.trunk = model_.forward_trunk(after, first, run_block);
   if (kept && offloaded) offloaded->wait_for_copies();
   return inputs;
-}
-
-/// The H - 1 tokens after this rank's positions; after the end of a sequence its first ones, which only positions
-/// without a target read.
-Tensor MicroStep::next_tokens(const Batch& batch) const {
-  const Positions here = model_.split().local_positions(batch.tokens.size(1));
-  return at::roll(batch.tokens, -(here.first + here.count), 1).narrow(1, 0, model_.num_heads() - 1);
-}
-
-Tensor MicroStep::embedded_for(int64_t head, const HeadInputs& inputs) {
-  if (head == 1 || !inputs.embedded.defined()) return {};
-  const int64_t own = inputs.embedded.size(1) - (head - 1);
-  return at::cat({inputs.embedded.narrow(1, head - 1, own), inputs.next.narrow(1, 0, head - 1)}, 1);
 }
 
 void MicroStep::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInputs& d_inputs) {
@@ -225,7 +208,7 @@ void MicroStep::backward_embedding(const Batch& batch, Tensor d_trunk, const Hea
   };
   if (is_chained_) d_trunk = d_trunk.defined() ? d_trunk.add_(d_heads.embedded) : d_heads.embedded;
   if (d_trunk.defined()) add(model_.split().part(batch.tokens), d_trunk);
-  if (is_chained_ && !model_.split().is_whole()) add(next_tokens(batch), d_heads.next);  // whole: zero
+  if (is_chained_ && !model_.split().is_whole()) add(next_tokens(model_, batch.tokens), d_heads.next);  // whole: zero
   reductions_.start(model_.unit("tok_embeddings"), last);
 }
 

@@ -27,6 +27,7 @@
 #include "model/reductions.hpp"
 #include "shard/sharded_model.hpp"
 #include "step/border.hpp"
+#include "step/head_inputs.hpp"
 #include "step/offloaded_stack.hpp"
 #include "step/token_loss.hpp"
 #include "step/value_loss.hpp"
@@ -80,14 +81,6 @@ class MicroStep {
     at::Tensor output;  ///< only if its graph was kept
   };
 
-  /// What the heads read, or its gradient; L positions on this rank.
-  struct HeadInputs {
-    at::Tensor trunk;  ///< [B,L,D]
-    // Of the tokens; only for chained heads, the gradient only if the embedding trains:
-    at::Tensor embedded;  ///< [B,L,D]
-    at::Tensor next;      ///< [B,H-1,D], of the tokens after this rank's positions
-  };
-
   /// A micro-batch of which this section has run forward, and not yet backward.
   struct InFlight {
     StepContext& step;
@@ -108,10 +101,6 @@ class MicroStep {
   bool trains_before() const { return backward_.lowest_block() < model_.blocks().first; }
   bool trains_up_to_here() const { return backward_.lowest_block() < model_.blocks().end; }
 
-  /// The embeddings that head k reads if it is chained: at position i that of token i + k - 1, its target being token
-  /// i + k. Undefined for others.
-  static at::Tensor embedded_for(int64_t head, const HeadInputs& inputs);
-  at::Tensor next_tokens(const Batch& batch) const;
   HeadInputs forward_trunk(const Batch& batch, const Pass& pass, const at::Tensor& input, OffloadedStack* offloaded,
                            std::vector<KeptBlock>* kept);
   at::Tensor backward_trunk(InFlight& micro, HeadInputs d_inputs, bool last);

@@ -12,8 +12,11 @@
 namespace wmtp {
 namespace {
 
-/// A frozen model predicts the next token: its signal for the target of head k at source s is at source s+k-1.
-Tensor for_head(const Tensor& next_token, int64_t head) {
+/// [B,S] by source for the target of head k: the signal of the frozen model's head k, or, of a model that predicts only
+/// the next token, its signal at source s+k-1.
+Tensor for_head(const Tensor& signal, int64_t head) {
+  if (signal.dim() == 3) return signal.select(2, head - 1);
+  const Tensor& next_token = signal;
   const int64_t S = next_token.size(1);
   Tensor aligned = at::zeros_like(next_token);
   if (head < S) aligned.narrow(1, 0, S - head).copy_(next_token.narrow(1, head - 1, S - head));
@@ -52,16 +55,20 @@ std::string GivenTensors::changed() const {
   return "";
 }
 
-Tensor StepContext::align_to_context(const Tensor& next_token) const {
-  if (weigh_context_.when == When::head) return for_head(next_token, weigh_context_.head) * weigh_context_.valid;
+Tensor StepContext::align_to_context(const Tensor& signal) const {
+  if (weigh_context_.when == When::head) return for_head(signal, weigh_context_.head) * weigh_context_.valid;
   if (weigh_context_.when == When::token) {
-    const int64_t first = std::min(weigh_context_.sources.first + weigh_context_.head - 1, next_token.size(1));
-    Tensor rows = next_token.narrow(1, first, weigh_context_.sources.count).reshape({-1});
+    const bool is_of_heads = signal.dim() == 3;
+    const Tensor of_head = is_of_heads ? for_head(signal, weigh_context_.head) : signal;
+    const int64_t away = is_of_heads ? 0 : weigh_context_.head - 1;
+    const int64_t first = std::min(weigh_context_.sources.first + away, signal.size(1));
+    Tensor rows = of_head.narrow(1, first, weigh_context_.sources.count).reshape({-1});
     if (weigh_context_.rows.defined()) rows = rows.index_select(0, weigh_context_.rows);
     return rows.narrow(0, weigh_context_.chunk_begin, weigh_context_.valid.size(0)) * weigh_context_.valid;
   }
+  if (signal.dim() == 3) return signal * weigh_context_.valid;
   std::vector<Tensor> heads;
-  for (int64_t head = 1; head <= environment_.heads; ++head) heads.push_back(for_head(next_token, head));
+  for (int64_t head = 1; head <= environment_.heads; ++head) heads.push_back(for_head(signal, head));
   return at::stack(heads, -1) * weigh_context_.valid;
 }
 

@@ -69,8 +69,8 @@ class GivenTensors {
 
 class StepContext {
  public:
-  /// `frozen`: [B,S] by name: "reference.loss" and "reference.entropy" of the next token, "value.value". Everything
-  /// passed by reference must outlive this object.
+  /// `frozen`: by name: "reference.loss" and "reference.entropy" of the next token [B,S], or of as many heads as the
+  /// policy has [B,S,H]; "value.value" [B,S]. Everything passed by reference must outlive this object.
   StepContext(const StepEnvironment& environment, const StepScope& scope, const MicroBatch& micro,
               std::map<std::string, at::Tensor> frozen = {})
       : environment_(environment), scope_(scope), micro_(micro), frozen_(std::move(frozen)) {}
@@ -115,8 +115,8 @@ class StepContext {
  private:
   /// Error(plugin) unless the tensor is dense and on the CPU or the batch's device.
   void check_holds_values(const Tensor& tensor, const std::string& what) const;
-  /// A signal of the next token, moved to where head k predicts that token; 0 where not valid, shaped like valid().
-  Tensor align_to_context(const Tensor& next_token) const;
+  /// A signal of the reference, where head k predicts the same token; 0 where not valid, shaped like valid().
+  Tensor align_to_context(const Tensor& signal) const;
 
   const StepEnvironment& environment_;
   const StepScope scope_;

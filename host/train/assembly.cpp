@@ -20,6 +20,7 @@
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
+#include "job/frozen_shape.hpp"
 #include "job/identity.hpp"
 #include "job/input_checks.hpp"
 #include "memory/caught_error.hpp"
@@ -119,13 +120,13 @@ class FrozenSource {
         experiment_(experiment),
         table_(table),
         weights_(initial_weights(session, experiment, stages, table.name, table.config.weights)),
-        shape_(shape()) {
-    check_frozen_shape(table.name, weights_, shape_, experiment, table.reads_scores);
+        shape_(frozen_shape(table.name, experiment, weights_)) {
+    check_frozen_shape(table.name, weights_, shape_.model, experiment, table.reads_scores);
     if (table.config.model && session.is_rank0())
-      for (const std::string& warning : weight_warnings(table.name, weights_, shape_)) log_warning(warning);
+      for (const std::string& warning : weight_warnings(table.name, weights_, shape_.model)) log_warning(warning);
     if (!reads_values()) return;
-    heads_ = read_saved_value_heads(weights_);
-    if (heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
+    value_heads_ = read_saved_value_heads(weights_);
+    if (value_heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
       log_warning("[value] " + weights_.string() + ": its " + params_file_name +
                   " does not state whether its head learned values or scores; assuming values");
   }
@@ -136,18 +137,23 @@ class FrozenSource {
     return model_;
   }
 
-  /// The keys contain everything that the signals depend on: weights, shape, data and part, length, precision, device.
+  /// Token heads whose signals are delivered; 1 for a value model.
+  int64_t heads() const { return std::max<int64_t>(shape_.token_heads, 1); }
+
+  /// The keys contain everything that the signals depend on: weights, shape, heads, data and part, length, precision,
+  /// device.
   FrozenCache::Stores stores(const Prepared& data, const std::string& part) const {
     FrozenCache::Stores stores;
     if (!table_.config.cache || data.identity.empty()) return stores;
     const std::string model = weights_content_hash(weights_, session_.job().database);
+    const std::string of_heads = heads() == 1 ? "" : " of heads 1 to " + std::to_string(heads());
     for (const std::string& signal : table_.wanted) {
-      const std::string key = signal + " of model " + model + " (" + model_shape_text(shape_) + "), data " +
-                              data.identity + part + ", windows of " +
+      const std::string key = signal + of_heads + " of model " + model + " (" + model_shape_text(shape_.model) +
+                              "), data " + data.identity + part + ", windows of " +
                               std::to_string(experiment_.train.sequence_length) + ", " + to_string(precision()) +
                               " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
       stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
-                                                     experiment_.train.sequence_length, log_warning);
+                                                     experiment_.train.sequence_length * heads(), log_warning);
     }
     return stores;
   }
@@ -155,25 +161,21 @@ class FrozenSource {
  private:
   std::unique_ptr<FrozenModel> build() const {
     auto model = std::make_unique<ShardedModel>(
-        frozen_request(experiment_, table_.config, shape_, heads_, session_.device()), session_.section_channels());
+        frozen_request(experiment_, table_.config, shape_.model, {shape_.token_heads, value_heads_}, session_.device()),
+        session_.section_channels());
     load_model(weights_, *model);
     return std::make_unique<FrozenModel>(std::move(model),
-                                         chunk_tokens(shape_.vocab_size, session_.device().is_cuda()));
+                                         chunk_tokens(shape_.model.vocab_size, session_.device().is_cuda()));
   }
   bool reads_values() const { return table_.wanted.count("value") > 0; }
   Precision precision() const { return table_.config.precision.value_or(experiment_.parallel.precision); }
-  ModelConfig shape() const {
-    if (table_.config.model) return *table_.config.model;
-    const Experiment* stage = experiment_.stage(table_.name);
-    return stage ? stage->model : read_model_config(weights_, experiment_.model);
-  }
 
   Session& session_;
   const Experiment& experiment_;
   FrozenTable table_;
   std::filesystem::path weights_;
-  ModelConfig shape_;
-  std::vector<ValueHead> heads_;
+  FrozenShape shape_;
+  std::vector<ValueHead> value_heads_;
   std::shared_ptr<FrozenModel> model_;
 };
 
@@ -190,7 +192,7 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
     const auto frozen = std::make_shared<FrozenSource>(session, experiment, stages, table);
     const auto cache = [&](const std::string& part) {
       return std::make_unique<FrozenCache>(
-          table.name, table.wanted, [frozen] { return frozen->model(); }, frozen->stores(data, part));
+          table.name, table.wanted, [frozen] { return frozen->model(); }, frozen->stores(data, part), frozen->heads());
     };
     // What packing changes is not part of the data's identity. Records are packed for training only.
     const DataConfig& config = experiment.data;
@@ -395,15 +397,15 @@ ShardedModelRequest policy_request(const Experiment& experiment, const ActivePip
 }
 
 ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenConfig& table, const ModelConfig& shape,
-                                   const std::vector<ValueHead>& value_heads, const at::Device& device) {
+                                   const FrozenHeads& heads, const at::Device& device) {
   ParallelConfig parallel = experiment.parallel;
   parallel.strategy = table.strategy.value_or(parallel.strategy);
   parallel.precision = table.precision.value_or(parallel.precision);
   parallel.replicate_frozen = false;  // only the policy's frozen parameters
   ShardedModelRequest request;
   request.layout.model = &shape;
-  request.layout.heads = value_heads.empty() ? Heads::first : Heads::none;
-  request.layout.value_heads = value_heads;
+  request.layout.heads = first_heads(heads.token_heads);
+  request.layout.value_heads = heads.value_heads;
   request.options = group_options(parallel, device);
   request.positions = experiment.train.sequence_length;
   return request;

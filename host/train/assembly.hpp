@@ -81,10 +81,14 @@ GroupOptions group_options(const ParallelConfig& parallel, at::Device device);
 /// The policy and its batches as the experiment states them, for training on `device`. `adapter` outlives the result.
 ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
                                    const at::Device& device);
-/// A frozen model of this shape with the settings of its table: with its value heads, or the next-token head if there
-/// are none. `shape` outlives the result.
+/// The first `token_heads` and the value heads of a frozen model.
+struct FrozenHeads {
+  int64_t token_heads = 1;
+  std::vector<ValueHead> value_heads = {};
+};
+/// A frozen model of this shape with the settings of its table. `shape` outlives the result.
 ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenConfig& table, const ModelConfig& shape,
-                                   const std::vector<ValueHead>& value_heads, const at::Device& device);
+                                   const FrozenHeads& heads, const at::Device& device);
 BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const at::Device& device);
 
 /// The model of the table's stage, or else its `weights` resolved to a folder or file; empty if neither. Error(data).

@@ -52,7 +52,11 @@ std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vecto
         if (const int64_t source = position - k; source >= 0 && sources[size_t(k - 1)][b][source].item<bool>()) {
           row.loss = here[size_t(k - 1)].losses[b][source].item<double>();
           row.weight = here[size_t(k - 1)].weights[b][source].item<double>();
-          if (reference_loss.defined()) row.reference_loss = reference_loss[b][position - 1].item<double>();
+          if (reference_loss.defined()) {
+            const bool is_of_heads = reference_loss.dim() == 3;
+            row.reference_loss =
+                (is_of_heads ? reference_loss[b][source][k - 1] : reference_loss[b][position - 1]).item<double>();
+          }
         }
         rows.push_back(row);
       }

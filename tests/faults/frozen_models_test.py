@@ -110,6 +110,31 @@ def test_a_reference_of_another_vocabulary_is_refused(place):
                             **SMALL, pipeline={"plugin": "rho1"}, reference__weights="run:other")
 
 
+OWN = {"pipeline": {"plugin": "rho1"}, "model__layers": 5, "reference__heads": "own", "train__steps": 2, **ONE_RANK}
+
+
+def test_own_heads_that_the_weights_of_a_reference_lack_are_refused(place):
+    place.run("--set", "name=other", **SMALL)
+    place.refuse_everywhere(4, r"experiment\.toml: \[reference\] heads = \"own\": .*/model: found 1 head, wanted at "
+                               r"least \[model\] future_tokens = 4; choose a reference with as many heads, or set "
+                               r"heads = \"next\"", **OWN, reference__weights="run:other")
+    place.run(**OWN | {"reference__heads": "next"}, reference__weights="run:other")
+    place.run(**OWN | {"reference__heads": "auto"}, reference__weights="run:other")
+    assert len({run["config_hash"] for run in place.log.runs()[-2:]}) == 1, "both read the next-token head"
+
+
+def test_own_heads_that_a_stage_or_a_stated_shape_lacks_are_refused_at_the_key(place):
+    place.write({**experiment(**SMALL), "name": "reference"}, "reference.toml")
+    place.refuse(2, r"experiment\.toml:\d+:\d+: the stage's model has too few heads: found heads \"own\" for its "
+                    r"future_tokens 1, wanted at least 4 as in this experiment", r"heads = \"own\"",
+                 r"choose a reference", **OWN, reference__experiment="reference.toml")
+    place.refuse(2, r"experiment\.toml:\d+:\d+: found heads \"own\" for \[reference.model\] future_tokens = 3, "
+                    r"wanted at least \[model\] future_tokens = 4", **OWN, reference__weights="run:x",
+                 reference__model={"future_tokens": 3})
+    place.refuse(2, r"\[reference\] heads: found the string \"both\", wanted one of \"auto\", \"own\" and \"next\"",
+                 **OWN | {"reference__heads": "both"}, reference__weights="run:x")
+
+
 def test_an_adapter_for_another_base_is_refused(place):
     lora = {"plugin": "lora", "rank": 2}
     place.run("--set", "name=tuned", adapter=lora, **SMALL)

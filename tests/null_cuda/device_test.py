@@ -192,7 +192,7 @@ def test_a_device_that_stops_ends_the_run_within_the_timeout(place):
 
 
 def test_a_step_runs_again_if_a_head_selects_more_tokens_than_rho1_stated(place):
-    """Against a reference with its own first weights, every token of head 1 ties with the threshold and is kept."""
+    """Against the heads of a reference with its own first weights, every token ties with the threshold and is kept."""
     place.run(**ON_ONE, optimizer__lr=1e-30)
     unchanged = str(place.log.folder() / "model")
     place.run(**ON_ONE, parallel__device="cpu", pipeline__plugin="rho1", reference={"weights": unchanged})

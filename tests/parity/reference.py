@@ -6,7 +6,8 @@ loss     "tokens": per head, sum of w * ce over the step / valid tokens of the s
          "weights": per head, sum of w * ce over the step / sum of w over the step; then the same mean
          with head weights, each head's part of the mean is multiplied by its weight
          losses of a critic or of a joint value head: values.py; weights: weightings.py and values.py
-frozen   the reference's loss on a target is that of its next-token prediction, from k - 1 more tokens of context
+frozen   the reference's loss on a target of head k is that of its own head k, if it has as many heads as the policy;
+         else, or with heads "next", that of its next-token prediction, from k - 1 more tokens of context
 update   clip by global norm, AdamW without decay on norms, biases and magnitudes; lora_B and value heads have their own
          learning rates
 """
@@ -42,6 +43,8 @@ class Recipe:
     data: str = "windows"  # or "records", "pairs"
     pipeline: str = "baseline"
     options: dict = field(default_factory=dict)  # options of the pipeline that differ from the plugin's defaults
+    frozen: dict = field(default_factory=dict)  # what differs from start.FROZEN
+    heads: str = None  # of the reference, that are read; None: "auto"
     adapter: str = "full"
     lora: dict = None  # options of the adapter that differ from lora.OPTIONS
     sharp: float = 1.0  # factor on the output layer, so that entropies differ by more than rounding
@@ -138,7 +141,7 @@ def optimizers_of(recipe, groups):
 
 
 class Reference:
-    """`frozen`: the next-token model of [reference]; `judge`: the value model of [value]."""
+    """`frozen`: the model of [reference]; `judge`: the value model of [value]."""
 
     def __init__(self, recipe, model, frozen=None, judge=None):
         self.recipe, self.model, self.frozen, self.judge = recipe, model, frozen, judge
@@ -247,7 +250,7 @@ class Reference:
         """(k, sum of the weighted losses, sum of the weights) of each head."""
         logits = self.model(batch.tokens)
         with torch.no_grad():
-            frozen = self.frozen(batch.tokens)[0] if self.frozen else None
+            frozen = self.frozen(batch.tokens) if self.frozen else None
         for k, head in enumerate(logits, 1):
             valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, k)
             with torch.no_grad():
@@ -263,8 +266,11 @@ class Reference:
         length = losses.shape[1]
         ref = ref_entropy = None
         if frozen is not None:
-            ref = token_losses(frozen[:, k - 1:], batch.tokens[:, k - 1:], 1)
-            ref_entropy = entropy_of(frozen[:, k - 1:k - 1 + length])
+            if self.recipe.heads != "next" and len(frozen) >= self.model.shape.future_tokens:
+                ref, ref_entropy = token_losses(frozen[k - 1], batch.tokens, k), entropy_of(frozen[k - 1][:, :length])
+            else:
+                ref = token_losses(frozen[0][:, k - 1:], batch.tokens[:, k - 1:], 1)
+                ref_entropy = entropy_of(frozen[0][:, k - 1:k - 1 + length])
         return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch,
                                valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy, self.memory,
                                self.result.margins)

@@ -3,6 +3,7 @@ import re
 import signal
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from paths import cases
 from places import Place
 from reference import Recipe
 from runlog import step_folders
-from start import READER, RHO1_KEYS, changes_for, write_frozen, write_start
+from start import FROZEN, READER, RHO1_KEYS, changes_for, keys_of, write_frozen, write_start
 
 
 def stopped_and_resumed(place, steps, changes):
@@ -44,7 +45,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("lora", 2),
+@pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("own-heads", 2), ("lora", 2),
                                                        ("lora-heads", 2),
                                                        ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2),
                                                        ("chained", 2), ("muon", 2), ("sgd", 1)],
@@ -80,6 +81,10 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
     if pipeline == "rho1":
         changes |= RHO1_KEYS | {"pipeline__keep": {"from": 1.0, "to": 0.5, "steps": steps // 2}}
         write_frozen(place.folder)
+    if pipeline == "own-heads":
+        own = replace(FROZEN, layers=5, future_tokens=4)
+        changes |= RHO1_KEYS | keys_of(own, "reference__model") | {"reference__heads": "own"}
+        write_frozen(place.folder, shape=own)
     if pipeline in VALUES:
         write_start(place.folder, READER, VALUES[pipeline], seed=11)
         changes = changes_for(READER, VALUES[pipeline], processes) | changes

@@ -68,7 +68,9 @@ def changes_for(shape, recipe, ranks=2):
     if recipe.optimizer != "sgd":
         changes |= {"optimizer__betas": list(recipe.betas), "optimizer__eps": recipe.eps}
     if reads_reference(recipe):
-        changes |= REFERENCE_KEYS | PLAIN_REFERENCE | {"reference__model__vocab_size": shape.vocab_size}
+        frozen = frozen_shape(recipe, shape.vocab_size)
+        changes |= REFERENCE_KEYS | PLAIN_REFERENCE | keys_of(frozen, "reference__model")
+        changes |= {"reference__heads": recipe.heads}
     if reads_judge(recipe):
         changes |= {"value__weights": "judge"}
     return changes
@@ -82,8 +84,12 @@ def reads_judge(recipe):
     return recipe.pipeline == "verifiable" and not recipe.options.get("joint")
 
 
-def write_frozen(folder, sharp=1.0, vocab_size=FROZEN.vocab_size):
-    model = filled(replace(FROZEN, vocab_size=vocab_size), seed=4, sharp=sharp).requires_grad_(False)
+def frozen_shape(recipe, vocab_size):
+    return replace(FROZEN, vocab_size=vocab_size, **recipe.frozen)
+
+
+def write_frozen(folder, sharp=1.0, shape=FROZEN):
+    model = filled(shape, seed=4, sharp=sharp).requires_grad_(False)
     save_file(model.state_dict(), folder / "reference.safetensors")
     return model
 
@@ -144,7 +150,8 @@ def write_batches(folder, recipe, seed):
 
 def write_start(folder, shape, recipe, seed):
     """Writes weights, frozen models and data; returns the reference that starts from them, and its micro-batches."""
-    frozen = write_frozen(folder, recipe.sharp, shape.vocab_size) if reads_reference(recipe) else None
+    frozen = (write_frozen(folder, recipe.sharp, frozen_shape(recipe, shape.vocab_size)) if reads_reference(recipe)
+              else None)
     judge = write_judge(folder) if reads_judge(recipe) else None
     return Reference(recipe, start_model(folder, shape, recipe), frozen, judge), write_batches(folder, recipe, seed)
 

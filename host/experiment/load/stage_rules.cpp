@@ -4,6 +4,7 @@
 
 #include "experiment/load/rules.hpp"
 #include "experiment/model_config.hpp"
+#include "experiment/reference_heads.hpp"
 #include "experiment/schema.hpp"
 
 namespace wmtp {
@@ -79,6 +80,12 @@ void check_stage(const BoundExperiment& bound, const StageUser& user, const Load
                     "set [model] max_sequence_length in the stage");
   }
   if (table == "model") check_same_shape(position, e.model, stage.model, diagnostics);
+  if (table == "reference" && lacks_own_heads(e.reference.heads, stage.model.future_tokens, e.model.future_tokens))
+    diagnostics.add(bound.position("reference.heads"),
+                    "the stage's model has too few heads: found heads \"own\" for its future_tokens " +
+                        std::to_string(stage.model.future_tokens) + ", wanted at least " +
+                        std::to_string(e.model.future_tokens) + " as in this experiment",
+                    own_heads_hint);
   const bool predicts_tokens = table == "reference" || (table == "model" && !user.has_objective);
   if (predicts_tokens && loaded.has_objective) {
     diagnostics.add(position,

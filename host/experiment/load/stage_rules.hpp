@@ -31,7 +31,8 @@ struct StageUser {
 
 /// Adds an error unless both have the same tokenizer (or vocabulary), the same document separator if the end of files
 /// is held out, and the stage's model is long enough; for [model]: the same shape; for [value]: a value head that the
-/// pipeline can read; for the others: token heads, unless the user's pipeline is an objective.
+/// pipeline can read; for the others: token heads, unless the user's pipeline is an objective; for [reference]: as many
+/// of them as heads = "own" reads.
 void check_stage(const BoundExperiment& bound, const StageUser& user, const LoadedStage& stage,
                  Diagnostics& diagnostics);
 

@@ -214,15 +214,7 @@ std::vector<Linear> value_head_linears(const ModelConfig& model, const ValueHead
 }
 
 int64_t num_heads(const ModelConfig& model, Heads heads) {
-  switch (heads) {
-    case Heads::all:
-      return model.future_tokens;
-    case Heads::first:
-      return 1;
-    case Heads::none:
-      return 0;
-  }
-  return 0;
+  return heads == Heads::all ? model.future_tokens : int64_t(heads);
 }
 
 bool trains(const LayoutRequest& request, const std::string& parameter) {

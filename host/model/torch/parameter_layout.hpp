@@ -42,8 +42,10 @@ struct UnitSpec {
   bool is_second_twin = false;  ///< another section holds the unit, too, where it counts and is saved
 };
 
-/// Heads on the trunk. A frozen reference needs only the next-token head; a value model needs neither heads nor output.
-enum class Heads { all, first, none };
+/// Token heads on the trunk: all, or a number of the first ones. A frozen reference needs only those that are read; a
+/// value model needs neither heads nor output.
+enum class Heads : int64_t { all = -1, none = 0, first = 1 };
+inline Heads first_heads(int64_t count) { return Heads(count); }
 
 struct LayoutRequest {
   const ModelConfig* model = nullptr;

@@ -153,20 +153,29 @@ class MetaStep {
     for (const auto& [table, config] : frozen_tables(experiment_)) {
       const std::set<std::string>& wanted = table == "value" ? parts_.pipeline.value : parts_.pipeline.reference;
       if (wanted.empty()) continue;
-      const auto model = frozen_model(table, *config, open);
+      const ModelConfig& shape = frozen_shape(table, *config);
+      const FrozenHeads heads = frozen_heads(table, *config, open);
+      const auto model = frozen_model(table, *config, shape, heads);
       opened.training.push_back(std::make_unique<FrozenCache>(
-          table, wanted, [model] { return model; }, FrozenCache::Stores{}));
+          table, wanted, [model] { return model; }, FrozenCache::Stores{}, std::max<int64_t>(heads.token_heads, 1)));
     }
     return opened;
   }
 
-  std::shared_ptr<FrozenModel> frozen_model(const std::string& table, const FrozenConfig& config,
-                                            const OpenParts& open) {
+  /// The policy's if it is known only from weights.
+  const ModelConfig& frozen_shape(const std::string& table, const FrozenConfig& config) const {
     const Experiment* const stage = experiment_.stage(table);
-    const ModelConfig& shape = *shapes_.emplace_back(std::make_unique<ModelConfig>(config.model ? *config.model
-                                                                                   : stage      ? stage->model
-                                                                                                : experiment_.model));
-    const std::vector<ValueHead> heads = table == "value" ? stage_value_heads(stage, open) : std::vector<ValueHead>();
+    return config.model ? *config.model : stage ? stage->model : experiment_.model;
+  }
+
+  /// With `auto` the reference's next-token head: StepPlanner replaces it where the weights have more.
+  FrozenHeads frozen_heads(const std::string& table, const FrozenConfig& config, const OpenParts& open) const {
+    if (table == "value") return {0, stage_value_heads(experiment_.stage(table), open)};
+    return {config.heads == ReferenceHeads::own ? experiment_.model.future_tokens : 1};
+  }
+
+  std::shared_ptr<FrozenModel> frozen_model(const std::string& table, const FrozenConfig& config,
+                                            const ModelConfig& shape, const FrozenHeads& heads) {
     auto model = std::make_unique<ShardedModel>(frozen_request(experiment_, config, shape, heads, at::kMeta),
                                                 world_.channels().section_channels());
     for_each_parameter(*model, [&](const ParameterSpec& spec, const UnitSpec&) { frozen_[table] += spec.count(); });
@@ -213,7 +222,6 @@ class MetaStep {
   StepTimeline timeline_;
   PlannedWorld world_;
   StepParts parts_;
-  std::vector<std::unique_ptr<ModelConfig>> shapes_;
   std::map<std::string, int64_t> frozen_;  ///< parameters, by table
   std::unique_ptr<ShardedModel> model_;
   std::unique_ptr<BatchSource> batches_;

@@ -5,6 +5,7 @@
 //   excess    ce - ref                                   head      1, 2 …: number of tokens ahead
 //   entropy   of the policy's prediction                 uniform   a number in [0,1), the same at every mention
 //   progress  0 at the run's first step, 1 at its last
+//   reference_entropy  of the reference's prediction
 //   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
 // All are aligned by source position: the weight is that of the loss AT a source, so `value` has seen the tokens up to
@@ -28,9 +29,8 @@ class Formula : public wmtp::Weighting {
   void options(wmtp::Options& o) override {
     program_.reset();
     o.text("weight", weight_,
-           "over ce, ref, excess, entropy, value, position, head, uniform, progress with + - * / ^ < > <= >= min max "
-           "clamp exp log "
-           "quantile");
+           "over ce, ref, excess, entropy, reference_entropy, value, position, head, uniform, progress with + - * / ^ "
+           "< > <= >= min max clamp exp log quantile");
   }
 
   wmtp::Needs needs() const override {
@@ -41,6 +41,7 @@ class Formula : public wmtp::Weighting {
     if (reads[formula::ce] || excess) needs.reads.push_back(Signal::policy_loss);
     if (reads[formula::entropy]) needs.reads.push_back(Signal::policy_entropy);
     if (reads[formula::ref] || excess) needs.reads.push_back(Signal::reference_loss);
+    if (reads[formula::reference_entropy]) needs.reads.push_back(Signal::reference_entropy);
     if (reads[formula::value]) needs.values.push_back(ValueSignal::frozen());
     return needs;
   }
@@ -88,6 +89,7 @@ class Formula : public wmtp::Weighting {
     if (reads[formula::ref] || reads[formula::excess]) signals[formula::ref] = step.get(Signal::reference_loss);
     if (reads[formula::excess]) signals[formula::excess] = signals[formula::ce] - signals[formula::ref];
     if (reads[formula::entropy]) signals[formula::entropy] = step.get(Signal::policy_entropy);
+    if (reads[formula::reference_entropy]) signals[formula::reference_entropy] = step.get(Signal::reference_entropy);
     if (reads[formula::value]) signals[formula::value] = batch->value(ValueSignal::frozen());
     if (reads[formula::uniform]) signals[formula::uniform] = batch->uniform(0);
     return signals;

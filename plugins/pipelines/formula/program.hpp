@@ -16,9 +16,21 @@ namespace formula {
 using at::Tensor;
 
 /// The signals that a formula can read, in the order of `signal_names`.
-enum Signal : size_t { ce, ref, excess, entropy, value, position, head, uniform, progress, num_signals };
-inline constexpr std::array<const char*, num_signals> signal_names = {"ce",       "ref",  "excess",  "entropy", "value",
-                                                                      "position", "head", "uniform", "progress"};
+enum Signal : size_t {
+  ce,
+  ref,
+  excess,
+  entropy,
+  reference_entropy,
+  value,
+  position,
+  head,
+  uniform,
+  progress,
+  num_signals
+};
+inline constexpr std::array<const char*, num_signals> signal_names = {
+    "ce", "ref", "excess", "entropy", "reference_entropy", "value", "position", "head", "uniform", "progress"};
 
 enum class Op {
   load,  ///< a signal

@@ -171,6 +171,8 @@ TEST_F(Canonical, HashIncludesTheInnerPluginAndItsOptions) {
 TEST_F(Canonical, HashIgnoresCachesAndPathsOfWeights) {
   const std::string rho1 = with(small, "baseline", "rho1") + "[reference]\nweights = \"run:b\"\n";
   EXPECT_EQ(config_hash(load(rho1), {}), config_hash(load(rho1, {"reference.cache=false"}), {}));
+  // What follows from it is an input (job/identity.hpp).
+  EXPECT_EQ(config_hash(load(rho1), {}), config_hash(load(rho1, {"reference.heads=next"}), {}));
   EXPECT_EQ(hash({}), hash({"adapter.weights=\"run:x\""}));
   EXPECT_NE(hash({}), hash({"optimizer.value_head_lr=1"}));
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "step/frozen_cache.hpp"
+#include "step/micro_step.hpp"
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
 #include "support/tiny_training.hpp"
@@ -102,6 +103,94 @@ TEST_F(FrozenSignalsTest, OfSequencesOfTwoTokensAreThoseOfLongerOnesOnOneRankAnd
       signals["reference." + name] = signal;
     expect_equal(signals);
   });
+}
+
+/// A reference with heads, of which each signal is [B,S,H].
+class FrozenHeadsTest : public FrozenSignalsTest {
+ protected:
+  FrozenHeadsTest() { experiment_.parallel.strategy = Strategy::full_shard; }
+  std::unique_ptr<FrozenModel> model(Channels& channels) const {
+    return std::make_unique<FrozenModel>(test::tiny_model(experiment_, Heads::all, nullptr, 3, channels), 16);
+  }
+  FrozenCache opened(Channels& channels) const {
+    FrozenCache::Stores stores;
+    for (const char* signal : {"loss", "entropy"})
+      stores[signal] = std::make_unique<SignalStore>(folder_ / "heads", signal, S * heads,
+                                                     [](const std::string& why) { ADD_FAILURE() << why; });
+    return {"reference", {"loss", "entropy"}, [this, &channels] { return model(channels); }, std::move(stores), heads};
+  }
+  const int64_t heads = experiment_.model.future_tokens;
+};
+
+/// The same weights as a policy, whose losses tests/parity compares with PyTorch.
+TEST_F(FrozenHeadsTest, HaveTheLossesOfAPolicyWithTheSameWeights) {
+  const MicroBatch micro = batch_of(some_answers, S, heads);
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained}) {
+    experiment_.model.future_heads = kind;
+    const test::Everything everything;
+    const auto policy = test::tiny_model(experiment_, Heads::all, &everything, 3, rank_.channels);
+    ActivePipeline pipeline = test::pipeline_of(test::baseline());
+    MicroStep step(*policy, pipeline, rank_.channels, {});
+    RankCollectives collectives(rank_.channels);
+    std::map<std::string, Tensor> states;
+    StepEnvironment environment{heads, experiment_.model.vocab_size, 1, 1, collectives, states};
+    StepTotals totals;
+    const StepCounts counts{};
+    StepContext context(environment, {0, counts, totals}, micro);
+    const std::vector<Scores> wanted = step.evaluate(context);
+    const auto signals = model(rank_.channels)->signals(micro, {"loss", "entropy"});
+    ASSERT_EQ(signals.at("loss").sizes(), (at::IntArrayRef{3, S, heads})) << to_string(kind);
+    ASSERT_EQ(signals.at("entropy").sizes(), signals.at("loss").sizes());
+    for (int64_t k = 1; k <= heads; ++k) {
+      const Tensor loss = signals.at("loss").select(2, k - 1) * micro.sources(k);
+      EXPECT_GT(loss.sum().item<float>(), 0) << to_string(kind) << ", head " << k;
+      EXPECT_LT((loss - wanted[size_t(k - 1)].losses).abs().max().item<float>(), 1e-6)
+          << to_string(kind) << ", head " << k;
+    }
+    EXPECT_EQ(signals.at("loss").select(1, S - 2).select(1, 1).abs().sum().item<float>(), 0) << "there is no target";
+  }
+}
+
+TEST_F(FrozenHeadsTest, OfTheFirstHeadAreThoseOfAModelWithOne) {
+  const MicroBatch micro = batch_of(some_answers, S, heads);
+  FrozenModel one(test::tiny_model(experiment_, Heads::first, nullptr, 3, rank_.channels), 16);
+  const auto wanted = one.signals(micro, {"loss", "entropy"});
+  for (const auto& [name, signal] : model(rank_.channels)->signals(micro, {"loss", "entropy"}))
+    EXPECT_TRUE(at::equal(signal.select(2, 0), wanted.at(name))) << name;
+}
+
+TEST_F(FrozenHeadsTest, AreTheSameWherePositionsOrFeaturesAreDivided) {
+  experiment_.model.heads = experiment_.model.kv_heads = 4;
+  const MicroBatch micro = batch_of(some_answers, S, heads);
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained}) {
+    experiment_.model.future_heads = kind;
+    const auto wanted = model(rank_.channels)->signals(micro, {"loss", "entropy"});
+    for (const auto& [sequence, tensor] : {std::pair{2, 1}, {1, 2}, {4, 1}})
+      test::on_ranks(sequence * tensor, [&, sequence = sequence, tensor = tensor](Channels& channels) {
+        channels.share_sequences(sequence, tensor);
+        for (const auto& [name, signal] : model(channels)->signals(micro, {"loss", "entropy"}))
+          EXPECT_LT((signal - wanted.at(name)).abs().max().item<float>(), 1e-5)
+              << name << ", sequence " << sequence << ", tensor " << tensor;
+      });
+  }
+}
+
+TEST_F(FrozenHeadsTest, AreReadBackBitForBitAndServeALongerBatch) {
+  const MicroBatch micro = batch_of(some_answers, S, heads);
+  const auto computed = opened(rank_.channels).compute_and_cache(micro);
+  const auto kept = opened(rank_.channels).read_cached(micro);
+  ASSERT_TRUE(kept);
+  for (const auto& [name, signal] : computed)
+    EXPECT_TRUE(at::equal(kept->at(name).narrow(0, 0, 2), signal.narrow(0, 0, 2))) << name;
+  EXPECT_FALSE(FrozenSignalsTest::opened("heads").read_cached(micro)) << "records of another size were read";
+
+  opened(rank_.channels).compute_and_cache(batch_of(some_answers, 8, heads));
+  const auto longer = opened(rank_.channels).read_cached(micro);
+  ASSERT_TRUE(longer);
+  for (const auto& [name, signal] : computed)
+    for (int64_t k = 1; k <= heads; ++k)  // up to the last token, which predicts padding
+      EXPECT_LT((longer->at(name)[0] - signal[0]).narrow(0, 0, 7 - k).select(1, k - 1).abs().max().item<float>(), 1e-5)
+          << name << ", head " << k;
 }
 
 TEST_F(FrozenSignalsTest, ThatAreDamagedOrOfAnotherWindowAreNotUsed) {

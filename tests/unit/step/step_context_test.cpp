@@ -37,6 +37,8 @@ class StepContextTest : public testing::Test {
       for (int64_t s = 0; s + head < positions; ++s) expected[b][s] = float(100 * b + s + head - 1);
     return expected;
   }
+  /// [B,S,H] of a reference with heads: 1000 k + 100 b + s.
+  static Tensor of_heads() { return reference().unsqueeze(2) + 1000 * at::arange(1, num_heads + 1, at::kFloat); }
   static WeighContext weigh_context(When when, int64_t head, const Tensor& valid, const Tensor& loss = {}) {
     WeighContext weigh_context;
     weigh_context.when = when;
@@ -98,6 +100,26 @@ TEST_F(StepContextTest, TheReferenceOfAllHeadsIsStackedByHead) {
   const Tensor all = step.signal(Signal::reference_loss);
   ASSERT_EQ(all.sizes(), (at::IntArrayRef{num_sequences, positions, num_heads}));
   for (int64_t head = 1; head <= num_heads; ++head) EXPECT_TRUE(at::equal(all.select(2, head - 1), aligned(head)));
+}
+
+TEST_F(StepContextTest, AHeadIsComparedWithTheReferencesOwnHeadAtTheSameSource) {
+  const MicroBatch micro = micro_of({0, 1});
+  StepContext step = step_with(micro, {{"reference.loss", of_heads()}});
+  std::vector<Tensor> valid, wanted;
+  for (int64_t head = 1; head <= num_heads; ++head) {
+    valid.push_back(valid_sources(micro.targets, head));
+    wanted.push_back(of_heads().select(2, head - 1) * valid.back());
+    step.enter(weigh_context(When::head, head, valid.back()));
+    EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), wanted.back())) << "head " << head;
+
+    WeighContext chunk = weigh_context(When::token, head, at::ones({2 * num_sequences}, at::kBool));
+    chunk.sources = {1, 2};
+    step.enter(chunk);
+    EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), wanted.back().narrow(1, 1, 2).flatten()))
+        << "head " << head;
+  }
+  step.enter(weigh_context(When::before, 0, at::stack(valid, -1)));
+  EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), at::stack(wanted, -1)));
 }
 
 TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {

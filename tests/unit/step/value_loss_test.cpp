@@ -117,8 +117,9 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     Tensor d_trunk = at::ones_like(trunk);
     {
       const Gathered norm(model->unit("norm"));
-      loss.differentiate(step, trunk, d_trunk);
-      loss.evaluate(step, trunk);
+      const Pass pass = model->pass(true, experiment.seed, 1, micro.batch.sequence, micro.documents);
+      loss.differentiate(step, trunk, pass, d_trunk);
+      loss.evaluate(step, trunk, pass);
     }
     for (const char* unit : {"norm", "value_heads"}) {
       model->unit(unit).start_reduce(true);

@@ -79,7 +79,7 @@ inline Experiment tiny_experiment() {
   return e;
 }
 
-/// A policy of this experiment or, with Heads::first, a reference; without values. `experiment` and `adapter` outlive
+/// A policy of this experiment or, without an adapter, a reference; without values. `experiment` and `adapter` outlive
 /// it.
 inline std::unique_ptr<ShardedModel> empty_model(const Experiment& experiment, Heads heads, const Adapter* adapter,
                                                  Channels& channels, const std::vector<ValueHead>& value_heads,
@@ -155,16 +155,18 @@ class TinyTraining {
     source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
                              train.batch_size, train.sequence_length, request);
     FrozenCaches frozen;
+    const bool reads_own_heads = experiment_.reference.heads == ReferenceHeads::own;
     const auto reference = [&](FrozenCache::Stores stores) {
       return std::make_unique<FrozenCache>(
           "reference", pipeline_.reference,
-          [this, &channels, on_build = parts.on_build, device = parts.device] {
+          [this, &channels, reads_own_heads, on_build = parts.on_build, device = parts.device] {
             on_build();
+            const Heads heads = reads_own_heads ? Heads::all : Heads::first;
             return std::make_shared<FrozenModel>(
-                tiny_model(experiment_, Heads::first, nullptr, experiment_.seed + 1, channels, {}, device),
+                tiny_model(experiment_, heads, nullptr, experiment_.seed + 1, channels, {}, device),
                 chunk_tokens(experiment_.model.vocab_size, /*on_cuda=*/false));
           },
-          std::move(stores));
+          std::move(stores), reads_own_heads ? experiment_.model.future_tokens : 1);
     };
     if (!pipeline_.reference.empty() && model_->section().is_last()) {
       frozen.training.push_back(reference(parts.stores ? parts.stores() : FrozenCache::Stores{}));

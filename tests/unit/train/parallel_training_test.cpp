@@ -198,7 +198,10 @@ TEST(TensorParallelTraining, RunsChainedHeads) {
 TEST(TensorParallelTraining, GivesAWeightingWholeSequences) {
   Kind kind;
   kind.weighting = keeps_excess;
-  expect_like_one_rank(kind, {{2, 1, 2, Strategy::full_shard}, {4, 2, 2, Strategy::full_shard}});
+  for (const ReferenceHeads heads : {ReferenceHeads::next, ReferenceHeads::own}) {
+    kind.change = [=](Experiment& e) { e.reference.heads = heads; };
+    expect_like_one_rank(kind, {{2, 1, 2, Strategy::full_shard}, {4, 2, 2, Strategy::full_shard}});
+  }
 }
 
 /// 40 ids are divided; 41 have no equal pieces, so every rank gathers the whole embedding and output layer.
@@ -281,8 +284,13 @@ TEST(PipelineTraining, RecomputesAndOffloads) {
 TEST(PipelineTraining, ReadsAReferenceAndNormalizesByWeights) {
   Kind kind;
   kind.weighting = keeps_excess;
-  kind.change = four_blocks;
-  expect_like_one_rank(kind, {{2, 1, 1, Strategy::full_shard, 1, 2}, {4, 1, 2, Strategy::full_shard, 1, 2}});
+  for (const ReferenceHeads heads : {ReferenceHeads::next, ReferenceHeads::own}) {
+    kind.change = [=](Experiment& e) {
+      four_blocks(e);
+      e.reference.heads = heads;
+    };
+    expect_like_one_rank(kind, {{2, 1, 1, Strategy::full_shard, 1, 2}, {4, 1, 2, Strategy::full_shard, 1, 2}});
+  }
   kind.weighting = [] {
     return std::make_unique<Weigh>(Needs{.when = When::head, .reads = {Signal::policy_loss}}, [](AnyStep step) {
       return Weights::by_source(step.get(Signal::policy_loss).sigmoid());

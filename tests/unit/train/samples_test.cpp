@@ -71,6 +71,27 @@ TEST_F(SamplesTest, HaveTheWeightsThatAStepWouldGive) {
   EXPECT_GT(*std::min_element(kept.begin(), kept.end()), *std::max_element(left.begin(), left.end()));
 }
 
+TEST_F(SamplesTest, HaveTheLossOfTheReferencesOwnHeadAtEveryRowWithATarget) {
+  const auto rows_with = [&](ReferenceHeads heads) {
+    experiment_.reference.heads = heads;
+    return TinyTraining(experiment_, test::keeps_excess(), rank_.channels)->sample();
+  };
+  const auto own = rows_with(ReferenceHeads::own), next = rows_with(ReferenceHeads::next);
+  ASSERT_EQ(own.size(), next.size());
+  int differ = 0;
+  for (size_t i = 0; i < own.size(); ++i) {
+    ASSERT_EQ(own[i].reference_loss.has_value(), own[i].loss.has_value());
+    if (!own[i].loss) continue;
+    EXPECT_GT(*own[i].reference_loss, 0) << "position " << own[i].position << ", head " << own[i].head;
+    if (own[i].head == 1) {
+      EXPECT_EQ(own[i].reference_loss, next[i].reference_loss);
+    } else {
+      differ += own[i].reference_loss != next[i].reference_loss;
+    }
+  }
+  EXPECT_EQ(differ, 2 * (S - 2 + S - 3));
+}
+
 TEST_F(SamplesTest, AreWeighedForEveryWhen) {
   for (const When when : {When::token, When::all}) {
     TinyTraining tiny(experiment_,

@@ -442,6 +442,12 @@ TEST_F(Rules, CompleteTheShapeOfTheReference) {
   expect_in_order(refused(rho1 + "max_sequence_length = 8\n"),
                   {"found sequence_length 32, wanted at most [reference.model]"});
   expect_in_order(refused(rho1 + "weights = \"x\"\n"), {"unknown key \"weights\" in [reference.model]"});
+  expect_in_order(refused(rho1 + "future_tokens = 3\n", {"reference.heads=own"}),
+                  {"--set reference.heads",
+                   "found heads \"own\" for [reference.model] future_tokens = 3, wanted at "
+                   "least [model] future_tokens = 4"});
+  EXPECT_EQ(load(rho1, {"model.future_heads=chained"}).reference.model->future_heads, FutureHeads::chained);
+  EXPECT_EQ(load(rho1 + "future_heads = \"chained\"\n").reference.model->future_heads, FutureHeads::chained);
 }
 
 TEST_F(Rules, ReportNoConsequencesOfReportedErrors) {

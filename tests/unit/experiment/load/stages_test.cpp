@@ -44,6 +44,19 @@ TEST_F(Stages, OfTheModelRequireItsShape) {
   expect_in_order(refused(parent), {"found future_heads \"chained\", wanted \"parallel\" as in this experiment"});
 }
 
+TEST_F(Stages, OfAReferenceHaveAsManyHeadsAsItsOwnAreRead) {
+  const std::string parent = with(small, "baseline", "rho1") + "[reference]\nexperiment = \"b.toml\"\n";
+  write("b.toml", with(small, "layers = 6", "layers = 3\nfuture_tokens = 1"));
+  expect_in_order(refused(parent + "heads = \"own\"\n"),
+                  {"a.toml:17:9: the stage's model has too few heads: found heads \"own\" for its future_tokens 1, "
+                   "wanted at least 4 as in this experiment",
+                   "heads = \"own\"", "choose a reference with as many heads, or set heads = \"next\""});
+  EXPECT_NO_THROW(load(parent));
+  EXPECT_NO_THROW(load(parent + "heads = \"next\"\n"));
+  write("b.toml", small);
+  EXPECT_EQ(load(parent + "heads = \"own\"\n").reference.heads, ReferenceHeads::own);
+}
+
 TEST_F(Stages, OfValuesMayHaveAnotherShapeButRequireAValueHead) {
   const std::string parent =
       with(small, "\"baseline\"", "\"formula\"\nweight = \"value\"") + "[value]\nexperiment = \"b.toml\"\n";

@@ -292,6 +292,16 @@ TEST(MemoryPlan, MatchesASelectionOfAShareWithAReference) {
   expect_planned(e, keeps_three_quarters);
 }
 
+TEST(MemoryPlan, MatchesAReferenceWhoseOwnHeadsAreRead) {
+  Experiment e = small_experiment();
+  e.reference.heads = ReferenceHeads::own;
+  e.train.sequence_length = 129;
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained}) {
+    e.model.future_heads = kind;
+    expect_planned(e, keeps_three_quarters, a_number_per_token(e));
+  }
+}
+
 TEST(MemoryPlan, MatchesFp16) {
   Experiment e = small_experiment();
   e.parallel.precision = Precision::fp16;

@@ -144,6 +144,10 @@ TEST(Work, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
   const Work work = planned(request).work;
   EXPECT_DOUBLE_EQ(work.operations - work.extra, plain.operations - plain.extra);
   EXPECT_GT(work.operations, plain.operations * 4 / 3);
+  request.experiment.reference.heads = ReferenceHeads::own;  // the second head's block, and its logits
+  const double tokens = 4 * 128, of_block = 4 * 64 * 64 + 3 * 64 * 192, attention = 2 * 64 * 128;
+  EXPECT_DOUBLE_EQ(planned(request).work.operations - work.operations,
+                   tokens * 2 * (of_block + attention) + 4 * 126 * 2 * 512 * 64);
 }
 
 TEST(StepTime, WaitsOnlyForCommunicationWithoutAProductMeanwhileIfLinksAreFast) {

@@ -1,0 +1,78 @@
+#include "job/frozen_shape.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "experiment/reference_heads.hpp"
+#include "huggingface/initial_weights.hpp"
+#include "job/identity.hpp"
+
+namespace wmtp {
+namespace {
+
+bool is_of_another_kind(const StoredHeads& stored, const FrozenConfig& reference) {
+  return stored.count > 1 && reference.model && stored.kind != reference.model->future_heads;
+}
+
+/// The heads of `stored` that the reference has by its table.
+int64_t usable_heads(const StoredHeads& stored, const FrozenConfig& reference) {
+  if (is_of_another_kind(stored, reference)) return 1;
+  return reference.model ? std::min(stored.count, reference.model->future_tokens) : stored.count;
+}
+
+[[noreturn]] void refuse_own(const Experiment& experiment, const std::filesystem::path& weights,
+                             const StoredHeads& stored) {
+  const std::string refused =
+      experiment.file.string() + ": [reference] heads = \"own\": " + weights.string() + ": found ";
+  const FrozenConfig& reference = experiment.reference;
+  if (is_of_another_kind(stored, reference))
+    throw Error(ExitStatus::data, refused + to_string(stored.kind) + " heads, [reference.model] has " +
+                                      to_string(reference.model->future_heads) + " ones; set its future_heads to \"" +
+                                      to_string(stored.kind) + "\"");
+  throw Error(ExitStatus::data, refused + counted(stored.count, "head") + ", wanted at least [model] future_tokens = " +
+                                    std::to_string(experiment.model.future_tokens) + "; " + own_heads_hint);
+}
+
+/// With the heads to read, if weights have them.
+FrozenShape reference_shape(ModelConfig model, const Experiment& experiment, const std::filesystem::path& weights) {
+  const FrozenConfig& reference = experiment.reference;
+  const int64_t wanted = experiment.model.future_tokens;
+  if (wanted == 1 || reference.heads == ReferenceHeads::next) return {std::move(model), 1};
+  const StoredHeads stored = stored_heads(weights);
+  const int64_t found = usable_heads(stored, reference);
+  if (lacks_own_heads(reference.heads, found, wanted)) refuse_own(experiment, weights, stored);
+  if (!reads_own_heads(reference.heads, found, wanted)) return {std::move(model), 1};
+  model.layers += stored.count - model.future_tokens;  // the trunk stays as it is stated
+  model.future_tokens = stored.count;
+  model.future_heads = stored.kind;
+  return {std::move(model), wanted};
+}
+
+}  // namespace
+
+FrozenShape frozen_shape(const std::string& table, const Experiment& experiment, const std::filesystem::path& weights) {
+  const bool is_reference = table == "reference";
+  const FrozenConfig& config = is_reference ? experiment.reference : experiment.value;
+  if (const Experiment* stage = config.model ? nullptr : experiment.stage(table)) {
+    const int64_t policy = experiment.model.future_tokens;
+    const bool reads_own = is_reference && reads_own_heads(config.heads, stage->model.future_tokens, policy);
+    return {stage->model, !is_reference ? 0 : reads_own ? policy : 1};
+  }
+  ModelConfig model = config.model ? *config.model : read_model_config(weights, experiment.model);
+  return is_reference ? reference_shape(std::move(model), experiment, weights) : FrozenShape{std::move(model), 0};
+}
+
+bool reads_own_heads(const Experiment& experiment, const std::filesystem::path& database) {
+  const FrozenConfig& reference = experiment.reference;
+  if (!reference.given || experiment.model.future_tokens == 1) return false;
+  try {
+    const std::filesystem::path weights =
+        reference.weights.empty() ? std::filesystem::path() : resolve_weights(reference.weights, experiment, database);
+    return frozen_shape("reference", experiment, weights).token_heads > 1;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace wmtp

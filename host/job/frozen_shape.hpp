@@ -1,0 +1,26 @@
+// The shape of a frozen model and the heads that are read of it: known only where its weights can be read, because they
+// may be all that tells how many heads a reference has.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "experiment/experiment.hpp"
+
+namespace wmtp {
+
+struct FrozenShape {
+  ModelConfig model;
+  int64_t token_heads = 0;  ///< that are read: of a reference 1, or as many as the policy has if its own are
+};
+
+/// Of the model of `table`: "reference" or "value". `weights`: its file or folder as it can be read; not read if a
+/// stage states the shape. Error(data) if it cannot be read, or has fewer heads than [reference] heads = "own" needs.
+FrozenShape frozen_shape(const std::string& table, const Experiment& experiment, const std::filesystem::path& weights);
+
+/// Whether the reference's own heads are read. False if there is none or it cannot be read, which the check of the
+/// inputs reports.
+bool reads_own_heads(const Experiment& experiment, const std::filesystem::path& database);
+
+}  // namespace wmtp

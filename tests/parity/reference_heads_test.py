@@ -1,0 +1,93 @@
+"""[reference] heads: each head of the policy beside the reference's own head, or its next-token head, compared with
+plain PyTorch in ten steps: losses and final parameters, on one rank and on several, in every division of the work."""
+from dataclasses import replace
+
+import pytest
+from checkpoint import model_tensors
+from compare import assert_losses_close, assert_tensors_close, assert_tensors_equal
+from experiment import ONE_RANK
+from paths import cases
+from reference import Recipe
+from start import POLICY, READER, changes_for, frozen_shape, train_reference, write_frozen
+
+OWN = {"layers": 5, "future_tokens": 4}  # as many heads as the policy
+MORE = {"layers": 6, "future_tokens": 5}
+CHAINED = OWN | {"future_heads": "chained"}
+CHAINED_POLICY = replace(POLICY, future_heads="chained")
+
+
+def of(pipeline, frozen=None, shape=POLICY, data="windows", heads=None, normalize="tokens", **options):
+    """`sharp`: entropies that differ by more than rounding."""
+    return shape, Recipe(pipeline=pipeline, frozen=frozen or OWN, heads=heads, data=data, normalize=normalize,
+                         options=options, steps=10, betas=(0.5, 0.95), clip_norm=0.0, sharp=8.0)
+
+
+CASES = {
+    "rho1": of("rho1"),
+    "rho1-self-loss": of("rho1", mode="self_loss", keep=0.7),
+    "rho1-soft-self-entropy": of("rho1", mode="self_entropy", selection="soft"),
+    "formula": of("formula", weight="ref * exp(-reference_entropy)"),
+    "formula-of-tokens": of("formula", weight="(entropy > reference_entropy) * ce"),
+    "chained": of("rho1", CHAINED, CHAINED_POLICY),
+    "chained-reference-alone": of("formula", CHAINED, weight="ref * exp(-reference_entropy)"),
+    "more-heads": of("rho1", MORE, heads="own"),
+    "next": of("rho1", heads="next"),
+    "packed": of("rho1", {"layers": 3, "future_tokens": 2}, READER, "packed"),
+    "weights": of("rho1", normalize="weights"),
+}
+SHORT = ["rho1", "formula", "chained"]
+
+
+def expect_equal(place, wanted, **changes):
+    place.run(**changes)
+    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
+    shape, recipe = CASES[case]
+    recipe = replace(recipe, accumulation=accumulation)
+    wanted = train_reference(place.folder, shape, recipe)
+    expect_equal(place, wanted, **changes_for(shape, recipe, ranks))
+
+
+LAYOUTS = {
+    "no_shard": {"parallel__strategy": "no_shard"},
+    "shard_grad_op": {"parallel__strategy": "shard_grad_op"},
+    "reference sharded alone": {"parallel__strategy": "no_shard", "reference__strategy": "full_shard"},
+    "sequence": {"parallel__sequence": 2, "train__batch_size": 4},
+    "tensor": {"parallel__tensor": 2, "train__batch_size": 4},
+    "sections": {"parallel__pipeline": 2, "train__batch_size": 4},
+    "hybrid": {"parallel__processes": 4, "parallel__strategy": "hybrid_shard", "parallel__shard_group_size": 2,
+               "train__batch_size": 1},
+    "sequence and tensor": {"parallel__processes": 4, "parallel__sequence": 2, "parallel__tensor": 2,
+                            "train__batch_size": 4},
+}
+
+
+@pytest.mark.parametrize("kind", ["parallel", "chained"])
+def test_every_layout_equals_pytorch(place, kind):
+    shape, recipe = CASES["rho1" if kind == "parallel" else "chained"]
+    recipe = replace(recipe, accumulation=2, steps=4)
+    wanted = train_reference(place.folder, shape, recipe)
+    for layout in LAYOUTS.values():
+        expect_equal(place, wanted, **changes_for(shape, recipe) | layout)
+
+
+def test_a_cache_of_one_choice_is_not_read_by_the_other(place):
+    """Random windows of a file, so that all runs could share them."""
+    write_frozen(place.folder, shape=frozen_shape(CASES["rho1"][1], POLICY.vocab_size))
+    changes = changes_for(*CASES["rho1"], ranks=1) | {"model__weights": None, "train__steps": 3}
+    place.tokens(windows=24)
+    losses = {}
+    for heads in ("next", "own", "auto", "next"):
+        place.run(**changes | {"reference__heads": heads})
+        found = (place.log.losses(), model_tensors(place.log.folder()))
+        known = losses.setdefault("own" if heads == "auto" else heads, found)
+        assert found[0] == known[0], heads
+        assert_tensors_equal(found[1], known[1])
+    assert losses["own"][0] != losses["next"][0]
+    assert len(list(place.folder.glob("runs/cache/signals/*"))) == 4, "training and validation of each choice"

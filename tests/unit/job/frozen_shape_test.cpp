@@ -1,0 +1,146 @@
+// Which heads of a reference are read: decided from a stage, from what its weights' folder states, or from the names of
+// the tensors in a file.
+#include "job/frozen_shape.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "checkpoint/safetensors/safetensors.hpp"
+#include "job/identity.hpp"
+#include "model/model_tensors.hpp"
+#include "plugins/catalog.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+class FrozenShapeTest : public testing::Test {
+ protected:
+  FrozenShapeTest() {
+    experiment_.file = folder() / "a.toml";
+    ModelConfig& m = experiment_.model;
+    m.dim = 8;
+    m.layers = 6;
+    m.heads = m.kv_heads = 2;
+    m.ffn_dim = 8;
+    m.vocab_size = 16;
+    experiment_.reference.given = true;
+    experiment_.reference.weights = "reference.safetensors";
+  }
+  const std::filesystem::path& folder() const { return folder_.path(); }
+  std::filesystem::path file() const { return folder() / "reference.safetensors"; }
+  std::filesystem::path database() const { return folder() / "runs" / "log.db"; }
+
+  /// A file with this many heads, beside a trunk like the policy's.
+  void write_weights(int64_t heads, FutureHeads kind = FutureHeads::parallel) const {
+    ModelConfig shape = experiment_.model;
+    shape.layers += heads - shape.future_tokens;
+    shape.future_tokens = heads;
+    shape.future_heads = kind;
+    std::vector<TensorEntry> entries;
+    for (const ModelTensor& tensor : model_tensors(shape)) entries.push_back({tensor.name, "F32", tensor.shape});
+    std::filesystem::remove(file());
+    SafetensorsWriter writer(file(), entries, {});
+    for (const TensorEntry& entry : entries) {
+      int64_t count = 1;
+      for (const int64_t size : entry.shape) count *= size;
+      const std::vector<float> values(size_t(count), 1.0F);
+      writer.write(entry.name, 0, values.data(), values.size() * sizeof(float));
+    }
+    writer.finish();
+  }
+  void set_stage(int64_t future_tokens) {
+    auto stage = std::make_shared<Experiment>();
+    stage->model = experiment_.model;
+    stage->model.future_tokens = future_tokens;
+    stage->model.layers = 2 + future_tokens;
+    experiment_.reference.weights.clear();
+    experiment_.stages["reference"] = stage;
+  }
+  int64_t read_heads(ReferenceHeads choice = ReferenceHeads::automatic) {
+    experiment_.reference.heads = choice;
+    return frozen_shape("reference", experiment_, file()).token_heads;
+  }
+  std::string refused() {
+    try {
+      read_heads(ReferenceHeads::own);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::data);
+      return error.what();
+    }
+    return "";
+  }
+
+  test::TemporaryFolder folder_;
+  Experiment experiment_;
+};
+
+TEST_F(FrozenShapeTest, ReadsTheOwnHeadsOfAStageThatHasThem) {
+  for (const auto& [stage, read] : {std::pair{1, 1}, {3, 1}, {4, 4}, {6, 4}}) {
+    set_stage(stage);
+    EXPECT_EQ(read_heads(), read) << stage << " heads";
+    EXPECT_EQ(read_heads(ReferenceHeads::next), 1);
+    EXPECT_EQ(frozen_shape("reference", experiment_, {}).model.future_tokens, stage);
+  }
+  set_stage(4);
+  experiment_.model.future_tokens = 1;
+  EXPECT_EQ(read_heads(), 1);
+  EXPECT_EQ(read_heads(ReferenceHeads::own), 1) << "head 1 is both";
+}
+
+TEST_F(FrozenShapeTest, CountsTheHeadsOfAFileByItsTensors) {
+  for (const auto& [stored, read] : {std::pair{1, 1}, {3, 1}, {4, 4}, {6, 4}}) {
+    write_weights(stored);
+    EXPECT_EQ(read_heads(), read) << stored << " heads";
+    const ModelConfig shape = frozen_shape("reference", experiment_, file()).model;
+    EXPECT_EQ(num_trunk_blocks(shape), 2);
+    EXPECT_EQ(shape.future_tokens, read > 1 ? stored : 4) << "as in [model] where only head 1 is read";
+    EXPECT_EQ(read_heads(ReferenceHeads::next), 1);
+  }
+}
+
+TEST_F(FrozenShapeTest, TakesTheKindOfHeadsFromTheFileUnlessATableStatesIt) {
+  write_weights(4, FutureHeads::chained);
+  EXPECT_EQ(read_heads(), 4);
+  EXPECT_TRUE(has_chained_heads(frozen_shape("reference", experiment_, file()).model));
+  experiment_.reference.model = experiment_.model;
+  EXPECT_EQ(read_heads(), 1) << "as before there was a choice: only head 1 is known to be read rightly";
+  EXPECT_NE(refused().find("[reference] heads = \"own\": " + file().string() +
+                           ": found chained heads, "
+                           "[reference.model] has parallel ones; set its future_heads to \"chained\""),
+            std::string::npos)
+      << refused();
+  experiment_.reference.model->future_heads = FutureHeads::chained;
+  EXPECT_EQ(read_heads(), 4);
+}
+
+TEST_F(FrozenShapeTest, RefusesOwnHeadsThatWeightsLackWithTheFileTheNumbersAndTheWayOut) {
+  write_weights(3);
+  EXPECT_EQ(refused(),
+            experiment_.file.string() + ": [reference] heads = \"own\": " + file().string() +
+                ": found 3 heads, wanted at least [model] future_tokens = 4; choose a reference with as many "
+                "heads, or set heads = \"next\", which compares each head with the reference's next-token "
+                "head");
+}
+
+TEST_F(FrozenShapeTest, OwnHeadsAreAnInputOfTheIdentityAndTheNextTokensHeadIsNot) {
+  const auto is_named = [&] {
+    for (const auto& [name, hash] : input_hashes(experiment_, {}, Catalog({}), database()))
+      if (name == "reference.heads") return hash() == "own";
+    return false;
+  };
+  EXPECT_FALSE(is_named()) << "the file is missing, which its own input reports";
+  write_weights(1);
+  EXPECT_FALSE(is_named());
+  write_weights(4);
+  EXPECT_TRUE(is_named());
+  experiment_.reference.heads = ReferenceHeads::own;
+  EXPECT_TRUE(is_named());
+  experiment_.reference.heads = ReferenceHeads::next;
+  EXPECT_FALSE(is_named());
+  experiment_.reference = {};
+  EXPECT_FALSE(is_named());
+}
+
+}  // namespace
+}  // namespace wmtp
