@@ -427,6 +427,10 @@ SchemaTable log_table() {
        key("profile_step", AT(log.profile_step),
            "step of which every rank R writes `profile-000R.json` in the run's folder: a Chrome trace of its "
            "operators, on CUDA also of kernels and copies; 0: none")
+           .range(0, 1e12),
+       key("heads_every_steps", AT(log.head_gradients_every),
+           "steps between comparisons of the heads' gradients at the trunk's output, a multiple of `every_steps`: the "
+           "metrics `heads/`, which docs/heads.md explains; 0: none")
            .range(0, 1e12)}};
   table.in_identity = false;
   return table;

@@ -209,11 +209,37 @@ void print_head(std::ostream& out, const OrderedJson& run, const std::string& re
   }
 }
 
+/// The newest comparison of the heads' gradients (docs/heads.md): cosines of each two, and norms.
+void print_heads(std::ostream& out, const Table& metrics) {
+  int64_t step = 0;
+  for (const Row& row : metrics.rows)
+    if (row[0].get<std::string>().starts_with("heads/")) step = std::max(step, row[6].get<int64_t>());
+  std::map<std::string, Json> last;
+  for (const Row& row : metrics.rows)
+    if (row[6] == step) last[row[0].get<std::string>()] = row[3];
+  int64_t heads = 0;
+  while (last.contains("heads/norm_" + std::to_string(heads + 1))) ++heads;
+  if (heads < 2) return;
+  Table matrix{{"head"}, {}, false};
+  for (int64_t k = 1; k <= heads; ++k) {
+    const std::string name = std::to_string(k);
+    matrix.columns.push_back(name);
+    Row& row = matrix.rows.emplace_back(Row{k});
+    for (int64_t j = 1; j <= heads; ++j)
+      row.push_back(j == k ? Json(1) : last[printed("heads/cosine_%d_%d", int(std::min(j, k)), int(std::max(j, k)))]);
+    row.push_back(last.at("heads/norm_" + name));
+  }
+  matrix.columns.push_back("norm");
+  print_section(out, "cosines of the heads' gradients at step " + std::to_string(step), matrix);
+}
+
 void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& run, int64_t id,
                     const std::vector<std::string>& metrics) {
   print_head(out, run, result_text(log, id));
   print_curves(out, log, id, metrics);
-  print_section(out, "metrics", metrics_of_run(log, id));
+  const Table all = metrics_of_run(log, id);
+  print_section(out, "metrics", all);
+  print_heads(out, all);
 
   Table times = rank_time_table(log, id);
   for (auto& row : times.rows)

@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "memory/phase.hpp"
 #include "model/torch/embedding.hpp"
+#include "step/head_products.hpp"
 
 namespace wmtp {
 namespace {
@@ -23,6 +24,11 @@ Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_
 }
 
 Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
+
+void compare(const StepContext& step, const std::vector<Tensor>& gradients) {
+  const Phase phase("head_products");
+  add_head_products(gradients, step.totals());
+}
 
 }  // namespace
 
@@ -228,6 +234,7 @@ void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInput
 
 void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
                              bool last) {
+  std::vector<Tensor> compared(step.compares_heads() ? size_t(model_.num_heads()) : 0);
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const Phase phase("head_" + std::to_string(k));
     {
@@ -242,12 +249,14 @@ void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadIn
       if (is_reached) {
         const Tensor d_trunk = differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach()));
         if (k == 1 || !config_.detach_heads) d_inputs.trunk.add_(d_trunk);
+        if (step.compares_heads()) compared[size_t(k - 1)] = d_trunk;
       } else {
         token_loss_->add_loss(step, k, hidden);
       }
     }
     reductions_.start(*head_unit(k), last);
   }
+  if (step.compares_heads()) compare(step, compared);
 }
 
 /// The losses are computed in the order of the heads, which weightings with a state depend on.
@@ -266,7 +275,8 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
     else
       token_loss_->add_loss(step, k, hidden);
   }
-  Tensor d_output;  // by the next head
+  Tensor d_output;               // by the next head
+  std::vector<Tensor> compared;  // of what d_output sums, by each loss
   for (int64_t k = model_.num_heads(); k >= first; --k) {
     const Phase phase("head_" + std::to_string(k));
     {
@@ -286,17 +296,31 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       std::vector<Tensor> outputs{hidden}, d_outputs{std::move(d_hidden.back())}, head_inputs{input};
       d_hidden.pop_back();
       if (d_output.defined()) {
+        if (step.compares_heads()) compared = own_gradients(hidden, d_outputs[0], output, compared, input);
         outputs.push_back(std::move(output));
         d_outputs.push_back(std::move(d_output));
       }
       if (embeds) head_inputs.push_back(embedded);
       const auto gradients = torch::autograd::grad(outputs, head_inputs, d_outputs);
       d_output = k == 2 && config_.detach_heads ? Tensor() : gradients[0];
+      if (step.compares_heads() && compared.empty()) compared = {gradients[0]};
       if (embeds && backward_.trains_embedding() && !config_.detach_heads) add_to_embedded(k, gradients[1], d_inputs);
     }
     reductions_.start(*head_unit(k), last);
   }
   if (first == 1) d_inputs.trunk.add_(d_output);
+  if (step.compares_heads()) compare(step, compared);
+}
+
+std::vector<Tensor> MicroStep::own_gradients(const Tensor& hidden, const Tensor& d_hidden, const Tensor& output,
+                                             const std::vector<Tensor>& of_later, const Tensor& input) {
+  const InputGradientsOnly only;
+  const auto of_input = [&](const Tensor& from, const Tensor& d_from) {
+    return torch::autograd::grad({from}, {input}, {d_from}, /*retain_graph=*/true)[0];
+  };
+  std::vector<Tensor> gradients{of_input(hidden, d_hidden)};
+  for (const Tensor& of_one : of_later) gradients.push_back(of_input(output, of_one));
+  return gradients;
 }
 
 /// A head's output, of which its block reads `input`.

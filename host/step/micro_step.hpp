@@ -8,6 +8,7 @@
 //              only one head's activations are live at a time; the heads' gradients are summed at the trunk output
 //              chained heads: each without a graph, down to the gradient of its hidden states by its own loss; then in
 //              reverse, run again, differentiate with the gradient from the next head's input, release
+//              in a step that compares heads, each one's own gradient is also kept until all exist
 //              a head through which nothing trains: only its loss
 //   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its
 //              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied,
@@ -15,7 +16,8 @@
 //
 // With sections (parallel.pipeline), each has its part of these loops: its input comes over a border and its output
 // goes over the next, gradients the other way, in 1F1B order (run). An embedding that heads read is in two sections,
-// whose gradients are added after the last micro-batch. No hooks, no retained graph, never all logits at once.
+// whose gradients are added after the last micro-batch. No hooks, never all logits at once, no retained graph
+// but that of a chained head in a step that compares heads.
 #pragma once
 
 #include <filesystem>
@@ -114,6 +116,11 @@ class MicroStep {
   void weigh_heads(StepContext& step, const Pass& pass, Take take);
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const Pass& pass) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
+  /// What the own losses of heads k to H send to a head's input, from what those of the later ones send to its output.
+  /// Keeps the graph and adds nothing to gradients of weights.
+  static std::vector<at::Tensor> own_gradients(const at::Tensor& hidden, const at::Tensor& d_hidden,
+                                               const at::Tensor& output, const std::vector<at::Tensor>& of_later,
+                                               const at::Tensor& input);
   static void add_to_embedded(int64_t head, const at::Tensor& d_embedded, HeadInputs& d_inputs);
   ShardUnit* head_unit(int64_t head) const;
 

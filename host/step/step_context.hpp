@@ -44,6 +44,7 @@ struct StepScope {
   StepTotals& totals;
   bool counts_selections = false;  ///< whether the host waits for a device to count the tokens with a weight
   at::Tensor weight_sums = {};     ///< [H] over all ranks and micro-batches; undefined: there is one micro-batch
+  bool compares_heads = false;     ///< whether the heads' gradients are compared (head_products.hpp)
 };
 
 /// Tensors that a plugin may read and the host goes on using: whether the plugin has written into one. On the CPU the
@@ -79,6 +80,7 @@ class StepContext {
   const StepCounts& step_counts() const { return scope_.counts; }
   StepTotals& totals() const { return scope_.totals; }
   bool counts_selections() const { return scope_.counts_selections; }
+  bool compares_heads() const { return scope_.compares_heads; }
   const at::Tensor& weight_sums() const { return scope_.weight_sums; }
   /// The policy's value heads for this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }

@@ -11,6 +11,7 @@
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
 #include "optimizer/schedule.hpp"
+#include "step/head_products.hpp"
 #include "train/stop_handler.hpp"
 
 namespace wmtp {
@@ -56,6 +57,17 @@ std::map<std::string, double> parsed_metrics(const std::string& text) {
   return metrics;
 }
 
+/// A gradient that nothing below needs is not computed.
+void refuse_to_compare_frozen_heads(const Experiment& e, const ShardedModel& model) {
+  const BackwardExtent extent = model.backward_extent();
+  const int64_t last = has_chained_heads(e.model) ? 1 : extent.num_heads();
+  if (extent.first_head() <= last) return;
+  throw Error(ExitStatus::usage, e.file.string() +
+                                     ": [log] heads_every_steps: no head sends a gradient to the trunk's output, "
+                                     "because nothing trains there or below; remove it, or train " +
+                                     (last == 1 ? "head 1 or the trunk" : "a head or the trunk"));
+}
+
 /// The factor that keeps a gradient's norm below `limit`, as in torch's clip_grad_norm_.
 double clip_coefficient(double limit, double norm) { return std::min(1.0, limit / (norm + 1e-6)); }
 
@@ -89,6 +101,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
   if (optimizer_.states().empty() && channels.sections() == 1)
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
+  if (experiment.log.head_gradients_every > 0) refuse_to_compare_frozen_heads(experiment, model);
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
                                           experiment.train.sequence_length, experiment.data.kind == DataKind::records},
@@ -114,7 +127,13 @@ StepTotals Trainer::empty_totals() const {
        {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative", "selection/missed"})
     totals.add(name, 0.0);
   for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
+  if (compares_heads()) add_empty_head_products(model_.num_heads(), totals);
   return totals;
+}
+
+bool Trainer::compares_heads() const {
+  const int64_t every = experiment_.log.head_gradients_every;
+  return every > 0 && (state_.step + 1) % every == 0;
 }
 
 StepReport Trainer::step() {
@@ -153,7 +172,7 @@ StepReport Trainer::step() {
   state_.tokens += counts.tokens;
 
   const double seconds = seconds_since(start) - stalled;
-  report_metrics(totals, counts, norm, report);
+  report_metrics(totals, counts, norm, scale, report);
   report.metrics["train/lr"] = lr;
   if (state_.loss_scale) report.metrics["train/loss_scale"] = scale;
   report.metrics["train/tokens"] = double(state_.tokens);
@@ -238,7 +257,8 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
   for (bool counts_selections = false;; counts_selections = true) {
     StepTotals totals = empty_totals();
     totals.add("memory/grew", grew);
-    run_micro_batches(micros, kept, {state_.step + 1, counts, totals, counts_selections, weight_sums});
+    run_micro_batches(micros, kept,
+                      {state_.step + 1, counts, totals, counts_selections, weight_sums, compares_heads()});
     exchange(totals, waited_at_start);
     StepTotals job = job_totals(totals);
     if (job.sum("selection/missed") == 0) return {std::move(totals), std::move(job)};
@@ -320,7 +340,7 @@ void Trainer::refuse_faults(const StepTotals& job) {
   }
 }
 
-void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts, double norm,
+void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts, double norm, double scale,
                              StepReport& report) const {
   auto& metrics = report.metrics;
   if (report.measured_loss) metrics["train/loss"] = report.loss;
@@ -328,6 +348,7 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
   metrics["guard/skipped"] = report.skipped.empty() || report.overflowed ? 0 : 1;
   metrics.merge(totals.plugin_metrics());
   if (pipeline_.objective || !model_.section().is_last()) return;
+  if (!report.overflowed) metrics.merge(head_metrics(model_.num_heads(), totals, scale));
   double ce = 0, targets = 0;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const double count = double(counts.targets[size_t(k - 1)]);

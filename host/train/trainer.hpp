@@ -102,6 +102,8 @@ class Trainer {
   FrozenCache::Signals frozen_signals(const std::vector<MicroBatch>& micros, size_t i, const CachedSignals& kept);
   void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept, const StepScope& scope);
   StepTotals empty_totals() const;
+  /// Whether the step compares its heads ([log] heads_every_steps).
+  bool compares_heads() const;
   void exchange(StepTotals& totals, double waited_at_start);
   /// Over all ranks of the job, the totals that decide how the step ends. With one section they are `totals`.
   StepTotals job_totals(const StepTotals& totals) const;
@@ -111,7 +113,8 @@ class Trainer {
   void update(const StepReport& report, double lr, double norm, double scale);
   /// The factor on the gradients until the optimizer step.
   double loss_scale() const { return state_.loss_scale ? state_.loss_scale->value() : 1.0; }
-  void report_metrics(const StepTotals& totals, const StepCounts& counts, double norm, StepReport& report) const;
+  void report_metrics(const StepTotals& totals, const StepCounts& counts, double norm, double scale,
+                      StepReport& report) const;
 
   const Experiment& experiment_;
   int64_t num_steps_;

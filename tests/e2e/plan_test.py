@@ -89,15 +89,33 @@ CASES = {
                                         parallel__precision="bf16", checkpoint__every_steps=1),
     "only the last blocks": dict(adapter={"plugin": "full", "train_last": 5}),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
+    "compared heads": dict(log={"heads_every_steps": 1}),
+    "compared heads in bf16, accumulated, lora": dict(log={"heads_every_steps": 1}, train__gradient_accumulation=2,
+                                                      parallel__precision="bf16", adapter=LORA),
+    "compared chained heads": dict(log={"heads_every_steps": 1}, model__future_heads="chained"),
+    "compared heads of divided positions": dict(log={"heads_every_steps": 1}, parallel__sequence=2),
 }
-OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "optimizer",
+OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "optimizer", "head_products",
              *(f"head_{k}" for k in range(1, 9))}
 A_FEW_NUMBERS = 1024  # bytes: numbers of the step, and what other threads hold at that moment
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16",
          "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
          "only the last blocks", "chained heads", "state in a file", "state and masters in a file",
          "hybrid_shard, gradients that travel in bf16", "divided positions",
-         "divided features")
+         "divided features", "compared heads", "compared chained heads")
+
+
+def test_heads_that_are_not_compared_take_nothing(place):
+    """Where steps are compared, the plan has their memory, and the time of the others."""
+    plain = planned(place, place.write(**SIZES))
+    compared = planned(place, place.write(**SIZES, log={"heads_every_steps": 10}))
+    phases, more = this_one(plain)["phases"], this_one(compared)["phases"]
+    assert "head_products" not in phases
+    kept = 3 * 4 * 128 * 128 * 4  # of three heads, while the fourth is differentiated
+    assert more["head_4"]["allocated"] == phases["head_4"]["allocated"] + kept
+    for phase in ("forward", "head_1", "backward"):
+        assert more[phase] == phases[phase], phase
+    assert {**plain, "memory": 0} == {**compared, "memory": 0}
 
 
 def planned(place, file, *arguments):

@@ -690,6 +690,65 @@ def test_texts_show_newlines_and_names_of_phases_are_whole(log, tmp_path, browse
         sound(browser, served.address)
 
 
+def compared_heads(log, run, steps, every=10):
+    """Cosines that fall from 0.5 to -0.5 between heads 1 and 3, and others."""
+    for i in range(steps):
+        step, share = (i + 1) * every, i / max(1, steps - 1)
+        for name, value in (("cosine_1_2", 0.25), ("cosine_1_3", 0.5 - share), ("norm_1", 2.0), ("norm_2", 1.0),
+                            ("norm_3", 0.5)):
+            log.metric(run, f"heads/{name}", [value], first_step=step)
+        if i:  # in the first step the two have no gradient
+            log.metric(run, "heads/cosine_2_3", [0.125], first_step=step)
+
+
+def look_at_heads(browser):
+    browser.ask("byId('tab-heads').click()")
+    browser.wait_for("document.querySelectorAll('#head-map rect[data-pair]').length === 3 * 11 - 1")
+    assert browser.ask("[...document.querySelectorAll('#head-map text')].map((text) => text.textContent)"
+                       ".slice(0, 3)") == ["heads 1, 2", "heads 1, 3", "heads 2, 3"]
+    cells = browser.ask("""[...document.querySelectorAll('#head-map rect[data-pair="1,3"]')]
+                           .map((rect) => [rect.querySelector('title').textContent, rect.getAttribute('fill')])""")
+    assert cells[0][0] == "step 10, heads 1 and 3: cosine 0.5000"
+    assert cells[-1][0] == "step 110, heads 1 and 3: cosine -0.5000"
+    assert cells[0][1].startswith("hsla(212") and cells[-1][1].startswith("hsla(12"), "blue above 0, red below"
+    matrix = ("[...document.querySelectorAll('#head-matrix tbody tr')]"
+              ".map((row) => [...row.cells].map((cell) => cell.textContent))")
+    assert browser.ask("document.querySelector('#head-matrix caption').textContent") == "Cosines at step 110"
+    assert browser.ask(matrix) == [["head 1", "1", "0.2500", "-0.5000", "2"], ["head 2", "0.2500", "1", "0.1250", "1"],
+                                   ["head 3", "-0.5000", "0.1250", "1", "0.5000"]]
+    browser.ask("""document.querySelector('#head-map rect[data-pair="1,3"]')
+                   .dispatchEvent(new MouseEvent('click', {bubbles: true}))""")
+    assert browser.ask("document.querySelector('#head-matrix caption').textContent") == "Cosines at step 10"
+    assert browser.ask(matrix)[1] == ["head 2", "0.2500", "1", "–", "1"]
+
+
+@with_browser
+def test_cosines_of_heads_are_a_heat_map_and_a_matrix(log, tmp_path, browse):
+    compared_heads(log, 2, 11)
+    with Served(tmp_path) as served, browse(served.address + "#runs=2,3&tab=curves") as browser:
+        browser.ask("byId('tab-heads').click()")
+        browser.wait_for("document.querySelector('#heads p.empty')")  # run 3, the newest, has none
+        assert "heads_every_steps = 10" in browser.ask("document.querySelector('#heads').textContent")
+        choose(browser, "heads-run", 2)
+        look_at_heads(browser)
+        sound(browser, served.address)
+    run_host("report", 2, "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path)
+    with browse((tmp_path / "x.html").as_uri()) as browser:
+        look_at_heads(browser)
+        sound(browser, (tmp_path / "x.html").as_uri())
+
+
+@with_browser
+def test_many_compared_steps_share_columns(log, tmp_path, browse):
+    compared_heads(log, 2, 600)
+    with Served(tmp_path) as served, browse(served.address + "#runs=2&tab=heads") as browser:
+        browser.wait_for("document.querySelectorAll('#head-map rect[data-pair]').length === 600")
+        assert "the mean of 3 compared steps" in browser.ask("document.querySelector('#heads').textContent")
+        assert browser.ask("document.querySelector('#head-matrix caption').textContent") \
+            == "Cosines at steps 5,980 to 6,000"
+        sound(browser, served.address)
+
+
 @with_browser
 def test_two_runs_tokens_are_shown_with_their_difference(log, tmp_path, browse):
     log.samples(1, steps=(140,))

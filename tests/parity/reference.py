@@ -218,6 +218,7 @@ class Reference:
 
     def _loss(self, step, batches):
         """The step's loss over all of its micro-batches, as one sum: its divisors know nothing of their cut."""
+        self.head_losses = {}  # the parts of the sum by head
         recipe, counts, total, sums = self.recipe, self._counts(batches), 0.0, {}
         for batch in batches:
             if recipe.pipeline == "critic":
@@ -240,7 +241,8 @@ class Reference:
         for k in heads:
             weighted, weights = sums[k]
             divisor = weights if recipe.normalize == "weights" else counts[k]
-            total = total + weighted * head_weight(recipe, k, step) / divisor / len(heads)
+            self.head_losses[k] = weighted * head_weight(recipe, k, step) / divisor / len(heads)
+            total = total + self.head_losses[k]
         return total
 
     def _dropout(self, p, step, batch, name, shape):

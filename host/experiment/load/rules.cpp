@@ -30,8 +30,7 @@ class Rules : RuleChecker {
     steps();
     global_batch();
     epochs_between();
-    head_weights(needs);
-    detached_heads(needs);
+    check_head_rules(bound_, needs, diagnostics_);
     trained_parts();
     optimizer();
     schedule();
@@ -209,45 +208,6 @@ class Rules : RuleChecker {
     if (!bound_.all_valid({"data.kind"}) || e_.data.kind != DataKind::random) return;
     if (e_.checkpoint.every_epochs > 0 && bound_.all_valid({"checkpoint", "checkpoint.every_epochs"}))
       refuse_key("checkpoint.every_epochs", "random data is unlimited, so it has no epochs", "set every_steps instead");
-  }
-
-  void head_weights(const PluginNeeds* needs) {
-    const std::string key = "train.head_weights";
-    if (!bound_.has(key) || !bound_.all_valid({key.c_str()})) return;
-    if (needs && !needs->when) {
-      refuse_key(key, "head_weights has no effect: " + title() + " trains no head that predicts tokens", "remove it");
-      return;
-    }
-    std::vector<HeadWeightsPoint> points = e_.train.head_weights_later;
-    if (points.empty()) points.push_back({1, e_.train.head_weights});
-    const bool knows_heads = bound_.all_valid({"model.future_tokens"});
-    for (size_t i = 0; i < points.size(); ++i) {
-      const std::vector<double>& weights = points[i].weights;
-      const std::string at = points.size() > 1 ? " at step " + number(points[i].step) : "";
-      if (knows_heads && int64_t(weights.size()) != e_.model.future_tokens) {
-        refuse(key, "found " + number(int64_t(weights.size())) + " head_weights" + at + " for " +
-                        number(e_.model.future_tokens) + " future_tokens, wanted one for each");
-      } else if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
-        refuse(key, "head_weights" + at + " are all 0, so no head would train",
-               "set a weight above 0 for each head to train");
-      }
-      if (i > 0 && points[i].step < points[i - 1].step)
-        refuse(key,
-               "found step " + number(points[i].step) + " of head_weights after step " + number(points[i - 1].step),
-               "list the points in the order of their steps");
-      if (i > 1 && points[i].step == points[i - 2].step)
-        refuse(key, "found three head_weights at step " + number(points[i].step),
-               "keep two, the weights before and after the jump");
-    }
-  }
-
-  void detached_heads(const PluginNeeds* needs) {
-    const std::string key = "train.detach_heads";
-    if (!bound_.all_valid({key.c_str()}) || !e_.train.detach_heads) return;
-    if (needs && !needs->when)
-      refuse_key(key, "detach_heads has no effect: " + title() + " trains no head that predicts tokens", "remove it");
-    else if (bound_.all_valid({"model.future_tokens"}) && e_.model.future_tokens == 1)
-      refuse_key(key, "detach_heads has no effect: found 1 future_tokens, wanted 2 or more", "remove it");
   }
 
   void prompts(const PluginNeeds* needs) {
@@ -538,10 +498,6 @@ class Rules : RuleChecker {
     if (!needed.empty())
       refuse("data.packing", "found packing, which does not work with " + title() + ": it needs " + needed,
              "remove the key");
-  }
-
-  std::string title() const {
-    return "pipeline " + quote(e_.pipeline.plugin) + (e_.inner ? " over " + quote(e_.inner->plugin) : "");
   }
 };
 

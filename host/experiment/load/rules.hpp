@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/text.hpp"
 #include "experiment/bind.hpp"
 #include "experiment/load/load.hpp"
 
@@ -32,6 +33,9 @@ void check_rules(const BoundExperiment& bound, const std::optional<PluginNeeds>&
 /// The part of check_rules for data and tokenizer (data_rules.cpp).
 void check_data_rules(const BoundExperiment& bound, Diagnostics& diagnostics);
 
+/// The part of check_rules for how the heads train, and what is logged about them (head_rules.cpp).
+void check_head_rules(const BoundExperiment& bound, const PluginNeeds* needs, Diagnostics& diagnostics);
+
 /// Base of the classes that check rules across keys.
 class RuleChecker {
  protected:
@@ -46,6 +50,10 @@ class RuleChecker {
     diagnostics_.add(bound_.keys.at(key), message, hint);
   }
   static std::string number(int64_t value) { return std::to_string(value); }
+  /// What names the pipeline in a message.
+  std::string title() const {
+    return "pipeline " + quote(e_.pipeline.plugin) + (e_.inner ? " over " + quote(e_.inner->plugin) : "");
+  }
 
   const BoundExperiment& bound_;
   const Experiment& e_;

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 namespace wmtp {
 
 class WeightStore {
@@ -19,13 +21,27 @@ class WeightStore {
   virtual void add_rows(int index, const at::Tensor& rows, const at::Tensor& values) = 0;
 };
 
+/// While one lives, backward passes of its thread compute the gradients of inputs and add none to weights.
+class InputGradientsOnly {
+ public:
+  InputGradientsOnly() : before_(std::exchange(active_, true)) {}
+  ~InputGradientsOnly() { active_ = before_; }
+  InputGradientsOnly(const InputGradientsOnly&) = delete;
+  InputGradientsOnly& operator=(const InputGradientsOnly&) = delete;
+  static bool active() { return active_; }
+
+ private:
+  static inline thread_local bool active_ = false;
+  bool before_;
+};
+
 /// A parameter of a store.
 struct WeightHandle {
   WeightStore* store = nullptr;
   int index = -1;
 
   at::Tensor weight() const { return store->weight(index); }
-  bool trains() const { return store->trains(index); }
+  bool trains() const { return store->trains(index) && !InputGradientsOnly::active(); }
 };
 
 }  // namespace wmtp

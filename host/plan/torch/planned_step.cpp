@@ -108,6 +108,11 @@ class MetaStep {
     RankSteps steps;
     for (const int64_t number : micro_batches) {
       reset_memory_peak();
+      if (compares_heads_) {  // in a few steps, whose memory must suffice and whose time is not the usual one
+        experiment_.log.head_gradients_every = 1;
+        step(number);
+        experiment_.log.head_gradients_every = 0;
+      }
       offloaded_bytes() = {.held = offloaded_bytes().held, .in_file = offloaded_bytes().in_file};
       step(number);
       steps.steps.push_back(last_step());
@@ -219,6 +224,7 @@ class MetaStep {
   }
 
   Experiment experiment_;
+  const bool compares_heads_ = experiment_.log.head_gradients_every > 0;
   StepTimeline timeline_;
   PlannedWorld world_;
   StepParts parts_;

@@ -117,7 +117,7 @@ async function start() {
   makeTabs();
   byId("theme").addEventListener("click", toggleTheme);
   byId("copy-link").addEventListener("click", copyLink);
-  for (const part of [RunTable, Curves, Parameters, Differences, RunPage, Memory, Tokens, Events]) part.start();
+  for (const part of [RunTable, Curves, Parameters, Differences, RunPage, Memory, Heads, Tokens, Events]) part.start();
   showTab();
   try {
     await loadRuns();

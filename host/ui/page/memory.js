@@ -6,7 +6,7 @@ const Memory = (() => {
   const CATEGORIES = ["parameters", "gathered", "gradients", "optimizer", "activations", "logits", "communication",
                       "checkpoint", "other"];
   const IN_A_STEP = ["start", "frozen_models", "validation", "generation", "forward", "weights", "value_heads", "head",
-                     "backward", "optimizer", "checkpoint", "other", "live"];
+                     "head_products", "backward", "optimizer", "checkpoint", "other", "live"];
   const SUMS = new Set(["allocated", "resident", "largest_block", "reserved", "device_used"]);
   const MOST_BARS = 240, HEIGHT = 240, BAR = 16, CHARACTER = 7;  // pixels; CHARACTER is the maximum width
   let run = null, rank = 0, known = null;

@@ -32,7 +32,7 @@ const state = {
 
 const CHOSEN_AT_FIRST = 5;
 const TABS = [["curves", "Curves"], ["parameters", "Parameters"], ["differences", "Differences"], ["run", "Run"],
-              ["memory", "Memory"], ["tokens", "Tokens"], ["events", "Events"]];
+              ["memory", "Memory"], ["heads", "Heads"], ["tokens", "Tokens"], ["events", "Events"]];
 const AXES = ["step", "time", "tokens"];
 
 const listeners = [];

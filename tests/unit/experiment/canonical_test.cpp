@@ -109,7 +109,7 @@ TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
   EXPECT_EQ(base.size(), 64u);
   for (const std::string same :
        {"name=other", "log.every_steps=7", "log.database=x.db", "log.tensorboard=board", "log.profile_step=3",
-        "checkpoint.every_steps=3", "checkpoint.keep=9", "parallel.processes=2", "parallel.strategy=no_shard",
+        "log.heads_every_steps=14", "checkpoint.every_steps=3", "checkpoint.keep=9", "parallel.processes=2", "parallel.strategy=no_shard",
         "parallel.device=cpu", "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]", "train.clip_norm=1.0",
         "guard.loss_ratio=0", "adapter.plugin=full", "train.head_weights=[1, 1, 1, 1]",
         "model.future_heads=parallel"}) {

@@ -171,6 +171,18 @@ TEST_F(Rules, RequireHeadsToDetach) {
                   {"detach_heads has no effect: found 1 future_tokens, wanted 2 or more"});
 }
 
+TEST_F(Rules, RequireHeadsThatMeetAtTheTrunkToCompareThemInLoggedSteps) {
+  EXPECT_EQ(load(small, {"log.heads_every_steps=10", "log.every_steps=5"}).log.head_gradients_every, 10);
+  expect_in_order(refused(small, {"log.heads_every_steps=-1"}), {"heads_every_steps", "-1"});
+  expect_in_order(refused(small, {"log.heads_every_steps=10", "log.every_steps=4"}),
+                  {"found 10, which is not a multiple of every_steps = 4"});
+  expect_in_order(
+      refused(with(small, "baseline", "critic"), {"log.heads_every_steps=10"}),
+      {"heads_every_steps has no effect: pipeline \"critic\" trains no head that predicts tokens", "remove it"});
+  expect_in_order(refused(small, {"log.heads_every_steps=10", "train.detach_heads=true"}),
+                  {"heads_every_steps has no effect with train.detach_heads", "remove one of them"});
+}
+
 TEST_F(Rules, RequireATokenizerAndTokenHeadsForPrompts) {
   const std::string& text = text_experiment;
   EXPECT_EQ(load(text, {R"(log.prompts=["a", "b"])"}).log.prompts, (std::vector<std::string>{"a", "b"}));

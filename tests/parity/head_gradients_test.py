@@ -1,0 +1,181 @@
+"""The heads' gradients at the trunk's output ([log] heads_every_steps), compared with those that autograd computes in
+plain PyTorch, over the whole model with all logits: a loss of one head alone, differentiated by what all heads read.
+What is compared may not change what is trained."""
+import itertools
+import math
+import re
+import signal
+from dataclasses import replace
+
+import experiment
+import pytest
+import torch
+from checkpoint import model_tensors
+from compare import assert_tensors_equal
+from mtp_model import Shape
+from reference import Recipe, Reference
+from start import POLICY, READER, changes_for, write_start
+
+CLOSE = 1e-5
+CHAINED = replace(POLICY, future_heads="chained")
+TIED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, norm_eps=1e-6,
+             future_tokens=3, tie_word_embeddings=True)
+WEIGHTED = [1.0, 0.5, 0.3, 0.2]
+# Shape, recipe, ranks, keys.
+CASES = {
+    "one rank": (POLICY, Recipe(steps=3), 1, {}),
+    "two ranks": (POLICY, Recipe(steps=3), 2, {}),
+    "accumulated": (POLICY, Recipe(steps=3, accumulation=2, head_weights=WEIGHTED), 1, {}),
+    "accumulated on two ranks": (TIED, Recipe(steps=3, accumulation=2), 2, {"parallel__strategy": "shard_grad_op"}),
+    "divided positions": (POLICY, Recipe(steps=3), 2, {"parallel__sequence": 2}),
+    "divided features": (POLICY, Recipe(steps=3), 2, {"parallel__tensor": 2}),
+    "sections": (POLICY, Recipe(steps=3, accumulation=2), 2, {"parallel__pipeline": 2}),
+    "chained": (CHAINED, Recipe(steps=3, head_weights=WEIGHTED), 1, {}),
+    "chained, accumulated": (CHAINED, Recipe(steps=3, accumulation=2), 2, {}),
+    "chained, divided positions": (CHAINED, Recipe(steps=3), 2, {"parallel__sequence": 2}),
+    "chained, divided features": (CHAINED, Recipe(steps=3), 2, {"parallel__tensor": 2}),
+    "records, normalized by weights": (READER, Recipe(steps=3, data="records", normalize="weights"), 2, {}),
+    "lora": (POLICY, Recipe(steps=3, adapter="lora", lora={"dora": True}), 2, {}),
+    "without head 2": (POLICY, Recipe(steps=3, head_weights=[1.0, 0.0, 1.0, 1.0]), 1, {}),
+}
+
+
+class ComparedHeads(Reference):
+    """Notes the metrics of each step: {name: {step: value}}."""
+
+    def __init__(self, *inputs):
+        super().__init__(*inputs)
+        self.metrics, self.trunks = {}, []
+        trunk = self.model.trunk
+
+        def kept(tokens):
+            hidden, angles = trunk(tokens)
+            self.trunks.append(hidden)
+            return hidden, angles
+        self.model.trunk = kept
+
+    def _loss(self, step, batches):
+        self.trunks.clear()
+        loss = super()._loss(step, batches)
+        gradients = {k: [g.double() for g in torch.autograd.grad(of_head, self.trunks, retain_graph=True)]
+                     for k, of_head in self.head_losses.items()}
+        products = {(j, k): sum((a * b).sum().item() for a, b in zip(gradients[j], gradients[k]))
+                    for j, k in itertools.combinations_with_replacement(gradients, 2)}
+        for (j, k), product in products.items():
+            norms = math.sqrt(products[j, j] * products[k, k])
+            if j == k:
+                self.metrics.setdefault(f"heads/norm_{k}", {})[step] = norms ** 0.5
+            elif norms > 0:
+                self.metrics.setdefault(f"heads/cosine_{j}_{k}", {})[step] = product / norms
+        return loss
+
+
+def wanted_metrics(place, shape, recipe):
+    reference, batches = write_start(place.folder, shape, recipe, seed=11)
+    compared = ComparedHeads(recipe, reference.model)
+    compared.train(batches)
+    return compared.metrics
+
+
+def logged(place, run=None):
+    run = run or place.log.newest()["id"]
+    rows = place.log.query("SELECT name, step, value FROM metrics WHERE run_id = ? AND name LIKE 'heads/%'", run)
+    metrics = {}
+    for row in rows:
+        metrics.setdefault(row["name"], {})[row["step"]] = row["value"]
+    return metrics
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_products_of_the_heads_gradients_equal_pytorch(place, case):
+    shape, recipe, ranks, keys = CASES[case]
+    wanted = wanted_metrics(place, shape, recipe)
+    changes = changes_for(shape, recipe, ranks) | keys
+    if set(keys) & {"parallel__sequence", "parallel__tensor", "parallel__pipeline"}:
+        changes["train__batch_size"] = recipe.sequences
+    place.run(**changes, log__heads_every_steps=1)
+    found = logged(place)
+    assert found.keys() == wanted.keys()
+    for name, values in wanted.items():
+        assert found[name].keys() == values.keys() == {1, 2, 3}, name
+        for step, value in values.items():
+            if name.startswith("heads/norm"):
+                assert found[name][step] == pytest.approx(value, rel=CLOSE), (name, step)
+            else:
+                assert found[name][step] == pytest.approx(value, abs=CLOSE), (name, step)
+
+
+@pytest.mark.parametrize("heads", ["parallel", "chained"])
+def test_a_comparison_changes_nothing_and_is_in_every_nth_step(place, heads):
+    changes = {"train__steps": 7, "parallel__processes": 2, "model__future_heads": heads}
+    place.run(**changes)
+    assert not logged(place), "nothing is compared unless it is asked for"
+    losses, model = place.log.losses(), model_tensors(place.log.folder())
+    place.run(**changes, log__heads_every_steps=3)
+    found = logged(place)
+    assert len(found) == 4 + 6 and all(list(values) == [3, 6] for values in found.values())
+    assert place.log.losses() == losses
+    assert_tensors_equal(model_tensors(place.log.folder()), model)
+    shown = place.host("runs", "show", place.log.newest()["id"]).out
+    assert re.search(r"cosines of the heads' gradients at step 6\nhead +1 +2 +3 +4 +norm\n1 +1 ", shown), shown
+    place.run(**changes, log__heads_every_steps=3)
+    assert logged(place) == found
+
+
+def test_layouts_agree(place):
+    shared = {"train__steps": 2, "log__heads_every_steps": 1, "train__gradient_accumulation": 1}
+    place.run(**shared, parallel__processes=1, train__batch_size=4)
+    one = logged(place)
+    for changes in ({"parallel__processes": 2, "train__batch_size": 2, "parallel__strategy": "full_shard"},
+                    {"parallel__processes": 1, "train__batch_size": 2, "train__gradient_accumulation": 2},
+                    {"parallel__processes": 2, "train__batch_size": 4, "parallel__sequence": 2},
+                    {"parallel__processes": 2, "train__batch_size": 4, "parallel__tensor": 2},
+                    {"parallel__processes": 4, "train__batch_size": 2, "parallel__strategy": "no_shard",
+                     "parallel__sequence": 2}):
+        place.run(**shared | changes)
+        other = logged(place)
+        for name, values in one.items():
+            assert other[name] == pytest.approx(values, rel=1e-6, abs=1e-6), (name, changes)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_resumed_run_logs_the_same(place, precision):
+    changes = {"train__steps": 60, "parallel__processes": 1, "parallel__precision": precision,
+               "log__heads_every_steps": 1}
+    place.tokens(windows=120)
+    place.run(**changes)
+    wanted = logged(place)
+    running = place.start(**changes)
+    running.wait_for_step(3)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait().code == 75
+    first = logged(place)
+    place.host("run", "experiment.toml", "--resume")
+    second = logged(place)
+    assert {name: first[name] | second[name] for name in wanted} == wanted
+
+
+def test_norms_know_nothing_of_the_loss_scale(place):
+    place.tokens(windows=120)
+    changes = {"train__steps": 3, "parallel__processes": 1, "log__heads_every_steps": 1}
+    place.run(**changes)
+    wanted = logged(place)
+    place.run(**changes, parallel__precision="fp16")
+    for name, values in logged(place).items():
+        assert values == pytest.approx({step: wanted[name][step] for step in values}, rel=0.05, abs=0.02), name
+
+
+def test_what_cannot_be_compared_is_refused(place):
+    def refused(*words, code=2, **changes):
+        text = place.refuse(code, words[0], **changes).err
+        for word in words:
+            assert re.search(word, text), text
+    refused("heads_every_steps has no effect", "remove it", pipeline={"plugin": "critic"}, log__heads_every_steps=10)
+    refused("heads_every_steps has no effect with train.detach_heads", log__heads_every_steps=10,
+            train__detach_heads=True)
+    refused("heads_every_steps", "found 10, which is not a multiple of every_steps = 4", log__heads_every_steps=10,
+            log__every_steps=4)
+    refused("no head sends a gradient to the trunk's output", "train a head or the trunk", log__heads_every_steps=1,
+            adapter={"plugin": "full", "train": ["output.weight"]})
+    refused("train head 1 or the trunk", log__heads_every_steps=1, model__future_heads="chained",
+            adapter={"plugin": "full", "train": ["extra_heads.*"]})
