@@ -117,7 +117,7 @@ def test_a_comparison_changes_nothing_and_is_in_every_nth_step(place, heads):
     assert place.log.losses() == losses
     assert_tensors_equal(model_tensors(place.log.folder()), model)
     shown = place.host("runs", "show", place.log.newest()["id"]).out
-    assert re.search(r"cosines of the heads' gradients at step 6\nhead +1 +2 +3 +4 +norm\n1 +1 ", shown), shown
+    assert re.search(r"cosines of the heads' gradients at step 6\nhead +1 +2 +3 +4 +norm\n +1 +1 ", shown), shown
     place.run(**changes, log__heads_every_steps=3)
     assert logged(place) == found
 
