@@ -186,7 +186,7 @@ ValueRule of_tables() {
 }
 
 TEST(ValueRule, ReadsTablesByTheirFields) {
-  const std::vector<Fields> wanted{{{{"name", "a"}}, {{"share", 0.5}}}, {{{"name", "b"}}, {}}};
+  const std::vector<Fields> wanted{{{{"name", "a"}}, {{"share", 0.5}}, {}}, {{{"name", "b"}}, {}, {}}};
   expect_taken(of_tables(), "[{name = 'a', share = 0.5}, {name = 'b'}]", wanted);
 }
 
@@ -231,7 +231,7 @@ TEST(ValueRule, WritesAValueThatIsReadAgainAsTheSame) {
                  R"("a \"b\" \\ \n\u0009\u001B\u007F é")");
   expect_written(ValueType::texts, Texts{"a", "\""}, R"(["a", "\""])");
   expect_written(ValueType::numbers, Numbers{1, 0.95}, "[1, 0.95]");
-  expect_written(ValueType::tables, std::vector<Fields>{{{{"name", "a"}}, {{"share", 1}}}},
+  expect_written(ValueType::tables, std::vector<Fields>{{{{"name", "a"}}, {{"share", 1}}, {}}},
                  R"([{name = "a", share = 1}])");
 }
 
