@@ -106,7 +106,9 @@ SchemaTable train_table() {
        head_weights_key(),
        key("detach_heads", AT(train.detach_heads),
            "whether the trunk and the embedding learn from head 1 only, while heads 2 and up train on what they "
-           "compute; the final norm and the output layer, which all heads share, learn from all"),
+           "compute; the final norm and the output layer, which all heads share, learn from all")
+           .defaults_to("`false`")
+           .unset_when_empty(),
        key("ema", AT(train.ema),
            "decay rate, such as 0.999, of an exponential moving average of the trained parameters, saved at the end "
            "in `model-ema/` beside `model/`; 0: none")
@@ -461,7 +463,8 @@ Key& Key::unset_when_empty() {
     const auto* text = std::get_if<std::string>(&*value);
     const auto* texts = std::get_if<std::vector<std::string>>(&*value);
     const auto* numbers = std::get_if<std::vector<double>>(&*value);
-    const bool empty = (integer && *integer == 0) || (number && *number == 0) || (text && text->empty()) ||
+    const auto* flag = std::get_if<bool>(&*value);
+    const bool empty = (flag && !*flag) || (integer && *integer == 0) || (number && *number == 0) || (text && text->empty()) ||
                        (texts && texts->empty()) || (numbers && numbers->empty());
     return empty ? std::nullopt : value;
   };

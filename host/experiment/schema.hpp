@@ -84,7 +84,7 @@ struct Key {
     in_identity = false;
     return *this;
   }
-  /// Zero, an empty text or an empty list means "not given".
+  /// Zero, false, an empty text or an empty list means "not given".
   Key& unset_when_empty();
 };
 

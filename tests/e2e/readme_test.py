@@ -47,6 +47,8 @@ SHORTENED = {
         "for part in brief facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
         "sh gpu-kit/scripts/first_gpu.sh facts", "sh gpu-kit/scripts/first_gpu.sh correct",
         "for part in speed memory profile switches; do sh gpu-kit/scripts/first_gpu.sh $part; done")},
+    "wmtp-host runs show baseline --curve heads/cosine_1_2 --curve heads/norm_2": (
+        None, "parity.head_gradients has runs that compare heads"),
     **{ON_GPUS.format(n): (f"{ON_GPUS.format(n)} --dry-run", "no GPU; null_cuda.device has four ranks")
        for n in (4, 8)},
     ON_DISK: (ON_DISK.replace("/scratch", ". --db other/wmtp.db"), "no such disk, and plan.md shows a log without it"),
