@@ -464,8 +464,8 @@ Key& Key::unset_when_empty() {
     const auto* texts = std::get_if<std::vector<std::string>>(&*value);
     const auto* numbers = std::get_if<std::vector<double>>(&*value);
     const auto* flag = std::get_if<bool>(&*value);
-    const bool empty = (flag && !*flag) || (integer && *integer == 0) || (number && *number == 0) || (text && text->empty()) ||
-                       (texts && texts->empty()) || (numbers && numbers->empty());
+    const bool empty = (flag && !*flag) || (integer && *integer == 0) || (number && *number == 0) ||
+                       (text && text->empty()) || (texts && texts->empty()) || (numbers && numbers->empty());
     return empty ? std::nullopt : value;
   };
   return *this;

@@ -6,12 +6,12 @@ import sys
 from experiment import ONE_RANK
 from paths import HOST, ROOT
 
-PLACEHOLDERS = {"K": r"\d+", "R": r"\d+", "BIN": ".+", "NAME": ".+", "PHASE": r"[a-z_]+(\d+)?"}
+PLACEHOLDERS = {"J": r"\d+", "K": r"\d+", "R": r"\d+", "BIN": ".+", "NAME": ".+", "PHASE": r"[a-z_]+(\d+)?"}
 # Names in the program's source: "train/loss", "time/" + phase, step.metric("rho1/…", …).
-IN_ENGINE = re.compile(r'"((?:train|valid|perf|time|weights|guard)/[a-z0-9_/]*)"')
+IN_ENGINE = re.compile(r'"((?:train|valid|perf|time|weights|guard|heads)/[a-z0-9_/]*)"')
 IN_PLUGIN = re.compile(r'metric\("([^"]+)"')
 # Named in the engine, but keys of its own sums.
-NOT_LOGGED = {"weights/"}
+NOT_LOGGED = {"weights/", "heads/product_"}
 
 
 def glossary():
@@ -22,7 +22,7 @@ def glossary():
 
     def pattern(name):
         return re.compile("".join(PLACEHOLDERS.get(part, re.escape(part))
-                                  for part in re.split(r"\b|(?<=_)|(?<=/)", name)))
+                                  for part in re.split(r"\b|(?<=_)|(?=_)|(?<=/)", name)))
     return [(name, pattern(name)) for name in names]
 
 
@@ -69,7 +69,7 @@ def test_the_glossary_names_no_metric_that_does_not_exist():
     found = in_source()
 
     def exists(name):
-        fixed = re.split("|".join(rf"\b{one}\b|(?<=_){one}\b" for one in PLACEHOLDERS), name)[0]
+        fixed = re.split("|".join(rf"\b{one}\b|(?<=_){one}(?=_|\b)" for one in PLACEHOLDERS), name)[0]
         return name in found or (fixed != name and any(one in (fixed, fixed.rstrip("/")) for one in found))
     assert [name for name, _ in glossary() if not exists(name)] == []
 
