@@ -1,5 +1,6 @@
-"""[reference] heads: each head of the policy beside the reference's own head, or its next-token head, compared with
-plain PyTorch in ten steps: losses and final parameters, on one rank and on several, in every division of the work."""
+"""[reference] heads: each head of the policy with the reference's own head, or with its next-token head, compared
+with plain PyTorch in ten steps: losses and final parameters, on one rank and on several, in every division of the
+work."""
 from dataclasses import replace
 
 import pytest

@@ -65,6 +65,12 @@ std::vector<std::string> in_quotes(const std::vector<std::string>& names) {
   return result;
 }
 
+std::vector<std::string> field_names(const ValueRule& rule) {
+  std::vector<std::string> names;
+  for (const auto& [name, field] : rule.fields) names.push_back(name);
+  return names;
+}
+
 std::string found_text(const Node& node) {
   switch (node.kind) {
     case Node::Kind::flag:
@@ -204,8 +210,7 @@ class Check {
 
   Fields fields(const Node& table) {
     Fields found;
-    std::vector<std::string> names;
-    for (const auto& [name, rule] : rule_.fields) names.push_back(name);
+    const std::vector<std::string> names = field_names(rule_);
     for (const Entry& entry : table.entries) {
       const auto known = std::find(names.begin(), names.end(), entry.key);
       if (known == names.end()) {
@@ -286,11 +291,8 @@ std::string wanted(const ValueRule& rule) {
   if (rule.type == ValueType::flag && !rule.planned.empty()) text = "false";
   if (rule.type == ValueType::integer) text = "an integer";
   if (rule.type == ValueType::number) text = "a number";
-  if (rule.type == ValueType::number && !rule.fields.empty()) {
-    std::vector<std::string> names;
-    for (const auto& [name, field] : rule.fields) names.push_back(name);
-    text = "a number, or a table of " + join_names(names) + ",";
-  }
+  if (rule.type == ValueType::number && !rule.fields.empty())
+    text = "a number, or a table of " + join_names(field_names(rule)) + ",";
   if (rule.type == ValueType::text) text = rule.may_be_empty ? "a string" : "a non-empty string";
   if (rule.type == ValueType::texts)
     text = rule.may_be_empty ? "a list of strings" : "a non-empty list of non-empty strings";

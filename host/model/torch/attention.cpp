@@ -9,6 +9,7 @@
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/round_up.hpp"
 #include "model/chunks.hpp"
 #include "model/torch/kernels/attention.hpp"
 #include "model/torch/kernels/tensors.hpp"
@@ -124,8 +125,6 @@ struct CausalAttention : Function<CausalAttention> {
   }
 };
 
-int64_t rounded_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 constexpr int64_t rows_of_block = 128;  // of queries, in the gradients of flash attention
 constexpr int64_t shortest_mean_document = 64;
 
@@ -153,11 +152,11 @@ struct MetaAttention : Function<MetaAttention> {
     const at::TensorOptions fp32 = q.options().dtype(at::kFloat);
     const int64_t H = s.K * s.R, sequences = num_documents > 0 ? num_documents : s.B;
     const int64_t rows =
-        num_documents > 0 ? s.B * s.S + rows_of_block * num_documents : s.B * rounded_up(s.S, rows_of_block);
+        num_documents > 0 ? s.B * s.S + rows_of_block * num_documents : s.B * round_up(s.S, rows_of_block);
     const bool splits = at::globalContext().deterministicAlgorithms() && q.scalar_type() != at::kFloat;
-    const int64_t parts = splits ? rounded_up(multiprocessors, sequences * H) / (sequences * H) : 1;
+    const int64_t parts = splits ? round_up(multiprocessors, sequences * H) / (sequences * H) : 1;
     const Tensor row_sums = at::empty({H, rows}, fp32);
-    const Tensor dq_sums = at::empty({parts, rows, H, rounded_up(s.D, 32)}, fp32);
+    const Tensor dq_sums = at::empty({parts, rows, H, round_up(s.D, 32)}, fp32);
     if (s.R == 1) return d;
     const Tensor dk_of_all_heads = at::empty_like(q), dv_of_all_heads = at::empty_like(q);
     return d;

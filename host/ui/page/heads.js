@@ -68,7 +68,7 @@ const Heads = (() => {
     return svg;
   }
 
-  /** Cosines of each two heads at the chosen column; a head's norm beside its name. */
+  /** Cosines of each two heads at the chosen column; a head's norm next to its name. */
   function matrix({ heads }) {
     const { values } = shownColumn();
     const cell = (j, k) => {

@@ -31,7 +31,7 @@ class FrozenShapeTest : public testing::Test {
   std::filesystem::path file() const { return folder() / "reference.safetensors"; }
   std::filesystem::path database() const { return folder() / "runs" / "log.db"; }
 
-  /// A file with this many heads, beside a trunk like the policy's.
+  /// A file with this many heads and a trunk like the policy's.
   void write_weights(int64_t heads, FutureHeads kind = FutureHeads::parallel) const {
     ModelConfig shape = experiment_.model;
     shape.layers += heads - shape.future_tokens;
