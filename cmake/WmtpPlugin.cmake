@@ -1,20 +1,22 @@
-# wmtp_add_plugin(NAME x KIND pipeline|adapter SOURCES a.cpp … [FOLDER dir])
+# wmtp_add_plugin(NAME x KIND pipeline|adapter|auxiliary_loss SOURCES a.cpp … [FOLDER dir])
 #
-# Builds the library x.so in lib/wmtp/plugins/{pipelines,adapters} of the build folder and installs it to the same path
-# of the prefix; it links the sdk and exports only its entry. Target: pipeline_x or adapter_x. Works in this tree and
+# Builds the library x.so in lib/wmtp/plugins/{pipelines,adapters,auxiliary_losses} of the build folder and installs it
+# to the same path of the prefix; it links the sdk and exports only its entry. Target: KIND_x. Works in this tree and
 # after find_package(wmtp).
 # FOLDER: a path to use instead of lib/wmtp/plugins; such a plugin is not installed.
 # With WMTP_STATIC_PLUGINS, in this tree only, the plugin is linked into the engine instead.
 #
-# wmtp_add_plugin_test(x KIND pipeline|adapter), after find_package(wmtp): a test that runs `wmtp-host plugins check` on
-# the plugin.
+# wmtp_add_plugin_test(x KIND kind), after find_package(wmtp): a test that runs `wmtp-host plugins check` on the plugin.
 set(_wmtp_version_script ${CMAKE_CURRENT_LIST_DIR}/plugin.map)
+set(_wmtp_folder_of_pipeline pipelines)
+set(_wmtp_folder_of_adapter adapters)
+set(_wmtp_folder_of_auxiliary_loss auxiliary_losses)
 
 function(wmtp_add_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;KIND;FOLDER" "SOURCES")
-  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME MATCHES "^[a-z][a-z0-9_]*$" OR NOT arg_KIND MATCHES "^(pipeline|adapter)$"
-     OR NOT arg_SOURCES)
-    message(FATAL_ERROR "wmtp_add_plugin(NAME x KIND pipeline|adapter SOURCES a.cpp …) was called as "
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME MATCHES "^[a-z][a-z0-9_]*$" OR NOT arg_SOURCES
+     OR NOT DEFINED _wmtp_folder_of_${arg_KIND})
+    message(FATAL_ERROR "wmtp_add_plugin(NAME x KIND pipeline|adapter|auxiliary_loss SOURCES a.cpp …) was called as "
                         "wmtp_add_plugin(${ARGV}); a name has lower case letters, digits and '_'")
   endif()
   set(target ${arg_KIND}_${arg_NAME})
@@ -24,7 +26,7 @@ function(wmtp_add_plugin)
     target_sources(wmtp_engine PRIVATE $<TARGET_OBJECTS:${target}>)
   else()
     add_library(${target} MODULE ${arg_SOURCES})
-    _wmtp_place_plugin(${target} ${arg_NAME} ${arg_KIND}s "${arg_FOLDER}")
+    _wmtp_place_plugin(${target} ${arg_NAME} ${_wmtp_folder_of_${arg_KIND}} "${arg_FOLDER}")
     # Every symbol must come from the sdk or LibTorch, so that a missing one fails at link time, not at run time.
     target_link_options(${target} PRIVATE LINKER:--version-script=${_wmtp_version_script} LINKER:-z,defs)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${_wmtp_version_script})

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 HEADERS = Path(__file__).resolve().parents[1] / "sdk/include/wmtp"
-ORDER = ["plugin", "pipeline", "step", "adapter", "options"]  # the others are details of plugin.hpp
+ORDER = ["plugin", "pipeline", "step", "auxiliary_loss", "adapter", "options"]  # the others are details of plugin.hpp
 FOR_THE_HOST = ["PluginEntry"]  # what a plugin exports through its macro
 NAME = re.compile(r"^(?:class|struct|enum class)\s+(?:WMTP_SDK_API\s+)?(\w+)|^#define\s+(\w+)", re.MULTILINE)
 START = """# The sdk

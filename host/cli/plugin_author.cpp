@@ -27,11 +27,10 @@ struct Options {
 /// If two plugins have the same name, experiments use the first in the search path.
 void refuse_taken_name(const std::string& name, const GlobalOptions& globals) {
   const Catalog catalog(globals.plugin_folders);
-  for (const PluginKind kind : {PluginKind::pipeline, PluginKind::adapter}) {
+  for (const PluginKind kind : plugin_kinds) {
     const std::vector<std::string> taken = catalog.names(kind);
     if (std::find(taken.begin(), taken.end(), name) != taken.end())
-      throw Error(ExitStatus::usage, std::string("there is already ") + (kind == PluginKind::adapter ? "an " : "a ") +
-                                         to_string(kind) + " '" + name +
+      throw Error(ExitStatus::usage, "there is already " + one_of_kind(kind) + " '" + name +
                                          "'; choose another name (`wmtp-host plugins list` shows those in use)");
   }
 }
@@ -55,7 +54,8 @@ OptionValues options_for(const PluginDescription& plugin, const Options& options
   const Catalog catalog(folders);
   const Experiment experiment = load_experiment(load_request(catalog, options.experiment, {}));
   for (const PluginChoice* choice :
-       {&experiment.pipeline, experiment.inner ? &*experiment.inner : nullptr, &experiment.adapter})
+       {&experiment.pipeline, experiment.inner ? &*experiment.inner : nullptr, &experiment.adapter,
+        experiment.auxiliary_loss ? &*experiment.auxiliary_loss : nullptr})
     if (choice && choice->plugin == plugin.name) return given_options(*choice);
   throw Error(ExitStatus::usage, options.experiment + " uses no plugin '" + plugin.name + "'");
 }

@@ -73,7 +73,7 @@ std::string needs_text(const PluginDescription& plugin) {
 
 void print_text(const PluginDescription& plugin) {
   std::cout << plugin.name << ' ' << plugin.version << ", " << to_string(plugin.kind)
-            << (plugin.kind == PluginKind::adapter ? "" : std::string(" (") + to_string(plugin.role) + ")") << "\n"
+            << (plugin.kind == PluginKind::pipeline ? std::string(" (") + to_string(plugin.role) + ")" : "") << "\n"
             << plugin.summary << "\n\npath    " << (plugin.path.empty() ? "built in" : plugin.path.string()) << "\n"
             << (plugin.sha256.empty() ? "" : "sha256  " + plugin.sha256 + "\n") << needs_text(plugin) << '\n';
   if (plugin.options.empty()) {
@@ -92,14 +92,15 @@ void print_text(const PluginDescription& plugin) {
 PluginKind kind_of(const Catalog& catalog, const std::string& name) {
   std::vector<PluginKind> kinds;
   std::vector<std::string> names;
-  for (const PluginKind kind : {PluginKind::pipeline, PluginKind::adapter}) {
+  for (const PluginKind kind : plugin_kinds) {
     const auto of_kind = catalog.names(kind);
     if (std::find(of_kind.begin(), of_kind.end(), name) != of_kind.end()) kinds.push_back(kind);
     names.insert(names.end(), of_kind.begin(), of_kind.end());
   }
   if (kinds.size() == 1) return kinds.front();
   if (kinds.size() > 1)
-    throw Error(ExitStatus::usage, "'" + name + "' is both a pipeline and an adapter; choose one with --kind");
+    throw Error(ExitStatus::usage, "'" + name + "' is both " + one_of_kind(kinds[0]) + " and " + one_of_kind(kinds[1]) +
+                                       "; choose one with --kind");
   std::string places;
   for (const auto& folder : catalog.folders()) places += "\n  " + folder.string();
   const std::string nearest = nearest_name(name, names);

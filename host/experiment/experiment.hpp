@@ -165,8 +165,8 @@ struct TrainConfig {
   std::vector<double> head_weights;  ///< factors on the heads' losses; empty: all 1
   /// Later ones, in order of steps, linear in between; two at one step are a jump.
   std::vector<HeadWeightsPoint> head_weights_later;
-  bool detach_heads = false;         ///< trunk and embedding learn from head 1 only
-  double ema = 0;  ///< decay rate of the moving average of the trained parameters; 0: none
+  bool detach_heads = false;  ///< trunk and embedding learn from head 1 only
+  double ema = 0;             ///< decay rate of the moving average of the trained parameters; 0: none
   bool operator==(const TrainConfig&) const = default;
 };
 
@@ -300,6 +300,7 @@ struct Experiment {
   PluginChoice pipeline;
   std::optional<PluginChoice> inner;  ///< [pipeline.inner]: the plugin that a wrapper modifies
   PluginChoice adapter{"full", {}, {}};
+  std::optional<PluginChoice> auxiliary_loss;  ///< added to the weighted token loss
   TrainedParts trained_parts;
   std::string adapter_weights;  ///< [adapter] weights: initial values of the adapter's parameters
   ModelConfig model;

@@ -49,18 +49,38 @@ struct PluginNeeds {
   bool operator==(const PluginNeeds&) const = default;
 };
 
+/// What an auxiliary loss reads of the reference.
+inline const std::string reference_logits = "reference.logits";
+/// What it reads of the records: whether an answer is right.
+inline const std::string record_correct = "records.is_correct";
 /// "reference.loss" for "reference"; "" when the pipeline reads nothing of that model.
 std::string first_read(const PluginNeeds& needs, const std::string& model);
 
 /// The folder of the plugin and the table of the experiment that names it.
-enum class PluginKind { pipeline, adapter };
+enum class PluginKind { pipeline, adapter, auxiliary_loss };
 template <>
-inline constexpr auto names_of<PluginKind> = std::array{"pipeline", "adapter"};
+inline constexpr auto names_of<PluginKind> = std::array{"pipeline", "adapter", "auxiliary_loss"};
+inline constexpr std::array plugin_kinds{PluginKind::pipeline, PluginKind::adapter, PluginKind::auxiliary_loss};
+/// In a plugin folder.
+inline std::string folder_name(PluginKind kind) {
+  return to_string(kind) + std::string(kind == PluginKind::auxiliary_loss ? "es" : "s");
+}
+/// "an adapter"
+inline std::string one_of_kind(PluginKind kind) {
+  return (kind == PluginKind::pipeline ? "a " : "an ") + std::string(to_string(kind));
+}
 
-/// The class of the sdk that the plugin derives from; all but adapters are pipelines.
-enum class PluginRole { weighting, wrapper, objective, adapter };
+/// The class of the sdk that the plugin derives from; a weighting, wrapper or objective is a pipeline.
+enum class PluginRole { weighting, wrapper, objective, adapter, auxiliary_loss };
 template <>
-inline constexpr auto names_of<PluginRole> = std::array{"weighting", "wrapper", "objective", "adapter"};
+inline constexpr auto names_of<PluginRole> =
+    std::array{"weighting", "wrapper", "objective", "adapter", "auxiliary_loss"};
+inline PluginKind kind_of(PluginRole role) {
+  using enum PluginRole;
+  return role == adapter          ? PluginKind::adapter
+         : role == auxiliary_loss ? PluginKind::auxiliary_loss
+                                  : PluginKind::pipeline;
+}
 
 struct PluginDescription {
   PluginKind kind = PluginKind::pipeline;

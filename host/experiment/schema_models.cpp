@@ -183,8 +183,8 @@ SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
 
 SchemaTable pipeline_table() {
   return plugin_table("pipeline",
-                      "All other keys here, in `[pipeline.inner]` and in `[adapter]` are options of the plugin; "
-                      "`wmtp-host plugins inspect NAME` lists them.",
+                      "All other keys here, in `[pipeline.inner]`, `[auxiliary_loss]` and `[adapter]` are options of "
+                      "the plugin; `wmtp-host plugins inspect NAME` lists them.",
                       key("plugin", AT(pipeline.plugin), "name of the weighting, wrapper or objective").required(),
                       AT(pipeline));
 }
@@ -197,6 +197,16 @@ SchemaTable inner_table() {
       [](const Experiment& e) -> const PluginChoice& { return *e.inner; });
   table.is_given = [](const Experiment& e) { return e.inner.has_value(); };
   table.mark_given = [](Experiment& e) { e.inner.emplace(); };
+  return table;
+}
+
+SchemaTable auxiliary_loss_table() {
+  const auto auxiliary_loss = [](auto& e) -> auto& { return *e.auxiliary_loss; };
+  SchemaTable table = plugin_table("auxiliary_loss", "A loss of the logits that is added to the weighted token loss.",
+                                   key("plugin", IN(auxiliary_loss, plugin), "name of the auxiliary loss").required(),
+                                   [](const Experiment& e) -> const PluginChoice& { return *e.auxiliary_loss; });
+  table.is_given = [](const Experiment& e) { return e.auxiliary_loss.has_value(); };
+  table.mark_given = [](Experiment& e) { e.auxiliary_loss.emplace(); };
   return table;
 }
 
@@ -270,6 +280,7 @@ SchemaTable model_table() {
 std::vector<SchemaTable> model_tables() {
   return {pipeline_table(),
           inner_table(),
+          auxiliary_loss_table(),
           adapter_table(),
           model_table(),
           rope_table("model", AT(model.rope_scaling), [](const Experiment&) { return true; }),

@@ -110,6 +110,7 @@ InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalo
   all.emplace_back("data", [&e, &database] { return data_content_hash(e, cache_folder_path(database)); });
   add_plugin("pipeline", PluginKind::pipeline, e.pipeline.plugin);
   if (e.inner) add_plugin("pipeline.inner", PluginKind::pipeline, e.inner->plugin);
+  if (e.auxiliary_loss) add_plugin("auxiliary_loss", PluginKind::auxiliary_loss, e.auxiliary_loss->plugin);
   add_plugin("adapter", PluginKind::adapter, e.adapter.plugin);
   if (!e.adapter_weights.empty())
     all.emplace_back("adapter.weights",

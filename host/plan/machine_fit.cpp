@@ -71,7 +71,7 @@ bool surely_fits(const Experiment& experiment, const Machine& machine) {
   const int64_t ranks = experiment.parallel.processes / machine.hosts;
   if (!experiment.parallel.oversubscribe && ranks > max_ranks_per_core * machine.cores) return false;
   if (!machine.available_bytes) return true;
-  if (!experiment.adapter.options.empty()) return false;
+  if (!experiment.adapter.options.empty() || experiment.auxiliary_loss) return false;
   double bytes = 0;
   for (const ModelConfig& model : models_of(experiment)) bytes += at_most(model, experiment.train);
   return bytes * double(ranks) < double(*machine.available_bytes);

@@ -20,9 +20,7 @@ namespace {
 
 constexpr size_t max_name_length = 32;
 
-std::filesystem::path folder_of(const std::filesystem::path& root, PluginKind kind) {
-  return root / (to_string(kind) + std::string("s"));
-}
+std::filesystem::path folder_of(const std::filesystem::path& root, PluginKind kind) { return root / folder_name(kind); }
 
 /// NAME of every NAME.so in a folder, sorted; empty if the folder does not exist.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
@@ -58,7 +56,7 @@ Catalog::Catalog(const std::vector<std::filesystem::path>& extra) {
   for (const auto& folder : extra) {
     if (!std::filesystem::is_directory(folder)) {
       throw Error(ExitStatus::usage, "--plugin-dir " + folder.string() + ": no such folder; wanted a folder with " +
-                                         "pipelines/NAME.so and adapters/NAME.so");
+                                         "pipelines/NAME.so, adapters/NAME.so or auxiliary_losses/NAME.so");
     }
     folders_.push_back(absolute_path(folder));
     check_is_utf8(folders_.back().string(), "--plugin-dir");
@@ -109,7 +107,7 @@ std::vector<std::string> Catalog::names(PluginKind kind) const {
 std::vector<Catalog::Listed> Catalog::list() const {
   std::vector<Listed> all;
   std::set<std::pair<PluginKind, std::string>> seen;
-  for (const PluginKind kind : {PluginKind::pipeline, PluginKind::adapter}) {
+  for (const PluginKind kind : plugin_kinds) {
     for (const auto& root : folders_) {
       for (const std::string& name : names_in(folder_of(root, kind))) {
         Listed one;

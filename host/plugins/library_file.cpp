@@ -201,8 +201,8 @@ std::vector<std::string> entry_symbols(const std::filesystem::path& file) {
   std::erase_if(entries, [](const std::string& name) { return !name.starts_with(entry_prefix); });
   if (entries.empty())
     refuse(file,
-           "a library without a plugin's entry; end its source with WMTP_PIPELINE(...) or WMTP_ADAPTER(...), and build "
-           "it with wmtp_add_plugin");
+           "a library without a plugin's entry; end its source with WMTP_PIPELINE(...), WMTP_ADAPTER(...) or "
+           "WMTP_AUXILIARY_LOSS(...), and build it with wmtp_add_plugin");
   return entries;
 }
 

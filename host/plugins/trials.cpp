@@ -16,10 +16,12 @@ std::vector<Trial> trials_on_any_device(PluginRole role) {
             {"merged", "merged weights give the same losses as base weights with the adapter"},
             again,
             speed};
-  const Trial trains =
-      role == PluginRole::objective
-          ? Trial{"trains", "training finishes; the objective is a finite scalar that depends on its heads"}
-          : Trial{"trains", "training finishes; weights have the right shape, are finite and not negative"};
+  const char* const promise =
+      role == PluginRole::objective ? "training finishes; the objective is a finite scalar that depends on its heads"
+      : role == PluginRole::auxiliary_loss
+          ? "training finishes; the loss is a finite number per token that depends on its logits"
+          : "training finishes; weights have the right shape, are finite and not negative";
+  const Trial trains{"trains", promise};
   return {trains,
           {"no_targets", "a batch without targets is accepted"},
           {"extremes", "losses of 0 and of thousands give no NaN"},

@@ -29,4 +29,11 @@ Tensor SequenceSplit::whole(const Tensor& part) const {
   return GroupExchange(group_, "a sequence's positions").gathered(part);
 }
 
+Tensor SequenceSplit::with_following(const Tensor& part, int64_t count) const {
+  const Tensor firsts = whole(part.narrow(1, 0, count));
+  const int64_t next = (group_.rank + 1) * count;
+  const bool has_next = next < firsts.size(1);
+  return at::cat({part, has_next ? firsts.narrow(1, next, count) : at::zeros_like(part.narrow(1, 0, count))}, 1);
+}
+
 }  // namespace wmtp

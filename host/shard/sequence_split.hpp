@@ -26,6 +26,9 @@ class SequenceSplit {
   at::Tensor part(const at::Tensor& whole) const;
   /// [B,S/Q,...] -> [B,S,...], from all ranks of the group. [sequence group, collective]
   at::Tensor whole(const at::Tensor& part) const;
+  /// [B,S/Q,...] -> [B,S/Q+count,...]: this rank's positions and the `count` ones after them, which must not be more
+  /// than a rank has; after the last position of the sequence zeros. [sequence group, collective]
+  at::Tensor with_following(const at::Tensor& part, int64_t count) const;
 
  private:
   RankGroup group_;

@@ -67,4 +67,25 @@ ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* i
   return make_pipeline(description.name, create_weighting(plugin, inner), nullptr, experiment);
 }
 
+void add_auxiliary_loss(const PluginSetting& plugin, const Experiment& experiment, ActivePipeline& pipeline) {
+  add_auxiliary_loss(plugin.description.name, create_auxiliary_loss(plugin.description, plugin.options), experiment,
+                     pipeline);
+}
+
+void add_auxiliary_loss(const std::string& name, std::unique_ptr<AuxiliaryLoss> loss, const Experiment& experiment,
+                        ActivePipeline& pipeline) {
+  ActiveAuxiliaryLoss& active = pipeline.auxiliary_loss.emplace();
+  active.name = name;
+  active.loss = std::move(loss);
+  active.needs = guarded(name, "needs", [&] { return active.loss->needs(); });
+  const int64_t heads = experiment.model.future_tokens;
+  for (int64_t k = 1; k <= heads; ++k)
+    if (guarded(name, "applies", [&] { return active.loss->applies(k); })) active.heads.insert(k);
+  if (active.heads.empty())
+    throw Error(ExitStatus::plugin, "auxiliary loss '" + name + "' applies to none of the heads: found [model] " +
+                                        "future_tokens = " + std::to_string(heads) + "; raise it, or remove " +
+                                        "[auxiliary_loss]");
+  if (active.needs.reference) pipeline.reference.insert("hidden");
+}
+
 }  // namespace wmtp

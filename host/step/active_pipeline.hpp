@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <wmtp/auxiliary_loss.hpp>
 #include <wmtp/pipeline.hpp>
 
 #include "experiment/experiment.hpp"
@@ -11,13 +13,23 @@
 
 namespace wmtp {
 
+/// The plugin of [auxiliary_loss] and its needs.
+struct ActiveAuxiliaryLoss {
+  std::string name;
+  std::unique_ptr<AuxiliaryLoss> loss;
+  LogitsNeeds needs;
+  std::set<int64_t> heads;  ///< those that have it, from 1
+};
+
 struct ActivePipeline {
   std::string name;
   std::unique_ptr<Weighting> weighting;  ///< this or the objective; the other is null
   std::unique_ptr<Objective> objective;
   Needs needs;
-  bool reads_entropy = false;              ///< whether it reads the policy's entropy
-  std::set<std::string> reference, value;  ///< signals that it reads from the frozen models: "loss", "entropy", "value"
+  bool reads_entropy = false;  ///< whether it reads the policy's entropy
+  /// What is read from the frozen models: "loss", "entropy", "value"; "hidden" states, from which logits are computed.
+  std::set<std::string> reference, value;
+  std::optional<ActiveAuxiliaryLoss> auxiliary_loss;
 };
 
 /// Queries the plugin's needs. Error(plugin) names the plugin, the signal that it needs and the available ones.
@@ -25,5 +37,10 @@ ActivePipeline make_pipeline(const std::string& name, std::unique_ptr<Weighting>
                              std::unique_ptr<Objective> objective, const Experiment& experiment);
 /// The same, after loading the plugin.
 ActivePipeline open_pipeline(const PluginSetting& plugin, const PluginSetting* inner, const Experiment& experiment);
+
+/// Adds the auxiliary loss to a weighting. Error(plugin) if no head of the model has it.
+void add_auxiliary_loss(const PluginSetting& plugin, const Experiment& experiment, ActivePipeline& pipeline);
+void add_auxiliary_loss(const std::string& name, std::unique_ptr<AuxiliaryLoss> loss, const Experiment& experiment,
+                        ActivePipeline& pipeline);
 
 }  // namespace wmtp

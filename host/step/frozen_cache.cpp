@@ -24,7 +24,7 @@ std::map<std::string, Tensor> FrozenModel::signals(const MicroBatch& micro, cons
   std::vector<Tensor> read = outputs(pass, micro.batch.tokens);
   const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
   if (!loss_) return {{"value", values(read.front(), pass)}};
-  return predictions(std::move(read), micro.batch.tokens, wanted.count("entropy") > 0);
+  return predictions(std::move(read), micro.batch.tokens, wanted);
 }
 
 /// Of each token head, before the final norm; of the trunk if there is none.
@@ -56,18 +56,24 @@ Tensor FrozenModel::values(const Tensor& trunk, const Pass& pass) {
 }
 
 std::map<std::string, Tensor> FrozenModel::predictions(std::vector<Tensor> outputs, const Tensor& tokens,
-                                                       bool entropies) {
-  const Gathered weight(model_->unit("output"));
-  std::vector<Tensor> losses, of_entropy;
+                                                       const std::set<std::string>& wanted) {
+  const bool entropies = wanted.contains("entropy"), scored = entropies || wanted.contains("loss");
+  const Gathered weight(output_unit());
+  std::vector<Tensor> hidden, losses, of_entropy;
   for (int64_t k = 1; k <= int64_t(outputs.size()); ++k) {
-    const Scores of_head = scores(k, model_->normed(std::exchange(outputs[size_t(k - 1)], {})), tokens, entropies);
+    const Tensor normed = model_->normed(std::exchange(outputs[size_t(k - 1)], {}));
+    if (wanted.contains("hidden")) hidden.push_back(normed);
+    if (!scored) continue;
+    const Scores of_head = scores(k, normed, tokens, entropies);
     losses.push_back(of_head.losses);
     of_entropy.push_back(of_head.entropies);
   }
   const auto of_all = [&](const std::vector<Tensor>& heads) {
     return model_->split().whole(heads.size() == 1 ? heads.front() : at::stack(heads, -1));
   };
-  std::map<std::string, Tensor> signals{{"loss", of_all(losses)}};
+  std::map<std::string, Tensor> signals;
+  if (!hidden.empty()) signals["hidden"] = at::stack(hidden);
+  if (scored) signals["loss"] = of_all(losses);
   if (entropies) signals["entropy"] = of_all(of_entropy);
   return signals;
 }
@@ -108,10 +114,14 @@ std::optional<FrozenCache::Signals> FrozenCache::read_cached(const MicroBatch& m
   return signals;
 }
 
-FrozenCache::Signals FrozenCache::compute_and_cache(const MicroBatch& micro) {
+FrozenModel& FrozenCache::model() {
   if (!frozen_) frozen_ = build_();
+  return *frozen_;
+}
+
+FrozenCache::Signals FrozenCache::compute_and_cache(const MicroBatch& micro) {
   Signals signals;
-  for (const auto& [name, signal] : frozen_->signals(micro, wanted_)) {
+  for (const auto& [name, signal] : model().signals(micro, wanted_)) {
     if (wanted_.count(name) == 0) continue;
     signals[model_ + "." + name] = signal;
     if (const auto store = stores_.find(name); store != stores_.end()) keep(*store->second, micro, signal);

@@ -27,13 +27,18 @@ class FrozenModel {
   /// fp32 by name: "loss" and "entropy" at each source position, of the next token [B,S] or, with several heads, of
   /// head k in [B,S,H] at k - 1 (0 without a target); "value" after each position [B,S]. Padding is predicted like any
   /// token: the caller must mask it. [all ranks, collective]
+  /// "hidden": the normed hidden states of each head at this rank's positions, [K,B,L,D].
   std::map<std::string, at::Tensor> signals(const MicroBatch& micro, const std::set<std::string>& wanted);
+  /// Computes logits from "hidden" while output_unit() is gathered. Requires token heads.
+  const LinearCrossEntropy& output() const { return *loss_; }
+  ShardUnit& output_unit() { return model_->unit("output"); }
+  const SequenceSplit& split() const { return model_->split(); }
 
  private:
   std::vector<at::Tensor> outputs(const Pass& pass, const at::Tensor& tokens);
   at::Tensor values(const at::Tensor& trunk, const Pass& pass);
   std::map<std::string, at::Tensor> predictions(std::vector<at::Tensor> outputs, const at::Tensor& tokens,
-                                                bool entropies);
+                                                const std::set<std::string>& wanted);
   Scores scores(int64_t head, const at::Tensor& normed, const at::Tensor& tokens, bool entropies);
 
   std::unique_ptr<ShardedModel> model_;
@@ -56,6 +61,8 @@ class FrozenCache {
   std::optional<Signals> read_cached(const MicroBatch& micro) const;
   /// Runs the model and caches its signals. Needed if any rank lacks some. [all ranks, collective]
   Signals compute_and_cache(const MicroBatch& micro);
+  /// [all ranks, collective on the first call]
+  FrozenModel& model();
 
  private:
   std::optional<at::Tensor> read(const SignalStore& store, const MicroBatch& micro) const;

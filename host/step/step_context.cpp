@@ -132,7 +132,8 @@ void StepContext::enter(WeighContext weigh_context) {
   given_.add("batch().sequence", batch.sequence);
   given_.add("batch().correct", batch.correct);
   given_.add("batch().partner", batch.partner);
-  for (const auto& [name, tensor] : frozen_) given_.add(name, tensor);
+  for (const auto& [name, tensor] : frozen_)
+    if (name != "reference.hidden") given_.add(name, tensor);  // which no step offers
   for (const auto& [name, tensor] : leaves_) given_.add("value head " + name, tensor);
 }
 

@@ -3,6 +3,7 @@
 // in flight. The steps that a plugin receives are views of it (step_views.hpp).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,6 +28,8 @@ struct WeighContext {
   Positions sources;          ///< token: this rank's positions with a target
 };
 
+class FrozenModel;
+
 /// Common to all micro-batches of a run.
 struct StepEnvironment {
   int64_t heads = 1;
@@ -34,7 +37,8 @@ struct StepEnvironment {
   int64_t seed = 0;
   int64_t total_steps = 0;
   Collectives& collectives;
-  std::map<std::string, at::Tensor>& states;  ///< the plugin's named state
+  std::map<std::string, at::Tensor>& states;     ///< the plugin's named state
+  std::function<FrozenModel&()> reference = {};  ///< whose logits an auxiliary loss reads
 };
 
 /// Common to the micro-batches of one optimizer step, or of one validation.
@@ -71,7 +75,8 @@ class GivenTensors {
 class StepContext {
  public:
   /// `frozen`: by name: "reference.loss" and "reference.entropy" of the next token [B,S], or of as many heads as the
-  /// policy has [B,S,H]; "value.value" [B,S]. Everything passed by reference must outlive this object.
+  /// policy has [B,S,H]; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Everything passed by reference must outlive
+  /// this object.
   StepContext(const StepEnvironment& environment, const StepScope& scope, const MicroBatch& micro,
               std::map<std::string, at::Tensor> frozen = {})
       : environment_(environment), scope_(scope), micro_(micro), frozen_(std::move(frozen)) {}
@@ -87,6 +92,12 @@ class StepContext {
   /// The weighting's result for all heads, at When::before and When::all.
   void set_weights(Weights weights) { weights_ = std::move(weights); }
   const Weights& weights() const { return weights_; }
+  /// Head 1's normed hidden states [B,L,D], for an auxiliary loss of the heads after it.
+  void set_head_1(at::Tensor hidden) { head_1_ = std::move(hidden); }
+  const at::Tensor& head_1() const { return head_1_; }
+  FrozenModel& reference() const { return environment_.reference(); }
+  /// The reference's, [K,B,L,D].
+  const at::Tensor& reference_hidden() const { return frozen_.at("reference.hidden"); }
   /// Call before each call of the pipeline.
   void enter(WeighContext weigh_context);
   /// Call after each call of the pipeline, which may assign anything to its state: Error(plugin) for a tensor whose
@@ -126,6 +137,7 @@ class StepContext {
   const std::map<std::string, at::Tensor> frozen_;
   std::map<std::string, at::Tensor> leaves_;
   Weights weights_;
+  at::Tensor head_1_;
   WeighContext weigh_context_;
   GivenTensors given_;
 };

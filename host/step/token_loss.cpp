@@ -54,7 +54,7 @@ void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)
 }
 
 Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
-  const Rows rows = head_rows(step, head, hidden);
+  const HeadRows rows = head_rows(step, head, hidden);
   Scores scores = loss_.scores(rows.hidden, rows.targets, request, rows.most);
   for (Tensor* one : {&scores.losses, &scores.entropies, &scores.hits})
     if (one->defined()) *one = by_source(*one, rows);
@@ -62,13 +62,22 @@ Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, 
 }
 
 Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden) {
-  const Rows rows = head_rows(step, head, hidden);
+  const HeadRows rows = head_rows(step, head, hidden);
+  std::optional<AuxiliaryTerm> auxiliary;
+  LinearCrossEntropy::Addition addition;
+  if (head == 1 && pipeline_.auxiliary_loss)
+    AuxiliaryTerm::keep_head_1(*pipeline_.auxiliary_loss, step, model_, hidden);
+  if (has_auxiliary_loss(head)) {
+    auxiliary.emplace(*pipeline_.auxiliary_loss, rows, loss_, auxiliary_coefficient(rows), factor_);
+    addition = [&](const Tensor& logits, int64_t begin, int64_t n) { return auxiliary->gradient(logits, begin, n); };
+  }
   const When when = pipeline_.needs.when;
   const bool losses_first = when == When::head || (when == When::token && config_.normalize_by_weights);
-  const Gradient gradient = losses_first          ? gradient_after_loss_pass(rows)
-                            : when == When::token ? gradient_in_one_pass(rows)
-                                                  : gradient_with_known_weights(rows);
+  const Gradient gradient = losses_first          ? gradient_after_loss_pass(rows, addition)
+                            : when == When::token ? gradient_in_one_pass(rows, addition)
+                                                  : gradient_with_known_weights(rows, addition);
   add_to_totals(rows, gradient.losses, gradient.weighted);
+  if (auxiliary) auxiliary->add_to_totals();
   const int64_t B = hidden.size(0), D = hidden.size(2), count = rows.sources.count;
   Tensor d_hidden = at::empty_like(hidden);
   d_hidden.narrow(1, count, hidden.size(1) - count).zero_();
@@ -83,38 +92,40 @@ void TokenLoss::add_loss(StepContext& step, int64_t head, const Tensor& hidden) 
     gradient(step, head, hidden);
     return;
   }
-  const Rows rows = head_rows(step, head, hidden);
+  if (head == 1 && pipeline_.auxiliary_loss)
+    AuxiliaryTerm::keep_head_1(*pipeline_.auxiliary_loss, step, model_, hidden);
+  const HeadRows rows = head_rows(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   add_to_totals(rows, scores.losses, coefficients(rows, weigh_rows(rows, scores)) * scores.losses);
 }
 
-void TokenLoss::add_to_totals(const Rows& rows, const Tensor& losses, const Tensor& weighted) {
+void TokenLoss::add_to_totals(const HeadRows& rows, const Tensor& losses, const Tensor& weighted) {
   rows.step.totals().add("loss", weighted.sum(at::kDouble));
   rows.step.totals().add("ce/" + std::to_string(rows.head), losses.sum(at::kDouble));
 }
 
 WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& hidden) {
-  const Rows rows = head_rows(step, head, hidden);
+  const HeadRows rows = head_rows(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   const Tensor weights = weigh_rows(rows, scores);
   return {by_source(scores.losses, rows), by_source(weights, rows)};
 }
 
 Tensor TokenLoss::weight_sum(StepContext& step, int64_t head, const Tensor& hidden) {
-  const Rows rows = head_rows(step, head, hidden);
+  const HeadRows rows = head_rows(step, head, hidden);
   const bool are_known = pipeline_.needs.when == When::before || pipeline_.needs.when == When::all;
   const Scores scores = are_known ? Scores() : loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   return weigh_rows(rows, scores).sum(at::kDouble);
 }
 
 /// Weights [N] of a head's rows. `scores` are read only if the weighting has not been called yet.
-Tensor TokenLoss::weigh_rows(const Rows& rows, const Scores& scores) {
+Tensor TokenLoss::weigh_rows(const HeadRows& rows, const Scores& scores) {
   const When when = pipeline_.needs.when;
   const bool are_known = when == When::before || when == When::all;
   return weights_of(rows, are_known ? rows.step.weights() : weigh(rows.step, weigh_context_after(scores, rows)));
 }
 
-WeighContext TokenLoss::weigh_context_after(const Scores& scores, const Rows& rows) const {
+WeighContext TokenLoss::weigh_context_after(const Scores& scores, const HeadRows& rows) const {
   WeighContext weigh_context{pipeline_.needs.when, rows.head, {},         scores.losses,
                              scores.entropies,     0,         rows.index, rows.sources};
   if (weigh_context.when == When::head) {
@@ -127,7 +138,8 @@ WeighContext TokenLoss::weigh_context_after(const Scores& scores, const Rows& ro
   return weigh_context;
 }
 
-TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const Rows& rows) {
+TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const HeadRows& rows,
+                                                        const LinearCrossEntropy::Addition& addition) {
   ScoredChunk kept;
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), kept, rows.most);
   const Weights weights = weigh(rows.step, weigh_context_after(scores, rows));
@@ -135,14 +147,14 @@ TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const Rows& rows) {
   const std::optional<int64_t> at_most = bound_on_selected(rows, weights);
   if (at_most) rows.step.totals().add("selection/missed", (scale.count_nonzero() - *at_most).clamp_min(0));
   return {scores.losses, scale * scores.losses,
-          loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept), at_most)};
+          loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept), at_most, addition)};
 }
 
 /// Where the weighting's share bounds the number of this rank's rows with a weight, so that the host need not wait for
 /// a CUDA device to count them. Includes some rows more, because scores that differ by rounding are kept together
 /// (wmtp::reaches); if even these do not suffice, the trainer runs the step again.
-std::optional<int64_t> TokenLoss::bound_on_selected(const Rows& rows, const Weights& weights) const {
-  if (weights.share == 1) return {};
+std::optional<int64_t> TokenLoss::bound_on_selected(const HeadRows& rows, const Weights& weights) const {
+  if (weights.share == 1 || has_auxiliary_loss(rows.head)) return {};
   const bool is_meta = rows.hidden.is_meta(), has_all_rows = channels_.data_size() == 1 && model_.split().is_whole();
   const int64_t count = is_meta && model_.vocabulary() ? rows.most : rows.hidden.size(0),
                 selected = int64_t(std::ceil(weights.share * double(count)));
@@ -152,7 +164,8 @@ std::optional<int64_t> TokenLoss::bound_on_selected(const Rows& rows, const Weig
 }
 
 /// A rank without valid tokens also calls the weighting, with no tokens: every rank must report the same metrics.
-TokenLoss::Gradient TokenLoss::gradient_in_one_pass(const Rows& rows) {
+TokenLoss::Gradient TokenLoss::gradient_in_one_pass(const HeadRows& rows,
+                                                    const LinearCrossEntropy::Addition& addition) {
   std::vector<Tensor> parts;
   const auto chunk_coefficients = [&](const Scores& chunk, int64_t begin) {
     const Tensor valid = at::ones_like(chunk.losses, at::kBool);
@@ -163,36 +176,37 @@ TokenLoss::Gradient TokenLoss::gradient_in_one_pass(const Rows& rows) {
     return parts.back() * factor_;
   };
   const auto result =
-      loss_.one_pass(rows.hidden, rows.targets, chunk_coefficients, /*sparse=*/false, request(), rows.most);
+      loss_.one_pass(rows.hidden, rows.targets, chunk_coefficients, /*sparse=*/false, request(), rows.most, addition);
   if (parts.empty()) chunk_coefficients(result.scores, 0);
   if (rows.hidden.is_meta()) parts = {at::empty_like(result.scores.losses)};  // not every chunk was run
   return {result.scores.losses, at::cat(parts) * result.scores.losses, result.d_hidden};
 }
 
-TokenLoss::Gradient TokenLoss::gradient_with_known_weights(const Rows& rows) {
+TokenLoss::Gradient TokenLoss::gradient_with_known_weights(const HeadRows& rows,
+                                                           const LinearCrossEntropy::Addition& addition) {
   const Weights& weights = rows.step.weights();
   const Tensor scale = coefficients(rows, weights_of(rows, weights)), scaled = scale * factor_;
   const auto result = loss_.one_pass(
       rows.hidden, rows.targets,
       [&](const Scores& chunk, int64_t begin) { return scaled.narrow(0, begin, chunk.losses.size(0)); },
-      /*sparse=*/weights.meaning != Weights::Meaning::uniform, {}, rows.most);
+      /*sparse=*/weights.meaning != Weights::Meaning::uniform, {}, rows.most, addition);
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 
-TokenLoss::Rows TokenLoss::head_rows(StepContext& step, int64_t head, const Tensor& hidden) const {
+HeadRows TokenLoss::head_rows(StepContext& step, int64_t head, const Tensor& hidden) const {
   const MicroBatch& micro = step.micro_batch();
   const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1);
   const Positions sources = model_.split().local_positions_below(S - head, S);
   const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
     return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
   };
-  Rows rows{step,
-            head,
-            sources,
-            B * hidden.size(1),
-            {},
-            rows_from(hidden, 0),
-            rows_from(micro.batch.tokens, std::min(sources.first + head, S))};
+  HeadRows rows{step,
+                head,
+                sources,
+                B * hidden.size(1),
+                {},
+                rows_from(hidden, 0),
+                rows_from(micro.batch.tokens, std::min(sources.first + head, S))};
   const int64_t count = micro.counts[size_t(head - 1)];
   if (count == B * (S - head)) return rows;
   const Tensor valid = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1});
@@ -210,7 +224,7 @@ TokenLoss::Rows TokenLoss::head_rows(StepContext& step, int64_t head, const Tens
 }
 
 /// Values [N] per row as [B,S] by source, 0 elsewhere. [sequence group, collective]
-Tensor TokenLoss::by_source(const Tensor& values, const Rows& rows) const {
+Tensor TokenLoss::by_source(const Tensor& values, const HeadRows& rows) const {
   const Tensor& tokens = rows.step.batch().tokens;
   const int64_t B = tokens.size(0), count = rows.sources.count;
   Tensor places = values;
@@ -229,7 +243,7 @@ Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
 /// train.normalize: both divisors are of the whole step, over all ranks and micro-batches: "tokens" divides by the
 /// head's valid tokens, "weights" by the sum of their weights; both also by the number of heads with targets in the
 /// step over the head's weight, which is infinite for weight 0.
-Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
+Tensor TokenLoss::coefficients(const HeadRows& rows, const Tensor& weights) {
   StepTotals& totals = rows.step.totals();
   totals.add("weight/sum", weights.sum(at::kDouble));
   totals.add("weight/square", weights.to(at::kDouble).square().sum());
@@ -244,6 +258,14 @@ Tensor TokenLoss::coefficients(const Rows& rows, const Tensor& weights) {
   const Tensor sum = of_step.defined() ? of_step.select(0, rows.head - 1)
                                        : channels_.sum(weights.sum(at::kDouble), "summing the weights");
   return at::where(sum > 0, weights / (sum * heads), 0.0).to(at::kFloat);
+}
+
+/// That of a cross entropy with weight 1 and train.normalize = "tokens".
+double TokenLoss::auxiliary_coefficient(const HeadRows& rows) const {
+  const StepCounts& counts = rows.step.step_counts();
+  const int64_t count = counts.targets[size_t(rows.head - 1)];
+  if (count == 0) return 0;
+  return head_weight(config_, rows.head, rows.step.number()) / double(count * counts.heads_with_targets());
 }
 
 Weights TokenLoss::weigh(StepContext& step, WeighContext weigh_context) {
@@ -280,7 +302,7 @@ void TokenLoss::refuse_faulty_weights() const {
 }
 
 /// Weights [N] of a head's rows, converted according to their meaning.
-Tensor TokenLoss::weights_of(const Rows& rows, const Weights& weights) {
+Tensor TokenLoss::weights_of(const HeadRows& rows, const Weights& weights) {
   const Tensor& values = weights.values;
   if (weights.meaning == Weights::Meaning::uniform)
     return at::ones(rows.targets.sizes(), at::TensorOptions(at::kFloat).device(rows.targets.device()));

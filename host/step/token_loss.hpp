@@ -14,6 +14,8 @@
 #include "plugins/torch/boundary.hpp"
 #include "shard/sharded_model.hpp"
 #include "step/active_pipeline.hpp"
+#include "step/auxiliary_term.hpp"
+#include "step/head_rows.hpp"
 #include "step/step_context.hpp"
 
 namespace wmtp {
@@ -45,7 +47,7 @@ class TokenLoss {
   /// hidden [B,L,D], normed, of this rank's L positions -> its gradient. The output layer must be gathered.
   at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// As gradient(), for a head whose hidden states need none: the output layer's gradient, if it trains, and the
-  /// totals.
+  /// totals. An auxiliary loss is left out unless the output layer trains.
   void add_loss(StepContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's losses and their weights, without gradients. The output layer must be gathered.
   WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
@@ -60,34 +62,28 @@ class TokenLoss {
   void forget_weights() { checked_weights_.clear(); }
 
  private:
-  /// One head's valid sources in a micro-batch, among this rank's positions; prompts and padding are excluded before
-  /// the output layer.
-  struct Rows {
-    StepContext& step;
-    int64_t head;
-    Positions sources;           ///< those that have a target position
-    int64_t most;                ///< number of rows of the rank with the most, of those that divide the vocabulary
-    at::Tensor index;            ///< [N] into the B * sources.count of them; undefined: all
-    at::Tensor hidden, targets;  ///< [N,D], [N]
-  };
   struct Gradient {
     at::Tensor losses, weighted, d_hidden;  ///< [N], [N], [N,D]
   };
 
-  Rows head_rows(StepContext& step, int64_t head, const at::Tensor& hidden) const;
-  static void add_to_totals(const Rows& rows, const at::Tensor& losses, const at::Tensor& weighted);
-  at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
+  HeadRows head_rows(StepContext& step, int64_t head, const at::Tensor& hidden) const;
+  static void add_to_totals(const HeadRows& rows, const at::Tensor& losses, const at::Tensor& weighted);
+  at::Tensor by_source(const at::Tensor& values, const HeadRows& rows) const;
   at::Tensor valid_of_all_heads(const StepContext& step) const;
   ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
-  WeighContext weigh_context_after(const Scores& scores, const Rows& rows) const;
-  Gradient gradient_after_loss_pass(const Rows& rows);
-  Gradient gradient_in_one_pass(const Rows& rows);
-  Gradient gradient_with_known_weights(const Rows& rows);
+  WeighContext weigh_context_after(const Scores& scores, const HeadRows& rows) const;
+  Gradient gradient_after_loss_pass(const HeadRows& rows, const LinearCrossEntropy::Addition& addition);
+  Gradient gradient_in_one_pass(const HeadRows& rows, const LinearCrossEntropy::Addition& addition);
+  Gradient gradient_with_known_weights(const HeadRows& rows, const LinearCrossEntropy::Addition& addition);
   Weights weigh(StepContext& step, WeighContext weigh_context);
-  at::Tensor weigh_rows(const Rows& rows, const Scores& scores);
-  static at::Tensor weights_of(const Rows& rows, const Weights& weights);
-  at::Tensor coefficients(const Rows& rows, const at::Tensor& weights);
-  std::optional<int64_t> bound_on_selected(const Rows& rows, const Weights& weights) const;
+  at::Tensor weigh_rows(const HeadRows& rows, const Scores& scores);
+  static at::Tensor weights_of(const HeadRows& rows, const Weights& weights);
+  at::Tensor coefficients(const HeadRows& rows, const at::Tensor& weights);
+  bool has_auxiliary_loss(int64_t head) const {
+    return pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(head);
+  }
+  double auxiliary_coefficient(const HeadRows& rows) const;
+  std::optional<int64_t> bound_on_selected(const HeadRows& rows, const Weights& weights) const;
 
   ShardedModel& model_;
   ActivePipeline& pipeline_;

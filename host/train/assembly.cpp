@@ -68,7 +68,11 @@ Prepared open_data(Session& session, const Experiment& experiment, const std::fu
 ActivePipeline pipeline_of(const Identity& identity, const Experiment& experiment) {
   std::optional<PluginSetting> inner;
   if (identity.inner) inner = PluginSetting{*identity.inner, given_options(*experiment.inner)};
-  return open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
+  ActivePipeline pipeline =
+      open_pipeline({identity.pipeline, given_options(experiment.pipeline)}, inner ? &*inner : nullptr, experiment);
+  if (identity.auxiliary_loss)
+    add_auxiliary_loss({*identity.auxiliary_loss, given_options(*experiment.auxiliary_loss)}, experiment, pipeline);
+  return pipeline;
 }
 
 /// If the data determine the number of steps, what depends on it can be checked only here.
@@ -141,13 +145,13 @@ class FrozenSource {
   int64_t heads() const { return std::max<int64_t>(shape_.token_heads, 1); }
 
   /// The keys contain everything that the signals depend on: weights, shape, heads, data and part, length, precision,
-  /// device.
-  FrozenCache::Stores stores(const Prepared& data, const std::string& part) const {
+  /// device. Hidden states are too large to keep, and the other signals come with them.
+  FrozenCache::Stores stores(const std::set<std::string>& wanted, const Prepared& data, const std::string& part) const {
     FrozenCache::Stores stores;
-    if (!table_.config.cache || data.identity.empty()) return stores;
+    if (!table_.config.cache || data.identity.empty() || wanted.contains("hidden")) return stores;
     const std::string model = weights_content_hash(weights_, session_.job().database);
     const std::string of_heads = heads() == 1 ? "" : " of heads 1 to " + std::to_string(heads());
-    for (const std::string& signal : table_.wanted) {
+    for (const std::string& signal : wanted) {
       const std::string key = signal + of_heads + " of model " + model + " (" + model_shape_text(shape_.model) +
                               "), data " + data.identity + part + ", windows of " +
                               std::to_string(experiment_.train.sequence_length) + ", " + to_string(precision()) +
@@ -190,17 +194,20 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
                                    FrozenTable{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
     if (table.wanted.empty()) continue;
     const auto frozen = std::make_shared<FrozenSource>(session, experiment, stages, table);
-    const auto cache = [&](const std::string& part) {
+    const auto cache = [&](std::set<std::string> wanted, const std::string& part) {
+      FrozenCache::Stores stores = frozen->stores(wanted, data, part);
       return std::make_unique<FrozenCache>(
-          table.name, table.wanted, [frozen] { return frozen->model(); }, frozen->stores(data, part), frozen->heads());
+          table.name, std::move(wanted), [frozen] { return frozen->model(); }, std::move(stores), frozen->heads());
     };
+    std::set<std::string> validated = table.wanted;
+    validated.erase("hidden");  // an auxiliary loss has no validation
     // What packing changes is not part of the data's identity. Records are packed for training only.
     const DataConfig& config = experiment.data;
     const std::string separate = config.packing && config.kind == DataKind::text ? " separate documents" : "";
     const std::string packs =
         config.packing && config.kind == DataKind::records ? " packs of " + config.select + " records" : "";
-    opened.training.push_back(cache(separate + packs));
-    opened.validation.push_back(cache(" held out" + separate));
+    opened.training.push_back(cache(table.wanted, separate + packs));
+    if (!validated.empty()) opened.validation.push_back(cache(validated, " held out" + separate));
   }
   return opened;
 }
@@ -219,17 +226,18 @@ bool freezes(const ShardedModel& model) {
 std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins() const {
   std::vector<std::pair<std::string, const PluginDescription*>> all{{"pipeline", &pipeline}};
   if (inner) all.emplace_back("inner", &*inner);
+  if (auxiliary_loss) all.emplace_back("auxiliary_loss", &*auxiliary_loss);
   all.emplace_back("adapter", &adapter);
   return all;
 }
 
 Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages) {
   Identity identity;
-  const std::map<std::string, std::pair<const PluginChoice*, PluginDescription*>> plugins{
-      {"pipeline", {&experiment.pipeline, &identity.pipeline}},
-      {"pipeline.inner",
-       {experiment.inner ? &*experiment.inner : nullptr, experiment.inner ? &identity.inner.emplace() : nullptr}},
-      {"adapter", {&experiment.adapter, &identity.adapter}}};
+  std::map<std::string, std::pair<const PluginChoice*, PluginDescription*>> plugins{
+      {"pipeline", {&experiment.pipeline, &identity.pipeline}}, {"adapter", {&experiment.adapter, &identity.adapter}}};
+  if (experiment.inner) plugins["pipeline.inner"] = {&*experiment.inner, &identity.inner.emplace()};
+  if (experiment.auxiliary_loss)
+    plugins["auxiliary_loss"] = {&*experiment.auxiliary_loss, &identity.auxiliary_loss.emplace()};
   IdentityParts parts;
   std::vector<Peers::Input> inputs{{"experiment", config_hash(experiment, {}), {}}};
   for (const auto& [name, hash] : input_hashes(experiment, stages, session.catalog(), session.job().database)) {
@@ -239,7 +247,7 @@ Identity agree_on_identity(Session& session, const Experiment& experiment, const
       const auto plugin = plugins.find(name);
       if (plugin == plugins.end()) continue;
       const auto& [choice, description] = plugin->second;
-      const PluginKind kind = name == "adapter" ? PluginKind::adapter : PluginKind::pipeline;
+      const PluginKind kind = from_name<PluginKind>(name).value_or(PluginKind::pipeline);
       *description = session.catalog().describe(kind, choice->plugin);
       input.content = description->sha256;
     } catch (const Error& error) {

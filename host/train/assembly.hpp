@@ -23,8 +23,9 @@ struct Identity {
   std::string config_hash;
   PluginDescription pipeline, adapter;
   std::optional<PluginDescription> inner;  ///< of [pipeline.inner]
+  std::optional<PluginDescription> auxiliary_loss;
 
-  /// Every plugin with its table in the experiment: "pipeline", "inner", "adapter".
+  /// Every plugin with its table in the experiment: "pipeline", "inner", "auxiliary_loss", "adapter".
   std::vector<std::pair<std::string, const PluginDescription*>> plugins() const;
 };
 /// [all ranks, collective] The error of Peers::check_inputs if ranks lack inputs or have different ones.

@@ -85,8 +85,13 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       state_{0, 0, 0, Guard(experiment.guard)},
       optimizer_(experiment.optimizer, model.trained_groups(), experiment.train.ema, state_file(experiment)),
       collectives_(channels),
-      environment_{model.num_heads(), experiment.model.vocab_size, experiment.seed, num_steps, collectives_,
-                   state_.pipeline},
+      environment_{model.num_heads(),
+                   experiment.model.vocab_size,
+                   experiment.seed,
+                   num_steps,
+                   collectives_,
+                   state_.pipeline,
+                   [this]() -> FrozenModel& { return frozen_.front()->model(); }},
       micro_step_(model, pipeline, channels,
                   micro_step_config(experiment, pipeline.needs.when, model.compute().device())),
       operations_(step_operations(model)),
@@ -127,6 +132,8 @@ StepTotals Trainer::empty_totals() const {
        {"loss", "weight/sum", "weight/square", "fault/not_finite", "fault/negative", "selection/missed"})
     totals.add(name, 0.0);
   for (int64_t k = 1; k <= model_.num_heads(); ++k) totals.add("ce/" + std::to_string(k), 0.0);
+  if (pipeline_.auxiliary_loss)
+    for (const int64_t k : pipeline_.auxiliary_loss->heads) totals.add("auxiliary/" + std::to_string(k), 0.0);
   if (compares_heads()) add_empty_head_products(model_.num_heads(), totals);
   return totals;
 }
@@ -355,6 +362,8 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
     if (count == 0) continue;
     const double of_head = totals.sum("ce/" + std::to_string(k)) / count;
     metrics["train/ce_head_" + std::to_string(k)] = of_head;
+    if (pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(k))
+      metrics["train/auxiliary_head_" + std::to_string(k)] = totals.sum("auxiliary/" + std::to_string(k)) / count;
     ce += of_head / double(counts.heads_with_targets());
     targets += count;
   }

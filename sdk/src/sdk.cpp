@@ -14,12 +14,14 @@ TokenStep::~TokenStep() = default;
 HeadStep::~HeadStep() = default;
 BatchStep::~BatchStep() = default;
 ValueStep::~ValueStep() = default;
+LogitsStep::~LogitsStep() = default;
 Weighting::~Weighting() = default;
 Wrapper::~Wrapper() = default;
 Objective::~Objective() = default;
 LinearCall::~LinearCall() = default;
 Adapter::~Adapter() = default;
 LinearAdapter::~LinearAdapter() = default;
+AuxiliaryLoss::~AuxiliaryLoss() = default;
 
 Weights Weighting::weigh(TokenStep&) {
   throw std::logic_error("it does not override weigh() for the moment returned by needs()");

@@ -25,21 +25,26 @@ inline PluginDescription described(const std::filesystem::path& file) {
 
 /// A test plugin or, in a build that loads them, a shipped one.
 inline PluginDescription described(const std::string& kind, const std::string& name) {
-  const auto own = test_plugins() / (kind + "s") / (name + ".so");
+  const std::string folder = folder_name(from_name<PluginKind>(kind).value());
+  const auto own = test_plugins() / folder / (name + ".so");
   if (std::filesystem::exists(own)) return described(own);
-  const auto shipped = own_plugin_folder() / (kind + "s") / (name + ".so");
+  const auto shipped = own_plugin_folder() / folder / (name + ".so");
   if (std::filesystem::exists(shipped)) return described(shipped);
   for (const auto& json : Json::parse(describe_plugin_file("built-in")))
     if (json.at("kind") == kind && json.at("name") == name) return json.get<PluginDescription>();
   throw std::runtime_error("this build has no " + kind + " '" + name + "'");
 }
 
+inline bool is_of_kind(const PluginEntry& entry, const std::string& kind) {
+  return to_string(kind_of(role_of(entry))) == kind;
+}
+
 /// Names of the shipped plugins of a kind, in files or linked into this build, in alphabetical order.
 inline std::vector<std::string> shipped(const std::string& kind) {
   std::vector<std::string> names;
   for (const PluginEntry* entry : detail::BuiltIn::all())
-    if ((kind == "adapter") == (entry->adapter != nullptr)) names.push_back(entry->name);
-  const auto folder = own_plugin_folder() / (kind + "s");
+    if (is_of_kind(*entry, kind)) names.push_back(entry->name);
+  const auto folder = own_plugin_folder() / folder_name(from_name<PluginKind>(kind).value());
   if (std::filesystem::exists(folder)) {
     for (const auto& file : std::filesystem::directory_iterator(folder)) names.push_back(file.path().stem());
   }
@@ -50,8 +55,8 @@ inline std::vector<std::string> shipped(const std::string& kind) {
 /// A shipped plugin's entry, without the host's checks.
 inline const PluginEntry& entry_of(const std::string& kind, const std::string& name) {
   for (const PluginEntry* entry : detail::BuiltIn::all())
-    if ((kind == "adapter") == (entry->adapter != nullptr) && name == entry->name) return *entry;
-  return open_plugin(own_plugin_folder() / (kind + "s") / (name + ".so"));
+    if (is_of_kind(*entry, kind) && name == entry->name) return *entry;
+  return open_plugin(own_plugin_folder() / folder_name(from_name<PluginKind>(kind).value()) / (name + ".so"));
 }
 
 /// A shipped weighting with these options; a wrapper wraps `inner`.

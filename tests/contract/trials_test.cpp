@@ -35,7 +35,7 @@ std::vector<std::string> failed(const PluginDescription& plugin, const OptionVal
 
 std::vector<std::pair<std::string, std::string>> every_shipped_plugin() {
   std::vector<std::pair<std::string, std::string>> all;
-  for (const char* kind : {"pipeline", "adapter"})
+  for (const char* kind : {"pipeline", "adapter", "auxiliary_loss"})
     for (const std::string& name : test::shipped(kind)) all.emplace_back(kind, name);
   return all;
 }

@@ -131,6 +131,25 @@ def test_an_adapter_that_misbehaves_ends_every_rank_and_is_named(place, call, fa
                  adapter={"plugin": "faulty_adapter", "call": call, "fault": fault})
 
 
+AUXILIARY_FAULTS = {"shape": r"loss\(\) failed: its loss is of shape \[\d+, 1\], wanted one number per token",
+                    "type": r"loss\(\) failed: its loss is of type Double, wanted fp32",
+                    "constant": r"loss\(\) failed: its loss is constant, wanted one that depends on logits\(\)",
+                    "undeclared": r"loss\(\) failed: it reads reference_logits, which its needs\(\) do not declare",
+                    "throws": r"loss\(\) threw: it gives up"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", cases(["shape", "undeclared"], ["type", "constant", "throws"]))
+def test_an_auxiliary_loss_that_misbehaves_ends_every_rank_and_is_named(place, fault):
+    place.refuse(3, "faulty_auxiliary_loss", AUXILIARY_FAULTS[fault], env=OURS, train__steps=1,
+                 auxiliary_loss={"plugin": "faulty_auxiliary_loss", "fault": fault})
+
+
+def test_an_auxiliary_loss_without_a_head_is_refused(place):
+    place.refuse(3, "auxiliary loss 'head_distillation' applies to none of the heads", model__future_tokens=1,
+                 auxiliary_loss={"plugin": "head_distillation"})
+
+
 @pytest.mark.parametrize("fault, message", [
     ("state", r"pipeline 'faulty': state \"seen\" on rank 1 differs from rank 0's"),
     ("own state", r"pipeline 'faulty': state \"mine\" on rank 1 does not exist on rank 0")])

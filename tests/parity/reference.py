@@ -5,6 +5,7 @@ loss     "tokens": per head, sum of w * ce over the step / valid tokens of the s
          with targets
          "weights": per head, sum of w * ce over the step / sum of w over the step; then the same mean
          with head weights, each head's part of the mean is multiplied by its weight
+         an auxiliary loss is divided as with "tokens": auxiliary_losses.py
          losses of a critic or of a joint value head: values.py; weights: weightings.py and values.py
 frozen   the reference's loss on a target of head k is that of its own head k, if it has as many heads as the policy;
          else, or with heads "next", that of its next-token prediction, from k - 1 more tokens of context
@@ -17,6 +18,7 @@ import os
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+import auxiliary_losses
 import philox
 import torch
 import values
@@ -45,6 +47,7 @@ class Recipe:
     options: dict = field(default_factory=dict)  # options of the pipeline that differ from the plugin's defaults
     frozen: dict = field(default_factory=dict)  # what differs from start.FROZEN
     heads: str = None  # of the reference, that are read; None: "auto"
+    auxiliary: dict = None  # plugin and options of the auxiliary loss
     adapter: str = "full"
     lora: dict = None  # options of the adapter that differ from lora.OPTIONS
     sharp: float = 1.0  # factor on the output layer, so that entropies differ by more than rounding
@@ -234,14 +237,14 @@ class Reference:
                 known = self.verifiable.weights(batch, judged.detach())
                 if self.verifiable.joint:
                     total = total + self.verifiable.loss(batch, judged, counts)
-            for k, weighted, weights in self._token_sums(step, batch, known):
-                before = sums.get(k, (0.0, 0.0))
-                sums[k] = before[0] + weighted, before[1] + weights
+            for k, *parts in self._token_sums(step, batch, known):
+                sums[k] = [before + part for before, part in zip(sums.get(k, [0.0] * 3), parts)]
         heads = [k for k in sums if counts[k] > 0]
         for k in heads:
-            weighted, weights = sums[k]
+            weighted, weights, auxiliary = sums[k]
             divisor = weights if recipe.normalize == "weights" else counts[k]
-            self.head_losses[k] = weighted * head_weight(recipe, k, step) / divisor / len(heads)
+            loss = weighted / divisor + auxiliary / counts[k]
+            self.head_losses[k] = loss * head_weight(recipe, k, step) / len(heads)
             total = total + self.head_losses[k]
         return total
 
@@ -249,7 +252,7 @@ class Reference:
         return philox.dropout_factors(name, p, self.recipe.seed, step, batch.positions, shape)
 
     def _token_sums(self, step, batch, known):
-        """(k, sum of the weighted losses, sum of the weights) of each head."""
+        """(k, sum of the weighted losses, sum of the weights, sum of the auxiliary loss) of each head."""
         logits = self.model(batch.tokens)
         with torch.no_grad():
             frozen = self.frozen(batch.tokens) if self.frozen else None
@@ -262,17 +265,34 @@ class Reference:
                 else:
                     weights = known[:, k:]
             weights = weights * valid
-            yield k, (weights * losses).double().sum(), weights.double().sum()
+            yield (k, (weights * losses).double().sum(), weights.double().sum(),
+                   self._auxiliary_sum(step, batch, k, valid, logits, frozen))
+
+    def _auxiliary_sum(self, step, batch, k, valid, logits, frozen):
+        if not self.recipe.auxiliary:
+            return 0.0
+        options = {name: weightings.at_step(value, step) for name, value in self.recipe.auxiliary.items()}
+        length = valid.shape[1]
+        loss = auxiliary_losses.of(
+            auxiliary_losses.Head(k, self.model.shape.vocab_size, logits[k - 1][:, :length], batch.tokens[:, k:],
+                                  logits[0][:, k - 1:k - 1 + length], self._frozen_logits(frozen, k, length), batch),
+            **options)
+        return 0.0 if loss is None else (loss * valid).double().sum()
+
+    def _frozen_logits(self, frozen, k, length):
+        """Those of the reference for the targets of head k."""
+        if frozen is None:
+            return None
+        if self.recipe.heads != "next" and len(frozen) >= self.model.shape.future_tokens:
+            return frozen[k - 1][:, :length]
+        return frozen[0][:, k - 1:k - 1 + length]
 
     def _view(self, step, batch, k, valid, losses, logits, frozen):
         length = losses.shape[1]
         ref = ref_entropy = None
         if frozen is not None:
-            if self.recipe.heads != "next" and len(frozen) >= self.model.shape.future_tokens:
-                ref, ref_entropy = token_losses(frozen[k - 1], batch.tokens, k), entropy_of(frozen[k - 1][:, :length])
-            else:
-                ref = token_losses(frozen[0][:, k - 1:], batch.tokens[:, k - 1:], 1)
-                ref_entropy = entropy_of(frozen[0][:, k - 1:k - 1 + length])
+            of_head = self._frozen_logits(frozen, k, length)
+            ref, ref_entropy = token_losses(of_head, batch.tokens[:, k - 1:], 1), entropy_of(of_head)
         return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch,
                                valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy, self.memory,
                                self.result.margins)

@@ -67,6 +67,8 @@ def changes_for(shape, recipe, ranks=2):
         changes["adapter__train"] = recipe.train
     if recipe.optimizer != "sgd":
         changes |= {"optimizer__betas": list(recipe.betas), "optimizer__eps": recipe.eps}
+    if recipe.auxiliary:
+        changes |= {f"auxiliary_loss__{name}": value for name, value in recipe.auxiliary.items()}
     if reads_reference(recipe):
         frozen = frozen_shape(recipe, shape.vocab_size)
         changes |= REFERENCE_KEYS | PLAIN_REFERENCE | keys_of(frozen, "reference__model")
@@ -77,7 +79,8 @@ def changes_for(shape, recipe, ranks=2):
 
 
 def reads_reference(recipe):
-    return recipe.pipeline == "rho1" or "ref" in str(recipe.options) or "rho1" in str(recipe.options)
+    read = str(recipe.options) + str(recipe.auxiliary)
+    return recipe.pipeline == "rho1" or "ref" in read or "rho1" in read
 
 
 def reads_judge(recipe):

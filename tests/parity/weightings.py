@@ -115,6 +115,9 @@ FORMULAS = {
     "ref * exp(-reference_entropy)": lambda head: head.ref * torch.exp(-head.ref_entropy),
     "(entropy > reference_entropy) * ce": lambda head: head.above(head.entropy - head.ref_entropy,
                                                                   torch.tensor(0.0)) * head.ce,
+    "(ce > quantile(ce, 0.4)) * exp(-ce)": lambda head: head.above(
+        head.ce, head.quantile(head.ce, 0.4)) * torch.exp(-head.ce),
+    "(head < 3) + (head > 3)": lambda head: torch.full_like(head.ce, float(head.k != 3)),
     "exp(-ref)": lambda head: torch.exp(-head.ref),
     "exp(-ce) * progress + (1 - progress)": lambda head: torch.exp(-head.ce) * progress(head) + 1 - progress(head),
     "0.5 + uniform * entropy / head": lambda head: 0.5 + head.uniform(0) * head.entropy / head.k,

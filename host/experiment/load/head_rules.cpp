@@ -15,6 +15,7 @@ class HeadRules : RuleChecker {
     head_weights(needs);
     detached_heads(needs);
     head_gradients(needs);
+    auxiliary_loss(needs);
   }
 
  private:
@@ -55,6 +56,13 @@ class HeadRules : RuleChecker {
       refuse_key(key, "detach_heads has no effect: " + title() + " trains no head that predicts tokens", "remove it");
     else if (bound_.all_valid({"model.future_tokens"}) && e_.model.future_tokens == 1)
       refuse_key(key, "detach_heads has no effect: found 1 future_tokens, wanted 2 or more", "remove it");
+  }
+
+  void auxiliary_loss(const PluginNeeds* needs) {
+    if (e_.auxiliary_loss && needs && !needs->when)
+      refuse_key("auxiliary_loss",
+                 "[auxiliary_loss] has no effect: " + title() + " trains no head that predicts tokens",
+                 "remove the table");
   }
 
   void head_gradients(const PluginNeeds* needs) {

@@ -79,6 +79,18 @@ class PluginBinder {
       check_options("adapter", *setting, nullptr);
   }
 
+  /// What it reads is read by the pipeline's call of the same token, so `needs` gets it too.
+  void auxiliary_loss(std::optional<PluginNeeds>& needs) {
+    if (!bound_.experiment.auxiliary_loss) return;
+    const auto setting = bind("auxiliary_loss", PluginKind::auxiliary_loss, *bound_.experiment.auxiliary_loss);
+    const auto own = setting ? check_options("auxiliary_loss", *setting, nullptr) : std::nullopt;
+    if (!own) {  // whether [reference] is read is unknown
+      needs.reset();
+    } else if (needs) {
+      needs->reads.insert(needs->reads.end(), own->reads.begin(), own->reads.end());
+    }
+  }
+
  private:
   /// The plugin with its options; nullopt after an error in this table.
   std::optional<PluginSetting> bind(const std::string& table, PluginKind kind, PluginChoice& choice) {
@@ -185,6 +197,7 @@ std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlug
                                         BoundExperiment& bound, Diagnostics& diagnostics) {
   PluginBinder binder(document, describe, check, bound, diagnostics);
   auto needs = binder.pipeline();
+  binder.auxiliary_loss(needs);
   binder.adapter();
   return needs;
 }

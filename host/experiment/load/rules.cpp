@@ -444,7 +444,10 @@ class Rules : RuleChecker {
     const std::string read = needs ? first_read(*needs, table) : "";
     if (!bound_.has(table)) {
       if (!read.empty()) {
-        refuse("pipeline.plugin", title() + " reads " + read + ", but there is no [" + table + "]",
+        const bool is_auxiliary = read == reference_logits;
+        refuse(is_auxiliary ? "auxiliary_loss.plugin" : "pipeline.plugin",
+               (is_auxiliary ? "auxiliary loss " + quote(e_.auxiliary_loss->plugin) : title()) + " reads " + read +
+                   ", but there is no [" + table + "]",
                "add [" + table + "] with experiment = \"" + (table == "value" ? "critic" : table) +
                    ".toml\" or weights = \"run:NAME\"");
       }
@@ -497,6 +500,11 @@ class Rules : RuleChecker {
     const std::string needed = needs.pairs ? "pairs of answers" : needs_values ? "values of whole sequences" : "";
     if (!needed.empty())
       refuse("data.packing", "found packing, which does not work with " + title() + ": it needs " + needed,
+             "remove the key");
+    if (std::ranges::count(needs.reads, record_correct) > 0)
+      refuse("data.packing",
+             "found packing, which does not work with auxiliary loss " + quote(e_.auxiliary_loss->plugin) +
+                 ": it reads whether the answer of a sequence is right",
              "remove the key");
   }
 };

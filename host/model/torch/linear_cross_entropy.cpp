@@ -80,11 +80,13 @@ LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficient
 /// Tokens differentiated in one product: n, or with a VocabularySplit n of each rank.
 struct LinearCrossEntropy::Chunk {
   Tensor hidden, targets, logits, log_sum, coefficient;  // [n,D], [n], [n,V], [n] and [n]
+  Tensor added = {};                                     // [at most n, V], to the gradient of the logits; or undefined
 
   /// The chosen tokens, padded with rows of zeros, which contribute nothing.
   Chunk rows(const Chosen& chosen) const {
     const auto of = [&](const Tensor& part) { return selected(part, chosen.from, part.size(0)); };
-    return {of(hidden), of(targets), of(logits), of(log_sum), chosen.coefficients(coefficient, coefficient.size(0))};
+    return {of(hidden), of(targets), of(logits), of(log_sum), chosen.coefficients(coefficient, coefficient.size(0)),
+            {}};
   }
 };
 
@@ -128,6 +130,21 @@ void LinearCrossEntropy::complete(Chunk& chunk, Tensor log_sum, Tensor coefficie
   chunk.coefficient = all.select(1, 1).contiguous();
 }
 
+/// Of a chunk with n tokens of each rank, `own` of them of this one.
+void LinearCrossEntropy::add(Chunk& chunk, const Addition& addition, int64_t begin, int64_t own, int64_t n) const {
+  if (!addition) return;
+  const Tensor logits = split_ ? split_->of_own_rows(chunk.logits, own) : chunk.logits.narrow(0, 0, own);
+  chunk.added = addition(logits, begin, n);
+  if (split_) chunk.added = split_->of_own_columns(chunk.added, n);
+}
+
+Tensor LinearCrossEntropy::logits(const Tensor& hidden, int64_t n) const {
+  const MemoryScope scope(MemoryCategory::logits);
+  const Tensor weight = output_.weight();
+  if (!split_) return product_with_rows(hidden, weight);
+  return split_->of_own_rows(product_with_rows(split_->gathered(hidden, n), weight), hidden.size(0));
+}
+
 Scores LinearCrossEntropy::scores(const Tensor& hidden, const Tensor& targets, ScoreRequest request,
                                   int64_t most) const {
   return score(hidden, targets, request, nullptr, most);
@@ -165,7 +182,8 @@ Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, Sc
 
 LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, const Tensor& targets,
                                                         const Coefficients& coefficients, bool sparse,
-                                                        ScoreRequest request, int64_t most) const {
+                                                        ScoreRequest request, int64_t most,
+                                                        const Addition& addition) const {
   const MemoryScope scope(MemoryCategory::logits);
   const int64_t count = hidden.size(0);
   const Tensor weight = output_.weight();
@@ -176,7 +194,8 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
     auto [scores, log_sum] = scored(chunk, own_targets, request);
     put(result.scores, begin, scores);
     complete(chunk, std::move(log_sum), own > 0 ? coefficients(scores, begin).contiguous() : scores.losses, n);
-    const Chosen chosen = sparse ? nonzero(chunk.coefficient) : Chosen();
+    const Chosen chosen = sparse && !addition ? nonzero(chunk.coefficient) : Chosen();
+    add(chunk, addition, begin, own, n);
     differentiate_here(std::move(chunk), chosen, weight, result.d_hidden.narrow(0, begin, own));
   });
   return result;
@@ -201,6 +220,7 @@ void LinearCrossEntropy::differentiate(Chunk chunk, const Chosen& chosen, const 
   }
   const Tensor gradient = cross_entropy_gradient(std::move(chunk.logits), chunk.targets, chunk.log_sum,
                                                  chunk.coefficient, split_ ? Columns::piece : Columns::all);
+  if (chunk.added.defined()) gradient.narrow(0, 0, chunk.added.size(0)).add_(chunk.added);
   if (output_.trains()) output_.store->add_product(output_.index, gradient, chunk.hidden);
   if (all)
     product_into(d_hidden, gradient, weight);
@@ -209,20 +229,21 @@ void LinearCrossEntropy::differentiate(Chunk chunk, const Chosen& chosen, const 
 }
 
 Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets, const Tensor& coefficients,
-                                     ScoredChunk kept, std::optional<int64_t> at_most) const {
+                                     ScoredChunk kept, std::optional<int64_t> at_most, const Addition& addition) const {
   const MemoryScope scope(MemoryCategory::logits);
   TORCH_CHECK(!split_ || !at_most || hidden.is_meta(), "ranks that divide the vocabulary count tokens with a weight");
   const Tensor weight = output_.weight();
   const bool chooses_of_ranks = split_ && kept.logits_.defined();  // in the chunk of all, below
-  const Chosen chosen = chooses_of_ranks ? Chosen() : nonzero(coefficients, at_most);
   const int64_t N = hidden.size(0);
+  const Chosen chosen = chooses_of_ranks ? Chosen() : nonzero(coefficients, addition ? std::optional(N) : at_most);
   Tensor d_hidden = at::zeros({N + (chosen.has_spares ? 1 : 0), hidden.size(1)}, hidden.options());
   if (kept.logits_.defined()) {
     Chunk chunk{split_ ? kept.hidden_ : hidden, split_ ? kept.targets_ : targets, std::move(kept.logits_), {}, {}};
     complete(chunk, kept.log_sums_, coefficients.contiguous(), kept.most_);
     std::optional<int64_t> at_most_of_ranks;
     if (split_ && at_most) at_most_of_ranks = *at_most * split_->ranks();
-    const Chosen of_chunk = split_ ? nonzero(chunk.coefficient, at_most_of_ranks) : chosen;
+    const Chosen of_chunk = !split_ ? chosen : addition ? Chosen() : nonzero(chunk.coefficient, at_most_of_ranks);
+    add(chunk, addition, 0, N, split_ ? kept.most_ : N);
     differentiate_here(std::move(chunk), of_chunk, weight, d_hidden);
     return d_hidden.narrow(0, 0, N);
   }
@@ -237,6 +258,7 @@ Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets
     Chunk chunk = chunk_of(own_hidden, own_targets, n, weight);
     complete(chunk, kept.log_sums_.defined() ? of(kept.log_sums_) : scored(chunk, own_targets, {}).log_sum,
              std::move(own_coefficients), n);
+    add(chunk, addition, begin, own, n);
     Tensor d_rows = at::empty_like(own_hidden);
     differentiate_here(std::move(chunk), {}, weight, d_rows);
     d_hidden.index_copy_(0, rows.to, d_rows.narrow(0, 0, rows.count()));

@@ -55,16 +55,22 @@ class LinearCrossEntropy {
     Scores scores;
     at::Tensor d_hidden;  ///< [N,D], of the sum over tokens of coefficient * loss
   };
+  /// What another loss adds to the gradient of the logits of m tokens from `begin`, [m,V] fp32 from logits [m,V]. `n`:
+  /// with a VocabularySplit at least every rank's m, and the same on all of them. With an addition no token is skipped.
+  using Addition = std::function<at::Tensor(const at::Tensor& logits, int64_t begin, int64_t n)>;
   /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip their tokens.
   Result one_pass(const at::Tensor& hidden, const at::Tensor& targets, const Coefficients& coefficients, bool sparse,
-                  ScoreRequest request = {}, int64_t most = 0) const;
+                  ScoreRequest request = {}, int64_t most = 0, const Addition& addition = {}) const;
 
   /// Gradients only, [N,D], of the tokens with nonzero coefficient [N], from the values kept by scores(), which are
   /// consumed. `at_most`: number of these tokens for which products are computed; further ones are left out. Without it
   /// the host waits for a CUDA device to count them. With a VocabularySplit it always does, since ranks agree on the
   /// number; `at_most` is then for steps without values.
   at::Tensor gradients(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& coefficients,
-                       ScoredChunk kept = {}, std::optional<int64_t> at_most = {}) const;
+                       ScoredChunk kept = {}, std::optional<int64_t> at_most = {}, const Addition& addition = {}) const;
+
+  /// hidden [m,D] -> logits [m,V], without gradients. `n`: as of Addition.
+  at::Tensor logits(const at::Tensor& hidden, int64_t n) const;
 
  private:
   struct Chunk;
@@ -79,6 +85,7 @@ class LinearCrossEntropy {
   Chunk chunk_of(const at::Tensor& hidden, const at::Tensor& targets, int64_t n, const at::Tensor& weight) const;
   ScoredLogits scored(const Chunk& chunk, const at::Tensor& targets, ScoreRequest request) const;
   void complete(Chunk& chunk, at::Tensor log_sum, at::Tensor coefficient, int64_t n) const;
+  void add(Chunk& chunk, const Addition& addition, int64_t begin, int64_t own, int64_t n) const;
   void differentiate_here(Chunk chunk, const Chosen& chosen, const at::Tensor& weight, at::Tensor d_hidden) const;
   void differentiate(Chunk chunk, const Chosen& chosen, const at::Tensor& weight, at::Tensor d_hidden) const;
 

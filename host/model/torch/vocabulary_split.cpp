@@ -45,6 +45,18 @@ ScoredLogits VocabularySplit::combined(const ScoredLogits& part, const Tensor& l
   return result;
 }
 
+Tensor VocabularySplit::of_own_rows(const Tensor& columns, int64_t m) const {
+  const Tensor by_rank = ranks_.all_to_all(columns.view({ranks(), -1, columns.size(1)}));  // [T, n, V/T]
+  return by_rank.narrow(1, 0, m).transpose(0, 1).flatten(1);
+}
+
+Tensor VocabularySplit::of_own_columns(const Tensor& rows, int64_t n) const {
+  Tensor padded = at::zeros({n, rows.size(1)}, rows.options());
+  padded.narrow(0, 0, rows.size(0)).copy_(rows);
+  const Tensor by_rank = padded.view({n, ranks(), -1}).transpose(0, 1).contiguous();
+  return ranks_.all_to_all(by_rank).flatten(0, 1);
+}
+
 Tensor VocabularySplit::summed(const Tensor& parts) const {
   return sum_of_received(parts.view({ranks(), -1, parts.size(1)}), ranks_);
 }

@@ -33,6 +33,11 @@ class VocabularySplit {
   /// The scores of this rank's m tokens with these targets. `part`: of this rank's columns `logits` [T n, V/T] of all
   /// tokens. [all T ranks, collective]
   ScoredLogits combined(const ScoredLogits& part, const at::Tensor& logits, const at::Tensor& targets) const;
+  /// This rank's columns [T n, V/T] of all tokens -> all columns [m, V] of this rank's m tokens. [all T ranks,
+  /// collective]
+  at::Tensor of_own_rows(const at::Tensor& columns, int64_t m) const;
+  /// The inverse, [m, V] -> [T n, V/T], with zeros for entries without a token. [all T ranks, collective]
+  at::Tensor of_own_columns(const at::Tensor& rows, int64_t n) const;
   /// [T n, D], parts of sums -> [n, D], the sums of this rank's tokens. [all T ranks, collective]
   at::Tensor summed(const at::Tensor& parts) const;
   /// The largest of the ranks' numbers. [all T ranks, collective; waits for the device]

@@ -55,6 +55,11 @@ class ValueSumObjective final : public Objective {
   Needs needs_;
 };
 
+class LogSumLoss final : public AuxiliaryLoss {
+ public:
+  Tensor loss(LogitsStep& step) override { return step.logits().logsumexp(1); }
+};
+
 /// A pipeline in place of one whose plugin reads values, which a planned step does not have: it is called at the same
 /// moments and gets the same signals, but what the plugin itself would allocate is not planned.
 ActivePipeline substitute_pipeline(const ActivePipeline& pipeline) {
@@ -68,6 +73,10 @@ ActivePipeline substitute_pipeline(const ActivePipeline& pipeline) {
     other.objective = std::make_unique<ValueSumObjective>(pipeline.needs);
   else
     other.weighting = std::make_unique<UniformWeighting>(pipeline.needs);
+  if (pipeline.auxiliary_loss) {
+    const ActiveAuxiliaryLoss& loss = *pipeline.auxiliary_loss;
+    other.auxiliary_loss = ActiveAuxiliaryLoss{loss.name, std::make_unique<LogSumLoss>(), loss.needs, loss.heads};
+  }
   return other;
 }
 
@@ -114,9 +123,12 @@ class Plans {
     std::optional<PluginSetting> inner;
     if (experiment.inner) inner = plugin_setting(catalog_, PluginKind::pipeline, *experiment.inner);
     const PluginSetting adapter = plugin_setting(catalog_, PluginKind::adapter, experiment.adapter);
-    return {open_pipeline(plugin_setting(catalog_, PluginKind::pipeline, experiment.pipeline),
-                          inner ? &*inner : nullptr, experiment),
-            create_adapter(adapter.description, adapter.options)};
+    ActivePipeline pipeline = open_pipeline(plugin_setting(catalog_, PluginKind::pipeline, experiment.pipeline),
+                                            inner ? &*inner : nullptr, experiment);
+    if (experiment.auxiliary_loss)
+      add_auxiliary_loss(plugin_setting(catalog_, PluginKind::auxiliary_loss, *experiment.auxiliary_loss), experiment,
+                         pipeline);
+    return {std::move(pipeline), create_adapter(adapter.description, adapter.options)};
   }
 
   std::filesystem::path file_;

@@ -58,6 +58,15 @@ PluginNeeds plain(const Needs& needs) {
 static_assert(int(When::token) == int(WeighingMoment::token) && int(When::before) == int(WeighingMoment::before) &&
               int(When::head) == int(WeighingMoment::head) && int(When::all) == int(WeighingMoment::all));
 
+PluginNeeds needs_of(const std::string& name, const AuxiliaryLoss& loss) {
+  const LogitsNeeds needs = guarded(name, "needs", [&] { return loss.needs(); });
+  if (needs.upcoming < 0) refuse("it needs " + std::to_string(needs.upcoming) + " upcoming tokens, wanted at least 0");
+  PluginNeeds result;
+  if (needs.reference) result.reads.push_back(reference_logits);
+  if (needs.correct) result.reads.push_back(record_correct);
+  return result;
+}
+
 template <class Pipeline>
 PluginNeeds needs_of(const std::string& name, const Pipeline& pipeline) {
   const Needs needs = guarded(name, "needs", [&] { return pipeline.needs(); });
@@ -95,7 +104,7 @@ void describe_instance(const PluginEntry& entry, PluginDescription& description)
 PluginDescription describe(const PluginEntry& entry) {
   PluginDescription description;
   description.role = role_of(entry);
-  description.kind = entry.adapter ? PluginKind::adapter : PluginKind::pipeline;
+  description.kind = kind_of(description.role);
   description.name = entry.name;
   description.version = entry.version;
   description.summary = entry.summary;
@@ -107,6 +116,8 @@ PluginDescription describe(const PluginEntry& entry) {
     describe_instance<Weighting>(entry, description);
   else if (entry.objective)
     describe_instance<Objective>(entry, description);
+  else if (entry.auxiliary_loss)
+    describe_instance<AuxiliaryLoss>(entry, description);
   else
     describe_instance<Adapter>(entry, description);
   return description;
@@ -119,6 +130,8 @@ PluginNeeds needs_with_options(const PluginSetting& plugin, const PluginSetting*
     create_adapter(plugin.description, plugin.options);
     return {};
   }
+  if (plugin.description.role == PluginRole::auxiliary_loss)
+    return needs_of(name, *create_auxiliary_loss(plugin.description, plugin.options));
   if (plugin.description.role == PluginRole::objective)
     return needs_of(name, *create_objective(plugin.description, plugin.options));
   // The inner plugin's needs first, so that its refusals are not attributed to the outer one.

@@ -26,18 +26,18 @@ std::map<std::filesystem::path, boost::dll::shared_library>& libraries() {
 const PluginEntry& checked(const std::string& where, const PluginEntry& entry) {
   for (const char* text : {entry.name, entry.version, entry.summary})
     if (text == nullptr)
-      refuse(where, "its entry has an empty field; end the source with WMTP_PIPELINE or WMTP_ADAPTER");
+      refuse(where,
+             "its entry has an empty field; end the source with WMTP_PIPELINE, WMTP_ADAPTER or "
+             "WMTP_AUXILIARY_LOSS");
   const int factories = (entry.weighting != nullptr) + (entry.wrapper != nullptr) + (entry.objective != nullptr) +
-                        (entry.adapter != nullptr);
+                        (entry.adapter != nullptr) + (entry.auxiliary_loss != nullptr);
   if (factories != 1) refuse(where, "its entry has " + std::to_string(factories) + " factories, wanted one");
   return entry;
 }
 
-PluginKind kind_of(const PluginEntry& entry) { return entry.adapter ? PluginKind::adapter : PluginKind::pipeline; }
-
 const PluginEntry& built_in(const PluginDescription& description) {
   for (const PluginEntry* entry : detail::BuiltIn::all()) {
-    if (description.kind == kind_of(*entry) && description.name == entry->name)
+    if (description.kind == kind_of(role_of(*entry)) && description.name == entry->name)
       return checked(description.name, *entry);
   }
   refuse("plugin " + description.name, "not linked into this build; add its folder with --plugin-dir");
@@ -76,7 +76,11 @@ class Wrapped final : public Weighting {
 
 PluginRole role_of(const PluginEntry& entry) {
   using enum PluginRole;
-  return entry.adapter ? adapter : entry.objective ? objective : entry.wrapper ? wrapper : weighting;
+  return entry.adapter          ? adapter
+         : entry.auxiliary_loss ? auxiliary_loss
+         : entry.objective      ? objective
+         : entry.wrapper        ? wrapper
+                                : weighting;
 }
 
 const PluginEntry& open_plugin(const std::filesystem::path& file) {
@@ -104,9 +108,10 @@ const PluginEntry& load_plugin(const PluginDescription& description) {
            "changed since it was probed: sha256 " + found + ", wanted " + description.sha256 + "; restart the run");
   }
   const PluginEntry& entry = open_plugin(description.path);
-  if (description.kind != kind_of(entry) || description.name != entry.name || description.version != entry.version) {
-    refuse(description.path.string(), "it declares itself as the " + std::string(to_string(kind_of(entry))) + " '" +
-                                          entry.name + "' " + entry.version + ", wanted the " +
+  if (description.kind != kind_of(role_of(entry)) || description.name != entry.name ||
+      description.version != entry.version) {
+    refuse(description.path.string(), "it declares itself as the " + std::string(to_string(kind_of(role_of(entry)))) +
+                                          " '" + entry.name + "' " + entry.version + ", wanted the " +
                                           to_string(description.kind) + " '" + description.name + "' " +
                                           description.version);
   }
@@ -126,6 +131,10 @@ std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::uniq
 }
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options) {
   return create<Objective>(description, options, PluginRole::objective);
+}
+std::unique_ptr<AuxiliaryLoss> create_auxiliary_loss(const PluginDescription& description,
+                                                     const OptionValues& options) {
+  return create<AuxiliaryLoss>(description, options, PluginRole::auxiliary_loss);
 }
 std::unique_ptr<GuardedAdapter> create_adapter(const PluginDescription& description, const OptionValues& options) {
   return std::make_unique<GuardedAdapter>(description.name, create<Adapter>(description, options, PluginRole::adapter));

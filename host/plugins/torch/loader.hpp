@@ -21,10 +21,11 @@ const PluginEntry& open_plugin(const std::filesystem::path& file);
 
 PluginRole role_of(const PluginEntry& entry);
 
-/// A new instance with default options. `Base` is Weighting, Wrapper, Objective or Adapter, matching the entry's role.
+/// A new instance with default options. `Base` is Weighting, Wrapper, Objective, Adapter or AuxiliaryLoss, matching the entry's role.
 template <class Base>
 std::unique_ptr<Base> create_instance(const PluginEntry& entry) {
-  const auto create = std::get<Base* (*)()>(std::tuple(entry.weighting, entry.wrapper, entry.objective, entry.adapter));
+  const auto create = std::get<Base* (*)()>(
+      std::tuple(entry.weighting, entry.wrapper, entry.objective, entry.adapter, entry.auxiliary_loss));
   return std::unique_ptr<Base>(guarded(entry.name, "constructor", create));
 }
 
@@ -39,6 +40,7 @@ std::unique_ptr<Weighting> create_weighting(const PluginDescription& description
 /// A wrapper around an existing weighting.
 std::unique_ptr<Weighting> create_wrapper(const PluginSetting& plugin, std::unique_ptr<Weighting> inner);
 std::unique_ptr<Objective> create_objective(const PluginDescription& description, const OptionValues& options);
+std::unique_ptr<AuxiliaryLoss> create_auxiliary_loss(const PluginDescription& description, const OptionValues& options);
 /// Wrapped in its boundary.
 std::unique_ptr<GuardedAdapter> create_adapter(const PluginDescription& description, const OptionValues& options);
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <wmtp/adapter.hpp>
+#include <wmtp/auxiliary_loss.hpp>
 #include <wmtp/fingerprint.hpp>
 #include <wmtp/pipeline.hpp>
 
@@ -24,6 +25,7 @@ struct PluginEntry {
   Wrapper* (*wrapper)() = nullptr;
   Objective* (*objective)() = nullptr;
   Adapter* (*adapter)() = nullptr;
+  AuxiliaryLoss* (*auxiliary_loss)() = nullptr;
 };
 
 namespace detail {
@@ -31,11 +33,13 @@ template <class Base, class Plugin> Base* create() { return new Plugin; }
 
 template <class Plugin> constexpr PluginEntry entry_of(const char* name, const char* version, const char* summary) {
   static_assert(std::is_base_of_v<Weighting, Plugin> || std::is_base_of_v<Objective, Plugin> ||
-                std::is_base_of_v<Adapter, Plugin>, "a plugin derives from wmtp::Weighting, Objective or Adapter");
+                std::is_base_of_v<Adapter, Plugin> || std::is_base_of_v<AuxiliaryLoss, Plugin>,
+                "a plugin derives from wmtp::Weighting, Objective, Adapter or AuxiliaryLoss");
   PluginEntry entry{name, version, summary};
   if constexpr (std::is_base_of_v<Wrapper, Plugin>) entry.wrapper = &create<Wrapper, Plugin>;
   else if constexpr (std::is_base_of_v<Weighting, Plugin>) entry.weighting = &create<Weighting, Plugin>;
   else if constexpr (std::is_base_of_v<Objective, Plugin>) entry.objective = &create<Objective, Plugin>;
+  else if constexpr (std::is_base_of_v<AuxiliaryLoss, Plugin>) entry.auxiliary_loss = &create<AuxiliaryLoss, Plugin>;
   else entry.adapter = &create<Adapter, Plugin>;
   return entry;
 }
@@ -60,9 +64,14 @@ struct WMTP_SDK_API BuiltIn {
       ::wmtp::detail::entry_of<Plugin>(name, version, summary);
 #endif
 
-#define WMTP_PIPELINE(Plugin, name, version, summary)                                                        \
-  static_assert(!std::is_base_of_v<::wmtp::Adapter, Plugin>, "an adapter ends with WMTP_ADAPTER");           \
+#define WMTP_PIPELINE(Plugin, name, version, summary)                                                         \
+  static_assert(std::is_base_of_v<::wmtp::Weighting, Plugin> || std::is_base_of_v<::wmtp::Objective, Plugin>, \
+                "a pipeline derives from wmtp::Weighting or Objective");                                      \
   WMTP_DETAIL_PLUGIN(Plugin, name, version, summary)
-#define WMTP_ADAPTER(Plugin, name, version, summary)                                                         \
-  static_assert(std::is_base_of_v<::wmtp::Adapter, Plugin>, "a pipeline ends with WMTP_PIPELINE");           \
+#define WMTP_ADAPTER(Plugin, name, version, summary)                                                          \
+  static_assert(std::is_base_of_v<::wmtp::Adapter, Plugin>, "an adapter derives from wmtp::Adapter");         \
+  WMTP_DETAIL_PLUGIN(Plugin, name, version, summary)
+#define WMTP_AUXILIARY_LOSS(Plugin, name, version, summary)                                                   \
+  static_assert(std::is_base_of_v<::wmtp::AuxiliaryLoss, Plugin>,                                             \
+                "an auxiliary loss derives from wmtp::AuxiliaryLoss");                                        \
   WMTP_DETAIL_PLUGIN(Plugin, name, version, summary)

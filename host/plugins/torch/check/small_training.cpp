@@ -128,6 +128,7 @@ SmallTraining::SmallTraining(SmallParts parts)
       experiment_(small_experiment(parts_)),
       pipeline_(make_pipeline(parts_.name, parts_.weighting ? parts_.weighting() : nullptr,
                               parts_.objective ? parts_.objective() : nullptr, experiment_)) {
+  if (parts_.auxiliary_loss) add_auxiliary_loss(parts_.name, parts_.auxiliary_loss(), experiment_, pipeline_);
   static const EverythingTrains everything;
   LayoutRequest layout;
   layout.heads = pipeline_.objective ? Heads::none : Heads::all;
@@ -170,6 +171,10 @@ std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values) {
 }
 
 void SmallTraining::replace_plugin() {
+  if (parts_.auxiliary_loss) {
+    pipeline_.auxiliary_loss->loss = parts_.auxiliary_loss();
+    return;
+  }
   if (parts_.objective)
     pipeline_.objective = parts_.objective();
   else

@@ -14,10 +14,11 @@ namespace wmtp {
 struct SmallParts {
   std::function<std::unique_ptr<Weighting>()> weighting;  ///< this or an objective
   std::function<std::unique_ptr<Objective>()> objective;
-  const Adapter* adapter = nullptr;  ///< null: all parameters train
-  bool targets = true;               ///< false: only prompts, single tokens and padding
-  double sharpness = 1;              ///< factor on the output layer; if large, losses become 0 or huge
-  double value_scale = 1;            ///< factor on a frozen value model's values
+  std::function<std::unique_ptr<AuxiliaryLoss>()> auxiliary_loss;  ///< in addition to the weighting
+  const Adapter* adapter = nullptr;                                ///< null: all parameters train
+  bool targets = true;                                             ///< false: only prompts, single tokens and padding
+  double sharpness = 1;    ///< factor on the output layer; if large, losses become 0 or huge
+  double value_scale = 1;  ///< factor on a frozen value model's values
   int64_t batch_size = 4, sequence_length = 24;
   at::Device device = at::kCPU;
   std::string name = "plugin";  ///< in messages

@@ -26,7 +26,7 @@ constexpr int steps = 4;
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ExitStatus::plugin, what); }
 
-/// The weighting inside a wrapper, and the one with which an adapter is trained: weights that differ between tokens,
+/// The weighting inside a wrapper, and the one with which an adapter or an auxiliary loss is trained: weights that differ between tokens,
 /// and a trained value head, so that a step has a gradient even if the adapter trains nothing.
 class Companion final : public Weighting {
  public:
@@ -77,6 +77,24 @@ class TimedObjective final : public Objective {
   double& seconds_;
 };
 
+class TimedAuxiliaryLoss final : public AuxiliaryLoss {
+ public:
+  TimedAuxiliaryLoss(std::unique_ptr<AuxiliaryLoss> inner, double& seconds)
+      : inner_(std::move(inner)), seconds_(seconds) {}
+  LogitsNeeds needs() const override { return inner_->needs(); }
+  bool applies(int64_t head) const override { return inner_->applies(head); }
+  Tensor loss(LogitsStep& step) override {
+    const auto start = Clock::now();
+    Tensor loss = inner_->loss(step);
+    seconds_ += seconds_since(start);
+    return loss;
+  }
+
+ private:
+  std::unique_ptr<AuxiliaryLoss> inner_;
+  double& seconds_;
+};
+
 /// The plugin under test; every training creates its own instance.
 class Candidate {
  public:
@@ -93,6 +111,9 @@ class Candidate {
     if (role == PluginRole::adapter) {
       parts.adapter = adapter_.get();
       parts.weighting = [] { return std::make_unique<Companion>(); };
+    } else if (role == PluginRole::auxiliary_loss) {
+      parts.weighting = [] { return std::make_unique<Companion>(); };
+      parts.auxiliary_loss = [this] { return create_auxiliary_loss(plugin_.description, plugin_.options); };
     } else if (role == PluginRole::objective) {
       parts.objective = [this] { return create_objective(plugin_.description, plugin_.options); };
     } else if (role == PluginRole::wrapper) {
@@ -203,7 +224,9 @@ std::string speed(const Candidate& candidate) {
   SmallParts parts = candidate.parts();
   parts.sequence_length = timed_sequence;
   double seconds = 0;
-  if (const auto make = parts.weighting; make && !candidate.is_adapter())
+  if (const auto make = parts.auxiliary_loss)
+    parts.auxiliary_loss = [make, &seconds] { return std::make_unique<TimedAuxiliaryLoss>(make(), seconds); };
+  else if (const auto make = parts.weighting; make && !candidate.is_adapter())
     parts.weighting = [make, &seconds] { return std::make_unique<TimedWeighting>(make(), seconds); };
   if (const auto make = parts.objective)
     parts.objective = [make, &seconds] { return std::make_unique<TimedObjective>(make(), seconds); };

@@ -1,0 +1,27 @@
+// HeadRows: one head's valid sources in a micro-batch, among this rank's positions. Prompts and padding are excluded
+// before the output layer.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "shard/sequence_split.hpp"
+#include "step/step_context.hpp"
+
+namespace wmtp {
+
+struct HeadRows {
+  StepContext& step;
+  int64_t head;
+  Positions sources;           ///< those that have a target position
+  int64_t most;                ///< number of rows of the rank with the most, of those that divide the vocabulary
+  at::Tensor index;            ///< [N] into the B * sources.count of them; undefined: all
+  at::Tensor hidden, targets;  ///< [N,D], [N]
+
+  /// [N,...] of values [B,L',...] whose position `first` belongs to the first of the sources.
+  at::Tensor of(const at::Tensor& values, int64_t first) const {
+    const at::Tensor rows = values.narrow(1, first, sources.count).flatten(0, 1);
+    return index.defined() ? rows.index_select(0, index) : rows.contiguous();
+  }
+};
+
+}  // namespace wmtp
