@@ -21,7 +21,8 @@ const PluginEntry& open_plugin(const std::filesystem::path& file);
 
 PluginRole role_of(const PluginEntry& entry);
 
-/// A new instance with default options. `Base` is Weighting, Wrapper, Objective, Adapter or AuxiliaryLoss, matching the entry's role.
+/// A new instance with default options. `Base` is Weighting, Wrapper, Objective, Adapter or AuxiliaryLoss, matching the
+/// entry's role.
 template <class Base>
 std::unique_ptr<Base> create_instance(const PluginEntry& entry) {
   const auto create = std::get<Base* (*)()>(

@@ -1,6 +1,6 @@
 // unlikelihood: -weight * log(1 - p) for each token of an answer that is known to be wrong, with p the policy's
-// probability of the token (Welleck et al. 2020, "Neural Text Generation with Unlikelihood Training", arXiv 1908.04319);
-// 0 for right and unknown answers. Their cross entropy still counts: plugin = "verifiable" gives it no weight.
+// probability of the token, and 0 for right and unknown answers (Welleck et al. 2020, "Neural Text Generation with
+// Unlikelihood Training", arXiv 1908.04319). The cross entropy of wrong answers still counts as the pipeline weighs it.
 #include <wmtp/plugin.hpp>
 
 namespace {

@@ -1,5 +1,5 @@
-// @NAME@: weight * sum of p^2 over the vocabulary, with the policy's probabilities p: a penalty on certainty. Change this
-// example.
+// @NAME@: weight * sum of p^2 over the vocabulary, with the policy's probabilities p: a penalty on certainty.
+// Change this example.
 #include <wmtp/plugin.hpp>
 
 class @CLASS@ : public wmtp::AuxiliaryLoss {

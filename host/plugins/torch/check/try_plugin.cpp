@@ -26,8 +26,8 @@ constexpr int steps = 4;
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ExitStatus::plugin, what); }
 
-/// The weighting inside a wrapper, and the one with which an adapter or an auxiliary loss is trained: weights that differ between tokens,
-/// and a trained value head, so that a step has a gradient even if the adapter trains nothing.
+/// The weighting inside a wrapper, and the one with which an adapter or an auxiliary loss is trained: weights that
+/// differ between tokens, and a trained value head, so that a step has a gradient even if the adapter trains nothing.
 class Companion final : public Weighting {
  public:
   Needs needs() const override { return {.when = When::before, .heads = {{"companion", "linear"}}}; }
