@@ -12,4 +12,12 @@ namespace wmtp {
 inline constexpr std::array stop_signals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,  SIGUSR1,
                                          SIGUSR2, SIGXCPU, SIGALRM, SIGVTALRM};
 
+/// [when a program begins] Signals that the parent has blocked, as some do around their threads, stay blocked after
+/// exec: a request to stop would never arrive.
+inline void unblock_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 }  // namespace wmtp

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/command.hpp"
@@ -38,7 +39,8 @@ constexpr const char* eval_help =
 struct Options : SuiteRequest {
   std::vector<std::string> texts;
   int64_t stride = 0;
-  std::vector<const CLI::Option*> answer_options;  ///< valid only with a RUN
+  std::vector<const CLI::Option*> answer_options;  ///< how a RUN answers a suite
+  std::vector<const CLI::Option*> judge_options;   ///< how answers to a suite are judged
   int64_t memory_mib = limits.memory_bytes >> 20;
   bool json = false;
 };
@@ -70,6 +72,23 @@ void print_json(const SuiteResult& result) {
   throw Error(ExitStatus::usage, message + "; see `wmtp-host eval --help`");
 }
 
+/// One line for all of `options` that are given.
+void warn_without_effect(const std::vector<const CLI::Option*>& options, const std::string& why) {
+  std::vector<std::string> given;
+  for (const CLI::Option* option : options)
+    if (option->count() > 0) given.push_back(option->get_name());
+  if (!given.empty()) log_warning(why + ": no effect of " + join_names(given));
+}
+
+void warn_without_effect(const Options& options) {
+  if (options.run.empty())
+    warn_without_effect(options.answer_options, "the answers are given (--samples " + options.samples + ")");
+  if (options.texts.empty()) return;
+  std::vector<const CLI::Option*> of_suites = options.answer_options;
+  of_suites.insert(of_suites.end(), options.judge_options.begin(), options.judge_options.end());
+  warn_without_effect(of_suites, "--text asks for no answers");
+}
+
 void check_use(const Options& options) {
   if (options.suite.empty() == options.texts.empty())
     refuse(options.suite.empty() ? "--suite or --text is missing"
@@ -80,9 +99,7 @@ void check_use(const Options& options) {
   if (options.run.empty() == options.samples.empty())
     refuse(options.run.empty() ? "RUN or --samples is missing" : "found both a RUN and --samples, wanted one of them");
   if (options.stride > 0 && options.texts.empty()) refuse("--stride requires --text");
-  for (const CLI::Option* option : options.answer_options)
-    if (option->count() > 0 && options.run.empty()) refuse(option->get_name() + " requires a RUN");
-  if (options.answers.samples > 1 && options.answers.temperature == 0)
+  if (!options.run.empty() && options.texts.empty() && options.answers.samples > 1 && options.answers.temperature == 0)
     refuse("--answers " + std::to_string(options.answers.samples) +
            " requires a --temperature above 0: greedy answers are identical");
   check_is_utf8(options.system, "--system");
@@ -93,6 +110,7 @@ void check_use(const Options& options) {
 int evaluate(Options options, const GlobalOptions& globals) {
   options.limits.memory_bytes = options.memory_mib << 20;
   check_use(options);
+  warn_without_effect(options);
   const std::filesystem::path database = globals.database_or(default_database);
   if (!options.texts.empty()) {
     const Table table = evaluate_texts(options.run, options.texts, options.stride, database, globals.plugin_folders);
@@ -139,15 +157,16 @@ void add_eval(CommandLine& line) {
   add_option(eval, "--extract HOW", options.extract, "judge answers by the number extracted this way",
              CLI::IsMember({"strict", "flexible"}));
   add_answer_options(eval, options);
-  add_option(eval, "-k", options.ks,
-             "k of pass@k, comma-separated (default: each of 1, 10, 100 that has enough samples)", comma_separated,
-             CLI::Range(int64_t{1}, int64_t{1000000}));
-  add_option(eval, "--seconds", options.limits.seconds, "time limit per program", CLI::Range(0.1, 3600.0),
-             shows_default);
-  add_option(eval, "--memory-mib", options.memory_mib, "memory limit per program",
-             CLI::Range(int64_t{64}, int64_t{1} << 20), shows_default);
-  add_option(eval, "--jobs", options.jobs, "programs to run concurrently", CLI::Range(1, 1024), shows_default);
-  add_option(eval, "--python PROGRAM", options.python, "Python interpreter (default: WMTP_PYTHON, else python3)");
+  options.judge_options = {
+      add_option(eval, "-k", options.ks,
+                 "k of pass@k, comma-separated (default: each of 1, 10, 100 that has enough samples)", comma_separated,
+                 CLI::Range(int64_t{1}, int64_t{1000000})),
+      add_option(eval, "--seconds", options.limits.seconds, "time limit per program", CLI::Range(0.1, 3600.0),
+                 shows_default),
+      add_option(eval, "--memory-mib", options.memory_mib, "memory limit per program",
+                 CLI::Range(int64_t{64}, int64_t{1} << 20), shows_default),
+      add_option(eval, "--jobs", options.jobs, "programs to run concurrently", CLI::Range(1, 1024), shows_default),
+      add_option(eval, "--python PROGRAM", options.python, "Python interpreter (default: WMTP_PYTHON, else python3)")};
   add_option(eval, "-o,--output FILE", options.output, "write each sample with its verdict (JSONL)");
   eval.add_flag("--json", options.json, "print JSON");
 }

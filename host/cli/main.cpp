@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "base/stop_signals.hpp"
 #include "base/system_limits.hpp"
 #include "cli/command.hpp"
 
@@ -58,6 +59,7 @@ int flushed(int code) {
 
 int main(int argc, char** argv) {
   wmtp::open_missing_streams();
+  wmtp::unblock_signals();
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE then makes write() fail, which is reported
   try {
     wmtp::check_stack_limit();

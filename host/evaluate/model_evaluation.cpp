@@ -99,7 +99,7 @@ void check_use(const SuiteRequest& request, const Suite& suite) {
   };
   if (!request.extract.empty() && suite.runs_programs)
     refuse("--extract applies only to a suite of answers; " + request.suite + " has tests");
-  if (suite.has_template) return;
+  if (suite.has_template || request.run.empty()) return;  // given answers need no prompts
   for (const auto& [option, text] :
        {std::pair{"--template", request.answers.prompt_template}, std::pair{"--system", request.system}})
     if (!text.empty())

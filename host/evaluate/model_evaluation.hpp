@@ -36,7 +36,7 @@ struct SuiteResult {
 };
 
 /// Throws the errors of read_suite, open_model, read_samples, answer_with_engine, check_samples and judge; Error(usage)
-/// for `extract` with a suite of programs, and for a template or a system prompt with HumanEval or MBPP.
+/// for `extract` with a suite of programs, and for a run's template or a system prompt with HumanEval or MBPP.
 SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database,
                            const std::vector<std::filesystem::path>& plugin_folders);
 

@@ -7,7 +7,9 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/shell_text.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "io/data_as_text.hpp"
 #include "io/decompressed_file.hpp"
 #include "io/seven_bit_text.hpp"
 
@@ -90,6 +92,11 @@ constexpr std::array signatures_in_text{
     Signature{0, "WARC/1."sv, "a WARC file of web pages", "extract the texts of its records first, as JSON lines"},
     Signature{0, "!<arch>\n"sv, "an ar archive", "unpack it first: ar x {}"},
     Signature{0, "070701"sv, "a cpio archive", "unpack it first: cpio -id < {}"},
+    Signature{0, "begin 644 "sv, "a uuencoded file", "decode it first: uudecode {}"},
+    Signature{0, "begin 664 "sv, "a uuencoded file", "decode it first: uudecode {}"},
+    Signature{0, "begin 600 "sv, "a uuencoded file", "decode it first: uudecode {}"},
+    Signature{0, "begin 666 "sv, "a uuencoded file", "decode it first: uudecode {}"},
+    Signature{0, "begin-base64 "sv, "a uuencoded file", "decode it first: uudecode {}"},
     Signature{0, "%!PS-Adobe-"sv, "a PostScript document", "convert it first: ps2ascii {}"},
 };
 
@@ -278,6 +285,7 @@ class KindCheck {
     const std::string extension = extension_of(file_, false);
     if (begins_as_safetensors(start_)) refuse("a safetensors file", "name a file of token ids");
     if (!start_.starts_with("\x93NUMPY")) refuse_name(extension);
+    if (is_certainly_text(start_)) refuse_numbers();
     if (is_one_of(extension, text_extensions) || is_certainly_text(start_))
       refuse("text", "set [data] kind = \"text\" or \"records\", and files instead of file");
   }
@@ -295,7 +303,7 @@ class KindCheck {
                  advice_of(by_exclusion));
     }
     refuse_seven_bit(start_);
-    if (is_base64(start_)) refuse("base64", advice_of("decode it first: " + decoding()));
+    refuse_data();
     const std::string extension = extension_of(file_, is_inside_);
     if (is_list(extension)) refuse("a JSON list", advice_of(by_convert));
     if (is_one_of(extension, table_extensions))
@@ -307,6 +315,48 @@ class KindCheck {
     if (is_one_of(extension, token_file_extensions) && !is_certainly_text(start_))
       refuse("a name of token ids",
              "if it contains them, set [data] kind = \"tokens\" and file; if it is text, rename it");
+  }
+
+  /// Refuses what is written as text, but is none.
+  void refuse_data() const {
+    if (is_base64(start_)) refuse("base64", advice_of("decode it first: " + base64_decoding()) + as_it_is());
+    if (is_dump(start_))
+      refuse("a dump of bytes", advice_of("decode it first, if it is of xxd: xxd -r {}") + as_it_is());
+    if (is_hexadecimal(start_))
+      refuse("hexadecimal digits", advice_of("decode them first: xxd -r -p {}, if they are of text") + as_it_is());
+    refuse_numbers();
+    std::string start(bytes_for_table, '\0');
+    start.resize(DecompressedFile(file_).read(start.data(), start.size()));
+    const char separator = table_separator(start, start.size() == bytes_for_table);
+    if (separator == '\0' || is_one_of(extension_of(file_, is_inside_), table_extensions)) return;
+    const std::string table = new_name(separator == '\t' ? ".tsv" : ".csv").string();
+    refuse("a table with the header " + printable(first_line(start)),
+           advice_of("convert it first: cp {} " + shell_path(table) + " && wmtp-host data convert " +
+                     shell_path(table) + " --to " + shell_path(new_name(".jsonl").string())) +
+               as_it_is());
+  }
+
+  void refuse_numbers() const {
+    const NumbersFound found = numbers_in(start_);
+    if (!found.are_numbers) return;
+    if (!found.are_ids) refuse("numbers only", "name another file" + as_it_is());
+    const std::string ids = new_name(".bin").string();
+    refuse("numbers only, such as token ids",
+           "if they are ids, " +
+               advice_of("convert them: python3 -c \"import array, re, sys; array.array('I', map(int, "
+                         "re.findall('[0-9]+', sys.stdin.read()))).tofile(sys.stdout.buffer)\" < {} > " +
+                         shell_path(ids) + ", and set [data] kind = \"tokens\", file = \"" + ids +
+                         "\" and dtype = \"uint32\"") +
+               as_it_is());
+  }
+
+  std::string as_it_is() const {
+    return use_ == FileUse::text ? "; to train on it as it is, set data.encoding = \"bytes\"" : "";
+  }
+
+  static std::string_view first_line(std::string_view text) {
+    text.remove_prefix(blank_before(text));
+    return text.substr(0, text.find_first_of("\r\n"));
   }
 
   void refuse_seven_bit(std::string_view text) const {
@@ -322,10 +372,10 @@ class KindCheck {
     return "iconv -f " + encoding + " -t UTF-8 " + shell_path(file_.string());
   }
 
-  std::string decoding() const {
+  std::string base64_decoding() const {
     const std::string file = shell_path(file_.string());
     return "base64 -d " + file + ", or of one text in each line: while read -r line; do echo \"$line\" | base64 -d; " +
-           "echo; done < " + file + "; to train on it as it is, set data.encoding = \"bytes\"";
+           "echo; done < " + file;
   }
 
   /// Text may begin with a bracket, unless an object follows it.
@@ -347,9 +397,9 @@ class KindCheck {
   }
 
   /// Of a file that does not exist.
-  fs::path converted_name() const {
-    fs::path name = fs::path(file_).replace_extension(".jsonl");
-    for (int i = 2; is_there(name); ++i) name = fs::path(file_).replace_extension("." + std::to_string(i) + ".jsonl");
+  fs::path new_name(const std::string& extension) const {
+    fs::path name = fs::path(file_).replace_extension(extension);
+    for (int i = 2; is_there(name); ++i) name = fs::path(file_).replace_extension("." + std::to_string(i) + extension);
     return name;
   }
 
@@ -359,7 +409,7 @@ class KindCheck {
     if (advice == by_convert)
       return std::string(use_ == FileUse::tokens ? "set [data] kind = \"text\" or \"records\", and " : "") +
              "convert it first: wmtp-host data convert " + shell_path(file_.string()) + " --to " +
-             shell_path(converted_name().string());
+             shell_path(new_name(".jsonl").string());
     if (advice == by_numpy)
       return "if it contains token ids, set [data] kind = \"tokens\" and file = \"" + file_.string() + "\"";
     if (advice == by_exclusion)

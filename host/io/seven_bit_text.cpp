@@ -13,8 +13,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr size_t fewest_characters = 8;   // that are not ASCII
-constexpr size_t fewest_of_base64 = 512;  // signs
+constexpr size_t fewest_characters = 8;  // that are not ASCII
 // Of UTF-7: many characters in different runs; many runs, or some that are frequent, of few characters each.
 constexpr size_t fewest_in_utf_7 = 24, fewest_runs = 8, fewest_frequent_runs = 5;
 
@@ -152,28 +151,6 @@ bool is_quoted_printable(std::string_view text) {
 std::string seven_bit_encoding(std::string_view start) {
   if (std::string found = iso_2022(start); !found.empty()) return found;
   return is_hz(start) ? "HZ" : is_utf_7(start) ? "UTF-7" : is_quoted_printable(start) ? "quoted-printable" : "";
-}
-
-bool is_base64(std::string_view text) {
-  std::array<size_t, 3> counts{};  // of capitals, small letters and digits
-  size_t all = 0;
-  while (!text.empty()) {
-    const size_t newline = text.find('\n');
-    const bool is_cut = newline == text.npos;
-    std::string_view line = text.substr(0, newline);
-    text.remove_prefix(is_cut ? text.size() : newline + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const size_t length = line.size();
-    for (int i = 0; i < 2 && line.ends_with('='); ++i) line.remove_suffix(1);
-    if (!is_cut && length % 4 != 0) return false;
-    for (const char c : line) {
-      const int value = base64_value(c);
-      if (value < 0) return false;
-      if (value < 62) ++counts[value < 26 ? 0 : value < 52 ? 1 : 2];
-    }
-    all += line.size();
-  }
-  return all >= fewest_of_base64 && std::ranges::all_of(counts, [&](size_t count) { return count * 20 >= all; });
 }
 
 }  // namespace wmtp

@@ -13,8 +13,4 @@ namespace wmtp {
 /// text has by chance.
 std::string seven_bit_encoding(std::string_view start);
 
-/// Whether a text begins with lines of whole base64, in which capitals, small letters and digits are all frequent, as
-/// in no language, and with nothing else.
-bool is_base64(std::string_view start);
-
 }  // namespace wmtp

@@ -25,10 +25,20 @@ constexpr size_t most_listed = 10, most_sets = 5;
 
 constexpr std::array separators{"-of-", "_of_", ".of."};
 
-/// A name "BEFORE NUMBER -of- TOTAL AFTER", such as "train-", "00000", "-of-", "00003", ".parquet".
+/// A name "BEFORE NUMBER -of- TOTAL AFTER", such as "train-", "00000", "-of-", "00003", ".parquet"; AFTER has no hash.
 struct ShardName {
   std::string before, number, of, total, after;
 };
+
+/// datasets writes a hash of the shard behind its total: "-0123456789abcdef.parquet".
+std::string without_hash(std::string after) {
+  constexpr size_t shortest = 4;
+  const auto is_hex = [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; };
+  if (!after.starts_with('-')) return after;
+  const auto end = std::find_if_not(after.begin() + 1, after.end(), is_hex);
+  if (size_t(end - after.begin()) > shortest && (end == after.end() || *end == '.')) after.erase(after.begin(), end);
+  return after;
+}
 
 std::optional<ShardName> shard_name_of(const std::string& name, const std::string& of) {
   for (size_t at = name.rfind(of); at != std::string::npos && at > 0; at = name.rfind(of, at - 1)) {
@@ -37,7 +47,7 @@ std::optional<ShardName> shard_name_of(const std::string& name, const std::strin
     const size_t end = std::min(name.find_first_not_of(digits, total), name.size());
     if (begin == at || total == end || at - begin > end - total || end - total > max_digits) continue;
     ShardName found{name.substr(0, begin), name.substr(begin, at - begin), of, name.substr(total, end - total),
-                    name.substr(end)};
+                    without_hash(name.substr(end))};
     if (*parsed_number(found.number) <= *parsed_number(found.total)) return found;
   }
   return std::nullopt;
@@ -83,6 +93,23 @@ bool is_of_parts(std::string before) {
   for (char& c : before) c = char(std::tolower(static_cast<unsigned char>(c)));
   return std::ranges::any_of(std::array{"part", "shard", "chunk"},
                              [&](const char* word) { return before.ends_with(word); });
+}
+
+/// Of the names in the Hub's branch of Parquet files, which tell no total: CONFIGURATION/SPLIT/0000.parquet.
+std::vector<fs::path> missing_of_the_hub(const std::vector<fs::path>& files) {
+  constexpr size_t hub_digits = 4;
+  std::map<fs::path, std::set<int64_t>> sets;
+  for (const fs::path& file : files) {
+    const std::string stem = file.stem().string();
+    const bool is_number = stem.size() == hub_digits && stem.find_first_not_of(digits) == stem.npos;
+    if (is_number && file.extension() == ".parquet") sets[file.parent_path()].insert(*parsed_number(stem));
+  }
+  std::vector<fs::path> missing;
+  for (const auto& [folder, numbers] : sets)
+    for (int64_t number = 0; numbers.contains(0) && number < *numbers.rbegin(); ++number)
+      if (!numbers.contains(number))
+        missing.push_back(folder / printed("%04lld.parquet", static_cast<long long>(number)));
+  return missing;
 }
 
 std::string gap_text(const fs::path& folder, const std::vector<std::string>& missing) {
@@ -146,7 +173,7 @@ std::vector<fs::path> missing_shards(const std::vector<fs::path>& files) {
                                         " beside each other, two versions of a set; remove or exclude one");
     set.numbers.insert(*parsed_number(name->number));
   }
-  std::vector<fs::path> missing;
+  std::vector<fs::path> missing = missing_of_the_hub(files);
   for (const auto& [around, set] : sets) {
     const int64_t total = *parsed_number(set.first.total);
     const int64_t first = !set.numbers.contains(0) && set.numbers.contains(total) ? 1 : 0;

@@ -9,8 +9,8 @@
 namespace wmtp {
 
 /// Paths of the files that complete the sets to which `files` belong, in order. The numbers of a set begin with 0,
-/// unless it lacks that number and has its total. Error(data) if a folder contains files of two totals of one set: two
-/// versions of it.
+/// unless it lacks that number and has its total; so do those of 0000.parquet, as the Hub names files. Error(data) if a
+/// folder contains files of two totals of one set: two versions of it.
 std::vector<std::filesystem::path> missing_shards(const std::vector<std::filesystem::path>& files);
 
 /// For each set of `files` that are numbered without a total, as part-00000.txt and part-00002.txt, from 0 or 1, and

@@ -14,7 +14,6 @@
 #include "huggingface/hf_config.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
-#include "io/shard_names.hpp"
 #include "job/frozen_shape.hpp"
 #include "job/identity.hpp"
 
@@ -79,7 +78,7 @@ std::vector<std::string> weight_warnings(const std::string& table, const std::fi
 }
 
 std::vector<std::string> input_warnings(const Experiment& experiment, const std::filesystem::path& database) {
-  std::vector<std::string> warnings = gaps_in_numbers(corpus_files(experiment));
+  std::vector<std::string> warnings = gaps_in_data(experiment);
   const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {
     if (named.empty()) return;
     const auto weights = completed_model(resolve_weights(named, experiment, database), database);

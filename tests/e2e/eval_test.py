@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+import re
 import subprocess
 
 import pytest
@@ -162,12 +163,27 @@ def test_mistakes_are_reported_before_anything_runs(place, suite):
     refuse(2, "already exists", command=[*call, good, "-o", good])
     refuse(2, "found both", command=["eval", "run", "--suite", suite, "--samples", good])
     refuse(2, "RUN or --samples is missing", command=["eval", "--suite", suite])
-    refuse(2, "--top-p requires a RUN", command=[*call, good, "--top-p", "0.5"])
     refuse(2, "are identical", command=["eval", "run", "--suite", suite, "--answers", "2"])
     refuse(2, 'no run log at', command=["eval", "coder", "--suite", suite])
     without_test = {name: value for name, value in PROBLEM.items() if name != "test"}
     refuse(4, "line 1", "test", command=["eval", "--suite", lines(place.folder / "bad.jsonl", [without_test]),
                                          "--samples", good])
+
+
+def test_options_without_effect_are_told_in_one_line(place, suite):
+    records = lines(place.folder / "records.jsonl", [{"instruction": "1+1", "output": "2", "task_id": "a"}])
+    for problems, answers in ((suite, [("t/0", RIGHT), ("t/1", RIGHT)]), (records, [("a", "2")])):
+        ended = place.host("eval", "--suite", problems, "--samples", samples(place, answers), "--template", "plain",
+                           "--answers", 3, "--top-p", 0.5)
+        assert re.findall("warning: (.*)", ended.err) == [
+            f"the answers are given (--samples {place.folder}/samples.jsonl): no effect of --template, --answers and "
+            "--top-p"], ended.err
+        assert "pass@1  1.0000" in ended.out
+    place.run(**{"name": "tiny", "train__steps": 1, "parallel__processes": 1})
+    (place.folder / "text.txt").write_text("Some words of a text.\n" * 20)
+    ended = place.host("eval", "tiny", "--text", "text.txt", "--temperature", 1, "-k", 1, "--seconds", 3)
+    assert re.findall("warning: (.*)", ended.err) == [
+        "--text asks for no answers: no effect of --temperature, -k and --seconds"], ended.err
 
 
 def test_records_are_judged_by_exact_match(place):

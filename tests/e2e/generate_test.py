@@ -332,8 +332,6 @@ def test_a_model_of_records_answers_questions_by_the_template_of_its_training(pl
     if template == "alpaca":
         place.refuse_command(2, "neither a system prompt nor several turns",
                              command=["generate", "sums", "--chat", "Hi", "--system", "x"])
-    place.refuse_command(2, "--template requires a RUN",
-                         command=["eval", "--suite", "q", "--samples", "s", "--template", "chatml"])
 
 
 def test_a_model_without_a_template_names_the_choice(trained):

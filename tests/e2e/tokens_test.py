@@ -1,5 +1,9 @@
 """Token files of other programs: shards, validation files, and the tokenizer that wrote them."""
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,6 +65,32 @@ def test_raw_numbers_of_other_types_are_not_read_as_ids(place, dtype):
         assert f"begins like {name}" in place.host(*command, wanted=4).err
     ids.astype("<u2").tofile(place.folder / "train.bin")
     assert "largest_id        249" in place.host("data", "inspect", "train.bin").out or dtype == "uint8"
+
+
+def test_ids_that_are_written_as_text_are_refused_with_the_command_that_makes_a_token_file_of_them(place):
+    ids = np.random.default_rng(1).integers(1, 250, 8000)
+    (place.folder / "ids.txt").write_text("".join(f"[{', '.join(map(str, line))}]\n" for line in ids.reshape(-1, 20)))
+    found = "ids.txt: found numbers only, such as token ids, wanted "
+    as_text = {"data": {"kind": "text", "files": ["ids.txt"]}, "model__vocab_size": None, "train__steps": 1}
+    said = [place.refuse(4, found + "text", **as_text),
+            place.refuse(4, found + "raw token ids", data={"kind": "tokens", "file": "ids.txt"})]
+    said += [place.refuse_command(4, found, command=command) for command in (["init", "ids.txt"],
+                                                                             ["data", "inspect", "ids.txt"])]
+    for ended in said:
+        (place.folder / "ids.bin").unlink(missing_ok=True)
+        command = re.search(r"convert them: (python3 -c .* > \S+ids\.bin), and set", ended.err)[1]
+        subprocess.run(command, shell=True, check=True, cwd=place.folder,
+                       env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+        assert np.array_equal(np.fromfile(place.folder / "ids.bin", "<u4"), ids)
+    place.run(data={"kind": "tokens", "file": "ids.bin", "dtype": "uint32"}, train__steps=1)
+    place.run(**as_text | {"data": as_text["data"] | {"encoding": "bytes"}})
+
+
+def test_random_bytes_are_no_ids(place):
+    (place.folder / "train.bin").write_bytes(np.random.default_rng(1).bytes(40000))
+    data = {"kind": "tokens", "file": "train.bin"}
+    place.refuse_everywhere(4, "train.bin begins like random bytes", data=data, model__vocab_size=65536)
+    place.run(data=data | {"dtype": "uint16"}, model__vocab_size=65536, train__steps=1)
 
 
 def test_a_gap_in_the_numbers_of_files_is_a_warning_for_every_kind_of_data(place):

@@ -78,6 +78,21 @@ def test_a_timer_of_the_parent_saves(place):
     assert "SIGALRM: the ranks save and stop" in begun.stdout, begun.stdout
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_signal_that_the_parent_has_blocked_saves(place, ranks):
+    """A mask outlives exec, too: parents block signals around their threads."""
+    file = place.write(**LONG | {"parallel__processes": ranks, "train__batch_size": 2 // ranks})
+    begun = subprocess.Popen([sys.executable, "-c", "import os, signal, sys\n"
+                              "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\n"
+                              "os.execv(sys.argv[1], sys.argv[1:])", HOST, "run", file], cwd=place.folder,
+                             env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
+    time.sleep(6)
+    begun.send_signal(signal.SIGTERM)
+    said = begun.communicate(timeout=30)[0]
+    assert begun.returncode == 75 and saved_its_last_step(place), said
+
+
 def test_timeout_saves(place):
     """GNU timeout signals its child, then its whole process group."""
     file = place.write(**LONG)

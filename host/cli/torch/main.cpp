@@ -37,6 +37,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
+#include "base/stop_signals.hpp"
 #include "base/system_limits.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
@@ -311,6 +312,7 @@ int run_command(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   wmtp::open_missing_streams();
+  wmtp::unblock_signals();
   std::set_terminate(wmtp::end_after_uncaught_exception);
   on_exit(wmtp::explain_lack_of_threads, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // write() beyond RLIMIT_FSIZE then returns an error, which we report

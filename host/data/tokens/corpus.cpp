@@ -3,7 +3,6 @@
 #include "data/tokens/corpus.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <system_error>
 
@@ -19,6 +18,7 @@
 #include "data/tokens/token_split.hpp"
 #include "experiment/canonical.hpp"
 #include "io/file_digests.hpp"
+#include "io/shard_names.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -60,6 +60,12 @@ std::vector<fs::path> data_files(const Experiment& experiment) {
     throw Error(ExitStatus::data, file.string() + " does not exist: data.file names one file; name patterns of files " +
                                       "in data.files instead, as in files = [\"" + data.file + "\"]");
   return data.exclude.empty() ? std::vector<fs::path>{file} : files_of(experiment, {data.file}, data.exclude);
+}
+
+std::vector<fs::path> joined(const std::vector<std::vector<fs::path>>& lists) {
+  std::vector<fs::path> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
 }
 
 std::vector<fs::path> chosen_by_hash(const std::vector<fs::path>& files) {
@@ -171,14 +177,6 @@ TextSplit split_text(const Experiment& experiment) {
   return split;
 }
 
-std::vector<fs::path> corpus_files(const Experiment& experiment) {
-  if (experiment.data.kind == DataKind::random) return {};
-  std::vector<fs::path> files = data_files(experiment);
-  for (const auto* others : {&experiment.validation.files, &experiment.data.hold_out})
-    std::ranges::move(files_of(experiment, *others), std::back_inserter(files));
-  return files;
-}
-
 std::vector<fs::path> tokenizer_files(const Experiment& experiment, const TextSplit& split) {
   const auto& patterns = experiment.data.tokenizer.files;
   return patterns.empty() ? split.train : files_of(experiment, patterns);
@@ -191,6 +189,20 @@ RecordFiles record_files(const Experiment& experiment) {
   if (files.train.empty() && !data.arithmetic.given)
     throw Error(ExitStatus::data, "no file is left to train on: data.exclude excludes every file of data.files");
   return files;
+}
+
+std::vector<std::string> gaps_in(const TextSplit& files) {
+  return gaps_in_numbers(joined({files.train, files.validation}));
+}
+
+std::vector<std::string> gaps_in(const RecordFiles& files) {
+  return gaps_in_numbers(joined({files.train, files.validation, files.hold_out}));
+}
+
+std::vector<std::string> gaps_in_data(const Experiment& experiment) {
+  if (experiment.data.kind == DataKind::random) return {};
+  return experiment.data.kind == DataKind::records ? gaps_in(record_files(experiment))
+                                                   : gaps_in(split_text(experiment));
 }
 
 TextContent text_content(const Experiment& experiment, const TextSplit& split, const fs::path& cache) {

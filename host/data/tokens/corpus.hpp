@@ -20,9 +20,6 @@ struct TextSplit {
 /// (data/tokens/token_split.hpp). Error(data) if nothing is left for training.
 TextSplit split_text(const Experiment& experiment);
 
-/// All files of data that the experiment reads: to train on, for validation, and to hold out; none of kind "random".
-std::vector<std::filesystem::path> corpus_files(const Experiment& experiment);
-
 /// Training files of a "bpe" tokenizer: `[data.tokenizer] files` as a whole, or the training part. `exclude` does not
 /// apply to them, so that experiments with the same files share one tokenizer.
 std::vector<std::filesystem::path> tokenizer_files(const Experiment& experiment, const TextSplit& split);
@@ -45,6 +42,12 @@ struct RecordFiles {
   std::vector<std::filesystem::path> hold_out;    ///< `data.hold_out`
 };
 RecordFiles record_files(const Experiment& experiment);
+
+/// Warnings of gaps in the files' numbers (io/shard_names.hpp).
+std::vector<std::string> gaps_in(const TextSplit& files);
+std::vector<std::string> gaps_in(const RecordFiles& files);
+/// Lists the files for it; none of kind "random".
+std::vector<std::string> gaps_in_data(const Experiment& experiment);
 
 /// Identifies the sources of records: SHA-256 as in TextContent; for [data.arithmetic] of its settings, not its file.
 struct RecordContent {

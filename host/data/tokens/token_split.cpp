@@ -1,7 +1,6 @@
 #include "data/tokens/token_split.hpp"
 
 #include "base/error.hpp"
-#include "data/tokens/corpus.hpp"
 
 namespace wmtp {
 namespace {
@@ -30,8 +29,9 @@ int64_t last_ids(const TokenRange& range, double share) { return int64_t(double(
 
 }  // namespace
 
-TokenSplit split_tokens(const Experiment& experiment) {
-  const TextSplit files = split_text(experiment);
+TokenSplit split_tokens(const Experiment& experiment) { return split_tokens(experiment, split_text(experiment)); }
+
+TokenSplit split_tokens(const Experiment& experiment, const TextSplit& files) {
   TokenSplit split{whole_ranges(experiment, files.train), whole_ranges(experiment, files.validation)};
   check_same_type(split.train.front(), split.train);
   check_same_type(split.train.front(), split.validation);

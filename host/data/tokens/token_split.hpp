@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "data/tokens/corpus.hpp"
 #include "data/tokens/token_id_layout.hpp"
 #include "experiment/experiment.hpp"
 
@@ -30,6 +31,7 @@ struct TokenSplit {
 /// Throws the errors of split_text and token_id_layout, and Error(data) with the file's name if a file has ids of
 /// another type than the first one: another program or tokenizer wrote it.
 TokenSplit split_tokens(const Experiment& experiment);
+TokenSplit split_tokens(const Experiment& experiment, const TextSplit& files);
 
 /// The number of windows to train on.
 int64_t training_windows(const Experiment& experiment);

@@ -18,7 +18,6 @@
 #include "data/torch/token_writer.hpp"
 #include "io/durable_file.hpp"
 #include "io/prepared_folder.hpp"
-#include "io/shard_names.hpp"
 #include "memory/caught_error.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 #include "tokenizer/torch/tokenizers.hpp"
@@ -143,12 +142,15 @@ fs::path tokenizer_folder(const Experiment& experiment, const fs::path& cache) {
 
 void prepare_text(const Experiment& experiment, const fs::path& cache, const Log& log) {
   const Plan plan = make_plan(experiment, cache);
+  for (const std::string& gap : gaps_in(plan.split)) log("warning: " + gap);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
   if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
 }
 
 void prepare_tokens(const Experiment& experiment, const fs::path& cache, const Log& log) {
-  split_tokens(experiment);
+  const TextSplit files = split_text(experiment);
+  for (const std::string& gap : gaps_in(files)) log("warning: " + gap);
+  split_tokens(experiment, files);
   if (!experiment.data.tokenizer.given) return;
   const fs::path folder = tokenizer_folder(experiment, cache);
   if (read_prepared(folder)) return;
@@ -193,7 +195,6 @@ Prepared open_tokens(const Experiment& experiment, const fs::path& cache, int64_
 }  // namespace
 
 void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
-  for (const std::string& gap : gaps_in_numbers(corpus_files(experiment))) log("warning: " + gap);
   if (experiment.data.kind == DataKind::records) return prepare_records(experiment, cache, log);
   if (experiment.data.kind == DataKind::tokens) return prepare_tokens(experiment, cache, log);
   if (experiment.data.kind == DataKind::text) prepare_text(experiment, cache, log);

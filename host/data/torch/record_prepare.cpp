@@ -229,6 +229,7 @@ void check_and_log_counts(const Experiment& experiment, const Json& prepared, co
 
 void prepare_records(const Experiment& experiment, const fs::path& cache, const Log& log) {
   RecordPlan plan = record_plan(experiment, cache);
+  for (const std::string& gap : gaps_in(plan.files)) log("warning: " + gap);
   if (!read_prepared(plan.folder)) {
     if (!plan.arithmetic.empty()) make_arithmetic(experiment, plan, log);
     build(experiment, plan, log);

@@ -1,5 +1,6 @@
 #include "io/file_kind.hpp"
 
+#include <functional>
 #include <map>
 
 #include "io/decompressed_file.hpp"
@@ -149,7 +150,7 @@ TEST_F(FileKinds, OfTablesThatOnlyTheirNameTellsAreConvertedFirst) {
   }
   EXPECT_TRUE(
       has(refused(gzip(table), FileUse::text, "a.csv.gz"), "found a name of CSV inside, wanted text; unpack it"));
-  take(table, FileUse::text, "a.txt");
+  take(table, FileUse::text, "a.txt");  // of one row
 }
 
 TEST_F(FileKinds, OfOfficeAndOfOtherProgramsAreRefusedByName) {
@@ -219,13 +220,12 @@ std::string base64(const std::string& text) {
 TEST_F(FileKinds, AreRefusedAsTextIfTheyAreBase64) {
   ASSERT_EQ(base64("ab"), "YWI=");
   ASSERT_EQ(base64("a"), "YQ==");
-  std::string lines, all, digits;
+  std::string lines, all;
   for (int i = 0; i < 300; ++i) {
     const std::string line =
         "This is document " + std::to_string(i) + ", and it says " + std::to_string(i * 7919 % 1000);
     all += line + "\n";
     lines += base64(line) + "\r\n";
-    digits += std::to_string(i * i * 7919 + 100) + "\n";
   }
   const std::string one = base64(all);
   std::string wrapped;
@@ -233,13 +233,123 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyAreBase64) {
   for (const std::string& text : {lines, one, wrapped, lines.substr(0, 700)})
     EXPECT_TRUE(has(refused(text, FileUse::text), "found base64, wanted text; decode it first: base64 -d "))
         << text.substr(0, 80);
-  std::string words, hexadecimal;
-  for (int i = 0; i < 600; ++i) {
-    words += std::string(i % 3 == 0 ? "Word" : "words") + (i % 5 == 0 ? "Abcd\n" : "abc\n");
-    hexadecimal += printed("%016llx\n", static_cast<unsigned long long>(i) * 0x9e3779b97f4a7c15u);
-  }
-  for (const std::string& text : {all, digits, words, hexadecimal, "Key: " + one, lines.substr(0, 200)})
+  std::string words;
+  for (int i = 0; i < 600; ++i) words += std::string(i % 3 == 0 ? "Word" : "words") + (i % 5 == 0 ? "Abcd\n" : "abc\n");
+  for (const std::string& text : {all, words, "Key: " + one, lines.substr(0, 200)}) take(text, FileUse::text);
+}
+
+std::string repeated(int times, const std::function<std::string(int)>& line) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += line(i);
+  return text;
+}
+
+/// Ids as of a vocabulary of 50,257.
+int id_of(int i) { return int(i * 7919LL % 50257 * (i % 3 == 0 ? 1 : i % 97) % 50257); }
+std::string number_of(int i) { return std::to_string(id_of(i)); }
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyAreListsOfNumbers) {
+  for (const std::string& text :
+       {repeated(400, [](int i) { return number_of(i) + "\n"; }),
+        repeated(400, [](int i) { return number_of(i) + ","; }),
+        repeated(400, [](int i) { return number_of(i) + "\r\n"; }),
+        repeated(40,
+                 [](int i) { return "[" + repeated(9, [&](int j) { return number_of(i * 9 + j) + ", "; }) + "7]\n"; }),
+        repeated(40, [](int i) { return repeated(9, [&](int j) { return number_of(i * 9 + j) + " "; }) + "\n"; }),
+        "\xef\xbb\xbf[[" + repeated(900, [](int i) { return number_of(i) + ","; }),
+        "(" + repeated(400, [](int i) { return number_of(i) + "; "; })})
+    for (const FileUse use : {FileUse::text, FileUse::json_lines, FileUse::tokens}) {
+      const std::string told = refused(text, use, "ids.txt");
+      EXPECT_TRUE(has(told, "found numbers only, such as token ids, wanted ") &&
+                  has(told, "tofile(sys.stdout.buffer)\" < " + at("ids.txt") + " > " + at("ids.bin")) &&
+                  has(told, "kind = \"tokens\", file = \"" + at("ids.bin") + "\" and dtype = \"uint32\"") &&
+                  has(told, "data.encoding = \"bytes\"") == (use == FileUse::text))
+          << told << " " << text.substr(0, 40);
+    }
+  EXPECT_TRUE(
+      has(refused(repeated(300, [](int i) { return "[" + std::to_string(i * 0.37) + ", -1e-05]\n"; }), FileUse::text),
+          "found numbers only, wanted text; name another file"));
+}
+
+TEST_F(FileKinds, OfTextMayBeOfDigits) {
+  for (const std::string& text :
+       {repeated(
+            300,
+            [](int i) { return std::to_string(i) + "+" + std::to_string(7 * i) + "=" + std::to_string(8 * i) + "\n"; }),
+        repeated(
+            300,
+            [](int i) { return std::to_string(i) + "," + std::to_string(7 * i) + "=" + std::to_string(8 * i) + "\n"; }),
+        repeated(300, [](int i) { return std::to_string(i % 10) + " " + std::to_string(i % 7) + "\n"; }),
+        repeated(90, [](int i) { return printed("%05d %04d\n", i * 7, i); }),
+        "3.14159265358979323846264338327950288419\n"s,
+        repeated(90, [](int i) { return printed("%d1234567890123\n", i); }),
+        repeated(90, [](int i) { return printed("%d. e4 e5 %d. Nf3 Nc6\n", i, i + 1); }),
+        repeated(90, [](int i) { return printed("%d a line of a book\n", i); }),
+        repeated(50, [](int i) { return printed("2024-01-%02d 12:00:00,123\n", i); })})
     take(text, FileUse::text);
+}
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyAreHexadecimalDigitsOrDumps) {
+  const auto bytes = [](const char* format) {
+    return [=](int i) { return printed(format, static_cast<unsigned long long>(i + 1) * 0x9e3779b97f4a7c15u); };
+  };
+  for (const std::string& text :
+       {repeated(90, bytes("%016llx\n")), repeated(90, bytes("%016llx")), repeated(90, bytes("%016llX\r\n")),
+        repeated(90, [](int i) { return printed("%02x ", i * 37 % 256); }) + repeated(200, bytes("%016llx ")),
+        repeated(300, [](int i) { return printed("0x%02x, ", i * 37 % 256); })}) {
+    const std::string told = refused(text, FileUse::text);
+    EXPECT_TRUE(has(told, "found hexadecimal digits, wanted text; decode them first: xxd -r -p '" + at("a file")) &&
+                has(told, "; to train on it as it is, set data.encoding = \"bytes\""))
+        << told;
+  }
+  for (const std::string& text : {repeated(30, [](int i) { return printed("%08x: 6865 6c6c 6f20  hello\n", 16 * i); }),
+                                  repeated(30, [](int i) { return printed("%08x  68 65 6c 6c  |hell|\n", 16 * i); }),
+                                  repeated(30, [](int i) { return printed("%07o 062550 066154\n", 16 * i); })})
+    EXPECT_TRUE(has(refused(text, FileUse::text), "found a dump of bytes, wanted text; decode it first")) << text;
+  for (const std::string& text :
+       {repeated(200, [](int) { return "deed face cafe "s; }),
+        repeated(200, [](int i) { return i % 2 ? "e4e5 "s : "g1f3 "s; }),
+        repeated(
+            100,
+            [](int i) { return printed("%07llx\n", static_cast<unsigned long long>(i) * 0x9e3779b97f4a7c15u >> 36); }),
+        repeated(40, bytes("commit %016llx\n")), repeated(90, [](int i) { return printed("%06d a line\n", i); })})
+    take(text, FileUse::text);
+}
+
+TEST_F(FileKinds, AreRefusedAsTextIfTheyAreTablesUnderAnotherName) {
+  const auto rows = [](const std::string& header, const char* row) {
+    return header + repeated(30, [=](int i) { return printed(row, i, i * 7 % 5); });
+  };
+  for (const std::string& table :
+       {rows("text,label\n", "some words %d,%d\n"), rows("\xef\xbb\xbf\"id\",\"text\"\r\n", "\"%d\",\"a, b %d\"\r\n"),
+        rows("name,said\n", "Ann %d,\"He said \"\"no\"\",\nand %d\"\n"), rows(",words,said\n", "%d,so many,words %d\n"),
+        rows("name;size\n", "Ann %d;%d\n"), rows("url|name\n", "http://a/%d|word %d\n"), "text,label\na,1\nb,2"s,
+        rows("text,label\n", "\"%d\",\"a\"\n") + "\"" + std::string(100'000, 'x')}) {
+    const std::string told = refused(table, FileUse::text, "a.txt");
+    EXPECT_TRUE(has(told, "found a table with the header ") &&
+                has(told, "wanted text; convert it first: cp " + at("a.txt") + " " + at("a.csv") +
+                              " && wmtp-host data convert " + at("a.csv") + " --to " + at("a.jsonl") +
+                              "; to train on it as it is, set data.encoding = \"bytes\""))
+        << told << table.substr(0, 60);
+  }
+  EXPECT_TRUE(has(refused(rows("id\ttitle\n", "%d\tsome words, %d\n"), FileUse::text, "a.md"),
+                  "cp " + at("a.md") + " " + at("a.tsv") + " && "));
+  EXPECT_TRUE(has(refused(gzip(rows("a,text\n", "%d,w %d\n")), FileUse::text, "a.txt.gz"),
+                  "found a table with the header \"a,text\" inside, wanted text; unpack it first"));
+}
+
+TEST_F(FileKinds, OfTextMayContainSeparators) {
+  for (const std::string& text :
+       {"Tyger Tyger, burning bright,\nIn the forests, of the night,\nWhat immortal hand, or eye,\nCould frame, thy\n"s,
+        repeated(30, [](int i) { return printed("word %d\tits meaning\n", i); }),
+        repeated(30, [](int i) { return printed("3,1,%d=1,3,%d\n", i, i); }),
+        repeated(30, [](int i) { return printed("a[%d] = 1; b[%d] = 2;\n", i, i); }),
+        repeated(30, [](int i) { return printed("  \"text\",\n  \"label %d\",\n", i); }),
+        "| text | label |\n| --- | --- |\n| a | 1 |\n| b | 2 |\n"s, "A text with a table:\n\ntext,label\na,1\nb,2\n"s,
+        "text,label\na,1\nb,2\nand so on, as in other, larger tables\n"s, "import os, sys\nx, y = 1, 2\nz, w = 3, 4\n"s,
+        "text,label\na,1\n"s, repeated(30, [](int i) { return printed("The cat,\tand dog %d\n", i); })})
+    take(text, FileUse::text, "a.txt");
+  take("text,label\na,1\nb,2\n", FileUse::table, "a.txt");
 }
 
 TEST_F(FileKinds, OfAsciiMayContainTildesAndPluses) {

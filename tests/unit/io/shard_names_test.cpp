@@ -29,6 +29,17 @@ TEST(ShardNames, AreWrittenInSeveralWays) {
   EXPECT_THAT(missing_shards({"t_00-of_01.x", "t-00_of-01.x", "t-12-of-3.x", "t-012-of-20.x"}), IsEmpty());
 }
 
+TEST(ShardNames, MayEndWithAHash) {
+  EXPECT_THAT(missing_shards({"t-00000-of-00002-0123456789abcdef.x", "t-00001-of-00002-fedcba9876543210.x"}),
+              IsEmpty());
+  EXPECT_THAT(missing_shards({"t-00000-of-00002-0123456789abcdef.x"}), ElementsAre("t-00001-of-00002.x"));
+}
+
+TEST(ShardNames, OfTheHubBeginWithZeros) {
+  EXPECT_THAT(missing_shards({"a/0000.parquet", "a/0003.parquet", "b/2019.parquet", "b/2021.parquet"}),
+              ElementsAre("a/0001.parquet", "a/0002.parquet"));
+}
+
 TEST(ShardNames, AreCompleteWithAllNumbersFromZeroOrOne) {
   EXPECT_THAT(missing_shards({"a-00000-of-00002.x", "a-00001-of-00002.x", "b-00000-of-00001.x"}), IsEmpty());
   EXPECT_THAT(missing_shards({"m-00001-of-00002.x", "m-00002-of-00002.x"}), IsEmpty());

@@ -1,8 +1,9 @@
 """Writes the rows of tables to stdout, one JSON object a line: of Parquet, Arrow, CSV and TSV files, of folders of them
 (as on the Hugging Face Hub, or written by datasets' save_to_disk), and of JSON lists. The first argument is JSON:
 {"columns" (all if empty), "split" (may be empty)}, the others are the inputs. Ends with 2 if pyarrow is missing or
-cannot be loaded, and with 4 for unsuitable data; the reason is all of stderr, which else contains warnings. A number
-that is not finite becomes null; times are written as ISO 8601. Values of CSV and TSV are strings, null if empty."""
+cannot be loaded, and with 4 for unsuitable data; the reason is all of stderr. Descriptor 3 gets the names of the files
+that may be parts of a set, each ended by NUL. A number that is not finite becomes null; times are written as ISO 8601.
+Values of CSV and TSV are strings, null if empty."""
 import codecs
 import collections
 import csv
@@ -23,7 +24,6 @@ TABLE = re.compile(ENDING, re.I | re.S)
 UNREAD = re.compile(rf".*\.(jsonl|ndjson)|(.*\.(jsonl?|ndjson)|{ENDING})\.(gz|zst|bz2|xz|zip)", re.I | re.S)
 UNFINISHED = re.compile(ENDING + r"\.(incomplete|part|partial|crdownload|aria2|tmp)", re.I | re.S)
 SHARD = re.compile(r"(?:(.*?)[-_. ])?(\d+)([-_.])of\3(\d+)(?:[-_. ].*)?", re.S)  # of a name without its ending
-NUMBERED = re.compile(r"(.*?)(\d+)(-[0-9a-f]{8}-[-0-9a-f]{27}.*)?(\.\w+)?", re.S)  # as Spark names files
 HUB_NUMBER = re.compile(r"\d{4}")  # names in the Hub's Parquet branch: CONFIGURATION/SPLIT/0000.parquet
 WORD = "(train|training|validation|valid|val|dev|test|testing|eval|evaluation)"
 SPLIT_WORD = re.compile(WORD, re.I)
@@ -33,6 +33,7 @@ NUMBER = re.compile(r"[-+]?[\d.,]*\d(e[-+]?\d+)?", re.I)
 NO_TEXT = re.compile("[\0\udc80-\udcff]")  # also bytes that are not UTF-8, as Python's surrogateescape reads them
 LONGEST = 1 << 28  # as the longest JSON line
 FIRST_SCHEMA = {}  # at 0: the first file and its columns
+PARTS = []  # files that may be parts of a set
 POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -102,45 +103,13 @@ def shard_of(file):
     return found and ((file.parent, found[1] or ""), int(found[2]), int(found[4]))
 
 
-def check_complete(files):
-    """Refuses what tells of a download that is not finished, or of two versions in one folder: absent shards, different
-    totals, the same table twice. Shards are numbered from 0, as on the Hub, or from 1."""
-    sets = {}
+def check_no_copies(files):
+    """Refuses the same table twice: a.parquet and a.arrow, or two versions of a shard."""
+    known = {}
     for file in files:
-        of_set, number, total = shard_of(file) or ((file.parent, None), file.name.rpartition(".")[0], None)
-        shards = sets.setdefault(of_set, {})
-        first_total, first = next(iter(shards.values()), (total, file))
-        if first_total != total:
-            raise Refused(f"{file.parent} has {first.name} and {file.name}, shards of two versions; remove one version")
-        _, other = shards.setdefault(number, (total, file))
+        other = known.setdefault(shard_of(file) or (file.parent, file.name.rpartition(".")[0]), file)
         if other.name != file.name:
             raise Refused(f"{file.parent} has {other.name} and {file.name}, the same table twice; remove one")
-    for (folder, name), shards in sets.items():
-        total, file = next(iter(shards.values()))
-        first = 1 if total in shards and 0 not in shards else 0
-        if name is None and "0000" in shards:  # the Hub's numbers, which tell no total
-            hub = [int(one) for one in shards if HUB_NUMBER.fullmatch(one)]
-            names = (f"{number:04}{file.suffix}" for number in range(max(hub)) if f"{number:04}" not in shards)
-        else:
-            names = (shard_name(file, number) for number in range(first, first + (total or 0)) if number not in shards)
-        missing = listed(names)
-        if missing:
-            raise Refused(f"{folder}: {missing} is missing; download it, or convert single files one at a time")
-
-
-def warn_of_gaps(files):
-    """Of numbers without a total: Spark writes no file for an empty part, so a gap may be right."""
-    sets = {}
-    for file in files:
-        found = not shard_of(file) and NUMBERED.fullmatch(file.name.rpartition(".")[0])
-        if found:
-            sets.setdefault((file.parent, found[1]), {})[int(found[2])] = len(found[2])
-    for (folder, name), numbers in sorted(sets.items()):
-        digits = min(numbers.values())
-        missing = listed(f"{name}{number:0{digits}}" for number in range(1, max(numbers)) if number not in numbers)
-        if missing and min(numbers) < 2:
-            sys.stderr.write(f"{folder} has no {missing}, but files with lower and higher numbers; check that the "
-                             "download is complete\n")
 
 
 def kind_of(file):
@@ -171,12 +140,6 @@ def check_one_kind(folder, files):
         raise Refused(f"{folder} has {names}, files of several kinds; name the files to read, or remove the others")
     if "lines" in first:
         raise Refused(f"{first['lines']}: JSON lines need no conversion; packed tables must be unpacked first")
-
-
-def shard_name(file, number):
-    """that of another shard of the set of file, as far as it is known"""
-    found = SHARD.fullmatch(file.name.rpartition(".")[0])
-    return f"{file.name[:found.start(2)]}{number:0{len(found[2])}}{found[3]}of{found[3]}{found[4]}{file.suffix}"
 
 
 def tables_below(top):
@@ -244,9 +207,9 @@ def files_of(path, split):
             raise Refused(f"{path} has {chosen[0].file.name} and {other.file.name}, shards and files that are none; "
                           "remove one version, or name the files")
     files = [table.file for table in chosen]
-    check_complete(files)
+    check_no_copies(files)
     check_one_kind(path, files)
-    warn_of_gaps(files)
+    PARTS.extend(files)
     return each_once(files)
 
 
@@ -462,15 +425,18 @@ def line_of(file, row):
 
 
 def main(inputs, columns, split):
-    rows = 0
+    rows, paths = 0, [Path(name) for name in inputs]
     if len(inputs) > 1:  # a single shard is asked for as such
-        check_complete(path for path in map(Path, inputs) if shard_of(path) and not path.is_dir())
-    for path in map(Path, inputs):
-        for file in files_of(path, split):
-            for batch in readable_batches(file, columns):
-                rows += len(batch)
-                for row in batch:
-                    sys.stdout.buffer.write(line_of(file, row))
+        PARTS.extend(path for path in paths if not path.is_dir())
+        check_no_copies(path for path in PARTS if shard_of(path))
+    files = [file for path in paths for file in files_of(path, split)]
+    with open(3, "wb") as names:
+        names.write(b"".join(os.fsencode(file) + b"\0" for file in PARTS))
+    for file in files:
+        for batch in readable_batches(file, columns):
+            rows += len(batch)
+            for row in batch:
+                sys.stdout.buffer.write(line_of(file, row))
     if rows == 0:
         raise Refused(f"{', '.join(inputs)}: found no row, wanted at least one")
     sys.stdout.buffer.flush()

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "data/tokens/token_windows.hpp"
 #include "support/data_fixture.hpp"
+#include "support/packed.hpp"
 
 namespace wmtp {
 namespace {
@@ -300,10 +301,26 @@ TEST_F(IdLayouts, WithoutAHeaderAreNoSound) {
   }
 }
 
+TEST_F(IdLayouts, WithoutAHeaderAreNoRandomBytes) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    std::vector<uint64_t> words(seed % 2 ? 2048 : 8192);
+    for (uint64_t i = 0; i < words.size(); ++i) words[i] = hash64(seed, i);
+    const auto text = refused(write("ids.bin", bytes_of(words)));
+    ASSERT_TRUE(has(text, "begins like random bytes, as of an encrypted or compressed file") &&
+                has(text, "unpack the file; if they are ids of uint16 as they stand, set data.dtype = \"uint16\""))
+        << seed << text;
+  }
+  EXPECT_EQ(token_id_layout(at("ids.bin"), "uint16").count, 8192);
+  std::string packed;  // a stream of deflate, without the header of gzip
+  for (uint64_t i = 0; i < 30000; ++i)
+    packed += printed("%llu ", static_cast<unsigned long long>(hash64(2, i) % 99991));
+  EXPECT_TRUE(has(refused(write("ids.bin", gzip(packed).substr(10))), "begins like random bytes"));
+}
+
 TEST_F(IdLayouts, WithoutAHeaderMayBeUnusual) {
   std::vector<std::vector<uint16_t>> files(11);
   for (uint64_t i = 0; i < 20000; ++i) {
-    files[0].push_back(uint16_t(hash64(1, i)));                                  // any of 65,536
+    files[0].push_back(uint16_t(hash64(1, i) % (i % 16 ? 65536 : 1)));           // any of 65,536, and often 0
     files[1].push_back(uint16_t(hash64(1, i) % 1024 + i % 8 * 1024));            // of a codec with 8 codebooks
     files[2].push_back(uint16_t(hash64(1, i) % 1024 + i % 2 * 16384));           // of two vocabularies
     files[3].push_back(uint16_t(i % 10 < 7 ? 0x8002 : hash64(1, i)));            // mostly padding
