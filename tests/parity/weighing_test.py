@@ -150,7 +150,8 @@ def test_a_value_head_that_the_model_lacks_is_refused(place):
     place.refuse_command(4, "the model has no value head 'value', which pipeline 'verifiable' trains and reads",
                          command=["weigh", "trial", "--pipeline", "joint.toml"])
     (place.folder / "critic.toml").write_text('[pipeline]\nplugin = "verifiable"\n')
-    place.refuse_command(2, r"critic\.toml:2:10: .*no \[value\]", command=["weigh", "trial", "--pipeline", "critic.toml"])
+    place.refuse_command(2, r"critic\.toml:2:10: .*no \[value\]",
+                         command=["weigh", "trial", "--pipeline", "critic.toml"])
 
 
 def test_a_token_that_one_weighting_leaves_out_has_weight_zero_in_it(place):
