@@ -145,6 +145,7 @@ void add_completion(CommandLine& line);     // completion bash, zsh, fish
 void add_manual(CommandLine& line);         // manual pages, for the build
 void add_doctor(CommandLine& line);         // doctor
 void add_eval(CommandLine& line);           // eval --suite FILE --samples FILE
+void add_weigh(CommandLine& line);          // weigh RUN
 void add_generate(CommandLine& line);       // generate RUN PROMPT
 void add_ui(CommandLine& line);             // ui
 void add_report(CommandLine& line);         // report RUN… -o FILE.html

@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
     wmtp::add_run(line);
     wmtp::add_plan(line);
     wmtp::add_eval(line);
+    wmtp::add_weigh(line);
     wmtp::add_doctor(line);
     wmtp::add_completion(line);
     wmtp::add_manual(line);

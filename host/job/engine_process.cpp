@@ -117,6 +117,10 @@ std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request) {
   return request_from_engine("perplexity", request);
 }
 
+std::vector<WeighedTokens> weigh_with_engine(const WeighRequest& request) {
+  return request_from_engine("weigh", request);
+}
+
 std::vector<DeviceCheck> check_device_with_engine() { return request_from_engine("check_device", nullptr); }
 
 void merge_with_engine(const MergeRequest& request) { request_from_engine("merge", request); }

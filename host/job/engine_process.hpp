@@ -43,6 +43,9 @@ Generated generate_with_engine(const GenerateRequest& request);
 Answers answer_with_engine(const AnswerRequest& request);
 /// One per head, in order. Throws the errors of head_losses in inference/model_requests.hpp.
 std::vector<HeadLoss> perplexity_with_engine(const PerplexityRequest& request);
+/// One per file of the request, all with the same sequences. Throws the errors of load_experiment and of weigh_tokens
+/// in train/weighing.hpp.
+std::vector<WeighedTokens> weigh_with_engine(const WeighRequest& request);
 /// Error(usage) without a usable CUDA device.
 std::vector<DeviceCheck> check_device_with_engine();
 /// Throws the errors of merge_adapter in inference/model_requests.hpp.

@@ -1,5 +1,5 @@
-// Requests of `wmtp-host generate`, `eval`, `checkpoint merge` and `doctor` to the engine process, and its answers:
-// plain values, sent as CBOR because texts may contain any bytes.
+// Requests of `wmtp-host generate`, `eval`, `weigh`, `checkpoint merge` and `doctor` to the engine process, and its
+// answers: plain values, sent as CBOR because texts may contain any bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/records/prompt.hpp"
+#include "job/identity.hpp"
 #include "plugins/description_json.hpp"
 
 namespace wmtp {
@@ -74,6 +75,35 @@ struct HeadLoss {
   int64_t bytes = 0;   ///< bytes of text that these tokens encode; special tokens encode none
 };
 
+/// The weightings of several files for the validation data of one experiment (job/weighing_job.hpp).
+struct WeighRequest {
+  std::filesystem::path model;               ///< folder of a finished model or complete checkpoint
+  int64_t step = 0;                          ///< of the model; 0: unknown, taken for the last one
+  std::string run, experiment;               ///< the model's run, in messages, and its resolved text; "": it has none
+  int64_t data_ranks = 1;                    ///< groups of ranks of that run that read different sequences
+  std::vector<std::filesystem::path> files;  ///< experiments with the weightings
+  std::vector<std::string> overrides;        ///< --set, of each
+  std::vector<Stages> stages;                ///< of each file, found in the log
+  std::filesystem::path database;
+  std::vector<std::filesystem::path> plugin_folders;
+};
+
+/// The weights of one weighting, and the model's losses, at N positions of the validation data without padding, in
+/// order.
+struct WeighedTokens {
+  std::string pipeline;           ///< the plugin's name
+  int64_t step = 0, steps = 0;    ///< as which the weighting was called, and the run's last one
+  int64_t heads = 1;              ///< H
+  std::vector<int64_t> sequence;  ///< [N] index in the validation data
+  std::vector<int64_t> position;  ///< [N] in its sequence
+  std::vector<int64_t> token;     ///< [N] id
+  /// [N] what the token adds to the text of the one before it; "" for a special token, or without a tokenizer. Any
+  /// bytes.
+  std::vector<std::string> text;
+  std::vector<std::string> shown;   ///< [N] the token alone, readable (token_text)
+  std::vector<float> loss, weight;  ///< [N,H] of the prediction of the token by each head; NaN if it has none
+};
+
 /// One line of `doctor --device cuda`.
 struct DeviceCheck {
   std::string what;
@@ -103,6 +133,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AnswerRequest, model, prompts, prompt_templat
                                    top_p, seed, stops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PerplexityRequest, model, texts, stride)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HeadLoss, tokens, loss, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeighRequest, model, step, run, experiment, data_ranks, files, overrides, stages,
+                                   database, plugin_folders)
+void to_json(Json& out, const WeighedTokens& tokens);
+void from_json(const Json& in, WeighedTokens& tokens);
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceCheck, what, good, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MergeRequest, adapter, base, target, plugin)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompleteRequest, checkpoint, target, plugin)

@@ -233,6 +233,30 @@ void print_heads(std::ostream& out, const Table& metrics) {
   print_section(out, "cosines of the heads' gradients at step " + std::to_string(step), matrix);
 }
 
+/// The newest reliability diagram of each value head (docs/metrics.md): a row for each bin of predicted values.
+void print_calibration(std::ostream& out, const Table& metrics) {
+  constexpr const char* part = "/calibration/";
+  std::map<std::string, int64_t> last_step;  // of each head: a bin may have been empty since
+  for (const Row& row : metrics.rows) {
+    const auto name = row[0].get<std::string>();
+    if (const size_t at = name.find(part); at != std::string::npos)
+      last_step[name.substr(0, at)] = std::max(last_step[name.substr(0, at)], row[6].get<int64_t>());
+  }
+  for (const auto& [head, step] : last_step) {
+    Table table{{"bin", "tokens", "value", "outcome"}, {}, false};
+    for (int bin = 0; bin < 10; ++bin) {
+      std::map<std::string, Json> cells;
+      for (const Row& row : metrics.rows)
+        for (const char* column : {"tokens", "value", "outcome"})
+          if (row[0] == head + part + std::to_string(bin) + "/" + column && row[6] == step) cells[column] = row[3];
+      if (!cells.empty())
+        table.rows.push_back(
+            {printed("%.1f to %.1f", bin / 10.0, (bin + 1) / 10.0), cells["tokens"], cells["value"], cells["outcome"]});
+    }
+    print_section(out, "calibration of " + head.substr(head.find('/') + 1) + " at step " + std::to_string(step), table);
+  }
+}
+
 void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& run, int64_t id,
                     const std::vector<std::string>& metrics) {
   print_head(out, run, result_text(log, id));
@@ -240,6 +264,7 @@ void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& 
   const Table all = metrics_of_run(log, id);
   print_section(out, "metrics", all);
   print_heads(out, all);
+  print_calibration(out, all);
 
   Table times = rank_time_table(log, id);
   for (auto& row : times.rows)

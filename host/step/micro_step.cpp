@@ -387,7 +387,6 @@ void MicroStep::weigh_heads(StepContext& step, const Pass& pass, Take take) {
     const auto hidden_of = heads_in_order(inputs, pass);
     for (int64_t k = 1; k <= model_.num_heads(); ++k) take(k, hidden_of(k));
   });
-  forget_weights();
 }
 
 std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
@@ -408,11 +407,11 @@ Tensor MicroStep::weight_sums(StepContext& step) {
                                     tokens.options().dtype(at::kFloat));
     token_loss_->weigh_before_the_heads(step);
     for (int64_t k = 1; k <= model_.num_heads(); ++k) sums.push_back(token_loss_->weight_sum(step, k, unread));
-    token_loss_->forget_weights();
   } else {
     weigh_heads(step, model_.pass(true, config_.seed, step.number(), micro.batch.sequence, micro.documents),
                 [&](int64_t k, const Tensor& hidden) { sums.push_back(token_loss_->weight_sum(step, k, hidden)); });
   }
+  forget_weights();
   return sums.empty() ? Tensor() : at::stack(sums);
 }
 

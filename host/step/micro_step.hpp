@@ -64,14 +64,14 @@ class MicroStep {
   std::vector<Scores> evaluate(StepContext& step);
 
   /// Each head's losses and the weights that training would use, without gradients; calls the pipeline as in a step.
-  /// Requires token heads; empty in sections without them. [all ranks, collective]
+  /// Requires token heads; empty in sections without them. Call forget_weights() afterwards. [all ranks, collective]
   std::vector<WeighedLosses> weigh(StepContext& step);
 
   /// Sums [H], fp64, of each head's weights over this rank's targets, as run() will find them; calls the pipeline as in
   /// a step. Requires token heads; undefined in sections without them. [all ranks, collective]
   at::Tensor weight_sums(StepContext& step);
 
-  /// Error(plugin) with the position of the last step's faulty weights. [after the totals showed a fault]
+  /// Error(plugin) with the position of faulty weights since forget_weights(), if there are any on this rank.
   void refuse_faulty_weights() const { token_loss_->refuse_faulty_weights(); }
   void forget_weights() {
     if (token_loss_) token_loss_->forget_weights();

@@ -29,6 +29,7 @@ std::vector<TokenSample> Samples::take(int64_t number) {
   StepTotals dropped;
   StepContext step(environment_, {number, counts, dropped}, micro, signals);
   const std::vector<WeighedLosses> heads = micro_step_.weigh(step);
+  micro_step_.forget_weights();
   environment_.states = std::move(before);
   return channels_.rank() == 0 ? rows(micro, heads, reference_loss) : std::vector<TokenSample>{};
 }

@@ -1,6 +1,7 @@
 #include "train/validation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/work_progress.hpp"
@@ -9,6 +10,15 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
+
+constexpr int calibration_bins = 10;  // of equal width, from 0 to 1
+
+/// Whether a head's value is the chance that the answer is right.
+bool learns_outcome(const ValueHead& head) { return head.meaning == "value"; }
+
+std::string calibration_name(const ValueHead& head, int bin) {
+  return head.name + "/calibration/" + std::to_string(bin) + "/";
+}
 
 constexpr const char* first_losses = "validation/first_losses";
 constexpr double unchanged_within = 0.2;                    // nats
@@ -43,6 +53,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
       totals.add_once("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
       totals.add_once("hits/" + std::to_string(k + 1), scores[k].hits.sum(at::kDouble));
     }
+    if (pipeline_.objective && channels_.section_index() == channels_.sections() - 1) add_calibration(step, totals);
     if (scores.empty()) continue;
     add_drafts(micro, scores, totals);
     add_bin_losses(micro, scores[0].losses, totals);
@@ -116,6 +127,24 @@ void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, 
   for (size_t i = 0; i < names.size(); ++i) add("/" + names[i], bins.eq(int64_t(i)));
 }
 
+void Validation::add_calibration(const StepContext& step, StepTotals& totals) const {
+  const Batch& batch = step.batch();
+  const Tensor counted = batch.kind.eq(answer_kind).logical_and(batch.correct.ge(0).unsqueeze(1));
+  const Tensor right = batch.correct.eq(1).unsqueeze(1);
+  for (const ValueHead& head : pipeline_.needs.heads) {
+    if (!learns_outcome(head)) continue;
+    const Tensor values = step.value(ValueSignal::of_policy(head.name));
+    const Tensor bins = (values * calibration_bins).floor().clamp(0, calibration_bins - 1);
+    for (int bin = 0; bin < calibration_bins; ++bin) {
+      const Tensor inside = counted.logical_and(bins.eq(bin));
+      const std::string name = calibration_name(head, bin);
+      totals.add_once(name + "tokens", inside.sum());
+      totals.add_once(name + "value", at::where(inside, values, 0.0).sum(at::kDouble));
+      totals.add_once(name + "outcome", inside.logical_and(right).sum());
+    }
+  }
+}
+
 /// Rows of `all` by position: NaN without a target, zero if another rank has the sequence.
 void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
   const Tensor rows = at::where(micro.sources(1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
@@ -129,6 +158,21 @@ void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Ten
 std::map<std::string, double> Validation::objective_metrics(const StepTotals& totals) const {
   std::map<std::string, double> metrics{{"valid/loss", totals.sum("loss")}};
   for (const auto& [name, value] : totals.plugin_metrics()) metrics["valid/" + name] = value;
+  for (const ValueHead& head : pipeline_.needs.heads) {
+    double all = 0, away = 0;
+    for (int bin = 0; learns_outcome(head) && bin < calibration_bins; ++bin) {
+      const std::string name = calibration_name(head, bin);
+      const double tokens = totals.sum(name + "tokens");
+      if (tokens == 0) continue;
+      const double value = totals.sum(name + "value"), outcome = totals.sum(name + "outcome");
+      metrics["valid/" + name + "tokens"] = tokens;
+      metrics["valid/" + name + "value"] = value / tokens;
+      metrics["valid/" + name + "outcome"] = outcome / tokens;
+      all += tokens;
+      away += std::abs(outcome - value);
+    }
+    if (all > 0) metrics["valid/" + head.name + "/calibration_error"] = away / all;
+  }
   return metrics;
 }
 

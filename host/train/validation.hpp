@@ -14,6 +14,11 @@
 //                                     validation to this one: up by over 0.2 (lh), down by over 0.2 (hl), else above
 //                                     (hh) or not above (ll) this validation's mean; after "Rho-1", arXiv 2404.07965,
 //                                     section 2.1
+//   valid/HEAD/calibration/I/...      objectives with a value head that learns the outcome (not scores): of the answer
+//                                     tokens whose value is in [I/10, (I+1)/10), 0 and 9 with those beyond: `tokens`,
+//                                     `value` (their mean value) and `outcome` (the share whose answer is right)
+//   valid/HEAD/calibration_error      mean over these tokens of |outcome - value| of their bin: the expected
+//                                     calibration error (Guo et al. 2017, arXiv 1706.04599)
 #pragma once
 
 #include <map>
@@ -51,6 +56,7 @@ class Validation {
   void add_bin_losses(const MicroBatch& micro, const at::Tensor& losses, StepTotals& totals) const;
   static void add_drafts(const MicroBatch& micro, const std::vector<Scores>& scores, StepTotals& totals);
   void add_exact_matches(const MicroBatch& micro, const at::Tensor& hits, StepTotals& totals) const;
+  void add_calibration(const StepContext& step, StepTotals& totals) const;
   void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
   std::map<std::string, double> objective_metrics(const StepTotals& totals) const;
   std::map<std::string, double> token_metrics(const StepTotals& totals, const StepCounts& counts) const;

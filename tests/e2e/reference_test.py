@@ -6,7 +6,7 @@ import sys
 from experiment import ONE_RANK
 from paths import HOST, ROOT
 
-PLACEHOLDERS = {"J": r"\d+", "K": r"\d+", "R": r"\d+", "BIN": ".+", "NAME": ".+", "PHASE": r"[a-z_]+(\d+)?"}
+PLACEHOLDERS = {"I": r"\d", "J": r"\d+", "K": r"\d+", "R": r"\d+", "BIN": ".+", "NAME": ".+", "PHASE": r"[a-z_]+(\d+)?"}
 # Names in the program's source: "train/loss", "time/" + phase, step.metric("rho1/…", …).
 IN_ENGINE = re.compile(r'"((?:train|valid|perf|time|weights|guard|heads)/[a-z0-9_/]*)"')
 IN_PLUGIN = re.compile(r'metric\("([^"]+)"')

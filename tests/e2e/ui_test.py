@@ -738,6 +738,34 @@ def test_cosines_of_heads_are_a_heat_map_and_a_matrix(log, tmp_path, browse):
         sound(browser, (tmp_path / "x.html").as_uri())
 
 
+def look_at_calibration(browser):
+    browser.ask("byId('tab-run').click()")
+    browser.wait_for("document.querySelectorAll('#run svg.reliability circle').length === 2")
+    circles = browser.ask("[...document.querySelectorAll('#run svg.reliability circle')].map((circle) =>"
+                          "[circle.dataset.bin, ...['cx', 'cy', 'r'].map((key) => Number(circle.getAttribute(key)))])")
+    assert circles == [["2", 40 + 260 * 0.25, 8 + 260 * 0.5, 12], ["7", 40 + 260 * 0.75, 8, 7.5]]
+    text = browser.ask("byId('run').textContent")
+    assert "Calibration of value at step 20" in text and "calibration error 0.2500:" in text
+    assert "calibration/2" not in text, "the bins have a table of their own"
+
+
+@with_browser
+def test_a_critics_calibration_is_a_reliability_diagram(log, tmp_path, browse):
+    """Of the newest validation: bin 4 was filled only before."""
+    for step, bins in ((10, {4: (8, 0.45, 0.5)}), (20, {2: (16, 0.25, 0.5), 7: (4, 0.75, 1.0)})):
+        for number, values in bins.items():
+            for part, value in zip(("tokens", "value", "outcome"), values):
+                log.metric(2, f"valid/value/calibration/{number}/{part}", [value], first_step=step)
+        log.metric(2, "valid/value/calibration_error", [step / 80], first_step=step)
+    with Served(tmp_path) as served, browse(served.address + "#runs=2&tab=curves") as browser:
+        look_at_calibration(browser)
+        sound(browser, served.address)
+    run_host("report", 2, "-o", "x.html", "--db", "wmtp.db", cwd=tmp_path)
+    with browse((tmp_path / "x.html").as_uri()) as browser:
+        look_at_calibration(browser)
+        sound(browser, (tmp_path / "x.html").as_uri())
+
+
 @with_browser
 def test_many_compared_steps_share_columns(log, tmp_path, browse):
     compared_heads(log, 2, 600)

@@ -7,7 +7,7 @@
 //   plan FILE FOLDER…      answers requests about steps of an experiment (plan/torch/serve_plans.hpp)
 //   describe FILE, check SETTINGS, try QUESTION
 //                          requests about a plugin; the answer is JSON on stdout
-//   about, generate, answer, perplexity, merge, complete  REQUEST ANSWER
+//   about, generate, answer, perplexity, weigh, merge, complete  REQUEST ANSWER
 //                          the request is read from one file, the answer is written to another, both CBOR
 #include <ATen/ATen.h>
 #include <ATen/Version.h>
@@ -50,6 +50,7 @@
 #include "job/engine_process.hpp"
 #include "job/engine_requests.hpp"
 #include "job/job_request.hpp"
+#include "job/weighing_job.hpp"
 #include "memory/allocator.hpp"
 #include "memory/caught_error.hpp"
 #include "model/torch/kernels/rows.hpp"
@@ -63,6 +64,7 @@
 #include "train/run_experiment.hpp"
 #include "train/session.hpp"
 #include "train/stop_handler.hpp"
+#include "train/weighing.hpp"
 
 namespace wmtp {
 namespace {
@@ -235,6 +237,19 @@ Json generated(const GenerateRequest& request) {
   });
 }
 
+Json weighed(const WeighRequest& request) {
+  const Catalog catalog(request.plugin_folders);
+  SourceTexts texts;
+  std::vector<WeighedTokens> all;
+  for (size_t file = 0; file < request.files.size(); ++file) {
+    const Job job = weighing_job(request, file, catalog, texts);
+    Peers peers(RankEnvironment{}, peer_timeout(job.experiment));
+    Session session(job, RankEnvironment{}, peers);
+    all.push_back(weigh_tokens(session, request));
+  }
+  return all;
+}
+
 Json merged(const MergeRequest& request) {
   merge_adapter(request);
   return nullptr;
@@ -250,6 +265,7 @@ const std::map<std::string, std::function<Json(const Json&)>> requests{
     {"generate", [](const Json& request) { return generated(request); }},
     {"answer", [](const Json& request) { return Json(write_answers(request)); }},
     {"perplexity", [](const Json& request) { return Json(head_losses(request)); }},
+    {"weigh", [](const Json& request) { return weighed(request); }},
     {"check_device", [](const Json&) { return Json(check_device()); }},
     {"merge", [](const Json& request) { return merged(request); }},
     {"complete", [](const Json& request) { return completed(request); }},

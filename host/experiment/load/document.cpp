@@ -72,6 +72,26 @@ void inherit(Node& own, Node&& base) {
   }
 }
 
+constexpr const char* weighting_tables[] = {"pipeline", "reference", "value"};
+bool is_of_weighting(const Entry& entry) { return std::ranges::count(weighting_tables, entry.key) > 0; }
+
+/// Tables that decide how a model was trained, but not how it reads data.
+constexpr const char* training_tables[] = {"adapter",    "optimizer", "schedule", "parallel",
+                                           "checkpoint", "guard",     "log",      "sweep"};
+
+/// Leaves what read_document takes from an experiment that was run.
+void keep_reading_of_data(Node& past) {
+  const Entry* const parallel = past.find("parallel");
+  Node kept;
+  for (const char* key : {"precision", "device"})
+    if (const Entry* const found = parallel ? parallel->value.find(key) : nullptr) kept.entries.push_back(*found);
+  std::erase_if(past.entries, [](const Entry& entry) {
+    return is_of_weighting(entry) || std::ranges::count(training_tables, entry.key) > 0;
+  });
+  if (parallel) past.entries.push_back({"parallel", {}, std::move(kept)});
+  for (const char* key : {"experiment", "weights", "new_heads"}) remove_key(past, "model", key);
+}
+
 class Reader {
  public:
   Reader(SourceTexts& texts, Diagnostics& diagnostics) : texts_(texts), diagnostics_(diagnostics) {}
@@ -133,8 +153,15 @@ class Reader {
 }  // namespace
 
 Document read_document(const fs::path& file, const std::vector<std::string>& overrides, SourceTexts& texts,
-                       Diagnostics& diagnostics) {
+                       Diagnostics& diagnostics, const PastExperiment* past) {
   Document document = Reader(texts, diagnostics).read(file);
+  if (past && document.root) {
+    auto rest = parse_source(diagnostics.add_file(past->title, past->toml), past->toml, diagnostics);
+    if (!rest) return {document.source, std::nullopt};
+    std::erase_if(document.root->entries, [](const Entry& entry) { return !is_of_weighting(entry); });
+    keep_reading_of_data(*rest);
+    inherit(*document.root, std::move(*rest));
+  }
   if (document.root)
     remove_replaced(*document.root, [&](const char* table, const char* key) {
       const std::string path = key_path(table, key);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/normal_path.hpp"
-#include "experiment/load/document.hpp"
 #include "experiment/load/rules.hpp"
 #include "experiment/load/stage_rules.hpp"
 
@@ -28,7 +27,7 @@ class Loader {
   };
   /// The experiment is complete only if no error was added.
   Loaded load(const LoadRequest& request, const Chain& chain) {
-    const auto [source, document] = read_document(request.file, request.overrides, texts_, diagnostics_);
+    const auto [source, document] = read_document(request.file, request.overrides, texts_, diagnostics_, request.past);
     if (!document) return {};
 
     const size_t before = diagnostics_.count();

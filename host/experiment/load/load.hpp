@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "experiment/experiment.hpp"
+#include "experiment/load/document.hpp"
 #include "experiment/load/source_texts.hpp"
 #include "experiment/plugin_description.hpp"
 
@@ -43,6 +44,7 @@ struct LoadRequest {
   SourceTexts* texts = nullptr;    ///< source of files; nullptr: the file system
   std::string name_suffix = {};    ///< appended to the name, for members of a sweep
   ReadWeightsShape read_weights_shape = {};
+  const PastExperiment* past = nullptr;  ///< not null: the file's weighting, for that experiment (read_document)
 };
 
 /// Error(usage) that lists all errors, each as

@@ -72,10 +72,55 @@ const RunPage = (() => {
   const isResult = ({ name }) => RESULTS.test(name);
   const byValidation = (a, b) => Number(b.name.startsWith("valid/")) - Number(a.name.startsWith("valid/"));
 
+  const BIN = /^valid\/(.+)\/calibration\/(\d)\/(tokens|value|outcome)$/;
+
+  /** The reliability diagrams of the newest validation, by value head: {head, step, error, bins: [{bin, tokens, value,
+   *  outcome}]}. */
+  function calibrations(metrics) {
+    const heads = new Map();
+    for (const { name, last, last_step } of metrics) {
+      const found = name.match(BIN);
+      if (!found) continue;
+      const [, head, bin, part] = found, one = heads.get(head) ?? { head, step: 0, bins: [] };
+      heads.set(head, one);
+      if (last_step > one.step) Object.assign(one, { step: last_step, bins: [] });
+      if (last_step < one.step) continue;  // the bin has been empty since
+      one.bins[bin] = { ...one.bins[bin], bin: Number(bin), [part]: last };
+    }
+    return [...heads.values()].map((one) => ({ ...one, bins: one.bins.filter(Boolean),
+      error: metrics.find(({ name }) => name === `valid/${one.head}/calibration_error`)?.last }));
+  }
+
+  /** Points on the diagonal predict outcomes as often as they come; a point's area grows with its tokens. */
+  function reliability({ head, step, error, bins }) {
+    const SIDE = 260, LEFT = 40, TOP = 8, most = Math.max(...bins.map(({ tokens }) => tokens));
+    const x = (value) => LEFT + SIDE * Math.min(1, Math.max(0, value)), y = (share) => TOP + SIDE * (1 - share);
+    const svg = shape("svg", { width: LEFT + SIDE + 20, height: TOP + SIDE + 40, role: "img", class: "reliability",
+      "aria-label": `Share of right answers by predicted value of ${head}; the table has the numbers` });
+    svg.append(shape("rect", { x: LEFT, y: TOP, width: SIDE, height: SIDE, class: "frame" }),
+               shape("line", { x1: x(0), y1: y(0), x2: x(1), y2: y(1), class: "diagonal" }));
+    for (const tick of [0, 0.5, 1]) svg.append(
+      shape("text", { x: x(tick), y: TOP + SIDE + 16, "text-anchor": "middle" }, String(tick)),
+      shape("text", { x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, String(tick)));
+    svg.append(shape("text", { x: x(0.5), y: TOP + SIDE + 34, "text-anchor": "middle" }, "value"));
+    for (const { bin, tokens, value, outcome } of bins) svg.append(
+      shape("circle", { cx: x(value), cy: y(outcome), r: 3 + 9 * Math.sqrt(tokens / most), "data-bin": bin },
+            shape("title", {}, `value ${shownNumber(value)}: right in ${shownNumber(outcome)} of ${
+              counted(tokens, "token")}`)));
+    const rows = bins.map((one) => ({ ...one, range: `${one.bin / 10} to ${(one.bin + 1) / 10}` }));
+    return [element("h3", {}, `Calibration of ${head} at step ${shownNumber(step)}`),
+            element("p", { class: "hint" }, `Expected calibration error ${shownNumber(error)}: on the diagonal, ` +
+                                            "answers are right as often as the value says."),
+            svg,
+            tableOf(rows, [["range", "values"], ["tokens", "tokens", shownNumber], ["value", "mean value", shownNumber],
+                           ["outcome", "right", shownNumber]])];
+  }
+
   function details(run) {
     const ranks = Object.keys(run.rank_times[0] ?? {}).filter((key) => key !== "phase");
     return [
       ...section("Results", run.metrics.filter(isResult).sort(byValidation), METRIC_COLUMNS),
+      ...calibrations(run.metrics).flatMap(reliability),
       element("h3", {}, "Run"), facts(run),
       ...section("Segments", run.segments > 1 ? run.segment_rows : [],
                  [["run", "run"], ["status", "status"], ["first_step", "first step"], ["last_step", "last step"],
@@ -96,7 +141,9 @@ const RunPage = (() => {
       ...section("Losses on texts", run.text_losses,
                  [["texts", "texts"], ["head", "head"], ["tokens", "tokens", shownNumber],
                   ["loss", "loss", shownNumber], ["bits_per_byte", "bits per byte", shownNumber]]),
-      ...section("Other metrics", run.metrics.filter((metric) => !isResult(metric)).sort(byValidation), METRIC_COLUMNS),
+      ...section("Other metrics",
+                 run.metrics.filter((metric) => !isResult(metric) && !BIN.test(metric.name)).sort(byValidation),
+                 METRIC_COLUMNS),
       element("h3", {}, "Configuration"), element("pre", { textContent: run.resolved_toml }),
     ];
   }
