@@ -3,7 +3,7 @@
 
 #include <memory>
 #include <set>
-#include <string>
+#include <vector>
 #include <wmtp/pipeline.hpp>
 
 #include "experiment/experiment.hpp"
@@ -16,8 +16,11 @@ struct ActivePipeline {
   std::unique_ptr<Weighting> weighting;  ///< this or the objective; the other is null
   std::unique_ptr<Objective> objective;
   Needs needs;
-  bool reads_entropy = false;              ///< whether it reads the policy's entropy
   std::set<std::string> reference, value;  ///< signals that it reads from the frozen models: "loss", "entropy", "value"
+
+  bool reads(Signal signal) const;
+  /// The signals of the data that it reads.
+  std::vector<Signal> data_signals() const;
 };
 
 /// Queries the plugin's needs. Error(plugin) names the plugin, the signal that it needs and the available ones.

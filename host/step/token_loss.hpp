@@ -78,7 +78,8 @@ class TokenLoss {
   static void add_to_totals(const Rows& rows, const at::Tensor& losses, const at::Tensor& weighted);
   at::Tensor by_source(const at::Tensor& values, const Rows& rows) const;
   at::Tensor valid_of_all_heads(const StepContext& step) const;
-  ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
+  Scores by_source(Scores scores, const Rows& rows) const;
+  ScoreRequest request() const;
   WeighContext weigh_context_after(const Scores& scores, const Rows& rows) const;
   Gradient gradient_after_loss_pass(const Rows& rows);
   Gradient gradient_in_one_pass(const Rows& rows);

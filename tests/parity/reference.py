@@ -274,8 +274,8 @@ class Reference:
                 ref = token_losses(frozen[0][:, k - 1:], batch.tokens[:, k - 1:], 1)
                 ref_entropy = entropy_of(frozen[0][:, k - 1:k - 1 + length])
         return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch,
-                               valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy, self.memory,
-                               self.result.margins)
+                               valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy,
+                               logits[:, :length].detach(), self.memory, self.result.margins)
 
 
 def entropy_of(logits):
