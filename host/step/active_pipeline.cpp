@@ -1,5 +1,8 @@
 #include "step/active_pipeline.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.hpp"
 #include "plugins/torch/boundary.hpp"
 #include "plugins/torch/loader.hpp"
@@ -22,9 +25,8 @@ void take_signal(ActivePipeline& pipeline, Signal signal, const Experiment& expe
     pipeline.reference.insert(signal == Signal::reference_loss ? "loss" : "entropy");
     return;
   }
-  if (pipeline.needs.when == When::before)
+  if (pipeline.needs.when == When::before && is_policy_signal(signal))
     refuse(pipeline.name, "it reads " + name + ", which is not available at When::before");
-  pipeline.reads_entropy |= signal == Signal::policy_entropy;
 }
 
 void take_value(ActivePipeline& pipeline, const ValueSignal& value, const Experiment& experiment) {
@@ -44,6 +46,15 @@ void take_value(ActivePipeline& pipeline, const ValueSignal& value, const Experi
 }
 
 }  // namespace
+
+bool ActivePipeline::reads(Signal signal) const { return std::ranges::count(needs.reads, signal) > 0; }
+
+std::vector<Signal> ActivePipeline::data_signals() const {
+  std::vector<Signal> signals;
+  std::ranges::copy_if(needs.reads, std::back_inserter(signals),
+                       [](Signal signal) { return !is_policy_signal(signal) && !is_reference_signal(signal); });
+  return signals;
+}
 
 ActivePipeline make_pipeline(const std::string& name, std::unique_ptr<Weighting> weighting,
                              std::unique_ptr<Objective> objective, const Experiment& experiment) {

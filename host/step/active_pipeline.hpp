@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 #include <wmtp/auxiliary_loss.hpp>
 #include <wmtp/pipeline.hpp>
 
@@ -26,10 +27,13 @@ struct ActivePipeline {
   std::unique_ptr<Weighting> weighting;  ///< this or the objective; the other is null
   std::unique_ptr<Objective> objective;
   Needs needs;
-  bool reads_entropy = false;  ///< whether it reads the policy's entropy
   /// What is read from the frozen models: "loss", "entropy", "value"; "hidden" states, from which logits are computed.
   std::set<std::string> reference, value;
   std::optional<ActiveAuxiliaryLoss> auxiliary_loss;
+
+  bool reads(Signal signal) const;
+  /// The signals of the data that it reads.
+  std::vector<Signal> data_signals() const;
 };
 
 /// Queries the plugin's needs. Error(plugin) names the plugin, the signal that it needs and the available ones.

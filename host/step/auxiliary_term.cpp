@@ -134,8 +134,7 @@ Tensor AuxiliaryTerm::gradient(const Tensor& logits, int64_t begin, int64_t n) {
   if (auxiliary_.needs.correct) chunk.correct = step.batch().correct.index_select(0, sources.sequence);
   if (auxiliary_.needs.upcoming > 0)
     chunk.upcoming = upcoming_tokens(step.micro_batch(), sources, auxiliary_.needs.upcoming);
-  step.enter(
-      {When::token, rows_.head, at::ones_like(chunk.targets, at::kBool), {}, {}, begin, rows_.index, rows_.sources});
+  step.enter({When::token, rows_.head, at::ones_like(chunk.targets, at::kBool), {}, begin, rows_.index, rows_.sources});
   const at::AutoGradMode grad(true);
   called_ = true;
   return guarded(auxiliary_.name, "loss", [&] {

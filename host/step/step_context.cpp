@@ -55,6 +55,13 @@ std::string GivenTensors::changed() const {
   return "";
 }
 
+StepContext::StepContext(const StepEnvironment& environment, const StepScope& scope, const MicroBatch& micro,
+                         std::map<std::string, Tensor> frozen)
+    : environment_(environment), scope_(scope), micro_(micro), known_(std::move(frozen)) {
+  for (const auto& [name, of_tokens] : micro.signals)
+    known_[name] = at::constant_pad_nd(of_tokens.narrow(1, 1, of_tokens.size(1) - 1), {0, 1});
+}
+
 Tensor StepContext::align_to_context(const Tensor& signal) const {
   if (weigh_context_.when == When::head) return for_head(signal, weigh_context_.head) * weigh_context_.valid;
   if (weigh_context_.when == When::token) {
@@ -72,18 +79,25 @@ Tensor StepContext::align_to_context(const Tensor& signal) const {
   return at::stack(heads, -1) * weigh_context_.valid;
 }
 
+const Tensor& StepContext::policy_signal(Signal signal) const {
+  const Scores& policy = weigh_context_.policy;
+  return signal == Signal::policy_loss      ? policy.losses
+         : signal == Signal::policy_entropy ? policy.entropies
+         : signal == Signal::policy_rank    ? policy.ranks
+                                            : policy.margins;
+}
+
 Tensor StepContext::signal(Signal signal) const {
-  if (signal == Signal::policy_loss && weigh_context_.policy_loss.defined()) return weigh_context_.policy_loss;
-  if (signal == Signal::policy_entropy && weigh_context_.policy_entropy.defined()) return weigh_context_.policy_entropy;
+  if (is_policy_signal(signal) && policy_signal(signal).defined()) return policy_signal(signal);
   const std::string name = to_text(signal);
-  if (const auto frozen = frozen_.find(name); frozen != frozen_.end()) return align_to_context(frozen->second);
+  if (const auto known = known_.find(name); known != known_.end()) return align_to_context(known->second);
   throw Error(ExitStatus::plugin, "plugin reads " + name +
                                       ", which is not available here; declare it in needs() and choose the right When");
 }
 
 Tensor StepContext::value(const ValueSignal& value) const {
   if (!value.is_frozen()) return leaf(value).detach();
-  if (const auto frozen = frozen_.find(to_text(value)); frozen != frozen_.end()) return frozen->second;
+  if (const auto known = known_.find(to_text(value)); known != known_.end()) return known->second;
   throw Error(ExitStatus::plugin, "plugin reads " + to_text(value) + ", which it does not declare in needs()");
 }
 
@@ -123,8 +137,8 @@ void StepContext::enter(WeighContext weigh_context) {
   weigh_context_ = std::move(weigh_context);
   given_.clear();
   given_.add("valid()", weigh_context_.valid);
-  given_.add("policy_loss", weigh_context_.policy_loss);
-  given_.add("policy_entropy", weigh_context_.policy_entropy);
+  for (const Signal signal : {Signal::policy_loss, Signal::policy_entropy, Signal::policy_rank, Signal::policy_margin})
+    given_.add(to_text(signal), policy_signal(signal));
   if (weigh_context_.when == When::token) return;  // a TokenStep has copies of the rest
   const Batch& batch = micro_.batch;
   given_.add("batch().tokens", batch.tokens);
@@ -132,7 +146,7 @@ void StepContext::enter(WeighContext weigh_context) {
   given_.add("batch().sequence", batch.sequence);
   given_.add("batch().correct", batch.correct);
   given_.add("batch().partner", batch.partner);
-  for (const auto& [name, tensor] : frozen_)
+  for (const auto& [name, tensor] : known_)
     if (name != "reference.hidden") given_.add(name, tensor);  // which no step offers
   for (const auto& [name, tensor] : leaves_) given_.add("value head " + name, tensor);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 #include <wmtp/pipeline.hpp>
 
+#include "model/torch/row_ops.hpp"
 #include "shard/sequence_split.hpp"
 #include "step/rank_collectives.hpp"
 #include "step/step_totals.hpp"
@@ -19,13 +20,12 @@ namespace wmtp {
 /// The data available in one call of the pipeline.
 struct WeighContext {
   When when = When::before;
-  int64_t head = 0;           ///< 1-based, at token and head
-  at::Tensor valid;           ///< [n] at token, [B,S] at head, [B,S,H] otherwise
-  at::Tensor policy_loss;     ///< like valid, 0 where not valid; undefined before the heads
-  at::Tensor policy_entropy;  ///< like the loss; undefined if not read
-  int64_t chunk_begin = 0;    ///< token: first row of the chunk
-  at::Tensor rows;            ///< token: indices of the rows in the flattened [B, sources.count]; undefined: all
-  Positions sources;          ///< token: this rank's positions with a target
+  int64_t head = 0;         ///< 1-based, at token and head
+  at::Tensor valid;         ///< [n] at token, [B,S] at head, [B,S,H] otherwise
+  Scores policy = {};       ///< like valid, 0 where not valid; undefined if not read, or before the heads
+  int64_t chunk_begin = 0;  ///< token: first row of the chunk
+  at::Tensor rows = {};     ///< token: indices of the rows in the flattened [B, sources.count]; undefined: all
+  Positions sources = {};   ///< token: this rank's positions with a target
 };
 
 class FrozenModel;
@@ -78,8 +78,7 @@ class StepContext {
   /// policy has [B,S,H]; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Everything passed by reference must outlive
   /// this object.
   StepContext(const StepEnvironment& environment, const StepScope& scope, const MicroBatch& micro,
-              std::map<std::string, at::Tensor> frozen = {})
-      : environment_(environment), scope_(scope), micro_(micro), frozen_(std::move(frozen)) {}
+              std::map<std::string, at::Tensor> frozen = {});
 
   const MicroBatch& micro_batch() const { return micro_; }
   const StepCounts& step_counts() const { return scope_.counts; }
@@ -97,7 +96,7 @@ class StepContext {
   const at::Tensor& head_1() const { return head_1_; }
   FrozenModel& reference() const { return environment_.reference(); }
   /// The reference's, [K,B,L,D].
-  const at::Tensor& reference_hidden() const { return frozen_.at("reference.hidden"); }
+  const at::Tensor& reference_hidden() const { return known_.at("reference.hidden"); }
   /// Call before each call of the pipeline.
   void enter(WeighContext weigh_context);
   /// Call after each call of the pipeline, which may assign anything to its state: Error(plugin) for a tensor whose
@@ -128,13 +127,16 @@ class StepContext {
  private:
   /// Error(plugin) unless the tensor is dense and on the CPU or the batch's device.
   void check_holds_values(const Tensor& tensor, const std::string& what) const;
-  /// A signal of the reference, where head k predicts the same token; 0 where not valid, shaped like valid().
+  /// A signal of the policy; undefined if the host has not computed it.
+  const Tensor& policy_signal(Signal signal) const;
+  /// A signal of the reference or of the data, where head k predicts the same token; 0 where not valid, shaped like
+  /// valid().
   Tensor align_to_context(const Tensor& signal) const;
 
   const StepEnvironment& environment_;
   const StepScope scope_;
   const MicroBatch& micro_;
-  const std::map<std::string, at::Tensor> frozen_;
+  std::map<std::string, at::Tensor> known_;  ///< of frozen models, by source; of the data as if of the next token
   std::map<std::string, at::Tensor> leaves_;
   Weights weights_;
   at::Tensor head_1_;

@@ -37,28 +37,26 @@ TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
       loss_(model.weight("output.weight"), config.chunk_tokens, model.vocabulary()) {}
 
 void TokenLoss::weigh_before_the_heads(StepContext& step) {
-  if (pipeline_.needs.when == When::before)
-    step.set_weights(weigh(step, {When::before, 0, valid_of_all_heads(step), {}, {}, 0, {}, {}}));
+  if (pipeline_.needs.when == When::before) step.set_weights(weigh(step, {When::before, 0, valid_of_all_heads(step)}));
 }
 
 void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)>& hidden_of) {
   if (pipeline_.needs.when != When::all) return;
-  std::vector<Tensor> losses, entropies;
-  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
-    const Scores of_head = scores(step, k, hidden_of(k), request());
-    losses.push_back(of_head.losses);
-    if (of_head.entropies.defined()) entropies.push_back(of_head.entropies);
+  std::vector<Scores> heads;
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(scores(step, k, hidden_of(k), request()));
+  Scores all = heads.front();
+  for (size_t i = 0; i < all.parts().size(); ++i) {
+    if (!all.parts()[i]->defined()) continue;
+    std::vector<Tensor> of_heads;
+    for (const Scores& head : heads) of_heads.push_back(*head.parts()[i]);
+    *all.parts()[i] = at::stack(of_heads, -1);
   }
-  const Tensor entropy = entropies.empty() ? Tensor() : at::stack(entropies, -1);
-  step.set_weights(weigh(step, {When::all, 0, valid_of_all_heads(step), at::stack(losses, -1), entropy, 0, {}, {}}));
+  step.set_weights(weigh(step, {When::all, 0, valid_of_all_heads(step), all}));
 }
 
 Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
   const HeadRows rows = head_rows(step, head, hidden);
-  Scores scores = loss_.scores(rows.hidden, rows.targets, request, rows.most);
-  for (Tensor* one : {&scores.losses, &scores.entropies, &scores.hits})
-    if (one->defined()) *one = by_source(*one, rows);
-  return scores;
+  return by_source(loss_.scores(rows.hidden, rows.targets, request, rows.most), rows);
 }
 
 Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden) {
@@ -126,12 +124,10 @@ Tensor TokenLoss::weigh_rows(const HeadRows& rows, const Scores& scores) {
 }
 
 WeighContext TokenLoss::weigh_context_after(const Scores& scores, const HeadRows& rows) const {
-  WeighContext weigh_context{pipeline_.needs.when, rows.head, {},         scores.losses,
-                             scores.entropies,     0,         rows.index, rows.sources};
+  WeighContext weigh_context{pipeline_.needs.when, rows.head, {}, scores, 0, rows.index, rows.sources};
   if (weigh_context.when == When::head) {
     weigh_context.valid = rows.step.micro_batch().sources(rows.head);
-    weigh_context.policy_loss = by_source(scores.losses, rows);
-    if (scores.entropies.defined()) weigh_context.policy_entropy = by_source(scores.entropies, rows);
+    weigh_context.policy = by_source(scores, rows);
   } else {
     weigh_context.valid = at::ones_like(rows.targets, at::kBool);
   }
@@ -169,8 +165,7 @@ TokenLoss::Gradient TokenLoss::gradient_in_one_pass(const HeadRows& rows,
   std::vector<Tensor> parts;
   const auto chunk_coefficients = [&](const Scores& chunk, int64_t begin) {
     const Tensor valid = at::ones_like(chunk.losses, at::kBool);
-    const Weights weights = weigh(
-        rows.step, {When::token, rows.head, valid, chunk.losses, chunk.entropies, begin, rows.index, rows.sources});
+    const Weights weights = weigh(rows.step, {When::token, rows.head, valid, chunk, begin, rows.index, rows.sources});
     parts.push_back(coefficients(
         rows, weights.meaning == Weights::Meaning::uniform ? at::ones_like(chunk.losses) : weights.values));
     return parts.back() * factor_;
@@ -232,6 +227,18 @@ Tensor TokenLoss::by_source(const Tensor& values, const HeadRows& rows) const {
   Tensor here = at::zeros({B, model_.split().local_positions(tokens.size(1)).count}, values.options());
   here.narrow(1, 0, count).copy_(places.view({B, count}));
   return model_.split().whole(here);
+}
+
+Scores TokenLoss::by_source(Scores scores, const HeadRows& rows) const {
+  for (Tensor* one : scores.parts())
+    if (one->defined()) *one = by_source(*one, rows);
+  return scores;
+}
+
+ScoreRequest TokenLoss::request() const {
+  return {.entropies = pipeline_.reads(Signal::policy_entropy),
+          .ranks = pipeline_.reads(Signal::policy_rank),
+          .margins = pipeline_.reads(Signal::policy_margin)};
 }
 
 Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {

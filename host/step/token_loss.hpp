@@ -70,7 +70,8 @@ class TokenLoss {
   static void add_to_totals(const HeadRows& rows, const at::Tensor& losses, const at::Tensor& weighted);
   at::Tensor by_source(const at::Tensor& values, const HeadRows& rows) const;
   at::Tensor valid_of_all_heads(const StepContext& step) const;
-  ScoreRequest request() const { return {.entropies = pipeline_.reads_entropy}; }
+  Scores by_source(Scores scores, const HeadRows& rows) const;
+  ScoreRequest request() const;
   WeighContext weigh_context_after(const Scores& scores, const HeadRows& rows) const;
   Gradient gradient_after_loss_pass(const HeadRows& rows, const LinearCrossEntropy::Addition& addition);
   Gradient gradient_in_one_pass(const HeadRows& rows, const LinearCrossEntropy::Addition& addition);

@@ -21,7 +21,7 @@ Tensor ValueLoss::loss(StepContext& step, const std::vector<Tensor>& leaves) {
   std::map<std::string, Tensor> by_name;
   for (size_t i = 0; i < leaves.size(); ++i) by_name[model_.value_heads()[i].name()] = leaves[i];
   step.set_values(std::move(by_name));
-  step.enter({When::before, 0, step.micro_batch().targets, {}, {}, 0, {}, {}});
+  step.enter({When::before, 0, step.micro_batch().targets});
   const char* call = pipeline_.objective ? "loss" : "value_loss";
   const Tensor loss = guarded(pipeline_.name, call, [&] {
     ValueView view(step);

@@ -52,16 +52,27 @@ std::vector<int64_t> ends_with_tokenizer(const std::filesystem::path& folder, co
 
 /// Every writer prepares the data. Their files are compared, because hosts that train a tokenizer on the same text
 /// could get different ones.
-Prepared open_data(Session& session, const Experiment& experiment, const std::function<void(const std::string&)>& log) {
+Prepared open_data(Session& session, const Experiment& experiment, bool weights,
+                   const std::function<void(const std::string&)>& log) {
   Peers& peers = session.peers();
-  if (session.is_writer()) prepare_data(experiment, session.cache_folder(), log);
+  if (session.is_writer()) prepare_data(experiment, session.cache_folder(), log, weights);
   if (!session.writers().is_shared_folder()) peers.gather("preparing the data", "prepared");
   peers.broadcast("preparing the data", "prepared");
-  Prepared prepared = open_prepared(experiment, session.cache_folder(), session.data_ranks());
-  if (!session.writers().is_shared_folder())
-    peers.check_inputs(session.is_writer() && !prepared.folder.empty() ? folder_inputs(prepared.folder)
-                                                                       : std::vector<Peers::Input>{});
+  Prepared prepared = open_prepared(experiment, session.cache_folder(), session.data_ranks(), weights);
+  if (session.writers().is_shared_folder()) return prepared;
+  std::vector<Peers::Input> inputs;
+  for (const std::filesystem::path& folder : {prepared.folder, prepared.weights_folder})
+    if (session.is_writer() && !folder.empty()) std::ranges::move(folder_inputs(folder), std::back_inserter(inputs));
+  peers.check_inputs(inputs);
   return prepared;
+}
+
+/// [vocab_size] fp32: the length of each token's text; ids that the tokenizer lacks, and special tokens, have none.
+at::Tensor token_bytes(const Tokenizer& tokenizer, int64_t vocab_size) {
+  std::vector<float> bytes(size_t(vocab_size), 0.0F);
+  for (int32_t id = 0; id < std::min(vocab_size, tokenizer.vocab_size()); ++id)
+    if (!tokenizer.decode({id}).empty()) bytes[size_t(id)] = float(tokenizer.piece(id).size());
+  return at::tensor(bytes);
 }
 
 ActivePipeline pipeline_of(const Identity& identity, const Experiment& experiment) {
@@ -141,9 +152,11 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       experiment_(experiment),
       pipeline_(pipeline_of(identity, experiment)),
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
-      data_(open_data(session, experiment, log)),
+      data_(open_data(session, experiment, pipeline_.reads(Signal::data_weight), log)),
       model_(build_policy(session, experiment)) {
-  const BatchRequest request = batch_request(experiment, pipeline_, session.device());
+  BatchRequest request = batch_request(experiment, pipeline_, session.device());
+  if (pipeline_.reads(Signal::data_bytes))
+    request.token_bytes = token_bytes(*data_.tokenizer, experiment.model.vocab_size).to(session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);
   validation_source_ = validation_batches(experiment, data_, request);
@@ -300,6 +313,7 @@ BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& p
   request.heads = num_heads(experiment.model, pipeline.objective ? Heads::none : Heads::all);
   request.prompts = pipeline.needs.prompts;
   request.pairs = pipeline.needs.pairs;
+  request.signals = pipeline.data_signals();
   request.device = device;
   request.parts = ranks_per_sequence(experiment.parallel);
   request.window = experiment.model.sliding_window;

@@ -20,7 +20,7 @@ using test::FakeStep;
 auto formula(const std::string& weight) { return test::made<Weighting>("formula", {{"weight", weight}}); }
 
 /// Losses 1 2 3 4 of one head, then a position that is not valid; reference 2 1 1 4, entropies 0.5 1 2 4 and of the
-/// reference 3 2 1 0.5, values 0.1 … 0.5.
+/// reference 3 2 1 0.5, values 0.1 … 0.5; the rest as below.
 FakeStep five_tokens() {
   const auto row = [](std::vector<float> values) { return at::tensor(values).reshape({1, -1}); };
   FakeStep step(row({1, 1, 1, 1, 0}).to(at::kBool));
@@ -28,6 +28,12 @@ FakeStep five_tokens() {
   step.signals["reference.loss"] = row({2, 1, 1, 4, 0});
   step.signals["policy.entropy"] = row({0.5F, 1, 2, 4, 0});
   step.signals["reference.entropy"] = row({3, 2, 1, 0.5F, 0});
+  step.signals["policy.rank"] = row({0, 3, 1, 2, 0});
+  step.signals["policy.margin"] = row({2, -3, -1, -2, 0});
+  step.signals["data.weight"] = row({1, 0, 0.5F, 2, 0});
+  step.signals["data.bytes"] = row({1, 4, 2, 0, 0});
+  step.signals["data.correct"] = row({1, 1, 0, 0, 0});
+  step.signals["data.pass_rate"] = row({0.25F, 0.5F, 0.5F, 0.75F, 0});
   step.signals["value.value"] = row({0.1F, 0.2F, 0.3F, 0.4F, 0.5F});
   step.head_in_hand = 3;
   return step;
@@ -95,6 +101,11 @@ TEST(Formula, ReadsAllThatItNames) {
   expect_weights("excess + 1", {0, 2, 3, 1});
   expect_weights("entropy * ref", {1, 1, 2, 16});
   expect_weights("reference_entropy * ce", {3, 4, 3, 2});
+  expect_weights("rank < 2", {1, 0, 1, 0});
+  expect_weights("margin + ce + 2", {5, 1, 4, 4});
+  expect_weights("data_weight", {1, 0, 0.5, 2});
+  expect_weights("bytes * ce", {1, 8, 6, 0});
+  expect_weights("correct * (1 - pass_rate)", {0.75, 0.5, 0, 0});
   expect_weights("value * ce", {0.1, 0.4, 0.9, 1.6});
   expect_weights("position + 0 * ce", {0, 1, 2, 3});
   expect_weights("ce * 0 + 1 / head", {1.0 / 3, 1.0 / 3, 1.0 / 3, 1.0 / 3});
@@ -130,8 +141,8 @@ TEST(Formula, IsAskedAsEarlyAsItsNamesAllow) {
     EXPECT_EQ(when(text), When::token) << text;
   for (const char* text : {"ce > quantile(ce, 0.4)", "ce * uniform", "ce * position", "ce * value"})
     EXPECT_EQ(when(text), When::head) << text;
-  for (const char* text :
-       {"1", "ref", "reference_entropy", "exp(value)", "uniform < 0.6", "1 / head", "ref < quantile(ref, 0.6)"})
+  for (const char* text : {"1", "data_weight", "bytes * ref", "correct * pass_rate", "ref", "reference_entropy",
+                           "exp(value)", "uniform < 0.6", "1 / head", "ref < quantile(ref, 0.6)"})
     EXPECT_EQ(when(text), When::before) << text;
 }
 
@@ -144,6 +155,8 @@ TEST(Formula, NeedsWhatItReadsAndNoMore) {
   };
   EXPECT_EQ(reads("(1 - exp(-ce))^2"), "policy.loss ");
   EXPECT_EQ(reads("excess"), "policy.loss reference.loss ");
+  EXPECT_EQ(reads("rank + margin"), "policy.rank policy.margin ");
+  EXPECT_EQ(reads("data_weight + bytes + correct + pass_rate"), "data.weight data.bytes data.correct data.pass_rate ");
   EXPECT_EQ(reads("exp(-reference_entropy)"), "reference.entropy ");
   EXPECT_EQ(reads("ref * value * entropy"), "policy.entropy reference.loss value.value ");
   EXPECT_EQ(reads("head / (1 + position + uniform)"), "");

@@ -2,6 +2,7 @@
 import re
 
 import pytest
+import records
 from paths import ROOT
 
 PAGE = (ROOT / "docs/methods.md").read_text()
@@ -21,7 +22,12 @@ def test_an_experiment_of_the_page_trains(place, block):
     block = re.sub(r"step = (\d+)", lambda match: f"step = {1 + points.index(int(match[1]))}", block)
     if "run:base" in block:
         place.run("--name", "base", train__steps=1, parallel__processes=1)
-    place.write(train__steps=STEPS, parallel__processes=1)
+    data = {}
+    if re.search(r"data_weight|pass_rate|bytes", block):  # of the data, which only records have
+        records.write_records(place.folder, 64, weighted=True)
+        data = {"data__kind": "records", "data__file": None, "data__dtype": None, "data__files": ["records.jsonl"],
+                "data__template": "plain", "model__vocab_size": None}
+    place.write(train__steps=STEPS, parallel__processes=1, **data)
     (place.folder / "method.toml").write_text('extends = "experiment.toml"\n' + block)
     place.host("run", "method.toml")
     assert sorted(place.log.losses()) == list(range(1, STEPS + 1))
@@ -32,8 +38,8 @@ def test_the_page_has_them():
 
 
 def test_each_reference_that_the_page_names_exists():
-    sources = "".join((ROOT / "tests/parity" / file).read_text() 
-                      for file in ("parity_test.py", "weightings_test.py", "auxiliary_losses_test.py"))
+    sources = "".join((ROOT / "tests/parity" / f"{file}_test.py").read_text()
+                      for file in ("parity", "weightings", "signals", "auxiliary_losses"))
     held_to = re.findall(r"^\|.*\| (`[^|]+`) \|$", PAGE, re.MULTILINE)
     names = [name for cell in held_to for name in re.findall(r"`([^`]+)`", cell) if "plugin" not in cell]
     assert len(names) > 8

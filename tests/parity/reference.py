@@ -294,8 +294,8 @@ class Reference:
             of_head = self._frozen_logits(frozen, k, length)
             ref, ref_entropy = token_losses(of_head, batch.tokens[:, k - 1:], 1), entropy_of(of_head)
         return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch,
-                               valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy, self.memory,
-                               self.result.margins)
+                               valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy,
+                               logits[:, :length].detach(), self.memory, self.result.margins)
 
 
 def entropy_of(logits):

@@ -37,7 +37,8 @@ PACKED_KEYS = {"data__packing": True}
 DOCUMENT_KEYS = {"data__kind": "text", "data__files": ["documents.txt"], "data__separator": records.SEPARATOR,
                  "data__file": None, "data__dtype": None, "data__tokenizer": {"kind": "byte"}}
 DATA_KEYS = {"windows": {}, "records": RECORD_KEYS, "pairs": RECORD_KEYS, "packed": RECORD_KEYS | PACKED_KEYS,
-             "documents": DOCUMENT_KEYS | PACKED_KEYS}
+             "documents": DOCUMENT_KEYS | PACKED_KEYS, "weighted": RECORD_KEYS,
+             "weighted-packed": RECORD_KEYS | PACKED_KEYS}
 
 
 def changes_for(shape, recipe, ranks=2):
@@ -143,11 +144,13 @@ def write_batches(folder, recipe, seed):
         rows = records.write_documents(folder, count * recipe.sequence_length, recipe.sequence_length, seed)
         return [records.document_batch(chain(*rows[first:first + recipe.sequences]), first)
                 for first in range(0, count, recipe.sequences)]
-    if recipe.data == "packed":
-        packs = records.packed(records.write_records(folder, 4 * count, seed=seed), recipe.sequence_length)
-        return [records.record_batch(list(chain(*packs[first:first + recipe.sequences])), first)
+    weighted = recipe.data.startswith("weighted")
+    if recipe.data.endswith("packed"):
+        lines = records.write_records(folder, 4 * count, seed=seed, weighted=weighted)
+        packs, rates = records.packed(lines, recipe.sequence_length), records.pass_rates(lines)
+        return [records.record_batch(list(chain(*packs[first:first + recipe.sequences])), first, rates)
                 for first in range(0, count, recipe.sequences)]
-    lines = records.write_records(folder, count, unknown=recipe.data == "records", seed=seed)
+    lines = records.write_records(folder, count, unknown=recipe.data == "records", seed=seed, weighted=weighted)
     return records.record_batches(lines, recipe.sequences)
 
 

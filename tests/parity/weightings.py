@@ -21,6 +21,7 @@ class Head:
     entropy: torch.Tensor
     ref: torch.Tensor     # None without a reference
     ref_entropy: torch.Tensor
+    logits: torch.Tensor  # [B, S - k, V]
     memory: dict          # state of a weighting across micro-batches
     margins: list         # distance of the token nearest to each threshold: if too small, rounding decides
 
@@ -43,6 +44,18 @@ class Head:
         length = self.batch.tokens.shape[1]
         numbers = drawn_for_tokens(stream, self.seed, self.step, self.batch.positions, length, self.heads)
         return numbers[:, :length - self.k, self.k - 1]
+
+    def logit(self):
+        return self.logits.gather(2, self.at_target(self.batch.tokens).unsqueeze(2)).squeeze(2)
+
+    def other(self, place):
+        """The logit at a place of the order of all but the target's, from 1."""
+        targets = self.at_target(self.batch.tokens).unsqueeze(2)
+        return self.logits.scatter(2, targets, -math.inf).topk(place).values[..., -1]
+
+    def of_rows(self, values):
+        """[B] -> [B, S - k]"""
+        return values.unsqueeze(1).expand_as(self.ce)
 
     def at_target(self, values):
         """[B, S] -> [B, S - k]: the values of the tokens that this head predicts."""
@@ -118,6 +131,18 @@ FORMULAS = {
     "(ce > quantile(ce, 0.4)) * exp(-ce)": lambda head: head.above(
         head.ce, head.quantile(head.ce, 0.4)) * torch.exp(-head.ce),
     "(head < 3) + (head > 3)": lambda head: torch.full_like(head.ce, float(head.k != 3)),
+    "data_weight": lambda head: head.at_target(head.batch.weight),
+    "data_weight * exp(-ce)": lambda head: head.at_target(head.batch.weight) * torch.exp(-head.ce),
+    "data_weight * ce * position": lambda head: (head.at_target(head.batch.weight) * head.ce
+                                                 * torch.arange(head.ce.shape[1])),
+    "(rank < 9) / (1 + exp(-margin))": lambda head: (head.above(head.logit() - head.other(9), torch.tensor(0.0))
+                                                     * torch.sigmoid(head.logit() - head.other(1))),
+    "data_weight * (1 + (rank < 9)) / (1 + exp(-margin))": lambda head: (
+        head.at_target(head.batch.weight) * torch.sigmoid(head.logit() - head.other(1))
+        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float())),
+    "correct * (1 - pass_rate) + bytes / 2": lambda head: (
+        head.of_rows(head.batch.correct * (1 - head.batch.pass_rate))
+        + (head.at_target(head.batch.tokens) < 256).float() / 2),
     "exp(-ref)": lambda head: torch.exp(-head.ref),
     "exp(-ce) * progress + (1 - progress)": lambda head: torch.exp(-head.ce) * progress(head) + 1 - progress(head),
     "0.5 + uniform * entropy / head": lambda head: 0.5 + head.uniform(0) * head.entropy / head.k,

@@ -18,6 +18,8 @@ class Batch:
     kind: torch.Tensor     # [B, S]: 0 padding, 1 prompt, 2 answer
     correct: torch.Tensor  # [B]: 1 right, 0 wrong, -1 unknown
     first: int             # the first sequence's position in the run
+    weight: torch.Tensor = None     # [B, S]: of the token at each position
+    pass_rate: torch.Tensor = None  # [B]: of the row's problem
 
     @property
     def positions(self):
@@ -31,8 +33,9 @@ def window_batches(ids, length, sequences):
             for i, tokens in enumerate(windows)]
 
 
-def write_records(folder, count, unknown=False, seed=17):
-    """Writes records.jsonl. `unknown`: some answers lack is_correct."""
+def write_records(folder, count, unknown=False, seed=17, weighted=False):
+    """Writes records.jsonl. `unknown`: some answers lack is_correct. `weighted`: answers have weights, and problems
+    have different numbers of right answers."""
     random = np.random.default_rng(seed)
     lines = []
     for i in range(count):
@@ -42,9 +45,32 @@ def write_records(folder, count, unknown=False, seed=17):
         line = {**asked, "output": "".join(map(chr, letters)), "task_id": f"p{i // 2}", "is_correct": i % 2 == 0}
         if unknown and i % 7 == 3:
             del line["is_correct"]
-        lines.append(line)
+        lines.append(weighted_line(line, i, seed) if weighted else line)
     (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return lines
+
+
+def weighted_line(line, i, seed):
+    random = np.random.default_rng([seed, i])
+    line = {**line, "task_id": f"p{i // 3}", "is_correct": bool(random.integers(2))}
+    if i % 4 != 0:
+        line["weight"] = random.integers(5) / 4
+    if i % 3 != 0:
+        cuts = sorted(random.choice(len(line["output"]) + 1, 2 if i % 5 == 0 else min(4, len(line["output"])), False))
+        spans = [{"start": int(a), "end": int(b), "weight": random.integers(1, 9) / 4}
+                 for a, b in zip(cuts[::2], cuts[1::2])]
+        line["weights"] = spans[::-1]
+    return line
+
+
+def weights_of(line):
+    """Of the ids of prompt and answer, which are characters."""
+    prompt, ids = text_of(line)
+    weights = [line.get("weight", 1.0)] * len(ids)
+    for span in line.get("weights", []):
+        for place in range(span["start"], span["end"]):
+            weights[len(prompt) + place] = span["weight"]
+    return weights
 
 
 def write_documents(folder, tokens, length, seed):
@@ -92,10 +118,19 @@ def text_of(line):
 
 
 def record_batches(lines, sequences):
-    return [record_batch(lines[first:first + sequences], first) for first in range(0, len(lines), sequences)]
+    rates = pass_rates(lines)
+    return [record_batch(lines[first:first + sequences], first, rates) for first in range(0, len(lines), sequences)]
 
 
-def record_batch(lines, first):
+def pass_rates(lines):
+    """{task_id: share of right answers}"""
+    answers = {}
+    for line in lines:
+        answers.setdefault(line["task_id"], []).append(line.get("is_correct", 0))
+    return {task: sum(right) / len(right) for task, right in answers.items()}
+
+
+def record_batch(lines, first, rates=None):
     prompts, texts = zip(*map(text_of, lines))
     length = -(-max(map(len, texts)) // 16) * 16
     tokens, kind = (torch.zeros(len(lines), length, dtype=torch.long) for _ in range(2))
@@ -104,4 +139,7 @@ def record_batch(lines, first):
         kind[row, :len(text)] = ANSWER
         kind[row, :len(prompt)] = PROMPT
     correct = torch.tensor([int(line.get("is_correct", -1)) for line in lines])
-    return Batch(tokens, kind, correct, first)
+    weight = torch.nn.utils.rnn.pad_sequence([torch.tensor(weights_of(line)) for line in lines], batch_first=True)
+    weight = torch.nn.functional.pad(weight, (0, length - weight.shape[1]))
+    rates = torch.tensor([rates[line["task_id"]] for line in lines]) if rates else None
+    return Batch(tokens, kind, correct, first, weight, rates)

@@ -56,9 +56,11 @@
 #include "model/torch/kernels/rows.hpp"
 #include "model/torch/product_path.hpp"
 #include "plan/torch/serve_plans.hpp"
+#include "plugins/catalog.hpp"
 #include "plugins/torch/check/try_plugin.hpp"
 #include "plugins/torch/describe.hpp"
 #include "plugins/torch/serve_probe.hpp"
+#include "plugins/torch/signals.hpp"
 #include "plugins/trials.hpp"
 #include "process/fork_server.hpp"
 #include "train/run_experiment.hpp"
@@ -197,8 +199,12 @@ int run(const std::string& text) {
 }
 
 int prepare(const std::string& text) {
-  const Job job = job_of(job_request_from(text));
-  prepare_data(job.experiment, cache_folder_path(job.database), [](const std::string& line) { log_info(line); });
+  const JobRequest request = job_request_from(text);
+  const Job job = job_of(request);
+  const std::vector<std::string> reads = pipeline_needs(job.experiment, Catalog(request.plugin_folders)).reads;
+  prepare_data(
+      job.experiment, cache_folder_path(job.database), [](const std::string& line) { log_info(line); },
+      /*weights=*/std::ranges::count(reads, to_text(Signal::data_weight)) > 0);
   return 0;
 }
 

@@ -27,6 +27,40 @@ struct Answers {
   int64_t right = 0, wrong = 0;
 };
 
+struct FoundRecords {
+  int64_t records = 0, longest = 0;
+  std::map<int64_t, Answers> problems;
+  int64_t weighted = 0, spans = 0;  ///< records with weights, and parts of answers
+  float smallest = std::numeric_limits<float>::max(), largest = 0;
+};
+
+void add_weights(const Record& record, FoundRecords& found) {
+  found.weighted += record.has_weights ? 1 : 0;
+  const auto add = [&](float weight) {
+    found.smallest = std::min(found.smallest, weight);
+    found.largest = std::max(found.largest, weight);
+  };
+  for (const AnswerWeights& answer : record.weights) {
+    add(answer.others);
+    for (const AnswerWeights::Span& span : answer.spans) add(span.weight);
+    found.spans += int64_t(answer.spans.size());
+  }
+}
+
+FoundRecords find_records(const fs::path& file, bool weights, RecordMistakes& mistakes) {
+  FoundRecords found;
+  for_each_record(file, {.weights = weights}, mistakes, [&](const Record& record) {
+    ++found.records;
+    int64_t bytes = 0;
+    for (const std::string& text : record_texts(record)) bytes += int64_t(text.size());
+    found.longest = std::max(found.longest, bytes);
+    Answers& answers = found.problems[record.identity];
+    if (record.correct) ++(*record.correct ? answers.right : answers.wrong);
+    add_weights(record, found);
+  });
+  return found;
+}
+
 }  // namespace
 
 std::vector<Statistic> inspect_tokens(const fs::path& file, const std::string& dtype) {
@@ -53,32 +87,33 @@ std::vector<Statistic> inspect_tokens(const fs::path& file, const std::string& d
 }
 
 std::vector<Statistic> inspect_records(const fs::path& file) {
-  RecordMistakes mistakes;
-  int64_t records = 0, longest = 0;
-  std::map<int64_t, Answers> problems;
-  for_each_record(file, {}, mistakes, [&](const Record& record) {
-    ++records;
-    int64_t bytes = 0;
-    for (const std::string& text : record_texts(record)) bytes += int64_t(text.size());
-    longest = std::max(longest, bytes);
-    Answers& answers = problems[record.identity];
-    if (record.correct) ++(*record.correct ? answers.right : answers.wrong);
-  });
+  RecordMistakes of_weights, mistakes;
+  FoundRecords found = find_records(file, /*weights=*/true, of_weights);
+  if (!of_weights.empty()) found = find_records(file, /*weights=*/false, mistakes);
   mistakes.raise();
   int64_t right = 0, wrong = 0, pairs = 0;
-  for (const auto& [problem, answers] : problems) {
+  for (const auto& [problem, answers] : found.problems) {
     right += answers.right;
     wrong += answers.wrong;
     pairs += std::min(answers.right, answers.wrong);
   }
-  return {{"format", recognised_format(file)},
-          {"records", records},
-          {"problems", int64_t(problems.size())},
-          {"right", right},
-          {"wrong", wrong},
-          {"unmarked", records - right - wrong},
-          {"pairs", pairs},
-          {"longest_bytes", longest}};
+  std::vector<Statistic> statistics{{"format", recognised_format(file)},
+                                    {"records", found.records},
+                                    {"problems", int64_t(found.problems.size())},
+                                    {"right", right},
+                                    {"wrong", wrong},
+                                    {"unmarked", found.records - right - wrong},
+                                    {"pairs", pairs},
+                                    {"longest_bytes", found.longest}};
+  if (!of_weights.empty()) {
+    statistics.emplace_back("weights", "cannot be read: " + of_weights.first());
+  } else if (found.weighted > 0) {
+    statistics.insert(statistics.end(), {{"with_weights", found.weighted},
+                                         {"weighted_spans", found.spans},
+                                         {"smallest_weight", double(found.smallest)},
+                                         {"largest_weight", double(found.largest)}});
+  }
+  return statistics;
 }
 
 std::vector<Statistic> inspect_text(const fs::path& file) {

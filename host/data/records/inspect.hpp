@@ -18,7 +18,8 @@ using Statistic = std::pair<std::string, std::variant<int64_t, double, std::stri
 std::vector<Statistic> inspect_tokens(const std::filesystem::path& file, const std::string& dtype);
 
 /// Records (record_file.hpp): count, right and wrong ones, problems, pairs of a right and a wrong answer to the same
-/// problem, the longest. Error(data) lists the file's mistakes.
+/// problem, the longest; where there are weights, how many and their range. Error(data) lists the file's mistakes, but
+/// those of weights, which not every pipeline reads, are a statistic.
 std::vector<Statistic> inspect_records(const std::filesystem::path& file);
 
 /// Text (data/text/text_stream.hpp): bytes, lines of the unpacked file, the longest line, and whether it is UTF-8

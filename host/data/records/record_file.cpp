@@ -38,7 +38,7 @@ class LineReader {
     };
     try {
       const OrderedJson ordered = ordered_object(line_);
-      RecordFields(format, ordered, refuse).read(record_, [&] {
+      RecordFields(format, ordered, refuse, needs_.weights).read(record_, [&] {
         if (good_) take(record_);
       });
     } catch (const LineMistake& mistake) {

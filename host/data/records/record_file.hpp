@@ -21,6 +21,16 @@ class WorkProgress;
 
 constexpr size_t max_line_bytes = size_t{16} << 20;
 
+/// The weights of an answer's tokens: of those that have a character of a span, the first such span's.
+struct AnswerWeights {
+  struct Span {
+    size_t begin, end;  ///< bytes of the answer: `output`, or the content of a message
+    float weight;
+  };
+  float others = 1;         ///< of tokens without a span
+  std::vector<Span> spans;  ///< in their order in the text; they do not overlap
+};
+
 struct Record : Prompt {
   std::string output;          ///< empty for a chat
   size_t prompt_messages = 0;  ///< of a chat: its answers are the assistant's messages after these
@@ -28,6 +38,10 @@ struct Record : Prompt {
   int64_t identity = 0;  ///< hash of task_id, without it of the line (of the prompt for a preference); never negative
   std::optional<bool> correct;
   std::optional<int64_t> difficulty;
+  bool has_weights = false;            ///< whether its line has a weight or weights, also of a message
+  bool weighs_messages = false;        ///< whether an answer's message has a weight other than 1
+  float weight = 1;                    ///< of its prompt
+  std::vector<AnswerWeights> weights;  ///< of each of its answers; empty unless RecordNeeds::weights
 };
 
 /// How to read the lines of files, and which fields they need besides those of their format.
@@ -35,6 +49,7 @@ struct RecordNeeds {
   bool correct = false;
   bool difficulty = false;  ///< otherwise `metadata` is ignored
   std::string format = {};  ///< "": recognised for each file
+  bool weights = false;     ///< otherwise weights are not read
 };
 
 /// Whether validation holds out the record's problem: one problem in twenty. Depends only on task_id, so that every
@@ -47,6 +62,9 @@ class RecordMistakes {
   void add(const std::filesystem::path& file, int64_t line, const std::string& what);
   /// Whether there are so many mistakes that reading stops.
   bool full() const { return mistakes_.size() >= 20; }
+  bool empty() const { return mistakes_.empty(); }
+  /// [not empty]
+  const std::string& first() const { return mistakes_.front(); }
   /// Error(data) that lists them as "FILE:LINE: …" or "FILE:LINE:COLUMN: …" (columns in characters, from 1).
   void raise() const;
 

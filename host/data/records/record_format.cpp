@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "data/records/import_records.hpp"
 #include "data/records/record_file.hpp"
+#include "data/records/record_weights.hpp"
 #include "data/text/json_lines.hpp"
 
 namespace wmtp {
@@ -106,7 +107,12 @@ std::string recognised_format(const fs::path& file) {
                                     ", wanted those of one format: " + wanted_fields() + "; " + conversion);
 }
 
-void RecordFields::read(Record& record, const std::function<void()>& take) {
+void RecordFields::read(Record& record, const std::function<void()>& take_record) {
+  const std::function<void()> take = [&] {
+    take_weights(record);
+    take_record();
+  };
+  read_weight(record);
   for (const char* name :
        {"history", "images", "videos", "audios", "functions", "system_prompt", "chat_template_kwargs"})
     refuse_unread(name);
@@ -152,7 +158,11 @@ OrderedJson RecordFields::messages(const std::string& name, const OrderedJson* f
     refuse(name, found, a_list);
     return list;
   }
-  for (size_t i = 0; i < found->size(); ++i) list.push_back(message(name + "[" + std::to_string(i) + "]", (*found)[i]));
+  for (size_t i = 0; i < found->size(); ++i) {
+    const std::string place = name + "[" + std::to_string(i) + "]";
+    list.push_back(message(place, (*found)[i]));
+    keep_weights(place, (*found)[i], list.back());
+  }
   return list;
 }
 
@@ -169,6 +179,7 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
       if (const OrderedJson* value = member(name); role == "assistant" && value && *value != 0 && *value != false)
         return name;
     for (const std::string& name : weights) {
+      if (name == "weight" && role == "assistant" && reads_weights_) continue;  // keep_weights() reads it
       const OrderedJson* value = member(name);
       const bool trains = value && (*value == 1 || *value == true), is_off = value && (*value == 0 || *value == false);
       if (value && (role == "assistant" ? !trains : !is_off && *value != 1)) return name;
@@ -178,7 +189,8 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   const auto refused_weight = [&](const std::string& name) {
     return refused("." + name, member(name),
                    std::string(masks.contains(name) ? "false" : "1") +
-                       " or none: every answer of the assistant is trained on, and nothing else");
+                       " or none: every answer of the assistant is trained on, and nothing else" +
+                       (name == "weight" ? "; for other weights, a pipeline that reads data.weight" : ""));
   };
   if (format_ == "conversations" && !member("role")) {
     const OrderedJson *from = member("from"), *value = member("value");
@@ -198,6 +210,58 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   for (const auto& [name, value] : given.items())
     if (!value.is_null()) message[name] = value;
   return message;
+}
+
+void RecordFields::read_weight(Record& record) {
+  const OrderedJson *weight = field("weight"), *spans = field("weights");
+  has_weights_ = (weight && weight->is_number()) || (spans && spans->is_array());
+  if (!reads_weights_) return;
+  const auto refused = [this](const auto&... mistake) { refuse(mistake...); };
+  record.weight = read_weights({weight, nullptr}, 1, "", "", refused).others;
+  if (spans && format_ != "instructions" && format_ != "completions")
+    refuse("weights", spans, "none: they are characters of an answer; give them to its message");
+}
+
+/// In the message of an answer, where take_weights() finds them; no template writes them.
+void RecordFields::keep_weights(const std::string& place, const OrderedJson& given, OrderedJson& message) {
+  const GivenWeights found{find_field(given, "weight"), find_field(given, "weights")};
+  has_weights_ = has_weights_ || found.spans || (found.all && found.all->is_number() && *found.all != 1);
+  message.erase("weights");
+  if (!reads_weights_) return;
+  message.erase("weight");
+  if (message["role"] != "assistant") {
+    if (found.spans) refuse(place + ".weights", found.spans, "none: only answers of the assistant have weights");
+    return;
+  }
+  const OrderedJson* content = find_field(message, "content");
+  read_weights(found, 1, content ? content->get<std::string>() : "", place + ".",
+               [this](const auto&... mistake) { refuse(mistake...); });
+  weighs_messages_ = weighs_messages_ || (found.all && *found.all != 1);
+  if (found.all) message["weight"] = *found.all;
+  if (found.spans) message["weights"] = *found.spans;
+}
+
+void RecordFields::take_weights(Record& record) {
+  record.has_weights = has_weights_;
+  record.weighs_messages = weighs_messages_;
+  record.weights.clear();
+  if (!reads_weights_) return;
+  const OrderedJson* spans = field("weights");
+  const auto refused = [this](const auto&... mistake) { refuse(mistake...); };
+  if (record.messages.is_null()) {
+    record.weights.push_back(read_weights({nullptr, spans}, record.weight, record.output, "", refused));
+    return;
+  }
+  if (spans) refuse("weights", spans, "none: they are characters of an answer; give them to its message");
+  for (size_t i = 0; i < record.messages.size(); ++i) {
+    OrderedJson& message = record.messages[i];
+    if (message["role"] == "assistant" && i >= record.prompt_messages) {
+      const OrderedJson* content = find_field(message, "content");
+      record.weights.push_back(read_weights({find_field(message, "weight"), find_field(message, "weights")},
+                                            record.weight, content ? content->get<std::string>() : "", "", refused));
+    }
+    for (const char* name : {"weight", "weights"}) message.erase(name);
+  }
 }
 
 void RecordFields::read_chat(Record& record, const std::string& name) {

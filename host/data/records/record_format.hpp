@@ -37,8 +37,9 @@ class RecordFields {
  public:
   using Refuse = std::function<void(const std::string& field, const OrderedJson* found, const std::string& wanted)>;
 
-  RecordFields(const std::string& format, const OrderedJson& line, const Refuse& refuse)
-      : format_(format), line_(line), refuse_(refuse) {}
+  /// `weights`: whether weights are read (record_weights.hpp).
+  RecordFields(const std::string& format, const OrderedJson& line, const Refuse& refuse, bool weights = false)
+      : format_(format), line_(line), refuse_(refuse), reads_weights_(weights) {}
   void read(Record& record, const std::function<void()>& take);
   /// Fills the messages and tools of a chat to be answered; false for a mistake. `answer`, if not null, gets the last
   /// message, which then is the answer and no part of the prompt. [format "messages"]
@@ -58,10 +59,14 @@ class RecordFields {
   void read_preference(Record& record, const std::function<void()>& take);
   OrderedJson preferred(const std::string& name);
   bool has_answer(const Record& record, const std::string& name);
+  void read_weight(Record& record);
+  void keep_weights(const std::string& place, const OrderedJson& given, OrderedJson& message);
+  void take_weights(Record& record);
 
   const std::string& format_;
   const OrderedJson& line_;
   const Refuse& refuse_;
+  bool reads_weights_, has_weights_ = false, weighs_messages_ = false;
   bool good_ = true;
 };
 

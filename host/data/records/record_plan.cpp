@@ -35,6 +35,11 @@ RecordPlan record_plan(const Experiment& experiment, const fs::path& cache) {
   return plan;
 }
 
+fs::path weights_folder(const RecordPlan& plan) {
+  const std::string settings = "weights " + std::to_string(records_format) + " " + plan.folder.filename().string();
+  return plan.folder.parent_path() / sha256_hex(settings).substr(0, 16);
+}
+
 fs::path records_folder(const Experiment& experiment, const fs::path& cache) {
   return record_plan(experiment, cache).folder;
 }

@@ -56,6 +56,19 @@ void Records::kinds(int64_t record, uint8_t* kinds) const {
   }
 }
 
+void Records::open_weights(const fs::path& folder) {
+  const fs::path file = folder / weights_name;
+  weights_.emplace(file);
+  if (weights_->size() != ids_.count() * int64_t(sizeof(float)))
+    throw Error(ExitStatus::data, file.string() + " does not match " + ids_.path().string() +
+                                      "; remove its folder: the next run prepares the weights again");
+}
+
+void Records::weights(int64_t record, float* weights) const {
+  const RecordEntry& entry = entries_[size_t(record)];
+  weights_->read_at(entry.offset * int64_t(sizeof(float)), weights, size_t(entry.length) * sizeof(float));
+}
+
 bool Records::turns_fit(const RecordEntry& entry) const {
   if (entry.turns == -1) return true;
   int32_t before = entry.prompt;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,13 @@ class Records {
   /// Writes prompt_kind or answer_kind for each of them.
   void kinds(int64_t record, uint8_t* kinds) const;
 
+  /// Opens the weights of all tokens (data/torch/record_prepare.hpp), for weights(). Error(data) if they do not match
+  /// the ids.
+  void open_weights(const std::filesystem::path& folder);
+  /// Writes the weights of a record's tokens. [after open_weights]
+  void weights(int64_t record, float* weights) const;
+
+  static constexpr const char* weights_name = "records.weights";
   static constexpr const char* ids_name = "records.ids";
   static constexpr const char* index_name = "records.index";
   static constexpr const char* turns_name = "records.turns";
@@ -58,6 +66,7 @@ class Records {
   std::vector<RecordEntry> entries_;
   std::vector<int32_t> turns_;
   TokenIdFile ids_;
+  std::optional<InputFile> weights_;
 };
 
 }  // namespace wmtp

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plugins/torch/signals.hpp"
+
 namespace wmtp {
 
 using at::Tensor;
@@ -17,6 +19,8 @@ BatchRows::BatchRows(const std::vector<int64_t>& positions, int64_t rank, int64_
   const Tensor unknown = at::full({B}, -1, at::kLong);
   micro_.batch = {at::zeros({B, S}, at::kLong), at::zeros({B, S}, at::kByte), at::tensor(micro_.positions), unknown,
                   unknown.clone()};
+  for (const Signal signal : request.signals)
+    if (signal != Signal::data_bytes) micro_.signals[to_text(signal)] = at::zeros({B, S}, at::kFloat);
   // A position of padding reads no key but its own.
   if (separate) micro_.documents.begins = at::arange(S, at::kInt).expand({B, S}).contiguous();
 }
@@ -27,6 +31,11 @@ int64_t* BatchRows::ids(int64_t row) {
 
 uint8_t* BatchRows::kinds(int64_t row) {
   return micro_.batch.kind.mutable_data_ptr<uint8_t>() + row * micro_.batch.kind.size(1);
+}
+
+float* BatchRows::signal(Signal signal, int64_t row) {
+  const Tensor& rows = micro_.signals.at(to_text(signal));
+  return rows.mutable_data_ptr<float>() + row * rows.size(1);
 }
 
 /// Targets of head k are at position k of the document or later: their source is k positions earlier.
@@ -45,6 +54,16 @@ MicroBatch BatchRows::finish() {
   const bool copies_documents = micro_.documents.defined() && request_.device.is_cuda();
   const Tensor ends = copies_documents ? document_ends(micro_.documents.begins, micro_.batch.kind) : Tensor();
   micro_.batch = on_device(micro_.batch, request_.device);
+  for (auto& [name, of_tokens] : micro_.signals) {
+    if (!request_.device.is_cuda()) break;
+    const Tensor staged = at::empty(of_tokens.sizes(), of_tokens.options().pinned_memory(true));
+    of_tokens = staged.copy_(of_tokens).to(request_.device, /*non_blocking=*/true);
+  }
+  if (std::ranges::count(request_.signals, Signal::data_bytes) > 0) {
+    const Tensor& tokens = micro_.batch.tokens;
+    micro_.signals[to_text(Signal::data_bytes)] =
+        request_.token_bytes.index_select(0, tokens.flatten()).view_as(tokens);
+  }
   micro_.targets = request_.prompts ? micro_.batch.kind.gt(0) : micro_.batch.kind.eq(answer_kind);
   if (copies_documents) {
     const Tensor begins = micro_.documents.begins, both = at::cat({begins.flatten(), ends});

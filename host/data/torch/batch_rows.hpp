@@ -21,6 +21,8 @@ class BatchRows {
   int64_t* ids(int64_t row);
   /// [S]: the kinds of its tokens.
   uint8_t* kinds(int64_t row);
+  /// [S]: a signal of the data of a row's tokens.
+  float* signal(Signal signal, int64_t row);
   /// Counts a document at position `begin` of a row, whose kinds are set.
   void add_document(int64_t row, int64_t begin, int64_t length);
   /// The micro-batch on its device.

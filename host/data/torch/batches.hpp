@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +22,10 @@ namespace wmtp {
 /// every rank. Counts are for this rank only.
 struct MicroBatch {
   Batch batch;
-  at::Tensor targets;              ///< [B,S] bool: tokens to predict
-  Documents documents;             ///< undefined: each row is one
+  at::Tensor targets;   ///< [B,S] bool: tokens to predict
+  Documents documents;  ///< undefined: each row is one
+  /// The signals of the data that BatchRequest asks for, by name: of the token at each position, [B,S] fp32.
+  std::map<std::string, at::Tensor> signals = {};
   std::vector<int64_t> counts;     ///< [H] valid targets of each head
   int64_t tokens = 0;              ///< excluding padding
   int64_t keys = 0;                ///< sum over tokens of the length of their document, at most BatchRequest::window
@@ -63,8 +66,10 @@ struct BatchRequest {
   int64_t heads = 1;     ///< H of MicroBatch::counts
   bool prompts = false;  ///< prompt tokens are also targets
   bool pairs = false;
-  int64_t parts = 1;   ///< into which ranks divide the positions, each of at least H
-  int64_t window = 0;  ///< of the model's attention, for MicroBatch::keys; 0: none
+  int64_t parts = 1;                 ///< into which ranks divide the positions, each of at least H
+  int64_t window = 0;                ///< of the model's attention, for MicroBatch::keys; 0: none
+  std::vector<Signal> signals = {};  ///< of the data
+  at::Tensor token_bytes = {};       ///< [vocabulary] fp32, on the device, for Signal::data_bytes
   at::Device device = at::kCPU;
 };
 

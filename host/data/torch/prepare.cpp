@@ -194,8 +194,8 @@ Prepared open_tokens(const Experiment& experiment, const fs::path& cache, int64_
 
 }  // namespace
 
-void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log) try {
-  if (experiment.data.kind == DataKind::records) return prepare_records(experiment, cache, log);
+void prepare_data(const Experiment& experiment, const fs::path& cache, const Log& log, bool weights) try {
+  if (experiment.data.kind == DataKind::records) return prepare_records(experiment, cache, log, weights);
   if (experiment.data.kind == DataKind::tokens) return prepare_tokens(experiment, cache, log);
   if (experiment.data.kind == DataKind::text) prepare_text(experiment, cache, log);
 } catch (...) {
@@ -203,7 +203,7 @@ void prepare_data(const Experiment& experiment, const fs::path& cache, const Log
                "split long documents and lines into shorter ones, or close other programs that use memory");
 }
 
-Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size) {
+Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size, bool weights) {
   const DataConfig& data = experiment.data;
   const TrainConfig& train = experiment.train;
   const int64_t vocab_size = experiment.model.vocab_size;
@@ -222,6 +222,11 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
     if (records) {
       result.records = std::make_unique<Records>(result.folder, prepared["dtype"] == "uint32", vocab_size);
       result.prompt_template = prepared.value("template", data.prompt_template);
+      if (weights) {
+        result.weights_folder = weights_folder(record_plan(experiment, cache));
+        read_prepared_folder(result.weights_folder, "the weights of the records are");
+        result.records->open_weights(result.weights_folder);
+      }
       return result;
     }
     result.train = open_part(experiment, result.folder, prepared, "train");

@@ -27,8 +27,9 @@
 namespace wmtp {
 
 struct Prepared {
-  std::filesystem::path folder;  ///< empty for "random", and "tokens" without [data.tokenizer]
-  std::string identity;          ///< identifies the content of every window and record; empty if it cannot be cached
+  std::filesystem::path folder;               ///< empty for "random", and "tokens" without [data.tokenizer]
+  std::filesystem::path weights_folder = {};  ///< of records whose weights are read
+  std::string identity;  ///< identifies the content of every window and record; empty if it cannot be cached
   std::unique_ptr<Tokenizer> tokenizer;      ///< null where `folder` is empty
   std::unique_ptr<TokenWindows> train;       ///< null for "records"
   std::unique_ptr<TokenWindows> validation;  ///< null if there is none
@@ -38,14 +39,15 @@ struct Prepared {
 
 /// Builds missing files. [rank 0; the others wait, then call open_prepared]
 /// `log` gets one line per long-running part ("training a tokenizer of 4,096 pieces on 1,020 files"), and one with the
-/// tokens of both parts if a share of each file is held out.
+/// tokens of both parts if a share of each file is held out. `weights`: also those of the records.
 void prepare_data(const Experiment& experiment, const std::filesystem::path& cache,
-                  const std::function<void(const std::string&)>& log);
+                  const std::function<void(const std::string&)>& log, bool weights = false);
 
 /// Opens the files built by prepare_data. [any rank] Error(data) if they are missing or damaged, have fewer ids than
 /// one window, or too few windows (gives both numbers): "text" must fill one step over `world_size` ranks and is then
 /// repeated, reshuffled in each epoch; "tokens" must fill the whole run unless `epochs` is set. The number of records
 /// is checked where they are drawn (data/torch/sources.hpp).
-Prepared open_prepared(const Experiment& experiment, const std::filesystem::path& cache, int64_t world_size);
+Prepared open_prepared(const Experiment& experiment, const std::filesystem::path& cache, int64_t world_size,
+                       bool weights = false);
 
 }  // namespace wmtp

@@ -33,6 +33,27 @@ std::vector<int32_t> without_empty_parts(const std::vector<int32_t>& turns, size
   return kept;
 }
 
+/// Where a template wrote the content of an answer, without the white space around it, which it may remove.
+struct WrittenContent {
+  size_t begin, end;      ///< in the content
+  std::ptrdiff_t offset;  ///< of the answer's byte from the content's
+};
+
+WrittenContent find_content(const std::string& content, const std::string& answer) {
+  constexpr const char* space = " \t\r\n";
+  const size_t begin = content.find_first_not_of(space), end = content.find_last_not_of(space) + 1;
+  if (begin == std::string::npos) return {0, 0, 0};
+  const std::string written = content.substr(begin, end - begin);
+  const size_t found = answer.starts_with(content) ? begin : answer.find(written);
+  if (found == std::string::npos || (found != begin && answer.find(written, found + 1) != std::string::npos))
+    throw LineMistake{{},
+                      "weights",
+                      "the chat template " + std::string(found == std::string::npos ? "does not write" : "repeats") +
+                          " the content of an answer as it is, which hides where its characters are; wanted a weight "
+                          "of the whole message"};
+  return {begin, end, std::ptrdiff_t(found) - std::ptrdiff_t(begin)};
+}
+
 }  // namespace
 
 RecordTemplate record_template(const Experiment& experiment) {
@@ -62,6 +83,11 @@ EncodedRecord RecordEncoder::encode(const Record& record) {
   if (answer.empty() || answer.back() != end_of_text) encoded.ids.push_back(end_of_text);
   const auto before = int32_t(begin_text(encoded.ids));
   encoded.turns[0] += before;
+  if (record.weights.empty()) return encoded;
+  const AnswerWeights& of_answer = record.weights.front();
+  encoded.weights.assign(encoded.ids.size(), of_answer.others);
+  std::fill_n(encoded.weights.begin(), encoded.turns[0], record.weight);
+  weigh_spans(record.output, of_answer.spans, encoded.weights.data() + encoded.turns[0]);
   return encoded;
 }
 
@@ -117,19 +143,70 @@ size_t RecordEncoder::begin_text(std::vector<int32_t>& ids) const {
 }
 
 EncodedRecord RecordEncoder::encode_chat(const Record& record, const std::string& prompt_template) {
-  EncodedRecord encoded;
-  if (prompt_template == "chatml") {
-    encoded = encode_parts(chatml_parts(record));
+  const bool is_chatml = prompt_template == "chatml";
+  const std::vector<std::string> parts = is_chatml ? chatml_parts(record) : chat_template().render(record);
+  EncodedRecord encoded = encode_parts(parts);
+  if (!record.weights.empty()) encoded.weights = chat_weights(record, parts, encoded);
+  if (is_chatml) {
     const auto before = int32_t(begin_text(encoded.ids));
     for (int32_t& turn : encoded.turns) turn += before;
-    encoded.turns = without_empty_parts(encoded.turns, encoded.ids.size());
-    if (encoded.ids.back() != tokenizer_.end_of_text()) encoded.ids.push_back(int32_t(tokenizer_.end_of_text()));
-  } else {
-    encoded = encode_parts(chat_template().render(record));
-    encoded.turns = without_empty_parts(encoded.turns, encoded.ids.size());
+    if (!encoded.weights.empty()) encoded.weights.insert(encoded.weights.begin(), size_t(before), record.weight);
+  }
+  encoded.turns = without_empty_parts(encoded.turns, encoded.ids.size());
+  if (is_chatml && encoded.ids.back() != tokenizer_.end_of_text()) {
+    encoded.ids.push_back(int32_t(tokenizer_.end_of_text()));
+    if (!encoded.weights.empty()) encoded.weights.push_back(encoded.weights.back());
   }
   if (encoded.turns.empty()) throw LineMistake{{}, "", "the chat template writes no token of the assistant"};
   return encoded;
+}
+
+/// `encoded`: the ids of `parts`, with all turns.
+std::vector<float> RecordEncoder::chat_weights(const Record& record, const std::vector<std::string>& parts,
+                                               const EncodedRecord& encoded) const {
+  std::vector<float> weights(encoded.ids.size(), record.weight);
+  std::vector<AnswerWeights::Span> spans;  // of the whole text
+  std::string text;
+  size_t answer = 0;
+  for (size_t i = record.prompt_messages; i < record.messages.size(); ++i) {
+    const OrderedJson& message = record.messages[i];
+    if (message.at("role") != "assistant") continue;
+    const AnswerWeights& of_answer = record.weights.at(answer);
+    const std::string& written = parts.at(2 * answer + 1);
+    text += parts[2 * answer];
+    std::fill(weights.begin() + encoded.turns.at(2 * answer), weights.begin() + encoded.turns.at(2 * answer + 1),
+              of_answer.others);
+    if (!of_answer.spans.empty()) {
+      const WrittenContent place = find_content(message.at("content").get<std::string>(), written);
+      for (const AnswerWeights::Span& span : of_answer.spans) {
+        const size_t begin = std::max(span.begin, place.begin), end = std::min(span.end, place.end);
+        const size_t offset = text.size() + size_t(place.offset);
+        if (begin < end) spans.push_back({offset + begin, offset + end, span.weight});
+      }
+    }
+    text += written;
+    ++answer;
+  }
+  text += parts.back();
+  weigh_spans(text, spans, weights.data());
+  return weights;
+}
+
+/// Weights of the ids of a text: those of each span replace what they were.
+void RecordEncoder::weigh_spans(const std::string& text, const std::vector<AnswerWeights::Span>& spans,
+                                float* weights) const {
+  if (spans.empty()) return;
+  std::vector<std::string> parts;
+  size_t done = 0;
+  for (const AnswerWeights::Span& span : spans) {
+    parts.push_back(text.substr(done, span.begin - done));
+    parts.push_back(text.substr(span.begin, span.end - span.begin));
+    done = span.end;
+  }
+  parts.push_back(text.substr(done));
+  const std::vector<int32_t> turns = encode_parts(parts).turns;
+  for (size_t i = 0; i < spans.size(); ++i)
+    std::fill(weights + turns[2 * i], weights + turns[2 * i + 1], spans[i].weight);
 }
 
 ChatTemplate& RecordEncoder::chat_template() {

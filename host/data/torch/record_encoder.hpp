@@ -21,6 +21,7 @@ struct EncodedRecord {
   /// Positions where prompts and answers begin alternately, ascending: the first answer, the prompt after it, and so
   /// on.
   std::vector<int32_t> turns;
+  std::vector<float> weights = {};  ///< of each id; empty if the record's were not read
 };
 
 /// The prompt for an answer, and what ends the answer besides the tokens that end every text.
@@ -46,7 +47,7 @@ class RecordEncoder {
 
   /// data.template, by default "alpaca" for instructions, "none" for strings of `format` completions and preferences,
   /// "chat" for messages. A chat is encoded as a whole; as in transformers, every token that has a character of an
-  /// answer belongs to it. Throws a LineMistake, or the errors of ChatTemplate.
+  /// answer belongs to it, and so to a span of weights. Throws a LineMistake, or the errors of ChatTemplate.
   EncodedRecord encode(const Record& record);
   /// The ids that encode() would make of a record up to an answer that follows it, unless a token spans both; as in
   /// transformers, that answer's text then begins with a token of its own. Only for messages of one user, "alpaca",
@@ -58,6 +59,9 @@ class RecordEncoder {
  private:
   EncodedRecord encode_chat(const Record& record, const std::string& prompt_template);
   EncodedRecord encode_parts(const std::vector<std::string>& parts) const;
+  std::vector<float> chat_weights(const Record& record, const std::vector<std::string>& parts,
+                                  const EncodedRecord& encoded) const;
+  void weigh_spans(const std::string& text, const std::vector<AnswerWeights::Span>& spans, float* weights) const;
   ChatTemplate& chat_template();
   void set_end(EncodedPrompt& prompt, const ChatPrompt& chat) const;
   /// The text that the ids stand for, and where the text of each id ends in it.

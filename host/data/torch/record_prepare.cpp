@@ -79,17 +79,20 @@ fs::path write_texts(const Experiment& experiment, const RecordPlan& plan, const
   return file;
 }
 
-class Builder {
+/// What becomes of the records that remain.
+using TakeRecord = std::function<void(const Record&, EncodedRecord&, bool validation)>;
+
+/// Reads and encodes the records, and leaves out those that are held out or too long.
+class Encoding {
  public:
-  Builder(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, const fs::path& folder)
+  Encoding(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, TakeRecord take)
       : experiment_(experiment),
         plan_(plan),
         encoder_(record_template(experiment), tokenizer),
-        ids_(folder / Records::ids_name, tokenizer),
-        index_(folder / Records::index_name),
-        turns_(folder / Records::turns_name) {}
+        take_(std::move(take)) {}
 
-  Json build() {
+  /// The counts of prepared.json.
+  Json encode() {
     const auto hold = [&](const Record& record) { held_out_.insert(record.identity); };
     read_all(plan_.files.hold_out, {.format = plan_.needs.format}, hold, "reading held-out records");
     const auto validate = [&](const Record& record) {
@@ -107,9 +110,6 @@ class Builder {
         add(record, one_in_twenty);
     };
     read_all(plan_.files.train, plan_.needs, train, "encoding train");
-    ids_.finish();
-    index_.finish();
-    turns_.finish();
     return {{"train", counts_.train},
             {"validation", counts_.validation},
             {"too_long", counts_.too_long},
@@ -117,13 +117,15 @@ class Builder {
             {"held_out", counts_.held_out},
             {"longest", counts_.longest},
             {"empty", counts_.empty},
-            {"tokens", ids_.num_ids()},
+            {"weighted", counts_.weighted},
+            {"weighs_messages", counts_.weighs_messages},
             {"template", templates_.size() == 1 ? *templates_.begin() : ""}};
   }
 
  private:
   struct Counts {
-    int64_t train = 0, validation = 0, too_long = 0, truncated = 0, held_out = 0, longest = 0, empty = 0;
+    int64_t train = 0, validation = 0, too_long = 0, truncated = 0, held_out = 0, longest = 0, empty = 0, weighted = 0,
+            weighs_messages = 0;
   };
 
   void add(const Record& record, bool validation) {
@@ -136,6 +138,41 @@ class Builder {
       return;
     }
     ++(validation ? counts_.validation : counts_.train);
+    counts_.weighted += record.has_weights ? 1 : 0;
+    counts_.weighs_messages += record.weighs_messages ? 1 : 0;
+    take_(record, encoded, validation);
+  }
+
+  /// Truncates a record that is too long; false if it is to be excluded.
+  bool shorten(EncodedRecord& encoded) {
+    const int64_t limit = experiment_.train.sequence_length;
+    if (int64_t(encoded.ids.size()) <= limit) return true;
+    if (experiment_.data.too_long == "exclude" || encoded.turns[0] >= limit) return false;
+    encoded.ids.resize(size_t(limit));
+    if (!encoded.weights.empty()) encoded.weights.resize(size_t(limit));
+    while (encoded.turns.back() >= limit) encoded.turns.pop_back();
+    ++counts_.truncated;
+    return true;
+  }
+
+  const Experiment& experiment_;
+  const RecordPlan& plan_;
+  RecordEncoder encoder_;
+  TakeRecord take_;
+  std::set<int64_t> held_out_;
+  std::set<std::string> templates_;
+  Counts counts_;
+};
+
+/// The files of Records.
+class RecordWriter {
+ public:
+  RecordWriter(const Tokenizer& tokenizer, const fs::path& folder)
+      : ids_(folder / Records::ids_name, tokenizer),
+        index_(folder / Records::index_name),
+        turns_(folder / Records::turns_name) {}
+
+  void add(const Record& record, EncodedRecord& encoded, bool validation) {
     RecordEntry entry;
     entry.offset = ids_.num_ids();
     entry.problem = record.problem;
@@ -155,26 +192,18 @@ class Builder {
     index_.write({reinterpret_cast<const char*>(&entry), sizeof entry});
   }
 
-  /// Truncates a record that is too long; false if it is to be excluded.
-  bool shorten(EncodedRecord& encoded) {
-    const int64_t limit = experiment_.train.sequence_length;
-    if (int64_t(encoded.ids.size()) <= limit) return true;
-    if (experiment_.data.too_long == "exclude" || encoded.turns[0] >= limit) return false;
-    encoded.ids.resize(size_t(limit));
-    while (encoded.turns.back() >= limit) encoded.turns.pop_back();
-    ++counts_.truncated;
-    return true;
+  /// The number of ids.
+  int64_t finish() {
+    ids_.finish();
+    index_.finish();
+    turns_.finish();
+    return ids_.num_ids();
   }
 
-  const Experiment& experiment_;
-  const RecordPlan& plan_;
-  RecordEncoder encoder_;
+ private:
   TokenWriter ids_;
   DurableFile index_, turns_;
   int64_t num_turns_ = 0;
-  std::set<int64_t> held_out_;
-  std::set<std::string> templates_;
-  Counts counts_;
 };
 
 void build(const Experiment& experiment, const RecordPlan& plan, const Log& log) {
@@ -190,12 +219,30 @@ void build(const Experiment& experiment, const RecordPlan& plan, const Log& log)
   if (!texts.empty()) fs::remove(texts);
   log("encoding the records of " + counted(int64_t(plan.files.train.size()), "file") + " (" +
       human_bytes(total_bytes(plan.files.train)) + ")");
-  Json prepared = Builder(experiment, plan, *tokenizer, draft.path()).build();
+  RecordWriter writer(*tokenizer, draft.path());
+  Json prepared =
+      Encoding(experiment, plan, *tokenizer, [&](const Record& record, EncodedRecord& encoded, bool validation) {
+        writer.add(record, encoded, validation);
+      }).encode();
+  prepared["tokens"] = writer.finish();
   prepared["format"] = records_format;
   prepared["tokenizer"] = to_string(config.kind);
   prepared["vocab_size"] = tokenizer->vocab_size();
   prepared["dtype"] = id_dtype(tokenizer->vocab_size());
   publish_prepared(draft, std::move(prepared));
+}
+
+void build_weights(const Experiment& experiment, const RecordPlan& plan, const fs::path& folder, const Log& log) {
+  FolderDraft draft(folder);
+  const auto tokenizer = open_tokenizer(experiment, tokenizer_file_in(plan.folder));
+  log("reading the weights of the records");
+  DurableFile file(draft.path() / Records::weights_name);
+  const Json counts = Encoding(experiment, plan, *tokenizer, [&](const Record&, const EncodedRecord& encoded, bool) {
+                        const std::span<const float> weights(encoded.weights);
+                        file.write({reinterpret_cast<const char*>(weights.data()), weights.size_bytes()});
+                      }).encode();
+  file.finish();
+  publish_prepared(draft, {{"format", records_format}, {"weighted", counts["weighted"]}});
 }
 
 void check_and_log_counts(const Experiment& experiment, const Json& prepared, const Log& log) {
@@ -217,6 +264,9 @@ void check_and_log_counts(const Experiment& experiment, const Json& prepared, co
   if (const int64_t empty = prepared.value("empty", int64_t{0}); empty > 0)
     log("warning: " + counted(empty, "record") + (empty == 1 ? " has" : " have") +
         " an empty answer, from which the model learns to end at once; remove them unless this is meant");
+  if (const int64_t weighted = prepared.value("weighted", int64_t{0}); weighted > 0)
+    log(counted(weighted, "record") + (weighted == 1 ? " has" : " have") +
+        " weights, which pipelines that read data.weight use");
   if (prepared["train"] == 0) throw Error(ExitStatus::data, "no records remain to train on: " + counts);
   if (prepared["validation"] == 0 && experiment.validation.given)
     throw Error(ExitStatus::data,
@@ -225,18 +275,33 @@ void check_and_log_counts(const Experiment& experiment, const Json& prepared, co
                     "remove [validation]");
 }
 
+void prepare_weights(const Experiment& experiment, const RecordPlan& plan, const Log& log) {
+  const fs::path folder = weights_folder(plan);
+  if (!read_prepared(folder)) build_weights(experiment, plan, folder, log);
+  const auto prepared = read_prepared(folder);
+  if (!prepared) throw Error(ExitStatus::data, folder.string() + " was removed while the weights were prepared");
+  if ((*prepared)["weighted"] == 0)
+    throw Error(ExitStatus::data,
+                "the pipeline reads data.weight, but no record has a \"weight\" or \"weights\": add them to the "
+                "records, or choose another pipeline");
+}
+
 }  // namespace
 
-void prepare_records(const Experiment& experiment, const fs::path& cache, const Log& log) {
+void prepare_records(const Experiment& experiment, const fs::path& cache, const Log& log, bool weights) {
   RecordPlan plan = record_plan(experiment, cache);
   for (const std::string& gap : gaps_in(plan.files)) log("warning: " + gap);
-  if (!read_prepared(plan.folder)) {
+  plan.needs.weights = weights;
+  const auto found = read_prepared(plan.folder);
+  // Weights of messages are refused where they are not read, also if a pipeline that reads them has prepared the rest.
+  if (!found || (!weights && found->value("weighs_messages", int64_t{0}) > 0)) {
     if (!plan.arithmetic.empty()) make_arithmetic(experiment, plan, log);
     build(experiment, plan, log);
   }
   const auto prepared = read_prepared(plan.folder);
   if (!prepared) throw Error(ExitStatus::data, plan.folder.string() + " was removed while the records were prepared");
   check_and_log_counts(experiment, *prepared, log);
+  if (weights) prepare_weights(experiment, plan, log);
 }
 
 }  // namespace wmtp

@@ -20,8 +20,9 @@
 namespace wmtp {
 
 /// Builds missing files, and logs the number of records and of excluded records. [rank 0]
-/// Error(data) with all mistakes of the files, or if no record is left for training.
+/// Error(data) with all mistakes of the files, or if no record is left for training. `weights`: also builds a folder
+/// with records.weights, the fp32 weights of all ids; Error(data) if no record has any.
 void prepare_records(const Experiment& experiment, const std::filesystem::path& cache,
-                     const std::function<void(const std::string&)>& log);
+                     const std::function<void(const std::string&)>& log, bool weights = false);
 
 }  // namespace wmtp

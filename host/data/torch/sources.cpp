@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include "data/tokens/step_count.hpp"
 #include "data/torch/batch_rows.hpp"
 #include "experiment/difficulty.hpp"
+#include "plugins/torch/signals.hpp"
 
 namespace wmtp {
 namespace {
@@ -28,6 +30,30 @@ struct RecordDraws {
   std::vector<std::string> bins;              ///< their names
   std::optional<RecordPacks> packs;           ///< data.packing, of training
 };
+
+void check_answers(const Records& records, bool have_problems) {
+  const auto lacking = [&](const auto& lacks) { return std::ranges::count_if(records.entries(), lacks); };
+  const auto refuse = [](int64_t count, const std::string& field, const std::string& signal) {
+    if (count > 0)
+      throw Error(ExitStatus::data, "the pipeline reads " + signal + ", but " + counted(count, "record") +
+                                        (count == 1 ? " lacks " : " lack ") + field + ": add it to every record");
+  };
+  const std::string signal = to_text(have_problems ? Signal::data_pass_rate : Signal::data_correct);
+  refuse(lacking([](const RecordEntry& entry) { return entry.correct < 0; }), "is_correct", signal);
+  if (have_problems) refuse(lacking([](const RecordEntry& entry) { return entry.problem < 0; }), "task_id", signal);
+}
+
+/// The share of right answers to each problem, of all prepared records.
+std::map<int64_t, float> pass_rates(const Records& records) {
+  std::map<int64_t, std::pair<int64_t, int64_t>> answers;  // right ones, and all
+  for (const RecordEntry& entry : records.entries()) {
+    answers[entry.problem].first += entry.correct;
+    ++answers[entry.problem].second;
+  }
+  std::map<int64_t, float> rates;
+  for (const auto& [problem, of_problem] : answers) rates[problem] = float(of_problem.first) / float(of_problem.second);
+  return rates;
+}
 
 /// Position of a draw in RecordDraws::records.
 struct BinPosition {
@@ -48,7 +74,12 @@ class RecordBatches final : public BatchSource {
         draws_(std::move(draws)),
         order_(std::move(order)),
         sequence_length_(experiment.train.sequence_length),
-        request_(request) {}
+        request_(request) {
+    if (std::ranges::count(request.signals, Signal::data_correct) > 0) check_answers(records, /*have_problems=*/false);
+    if (std::ranges::count(request.signals, Signal::data_pass_rate) == 0) return;
+    check_answers(records, /*have_problems=*/true);
+    pass_rates_ = pass_rates(records);
+  }
 
   int64_t count() const override {
     int64_t count = 0;
@@ -71,6 +102,7 @@ class RecordBatches final : public BatchSource {
         records_.read(record, rows.ids(b) + begin);
         records_.kinds(record, rows.kinds(b) + begin);
         rows.add_document(b, begin, entry.length);
+        add_signals(record, begin, b, rows);
         begin += entry.length;
       }
       if (begin > 0 && !draws_.packs) label(b, micro);
@@ -104,6 +136,19 @@ class RecordBatches final : public BatchSource {
     return batch_positions(longest, sequence_length_);
   }
 
+  void add_signals(int64_t record, int64_t begin, int64_t row, BatchRows& rows) const {
+    const RecordEntry& entry = records_.entries()[size_t(record)];
+    for (const Signal signal : request_.signals) {
+      if (signal == Signal::data_bytes) continue;  // of the token, not of the record
+      float* const values = rows.signal(signal, row) + begin;
+      if (signal == Signal::data_weight)
+        records_.weights(record, values);
+      else
+        std::fill_n(values, entry.length,
+                    signal == Signal::data_correct ? float(entry.correct) : pass_rates_.at(entry.problem));
+    }
+  }
+
   /// The properties of a row that is one record.
   void label(int64_t row, MicroBatch& micro) const {
     const RecordEntry& entry = records_.entries()[size_t(micro.windows[size_t(row)])];
@@ -117,6 +162,7 @@ class RecordBatches final : public BatchSource {
   RecordOrder order_;
   int64_t sequence_length_;
   BatchRequest request_;
+  std::map<int64_t, float> pass_rates_;  ///< by problem
 };
 
 std::unique_ptr<BatchSource> window_source(const Experiment& experiment, const TokenWindows& windows,

@@ -49,6 +49,7 @@ class Rules : RuleChecker {
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     reference_heads();
     if (needs && needs->pairs) pairs();
+    if (needs && bound_.all_valid({"data", "data.kind"})) signals_of_data(*needs);
     if (needs && e_.data.packing && bound_.all_valid({"data.packing"})) packing(*needs);
   }
 
@@ -481,6 +482,21 @@ class Rules : RuleChecker {
              "found heads \"own\" for [reference.model] future_tokens = " + number(found) +
                  ", wanted at least [model] future_tokens = " + number(wanted),
              own_heads_hint);
+  }
+
+  /// What the pipeline reads of the data, its kind must have.
+  void signals_of_data(const PluginNeeds& needs) {
+    for (const std::string& read : needs.reads) {
+      if (!read.starts_with("data.")) continue;
+      const bool is_of_text = read == "data.bytes", has_text = has_tokenizer(e_.data) || e_.data.tokenizer.given;
+      if (is_of_text ? has_text : e_.data.kind == DataKind::records) continue;
+      refuse("data.kind",
+             title() + " reads " + read + ": found data of kind " + quote(to_string(e_.data.kind)) +
+                 (is_of_text ? " without a tokenizer" : ", wanted kind \"records\""),
+             is_of_text && e_.data.kind == DataKind::tokens
+                 ? "name the tokenizer that wrote the ids in [data.tokenizer]"
+                 : "");
+    }
   }
 
   void pairs() {

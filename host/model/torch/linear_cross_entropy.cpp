@@ -11,13 +11,12 @@ namespace wmtp {
 namespace {
 
 using at::Tensor;
+
 void put(Scores& all, int64_t begin, const Scores& chunk) {
-  const auto put_part = [&](Tensor& to, const Tensor& from) {
-    if (to.defined()) to.narrow(0, begin, from.size(0)).copy_(from);
-  };
-  put_part(all.losses, chunk.losses);
-  put_part(all.entropies, chunk.entropies);
-  put_part(all.hits, chunk.hits);
+  const auto to = all.parts();
+  const auto from = chunk.parts();
+  for (size_t i = 0; i < to.size(); ++i)
+    if (to[i]->defined()) to[i]->narrow(0, begin, from[i]->size(0)).copy_(*from[i]);
 }
 
 /// Row counts of products are multiples of this: oneDNN's setup for each new number of rows takes a tenth of a product
@@ -117,7 +116,7 @@ LinearCrossEntropy::Chunk LinearCrossEntropy::chunk_of(const Tensor& hidden, con
 /// Of this rank's tokens, which have these targets.
 ScoredLogits LinearCrossEntropy::scored(const Chunk& chunk, const Tensor& targets, ScoreRequest request) const {
   if (!split_) return cross_entropy(chunk.logits, chunk.targets, request);
-  return split_->combined(cross_entropy(chunk.logits, chunk.targets, request, Columns::piece), chunk.logits, targets);
+  return split_->scored(chunk.logits, chunk.targets, targets, request);
 }
 
 /// Completes a chunk by what this rank's tokens have.

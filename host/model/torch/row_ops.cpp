@@ -77,7 +77,7 @@ ScoredLogits cross_entropy_by_aten(const Tensor& logits, const Tensor& targets, 
   if (!has_all)
     of_target.masked_fill_(are_here(targets, logits).logical_not_(), -std::numeric_limits<float>::infinity());
   const Tensor log_sum = at::logsumexp(wide, 1);
-  ScoredLogits result{{log_sum - of_target, {}, {}}, log_sum + highest.squeeze(1)};
+  ScoredLogits result{{.losses = log_sum - of_target}, log_sum + highest.squeeze(1)};
   if (request.hits) result.scores.hits = of_target.ge(0).to(at::kFloat);
   if (request.entropies) {
     const Tensor probability = at::exp(wide - log_sum.unsqueeze(1));
@@ -170,10 +170,49 @@ Tensor rotated(const Tensor& x, const Tensor& table, float direction) {
 
 Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreRequest request) {
   const auto part = [&](bool wanted) { return wanted ? at::empty({count}, options.dtype(at::kFloat)) : Tensor(); };
-  return {part(true), part(request.entropies), part(request.hits)};
+  return {part(true), part(request.entropies), part(request.hits), part(request.ranks), part(request.margins)};
+}
+
+Tensor target_logits(const Tensor& logits, const Tensor& targets, Columns columns) {
+  if (columns == Columns::all) return logits.gather(1, targets.unsqueeze(1)).squeeze(1).to(at::kFloat);
+  const Tensor places = targets.clamp(0, logits.size(1) - 1).unsqueeze(1);
+  return logits.gather(1, places)
+      .squeeze(1)
+      .to(at::kFloat)
+      .masked_fill_(are_here(targets, logits).logical_not_(), -std::numeric_limits<float>::infinity());
+}
+
+Tensor count_larger(const Tensor& logits, const Tensor& than) {
+  const Tensor limits = than.to(logits.scalar_type()).unsqueeze(1);  // of another type, it would widen the logits
+  if (!on_cpu(logits)) return logits.gt(limits).sum(1).to(at::kFloat);
+  const int64_t count = logits.size(0);
+  Tensor larger = at::empty({count}, than.options());
+  for (int64_t begin = 0; begin < count; begin += rows_per_block) {  // a sum on the CPU widens what it adds
+    const int64_t n = std::min(rows_per_block, count - begin);
+    larger.narrow(0, begin, n).copy_(logits.narrow(0, begin, n).gt(limits.narrow(0, begin, n)).sum(1));
+  }
+  return larger;
+}
+
+Tensor largest_others(Tensor logits, const Tensor& targets, Columns columns) {
+  const Tensor places = targets.clamp(0, logits.size(1) - 1).unsqueeze(1), kept = logits.gather(1, places);
+  Tensor hidden = at::full_like(kept, -std::numeric_limits<float>::infinity());
+  if (columns == Columns::piece) hidden = at::where(are_here(targets, logits).unsqueeze(1), hidden, kept);
+  logits.scatter_(1, places, hidden);
+  const Tensor largest = logits.amax(1).to(at::kFloat);
+  logits.scatter_(1, places, kept);
+  return largest;
 }
 
 ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreRequest request, Columns columns) {
+  if (request.ranks || request.margins) {  // by ATen: few pipelines read them
+    TORCH_CHECK(columns == Columns::all, "ranks and margins need all logits of a token");
+    ScoredLogits result = cross_entropy(logits, targets, {request.entropies, request.hits});
+    const Tensor of_target = target_logits(logits, targets, columns);
+    if (request.ranks) result.scores.ranks = count_larger(logits, of_target);
+    if (request.margins) result.scores.margins = of_target - largest_others(logits, targets, columns);
+    return result;
+  }
   DeviceRowKernels* device = device_rows(logits);
   if (!device && !kernels::takes(logits)) return cross_entropy_by_aten(logits, targets, request, columns);
   const int64_t count = logits.size(0), width = logits.size(1);

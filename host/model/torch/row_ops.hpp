@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -31,14 +32,19 @@ at::Tensor rotated(const at::Tensor& x, const at::Tensor& table, float direction
 
 /// Scores to compute besides the losses.
 struct ScoreRequest {
-  bool entropies = false, hits = false;
+  bool entropies = false, hits = false, ranks = false, margins = false;
 };
 
 /// For N tokens, each [N] fp32, without gradients; undefined if not requested.
 struct Scores {
-  at::Tensor losses;
-  at::Tensor entropies;  ///< of the softmax, in nats: logsumexp - sum softmax * logits
-  at::Tensor hits;       ///< 1 if no logit is larger than the target's, else 0
+  at::Tensor losses = {};
+  at::Tensor entropies = {};  ///< of the softmax, in nats: logsumexp - sum softmax * logits
+  at::Tensor hits = {};       ///< 1 if no logit is larger than the target's, else 0
+  at::Tensor ranks = {};      ///< number of logits larger than the target's
+  at::Tensor margins = {};    ///< the target's logit minus the largest of the others
+
+  std::array<at::Tensor*, 5> parts() { return {&losses, &entropies, &hits, &ranks, &margins}; }
+  std::array<const at::Tensor*, 5> parts() const { return {&losses, &entropies, &hits, &ranks, &margins}; }
 };
 Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreRequest request);
 
@@ -49,9 +55,15 @@ struct ScoredLogits {
 /// Which columns of all logits a tensor has: those of `piece` may lack a row's target, whose number is then outside of
 /// [0,V). Its loss is infinite, and it is no hit.
 enum class Columns { all, piece };
-/// logits [n,V], targets [n].
+/// logits [n,V], targets [n]. Ranks and margins only of all columns.
 ScoredLogits cross_entropy(const at::Tensor& logits, const at::Tensor& targets, ScoreRequest request,
                            Columns columns = Columns::all);
+/// The target's logit of each row, [n] fp32; -infinity where it is not among these columns.
+at::Tensor target_logits(const at::Tensor& logits, const at::Tensor& targets, Columns columns);
+/// Number of logits of each row that are larger than `than` [n], fp32.
+at::Tensor count_larger(const at::Tensor& logits, const at::Tensor& than);
+/// The largest logit of each row but the target's, [n] fp32. It writes into `logits`, and restores them.
+at::Tensor largest_others(at::Tensor logits, const at::Tensor& targets, Columns columns);
 /// coefficient * (exp(logits - log_sum) - onehot(target)), in the logits' dtype; our kernels reuse their memory.
 at::Tensor cross_entropy_gradient(at::Tensor logits, const at::Tensor& targets, const at::Tensor& log_sum,
                                   const at::Tensor& coefficients, Columns columns = Columns::all);

@@ -17,12 +17,22 @@ Tensor VocabularySplit::gathered(const Tensor& own, int64_t n) const {
   return ranks_.all_gather(part).flatten(0, 1);
 }
 
-ScoredLogits VocabularySplit::combined(const ScoredLogits& part, const Tensor& logits, const Tensor& targets) const {
-  const auto& [scores, log_sum] = part;
-  const bool entropies = scores.entropies.defined(), hits = scores.hits.defined();
+ScoredLogits VocabularySplit::scored(const Tensor& logits, const Tensor& columns, const Tensor& targets,
+                                     ScoreRequest request) const {
+  const auto [scores, log_sum] = cross_entropy(logits, columns, {request.entropies, request.hits}, Columns::piece);
   std::vector<Tensor> sent{log_sum, scores.losses};
-  if (entropies) sent.push_back(scores.entropies);
-  if (hits) sent.insert(sent.end(), {scores.hits, logits.amax(1).to(at::kFloat)});
+  const auto send = [&](const Tensor& part) {
+    sent.push_back(part);
+    return int64_t(sent.size()) - 1;
+  };
+  int64_t entropy = 0, hit = 0, highest = 0, larger = 0, of_target = 0, other = 0;  // places in `sent`
+  if (request.entropies) entropy = send(scores.entropies);
+  if (request.hits) hit = send(scores.hits), highest = send(logits.amax(1).to(at::kFloat));
+  if (request.ranks || request.margins) {
+    const Tensor here = target_logits(logits, columns, Columns::piece);
+    if (request.ranks) larger = send(count_larger(logits, ranks_.all_gather(here).amax(0)));
+    if (request.margins) of_target = send(here), other = send(largest_others(logits, columns, Columns::piece));
+  }
   const Tensor by_rank = at::stack(sent).view({int64_t(sent.size()), ranks(), -1}).transpose(0, 1).contiguous();
   const int64_t m = targets.size(0);
   const Tensor received = ranks_.all_to_all(by_rank).narrow(2, 0, m).to(at::kDouble);  // [T, parts, m]
@@ -31,17 +41,19 @@ ScoredLogits VocabularySplit::combined(const ScoredLogits& part, const Tensor& l
   const Tensor owner = at::floor_divide(targets, logits.size(1)).unsqueeze(0);  // whose column the target is
   const auto of_owner = [&](const Tensor& one) { return one.gather(0, owner).squeeze(0); };
   const Tensor log_sums = of_ranks(0), all = at::logsumexp(log_sums, 0);
-  ScoredLogits result{{(of_owner(of_ranks(1)) + (all - of_owner(log_sums))).to(at::kFloat), {}, {}},
+  ScoredLogits result{{.losses = (of_owner(of_ranks(1)) + (all - of_owner(log_sums))).to(at::kFloat)},
                       all.to(at::kFloat)};
-  if (entropies) {
+  if (request.entropies) {
     const Tensor log_share = log_sums - all;
-    result.scores.entropies = (log_share.exp() * (of_ranks(2) - log_share)).sum(0).to(at::kFloat);
+    result.scores.entropies = (log_share.exp() * (of_ranks(entropy) - log_share)).sum(0).to(at::kFloat);
   }
-  if (hits) {
-    const Tensor of_target = of_owner(of_ranks(sent.size() - 2)), highest = of_ranks(sent.size() - 1);
+  if (request.hits) {
     // Where the target's logit is the highest of its rank's columns, it is of all if no rank has a higher one.
-    result.scores.hits = (of_target * of_owner(highest).ge(highest.amax(0))).to(at::kFloat);
+    const Tensor of_rank = of_ranks(highest);
+    result.scores.hits = (of_owner(of_ranks(hit)) * of_owner(of_rank).ge(of_rank.amax(0))).to(at::kFloat);
   }
+  if (request.ranks) result.scores.ranks = of_ranks(larger).sum(0).to(at::kFloat);
+  if (request.margins) result.scores.margins = (of_ranks(of_target).amax(0) - of_ranks(other).amax(0)).to(at::kFloat);
   return result;
 }
 

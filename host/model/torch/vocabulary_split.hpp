@@ -3,7 +3,8 @@
 //
 //   1. every rank gathers the hidden states and targets of all T n tokens and computes its columns of their logits;
 //   2. it sends each rank the parts of the scores of that rank's tokens: the log-sum-exp of its columns, the loss if
-//      the target is one of them, the entropy, the highest logit;
+//      the target is one of them, the entropy, the highest logit; for ranks, all ranks first exchange the targets'
+//      logits, which each compares with its columns;
 //   3. each rank combines the T parts of its own tokens, in rank order and fp64:
 //        log_sum = log sum_t exp(log_sum_t)         loss = loss of the target's rank + log_sum - log_sum_t there
 //        p_t = exp(log_sum_t - log_sum)             entropy = sum_t p_t (entropy_t - log p_t)
@@ -30,9 +31,10 @@ class VocabularySplit {
   at::Tensor gathered(const at::Tensor& own, int64_t n) const;
   /// `targets` as columns of this rank's `width` ones; outside of [0, width) if they are another rank's.
   at::Tensor as_columns(const at::Tensor& targets, int64_t width) const { return targets - ranks_.rank() * width; }
-  /// The scores of this rank's m tokens with these targets. `part`: of this rank's columns `logits` [T n, V/T] of all
-  /// tokens. [all T ranks, collective]
-  ScoredLogits combined(const ScoredLogits& part, const at::Tensor& logits, const at::Tensor& targets) const;
+  /// The scores of this rank's m tokens with these targets, from this rank's columns `logits` [T n, V/T] of all tokens,
+  /// whose targets as columns are `columns` [T n]. [all T ranks, collective]
+  ScoredLogits scored(const at::Tensor& logits, const at::Tensor& columns, const at::Tensor& targets,
+                      ScoreRequest request) const;
   /// This rank's columns [T n, V/T] of all tokens -> all columns [m, V] of this rank's m tokens. [all T ranks,
   /// collective]
   at::Tensor of_own_rows(const at::Tensor& columns, int64_t m) const;

@@ -12,6 +12,7 @@
 #include "memory/cached_segments.hpp"
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
+#include "plugins/torch/signals.hpp"
 #include "train/utilization.hpp"
 
 namespace wmtp {
@@ -57,6 +58,8 @@ class PlannedBatches final : public BatchSource {
       micro.documents =
           documents_in(at::empty({B * S + ends}, at::TensorOptions(at::kInt).device(request_.device)), B, S);
     }
+    for (const Signal signal : request_.signals)
+      micro.signals[to_text(signal)] = at::empty({B, S}, at::TensorOptions(at::kFloat).device(request_.device));
     micro.tokens = micro.answers = B * S;
     micro.keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
     micro.pairs = request_.pairs ? B / 2 : 0;

@@ -66,7 +66,6 @@ ActivePipeline substitute_pipeline(const ActivePipeline& pipeline) {
   ActivePipeline other;
   other.name = pipeline.name;
   other.needs = pipeline.needs;
-  other.reads_entropy = pipeline.reads_entropy;
   other.reference = pipeline.reference;
   other.value = pipeline.value;
   if (pipeline.objective)

@@ -37,7 +37,7 @@ PluginNeeds plain(const Needs& needs) {
   const std::set<std::string> heads = head_names(needs);
   for (const Signal signal : needs.reads) {
     result.reads.push_back(to_text(signal));
-    if (needs.when == When::before && !is_reference_signal(signal))
+    if (needs.when == When::before && is_policy_signal(signal))
       refuse("it reads " + to_text(signal) +
              ", which is not available at When::before; choose When::token, head or all");
   }

@@ -5,14 +5,17 @@
 namespace wmtp {
 
 std::string to_text(Signal signal) {
-  constexpr std::array names{"policy.loss", "policy.entropy", "reference.loss", "reference.entropy"};
-  static_assert(names.size() == size_t(Signal::reference_entropy) + 1);
+  constexpr std::array names{"policy.loss",       "policy.entropy", "policy.rank", "policy.margin", "reference.loss",
+                             "reference.entropy", "data.weight",    "data.bytes",  "data.correct",  "data.pass_rate"};
+  static_assert(names.size() == size_t(Signal::data_pass_rate) + 1);
   return names.at(size_t(signal));
 }
 
 std::string to_text(const ValueSignal& value) {
   return value.is_frozen() ? "value.value" : "policy.value:" + value.head();
 }
+
+bool is_policy_signal(Signal signal) { return signal <= Signal::policy_margin; }
 
 bool is_reference_signal(Signal signal) {
   return signal == Signal::reference_loss || signal == Signal::reference_entropy;

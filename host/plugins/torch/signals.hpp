@@ -8,7 +8,9 @@ namespace wmtp {
 
 std::string to_text(Signal signal);
 std::string to_text(const ValueSignal& value);
-/// Whether the frozen model of [reference] computes this signal.
+/// Whether the policy computes this signal, so that it exists only after its heads.
+bool is_policy_signal(Signal signal);
+/// Whether the frozen model of [reference] computes this signal. All others are of the data.
 bool is_reference_signal(Signal signal);
 
 }  // namespace wmtp

@@ -4,8 +4,10 @@
 //   ref       the reference's loss of the token          position  the source's position in its sequence, from 0
 //   excess    ce - ref                                   head      1, 2 …: number of tokens ahead
 //   entropy   of the policy's prediction                 uniform   a number in [0,1), the same at every mention
-//   progress  0 at the run's first step, 1 at its last
-//   reference_entropy  of the reference's prediction
+//   rank      number of tokens likelier than the token   progress  0 at the run's first step, 1 at its last
+//   margin    its log p minus that of the best other     bytes     length of its text
+//   reference_entropy  of the reference's prediction     correct, pass_rate  of its record's answer, and of the problem
+//   data_weight        of the record's weights
 //   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
 // All are aligned by source position: the weight is that of the loss AT a source, so `value` has seen the tokens up to
@@ -29,20 +31,16 @@ class Formula : public wmtp::Weighting {
   void options(wmtp::Options& o) override {
     program_.reset();
     o.text("weight", weight_,
-           "over ce, ref, excess, entropy, reference_entropy, value, position, head, uniform, progress with + - * / ^ "
-           "< > <= >= min max clamp exp log quantile");
+           "over ce, ref, excess, entropy, rank, margin, reference_entropy, data_weight, bytes, correct, pass_rate, "
+           "value, position, head, uniform, progress with + - * / ^ < > <= >= min max clamp exp log quantile");
   }
 
   wmtp::Needs needs() const override {
     const formula::Program& program = compiled();
-    const auto& reads = program.reads;
-    const bool excess = reads[formula::excess];
     wmtp::Needs needs{.when = when(program)};
-    if (reads[formula::ce] || excess) needs.reads.push_back(Signal::policy_loss);
-    if (reads[formula::entropy]) needs.reads.push_back(Signal::policy_entropy);
-    if (reads[formula::ref] || excess) needs.reads.push_back(Signal::reference_loss);
-    if (reads[formula::reference_entropy]) needs.reads.push_back(Signal::reference_entropy);
-    if (reads[formula::value]) needs.values.push_back(ValueSignal::frozen());
+    for (const auto& [name, signal] : formula::host_signals)
+      if (is_read(program, name)) needs.reads.push_back(signal);
+    if (program.reads[formula::value]) needs.values.push_back(ValueSignal::frozen());
     return needs;
   }
 
@@ -75,9 +73,17 @@ class Formula : public wmtp::Weighting {
     return *program_;
   }
 
+  /// `excess` is made of ce and ref.
+  static bool is_read(const formula::Program& program, formula::Signal name) {
+    const bool is_part = program.reads[formula::excess] && (name == formula::ce || name == formula::ref);
+    return is_part || program.reads[name];
+  }
+
   static When when(const formula::Program& program) {
     const auto& reads = program.reads;
-    if (!reads[formula::ce] && !reads[formula::excess] && !reads[formula::entropy]) return When::before;
+    const bool of_policy = reads[formula::ce] || reads[formula::excess] || reads[formula::entropy] ||
+                           reads[formula::rank] || reads[formula::margin];
+    if (!of_policy) return When::before;
     const bool by_place = reads[formula::position] || reads[formula::value] || reads[formula::uniform];
     return by_place || program.has_quantile ? When::head : When::token;
   }
@@ -85,11 +91,9 @@ class Formula : public wmtp::Weighting {
   static formula::Signals signals_of(wmtp::TokenStep& step, wmtp::WholeBatch* batch, const formula::Program& program) {
     const auto& reads = program.reads;
     formula::Signals signals;
-    if (reads[formula::ce] || reads[formula::excess]) signals[formula::ce] = step.get(Signal::policy_loss);
-    if (reads[formula::ref] || reads[formula::excess]) signals[formula::ref] = step.get(Signal::reference_loss);
+    for (const auto& [name, signal] : formula::host_signals)
+      if (is_read(program, name)) signals[name] = step.get(signal);
     if (reads[formula::excess]) signals[formula::excess] = signals[formula::ce] - signals[formula::ref];
-    if (reads[formula::entropy]) signals[formula::entropy] = step.get(Signal::policy_entropy);
-    if (reads[formula::reference_entropy]) signals[formula::reference_entropy] = step.get(Signal::reference_entropy);
     if (reads[formula::value]) signals[formula::value] = batch->value(ValueSignal::frozen());
     if (reads[formula::uniform]) signals[formula::uniform] = batch->uniform(0);
     return signals;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 #include <wmtp/step.hpp>
 
@@ -15,13 +16,19 @@ namespace formula {
 
 using at::Tensor;
 
-/// The signals that a formula can read, in the order of `signal_names`.
+/// The names that a formula can read, in the order of `signal_names`.
 enum Signal : size_t {
   ce,
   ref,
   excess,
   entropy,
+  rank,
+  margin,
   reference_entropy,
+  data_weight,
+  bytes,
+  correct,
+  pass_rate,
   value,
   position,
   head,
@@ -30,7 +37,20 @@ enum Signal : size_t {
   num_signals
 };
 inline constexpr std::array<const char*, num_signals> signal_names = {
-    "ce", "ref", "excess", "entropy", "reference_entropy", "value", "position", "head", "uniform", "progress"};
+    "ce",    "ref",     "excess",    "entropy", "rank",     "margin", "reference_entropy", "data_weight",
+    "bytes", "correct", "pass_rate", "value",   "position", "head",   "uniform",           "progress"};
+/// Those that the host's steps have, and what they are there.
+inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 10> host_signals = {
+    {{ce, wmtp::Signal::policy_loss},
+     {entropy, wmtp::Signal::policy_entropy},
+     {rank, wmtp::Signal::policy_rank},
+     {margin, wmtp::Signal::policy_margin},
+     {ref, wmtp::Signal::reference_loss},
+     {reference_entropy, wmtp::Signal::reference_entropy},
+     {data_weight, wmtp::Signal::data_weight},
+     {bytes, wmtp::Signal::data_bytes},
+     {correct, wmtp::Signal::data_correct},
+     {pass_rate, wmtp::Signal::data_pass_rate}}};
 
 enum class Op {
   load,  ///< a signal

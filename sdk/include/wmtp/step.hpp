@@ -31,9 +31,20 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// A number for each token, fp32: the cross entropy of the target, or the entropy of the predicted distribution over
-/// the vocabulary, both in nats; of the policy, or of the frozen model of [reference], aligned with the policy's heads.
-enum class Signal { policy_loss, policy_entropy, reference_loss, reference_entropy };
+/// A number for each token, fp32, computed only if it is read: of the policy's prediction of the target, of that of the
+/// frozen model of [reference], aligned with the policy's heads, or of the target in the data.
+enum class Signal {
+  policy_loss,        ///< cross entropy, in nats
+  policy_entropy,     ///< entropy of the predicted distribution over the vocabulary, in nats
+  policy_rank,        ///< number of tokens with a larger logit than the target: 0 for the likeliest, also if it is tied
+  policy_margin,      ///< logit of the target minus the largest of the others: log p(target) - log p(best other)
+  reference_loss,     ///< as policy_loss
+  reference_entropy,  ///< as policy_entropy
+  data_weight,        ///< `weight` and `weights` of the record; 1 for a record without them
+  data_bytes,         ///< length of the token's text in UTF-8 bytes; 0 for a special token
+  data_correct,       ///< is_correct of the record: 1 or 0
+  data_pass_rate,     ///< share of right answers among the data's records with the same task_id
+};
 
 /// A number for each position, fp32, from a value head. It is defined AFTER the token at its position: V_t has seen
 /// tokens 0 … t.

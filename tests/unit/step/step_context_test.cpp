@@ -44,7 +44,7 @@ class StepContextTest : public testing::Test {
     weigh_context.when = when;
     weigh_context.head = head;
     weigh_context.valid = valid;
-    weigh_context.policy_loss = loss;
+    weigh_context.policy.losses = loss;
     return weigh_context;
   }
 
@@ -89,7 +89,7 @@ TEST_F(StepContextTest, AWriteIntoATensorThatTheHostGoesOnUsingIsRefused) {
   EXPECT_EQ(found_after(When::head, [&] { step.batch().correct.mutable_data_ptr<int64_t>()[0] ^= 1; }),
             "it wrote into batch().correct");
   EXPECT_EQ(found_after(When::head, [&] { step.value(ValueSignal::frozen()).zero_(); }), "it wrote into value.value");
-  EXPECT_EQ(found_after(When::token, [&] { step.signal(Signal::policy_loss).neg_(); }), "it wrote into policy_loss");
+  EXPECT_EQ(found_after(When::token, [&] { step.signal(Signal::policy_loss).neg_(); }), "it wrote into policy.loss");
   EXPECT_EQ(found_after(When::token, [&] { step.valid().logical_not_(); }), "it wrote into valid()");
 }
 
@@ -120,6 +120,29 @@ TEST_F(StepContextTest, AHeadIsComparedWithTheReferencesOwnHeadAtTheSameSource) 
   }
   step.enter(weigh_context(When::before, 0, at::stack(valid, -1)));
   EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), at::stack(wanted, -1)));
+}
+
+TEST_F(StepContextTest, ASignalOfTheDataIsAlignedWithTheTokenThatAHeadPredicts) {
+  MicroBatch micro = micro_of({0, 1});
+  micro.signals["data.weight"] = reference();  // of the token at each position
+  StepContext step = step_with(micro);
+  const auto of_target = [](int64_t head) {
+    return at::constant_pad_nd(reference().narrow(1, head, positions - head), {0, head});
+  };
+  std::vector<Tensor> valid, wanted;
+  for (int64_t head = 1; head <= num_heads; ++head) {
+    valid.push_back(valid_sources(micro.targets, head));
+    wanted.push_back(of_target(head));
+    step.enter(weigh_context(When::head, head, valid.back()));
+    EXPECT_TRUE(at::equal(step.signal(Signal::data_weight), wanted.back())) << "head " << head;
+    WeighContext chunk = weigh_context(When::token, head, at::ones({2 * num_sequences}, at::kBool));
+    chunk.sources = {1, 2};
+    step.enter(chunk);
+    EXPECT_TRUE(at::equal(step.signal(Signal::data_weight), wanted.back().narrow(1, 1, 2).flatten()))
+        << "head " << head;
+  }
+  step.enter(weigh_context(When::before, 0, at::stack(valid, -1)));
+  EXPECT_TRUE(at::equal(step.signal(Signal::data_weight), at::stack(wanted, -1)));
 }
 
 TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {

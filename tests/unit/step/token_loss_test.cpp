@@ -224,6 +224,20 @@ TEST_F(TokenLossTest, AWeightingReadsEntropiesAtEveryWhen) {
   }
 }
 
+TEST_F(TokenLossTest, AWeightingReadsRanksAndMarginsAtEveryWhen) {
+  const MicroBatch micro = batch_of(with_padding, S, heads);
+  for (const When when : after_losses)
+    ask(std::make_unique<Weigh>(Needs{.when = when, .reads = {Signal::policy_rank, Signal::policy_margin}},
+                                [](AnyStep step) {
+                                  const Tensor rank = step.get(Signal::policy_rank);
+                                  const Tensor margin = step.get(Signal::policy_margin);
+                                  EXPECT_EQ(rank.sizes(), step.valid().sizes());
+                                  EXPECT_TRUE(at::equal(margin.gt(0), rank.eq(0).logical_and(step.valid())));
+                                  return Weights::by_source(1 / (1 + rank));
+                                }),
+        micro);
+}
+
 TEST_F(TokenLossTest, WithoutAValidTokenIsZeroAndStillReportsMetrics) {
   const MicroBatch micro = batch_of({{}, {{1, 2}, 2}, {}, {}}, S, heads);
   for (const When when : {When::before, When::token, When::head, When::all})

@@ -114,7 +114,6 @@ inline ActivePipeline pipeline_of(std::unique_ptr<Weighting> weighting) {
   for (const Signal signal : pipeline.needs.reads) {
     if (signal == Signal::reference_loss) pipeline.reference.insert("loss");
     if (signal == Signal::reference_entropy) pipeline.reference.insert("entropy");
-    pipeline.reads_entropy |= signal == Signal::policy_entropy;
   }
   return pipeline;
 }

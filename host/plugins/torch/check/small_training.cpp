@@ -55,6 +55,12 @@ class RandomRecords final : public BatchSource {
     std::fill_n(rows.kinds(b), prompt, prompt_kind);
     std::fill_n(rows.kinds(b) + prompt, answer, answer_kind);
     rows.add_document(b, /*begin=*/0, prompt + answer);
+    for (const Signal signal : wanted_.signals)
+      if (signal != Signal::data_bytes)
+        for (int64_t s = 0; s < prompt + answer; ++s)
+          rows.signal(signal, b)[s] = signal == Signal::data_correct  ? float(1 - position % 2)
+                                      : signal == Signal::data_weight ? float(draw(position, s) % 4) / 2
+                                                                      : 0.5F;
     Batch& batch = rows.micro().batch;
     batch.correct.mutable_data_ptr<int64_t>()[b] = 1 - position % 2;
     if (wanted_.pairs) batch.partner.mutable_data_ptr<int64_t>()[b] = b ^ 1;
@@ -141,6 +147,8 @@ SmallTraining::SmallTraining(SmallParts parts)
   wanted.heads = model_->num_heads();
   wanted.prompts = pipeline_.needs.prompts;
   wanted.pairs = pipeline_.needs.pairs;
+  wanted.signals = pipeline_.data_signals();
+  wanted.token_bytes = at::arange(experiment_.model.vocab_size, at::kFloat).remainder(5).to(parts_.device);
   source_ = std::make_unique<RandomRecords>(parts_, experiment_.model.vocab_size, wanted);
   trainer_ =
       std::make_unique<Trainer>(experiment_, experiment_.train.steps, *model_, pipeline_, frozen_models(),

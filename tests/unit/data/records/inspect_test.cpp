@@ -82,6 +82,21 @@ TEST_F(InspectTest, OfRecordsCountsAnswersAndPairs) {
   EXPECT_EQ(found.at("longest_bytes"), Statistic::second_type(int64_t{3}));
 }
 
+TEST_F(InspectTest, OfRecordsShowsTheirWeights) {
+  const std::string plain = "{\"instruction\":\"a\",\"output\":\"12\"}\n";
+  EXPECT_EQ(by_name(inspect_records(file(plain))).count("with_weights"), 0U);
+  const auto found = by_name(inspect_records(file(
+      plain + R"({"instruction":"a","output":"12","weight":0.5,"weights":[{"start":0,"end":1,"weight":3}]})" + "\n")));
+  EXPECT_EQ(found.at("with_weights"), Statistic::second_type(int64_t{1}));
+  EXPECT_EQ(found.at("weighted_spans"), Statistic::second_type(int64_t{1}));
+  EXPECT_EQ(found.at("smallest_weight"), Statistic::second_type(0.5));
+  EXPECT_EQ(found.at("largest_weight"), Statistic::second_type(3.0));
+  const auto wrong = by_name(inspect_records(file(plain + R"({"instruction":"a","output":"1","weight":"2 kg"})"
+                                                          "\n")));
+  const std::string text = std::get<std::string>(wrong.at("weights"));
+  EXPECT_NE(text.find(":2: weight: found the string"), std::string::npos) << text;
+}
+
 TEST_F(InspectTest, OfRecordsListsEveryMistakeWithItsLine) {
   refuse([&] { inspect_records(file("{\"instruction\":\"a\",\"output\":\"1\"}\nnonsense\n{\"output\":\"2\"}\n")); },
          ":2:");

@@ -74,5 +74,42 @@ TEST_F(RecordEncoding, AModelWithoutAChatTemplateNamesTheOthers) {
   EXPECT_TRUE(has(message, "--template chatml, alpaca or plain")) << message;
 }
 
+/// The weights of the tokens of the byte tokenizer, each once for a run of equal ones.
+std::vector<float> runs_of(const std::vector<float>& weights) {
+  std::vector<float> runs;
+  for (const float weight : weights)
+    if (runs.empty() || runs.back() != weight) runs.push_back(weight);
+  return runs;
+}
+
+TEST_F(RecordEncoding, WeightsAreOfTheTokensOfTheAnswer) {
+  Record record;
+  record.instruction = "q";
+  record.output = "abcd";
+  EXPECT_TRUE(RecordEncoder({"plain", ""}, *tokenizer_).encode(record).weights.empty()) << "not read";
+  record.weight = 0.5F;
+  record.weights = {{0.25F, {{1, 2, 3}, {2, 4, 0}}}};
+  for (const std::string name : {"plain", "none", "alpaca", "chatml"}) {
+    const EncodedRecord encoded = RecordEncoder({name, ""}, *tokenizer_).encode(record);
+    ASSERT_EQ(encoded.weights.size(), encoded.ids.size()) << name;
+    EXPECT_EQ(runs_of(encoded.weights), (std::vector<float>{0.5F, 0.25F, 3, 0, 0.25F})) << name;
+    const auto answer = encoded.weights.begin() + encoded.turns[0];
+    EXPECT_EQ((std::vector<float>{answer, answer + 5}), (std::vector<float>{0.25F, 3, 0, 0, 0.25F})) << name;
+  }
+}
+
+TEST_F(RecordEncoding, WeightsAreOfEachAnswerOfAChat) {
+  Record record = chat(R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "xay"},)"
+                       R"( {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}])");
+  record.weights = {{2, {{1, 2, 5}}}, {0, {}}};
+  const EncodedRecord encoded = RecordEncoder({"chatml", ""}, *tokenizer_).encode(record);
+  ASSERT_EQ(encoded.weights.size(), encoded.ids.size());
+  EXPECT_EQ(runs_of(encoded.weights), (std::vector<float>{1, 2, 5, 2, 1, 0}));
+  const auto first = size_t(encoded.turns[0]);
+  EXPECT_EQ(encoded.ids[first + 1], 'a');
+  EXPECT_EQ(encoded.weights[first + 1], 5);
+  EXPECT_EQ(encoded.weights[size_t(encoded.turns[1]) - 1], 2) << "of what ends the answer";
+}
+
 }  // namespace
 }  // namespace wmtp

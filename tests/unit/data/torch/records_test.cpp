@@ -490,5 +490,92 @@ TEST_F(RecordData, OfAThousandProblemsTakeASecondOrTwo) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
+std::vector<float> row_of(const at::Tensor& rows, int64_t row, int64_t count) {
+  const at::Tensor values = rows[row].narrow(0, 0, count).contiguous();
+  return {values.const_data_ptr<float>(), values.const_data_ptr<float>() + count};
+}
+
+TEST_F(RecordData, HaveWeightsInAFileOfTheirOwn) {
+  write("a.jsonl", R"({"instruction": "q", "output": "abcdefghijklmn", "weight": 0.5})"
+                   "\n"
+                   R"({"instruction": "q", "output": "ab", "weights": [{"start": 1, "end": 2, "weight": 3}]})"
+                   "\n"
+                   R"({"instruction": "q", "output": "abcdefghijklmnopq", "weight": 2})"
+                   "\n"
+                   R"({"instruction": "q", "output": "c"})"
+                   "\n");
+  Experiment e = experiment();
+  e.train.batch_size = 3;
+  e.train.sequence_length = 18;
+  e.data.too_long = "truncate";
+  e.data.packing = true;
+  const Prepared plain = open(e);
+  prepare_data(
+      e, folder_ / "cache", [](const std::string&) {}, /*weights=*/true);
+  const Prepared prepared = open_prepared(e, folder_ / "cache", 1, /*weights=*/true);
+  EXPECT_EQ(prepared.folder, plain.folder);
+  EXPECT_EQ(prepared.identity, plain.identity);
+  EXPECT_FALSE(fs::exists(plain.folder / Records::weights_name));
+  BatchRequest request;
+  request.signals = {Signal::data_weight};
+  e.data.order = "sequential";
+  const auto micro = training_batches(e, prepared, request, 1)->training(0, 0, 1);
+  const at::Tensor& weights = micro.signals.at("data.weight");
+  EXPECT_EQ(row_of(weights, 0, 18), std::vector<float>(18, 2)) << "truncated";
+  EXPECT_EQ(row_of(weights, 1, 17), std::vector<float>(17, 0.5F));
+  EXPECT_EQ(row_of(weights, 2, 10), (std::vector<float>{1, 1, 1, 3, 1, 1, 1, 1, 1, 0})) << "two records and padding";
+  EXPECT_TRUE(training_batches(e, plain, {}, 1)->training(0, 0, 1).signals.empty());
+}
+
+TEST_F(RecordData, WithoutWeightsAreRefusedToAPipelineThatReadsThem) {
+  write_problems(3);
+  const std::string message = error_of(ExitStatus::data, [&] {
+    prepare_data(
+        experiment(), folder_ / "cache", [](const std::string&) {}, /*weights=*/true);
+  });
+  EXPECT_TRUE(has(message, "reads data.weight, but no record has a \"weight\" or \"weights\"")) << message;
+}
+
+TEST_F(RecordData, WeightsOfMessagesAreRefusedWhereTheyAreNotReadAlsoAfterTheyWere) {
+  write("a.jsonl",
+        R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": 0}]})"
+        "\n");
+  Experiment e = experiment();
+  e.train.batch_size = 1;
+  e.train.sequence_length = 96;
+  e.data.prompt_template = "chatml";
+  const auto prepare = [&](bool weights) {
+    prepare_data(
+        e, folder_ / "cache", [](const std::string&) {}, weights);
+  };
+  EXPECT_NO_THROW(prepare(true));
+  const std::string message = error_of(ExitStatus::data, [&] { prepare(false); });
+  EXPECT_TRUE(has(message, "a.jsonl:1: messages[1].weight: found the number 0, wanted 1 or none")) << message;
+}
+
+TEST_F(RecordData, HaveTheShareOfRightAnswersToTheirProblem) {
+  write("a.jsonl", line("a", 1, true) + line("b", 1, false) + line("c", 1, false) + line("d", 2, true));
+  Experiment e = experiment();
+  e.data.order = "sequential";
+  const Prepared prepared = open(e);
+  BatchRequest request;
+  request.signals = {Signal::data_correct, Signal::data_pass_rate, Signal::data_bytes};
+  request.token_bytes = at::arange(258, at::kFloat);
+  const auto micro = training_batches(e, prepared, request, 1)->training(0, 0, 1);
+  const float third = 1.0F / 3;
+  EXPECT_EQ(row_of(micro.signals.at("data.pass_rate"), 0, 5), (std::vector<float>{third, third, third, third, 0}));
+  EXPECT_EQ(row_of(micro.signals.at("data.pass_rate"), 3, 1), (std::vector<float>{1}));
+  EXPECT_EQ(row_of(micro.signals.at("data.correct"), 0, 5), (std::vector<float>{1, 1, 1, 1, 0}));
+  EXPECT_EQ(row_of(micro.signals.at("data.correct"), 1, 2), (std::vector<float>{0, 0}));
+  EXPECT_TRUE(at::equal(micro.signals.at("data.bytes"), micro.batch.tokens.to(at::kFloat)));
+  e.train.batch_size = 1;
+  write("a.jsonl", R"({"instruction": "q", "output": "a", "is_correct": true})"
+                   "\n");
+  EXPECT_TRUE(has(refused(e, request), "the pipeline reads data.pass_rate, but 1 record lacks task_id"));
+  write("a.jsonl", R"({"instruction": "q", "output": "a", "task_id": 1})"
+                   "\n");
+  EXPECT_TRUE(has(refused(e, request), "the pipeline reads data.correct, but 1 record lacks is_correct"));
+}
+
 }  // namespace
 }  // namespace wmtp

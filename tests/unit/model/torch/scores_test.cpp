@@ -3,6 +3,8 @@
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "memory/allocator.hpp"
 #include "model/torch/linear_cross_entropy.hpp"
 #include "support/plain_store.hpp"
@@ -14,14 +16,16 @@ using at::Tensor;
 using test::distance;
 using test::PlainStore;
 
-constexpr ScoreRequest everything{true, true};
+constexpr ScoreRequest everything{true, true, true, true};
 constexpr int64_t num_tokens = 23, dim = 6, vocab = 11;
 
 Scores in_double(const Tensor& logits, const Tensor& targets) {
   const Tensor log_p = at::log_softmax(logits.to(at::kDouble), 1);
   const Tensor of_target = logits.gather(1, targets.unsqueeze(1)).squeeze(1);
+  const Tensor others = logits.to(at::kDouble).scatter(1, targets.unsqueeze(1), -INFINITY);
   return {-log_p.gather(1, targets.unsqueeze(1)).squeeze(1), -(log_p.exp() * log_p).sum(1),
-          of_target.eq(logits.amax(1)).to(at::kDouble)};
+          of_target.eq(logits.amax(1)).to(at::kDouble), logits.gt(of_target.unsqueeze(1)).sum(1).to(at::kDouble),
+          of_target.to(at::kDouble) - others.amax(1)};
 }
 
 void expect_near(const Scores& given, const Scores& expected, double tolerance) {
@@ -31,6 +35,11 @@ void expect_near(const Scores& given, const Scores& expected, double tolerance) 
   }
   EXPECT_EQ(given.hits.scalar_type(), at::kFloat);
   EXPECT_TRUE(at::equal(given.hits.to(at::kDouble), expected.hits));
+  EXPECT_EQ(given.ranks.scalar_type(), at::kFloat);
+  const bool is_exact = tolerance < 1e-3;  // else logits are so coarse that their rounding decides about neighbours
+  EXPECT_LE((given.ranks - expected.ranks).abs().max().item<double>(), is_exact ? 0 : 1);
+  EXPECT_EQ(given.margins.scalar_type(), at::kFloat);
+  EXPECT_LT((given.margins - expected.margins).abs().max().item<double>(), 3 * tolerance);
 }
 
 struct Case {
@@ -75,6 +84,8 @@ TEST_P(ScoresOfTokens, AreTheSameInOnePass) {
   EXPECT_TRUE(at::equal(result.scores.losses, alone.losses));
   EXPECT_TRUE(at::equal(result.scores.entropies, alone.entropies));
   EXPECT_TRUE(at::equal(result.scores.hits, alone.hits));
+  EXPECT_TRUE(at::equal(result.scores.ranks, alone.ranks));
+  EXPECT_TRUE(at::equal(result.scores.margins, alone.margins));
   EXPECT_TRUE(at::equal(at::cat(entropies), alone.entropies));
   EXPECT_TRUE(at::equal(at::cat(hits), alone.hits));
 }
@@ -83,7 +94,7 @@ TEST_P(ScoresOfTokens, AreUndefinedUnlessRequested) {
   PlainStore store;
   const LinearCrossEntropy loss = make(store);
   const Scores none = loss.scores(hidden_, targets_);
-  EXPECT_FALSE(none.entropies.defined() || none.hits.defined());
+  EXPECT_FALSE(none.entropies.defined() || none.hits.defined() || none.ranks.defined() || none.margins.defined());
   const Scores hits = loss.scores(hidden_, targets_, {.hits = true});
   EXPECT_FALSE(hits.entropies.defined());
   EXPECT_TRUE(at::equal(hits.hits.to(at::kDouble), expected().hits));

@@ -21,7 +21,7 @@ using test::on_ranks;
 using test::PlainStore;
 
 constexpr int64_t dim = 6, vocab = 12;
-constexpr ScoreRequest everything{true, true};
+constexpr ScoreRequest everything{true, true, true, true};
 
 struct Case {
   std::vector<int64_t> tokens;  ///< of each rank
@@ -102,6 +102,8 @@ class DividedVocabulary : public testing::TestWithParam<Case> {
     EXPECT_LE(distance(found.losses, part.of(wanted.losses)), 1e-6);
     expect_entropies(found.entropies, part.of(wanted.entropies));
     EXPECT_TRUE(at::equal(found.hits, part.of(wanted.hits)));
+    EXPECT_TRUE(at::equal(found.ranks, part.of(wanted.ranks)));
+    EXPECT_LE(distance(found.margins, part.of(wanted.margins)), 1e-6);
   }
   static void expect_like(const Tensor& d_hidden, const Alone& wanted, const Part& part) {
     EXPECT_LE(distance(d_hidden, part.of(wanted.d_hidden)), 1e-6);

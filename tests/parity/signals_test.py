@@ -1,0 +1,112 @@
+"""Signals of the data and of the logits, as formulas of their own, compared with plain PyTorch in ten steps: losses and
+final parameters, on one rank and on two, with micro-batches, packed, and in every division of the work."""
+from dataclasses import replace
+
+import pytest
+from checkpoint import model_tensors
+from compare import assert_losses_close, assert_tensors_close
+from experiment import ONE_RANK
+from paths import cases
+from reference import Recipe
+from start import POLICY, READER, changes_for, train_reference
+
+ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin))"
+
+
+def of(weight, data="weighted", shape=READER, normalize="tokens"):
+    return shape, Recipe(pipeline="formula", options={"weight": weight}, data=data, normalize=normalize, steps=10,
+                         betas=(0.5, 0.95), clip_norm=0.0, sharp=8.0)
+
+
+CASES = {
+    "weights": of("data_weight", normalize="weights"),
+    "weights-packed": of("data_weight", "weighted-packed"),
+    "weights-of-losses": of("data_weight * exp(-ce)"),
+    "weights-of-losses-packed": of("data_weight * exp(-ce)", "weighted-packed", normalize="weights"),
+    "weights-of-places": of("data_weight * ce * position"),
+    "ranks": of("(rank < 9) / (1 + exp(-margin))", "windows", POLICY),
+    "weights-of-ranks": of(ALL_SIGNALS),
+    "answers": of("correct * (1 - pass_rate) + bytes / 2"),
+    "answers-packed": of("correct * (1 - pass_rate) + bytes / 2", "weighted-packed"),
+}
+SHORT = ["weights", "weights-packed", "ranks", "answers-packed"]
+
+
+def expect_equal(place, wanted, **changes):
+    place.run(**changes)
+    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
+    shape, recipe = CASES[case]
+    recipe = replace(recipe, accumulation=accumulation)
+    wanted = train_reference(place.folder, shape, recipe)
+    expect_equal(place, wanted, **changes_for(shape, recipe, ranks))
+
+
+LAYOUTS = {
+    "no_shard": {"parallel__strategy": "no_shard"},
+    "sequence": {"parallel__sequence": 2, "train__batch_size": 4},
+    "tensor": {"parallel__tensor": 2, "train__batch_size": 4},
+    "sections": {"parallel__pipeline": 2, "train__batch_size": 4},
+    "sequence and tensor": {"parallel__processes": 4, "parallel__sequence": 2, "parallel__tensor": 2,
+                            "train__batch_size": 4},
+}
+
+
+def test_every_layout_equals_pytorch(place):
+    shape, recipe = CASES["weights-of-ranks"]
+    shape, recipe = replace(shape, kv_heads=4), replace(recipe, accumulation=2, steps=4)
+    wanted = train_reference(place.folder, shape, recipe)
+    for layout in LAYOUTS.values():
+        expect_equal(place, wanted, **changes_for(shape, recipe) | layout)
+
+
+def test_a_run_that_reads_no_weights_prepares_the_same_files(place):
+    """So the control of an experiment is the same run with another pipeline."""
+    shape, recipe = CASES["weights"]
+    train_reference(place.folder, shape, replace(recipe, steps=2))
+
+    def prepared():
+        return {file.relative_to(place.folder): file.read_bytes()
+                for file in sorted(place.folder.glob("**/cache/*/records.*"))}
+
+    changes = changes_for(shape, replace(recipe, steps=2), ranks=1)
+    place.run(**changes | {"pipeline__plugin": "baseline", "pipeline__weight": None, "train__normalize": "tokens"})
+    before = prepared()
+    place.run(**changes)
+    added = {file.name for file in prepared().keys() - before.keys()}
+    assert added == {"records.weights"} and before.items() <= prepared().items()
+
+
+def test_a_token_has_the_bytes_of_its_text(place):
+    """The name of a byte-level token has one character per byte; a special token has no text."""
+    from perplexity_test import END, write_tokenizer  # skips this test where there are no tokenizers
+    tokenizer = write_tokenizer(place.folder, begins=False)
+    text = "def f(x):\n    return 'é東' + x  # two  words of über\n" * 40
+    (place.folder / "text.txt").write_text(text)
+    ids = [*tokenizer.encode(text).ids, tokenizer.token_to_id(END)]
+    place.run(**ONE_RANK, pipeline__plugin="formula", pipeline__weight="bytes", train__steps=1, train__batch_size=2,
+              train__sequence_length=32, model__vocab_size=tokenizer.get_vocab_size(), model__future_tokens=1,
+              data__kind="text", data__file=None, data__files=["text.txt"], data__dtype=None,
+              data__tokenizer={"kind": "file", "file": "tokenizer.json"})
+    targets = [*ids[1:32], *ids[33:64]]
+    wanted = sum(len(tokenizer.id_to_token(target)) for target in targets if target > 1) / len(targets)
+    [found] = place.log.metric("weights/mean").values()
+    assert found == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind, weight, message", [
+    ("tokens", "data_weight", 'reads data.weight: found data of kind "tokens", wanted kind "records"'),
+    ("tokens", "bytes", 'reads data.bytes: found data of kind "tokens" without a tokenizer'),
+    ("random", "pass_rate", 'reads data.pass_rate: found data of kind "random", wanted kind "records"'),
+])
+def test_data_without_the_signal_is_refused(place, kind, weight, message):
+    changes = {"data__kind": kind, "pipeline__plugin": "formula", "pipeline__weight": weight}
+    if kind == "random":
+        changes |= {"data__file": None, "data__dtype": None, "data__order": None}
+    place.refuse(2, message, **changes)
