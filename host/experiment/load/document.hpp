@@ -26,4 +26,7 @@ struct Document {
 Document read_document(const std::filesystem::path& file, const std::vector<std::string>& overrides, SourceTexts& texts,
                        Diagnostics& diagnostics);
 
+/// Makes the relative paths in the keys of `table` absolute, which lie in `folder`. `name`: the table's in the schema.
+void make_paths_absolute(Node& table, const std::string& name, const std::filesystem::path& folder);
+
 }  // namespace wmtp
