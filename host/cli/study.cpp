@@ -75,7 +75,17 @@ class LoadedStudy {
   /// Trains what the log lacks. Returns the exit code of the first run that failed; throws Interrupted.
   int train(int64_t jobs, StudyResults& results) {
     const std::vector<TunedChoice> choices = tune(jobs);
-    return train(study_runs(study_, choices), choices, jobs, results.runs);
+    std::vector<int64_t> looks = study_.stops;
+    looks.push_back(int64_t(study_.seeds.size()));
+    int code = 0;
+    for (const int64_t look : looks) {
+      Study so_far = study_;
+      so_far.seeds.resize(size_t(look));
+      results.runs.clear();
+      code = train(study_runs(so_far, choices), choices, jobs, results.runs);
+      if (stopped_study(study_, results).seeds.size() < study_.seeds.size()) break;
+    }
+    return code;
   }
 
   int train_pilot(int64_t jobs) {
@@ -162,7 +172,8 @@ class LoadedStudy {
   Json definition_;
 };
 
-void write_report(const Options& options, const Study& study, const StudyResults& results) {
+void write_report(const Options& options, const Study& stated, const StudyResults& results) {
+  const Study study = stopped_study(stated, results);
   const StudyAnalysis analysis = analyse(study, results);
   std::ostringstream markdown, csv;
   print_markdown(markdown, study, results, analysis);

@@ -88,7 +88,8 @@ class Analysis {
     const double noise = deviation(mean_and_error(known(control)));
     if (noise > 0 && row.difference.pairs > 0) row.effect = row.difference.mean / noise;
     if (row.difference.pairs > 1)
-      row.smallest = smallest_difference(row.difference.deviation, row.difference.pairs, study_.comparisons());
+      row.smallest =
+          smallest_difference(row.difference.deviation, row.difference.pairs, study_.comparisons() * study_.looks());
   }
 
   void correct(std::vector<StudyRow>& rows) const {
@@ -106,7 +107,7 @@ class Analysis {
 
   StudyVerdict verdict(const StudyRow& row) const {
     if (!row.corrected_p) return StudyVerdict::too_few_seeds;
-    if (*row.corrected_p >= test_level) return StudyVerdict::not_distinguishable;
+    if (*row.corrected_p >= test_level / double(study_.looks())) return StudyVerdict::not_distinguishable;
     return (row.difference.mean < 0) == study_.lower_is_better ? StudyVerdict::better : StudyVerdict::worse;
   }
 
@@ -115,6 +116,19 @@ class Analysis {
 };
 
 }  // namespace
+
+Study stopped_study(const Study& study, const StudyResults& results) {
+  const auto is_open = [&](const StudyRow& row) {
+    return row.is_primary && row.member != study.control &&
+           (row.missing > 0 || (row.verdict != StudyVerdict::better && row.verdict != StudyVerdict::worse));
+  };
+  for (const int64_t stop : study.stops) {
+    Study shorter = study;
+    shorter.seeds.resize(size_t(stop));
+    if (std::ranges::none_of(analyse(shorter, results).rows, is_open)) return shorter;
+  }
+  return study;
+}
 
 std::optional<size_t> best_choice(const Study& study, const std::vector<std::vector<StudyResult>>& tried) {
   std::optional<size_t> best;

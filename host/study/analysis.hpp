@@ -47,6 +47,9 @@ struct StudyAnalysis {
 
 StudyAnalysis analyse(const Study& study, const StudyResults& results);
 
+/// The study with the seeds up to the first stop at which these results decide every comparison, or as it is.
+Study stopped_study(const Study& study, const StudyResults& results);
+
 /// The choice of a member's tuned keys with the best mean of the primary metric at the end, the first of equal ones.
 /// `tried`: the results of each choice. nullopt if all choices have a run without a value.
 std::optional<size_t> best_choice(const Study& study, const std::vector<std::vector<StudyResult>>& tried);

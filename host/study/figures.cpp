@@ -40,7 +40,8 @@ std::vector<double> ticks(const Range& range) {
   const double rough = (range.high - range.low) / 4, power = std::pow(10, std::floor(std::log10(rough)));
   const double step = power * (rough / power < 1.5 ? 1 : rough / power < 3.5 ? 2 : rough / power < 7.5 ? 5 : 10);
   std::vector<double> found;
-  for (double tick = std::ceil(range.low / step); tick * step <= range.high; ++tick) found.push_back(tick * step);
+  for (double tick = std::ceil(range.low / step); tick * step <= range.high; ++tick)
+    found.push_back(tick * step + 0.0);  // not -0
   return found;
 }
 

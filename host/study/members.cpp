@@ -239,6 +239,7 @@ Json study_definition(const Study& study, const LoadedMembers& members) {
   Json definition{
       {"metric", study.metric}, {"better", study.lower_is_better ? "lower" : "higher"}, {"also", study.explored},
       {"seeds", study.seeds},   {"control", study.members[study.control].name},         {"budgets", budgets}};
+  if (!study.stops.empty()) definition["stop_at"] = study.stops;
   if (!study.tuning.seeds.empty()) definition["tuning"] = tuning_definition(study);
   definition["members"] = of_members;
   return definition;

@@ -48,9 +48,9 @@ class Reader {
  private:
   void table(const Entry& study) {
     const Node& node = study.value;
-    known_keys(
-        node, "study",
-        {"about", "metric", "better", "also", "seeds", "pilot", "control", "set", "budgets", "members", "tuning"});
+    known_keys(node, "study",
+               {"about", "metric", "better", "also", "seeds", "stop_at", "pilot", "control", "set", "budgets",
+                "members", "tuning"});
     study_.about = text(node, "study", "about");
     study_.metric = required_text(study, "metric", "the metric that decides, such as \"valid/loss\"");
     better(study);
@@ -62,6 +62,7 @@ class Reader {
     }
     study_.seeds = seeds(study, "study", "seeds", true);
     study_.pilot_seeds = seeds(study, "study", "pilot", false);
+    if (const Entry* const stops = node.find("stop_at")) read_stops(stops->value);
     if (const Entry* const set = node.find("set")) study_.changes = changes_in(set->value, "[study.set]");
     if (const Entry* const budgets = node.find("budgets")) read_budgets(*budgets);
     members(study);
@@ -145,6 +146,23 @@ class Reader {
       found.push_back(number);
     }
     return found;
+  }
+
+  void read_stops(const Node& list) {
+    const auto most = int64_t(study_.seeds.size()) - 1;
+    const std::string wanted = "[study] stop_at: wanted rising numbers of seeds from 2 to " + std::to_string(most) +
+                               ", one less than there are";
+    if (list.kind != Node::Kind::list || list.items.empty() || most < 2) {
+      diagnostics_.add(list.position, most < 2 ? "[study] stop_at: wanted at least three seeds in [study]" : wanted);
+      return;
+    }
+    for (const Node& item : list.items) {
+      const int64_t least = study_.stops.empty() ? 2 : study_.stops.back() + 1;
+      if (item.kind == Node::Kind::integer && item.integer >= least && item.integer <= most)
+        study_.stops.push_back(item.integer);
+      else
+        diagnostics_.add(item.position, wanted);
+    }
   }
 
   std::vector<StudyChange> changes_in(Node table, const std::string& where) {

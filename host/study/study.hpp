@@ -77,6 +77,8 @@ struct Study {
   bool lower_is_better = true;
   std::vector<std::string> explored;  ///< further metrics
   std::vector<int64_t> seeds, pilot_seeds;
+  /// Numbers of seeds, rising, after which the study ends if every comparison is decided.
+  std::vector<int64_t> stops;
   std::vector<StudyChange> changes;  ///< of all members
   std::vector<StudyMember> members;
   size_t control = 0;                               ///< the member that the others are compared with
@@ -84,6 +86,8 @@ struct Study {
   StudyTuning tuning;
 
   std::vector<std::string> metrics() const;  ///< the primary one, then the explored ones
+  /// Looks at the data: at the stops and at the end. Each decides at the level of 5% divided by their number.
+  int64_t looks() const { return int64_t(stops.size()) + 1; }
   /// How often members are compared with the control by the primary metric.
   int64_t comparisons() const { return int64_t((members.size() - 1) * budgets.size()); }
 };

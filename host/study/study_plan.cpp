@@ -131,8 +131,8 @@ class Planner {
     const auto pairs = int64_t(study_.seeds.size());
     if (found.pairs < 2 || pairs < 2) return;
     member.deviation = found.deviation;
-    member.smallest = smallest_difference(found.deviation, pairs, 1);
-    member.first_smallest = smallest_difference(found.deviation, pairs, study_.comparisons());
+    member.smallest = smallest_difference(found.deviation, pairs, study_.looks());
+    member.first_smallest = smallest_difference(found.deviation, pairs, study_.comparisons() * study_.looks());
   }
 
   const Study& study_;

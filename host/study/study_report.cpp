@@ -157,6 +157,16 @@ std::string shown_seeds(const std::vector<int64_t>& seeds) {
   return (seeds.size() == 1 ? "seed " : "seeds ") + join_names(texts);
 }
 
+void print_looks(std::ostream& out, const Study& study) {
+  std::vector<std::string> stops;
+  for (const int64_t stop : study.stops) stops.push_back(std::to_string(stop));
+  out << "Could stop at " << join_names(stops) << " seeds, if all comparisons were decided: each look decides at "
+      << printed("%.2g%%, and ", 100 * test_level / double(study.looks()))
+      << (std::ranges::find(study.stops, int64_t(study.seeds.size())) != study.stops.end()
+              ? "this one did.\n\n"
+              : "the study took all its seeds.\n\n");
+}
+
 /// Seconds of two machines, or devices, say nothing about the members.
 void print_machines(std::ostream& out, const Study& study, const StudyResults& results) {
   std::vector<int64_t> mixed;
@@ -188,6 +198,7 @@ void print_markdown(std::ostream& out, const Study& study, const StudyResults& r
     print_explored(out, study, analysis);
     out << '\n';
   }
+  if (!study.stops.empty()) print_looks(out, study);
   out << "To the end of a run:\n\n";
   print_costs(out, study, results);
   print_machines(out, study, results);

@@ -160,6 +160,15 @@ def test_the_plan_says_what_seeds_can_show_and_is_kept(place):
     assert len(place.log.query("SELECT * FROM study_plans")) == 2
 
 
+def test_a_study_ends_at_a_stop_where_all_is_decided(place):
+    text = STUDY.replace("seeds = [5, 6]", "seeds = [5, 6, 7, 8]\nstop_at = [3]").replace(
+        'pipeline = {plugin = "random", keep = 0.5}', "optimizer.lr = 1e-9").replace('seconds = ["shortest"]', "")
+    study = write(place, text, steps=20, optimizer__lr=1e-2)
+    ended = place.host("study", study, timeout=120)
+    assert sorted({seed for _, seed in last_losses(place)}) == [5, 6, 7]
+    assert "each look decides at 2.5%, and this one did" in ended.out and "| worse |" in ended.out, ended
+
+
 def test_keys_are_tuned_with_seeds_and_data_of_their_own(place):
     text = STUDY + """
 [[study.members]]

@@ -76,6 +76,24 @@ TEST_F(StudyOfThreeSeeds, ComparesWhereTheShortestRunOfTheSeedEnded) {
   EXPECT_EQ(row(0, 3).missing, 3) << "no run went so far";
 }
 
+TEST_F(StudyOfThreeSeeds, EndsAtAStopWhereAllIsDecidedAndSpendsTheLevelOnEachLook) {
+  study_.members.pop_back();
+  study_.seeds.push_back(4);
+  study_.stops = {2, 3};
+  const Study stopped = stopped_study(study_, results_);
+  EXPECT_EQ(stopped.seeds.size(), 2u);
+  EXPECT_EQ(stopped.looks(), 3);
+  const double p = *analyse(stopped, results_).rows[1].corrected_p;
+  EXPECT_TRUE(p < 0.05 / 3) << p;
+  study_.stops = {2};
+  results_.runs[1].metrics["valid/loss"].back() = 4.5536;  // p is 0.037: below 5%, above 5% / 2
+  const StudyRow open = analyse(stopped_study(study_, results_), results_).rows[1];
+  EXPECT_EQ(open.seeds, 3);
+  for (StudyResult& run : results_.runs)
+    if (run.member == "good") run.metrics["valid/loss"].back() = 5 + 0.3 * double(run.seed % 2);
+  EXPECT_EQ(stopped_study(study_, results_).seeds.size(), 4u) << "nothing is decided";
+}
+
 TEST_F(StudyOfThreeSeeds, CountsRunsThatDivergedAndSeedsThatAreMissing) {
   results_.runs[1].diverged = true;
   results_.runs.pop_back();

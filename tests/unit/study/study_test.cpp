@@ -70,6 +70,15 @@ TEST_F(StudyFile, NamesAllMistakesWithTheirPlaces) {
               "trial.toml:11:8: [[study.members]] name", "wanted a list of values"});
 }
 
+TEST_F(StudyFile, StopsOnlyWhereItSays) {
+  const std::string five = with(head, "[11, 12]", "[1, 2, 3, 4, 5]");
+  EXPECT_THAT(read(five + "stop_at = [2, 4]\n" + two_members).stops, ElementsAre(2, 4));
+  for (const char* wrong : {"[1]", "[4, 2]", "[5]", "3", "[]"})
+    expect_in_order(mistakes(five + "stop_at = " + wrong + "\n" + two_members),
+                    {"[study] stop_at: wanted rising numbers of seeds from 2 to 4"});
+  expect_in_order(mistakes(head + "stop_at = [2]\n" + two_members), {"stop_at: wanted at least three seeds"});
+}
+
 TEST_F(StudyFile, RefusesTuningThatTouchesWhatJudges) {
   const std::string plain = "[[study.members]]\nname = \"plain\"\nexperiment = \"a.toml\"\n";
   expect_in_order(mistakes(head + plain + tuned),
