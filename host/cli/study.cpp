@@ -64,6 +64,8 @@ class LoadedStudy {
     request_.resume = Resume::if_begun;
     members_ = load_members(study_, request_, catalog_, texts_);
     definition_ = study_definition(study_, members_);
+    for (const std::string& warning : unknown_metrics(LogReader(members_.database), study_.metrics()))
+      log_warning(study_.file.string() + ": " + warning);
   }
 
   const Study& study() const { return study_; }

@@ -219,6 +219,11 @@ LoadedMembers load_members(const Study& study, const JobRequest& request, const 
     for (const StudyRun& run : tuning_runs(study, i, choices)) loader.load(run, changes, member);
   }
   loader.raise();
+  for (size_t i = 0; i < loaded.jobs.size(); ++i)
+    if (study.metric.starts_with("valid/") && !loaded.jobs[i].experiment.validation.given)
+      throw Error(ExitStatus::usage, study.members[i].place + ": member " + printable(study.members[i].name) +
+                                         " has no [validation], so that it never logs " + study.metric +
+                                         "; add the table, or set.validation.files to the study");
   loaded.database = loaded.jobs.front().database;
   for (size_t i = 0; i < loaded.jobs.size(); ++i)
     if (loaded.jobs[i].database != loaded.database)

@@ -87,6 +87,19 @@ void read_curves(const LogReader& log, int64_t run, const std::vector<std::strin
   }
 }
 
+std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector<std::string>& metrics) {
+  std::vector<std::string> known, found;
+  for (const Row& row : log.query("SELECT name FROM metric_names").rows) known.push_back(row[0]);
+  if (known.empty()) return found;
+  for (const std::string& metric : metrics) {
+    if (std::ranges::find(known, metric) != known.end()) continue;
+    const std::string nearest = nearest_name(metric, known);
+    found.push_back("no run of the log has the metric " + printable(metric) +
+                    (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
+  }
+  return found;
+}
+
 OrderedJson to_json(const StudyResult& result) {
   OrderedJson metrics = OrderedJson::object();
   for (const auto& [name, values] : result.metrics) {

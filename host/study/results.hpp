@@ -38,6 +38,10 @@ struct StudyResults {
 /// The curves of a run, at the steps of the first of `metrics`. `found.operations_per_step` stays.
 void read_curves(const LogReader& log, int64_t run, const std::vector<std::string>& metrics, StudyResult& found);
 
+/// "no run of the log has the metric valid/los; did you mean valid/loss?", for each of `metrics` of which that holds.
+/// Empty for a log without metrics.
+std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector<std::string>& metrics);
+
 OrderedJson to_json(const StudyResult& result);
 
 /// Reads what `study --json` wrote, and joins it to `results`. Error(data) for anything else, and for a member and seed

@@ -48,10 +48,9 @@ class Reader {
  private:
   void table(const Entry& study) {
     const Node& node = study.value;
-    known_keys(node, "study",
-               {"about", "metric", "better", "also", "seeds", "stop_at", "pilot", "control", "set", "budgets",
-                "members", "tuning"});
-    study_.about = text(node, "study", "about");
+    known_keys(
+        node, "study",
+        {"metric", "better", "also", "seeds", "stop_at", "pilot", "control", "set", "budgets", "members", "tuning"});
     study_.metric = required_text(study, "metric", "the metric that decides, such as \"valid/loss\"");
     better(study);
     if (const Entry* const also = node.find("also")) {

@@ -71,8 +71,7 @@ struct StudyTuning {
 
 struct Study {
   std::filesystem::path file;
-  std::string name;  ///< the file's, without .toml
-  std::string about;
+  std::string name;    ///< the file's, without .toml
   std::string metric;  ///< the primary one
   bool lower_is_better = true;
   std::vector<std::string> explored;  ///< further metrics

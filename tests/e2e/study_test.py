@@ -70,6 +70,9 @@ def test_a_study_trains_its_members_and_compares_them_seed_by_seed(place):
     for name in ("small.md", "small.json", "small-curves.svg", "small-differences.svg"):
         assert (place.folder / "report" / name).stat().st_size > 0, name
 
+    typo = place.host("plan", write(place, STUDY.replace("valid/ce_head_1", "valid/ce_haed_1")))
+    assert "no run of the log has the metric \"valid/ce_haed_1\"; did you mean valid/ce_head_1?" in typo.err
+    study = write(place)
     again = place.host("study", study, "--json")
     assert len(place.log.runs()) == 4, "nothing is trained twice"
     found = json.loads(again.out)
@@ -201,6 +204,8 @@ def test_mistakes_are_refused_with_their_places_before_anything_runs(place):
         broken = write(place, STUDY.replace("better", "beter"))
         assert "did you mean" in place.host(command, broken, wanted=2).err
     assert "train it with `wmtp-host study FILE`" in place.host("run", write(place), wanted=2).err
+    without = write(place, validation=None, validation__batches=None, validation__every_steps=None)
+    assert "has no [validation]" in place.host("study", without, wanted=2).err
     assert "one experiment" in place.host("plan", write(place), "--nproc", "2", wanted=2).err
     assert "--pilot" in place.host("study", write(place, STUDY.replace("pilot = [1, 2]", "")), "--pilot", wanted=2).err
 
