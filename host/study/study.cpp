@@ -34,13 +34,13 @@ class Reader {
   }
 
   Study read(const Node& document) {
-    known_keys(document, "", {"study"});
     const Entry* const study = document.find("study");
     if (!study || study->value.kind != Node::Kind::table) {
       diagnostics_.add(study ? study->position : document.position, "found no table [study]",
-                       "docs/studies.md shows the keys of a study");
+                       "docs/studies.md shows the keys of a study; `wmtp-host run` trains an experiment");
       return study_;
     }
+    known_keys(document, "", {"study"});
     table(*study);
     return study_;
   }

@@ -70,6 +70,12 @@ TEST_F(StudyFile, NamesAllMistakesWithTheirPlaces) {
               "trial.toml:11:8: [[study.members]] name", "wanted a list of values"});
 }
 
+TEST_F(StudyFile, RefusesAnExperimentWithOneMistake) {
+  const std::string found = mistakes(small);
+  expect_in_order(found, {"found no table [study]", "`wmtp-host run` trains an experiment"});
+  EXPECT_EQ(found.find("unknown key"), std::string::npos);
+}
+
 TEST_F(StudyFile, StopsOnlyWhereItSays) {
   const std::string five = with(head, "[11, 12]", "[1, 2, 3, 4, 5]");
   EXPECT_THAT(read(five + "stop_at = [2, 4]\n" + two_members).stops, ElementsAre(2, 4));
