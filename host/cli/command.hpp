@@ -141,6 +141,7 @@ void add_convert(CommandLine& line);        // checkpoint export RUN, checkpoint
 void add_merge(CommandLine& line);          // checkpoint merge ADAPTER: after add_checkpoint
 void add_data(CommandLine& line);           // data prepare EXPERIMENT, data prepare FILE --from …, data inspect FILE
 void add_plan(CommandLine& line);           // plan FILE
+void add_study(CommandLine& line);          // study FILE
 void add_completion(CommandLine& line);     // completion bash, zsh, fish
 void add_manual(CommandLine& line);         // manual pages, for the build
 void add_doctor(CommandLine& line);         // doctor

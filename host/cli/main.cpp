@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
     wmtp::add_experiments(line);
     wmtp::add_run(line);
     wmtp::add_plan(line);
+    wmtp::add_study(line);
     wmtp::add_eval(line);
     wmtp::add_weigh(line);
     wmtp::add_doctor(line);

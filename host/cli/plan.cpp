@@ -7,6 +7,7 @@
 #include "base/machine.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/study.hpp"
 #include "comm/rank_environment.hpp"
 #include "experiment/load/load.hpp"
 #include "experiment/load/sweep.hpp"
@@ -19,6 +20,7 @@
 #include "plan/plan_report.hpp"
 #include "plan/rent.hpp"
 #include "plugins/catalog.hpp"
+#include "study/study.hpp"
 
 namespace wmtp {
 namespace {
@@ -222,9 +224,21 @@ void add_seconds(PlannedBatch& batch, const CheckedPlan& one, const PlannedClust
   batch.seconds = step_time(one.plan_step, request, *cluster.rates, cluster.peak).seconds;
 }
 
+/// Error(usage) for an option that applies to one experiment.
+int plan_study_of(const Options& options, const GlobalOptions& globals) {
+  const Options none;
+  if (!options.overrides.empty() || options.nproc != none.nproc || options.nodes != none.nodes ||
+      !options.gpus.empty() || !options.on.empty() || !options.like.empty() || !options.fit.empty())
+    throw Error(ExitStatus::usage, options.file +
+                                       ": a study is planned as its file states; found an option that "
+                                       "applies to one experiment, plan its members one by one with it");
+  return plan_study(options.file, options.json, globals);
+}
+
 int plan(const Options& options, const GlobalOptions& globals) {
   check_thread_count();
   check_options(options);
+  if (SourceTexts texts; is_study(options.file, texts)) return plan_study_of(options, globals);
   if (options.gpus.size() > 1 || options.on.size() > 1) return compare_rents(options, globals);
   const Catalog catalog(globals.plugin_folders);
   CheckedPlan one(options, catalog, globals);
@@ -265,21 +279,23 @@ int plan(const Options& options, const GlobalOptions& globals) {
 }  // namespace
 
 void add_plan(CommandLine& line) {
-  auto [command, options] =
-      line.add("plan",
-               "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
-               "Trains nothing: the step runs on tensors without values, for a model of any size in seconds.\n\n"
-               "examples:\n"
-               "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
-               "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
-               "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
-               "  wmtp-host plan experiments/rho1.toml --gpus 1,2,4,8 --on h100,h200,a100-80gb\n"
-               "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
-               "  wmtp-host plan experiments/lora.toml --json\n",
-               plan);
+  auto [command, options] = line.add(
+      "plan",
+      "estimate the stages, parameters, memory, tokens and disk space of an experiment\n\n"
+      "Trains nothing: the step runs on tensors without values, for a model of any size in seconds. Of a study, "
+      "the\nhours of its runs and the smallest difference that its seeds show; the plan is stored in the log.\n\n"
+      "examples:\n"
+      "  wmtp-host plan experiments/rho1.toml --nproc 8 --set parallel.precision=bf16\n"
+      "  wmtp-host plan experiments/rho1.toml --fit 80GiB\n"
+      "  wmtp-host plan experiments/rho1.toml --nodes 8 --gpus 8 --on h100\n"
+      "  wmtp-host plan experiments/rho1.toml --gpus 1,2,4,8 --on h100,h200,a100-80gb\n"
+      "  wmtp-host plan experiments/rho1.toml --nodes 2 --nproc 4 --like rho1 --network 1\n"
+      "  wmtp-host plan experiments/lora.toml --json\n"
+      "  wmtp-host plan experiments/study/text.toml\n",
+      plan);
   const CLI::Range count(int64_t{1}, int64_t{4096});
   const auto one_word = [](CLI::Option* option) { option->allow_extra_args(false); };
-  add_option(command, "FILE", options.file, "experiment (TOML)", required);
+  add_option(command, "FILE", options.file, "experiment or study (TOML)", required);
   add_set(command, options.overrides);
   add_nproc(command, options.nproc);
   add_option(command, "--nodes N", options.nodes, "hosts like this one that share the ranks equally (1)", count);

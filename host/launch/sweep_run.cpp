@@ -28,8 +28,10 @@ struct Member {
     request.file = file;
     request.overrides.insert(request.overrides.end(), member.overrides.begin(), member.overrides.end());
     request.name_suffix = member.suffix;
-    if (sweep.files.size() > 1) title = std::filesystem::path(file).filename().string();
-    for (const std::string& text : member.overrides) title += (title.empty() ? "" : " ") + text;
+    title = member.title;
+    if (title.empty() && sweep.files.size() > 1) title = std::filesystem::path(file).filename().string();
+    if (member.title.empty())
+      for (const std::string& text : member.overrides) title += (title.empty() ? "" : " ") + text;
     try {
       run.emplace(request, texts);
       run->on_end(sweep.end_command);
@@ -48,7 +50,7 @@ struct Member {
 class Sweep {
  public:
   Sweep(const SweepRequest& request, SourceTexts& texts)
-      : jobs_(request.jobs), resume_(request.job.resume != Resume::no) {
+      : jobs_(request.jobs), keeps_diverged_(request.keeps_diverged), resume_(request.job.resume != Resume::no) {
     for (const auto& [file, members] : request.files) {
       for (const SweepMember& member : members) members_.emplace_back(request, file, member, texts);
       if (members.empty()) members_.emplace_back(request, file, SweepMember(), texts);
@@ -78,7 +80,7 @@ class Sweep {
   /// One at a time, so that no two members train the same stage. Each stage may use all cores.
   void run_stages() {
     for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
-      if (finished(i)) continue;
+      if (finished(i) || diverged(i) != 0) continue;
       if (const int code = code_of_stages(members_[i]); code != 0) ended(i, code);
     }
   }
@@ -96,13 +98,18 @@ class Sweep {
   }
 
   SweepOutcome outcome() const {
-    const auto bad = std::find_if(members_.begin(), members_.end(), [](const Member& one) { return one.code != 0; });
+    const auto is_bad = [&](const Member& one) {
+      return one.code != 0 && !(keeps_diverged_ && one.code == int(ExitStatus::guard));
+    };
+    const auto bad = std::find_if(members_.begin(), members_.end(), is_bad);
     SweepOutcome outcome{.exit_code = bad == members_.end() ? 0 : bad->code,
                          .members = {{"name", "seed", "run", "status", "train/loss", "valid/loss"}, {}, false},
+                         .ends = {},
                          .means = {{"name", "seeds", "train/loss", "valid/loss"}, {}, false}};
     std::map<std::string, std::array<std::vector<double>, 2>> losses;
     for (size_t i = 0; i < members_.size(); ++i) {
       const auto row = result_of(i);
+      outcome.ends.push_back(end_of(i));
       for (size_t k = 0; k < 2; ++k)
         if (row[4 + k].is_number()) losses[row[0]][k].push_back(row[4 + k]);
       outcome.members.rows.push_back(row);
@@ -153,6 +160,20 @@ class Sweep {
   }
 
   std::optional<RunInfo> finished(size_t i) const { return reusable_run(members_[i].hash, database()); }
+  /// The newest run of a member if a guard stopped it and that counts; 0 if not.
+  int64_t diverged(size_t i) const {
+    if (!keeps_diverged_) return 0;
+    const Table newest =
+        LogReader(database())
+            .query("SELECT id, exit_code FROM runs WHERE config_hash = ?1 ORDER BY id DESC", {members_[i].hash}, 1);
+    const bool is_kept = !newest.rows.empty() && newest.rows[0][1] == int(ExitStatus::guard);
+    return is_kept ? newest.rows[0][0].get<int64_t>() : 0;
+  }
+  SweepEnd end_of(size_t i) const {
+    if (const auto run = finished(i)) return {run->id, 0};
+    if (const int64_t run = diverged(i); run != 0) return {run, int(ExitStatus::guard)};
+    return {0, members_[i].code};
+  }
   bool started(size_t i) const { return has_unfinished_run(members_[i].hash, database()); }
 
   std::string which(size_t i) const {
@@ -183,9 +204,12 @@ class Sweep {
   std::optional<PooledProcess> next() {
     for (; next_ < members_.size(); ++next_) {
       if (members_[next_].code != 0) continue;  // one of its stages failed
-      const auto run = finished(next_);
-      if (!run) return start(next_++);
-      log_info(which(next_) + "run " + std::to_string(run->id) + " is reused");
+      if (const auto run = finished(next_))
+        log_info(which(next_) + "run " + std::to_string(run->id) + " is reused");
+      else if (const int64_t kept = diverged(next_); kept != 0)
+        log_info(which(next_) + "run " + std::to_string(kept) + " diverged, which is its result");
+      else
+        return start(next_++);
     }
     return std::nullopt;
   }
@@ -210,6 +234,7 @@ class Sweep {
 
   std::deque<Member> members_;
   int64_t jobs_;
+  bool keeps_diverged_;
   bool resume_;
   size_t next_ = 0;
   bool interrupted_ = false;

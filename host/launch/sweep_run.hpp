@@ -19,12 +19,21 @@ struct SweepRequest {
   std::vector<File> files;
   std::filesystem::path end_command = {};  ///< of every member (end_command.hpp); "": none
   int64_t jobs = 1;                        ///< members that run at the same time
+  /// Whether a run that a numeric guard stopped is a result, as a finished one is: it would diverge again.
+  bool keeps_diverged = false;
+};
+
+/// How a member ended.
+struct SweepEnd {
+  int64_t run = 0;  ///< the finished run, or the diverged one that is kept; 0: none
+  int code = 0;     ///< exit code of the last attempt; 5 of a diverged run that is kept
 };
 
 struct SweepOutcome {
-  int exit_code = 0;  ///< of the first failed member
-  Table members;      ///< their losses
-  Table means;        ///< over the seeds of each name, with standard errors; empty unless a name has several seeds
+  int exit_code = 0;           ///< of the first failed member, except those that diverged and are kept
+  Table members;               ///< their losses
+  std::vector<SweepEnd> ends;  ///< of the same members
+  Table means;  ///< over the seeds of each name, with standard errors; empty unless a name has several seeds
 };
 
 /// Loads and checks every member of every file, then runs those without a finished run in the log, each as a separate

@@ -1,36 +1,37 @@
 #include "report/student_t.hpp"
 
+#include <boost/math/distributions/non_central_t.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <boost/math/tools/roots.hpp>
 #include <cmath>
-#include <numbers>
 
 namespace wmtp {
+
+using boost::math::complement;
+using boost::math::students_t;
+
 namespace {
 
-double density(double t, double freedom) {
-  const double log_scale = std::lgamma((freedom + 1) / 2) - std::lgamma(freedom / 2);
-  return std::exp(log_scale - (freedom + 1) / 2 * std::log1p(t * t / freedom)) / std::sqrt(freedom * std::numbers::pi);
-}
-
-/// The probability of 0 to `t`, by Simpson's rule.
-double probability_up_to(double t, double freedom) {
-  constexpr int parts = 400;
-  const double width = t / parts;
-  double sum = density(0, freedom) + density(t, freedom);
-  for (int i = 1; i < parts; ++i) sum += (i % 2 == 1 ? 4 : 2) * density(i * width, freedom);
-  return sum * width / 3;
-}
+double two_sided_t(double freedom, double alpha) { return quantile(complement(students_t(freedom), alpha / 2)); }
 
 }  // namespace
 
-double two_sided_95_t(double freedom) {
-  // Newton's method from the left: the probability is concave there, so that no step goes too far.
-  double t = 1.9;
-  for (int step = 0; step < 30; ++step) {
-    const double missing = 0.475 - probability_up_to(t, freedom);
-    t += missing / density(t, freedom);
-    if (std::fabs(missing) < 1e-10) break;
-  }
-  return t;
+double two_sided_95_t(double freedom) { return two_sided_t(freedom, 0.05); }
+
+double two_sided_p(double t, double freedom) {
+  return std::isinf(t) ? 0 : 2 * cdf(complement(students_t(freedom), std::fabs(t)));
+}
+
+double smallest_mean_shown(int64_t count, double alpha, double power) {
+  const double freedom = double(count - 1), limit = two_sided_t(freedom, alpha);
+  const auto missing_power = [&](double shift) {  // the mean in standard errors
+    const boost::math::non_central_t moved(freedom, shift);
+    return power - cdf(complement(moved, limit)) - cdf(moved, -limit);
+  };
+  std::uintmax_t steps = 200;
+  const auto [low, high] = boost::math::tools::bracket_and_solve_root(
+      missing_power, limit + 1, 2.0, false, boost::math::tools::eps_tolerance<double>(40), steps);
+  return (low + high) / 2 / std::sqrt(double(count));
 }
 
 }  // namespace wmtp

@@ -1,86 +1,241 @@
-"""`make study`: its members differ only in the weighting, its table shows the content of the log, and nothing is
-trained twice."""
+"""`wmtp-host study`: members with seeds, trained to the end whatever happens, and what their differences show."""
+import csv
+import io
+import json
+import os
+import re
+import signal
 import statistics
 import subprocess
-import sys
 import tomllib
 
 import pytest
 from experiment import ONE_RANK, experiment
-from paths import HOST, ROOT
+from paths import HOST, ROOT, TEST_PLUGINS
 
-sys.path.insert(0, str(ROOT / "scripts"))
-import study  # noqa: E402
+STUDY = """
+[study]
+metric = "valid/loss"
+better = "lower"
+also = ["valid/ce_head_1"]
+seeds = [5, 6]
+pilot = [1, 2]
 
-SMALL = study.Study(
-    "a small one", {"train.steps": 4, "validation.every_steps": 2}, {"plain": "plain.toml", "half": "half.toml"},
-    {"loss": "valid/loss"}, "valid/loss")
+[study.set]
+train.steps = STEPS
 
+[study.budgets]
+seconds = ["shortest"]
 
-@pytest.fixture
-def small(place, monkeypatch):
-    records = {"kind": "records", "template": "plain",
-               "arithmetic": {"problems": 400, "operations": ["negate", "add"], "max_operations": 1}}
-    changes = dict(data=records, model__vocab_size=None, validation__batches=2, **ONE_RANK)
-    place.write(experiment(name="plain", **changes), "plain.toml")
-    place.write(experiment(name="half", pipeline={"plugin": "random", "keep": 0.5}, **changes), "half.toml")
-    monkeypatch.setattr(study, "EXPERIMENTS", place.folder)
-    return study.Log(place.log.database)
+[[study.members]]
+name = "plain"
+experiment = "plain.toml"
 
-
-def cells(table, member):
-    line = next(line for line in table.splitlines() if line.startswith(f"| {member} |"))
-    return [cell.strip() for cell in line.strip("|").split("|")]
-
-
-def test_the_table_shows_means_and_differences_paired_by_seed(small, place):
-    table = study.outcome(small, "small", SMALL, range(5, 7))
-    losses = {row["name"]: list(place.log.metric("valid/loss", row["id"]).values())[-1] for row in place.log.runs()}
-    plain, half = ([losses[f"small-{member}-{seed}"] for seed in (5, 6)] for member in ("plain", "half"))
-    assert cells(table, "plain")[1].startswith(f"{statistics.mean(plain):.3f} ± ")
-    difference = statistics.mean(b - a for a, b in zip(plain, half))
-    assert cells(table, "half")[2].startswith(f"{difference:+.3f} ± ")
+[[study.members]]
+name = "half of them"
+experiment = "plain.toml"
+pipeline = {plugin = "random", keep = 0.5}
+"""
+RECORDS = {"kind": "records", "template": "plain",
+           "arithmetic": {"problems": 400, "operations": ["negate", "add"], "max_operations": 1}}
+CHANGES = dict(data=RECORDS, model__vocab_size=None, validation__batches=2, validation__every_steps=2, **ONE_RANK)
 
 
-@pytest.mark.parametrize("freedom, t", [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042)])
-def test_quantiles_of_students_t_are_those_of_printed_tables(freedom, t):
-    assert study.t_of(0.95, freedom) == pytest.approx(t, abs=5e-4)
+def write(place, text=STUDY, steps=4, **changes):
+    place.write(experiment(name="plain", **{**CHANGES, **changes}), "plain.toml")
+    return place.write(text.replace("STEPS", str(steps)), "small.toml")
 
 
-def test_an_interval_counts_how_few_seeds_there_are():
-    assert study.with_interval([1.0, 2.0, 3.0], 3) == "2.000 ± 2.484"  # 4.303 standard errors of 1/sqrt(3), not 1
-    assert study.with_interval([1.0], 3) == "1.000"
-    assert study.against([1.0, 5.0], [0.5, 3.5]) == "+1.000 ± 6.353"
+def last_losses(place):
+    """{(name, seed): the last validation's loss} of finished runs."""
+    return {(run["name"], run["seed"]): list(place.log.metric("valid/loss", run["id"]).values())[-1]
+            for run in place.log.runs() if run["status"] == "finished"}
 
 
-def test_finished_runs_in_the_log_are_not_trained_again(small, place):
-    first = study.outcome(small, "small", SMALL, range(5, 6))
-    assert study.outcome(small, "small", SMALL, range(5, 6)) == first
-    assert len(place.log.runs()) == 2
-    study.outcome(small, "small", SMALL, range(5, 7))
-    assert len(place.log.runs()) == 4
+def test_a_study_trains_its_members_and_compares_them_seed_by_seed(place):
+    study = write(place)
+    ended = place.host("study", study, "-o", "report", timeout=120)
+    losses = last_losses(place)
+    assert sorted(losses) == [("small-halfofthem", 5), ("small-halfofthem", 6), ("small-plain", 5), ("small-plain", 6)]
+    plain, half = ([losses[f"small-{member}", seed] for seed in (5, 6)] for member in ("plain", "halfofthem"))
+    differences = [b - a for a, b in zip(plain, half)]
+    rows = list(csv.DictReader(io.StringIO((place.folder / "report/small.csv").read_text())))
+    row = next(row for row in rows if row["member"] == "half of them" and row["role"] == "primary"
+               and row["budget"] == "the end")
+    assert float(row["difference"]) == pytest.approx(statistics.mean(differences), rel=1e-12)
+    assert float(row["effect"]) == pytest.approx(statistics.mean(differences) / statistics.stdev(plain), rel=1e-9)
+    assert re.search(r"\| half of them \| .* \| (not distinguishable|better|worse) \|\n", ended.out), ended
+    assert "| plain |" in ended.out and ended.out.startswith("valid/loss (lower is better) at the end, seeds 5 and 6")
+    assert "Begun" in ended.out and "step" not in ended.out.split("|")[0], "only the report is on stdout"
+    for name in ("small.md", "small.json", "small-curves.svg", "small-differences.svg"):
+        assert (place.folder / "report" / name).stat().st_size > 0, name
+
+    typo = place.host("plan", write(place, STUDY.replace("valid/ce_head_1", "valid/ce_haed_1")))
+    assert "no run of the log has the metric \"valid/ce_haed_1\"; did you mean valid/ce_head_1?" in typo.err
+    study = write(place)
+    again = place.host("study", study, "--json")
+    assert len(place.log.runs()) == 4, "nothing is trained twice"
+    found = json.loads(again.out)
+    assert [one["seed"] for one in found["results"]] == [5, 5, 6, 6]
+    assert all(one["operations_per_step"] > 0 and one["seconds"][-1] > 0 for one in found["results"])
 
 
-def test_a_value_after_some_seconds_lies_between_two_validations():
-    until = study.seconds_until([(1, 2.0), (2, 2.0), (3, 4.0)])
-    assert until == {0: 0.0, 1: 2.0, 2: 4.0, 3: 8.0}
-    curve = [(0, 10.0), (2, 6.0), (3, 2.0)]
-    assert study.value_at(curve, until, 2.0) == 8.0
-    assert study.value_at(curve, until, 7.0) == 3.0
-    assert study.value_at(curve, until, 99.0) == 2.0
+def test_results_of_other_machines_are_joined_and_not_counted_twice(place):
+    study = write(place)
+    whole = json.loads(place.host("study", study, "--json", timeout=120).out)
+    for part, seed in (("a.json", 5), ("b.json", 6)):
+        results = [one for one in whole["results"] if one["seed"] == seed]
+        (place.folder / part).write_text(json.dumps({**whole, "results": results}))
+    joined = place.host("study", study, "--results", "a.json", "--results", "b.json")
+    assert joined.out == place.host("study", study).out and "warning" not in joined.err
+    refused = place.host("study", study, "--results", "a.json", "--results", "a.json", wanted=4)
+    assert re.search(r'a.json: member "plain" with seed 5 is there already', refused.err), refused
+    (place.folder / "c.json").write_text(json.dumps({**whole, "results": [{**whole["results"][0], "steps": [1]}]}))
+    (place.folder / "e.json").write_text("{}")
+    assert "e.json: wanted results as" in place.host("study", study, "--results", "e.json", wanted=4).err
+    (place.folder / "d.json").write_text(json.dumps({**whole, "plan": {"estimate": {"members": 3}}}))
+    assert 'its "plan" is not' in place.host("study", study, "--results", "d.json", wanted=4).err
+    assert "tokens has" in place.host("study", study, "--results", "c.json", wanted=4).err
 
 
-@pytest.mark.parametrize("title", study.STUDIES)
-def test_the_members_differ_only_in_the_weighting(title):
-    shipped = study.STUDIES[title]
-    settings = [word for key, value in shipped.settings.items() for word in ("--set", f"{key}={value}")]
+def test_a_stopped_study_continues_and_a_change_after_the_first_run_is_named(place):
+    study = write(place, steps=60)
+    running = place.start_command("study", study)
+    running.wait_for_step(3)
+    os.kill(running.process.pid, signal.SIGTERM)
+    assert running.wait().code == 75
+    assert "the same command continues it" in running.err
+    assert len(place.log.runs()) == 1
+
+    write(place, STUDY.replace("seeds = [5, 6]", "seeds = [6, 5, 7]"), steps=60)
+    ended = place.host("study", study, timeout=300)
+    assert len(last_losses(place)) == 6
+    assert "**Changed after the first run**" in ended.out
+    assert "- seeds: [5,6] then, [6,5,7] now" in ended.out
+    parents = place.log.query("SELECT parent_run FROM runs WHERE seed = 5 AND name = 'small-plain' ORDER BY id")
+    assert [row["parent_run"] for row in parents] == [None, 1], "what was begun is continued"
+
+
+def test_a_run_that_diverges_is_a_result_and_a_failed_one_is_not(place):
+    text = STUDY + """
+[[study.members]]
+name = "diverges"
+experiment = "plain.toml"
+optimizer.lr = 1e30
+guard.max_in_a_row = 1
+
+[[study.members]]
+name = "fails"
+experiment = "plain.toml"
+pipeline = {plugin = "faulty", fault = "exception", step = 1}
+"""
+    study = write(place, text)
+    plugins = ("--plugin-dir", TEST_PLUGINS)
+    ended = place.host("study", study, *plugins, wanted=3, timeout=120)
+    assert re.search(r"\| diverges \| - \|.*diverged in 2 of 2 seeds", ended.out), ended
+    assert re.search(r"\| fails \| - \|.*missing in 2 of 2 seeds", ended.out), ended
+    diverged = [run for run in place.log.runs() if run["name"] == "small-diverges"]
+    assert [run["exit_code"] for run in diverged] == [5, 5]
+    again = place.host("study", study, *plugins, wanted=3, timeout=120)
+    assert again.err.count("diverged, which is its result") == 2
+    assert len([run for run in place.log.runs() if run["name"] == "small-diverges"]) == 2
+
+
+def test_the_plan_says_what_seeds_can_show_and_is_kept(place):
+    study = write(place)
+    first = place.host("plan", study)
+    assert "4 runs to train, one after another: hours unknown" in first.out and "[study] pilot" in first.out
+    pilot = place.host("study", study, "--pilot", timeout=120)
+    assert sorted({seed for _, seed in last_losses(place)}) == [1, 2]
+    planned = json.loads(place.host("plan", study, "--json").out)
+    losses = last_losses(place)
+    differences = [losses["small-pilot-halfofthem", seed] - losses["small-pilot-plain", seed] for seed in (1, 2)]
+    member = planned["members"]["half of them"]
+    assert member["deviation"] == pytest.approx(statistics.stdev(differences), rel=1e-9)
+    assert member["smallest_difference"] == pytest.approx(11.549888 * member["deviation"], rel=1e-5)
+    assert planned["hours"] > 0 and planned["memory_bytes"] > 0 and "The smallest difference" in pilot.out
+
+    ended = place.host("study", study, timeout=120)
+    assert re.search(r"Planned \S+, before the first run: \S+ hours; came out: \S+ hours", ended.out), ended
+    assert "- half of them: planned to show" in ended.out and "Changed" not in ended.out
+    late = place.host("plan", study)
+    assert "is not stored" in late.err
+    assert len(place.log.query("SELECT * FROM study_plans")) == 2
+
+
+def test_a_study_ends_at_a_stop_where_all_is_decided(place):
+    text = STUDY.replace("seeds = [5, 6]", "seeds = [5, 6, 7, 8]\nstop_at = [3]").replace(
+        'pipeline = {plugin = "random", keep = 0.5}', "optimizer.lr = 1e-9").replace('seconds = ["shortest"]', "")
+    study = write(place, text, steps=20, optimizer__lr=1e-2)
+    ended = place.host("study", study, timeout=120)
+    assert sorted({seed for _, seed in last_losses(place)}) == [5, 6, 7]
+    assert "each look decides at 2.5%, and this one did" in ended.out and "| worse |" in ended.out, ended
+
+
+def test_keys_are_tuned_with_seeds_and_data_of_their_own(place):
+    text = STUDY + """
+[[study.members]]
+name = "tuned"
+experiment = "plain.toml"
+tune.optimizer.lr = [1e-9, 1e-2]
+
+[study.tuning]
+seeds = [8]
+set.validation.batches = 1
+"""
+    study = write(place, text, steps=20)
+    ended = place.host("study", study, "--jobs", "2", timeout=240)
+    assert "tuned tuned: optimizer.lr=0.01, the best of 2 choices" in ended.err
+    rates = place.log.query("SELECT r.seed, p.value_num AS lr FROM runs AS r JOIN run_params AS p ON p.run_id = r.id "
+                            "WHERE r.name LIKE 'small-%tuned' AND p.key = 'optimizer.lr' ORDER BY r.id")
+    assert sorted((row["seed"], row["lr"]) for row in rates) == [(5, 1e-2), (6, 1e-2), (8, 1e-9), (8, 1e-2)]
+    assert "optimizer.lr=0.01 |" in ended.out
+
+
+def test_mistakes_are_refused_with_their_places_before_anything_runs(place):
+    study = write(place, STUDY.replace('pipeline = {plugin = "random", keep = 0.5}',
+                                       'pipeline = {plugin = "random", keep = 2}\nmodel.haeds = 4')
+                  .replace('experiment = "plain.toml"', 'experiment = "gone.toml"', 1))
+    refused = place.refuse_command(2, r"small.toml:22:\d+: .*keep", r"small.toml:23:\d+: .*haeds",
+                                   r"small.toml:15:\d+: member \"plain\"", "gone.toml: no such file",
+                                   command=["study", study])
+    assert refused.err.count("no such file") == 1
+    for command in ("study", "plan"):
+        broken = write(place, STUDY.replace("better", "beter"))
+        assert "did you mean" in place.host(command, broken, wanted=2).err
+    assert "train it with `wmtp-host study FILE`" in place.host("run", write(place), wanted=2).err
+    without = write(place, validation=None, validation__batches=None, validation__every_steps=None)
+    assert "has no [validation]" in place.host("study", without, wanted=2).err
+    assert "one experiment" in place.host("plan", write(place), "--nproc", "2", wanted=2).err
+    assert "--pilot" in place.host("study", write(place, STUDY.replace("pilot = [1, 2]", "")), "--pilot", wanted=2).err
+
+
+SHIPPED = sorted((ROOT / "experiments/study").glob("*.toml"))
+SHIPPED = [file for file in SHIPPED if "study" in tomllib.loads(file.read_text())]
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_the_members_of_shipped_studies_differ_only_in_the_weighting(file):
     resolved = {}
-    for member, file in shipped.members.items():
-        ended = subprocess.run([HOST, "run", study.EXPERIMENTS / file, "--dry-run", *settings], cwd=ROOT, text=True,
-                               capture_output=True)
+    study = tomllib.loads(file.read_text())["study"]
+    for member in study["members"]:
+        settings = [word for table, keys in study["set"].items() for key, value in keys.items()
+                    for word in ("--set", f"{table}.{key}={value}")]
+        ended = subprocess.run([HOST, "run", file.parent / member["experiment"], "--dry-run", *settings], cwd=ROOT,
+                               text=True, capture_output=True)
         assert ended.returncode == 0, ended.stderr
-        resolved[member] = tomllib.loads(ended.stdout)
+        resolved[member["name"]] = tomllib.loads(ended.stdout)
     first = next(iter(resolved.values()))
     for member, found in resolved.items():
         for table in ("model", "data", "train", "optimizer", "schedule", "validation"):
             assert found[table] == first[table], f"{member}: [{table}]"
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs/studies").glob("*.json")), ids=lambda file: file.stem)
+def test_the_page_shows_the_committed_results(file):
+    study = ROOT / f"experiments/study/{file.stem}.toml"
+    ended = subprocess.run([HOST, "study", study, "--results", file], cwd=ROOT, text=True, capture_output=True)
+    assert ended.returncode == 0 and "is not the study" not in ended.stderr, ended.stderr
+    page = (ROOT / "docs/studies.md").read_text()
+    tables = re.findall(r"(?:^\|.*\n)+", ended.stdout, re.MULTILINE)
+    assert tables and all(table in page for table in tables), ended.stdout

@@ -71,11 +71,11 @@ LOSSES = {loss.__name__: loss for loss in (label_smoothing, z_loss, unlikelihood
                                            head_distillation, token_order)}
 
 
-def of(head, plugin, **options):
+def of(given, plugin, **options):
     """None for a head without this loss."""
-    if plugin == "head_distillation" and head.k == 1:
+    if plugin == "head_distillation" and given.k == 1:
         return None
     if plugin == "token_order":
         number = options.pop("head", 2)
-        return token_order(head, **options) if head.k == number else None
-    return LOSSES[plugin](head, **options)
+        return token_order(given, **options) if given.k == number else None
+    return LOSSES[plugin](given, **options)

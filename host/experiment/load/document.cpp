@@ -21,21 +21,6 @@ void make_absolute(Node& value, PathKind kind, const fs::path& folder) {
   for (Node& item : value.items) make_absolute(item, kind, folder);
 }
 
-void make_paths_absolute(Node& table, const std::string& name, const fs::path& folder) {
-  for (Entry& entry : table.entries) {
-    const std::string path = key_path(name, entry.key);
-    const size_t dot = path.rfind('.');
-    const SchemaTable* const in = find_table(dot == std::string::npos ? "" : path.substr(0, dot));
-    const Key* const key = in ? find_key(*in, path.substr(dot + 1)) : nullptr;
-    // The keys of [sweep] and of each table in [[sweep.members]] are those of the experiment.
-    const bool restarts = path == "sweep";
-    if (entry.value.kind == Node::Kind::table) make_paths_absolute(entry.value, restarts ? "" : path, folder);
-    if (entry.key == "members")
-      for (Node& member : entry.value.items) make_paths_absolute(member, "", folder);
-    if (key && key->path_kind != PathKind::none) make_absolute(entry.value, key->path_kind, folder);
-  }
-}
-
 /// Two keys of a table that state the same in different ways, so that an experiment has at most one of them.
 struct Alternatives {
   const char *table, *one, *other;
@@ -151,6 +136,21 @@ class Reader {
 };
 
 }  // namespace
+
+void make_paths_absolute(Node& table, const std::string& name, const fs::path& folder) {
+  for (Entry& entry : table.entries) {
+    const std::string path = key_path(name, entry.key);
+    const size_t dot = path.rfind('.');
+    const SchemaTable* const in = find_table(dot == std::string::npos ? "" : path.substr(0, dot));
+    const Key* const key = in ? find_key(*in, path.substr(dot + 1)) : nullptr;
+    // The keys of [sweep] and of each table in [[sweep.members]] are those of the experiment.
+    const bool restarts = path == "sweep";
+    if (entry.value.kind == Node::Kind::table) make_paths_absolute(entry.value, restarts ? "" : path, folder);
+    if (entry.key == "members")
+      for (Node& member : entry.value.items) make_paths_absolute(member, "", folder);
+    if (key && key->path_kind != PathKind::none) make_absolute(entry.value, key->path_kind, folder);
+  }
+}
 
 Document read_document(const fs::path& file, const std::vector<std::string>& overrides, SourceTexts& texts,
                        Diagnostics& diagnostics, const PastExperiment* past) {

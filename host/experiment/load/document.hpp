@@ -35,4 +35,7 @@ struct PastExperiment {
 Document read_document(const std::filesystem::path& file, const std::vector<std::string>& overrides, SourceTexts& texts,
                        Diagnostics& diagnostics, const PastExperiment* past = nullptr);
 
+/// Makes the relative paths in the keys of `table` absolute, which lie in `folder`. `name`: the table's in the schema.
+void make_paths_absolute(Node& table, const std::string& name, const std::filesystem::path& folder);
+
 }  // namespace wmtp

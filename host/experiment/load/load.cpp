@@ -29,6 +29,11 @@ class Loader {
   Loaded load(const LoadRequest& request, const Chain& chain) {
     const auto [source, document] = read_document(request.file, request.overrides, texts_, diagnostics_, request.past);
     if (!document) return {};
+    if (const Entry* const study = document->find("study")) {
+      diagnostics_.add(study->position, "found [study], which names experiments and is none itself",
+                       "train it with `wmtp-host study FILE`");
+      return {};
+    }
 
     const size_t before = diagnostics_.count();
     if (const Entry* sweep = document->find("sweep"); sweep && chain.size() > 1)

@@ -21,32 +21,6 @@ using Choice = std::vector<Setting>;
 /// Runs that differ in their seed share a name; a name that is set needs no addition.
 bool names_runs(const std::string& key) { return key != "seed" && key != "name"; }
 
-std::string toml_of(const Node& node) {
-  switch (node.kind) {
-    case Node::Kind::flag:
-      return toml_text(Value(node.flag));
-    case Node::Kind::integer:
-      return toml_text(Value(node.integer));
-    case Node::Kind::number:
-      return toml_text(Value(node.number));
-    case Node::Kind::text:
-      return toml_text(Value(node.text));
-    default:
-      break;
-  }
-  std::string text;
-  for (const Node& item : node.items) text += (text.empty() ? "" : ", ") + toml_of(item);
-  return "[" + text + "]";
-}
-
-/// Keeps the characters that a run's name may contain.
-std::string name_part(const std::string& text) {
-  std::string name;
-  for (const char c : text)
-    if (std::isalnum(uint8_t(c)) || c == '.' || c == '_' || c == '-') name += c;
-  return name;
-}
-
 class Reader {
  public:
   explicit Reader(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
@@ -140,6 +114,34 @@ class Reader {
 };
 
 }  // namespace
+
+std::string toml_of(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::flag:
+      return toml_text(Value(node.flag));
+    case Node::Kind::integer:
+      return toml_text(Value(node.integer));
+    case Node::Kind::number:
+      return toml_text(Value(node.number));
+    case Node::Kind::text:
+      return toml_text(Value(node.text));
+    default:
+      break;
+  }
+  std::string text;
+  for (const Node& item : node.items) text += (text.empty() ? "" : ", ") + toml_of(item);
+  if (node.kind == Node::Kind::list) return "[" + text + "]";
+  for (const Entry& entry : node.entries)
+    text += (text.empty() ? "" : ", ") + toml_text(Value(entry.key)) + " = " + toml_of(entry.value);
+  return "{" + text + "}";
+}
+
+std::string name_part(const std::string& text) {
+  std::string name;
+  for (const char c : text)
+    if (std::isalnum(uint8_t(c)) || c == '.' || c == '_' || c == '-') name += c;
+  return name;
+}
 
 std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                                     SourceTexts& texts) {

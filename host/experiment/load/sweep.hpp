@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "experiment/load/source_texts.hpp"
+#include "experiment/toml/toml_node.hpp"
 
 namespace wmtp {
 
@@ -19,6 +20,7 @@ struct SweepMember {
   std::vector<std::string> overrides;  ///< "optimizer.lr=0.001", like --set
   std::string
       suffix;  ///< of the run's name: "-lr-0.001"; without the seed, so that runs of one name differ in the seed
+  std::string title = {};  ///< in messages; "": the file, if there are several, and the overrides
 };
 
 constexpr size_t max_sweep_members = 1000;
@@ -28,5 +30,10 @@ constexpr size_t max_sweep_members = 1000;
 /// are more than max_sweep_members members.
 std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                                     SourceTexts& texts);
+
+/// A value as TOML; a date or time as {}.
+std::string toml_of(const Node& node);
+/// The characters of `text` that a run's name may contain.
+std::string name_part(const std::string& text);
 
 }  // namespace wmtp

@@ -1,0 +1,281 @@
+// `study FILE`: trains what the log lacks of a study, and prints what its members' differences show.
+#include "cli/study.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+
+#include "base/files.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "comm/rank_environment.hpp"
+#include "io/durable_file.hpp"
+#include "launch/early_stop.hpp"
+#include "launch/sweep_run.hpp"
+#include "report/table.hpp"
+#include "study/figures.hpp"
+#include "study/plan_rows.hpp"
+#include "study/study_plan.hpp"
+#include "study/study_report.hpp"
+
+namespace wmtp {
+namespace {
+
+struct Options {
+  std::string file;
+  int64_t jobs = 1;
+  bool pilot = false;
+  std::vector<std::string> results;
+  std::string output;
+  bool json = false, csv = false;
+};
+
+/// While this exists, what runs write to standard output goes to standard error: the table alone is the output.
+class OutputToError {
+ public:
+  OutputToError() : output_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) {
+    std::cout.flush();
+    if (output_.get() < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+      throw storage_error("redirect", "standard output", errno);
+  }
+  ~OutputToError() {
+    std::cout.flush();
+    dup2(output_.get(), STDOUT_FILENO);
+  }
+  OutputToError(const OutputToError&) = delete;
+
+ private:
+  Descriptor output_;
+};
+
+/// Thrown where a request to stop ended the runs.
+struct Interrupted {};
+
+/// A study with its members loaded and checked.
+class LoadedStudy {
+ public:
+  LoadedStudy(const std::string& file, const GlobalOptions& globals)
+      : catalog_(globals.plugin_folders), study_(read_study(file, texts_)) {
+    globals.add_to(request_);
+    request_.resume = Resume::if_begun;
+    members_ = load_members(study_, request_, catalog_, texts_);
+    definition_ = study_definition(study_, members_);
+    for (const std::string& warning : unknown_metrics(LogReader(members_.database), study_.metrics()))
+      log_warning(study_.file.string() + ": " + warning);
+  }
+
+  const Study& study() const { return study_; }
+  const Json& definition() const { return definition_; }
+  const std::filesystem::path& database() const { return members_.database; }
+
+  StudyPlan plan() { return plan_of_study(study_, members_, request_, catalog_, texts_); }
+
+  /// Trains what the log lacks. Returns the exit code of the first run that failed; throws Interrupted.
+  int train(int64_t jobs, StudyResults& results) {
+    const std::vector<TunedChoice> choices = tune(jobs);
+    std::vector<int64_t> looks = study_.stops;
+    looks.push_back(int64_t(study_.seeds.size()));
+    int code = 0;
+    for (const int64_t look : looks) {
+      Study so_far = study_;
+      so_far.seeds.resize(size_t(look));
+      results.runs.clear();
+      code = train(study_runs(so_far, choices), choices, jobs, results.runs);
+      if (stopped_study(study_, results).seeds.size() < study_.seeds.size()) break;
+    }
+    return code;
+  }
+
+  int train_pilot(int64_t jobs) {
+    if (study_.pilot_seeds.empty())
+      throw Error(ExitStatus::usage, study_.file.string() +
+                                         ": --pilot: the study states no seeds of a pilot; add them, other ones than "
+                                         "its own: pilot = [1, 2, 3]");
+    const std::vector<TunedChoice> none(study_.members.size());
+    std::vector<StudyResult> unused;
+    return train(pilot_runs(study_, study_.pilot_seeds), none, jobs, unused);
+  }
+
+ private:
+  SweepOutcome run(const std::vector<StudyRun>& runs, int64_t jobs) {
+    SweepRequest request{request_, {}, {}, jobs, true};
+    for (const StudyRun& run : runs) request.files.push_back({run.file.string(), {run.how}});
+    const OutputToError redirected;
+    SweepOutcome outcome = run_sweep(request, texts_);
+    const auto is_interrupted = [](const SweepEnd& end) { return end.code == int(ExitStatus::interrupted); };
+    if (std::ranges::any_of(outcome.ends, is_interrupted)) throw Interrupted();
+    return outcome;
+  }
+
+  int train(const std::vector<StudyRun>& runs, const std::vector<TunedChoice>& choices, int64_t jobs,
+            std::vector<StudyResult>& results) {
+    const SweepOutcome outcome = run(runs, jobs);
+    std::vector<double> operations;
+    for (const Job& job : members_.jobs) operations.push_back(member_cost(job, catalog_).operations_per_step);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      if (outcome.ends[i].run == 0) continue;
+      StudyResult found = result_of(runs[i], outcome.ends[i]);
+      found.choice = choices[runs[i].member];
+      found.operations_per_step = operations[runs[i].member];
+      results.push_back(std::move(found));
+    }
+    return outcome.exit_code;
+  }
+
+  StudyResult result_of(const StudyRun& run, const SweepEnd& end) const {
+    StudyResult found;
+    found.member = study_.members[run.member].name;
+    found.seed = run.seed;
+    found.diverged = end.code != 0;
+    read_curves(LogReader(database()), end.run, study_.metrics(), found);
+    return found;
+  }
+
+  /// The best choice of every member with tuned keys. Error(data) if one has none.
+  std::vector<TunedChoice> tune(int64_t jobs) {
+    std::vector<TunedChoice> chosen(study_.members.size());
+    std::vector<StudyRun> runs;
+    for (size_t i = 0; i < chosen.size(); ++i)
+      if (!study_.members[i].tuned.empty())
+        std::ranges::move(tuning_runs(study_, i, tuned_choices(study_, i)), std::back_inserter(runs));
+    if (runs.empty()) return chosen;
+    const SweepOutcome outcome = run(runs, jobs);
+    if (outcome.exit_code != 0)
+      throw Error(ExitStatus(outcome.exit_code), "a run of the tuning failed; the same command continues the study");
+    size_t next = 0;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      if (study_.members[i].tuned.empty()) continue;
+      const std::vector<TunedChoice> choices = tuned_choices(study_, i);
+      std::vector<std::vector<StudyResult>> tried(choices.size());
+      for (auto& of_choice : tried)
+        for (size_t k = 0; k < study_.tuning.seeds.size(); ++k, ++next)
+          of_choice.push_back(result_of(runs[next], outcome.ends[next]));
+      const auto best = best_choice(study_, tried);
+      if (!best)
+        throw Error(ExitStatus::data, study_.members[i].place + ": the tuning of member " +
+                                          printable(study_.members[i].name) + " has no choice whose runs all have a " +
+                                          study_.metric + " at their end; state other values");
+      chosen[i] = choices[*best];
+      log_info("tuned " + study_.members[i].name + ": " + join_names(chosen[i]) + ", the best of " +
+               counted(int64_t(choices.size()), "choice"));
+    }
+    return chosen;
+  }
+
+  SourceTexts texts_;
+  Catalog catalog_;
+  JobRequest request_;
+  Study study_;
+  LoadedMembers members_;
+  Json definition_;
+};
+
+void write_report(const Options& options, const Study& stated, const StudyResults& results) {
+  const Study study = stopped_study(stated, results);
+  const StudyAnalysis analysis = analyse(study, results);
+  std::ostringstream markdown, csv;
+  print_markdown(markdown, study, results, analysis);
+  print_table(csv, analysis_table(study, analysis), TableFormat::csv);
+  const std::string json = report_json(study, results, analysis).dump(1) + "\n";
+  std::cout << (options.json ? json : options.csv ? csv.str() : markdown.str());
+  if (options.output.empty()) return;
+  const std::filesystem::path folder = options.output;
+  make_folder_durably(folder);
+  const std::pair<const char*, std::string> files[] = {{".md", markdown.str()},
+                                                       {".csv", csv.str()},
+                                                       {".json", json},
+                                                       {"-curves.svg", curves_svg(study, results)},
+                                                       {"-differences.svg", differences_svg(study, analysis)}};
+  for (const auto& [ending, text] : files) write_file_durably(folder / (study.name + ending), text);
+  log_info("wrote " + study.name + ".md, .csv, .json, -curves.svg and -differences.svg to " + folder.string());
+}
+
+int report_results(const Options& options, const LoadedStudy& loaded) {
+  StudyResults results;
+  for (const std::string& file : options.results) add_results(file, results);
+  if (results.hash != study_hash(loaded.definition()))
+    log_warning(options.file + " is not the study of these results: " +
+                join_names(definition_changes(results.definition, loaded.definition())));
+  try {
+    write_report(options, loaded.study(), results);
+  } catch (const Json::exception& error) {  // a file may contain anything as its plan
+    throw Error(ExitStatus::data, options.results.front() + ": its \"plan\" is not as `wmtp-host study FILE --json` " +
+                                      "writes it: " + error.what());
+  }
+  return 0;
+}
+
+StudyPlan print_plan_of(LoadedStudy& loaded, bool json) {
+  StudyPlan plan = loaded.plan();
+  if (json)
+    std::cout << plan_json(loaded.study(), plan).dump(1) << '\n';
+  else
+    print_plan(std::cout, loaded.study(), plan);
+  return plan;
+}
+
+int study(const Options& options, const GlobalOptions& globals) {
+  check_thread_count();
+  const EarlyStop early;
+  LoadedStudy loaded(options.file, globals);
+  if (!options.results.empty()) return report_results(options, loaded);
+  try {
+    if (options.pilot) {
+      const int code = loaded.train_pilot(options.jobs);
+      print_plan_of(loaded, options.json);
+      return code;
+    }
+    StudyResults results{study_hash(loaded.definition()), loaded.definition(), {}, {}};
+    results.plan = begin_study(loaded.database(), loaded.study().name, loaded.definition());
+    const int code = loaded.train(options.jobs, results);
+    write_report(options, loaded.study(), results);
+    return code;
+  } catch (const Interrupted&) {
+    log_info("the study is not complete; the same command continues it");
+    return int(ExitStatus::interrupted);
+  }
+}
+
+}  // namespace
+
+int plan_study(const std::string& file, bool json, const GlobalOptions& globals) {
+  LoadedStudy loaded(file, globals);
+  const StudyPlan plan = print_plan_of(loaded, json);
+  const std::string begun = begun_at(loaded.database(), loaded.study().name);
+  if (begun.empty()) {
+    store_plan(loaded.database(), loaded.study().name, loaded.definition(), plan_json(loaded.study(), plan));
+    log_info("the plan is stored in " + loaded.database().string() + ", to be compared with what comes out");
+  } else {
+    log_warning("the study was begun at " + begun + ": this plan came after, and is not stored");
+  }
+  return 0;
+}
+
+void add_study(CommandLine& line) {
+  auto [command, options] =
+      line.add("study",
+               "train the members of a study with several seeds, and compare them\n\n"
+               "Runs that the log has are not trained again, so a study that was stopped continues.\n\n"
+               "examples:\n"
+               "  wmtp-host plan experiments/study/text.toml\n"
+               "  wmtp-host study experiments/study/text.toml --jobs 2\n"
+               "  wmtp-host study experiments/study/text.toml --results here.json --results there.json -o report\n",
+               study);
+  add_option(command, "FILE", options.file, "study (TOML with [study])", required);
+  add_option(command, "--jobs K", options.jobs, "runs at the same time, sharing the cores (1)",
+             CLI::Range(int64_t{1}, int64_t{4096}));
+  CLI::Option* const pilot =
+      command.add_flag("--pilot", options.pilot, "train only the seeds of [study] pilot, and print the plan");
+  add_option(command, "--results FILE", options.results,
+             "train nothing: read what --json wrote here or on other machines; may be repeated", repeatable)
+      ->excludes(pilot);
+  add_option(command, "-o,--output DIR", options.output, "also write tables in all forms, and figures, to this folder");
+  CLI::Option* const json = command.add_flag("--json", options.json, "print JSON, which --results reads");
+  command.add_flag("--csv", options.csv, "print CSV")->excludes(json);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,162 @@
+#include "study/analysis.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "report/compare.hpp"
+
+namespace wmtp {
+namespace {
+
+double deviation(const MeanAndError& of) { return of.error * std::sqrt(double(of.count)); }
+
+using Values = std::vector<std::optional<double>>;  ///< by seed
+
+/// What each seed is compared at, by seed: the amount itself, or the least that a member's whole run took.
+std::vector<double> amounts(const Study& study, const StudyResults& results, const StudyBudget& budget) {
+  std::vector<double> found(study.seeds.size(), budget.amount);
+  if (budget.unit == BudgetUnit::end || budget.amount > 0) return found;
+  std::ranges::fill(found, std::numeric_limits<double>::infinity());
+  for (size_t i = 0; i < study.members.size(); ++i) {
+    const auto runs = results_of(study, results, i);
+    for (size_t k = 0; k < runs.size(); ++k)
+      if (runs[k] && !runs[k]->diverged && !runs[k]->steps.empty())
+        found[k] = std::min(found[k], spent(*runs[k], budget.unit).back());
+  }
+  return found;
+}
+
+class Analysis {
+ public:
+  Analysis(const Study& study, const StudyResults& results) : study_(study), results_(results) {}
+
+  StudyAnalysis rows() {
+    StudyAnalysis analysis;
+    for (const std::string& metric : study_.metrics())
+      for (const StudyBudget& budget : study_.budgets) add(metric, budget, analysis.rows);
+    correct(analysis.rows);
+    return analysis;
+  }
+
+ private:
+  void add(const std::string& metric, const StudyBudget& budget, std::vector<StudyRow>& rows) const {
+    const std::vector<double> at = amounts(study_, results_, budget);
+    const Values control = values(study_.control, metric, budget.unit, at);
+    for (size_t i = 0; i < study_.members.size(); ++i) {
+      StudyRow row;
+      row.metric = metric;
+      row.is_primary = metric == study_.metric;
+      row.budget = budget;
+      row.member = i;
+      const Values own = values(i, metric, budget.unit, at);
+      describe(own, row);
+      if (i != study_.control) compare(own, control, row);
+      rows.push_back(row);
+    }
+  }
+
+  Values values(size_t member, const std::string& metric, BudgetUnit unit, const std::vector<double>& at) const {
+    Values found;
+    const auto runs = results_of(study_, results_, member);
+    for (size_t k = 0; k < runs.size(); ++k)
+      found.push_back(runs[k] ? value_at(*runs[k], metric, unit, at[k]) : std::nullopt);
+    return found;
+  }
+
+  static std::vector<double> known(const Values& values) {
+    std::vector<double> found;
+    for (const auto& value : values)
+      if (value) found.push_back(*value);
+    return found;
+  }
+
+  void describe(const Values& own, StudyRow& row) const {
+    const MeanAndError of = mean_and_error(known(own));
+    row.seeds = of.count;
+    row.mean = of.mean;
+    row.deviation = deviation(of);
+    for (const StudyResult* run : results_of(study_, results_, row.member)) row.diverged += run && run->diverged;
+    row.missing = int64_t(own.size()) - row.seeds - row.diverged;
+  }
+
+  void compare(const Values& own, const Values& control, StudyRow& row) const {
+    std::vector<double> differences;
+    for (size_t k = 0; k < own.size(); ++k)
+      if (own[k] && control[k]) differences.push_back(*own[k] - *control[k]);
+    row.difference = paired_difference(differences);
+    const double noise = deviation(mean_and_error(known(control)));
+    if (noise > 0 && row.difference.pairs > 0) row.effect = row.difference.mean / noise;
+    if (row.difference.pairs > 1)
+      row.smallest =
+          smallest_difference(row.difference.deviation, row.difference.pairs, study_.comparisons() * study_.looks());
+  }
+
+  void correct(std::vector<StudyRow>& rows) const {
+    std::vector<double> p;
+    const auto is_tested = [&](const StudyRow& row) { return row.is_primary && row.difference.p.has_value(); };
+    for (const StudyRow& row : rows)
+      if (is_tested(row)) p.push_back(*row.difference.p);
+    const std::vector<double> corrected = holm(p);
+    size_t next = 0;
+    for (StudyRow& row : rows) {
+      if (is_tested(row)) row.corrected_p = corrected[next++];
+      if (row.is_primary && row.member != study_.control) row.verdict = verdict(row);
+    }
+  }
+
+  StudyVerdict verdict(const StudyRow& row) const {
+    if (!row.corrected_p) return StudyVerdict::too_few_seeds;
+    if (*row.corrected_p >= test_level / double(study_.looks())) return StudyVerdict::not_distinguishable;
+    return (row.difference.mean < 0) == study_.lower_is_better ? StudyVerdict::better : StudyVerdict::worse;
+  }
+
+  const Study& study_;
+  const StudyResults& results_;
+};
+
+}  // namespace
+
+Study stopped_study(const Study& study, const StudyResults& results) {
+  const auto is_open = [&](const StudyRow& row) {
+    return row.is_primary && row.member != study.control &&
+           (row.missing > 0 || (row.verdict != StudyVerdict::better && row.verdict != StudyVerdict::worse));
+  };
+  for (const int64_t stop : study.stops) {
+    Study shorter = study;
+    shorter.seeds.resize(size_t(stop));
+    if (std::ranges::none_of(analyse(shorter, results).rows, is_open)) return shorter;
+  }
+  return study;
+}
+
+std::optional<size_t> best_choice(const Study& study, const std::vector<std::vector<StudyResult>>& tried) {
+  std::optional<size_t> best;
+  double best_mean = 0;
+  for (size_t i = 0; i < tried.size(); ++i) {
+    std::vector<double> values;
+    for (const StudyResult& run : tried[i])
+      if (const auto value = value_at(run, study.metric, BudgetUnit::end, 0)) values.push_back(*value);
+    if (values.empty() || values.size() < tried[i].size()) continue;
+    const double mean = mean_and_error(values).mean;
+    if (best && (study.lower_is_better ? mean >= best_mean : mean <= best_mean)) continue;
+    best = i;
+    best_mean = mean;
+  }
+  return best;
+}
+
+std::vector<const StudyResult*> results_of(const Study& study, const StudyResults& results, size_t member) {
+  std::vector<const StudyResult*> found;
+  for (const int64_t seed : study.seeds) {
+    const auto one = std::ranges::find_if(results.runs, [&](const StudyResult& result) {
+      return result.seed == seed && result.member == study.members[member].name;
+    });
+    found.push_back(one == results.runs.end() ? nullptr : &*one);
+  }
+  return found;
+}
+
+StudyAnalysis analyse(const Study& study, const StudyResults& results) { return Analysis(study, results).rows(); }
+
+}  // namespace wmtp

@@ -1,0 +1,60 @@
+// What a study's results show: every member against the control, by every metric, at every budget.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "study/results.hpp"
+#include "study/statistics.hpp"
+
+namespace wmtp {
+
+enum class StudyVerdict {
+  none,  ///< of the control, and of metrics that are only explored
+  too_few_seeds,
+  not_distinguishable,
+  better,
+  worse
+};
+template <>
+inline constexpr auto names_of<StudyVerdict> =
+    std::array{"", "too few seeds", "not distinguishable", "better", "worse"};
+static_assert(names_of<StudyVerdict>.size() == size_t(StudyVerdict::worse) + 1);
+
+/// A member by one metric at one budget.
+struct StudyRow {
+  std::string metric;
+  bool is_primary = false;
+  StudyBudget budget;
+  size_t member = 0;
+  int64_t seeds = 0;               ///< with a value
+  int64_t diverged = 0;            ///< runs that a numeric guard stopped
+  int64_t missing = 0;             ///< seeds without a run, or whose run ended before the budget
+  double mean = 0, deviation = 0;  ///< over these seeds
+  // Not of the control:
+  PairedDifference difference;        ///< from the control, over seeds that both have
+  std::optional<double> corrected_p;  ///< Holm's, over all members and budgets of the primary metric
+  std::optional<double> effect;       ///< the difference in standard deviations of the control over its seeds
+  std::optional<double> smallest;     ///< the smallest difference that this noise and number of pairs would show
+  StudyVerdict verdict = StudyVerdict::none;
+};
+
+struct StudyAnalysis {
+  std::vector<StudyRow> rows;  ///< by metric, the primary one first, then by budget, then by member
+};
+
+StudyAnalysis analyse(const Study& study, const StudyResults& results);
+
+/// The study with the seeds up to the first stop at which these results decide every comparison, or as it is.
+Study stopped_study(const Study& study, const StudyResults& results);
+
+/// The choice of a member's tuned keys with the best mean of the primary metric at the end, the first of equal ones.
+/// `tried`: the results of each choice. nullopt if all choices have a run without a value.
+std::optional<size_t> best_choice(const Study& study, const std::vector<std::vector<StudyResult>>& tried);
+
+/// Results of a member, in the order of the study's seeds; nullptr where there is none.
+std::vector<const StudyResult*> results_of(const Study& study, const StudyResults& results, size_t member);
+
+}  // namespace wmtp

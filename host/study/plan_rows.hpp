@@ -1,0 +1,24 @@
+// What was planned of a study, as rows of the log, and how the study changed after its first run.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/json.hpp"
+#include "study/study.hpp"
+
+namespace wmtp {
+
+/// Adds a row of a plan. `estimate`: an object. Error(storage).
+void store_plan(const std::filesystem::path& database, const std::string& study, const Json& definition,
+                const Json& estimate);
+
+/// When the study's first run was started, as in `runs`; "" if none was, or without a log.
+std::string begun_at(const std::filesystem::path& database, const std::string& study);
+
+/// Notes that runs of this definition begin, with a row if there is none. Returns what counts from now on, the first
+/// definition that was begun: {"planned_at", "begun_at", "estimate", "changes": [how this definition differs from it]}.
+/// Error(storage).
+Json begin_study(const std::filesystem::path& database, const std::string& study, const Json& definition);
+
+}  // namespace wmtp

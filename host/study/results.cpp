@@ -1,0 +1,179 @@
+#include "study/results.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "io/input_file.hpp"
+
+namespace wmtp {
+namespace {
+
+using Curve = std::vector<std::pair<int64_t, std::optional<double>>>;
+
+Curve curve_of(const LogReader& log, int64_t run, const std::string& metric) {
+  Curve curve;
+  for (const Row& row :
+       log.query("SELECT step, value FROM v_curves WHERE run_id = ?1 AND name = ?2 ORDER BY step", {run, metric}).rows)
+    curve.emplace_back(row[0].get<int64_t>(), row[1].is_number() ? std::optional(row[1].get<double>()) : std::nullopt);
+  return curve;
+}
+
+/// A total that begins with 0, at these steps: linear between those that were logged.
+std::vector<double> total_at(const Curve& total, const std::vector<int64_t>& steps) {
+  std::vector<double> found;
+  for (const int64_t step : steps) {
+    const auto after = std::ranges::find_if(total, [&](const auto& point) { return point.first >= step; });
+    if (after == total.end()) {
+      found.push_back(total.empty() ? 0 : total.back().second.value_or(0));
+      continue;
+    }
+    const auto [begin, low] = after == total.begin() ? std::pair<int64_t, std::optional<double>>(0, 0) : *(after - 1);
+    const double share = after->first == begin ? 1 : double(step - begin) / double(after->first - begin);
+    found.push_back(std::lerp(low.value_or(0), after->second.value_or(0), share));
+  }
+  return found;
+}
+
+/// More than a study of thousands of runs takes.
+constexpr int64_t max_results_bytes = int64_t{256} << 20;
+
+StudyResult result_from(const Json& json, const std::string& where) {
+  JsonFields fields(json, where);
+  StudyResult found;
+  found.member = fields.text("member");
+  found.seed = fields.integer("seed");
+  const std::string status = fields.text("status");
+  found.diverged = status == "diverged";
+  if (!found.diverged && status != "finished") fields.refuse("status is " + printable(status));
+  for (const Json& setting : fields.array("choice")) found.choice.push_back(setting.get<std::string>());
+  found.machine = fields.text("machine");
+  found.device = fields.text("device");
+  found.operations_per_step = fields.value("operations_per_step").get<double>();
+  found.steps = fields.integers("steps");
+  found.tokens = fields.numbers("tokens");
+  found.seconds = fields.numbers("seconds");
+  const auto check = [&](size_t values, const std::string& name) {
+    if (values != found.steps.size())
+      fields.refuse(name + " has " + std::to_string(values) + " values, steps " + std::to_string(found.steps.size()));
+  };
+  check(found.tokens.size(), "tokens");
+  check(found.seconds.size(), "seconds");
+  if (!std::ranges::is_sorted(found.steps)) fields.refuse("steps do not rise");
+  for (const auto& [name, values] : fields.object("metrics").items()) {
+    check(values.size(), printable(name));
+    found.metrics[name] = values.get<std::vector<std::optional<double>>>();
+  }
+  fields.finish();
+  return found;
+}
+
+}  // namespace
+
+void read_curves(const LogReader& log, int64_t run, const std::vector<std::string>& metrics, StudyResult& found) {
+  const Row row = log.query("SELECT host, device FROM runs WHERE id = ?1", {run}).rows.at(0);
+  found.machine = row[0];
+  found.device = row[1];
+  for (const auto& [step, value] : curve_of(log, run, metrics.front())) found.steps.push_back(step);
+  found.tokens = total_at(curve_of(log, run, "train/tokens"), found.steps);
+  found.seconds = total_at(curve_of(log, run, "perf/run_seconds"), found.steps);
+  for (const std::string& metric : metrics) {
+    const Curve curve = curve_of(log, run, metric);
+    for (const int64_t step : found.steps) {
+      const auto at = std::ranges::find(curve, step, [](const auto& point) { return point.first; });
+      found.metrics[metric].push_back(at == curve.end() ? std::nullopt : at->second);
+    }
+  }
+}
+
+std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector<std::string>& metrics) {
+  std::vector<std::string> known, found;
+  for (const Row& row : log.query("SELECT name FROM metric_names").rows) known.push_back(row[0]);
+  if (known.empty()) return found;
+  for (const std::string& metric : metrics) {
+    if (std::ranges::find(known, metric) != known.end()) continue;
+    const std::string nearest = nearest_name(metric, known);
+    found.push_back("no run of the log has the metric " + printable(metric) +
+                    (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
+  }
+  return found;
+}
+
+OrderedJson to_json(const StudyResult& result) {
+  OrderedJson metrics = OrderedJson::object();
+  for (const auto& [name, values] : result.metrics) {
+    metrics[name] = OrderedJson::array();
+    for (const auto& value : values) metrics[name].push_back(value ? OrderedJson(*value) : OrderedJson());
+  }
+  return {{"member", result.member},
+          {"seed", result.seed},
+          {"status", result.diverged ? "diverged" : "finished"},
+          {"choice", result.choice},
+          {"machine", result.machine},
+          {"device", result.device},
+          {"operations_per_step", result.operations_per_step},
+          {"steps", result.steps},
+          {"tokens", result.tokens},
+          {"seconds", result.seconds},
+          {"metrics", metrics}};
+}
+
+void add_results(const std::filesystem::path& file, StudyResults& results) {
+  const std::string where = file.string();
+  const Json json = parse_strict_json(read_small_file(file, max_results_bytes), where);
+  try {
+    if (!json.is_object() || !json.contains("results"))
+      throw Error(ExitStatus::data, where + ": wanted results as `wmtp-host study FILE --json` writes them");
+    const Json& definition = json.at("definition");
+    const std::string hash = study_hash(definition);
+    if (results.runs.empty()) {
+      results.hash = hash;
+      results.definition = definition;
+      results.plan = json.value("plan", Json());
+    } else if (results.hash != hash) {
+      const auto changes = definition_changes(results.definition, definition);
+      throw Error(ExitStatus::data, where + ": these are results of another study than in the first file: " +
+                                        (changes.empty() ? "their definitions differ" : join_names(changes)));
+    }
+    size_t number = 0;
+    for (const Json& one : json.at("results")) {
+      StudyResult found = result_from(one, where + ": results[" + std::to_string(number++) + "]");
+      const bool is_known = std::ranges::any_of(results.runs, [&](const StudyResult& other) {
+        return other.member == found.member && other.seed == found.seed;
+      });
+      if (is_known)
+        throw Error(ExitStatus::data, where + ": member " + printable(found.member) + " with seed " +
+                                          std::to_string(found.seed) +
+                                          " is there already; a member and a seed count once");
+      results.runs.push_back(std::move(found));
+    }
+  } catch (const Json::exception& error) {
+    throw Error(ExitStatus::data,
+                where + ": wanted results as `wmtp-host study FILE --json` writes them: " + error.what());
+  }
+}
+
+std::vector<double> spent(const StudyResult& result, BudgetUnit unit) {
+  if (unit == BudgetUnit::tokens) return result.tokens;
+  if (unit == BudgetUnit::seconds) return result.seconds;
+  std::vector<double> operations;
+  for (const int64_t step : result.steps) operations.push_back(double(step) * result.operations_per_step);
+  return operations;
+}
+
+std::optional<double> value_at(const StudyResult& result, const std::string& metric, BudgetUnit unit, double amount) {
+  const auto found = result.metrics.find(metric);
+  if (result.diverged || found == result.metrics.end() || found->second.empty()) return std::nullopt;
+  const auto& values = found->second;
+  if (unit == BudgetUnit::end) return values.back();
+  const std::vector<double> until = spent(result, unit);
+  const auto after = size_t(std::ranges::lower_bound(until, amount) - until.begin());
+  if (after == until.size()) return std::nullopt;
+  if (after == 0 || until[after] == amount) return values[after];
+  const auto &low = values[after - 1], &high = values[after];
+  if (!low || !high) return std::nullopt;
+  return std::lerp(*low, *high, (amount - until[after - 1]) / (until[after] - until[after - 1]));
+}
+
+}  // namespace wmtp

@@ -1,0 +1,58 @@
+// What the runs of a study came to: curves by member and seed, from the log, or from JSON that other machines wrote.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "log/log_reader.hpp"
+#include "study/members.hpp"
+
+namespace wmtp {
+
+/// A run at its validations.
+struct StudyResult {
+  std::string member;
+  int64_t seed = 0;
+  bool diverged = false;  ///< stopped by the numeric guard
+  TunedChoice choice;     ///< of the member's tuned keys
+  std::string machine, device;
+  double operations_per_step = 0;
+  std::vector<int64_t> steps;
+  std::vector<double> tokens, seconds;  ///< trained until the end of that step
+  /// By name; nullopt where the metric has no finite value.
+  std::map<std::string, std::vector<std::optional<double>>> metrics;
+};
+
+struct StudyResults {
+  std::string hash;  ///< of the definition
+  Json definition;
+  Json plan;  ///< as of begin_study(); null: unknown
+  std::vector<StudyResult> runs;
+};
+
+/// The curves of a run, at the steps of the first of `metrics`. `found.operations_per_step` stays.
+void read_curves(const LogReader& log, int64_t run, const std::vector<std::string>& metrics, StudyResult& found);
+
+/// "no run of the log has the metric valid/los; did you mean valid/loss?", for each of `metrics` of which that holds.
+/// Empty for a log without metrics.
+std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector<std::string>& metrics);
+
+OrderedJson to_json(const StudyResult& result);
+
+/// Reads what `study --json` wrote, and joins it to `results`. Error(data) for anything else, and for a member and seed
+/// that are there already.
+void add_results(const std::filesystem::path& file, StudyResults& results);
+
+/// A metric where a run has spent this budget, linear between two validations; at the end its last value. nullopt if
+/// the run ended before, or diverged.
+std::optional<double> value_at(const StudyResult& result, const std::string& metric, BudgetUnit unit, double amount);
+
+/// The tokens, operations or seconds of a run's validations. [unit is not `end`]
+std::vector<double> spent(const StudyResult& result, BudgetUnit unit);
+
+}  // namespace wmtp

@@ -1,0 +1,404 @@
+#include "study/study.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/text.hpp"
+#include "experiment/load/document.hpp"
+#include "experiment/load/sweep.hpp"
+#include "experiment/toml/toml_source.hpp"
+#include "experiment/toml/value_rule.hpp"
+
+namespace wmtp {
+namespace {
+
+constexpr size_t longest_run_name = 64;
+
+std::optional<Node> parsed(const std::filesystem::path& file, SourceTexts& texts, Diagnostics& diagnostics) {
+  const std::string& text = texts.text(file);
+  return parse_source(diagnostics.add_file(file.string(), text), text, diagnostics);
+}
+
+ValueRule text_rule() {
+  ValueRule rule;
+  rule.may_be_empty = false;
+  return rule;
+}
+
+class Reader {
+ public:
+  Reader(const std::filesystem::path& file, Diagnostics& diagnostics) : file_(file), diagnostics_(diagnostics) {
+    study_.file = file;
+    study_.name = file.stem().string();
+  }
+
+  Study read(const Node& document) {
+    const Entry* const study = document.find("study");
+    if (!study || study->value.kind != Node::Kind::table) {
+      diagnostics_.add(study ? study->position : document.position, "found no table [study]",
+                       "docs/studies.md shows the keys of a study; `wmtp-host run` trains an experiment");
+      return study_;
+    }
+    known_keys(document, "", {"study"});
+    table(*study);
+    return study_;
+  }
+
+ private:
+  void table(const Entry& study) {
+    const Node& node = study.value;
+    known_keys(
+        node, "study",
+        {"metric", "better", "also", "seeds", "stop_at", "pilot", "control", "set", "budgets", "members", "tuning"});
+    study_.metric = required_text(study, "metric", "the metric that decides, such as \"valid/loss\"");
+    better(study);
+    if (const Entry* const also = node.find("also")) {
+      ValueRule rule = text_rule();
+      rule.type = ValueType::texts;
+      if (const auto found = check_value(also->value, rule, "[study] also", diagnostics_))
+        study_.explored = std::get<std::vector<std::string>>(*found);
+    }
+    study_.seeds = seeds(study, "study", "seeds", true);
+    study_.pilot_seeds = seeds(study, "study", "pilot", false);
+    if (const Entry* const stops = node.find("stop_at")) read_stops(stops->value);
+    if (const Entry* const set = node.find("set")) study_.changes = changes_in(set->value, "[study.set]");
+    if (const Entry* const budgets = node.find("budgets")) read_budgets(*budgets);
+    members(study);
+    tuning(node);
+    control(node);
+  }
+
+  std::string place(TomlPosition position) const {
+    return file_.string() + ":" + std::to_string(position.line) + ":" + std::to_string(position.column);
+  }
+
+  void known_keys(const Node& node, const std::string& table, const std::vector<std::string>& known) {
+    for (const Entry& entry : node.entries) {
+      if (std::ranges::find(known, entry.key) != known.end()) continue;
+      const std::string nearest = nearest_name(entry.key, known);
+      diagnostics_.add(entry.position, "unknown key " + quote(entry.key) + (table.empty() ? "" : " in [" + table + "]"),
+                       !nearest.empty() ? "did you mean " + quote(nearest) + "?"
+                       : table.empty()  ? "a study has only the table [study], and no experiment's keys outside"
+                                        : "known keys: " + join_names(known));
+    }
+  }
+
+  std::string text(const Node& node, const std::string& table, const char* key) {
+    const Entry* const entry = node.find(key);
+    if (!entry) return "";
+    const auto found = check_value(entry->value, text_rule(), "[" + table + "] " + key, diagnostics_);
+    return found ? std::get<std::string>(*found) : "";
+  }
+
+  std::string required_text(const Entry& study, const char* key, const std::string& wanted) {
+    if (!study.value.find(key))
+      diagnostics_.add(study.position, std::string("[study] lacks the key \"") + key + "\": " + wanted);
+    return text(study.value, "study", key);
+  }
+
+  void better(const Entry& study) {
+    const Entry* const entry = study.value.find("better");
+    if (!entry) {
+      diagnostics_.add(study.position,
+                       "[study] lacks the key \"better\": which values of the metric are better, "
+                       "\"lower\" or \"higher\"");
+      return;
+    }
+    ValueRule rule;
+    rule.choices = {"lower", "higher"};
+    const auto found = check_value(entry->value, rule, "[study] better", diagnostics_);
+    study_.lower_is_better = !found || std::get<std::string>(*found) == "lower";
+  }
+
+  /// Distinct, and none of them a seed of the study itself.
+  std::vector<int64_t> seeds(const Entry& parent, const std::string& table, const char* key, bool is_required) {
+    const std::string name = "[" + table + "] " + key;
+    const Entry* const entry = parent.value.find(key);
+    if (!entry) {
+      if (is_required)
+        diagnostics_.add(parent.position, "[" + table + "] lacks the key \"" + key +
+                                              "\": a list of "
+                                              "seeds, [11, 12, 13]");
+      return {};
+    }
+    if (entry->value.kind != Node::Kind::list || entry->value.items.empty()) {
+      diagnostics_.add(entry->value.position, name + ": wanted a list of seeds, [11, 12, 13]");
+      return {};
+    }
+    ValueRule rule;
+    rule.type = ValueType::integer;
+    rule.min = 0;
+    std::vector<int64_t> found;
+    for (const Node& item : entry->value.items) {
+      const auto seed = check_value(item, rule, name, diagnostics_);
+      if (!seed) continue;
+      const auto number = std::get<int64_t>(*seed);
+      if (std::ranges::find(found, number) != found.end())
+        diagnostics_.add(item.position, name + ": found seed " + std::to_string(number) + " twice");
+      else if (std::ranges::find(study_.seeds, number) != study_.seeds.end())
+        diagnostics_.add(item.position,
+                         name + ": found seed " + std::to_string(number) +
+                             ", which is one of [study] "
+                             "seeds",
+                         "choose others: these must not have a part in the result");
+      found.push_back(number);
+    }
+    return found;
+  }
+
+  void read_stops(const Node& list) {
+    const auto most = int64_t(study_.seeds.size()) - 1;
+    const std::string wanted = "[study] stop_at: wanted rising numbers of seeds from 2 to " + std::to_string(most) +
+                               ", one less than there are";
+    if (list.kind != Node::Kind::list || list.items.empty() || most < 2) {
+      diagnostics_.add(list.position, most < 2 ? "[study] stop_at: wanted at least three seeds in [study]" : wanted);
+      return;
+    }
+    for (const Node& item : list.items) {
+      const int64_t least = study_.stops.empty() ? 2 : study_.stops.back() + 1;
+      if (item.kind == Node::Kind::integer && item.integer >= least && item.integer <= most)
+        study_.stops.push_back(item.integer);
+      else
+        diagnostics_.add(item.position, wanted);
+    }
+  }
+
+  std::vector<StudyChange> changes_in(Node table, const std::string& where) {
+    if (table.kind != Node::Kind::table) {
+      diagnostics_.add(table.position, where + ": wanted a table of keys of an experiment, \"train.steps = 500\"");
+      return {};
+    }
+    make_paths_absolute(table, "", file_.parent_path());
+    std::vector<StudyChange> found;
+    flatten(table, "", where, found);
+    return found;
+  }
+
+  void flatten(const Node& table, const std::string& path, const std::string& where, std::vector<StudyChange>& found) {
+    for (const Entry& entry : table.entries) {
+      const std::string key = path.empty() ? entry.key : path + "." + entry.key;
+      if (key == "seed" || key == "name" || key == "sweep") {
+        diagnostics_.add(entry.position, where + ": found " + quote(key) + ", which the study states itself",
+                         "remove it: seeds are in [study] seeds, and runs are named after the study and the member");
+      } else if (entry.value.kind == Node::Kind::table) {
+        flatten(entry.value, key, where, found);
+      } else if (entry.value.kind == Node::Kind::time) {
+        diagnostics_.add(entry.value.position, where + ": found a time, which no key accepts");
+      } else {
+        found.push_back({key + "=" + toml_of(entry.value), place(entry.position)});
+      }
+    }
+  }
+
+  void read_budgets(const Entry& budgets) {
+    if (budgets.value.kind != Node::Kind::table) {
+      diagnostics_.add(budgets.position, "budgets: wanted the table [study.budgets]");
+      return;
+    }
+    known_keys(budgets.value, "study.budgets", {"tokens", "operations", "seconds"});
+    for (const Entry& entry : budgets.value.entries) {
+      const auto unit = from_name<BudgetUnit>(entry.key);
+      if (!unit || *unit == BudgetUnit::end) continue;
+      const std::string name = "[study.budgets] " + entry.key;
+      if (entry.value.kind != Node::Kind::list)
+        diagnostics_.add(entry.value.position, name + ": wanted a list of amounts, or [\"shortest\"]");
+      for (const Node& item : entry.value.items) {
+        ValueRule rule;
+        rule.type = ValueType::text_or_number;
+        rule.choices = {"shortest"};
+        rule.min = 0;
+        rule.above = true;
+        const auto found = check_value(item, rule, name, diagnostics_);
+        const double* const amount = found ? std::get_if<double>(&*found) : nullptr;
+        if (found) study_.budgets.push_back({*unit, amount ? *amount : 0});
+      }
+    }
+  }
+
+  void members(const Entry& study) {
+    const Entry* const list = study.value.find("members");
+    if (!list || list->value.kind != Node::Kind::list || list->value.items.size() < 2) {
+      diagnostics_.add(list ? list->position : study.position,
+                       "[study]: wanted at least two [[study.members]], a control and what is compared with it");
+      return;
+    }
+    for (const Node& item : list->value.items) {
+      if (item.kind == Node::Kind::table)
+        study_.members.push_back(member(item));
+      else
+        diagnostics_.add(item.position, "members: wanted [[study.members]] tables");
+    }
+  }
+
+  StudyMember member(const Node& node) {
+    StudyMember member;
+    member.place = place(node.position);
+    member.name = text(node, "study.members", "name");
+    const Entry* const name = node.find("name");
+    if (!name) diagnostics_.add(node.position, "[[study.members]] lacks the key \"name\"");
+    if (name && !member.name.empty()) check_name(*name, member.name);
+    const std::string file = text(node, "study.members", "experiment");
+    if (!node.find("experiment"))
+      diagnostics_.add(node.position, "[[study.members]] lacks the key \"experiment\": a file to train");
+    member.experiment = file_.parent_path() / file;
+    Node rest = node;
+    std::erase_if(rest.entries, [](const Entry& entry) {
+      return entry.key == "name" || entry.key == "experiment" || entry.key == "tune";
+    });
+    member.changes = changes_in(rest, "[[study.members]]");
+    if (const Entry* const tune = node.find("tune")) {
+      Node table = tune->value;
+      make_paths_absolute(table, "", file_.parent_path());
+      tuned_keys(table, "", member.tuned);
+    }
+    return member;
+  }
+
+  void check_name(const Entry& entry, const std::string& name) {
+    const bool is_plain = std::ranges::all_of(name, [](char c) { return uint8_t(c) >= ' ' && c != '|' && c != 0x7f; });
+    const std::string run = study_.name + "-" + name_part(name);
+    const size_t length = run.size() + std::string("tuning-").size();  // with what its other runs are for
+    if (!is_plain || name_part(name).empty())
+      diagnostics_.add(entry.value.position, "[[study.members]] name: wanted a text in letters and digits, for tables");
+    else if (length > longest_run_name)
+      diagnostics_.add(entry.value.position,
+                       "[[study.members]] name: its runs would be named " + quote(run) +
+                           ", and those of a tuning longer than " + std::to_string(longest_run_name) + " characters",
+                       "choose a shorter name");
+    else if (!run_names_.insert(run).second)
+      diagnostics_.add(entry.value.position,
+                       "[[study.members]] name: another member's runs are named " + quote(run) + ", too");
+  }
+
+  void tuned_keys(const Node& table, const std::string& path, std::vector<TunedKey>& found) {
+    if (table.kind != Node::Kind::table)
+      diagnostics_.add(table.position, "tune: wanted keys of the experiment, each with a list of values");
+    for (const Entry& entry : table.entries) {
+      const std::string key = path.empty() ? entry.key : path + "." + entry.key;
+      const Node& value = entry.value;
+      const bool is_range = value.kind == Node::Kind::table && (value.find("from") || value.find("to"));
+      if (value.kind == Node::Kind::table && !is_range) {
+        tuned_keys(value, key, found);
+        continue;
+      }
+      TunedKey tuned{key, place(entry.position), {}};
+      if (is_range) {
+        range(key, value, tuned);
+      } else if (value.kind != Node::Kind::list || value.items.empty()) {
+        diagnostics_.add(value.position, "tune." + key + ": wanted a list of values, or {from = 1e-4, to = 1e-2}");
+      } else {
+        for (const Node& item : value.items) tuned.values.push_back(toml_of(item));
+      }
+      found.push_back(std::move(tuned));
+      has_range_ = has_range_ || is_range;
+    }
+  }
+
+  void range(const std::string& key, const Node& value, TunedKey& tuned) {
+    known_keys(value, "tune." + key, {"from", "to"});
+    ValueRule rule;
+    rule.type = ValueType::number;
+    rule.min = 0;
+    rule.above = true;
+    for (const auto& [name, bound] : {std::pair{"from", &tuned.from}, std::pair{"to", &tuned.to}}) {
+      const Entry* const entry = value.find(name);
+      const auto found =
+          entry ? check_value(entry->value, rule, "tune." + key + "." + name, diagnostics_) : std::optional<Value>();
+      if (found) *bound = std::get<double>(*found);
+      if (!entry) diagnostics_.add(value.position, "tune." + key + " lacks \"" + name + "\"");
+    }
+    if (tuned.from > 0 && tuned.to > 0 && tuned.from >= tuned.to)
+      diagnostics_.add(value.position, "tune." + key + ": wanted \"from\" below \"to\"");
+  }
+
+  void tuning(const Node& study) {
+    const auto is_tuned = [](const StudyMember& member) { return !member.tuned.empty(); };
+    const auto member = std::ranges::find_if(study_.members, is_tuned);
+    const Entry* const entry = study.find("tuning");
+    if (!entry) {
+      if (member != study_.members.end())
+        diagnostics_.add(study.find("members")->position,
+                         "member " + quote(member->name) + " has keys to tune, but there is no [study.tuning]",
+                         "add it, with seeds and data for validation that have no part in the result");
+      return;
+    }
+    if (member == study_.members.end())
+      diagnostics_.add(entry->position, "[study.tuning]: no member has keys to tune",
+                       "write tune.optimizer.lr = [1e-3, 2e-3] in [[study.members]], or remove [study.tuning]");
+    known_keys(entry->value, "study.tuning", {"seeds", "draws", "set"});
+    study_.tuning.seeds = seeds(*entry, "study.tuning", "seeds", true);
+    if (const Entry* const draws = entry->value.find("draws")) {
+      ValueRule rule;
+      rule.type = ValueType::integer;
+      rule.min = 1;
+      rule.max = double(max_sweep_members);
+      const auto found = check_value(draws->value, rule, "[study.tuning] draws", diagnostics_);
+      if (found) study_.tuning.draws = std::get<int64_t>(*found);
+    } else if (has_range_) {
+      diagnostics_.add(entry->position, "[study.tuning] lacks the key \"draws\": how often to draw from a range");
+    }
+    if (const Entry* const set = entry->value.find("set"))
+      study_.tuning.changes = changes_in(set->value, "[study.tuning] set");
+    const auto changes_data = [](const StudyChange& change) {
+      return change.text.starts_with("validation.") || change.text.starts_with("data.");
+    };
+    if (std::ranges::none_of(study_.tuning.changes, changes_data))
+      diagnostics_.add(entry->position,
+                       "[study.tuning]: \"set\" changes no key of [validation] or [data], so that the data which judge "
+                       "the members would choose their settings",
+                       "name other data for validation: set.validation.files = [\"others/*.py\"]");
+  }
+
+  void control(const Node& study) {
+    const std::string name = text(study, "study", "control");
+    if (name.empty()) return;
+    std::vector<std::string> names;
+    for (const StudyMember& member : study_.members) names.push_back(member.name);
+    const auto found = std::ranges::find(names, name);
+    if (found != names.end())
+      study_.control = size_t(found - names.begin());
+    else
+      diagnostics_.add(study.find("control")->value.position,
+                       "[study] control: found " + quote(name) + ", wanted one of the members " + join_names(names));
+  }
+
+  std::filesystem::path file_;
+  Diagnostics& diagnostics_;
+  Study study_;
+  std::set<std::string> run_names_;
+  bool has_range_ = false;
+};
+
+}  // namespace
+
+std::string title_of(const StudyBudget& budget) {
+  if (budget.unit == BudgetUnit::end) return "the end";
+  const std::string unit = to_string(budget.unit);
+  if (budget.amount == 0) return "the " + unit + " of the seed's shortest run";
+  return (budget.amount < 1e7 ? with_thousands(int64_t(budget.amount)) : printed("%.4g", budget.amount)) + " " + unit;
+}
+
+std::vector<std::string> Study::metrics() const {
+  std::vector<std::string> all{metric};
+  for (const std::string& name : explored)
+    if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+  return all;
+}
+
+bool is_study(const std::filesystem::path& file, SourceTexts& texts) {
+  Diagnostics ignored;
+  const std::optional<Node> document = parsed(file, texts, ignored);
+  return document && document->find("study");
+}
+
+Study read_study(const std::filesystem::path& file, SourceTexts& texts) {
+  Diagnostics diagnostics;
+  const std::optional<Node> document = parsed(file, texts, diagnostics);
+  diagnostics.raise();
+  Study study = Reader(file, diagnostics).read(*document);
+  diagnostics.raise();
+  return study;
+}
+
+}  // namespace wmtp

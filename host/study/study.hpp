@@ -1,0 +1,101 @@
+// A study: members, which are experiments with changes, trained with the same seeds and compared with a control by one
+// primary metric. Its file states all of that before anything runs (docs/studies.md).
+//
+//   [study]                            [[study.members]]
+//   metric = "valid/loss"              name = "baseline"
+//   better = "lower"                   experiment = "../baseline.toml"
+//   seeds = [11, 12, 13]
+//                                      [[study.members]]
+//   [study.set]                        name = "random 60%"
+//   train.steps = 500                  experiment = "../baseline.toml"
+//                                      pipeline = {plugin = "random", keep = 0.6}
+//   [study.budgets]                    tune.optimizer.lr = [1e-3, 2e-3]   # or {from = 1e-4, to = 1e-2}
+//   seconds = ["shortest"]
+//                                      [study.tuning]
+//                                      seeds = [1, 2]
+//                                      set.validation.files = ["others/*.py"]
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/enum_names.hpp"
+#include "experiment/load/source_texts.hpp"
+
+namespace wmtp {
+
+/// A change of an experiment as --set takes it, with its place: "text.toml:12:1".
+struct StudyChange {
+  std::string text;
+  std::string place;
+};
+
+/// A key that is tuned: its values as TOML, or a range in whose logarithm draws are uniform.
+struct TunedKey {
+  std::string key, place;
+  std::vector<std::string> values;
+  double from = 0, to = 0;  ///< 0: no range
+};
+
+struct StudyMember {
+  std::string name, place;
+  std::filesystem::path experiment;
+  std::vector<StudyChange> changes;  ///< after those of all members
+  std::vector<TunedKey> tuned;
+};
+
+/// `end`: of each run.
+enum class BudgetUnit { end, tokens, operations, seconds };
+template <>
+inline constexpr auto names_of<BudgetUnit> = std::array{"end", "tokens", "operations", "seconds"};
+static_assert(names_of<BudgetUnit>.size() == size_t(BudgetUnit::seconds) + 1);
+
+/// Where the members of a seed are compared.
+struct StudyBudget {
+  BudgetUnit unit = BudgetUnit::end;
+  double amount = 0;  ///< 0: as much as the member of the seed that needs the least to its end ("shortest")
+  bool operator==(const StudyBudget&) const = default;
+};
+/// "the end", "500,000 tokens", "the shortest run's seconds"
+std::string title_of(const StudyBudget& budget);
+
+struct StudyTuning {
+  std::vector<int64_t> seeds;
+  int64_t draws = 0;  ///< of each member with tuned keys; 0: all combinations
+  std::vector<StudyChange> changes;
+};
+
+struct Study {
+  std::filesystem::path file;
+  std::string name;    ///< the file's, without .toml
+  std::string metric;  ///< the primary one
+  bool lower_is_better = true;
+  std::vector<std::string> explored;  ///< further metrics
+  std::vector<int64_t> seeds, pilot_seeds;
+  /// Numbers of seeds, rising, after which the study ends if every comparison is decided.
+  std::vector<int64_t> stops;
+  std::vector<StudyChange> changes;  ///< of all members
+  std::vector<StudyMember> members;
+  size_t control = 0;                               ///< the member that the others are compared with
+  std::vector<StudyBudget> budgets{StudyBudget()};  ///< the first is the end
+  StudyTuning tuning;
+
+  std::vector<std::string> metrics() const;  ///< the primary one, then the explored ones
+  /// Looks at the data: at the stops and at the end. Each decides at the level of 5% divided by their number.
+  int64_t looks() const { return int64_t(stops.size()) + 1; }
+  /// How often members are compared with the control by the primary metric.
+  int64_t comparisons() const { return int64_t((members.size() - 1) * budgets.size()); }
+};
+
+/// Whether the file has a table [study]. False also for a file that is no TOML. Throws the errors of read_source.
+bool is_study(const std::filesystem::path& file, SourceTexts& texts);
+
+/// Error(usage) with all mistakes of the file, each with its line and column; of the experiments only load_members
+/// knows. Relative paths in changes are those of the study's folder.
+Study read_study(const std::filesystem::path& file, SourceTexts& texts);
+
+}  // namespace wmtp

@@ -1,0 +1,251 @@
+#include "study/study_plan.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "job/stages.hpp"
+#include "plan/experiment_plan.hpp"
+#include "plan/measured_rate.hpp"
+#include "report/compare.hpp"
+#include "report/table.hpp"
+#include "study/results.hpp"
+#include "study/statistics.hpp"
+
+namespace wmtp {
+namespace {
+
+using RunBySeed = std::map<int64_t, int64_t>;
+
+/// The newest finished runs of each member in the log, with any seed.
+std::vector<RunBySeed> earlier_runs(const Study& study, const JobRequest& request, const Catalog& catalog,
+                                    SourceTexts& texts, const LogReader& log) {
+  std::vector<int64_t> seeds;
+  for (const Row& row : log.query("SELECT DISTINCT seed FROM runs WHERE status = 'finished' ORDER BY seed").rows)
+    seeds.push_back(row[0]);
+  std::vector<RunBySeed> found(study.members.size());
+  for (const StudyRun& run : pilot_runs(study, seeds)) {
+    const Job job = load_run(run, request, catalog, texts);
+    ExperimentHashes hashes(catalog, job.database);
+    const auto runs = log.finished_with_hash(hashes.hash(job.experiment));
+    if (!runs.empty()) found[run.member][run.seed] = runs.front().id;
+  }
+  return found;
+}
+
+class Planner {
+ public:
+  Planner(const Study& study, const LogReader& log, std::vector<RunBySeed> earlier)
+      : study_(study), log_(log), earlier_(std::move(earlier)) {}
+
+  StudyPlan plan(const LoadedMembers& members, const Catalog& catalog) {
+    StudyPlan plan;
+    for (size_t i = 0; i < study_.members.size(); ++i) {
+      MemberPlan& member = plan.members.emplace_back();
+      member.cost = member_cost(members.jobs[i], catalog);
+      member.runs = runs_of(i);
+      member.runs_in_log =
+          std::ranges::count_if(study_.seeds, [&](int64_t seed) { return earlier_[i].contains(seed); });
+      member.seconds = seconds_of(i);
+      ExperimentHashes hashes(catalog, members.database);
+      for (const RunPlan& stage : plan_stages(members.jobs[i].experiment, hashes, ResumeRule()))
+        if (stage.reused_run == 0) member.stages.push_back(stage.file);
+      if (i != study_.control) add_smallest(i, member);
+    }
+    scale_seconds(plan, members, catalog);
+    return plan;
+  }
+
+ private:
+  int64_t runs_of(size_t member) const {
+    const auto tried = int64_t(tuned_choices(study_, member).size() * study_.tuning.seeds.size());
+    return int64_t(study_.seeds.size()) + (study_.members[member].tuned.empty() ? 0 : tried);
+  }
+
+  std::optional<double> seconds_of(size_t member) const {
+    double sum = 0;
+    for (const auto& [seed, run] : earlier_[member]) sum += seconds_of_run(run);
+    return earlier_[member].empty() ? std::nullopt : std::optional(sum / double(earlier_[member].size()));
+  }
+
+  /// From its start to its end, which the log has in whole seconds, or of its steps alone.
+  double seconds_of_run(int64_t run) const {
+    const Table found = log_.query(
+        "SELECT seconds FROM v_runs WHERE id = ?1 UNION ALL "
+        "SELECT value FROM v_latest WHERE run_id = ?1 AND name = 'perf/run_seconds'",
+        {run});
+    double most = 0;
+    for (const Row& row : found.rows)
+      if (row[0].is_number()) most = std::max(most, row[0].get<double>());
+    return most;
+  }
+
+  /// A member that never ran takes as long for an operation as the others, or else as the newest run of the log.
+  void scale_seconds(StudyPlan& plan, const LoadedMembers& members, const Catalog& catalog) const {
+    double seconds = 0, operations = 0;
+    for (const MemberPlan& member : plan.members)
+      if (member.seconds && member.cost.steps) {
+        seconds += *member.seconds;
+        operations += member.cost.operations_per_step * double(*member.cost.steps);
+      }
+    for (size_t i = 0; i < plan.members.size(); ++i) {
+      MemberPlan& member = plan.members[i];
+      if (member.seconds || !member.cost.steps) continue;
+      const double rate = operations > 0 ? operations / seconds
+                                         : double(member.cost.ranks) * rate_of_newest_run(members.jobs[i], catalog);
+      if (rate == 0) continue;
+      member.seconds = member.cost.operations_per_step * double(*member.cost.steps) / rate;
+      member.seconds_are_scaled = true;
+    }
+  }
+
+  /// Operations per second of a rank; 0: unknown.
+  double rate_of_newest_run(const Job& job, const Catalog& catalog) const {
+    const Precision precision = job.experiment.parallel.precision;
+    const Table newest = log_.query(
+        "SELECT id FROM runs WHERE status = 'finished' AND device = 'cpu' AND precision = ?1 ORDER BY id DESC",
+        {std::string(to_string(precision))}, 1);
+    if (newest.rows.empty()) return 0;
+    try {
+      return measured_rate(job.database, std::to_string(newest.rows[0][0].get<int64_t>()), precision, catalog)
+          .operations;
+    } catch (const Error&) {  // it is too short, or its plugins or data are gone
+      return 0;
+    }
+  }
+
+  double last_value(int64_t run) const {
+    StudyResult result;
+    read_curves(log_, run, {study_.metric}, result);
+    return value_at(result, study_.metric, BudgetUnit::end, 0).value_or(0);
+  }
+
+  void add_smallest(size_t i, MemberPlan& member) const {
+    std::vector<double> differences;
+    for (const auto& [seed, run] : earlier_[i]) {
+      const auto control = earlier_[study_.control].find(seed);
+      if (control == earlier_[study_.control].end()) continue;
+      member.paired_seeds.push_back(seed);
+      differences.push_back(last_value(run) - last_value(control->second));
+    }
+    const PairedDifference found = paired_difference(differences);
+    const auto pairs = int64_t(study_.seeds.size());
+    if (found.pairs < 2 || pairs < 2) return;
+    member.deviation = found.deviation;
+    member.smallest = smallest_difference(found.deviation, pairs, study_.looks());
+    member.first_smallest = smallest_difference(found.deviation, pairs, study_.comparisons() * study_.looks());
+  }
+
+  const Study& study_;
+  const LogReader& log_;
+  std::vector<RunBySeed> earlier_;
+};
+
+std::optional<double> hours(const StudyPlan& plan) {
+  double seconds = 0;
+  for (const MemberPlan& member : plan.members) {
+    if (!member.seconds) return std::nullopt;
+    seconds += *member.seconds * double(member.runs - member.runs_in_log);
+  }
+  return seconds / 3600;
+}
+
+Json rounded(const std::optional<double>& value) { return value ? Json(printed("%.3g", *value)) : Json(); }
+
+void print_costs(std::ostream& out, const Study& study, const StudyPlan& plan) {
+  Table table{{"member", "runs", "in the log", "seconds of a run", "memory of a run", "steps", "operations of a run"},
+              {},
+              false};
+  for (size_t i = 0; i < plan.members.size(); ++i) {
+    const MemberPlan& member = plan.members[i];
+    const auto steps = member.cost.steps;
+    table.rows.push_back({study.members[i].name, member.runs, member.runs_in_log,
+                          member.seconds ? Json(std::string(member.seconds_are_scaled ? "about " : "") +
+                                                printed("%.0f", *member.seconds))
+                                         : Json(),
+                          human_bytes(member.cost.bytes_per_rank * member.cost.ranks), steps ? Json(*steps) : Json(),
+                          steps ? Json(printed("%.3g", member.cost.operations_per_step * double(*steps))) : Json()});
+  }
+  print_table(out, table, TableFormat::text);
+}
+
+void print_differences(std::ostream& out, const Study& study, const StudyPlan& plan) {
+  Table table{
+      {"member", "s.d. of differences", "of seeds in the log", "shown alone", "shown by Holm's first test"}, {}, false};
+  for (size_t i = 0; i < plan.members.size(); ++i) {
+    const MemberPlan& member = plan.members[i];
+    if (i == study.control) continue;
+    table.rows.push_back({study.members[i].name, rounded(member.deviation), int64_t(member.paired_seeds.size()),
+                          rounded(member.smallest), rounded(member.first_smallest)});
+  }
+  out << "\nThe smallest difference in " << study.metric << " that " << counted(int64_t(study.seeds.size()), "seed")
+      << " show (power 80%, two-sided at 5%, Student's t):\n";
+  print_table(out, table, TableFormat::text);
+  const auto is_unknown = [&](const MemberPlan& one) { return !one.smallest && &one != &plan.members[study.control]; };
+  if (std::ranges::any_of(plan.members, is_unknown))
+    out << (study.seeds.size() < 2
+                ? "One seed shows no difference.\n"
+                : "The log lacks two seeds of both this member and the control: state other seeds in "
+                  "[study] pilot, and train\nthem with `wmtp-host study FILE --pilot`.\n");
+}
+
+}  // namespace
+
+MemberCost member_cost(const Job& job, const Catalog& catalog) {
+  const int64_t ranks = num_processes(job.experiment, job.nproc);
+  Experiment experiment = with_host_shard_groups(job.experiment, ranks, ranks);
+  experiment.parallel.processes = ranks;
+  StepPlanner planner(experiment, catalog, job.database);
+  const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
+  const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_path(job.database), plan_step);
+  const PlannedStep& step = plan.variants.front().step;
+  return {step.work.operations * double(ranks), plan.data.tokens_a_step, plan.data.steps, ranks,
+          highest(step.phases)->second.total};
+}
+
+StudyPlan plan_of_study(const Study& study, const LoadedMembers& members, const JobRequest& request,
+                        const Catalog& catalog, SourceTexts& texts) {
+  const LogReader log(members.database);
+  return Planner(study, log, earlier_runs(study, request, catalog, texts, log)).plan(members, catalog);
+}
+
+void print_plan(std::ostream& out, const Study& study, const StudyPlan& plan) {
+  print_costs(out, study, plan);
+  int64_t runs = 0, bytes = 0;
+  std::vector<std::string> stages;
+  for (const MemberPlan& member : plan.members) {
+    runs += member.runs - member.runs_in_log;
+    bytes = std::max(bytes, member.cost.bytes_per_rank * member.cost.ranks);
+    for (const std::string& stage : member.stages)
+      if (std::ranges::find(stages, stage) == stages.end()) stages.push_back(stage);
+  }
+  const auto all = hours(plan);
+  out << '\n'
+      << counted(runs, "run") << " to train, one after another: "
+      << (all ? printed("%.2g hours", *all) : std::string("hours unknown, as the log has no run to measure"))
+      << "; at most " << human_bytes(bytes) << " of tensors in each of --jobs\n";
+  if (!stages.empty()) out << "besides, once: " << join_names(stages) << '\n';
+  print_differences(out, study, plan);
+}
+
+Json plan_json(const Study& study, const StudyPlan& plan) {
+  Json members = Json::object();
+  int64_t bytes = 0;
+  for (size_t i = 0; i < plan.members.size(); ++i) {
+    const MemberPlan& member = plan.members[i];
+    bytes = std::max(bytes, member.cost.bytes_per_rank * member.cost.ranks);
+    members[study.members[i].name] = {{"runs", member.runs},
+                                      {"runs_in_log", member.runs_in_log},
+                                      {"seconds", member.seconds},
+                                      {"memory_bytes", member.cost.bytes_per_rank * member.cost.ranks},
+                                      {"steps", member.cost.steps},
+                                      {"operations_per_step", member.cost.operations_per_step},
+                                      {"stages", member.stages},
+                                      {"paired_seeds", member.paired_seeds},
+                                      {"deviation", member.deviation},
+                                      {"smallest_difference", member.smallest},
+                                      {"smallest_difference_by_holm", member.first_smallest}};
+  }
+  return {{"hours", hours(plan)}, {"memory_bytes", bytes}, {"members", members}};
+}
+
+}  // namespace wmtp

@@ -1,0 +1,164 @@
+#include "study/analysis.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "study/figures.hpp"
+#include "study/study_report.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace wmtp {
+namespace {
+
+/// A run with validations at steps 0, 10 and 20 of 100 tokens each, at 1 or more seconds a step.
+StudyResult made(const std::string& member, int64_t seed, double last, double seconds_a_step = 1) {
+  StudyResult result;
+  result.member = member;
+  result.seed = seed;
+  result.operations_per_step = 1e6;
+  result.steps = {0, 10, 20};
+  for (const int64_t step : result.steps) {
+    result.tokens.push_back(100.0 * double(step));
+    result.seconds.push_back(seconds_a_step * double(step));
+  }
+  result.metrics["valid/loss"] = {8, last + 1, last};
+  return result;
+}
+
+class StudyOfThreeSeeds : public testing::Test {
+ protected:
+  StudyOfThreeSeeds() {
+    study_.name = "made";
+    study_.metric = "valid/loss";
+    study_.seeds = {1, 2, 3};
+    study_.members.resize(3);
+    study_.members[0].name = "plain";
+    study_.members[1].name = "good";
+    study_.members[2].name = "same";
+    const double noise[] = {0, 0.3, -0.2};
+    for (const int64_t seed : study_.seeds) {
+      const double level = 5 + noise[seed - 1], small = 0.001 * double(seed);
+      results_.runs.push_back(made("plain", seed, level));
+      results_.runs.push_back(made("good", seed, level - 0.5 - small, 2));
+      results_.runs.push_back(made("same", seed, level + (seed == 2 ? 0.2 : -0.1)));
+    }
+  }
+  StudyRow row(size_t member, size_t budget = 0) const {
+    for (const StudyRow& one : analyse(study_, results_).rows)
+      if (one.member == member && one.budget == study_.budgets[budget]) return one;
+    return {};
+  }
+
+  Study study_;
+  StudyResults results_;
+};
+
+TEST_F(StudyOfThreeSeeds, TellsWhatIsBetterFromWhatIsNotDistinguishable) {
+  const StudyRow good = row(1), same = row(2);
+  EXPECT_NEAR(good.difference.mean, -0.502, 1e-12);
+  EXPECT_EQ(good.verdict, StudyVerdict::better);
+  EXPECT_EQ(same.verdict, StudyVerdict::not_distinguishable);
+  EXPECT_NEAR(*good.effect, -0.502 / row(0).deviation, 1e-12);
+  EXPECT_DOUBLE_EQ(*good.corrected_p, 2 * *good.difference.p);
+  study_.lower_is_better = false;
+  EXPECT_EQ(row(1).verdict, StudyVerdict::worse);
+}
+
+TEST_F(StudyOfThreeSeeds, ComparesWhereTheShortestRunOfTheSeedEnded) {
+  study_.budgets.push_back({BudgetUnit::seconds, 0});
+  EXPECT_NEAR(row(1, 1).difference.mean, 0.498, 1e-12) << "the good one is half as fast, and only half trained";
+  study_.budgets.push_back({BudgetUnit::tokens, 1500});
+  EXPECT_NEAR(row(0, 2).mean, 5 + 0.1 / 3 + 0.5, 1e-12) << "half way between two validations";
+  study_.budgets.push_back({BudgetUnit::operations, 3e7});
+  EXPECT_EQ(row(0, 3).missing, 3) << "no run went so far";
+}
+
+TEST_F(StudyOfThreeSeeds, EndsAtAStopWhereAllIsDecidedAndSpendsTheLevelOnEachLook) {
+  study_.members.pop_back();
+  study_.seeds.push_back(4);
+  study_.stops = {2, 3};
+  const Study stopped = stopped_study(study_, results_);
+  EXPECT_EQ(stopped.seeds.size(), 2u);
+  EXPECT_EQ(stopped.looks(), 3);
+  const double p = *analyse(stopped, results_).rows[1].corrected_p;
+  EXPECT_TRUE(p < 0.05 / 3) << p;
+  study_.stops = {2};
+  results_.runs[1].metrics["valid/loss"].back() = 4.5536;  // p is 0.037: below 5%, above 5% / 2
+  const StudyRow open = analyse(stopped_study(study_, results_), results_).rows[1];
+  EXPECT_EQ(open.seeds, 3);
+  for (StudyResult& run : results_.runs)
+    if (run.member == "good") run.metrics["valid/loss"].back() = 5 + 0.3 * double(run.seed % 2);
+  EXPECT_EQ(stopped_study(study_, results_).seeds.size(), 4u) << "nothing is decided";
+}
+
+TEST_F(StudyOfThreeSeeds, CountsRunsThatDivergedAndSeedsThatAreMissing) {
+  results_.runs[1].diverged = true;
+  results_.runs.pop_back();
+  EXPECT_EQ(row(1).diverged, 1);
+  EXPECT_EQ(row(1).difference.pairs, 2);
+  EXPECT_EQ(row(2).missing, 1);
+  std::ostringstream text;
+  print_markdown(text, study_, results_, analyse(study_, results_));
+  EXPECT_NE(text.str().find("diverged in 1 of 3 seeds"), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("missing in 1 of 3 seeds"), std::string::npos) << text.str();
+}
+
+TEST_F(StudyOfThreeSeeds, SaysWhichSeedsRanOnSeveralMachines) {
+  std::ostringstream one, several;
+  print_markdown(one, study_, results_, analyse(study_, results_));
+  results_.runs[4].machine = "other";
+  print_markdown(several, study_, results_, analyse(study_, results_));
+  EXPECT_EQ(one.str().find("several machines"), std::string::npos);
+  EXPECT_NE(several.str().find("seconds are not comparable: seed 2\n"), std::string::npos) << several.str();
+}
+
+TEST_F(StudyOfThreeSeeds, IsReadBackFromItsJsonAlsoInParts) {
+  const test::TemporaryFolder folder;
+  results_.definition = {{"metric", "valid/loss"}};
+  StudyResults parts[2];
+  for (size_t i = 0; i < results_.runs.size(); ++i) parts[i < 3 ? 0 : 1].runs.push_back(results_.runs[i]);
+  for (size_t i = 0; i < 2; ++i) {
+    parts[i].definition = results_.definition;
+    std::ofstream(folder.path() / std::to_string(i)) << report_json(study_, parts[i], analyse(study_, parts[i]));
+  }
+  StudyResults joined;
+  add_results(folder.path() / "0", joined);
+  add_results(folder.path() / "1", joined);
+  std::ostringstream once, again;
+  print_markdown(once, study_, results_, analyse(study_, results_));
+  print_markdown(again, study_, joined, analyse(study_, joined));
+  EXPECT_EQ(once.str(), again.str());
+  try {
+    add_results(folder.path() / "1", joined);
+    FAIL() << "a member and a seed twice";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("is there already"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(StudyOfThreeSeeds, IsDrawnWithAllMembersAndNothingThatBreaksXml) {
+  study_.members[1].name = "a < b & c";
+  for (StudyResult& run : results_.runs)
+    if (run.member == "good") run.member = study_.members[1].name;
+  const std::string curves = curves_svg(study_, results_),
+                    differences = differences_svg(study_, analyse(study_, results_));
+  for (const std::string* svg : {&curves, &differences}) {
+    EXPECT_NE(svg->find("a &lt; b &amp; c"), std::string::npos);
+    EXPECT_EQ(svg->find("nan"), std::string::npos);
+    EXPECT_EQ(svg->find("inf"), std::string::npos);
+    EXPECT_TRUE(svg->ends_with("</svg>\n"));
+  }
+  EXPECT_NE(differences.find("not distinguishable"), std::string::npos);
+}
+
+TEST_F(StudyOfThreeSeeds, IsDrawnWithoutResults) {
+  results_.runs.clear();
+  EXPECT_EQ(curves_svg(study_, results_).find("nan"), std::string::npos);
+  EXPECT_EQ(differences_svg(study_, analyse(study_, results_)).find("nan"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace wmtp

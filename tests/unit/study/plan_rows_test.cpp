@@ -1,0 +1,39 @@
+#include "study/plan_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/log_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+using StudyPlans = LogTest;
+
+const Json first{{"seeds", {1, 2}}}, second{{"seeds", {1, 2, 3}}};
+
+TEST_F(StudyPlans, CountFromTheFirstRunOn) {
+  EXPECT_EQ(begun_at(file_, "trial"), "") << "without a log";
+  store_plan(file_, "trial", first, {{"hours", 1}});
+  store_plan(file_, "trial", second, {{"hours", 2}});
+  EXPECT_EQ(begun_at(file_, "trial"), "") << "what is planned may still change";
+  const Json begun = begin_study(file_, "trial", second);
+  EXPECT_EQ(begun["estimate"]["hours"], 2);
+  EXPECT_TRUE(begun["changes"].empty());
+  EXPECT_EQ(begun_at(file_, "trial"), begun["begun_at"]);
+
+  const Json changed = begin_study(file_, "trial", first);
+  EXPECT_EQ(changed["estimate"]["hours"], 2) << "the definition that was begun first counts";
+  EXPECT_EQ(changed["changes"], Json({"seeds: [1,2,3] then, [1,2] now"}));
+  EXPECT_TRUE(begin_study(file_, "trial", second)["changes"].empty());
+}
+
+TEST_F(StudyPlans, OfOtherStudiesDoNotCount) {
+  begin_study(file_, "other", second);
+  const Json begun = begin_study(file_, "trial", first);
+  EXPECT_TRUE(begun["estimate"].empty()) << "begun without a plan";
+  EXPECT_TRUE(begun["changes"].empty());
+  EXPECT_EQ(integer("SELECT count(*) FROM study_plans"), 2);
+}
+
+}  // namespace
+}  // namespace wmtp

@@ -1,0 +1,133 @@
+#include "study/study.hpp"
+
+#include <gmock/gmock.h>
+
+#include "study/members.hpp"
+#include "support/experiment_fixture.hpp"
+
+namespace wmtp {
+namespace {
+
+using testing::ElementsAre;
+
+const std::string head = "[study]\nmetric = \"valid/loss\"\nbetter = \"lower\"\nseeds = [11, 12]\n";
+const std::string two_members =
+    "[[study.members]]\nname = \"plain\"\nexperiment = \"a.toml\"\n"
+    "[[study.members]]\nname = \"random 60%\"\nexperiment = \"b.toml\"\npipeline = {plugin = \"random\", keep = 0.6}\n";
+const std::string tuned =
+    "[[study.members]]\nname = \"tuned\"\nexperiment = \"a.toml\"\ntune.optimizer.lr = [1e-3, 2e-3]\n"
+    "tune.model.heads = [2, 4]\n";
+const std::string tuning = "[study.tuning]\nseeds = [1, 2]\nset.validation.files = [\"other.txt\"]\n";
+
+class StudyFile : public ExperimentFolder {
+ protected:
+  Study read(const std::string& text) const {
+    SourceTexts texts;
+    return read_study(write("trial.toml", text), texts);
+  }
+  std::string mistakes(const std::string& text) const {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::usage);
+      return error.what();
+    }
+    ADD_FAILURE() << "accepted: " << text;
+    return "";
+  }
+};
+
+TEST_F(StudyFile, StatesMembersSeedsAndWhatDecides) {
+  const Study study = read(head +
+                           "also = [\"valid/ce_head_1\", \"valid/loss\"]\nset.train.steps = 5\n"
+                           "control = \"random 60%\"\n[study.budgets]\nseconds = [\"shortest\", 60]\n" +
+                           two_members);
+  EXPECT_EQ(study.name, "trial");
+  EXPECT_THAT(study.metrics(), ElementsAre("valid/loss", "valid/ce_head_1"));
+  EXPECT_EQ(study.control, 1u);
+  EXPECT_EQ(study.comparisons(), 3) << "one member, at the end and at two budgets";
+  EXPECT_EQ(title_of(study.budgets[1]), "the seconds of the seed's shortest run");
+  EXPECT_EQ(title_of(study.budgets[2]), "60 seconds");
+  const auto runs = study_runs(study, {{}, {}});
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_EQ(runs[1].seed, 11) << "all members of a seed come before the next seed";
+  EXPECT_THAT(runs[3].how.overrides, ElementsAre("train.steps=5", "pipeline.plugin=\"random\"", "pipeline.keep=0.6",
+                                                 "seed=12", "name=\"trial-random60\""));
+  EXPECT_EQ(runs[3].file.filename(), "b.toml");
+}
+
+TEST_F(StudyFile, NamesAllMistakesWithTheirPlaces) {
+  const std::string found = mistakes(
+      "name = \"a\"\n[study]\nmetric = 3\nbeter = \"lower\"\nseeds = [1, 1, -2]\n[study.set]\nseed = 4\n"
+      "[study.budgets]\ntokens = [\"longest\"]\n[[study.members]]\nname = \"a|b\"\n[[study.members]]\nexperiment = "
+      "\"b.toml\"\nname = \"b\"\ntune.optimizer.lr = 3\n");
+  expect_in_order(
+      found, {"trial.toml:1:1: unknown key \"name\"", "trial.toml:2:2: [study] lacks the key \"better\"",
+              "trial.toml:3:10: [study] metric: found the integer 3", "trial.toml:4:1: unknown key \"beter\"",
+              "did you mean \"better\"?", "trial.toml:5:13: [study] seeds: found seed 1 twice",
+              "trial.toml:5:16: [study] seeds: found the integer -2", "trial.toml:7:1: [study.set]: found \"seed\"",
+              "trial.toml:9:11: [study.budgets] tokens", "lacks the key \"experiment\"",
+              "trial.toml:11:8: [[study.members]] name", "wanted a list of values"});
+}
+
+TEST_F(StudyFile, RefusesAnExperimentWithOneMistake) {
+  const std::string found = mistakes(small);
+  expect_in_order(found, {"found no table [study]", "`wmtp-host run` trains an experiment"});
+  EXPECT_EQ(found.find("unknown key"), std::string::npos);
+}
+
+TEST_F(StudyFile, StopsOnlyWhereItSays) {
+  const std::string five = with(head, "[11, 12]", "[1, 2, 3, 4, 5]");
+  EXPECT_THAT(read(five + "stop_at = [2, 4]\n" + two_members).stops, ElementsAre(2, 4));
+  for (const char* wrong : {"[1]", "[4, 2]", "[5]", "3", "[]"})
+    expect_in_order(mistakes(five + "stop_at = " + wrong + "\n" + two_members),
+                    {"[study] stop_at: wanted rising numbers of seeds from 2 to 4"});
+  expect_in_order(mistakes(head + "stop_at = [2]\n" + two_members), {"stop_at: wanted at least three seeds"});
+}
+
+TEST_F(StudyFile, RefusesTuningThatTouchesWhatJudges) {
+  const std::string plain = "[[study.members]]\nname = \"plain\"\nexperiment = \"a.toml\"\n";
+  expect_in_order(mistakes(head + plain + tuned),
+                  {"member \"tuned\" has keys to tune, but there is no [study.tuning]"});
+  expect_in_order(mistakes(head + plain + tuned + "[study.tuning]\nseeds = [11]\n"),
+                  {"changes no key of [validation] or [data]", "found seed 11, which is one of [study] seeds"});
+  expect_in_order(mistakes(head + two_members + tuning), {"no member has keys to tune"});
+  expect_in_order(mistakes(head + plain + with(tuned, "[1e-3, 2e-3]", "{from = 1e-3, to = 1e-4}") + tuning),
+                  {"wanted \"from\" below \"to\"", "lacks the key \"draws\""});
+}
+
+TEST_F(StudyFile, TriesTheGridOrAsManyDrawsAsStated) {
+  const std::string plain = "[[study.members]]\nname = \"plain\"\nexperiment = \"a.toml\"\n";
+  const Study grid = read(head + plain + tuned + tuning);
+  EXPECT_THAT(tuned_choices(grid, 0), ElementsAre(TunedChoice{}));
+  EXPECT_THAT(tuned_choices(grid, 1), ElementsAre(TunedChoice{"optimizer.lr=0.001", "model.heads=2"},
+                                                  TunedChoice{"optimizer.lr=0.001", "model.heads=4"},
+                                                  TunedChoice{"optimizer.lr=0.002", "model.heads=2"},
+                                                  TunedChoice{"optimizer.lr=0.002", "model.heads=4"}));
+  const auto runs = tuning_runs(grid, 1, tuned_choices(grid, 1));
+  ASSERT_EQ(runs.size(), 8u);
+  EXPECT_EQ(runs[1].seed, 2);
+  EXPECT_EQ(runs[0].how.overrides[0], "validation.files=[\"" + (folder_ / "other.txt").string() + "\"]");
+
+  const Study drawn =
+      read(head + plain + with(tuned, "[1e-3, 2e-3]", "{from = 1e-4, to = 1e-2}") + tuning + "draws = 5\n");
+  const auto choices = tuned_choices(drawn, 1);
+  ASSERT_EQ(choices.size(), 5u);
+  EXPECT_EQ(choices, tuned_choices(drawn, 1));
+  for (const TunedChoice& choice : choices) {
+    const double rate = std::stod(choice[0].substr(choice[0].find('=') + 1));
+    EXPECT_TRUE(rate >= 1e-4 && rate <= 1e-2) << rate;
+  }
+  EXPECT_NE(choices[0][0], choices[1][0]);
+}
+
+TEST_F(StudyFile, SaysWhatChangedOfADefinition) {
+  const Json then{{"seeds", {1, 2}}, {"members", {{"a", {{"keep", "0.5"}}}}}};
+  const Json now{{"seeds", {1, 2, 3}}, {"members", {{"a", {{"keep", "0.5"}}}, {"b", {{"keep", "0.6"}}}}}};
+  EXPECT_THAT(definition_changes(then, now),
+              ElementsAre("members.b.keep: nothing then, \"0.6\" now", "seeds: [1,2] then, [1,2,3] now"));
+  EXPECT_THAT(definition_changes(then, then), ElementsAre());
+}
+
+}  // namespace
+}  // namespace wmtp
