@@ -79,7 +79,8 @@ LAYOUTS = {
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(["reference-next", "token-order-alone"], ["distillation-chained", "token-order"]))
+@pytest.mark.parametrize("case", cases(["reference-next", "token-order-alone"],
+                                        ["distillation-chained", "token-order"]))
 def test_every_layout_equals_pytorch(place, case):
     shape, recipe = CASES[case]
     recipe = replace(recipe, accumulation=2, steps=4)
