@@ -131,6 +131,8 @@ constexpr Cause causes[] = {
     {"Thread creation failed", thread_limit_text},
     {"pthread_create failed", thread_limit_text},
     {"File too large", file_size_limit_text},
+    {"disk I/O error", file_size_limit_text},
+    {"disk is full", file_size_limit_text},
     {"Cannot allocate memory", memory_limits_text},
     {"cannot allocate memory", memory_limits_text},
     {"failed to map segment", memory_limits_text},

@@ -9,9 +9,12 @@ namespace wmtp {
 
 inline constexpr size_t bytes_for_table = 1 << 16;  ///< of a file's beginning; 4 KiB are enough for the others
 
-/// Whether it is lines of whole base64, in which capitals, small letters and digits are all frequent, as in no
-/// language.
+/// Whether it is lines of whole base64, also that of URLs and in keys, in which capitals, small letters and digits are
+/// all frequent, as in no language.
 bool is_base64(std::string_view start);
+
+/// Whether it is a file of uuencode.
+bool is_uuencoded(std::string_view start);
 
 /// Whether it is hexadecimal digits of whole bytes, at least 512, with letters of one case, in words of any length,
 /// also with 0x and commas.
@@ -20,19 +23,21 @@ bool is_hexadecimal(std::string_view start);
 /// Whether its lines begin with the offsets that xxd, hexdump and od write.
 bool is_dump(std::string_view start);
 
-/// Whether it is lists of token ids or other numbers: at least 64 numbers of at least 16 different values, with
-/// separators and brackets only; if all are whole and small, one is 100 or more, as the ids of letters are. Numbers
-/// with leading zeros or more than 10 digits are digits of something else. `are_ids`: all are whole, and none is
-/// negative.
+/// Whether it is lists of token ids or other numbers, also below a caption: at least 64 numbers of at least 16
+/// different values, with separators and brackets only; if all are whole and small, one is 100 or more, as the ids of
+/// letters are. Numbers with leading zeros or more than 10 digits are digits of something else. `are_ids`: all are
+/// whole, none is negative, and no colon, bar or tab tells that some are positions or labels.
 struct NumbersFound {
   bool are_numbers = false, are_ids = false;
 };
 NumbersFound numbers_in(std::string_view start);
 
-/// The separator of a table with a header: a comma, a semicolon, a tab or a bar; 0 if it is no table. All rows, at
-/// least two after the header, have as many values as it has names, and one of these shows that it is a header: a
-/// quoted value as in RFC 4180, a column of numbers, an unnamed first column of numbers, or a name that is common in
-/// data sets. `is_cut`: the file is longer.
+/// The separator of a table: a comma, a semicolon, a tab or a bar; 0 if it is no table. Lines that begin with # may
+/// come first. All rows, at least two after the header, have as many values as it has names, and one of these shows
+/// that it is a header: a quoted value as in RFC 4180, a column of numbers, an unnamed first column of numbers, or a
+/// name that is common in data sets; with the last and numbered rows, these may have more values. Or there is no
+/// header, at least 16 rows are equally long, and every value is quoted, or of at least three columns, without spaces
+/// after separators, one is of numbers and one of sentences. `is_cut`: the file is longer.
 char table_separator(std::string_view start, bool is_cut);
 
 }  // namespace wmtp

@@ -92,11 +92,6 @@ constexpr std::array signatures_in_text{
     Signature{0, "WARC/1."sv, "a WARC file of web pages", "extract the texts of its records first, as JSON lines"},
     Signature{0, "!<arch>\n"sv, "an ar archive", "unpack it first: ar x {}"},
     Signature{0, "070701"sv, "a cpio archive", "unpack it first: cpio -id < {}"},
-    Signature{0, "begin 644 "sv, "a uuencoded file", "decode it first: uudecode {}"},
-    Signature{0, "begin 664 "sv, "a uuencoded file", "decode it first: uudecode {}"},
-    Signature{0, "begin 600 "sv, "a uuencoded file", "decode it first: uudecode {}"},
-    Signature{0, "begin 666 "sv, "a uuencoded file", "decode it first: uudecode {}"},
-    Signature{0, "begin-base64 "sv, "a uuencoded file", "decode it first: uudecode {}"},
     Signature{0, "%!PS-Adobe-"sv, "a PostScript document", "convert it first: ps2ascii {}"},
 };
 
@@ -320,17 +315,22 @@ class KindCheck {
   /// Refuses what is written as text, but is none.
   void refuse_data() const {
     if (is_base64(start_)) refuse("base64", advice_of("decode it first: " + base64_decoding()) + as_it_is());
+    if (is_uuencoded(start_)) refuse("a uuencoded file", advice_of("decode it first: uudecode {}") + as_it_is());
     if (is_dump(start_))
       refuse("a dump of bytes", advice_of("decode it first, if it is of xxd: xxd -r {}") + as_it_is());
     if (is_hexadecimal(start_))
       refuse("hexadecimal digits", advice_of("decode them first: xxd -r -p {}, if they are of text") + as_it_is());
+    refuse_table();
     refuse_numbers();
+  }
+
+  void refuse_table() const {
     std::string start(bytes_for_table, '\0');
     start.resize(DecompressedFile(file_).read(start.data(), start.size()));
     const char separator = table_separator(start, start.size() == bytes_for_table);
     if (separator == '\0' || is_one_of(extension_of(file_, is_inside_), table_extensions)) return;
     const std::string table = new_name(separator == '\t' ? ".tsv" : ".csv").string();
-    refuse("a table with the header " + printable(first_line(start)),
+    refuse("a table that begins with " + printable(first_line(start)),
            advice_of("convert it first: cp {} " + shell_path(table) + " && wmtp-host data convert " +
                      shell_path(table) + " --to " + shell_path(new_name(".jsonl").string())) +
                as_it_is());

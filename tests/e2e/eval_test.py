@@ -179,9 +179,10 @@ def test_options_without_effect_are_told_in_one_line(place, suite):
             f"the answers are given (--samples {place.folder}/samples.jsonl): no effect of --template, --answers and "
             "--top-p"], ended.err
         assert "pass@1  1.0000" in ended.out
-    place.run(**{"name": "tiny", "train__steps": 1, "parallel__processes": 1})
-    (place.folder / "text.txt").write_text("Some words of a text.\n" * 20)
-    ended = place.host("eval", "tiny", "--text", "text.txt", "--temperature", 1, "-k", 1, "--seconds", 3)
+    (place.folder / "text.txt").write_text("Some words of a text.\n" * 300)
+    place.run(train__steps=1, parallel__processes=1, model__vocab_size=None,
+              data={"kind": "text", "files": ["text.txt"]})
+    ended = place.host("eval", "trial", "--text", "text.txt", "--temperature", 1, "-k", 1, "--seconds", 3)
     assert re.findall("warning: (.*)", ended.err) == [
         "--text asks for no answers: no effect of --temperature, -k and --seconds"], ended.err
 

@@ -78,7 +78,7 @@ def test_ids_that_are_written_as_text_are_refused_with_the_command_that_makes_a_
                                                                              ["data", "inspect", "ids.txt"])]
     for ended in said:
         (place.folder / "ids.bin").unlink(missing_ok=True)
-        command = re.search(r"convert them: (python3 -c .* > \S+ids\.bin), and set", ended.err)[1]
+        command = re.search(r"convert them: (python3 -c .* > \S*ids\.bin), and set", ended.err)[1]
         subprocess.run(command, shell=True, check=True, cwd=place.folder,
                        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
         assert np.array_equal(np.fromfile(place.folder / "ids.bin", "<u4"), ids)

@@ -124,5 +124,6 @@ def test_too_little_data(folder, command, mebibytes):
     assert command != "a suite" or code != 0 or "pass@1  1.0000" in shown, shown
 
 
-def test_a_small_file(folder):
-    assert_limit_is_named(*ended_under(folder, "FSIZE", KIB, "one rank"), "f", 1)
+@pytest.mark.parametrize("kibibytes", [1, 20, 40, 100])
+def test_a_small_file(folder, kibibytes):
+    assert_limit_is_named(*ended_under(folder, "FSIZE", kibibytes * KIB, "one rank"), "f", kibibytes)

@@ -1,5 +1,6 @@
 #include "io/file_kind.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -71,6 +72,8 @@ TEST_F(FileKinds, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) {
 TEST_F(FileKinds, OfTextInWhichAnArchiveOrADocumentIsWrittenAreRefused) {
   for (const auto& [bytes, name] :
        {std::pair("WARC/1.0\r\nWARC-Type: conversion\r\n\r\nwords\n"s, "found a WARC file of web pages"),
+        std::pair("begin 755 a\nM"s + std::string(60, '!') + "\n", "found a uuencoded file"),
+        std::pair("!<arch>\nwords/\n"s, "found an ar archive"), std::pair("070701000000"s, "found a cpio archive"),
         std::pair("!<arch>\nwords/\n"s, "found an ar archive"), std::pair("070701000000"s, "found a cpio archive"),
         std::pair("%!PS-Adobe-3.0\n"s, "found a PostScript document")})
     for (const FileUse use : {FileUse::text, FileUse::json_lines}) {
@@ -230,7 +233,11 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyAreBase64) {
   const std::string one = base64(all);
   std::string wrapped;
   for (size_t at = 0; at < one.size(); at += 76) wrapped += one.substr(at, 76) + "\n";
-  for (const std::string& text : {lines, one, wrapped, lines.substr(0, 700)})
+  std::string of_url = one;
+  std::ranges::replace(of_url, '+', '-');
+  std::ranges::replace(of_url, '/', '_');
+  for (const std::string& text :
+       {lines, one, wrapped, lines.substr(0, 700), of_url, "-----BEGIN DATA-----\n" + wrapped})
     EXPECT_TRUE(has(refused(text, FileUse::text), "found base64, wanted text; decode it first: base64 -d "))
         << text.substr(0, 80);
   std::string words;
@@ -257,7 +264,9 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyAreListsOfNumbers) {
                  [](int i) { return "[" + repeated(9, [&](int j) { return number_of(i * 9 + j) + ", "; }) + "7]\n"; }),
         repeated(40, [](int i) { return repeated(9, [&](int j) { return number_of(i * 9 + j) + " "; }) + "\n"; }),
         "\xef\xbb\xbf[[" + repeated(900, [](int i) { return number_of(i) + ","; }),
-        "(" + repeated(400, [](int i) { return number_of(i) + "; "; })})
+        "(" + repeated(400, [](int i) { return number_of(i) + "; "; }),
+        "token ids\n" + repeated(400, [](int i) { return number_of(i) + "\n"; }),
+        "tensor([" + repeated(400, [](int i) { return number_of(i) + ", "; })})
     for (const FileUse use : {FileUse::text, FileUse::json_lines, FileUse::tokens}) {
       const std::string told = refused(text, use, "ids.txt");
       EXPECT_TRUE(has(told, "found numbers only, such as token ids, wanted ") &&
@@ -280,6 +289,7 @@ TEST_F(FileKinds, OfTextMayBeOfDigits) {
             300,
             [](int i) { return std::to_string(i) + "," + std::to_string(7 * i) + "=" + std::to_string(8 * i) + "\n"; }),
         repeated(300, [](int i) { return std::to_string(i % 10) + " " + std::to_string(i % 7) + "\n"; }),
+        repeated(300, [](int i) { return printed("%d\t-%d: %d\n", i % 10, i % 20, i % 7); }),
         repeated(90, [](int i) { return printed("%05d %04d\n", i * 7, i); }),
         "3.14159265358979323846264338327950288419\n"s,
         repeated(90, [](int i) { return printed("%d1234567890123\n", i); }),
@@ -324,9 +334,12 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyAreTablesUnderAnotherName) {
        {rows("text,label\n", "some words %d,%d\n"), rows("\xef\xbb\xbf\"id\",\"text\"\r\n", "\"%d\",\"a, b %d\"\r\n"),
         rows("name,said\n", "Ann %d,\"He said \"\"no\"\",\nand %d\"\n"), rows(",words,said\n", "%d,so many,words %d\n"),
         rows("name;size\n", "Ann %d;%d\n"), rows("url|name\n", "http://a/%d|word %d\n"), "text,label\na,1\nb,2"s,
+        rows("", "%d,so many words,%d\n"), rows("", "\"so many\",\"words %d, %d\"\n"),
+        rows("id,text\r", "%d,words %d\r"), rows("# made\nsep=;\nid;text\n", "%d;so many words %d\n"),
+        rows("id,text\n", "%d,so many, or %d, words\n"),
         rows("text,label\n", "\"%d\",\"a\"\n") + "\"" + std::string(100'000, 'x')}) {
     const std::string told = refused(table, FileUse::text, "a.txt");
-    EXPECT_TRUE(has(told, "found a table with the header ") &&
+    EXPECT_TRUE(has(told, "found a table that begins with ") &&
                 has(told, "wanted text; convert it first: cp " + at("a.txt") + " " + at("a.csv") +
                               " && wmtp-host data convert " + at("a.csv") + " --to " + at("a.jsonl") +
                               "; to train on it as it is, set data.encoding = \"bytes\""))
@@ -335,7 +348,7 @@ TEST_F(FileKinds, AreRefusedAsTextIfTheyAreTablesUnderAnotherName) {
   EXPECT_TRUE(has(refused(rows("id\ttitle\n", "%d\tsome words, %d\n"), FileUse::text, "a.md"),
                   "cp " + at("a.md") + " " + at("a.tsv") + " && "));
   EXPECT_TRUE(has(refused(gzip(rows("a,text\n", "%d,w %d\n")), FileUse::text, "a.txt.gz"),
-                  "found a table with the header \"a,text\" inside, wanted text; unpack it first"));
+                  "found a table that begins with \"a,text\" inside, wanted text; unpack it first"));
 }
 
 TEST_F(FileKinds, OfTextMayContainSeparators) {
