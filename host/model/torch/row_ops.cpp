@@ -187,8 +187,8 @@ Tensor count_larger(const Tensor& logits, const Tensor& than) {
   if (!on_cpu(logits)) return logits.gt(limits).sum(1).to(at::kFloat);
   const int64_t count = logits.size(0);
   Tensor larger = at::empty({count}, than.options());
-  for (int64_t begin = 0; begin < count; begin += rows_per_block) {  // a sum on the CPU widens what it adds
-    const int64_t n = std::min(rows_per_block, count - begin);
+  for (int64_t begin = 0; begin < count; begin += logit_rows_per_task) {  // a sum on the CPU widens what it adds
+    const int64_t n = std::min(logit_rows_per_task, count - begin);
     larger.narrow(0, begin, n).copy_(logits.narrow(0, begin, n).gt(limits.narrow(0, begin, n)).sum(1));
   }
   return larger;
