@@ -39,6 +39,13 @@ ELSEWHERE = {
     **{f"wmtp-host {example}": "parity.models names checkpoints" for example in (
         "checkpoint export rho1@400 -o rho1-at-400", "generate rho1@140 \"def main(\"",
         "checkpoint merge runs/5-lora/step-000400 -o lora-at-400")},
+    **{f"wmtp-host {example}": "e2e.study has studies and results" for example in (
+        "plan experiments/study/text.toml", "study experiments/study/text.toml --jobs 2",
+        "study experiments/study/text.toml --results here.json --results there.json -o report")},
+    **{f"wmtp-host weigh {example}": "e2e.weigh has runs with validation" for example in (
+        "baseline --pipeline experiments/rho1.toml --pipeline experiments/weightings/entropy.toml",
+        "baseline@100 --pipeline formula.toml --set 'pipeline.weight=\"exp(-ce)\"' --show 2",
+        "rho1 --pipeline experiments/rho1.toml --set pipeline.keep=0.3 --json")},
     "wmtp-host init chats.jsonl Qwen2.5-0.5B-Instruct -o chats": "e2e.init begins with a model",
     "wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000": "e2e.export has a client of MLflow",
     "wmtp-host export rho1 --to wandb": "e2e.tracker has the package",

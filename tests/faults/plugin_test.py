@@ -131,7 +131,7 @@ def test_an_adapter_that_misbehaves_ends_every_rank_and_is_named(place, call, fa
                  adapter={"plugin": "faulty_adapter", "call": call, "fault": fault})
 
 
-AUXILIARY_FAULTS = {"shape": r"loss\(\) failed: its loss is of shape \[\d+, 1\], wanted one number per token",
+AUXILIARY_FAULTS = {"shape": r"loss\(\) failed: its loss is of shape \[\d+,1\], wanted one number per token",
                     "type": r"loss\(\) failed: its loss is of type Double, wanted fp32",
                     "constant": r"loss\(\) failed: its loss is constant, wanted one that depends on logits\(\)",
                     "undeclared": r"loss\(\) failed: it reads reference_logits, which its needs\(\) do not declare",
