@@ -154,9 +154,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
       data_(open_data(session, experiment, pipeline_.reads(Signal::data_weight), log)),
       model_(build_policy(session, experiment)) {
-  BatchRequest request = batch_request(experiment, pipeline_, session.device());
-  if (pipeline_.reads(Signal::data_bytes))
-    request.token_bytes = token_bytes(*data_.tokenizer, experiment.model.vocab_size).to(session.device());
+  const BatchRequest request = batch_request(experiment, pipeline_, data_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);
   validation_source_ = validation_batches(experiment, data_, request);
@@ -317,6 +315,14 @@ BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& p
   request.device = device;
   request.parts = ranks_per_sequence(experiment.parallel);
   request.window = experiment.model.sliding_window;
+  return request;
+}
+
+BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data,
+                           const at::Device& device) {
+  BatchRequest request = batch_request(experiment, pipeline, device);
+  if (pipeline.reads(Signal::data_bytes))
+    request.token_bytes = token_bytes(*data.tokenizer, experiment.model.vocab_size).to(device);
   return request;
 }
 

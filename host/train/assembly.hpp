@@ -91,6 +91,9 @@ struct FrozenHeads {
 ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenConfig& table, const ModelConfig& shape,
                                    const FrozenHeads& heads, const at::Device& device);
 BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const at::Device& device);
+/// The same, with what the pipeline's signals need of the data.
+BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data,
+                           const at::Device& device);
 
 /// The model of the table's stage, or else its `weights` resolved to a folder or file; empty if neither. Error(data).
 std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,

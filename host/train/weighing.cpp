@@ -27,9 +27,10 @@ ActivePipeline open_weighting(const Session& session, const Experiment& experime
   return open_pipeline(setting(experiment.pipeline), inner ? &*inner : nullptr, experiment);
 }
 
-Prepared prepare_and_open(const Session& session, const Experiment& experiment, int64_t data_ranks) {
-  prepare_data(experiment, session.cache_folder(), [](const std::string& line) { log_info(line); });
-  return open_prepared(experiment, session.cache_folder(), data_ranks);
+Prepared prepare_and_open(const Session& session, const Experiment& experiment, int64_t data_ranks, bool weights) {
+  prepare_data(
+      experiment, session.cache_folder(), [](const std::string& line) { log_info(line); }, weights);
+  return open_prepared(experiment, session.cache_folder(), data_ranks, weights);
 }
 
 /// The experiment whose micro-batch has the sequences of all ranks.
@@ -55,14 +56,15 @@ class Weighing {
         channels_(session.section_channels()),
         pipeline_(open_weighting(session, experiment_)),
         adapter_(create_adapter(session.catalog().describe(PluginKind::adapter, experiment_.adapter.plugin), {})),
-        data_(prepare_and_open(session, session.job().experiment, request.data_ranks)),
+        data_(prepare_and_open(session, session.job().experiment, request.data_ranks,
+                               pipeline_.reads(Signal::data_weight))),
         model_(policy_request(experiment_, pipeline_, *adapter_, session.device()), channels_),
         frozen_(open_frozen(session, experiment_, session.job().stages, pipeline_, data_).validation),
         collectives_(channels_),
         micro_step_(model_, pipeline_, channels_, micro_step_config(session.device())) {
     check_value_heads(pipeline_, request.model);
     load_model(request.model, model_);
-    const BatchRequest batches = batch_request(experiment_, pipeline_, session.device());
+    const BatchRequest batches = batch_request(experiment_, pipeline_, data_, session.device());
     source_ = validation_batches(experiment_, data_, batches);
     sequences_ = std::min(sequences_, source_->count());
     result_.pipeline = pipeline_.name;

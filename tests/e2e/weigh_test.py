@@ -1,4 +1,5 @@
 """`weigh`: what it prints, and what it refuses."""
+import json
 import re
 
 from experiment import ONE_RANK
@@ -96,3 +97,23 @@ def test_bad_input_is_refused(place):
     refuse(2, "run 2 .* has no validation data.*--set", run="unvalidated")
     refuse(2, "--head 5: the model has 4 heads", "--head", "5")
     place.refuse_command(2, "--pipeline is required", command=["weigh", "trial"])
+
+
+def test_a_weighting_of_the_data_reads_them(place):
+    """In records, which the run itself read without their weights."""
+    for name, first in (("sums", 0), ("others", 40)):
+        lines = [{"instruction": f"{i}+1", "output": f"is {i + 1}", "weight": i % 3} for i in range(first, first + 40)]
+        (place.folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    place.run(model__vocab_size=None, data__kind="records", data__files=["sums.jsonl"], data__file=None,
+              data__dtype=None, data__order=None, data__template="plain", validation__files=["others.jsonl"],
+              **VALIDATED | {"validation__share": None})
+    files(place, weights='[pipeline]\nplugin = "formula"\nweight = "data_weight * bytes"\n')
+    [shares, *_] = json.loads(place.host("weigh", "1", "--pipeline", "weights.toml", "--json").out)["shares"]
+    assert 0 < shares["zero_share"] < 1 and shares["effective_share"] < 1
+
+
+def test_the_auxiliary_loss_of_the_run_has_no_part(place):
+    place.run("--name", "base", **ONE_RANK, train__steps=1)
+    place.run(**VALIDATED, reference__weights="run:base", auxiliary_loss={"plugin": "reference_divergence"})
+    files(place, dft=DFT)
+    assert "all" in place.host("weigh", "trial", "--pipeline", "dft.toml").out

@@ -29,7 +29,7 @@ bool validates_by_problem(const Experiment& experiment);
 /// The folder written by prepare_records. [any rank]
 std::filesystem::path records_folder(const Experiment& experiment, const std::filesystem::path& cache);
 
-/// The folder of their weights, beside that of the records, which does not depend on them.
+/// The folder of their weights; that of the records does not depend on them.
 std::filesystem::path weights_folder(const RecordPlan& plan);
 
 }  // namespace wmtp

@@ -41,13 +41,13 @@ struct Prepared {
 /// `log` gets one line per long-running part ("training a tokenizer of 4,096 pieces on 1,020 files"), and one with the
 /// tokens of both parts if a share of each file is held out. `weights`: also those of the records.
 void prepare_data(const Experiment& experiment, const std::filesystem::path& cache,
-                  const std::function<void(const std::string&)>& log, bool weights = false);
+                  const std::function<void(const std::string&)>& log, bool weights);
 
 /// Opens the files built by prepare_data. [any rank] Error(data) if they are missing or damaged, have fewer ids than
 /// one window, or too few windows (gives both numbers): "text" must fill one step over `world_size` ranks and is then
 /// repeated, reshuffled in each epoch; "tokens" must fill the whole run unless `epochs` is set. The number of records
 /// is checked where they are drawn (data/torch/sources.hpp).
 Prepared open_prepared(const Experiment& experiment, const std::filesystem::path& cache, int64_t world_size,
-                       bool weights = false);
+                       bool weights);
 
 }  // namespace wmtp

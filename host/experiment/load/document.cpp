@@ -61,8 +61,8 @@ constexpr const char* weighting_tables[] = {"pipeline", "reference", "value"};
 bool is_of_weighting(const Entry& entry) { return std::ranges::count(weighting_tables, entry.key) > 0; }
 
 /// Tables that decide how a model was trained, but not how it reads data.
-constexpr const char* training_tables[] = {"adapter",    "optimizer", "schedule", "parallel",
-                                           "checkpoint", "guard",     "log",      "sweep"};
+constexpr const char* training_tables[] = {"adapter",    "auxiliary_loss", "optimizer", "schedule", "parallel",
+                                           "checkpoint", "guard",          "log",       "sweep"};
 
 /// Leaves what read_document takes from an experiment that was run.
 void keep_reading_of_data(Node& past) {

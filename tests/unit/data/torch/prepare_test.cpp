@@ -16,13 +16,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Data without weights.
+Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int64_t world_size) {
+  return open_prepared(experiment, cache, world_size, /*weights=*/false);
+}
+
 class Prepare : public DataTest {
  protected:
   fs::path cache() const { return folder_ / "cache"; }
 
   std::vector<std::string> prepare(const Experiment& experiment) const {
     std::vector<std::string> said;
-    prepare_data(experiment, cache(), [&](const std::string& line) { said.push_back(line); });
+    prepare_data(
+        experiment, cache(), [&](const std::string& line) { said.push_back(line); }, /*weights=*/false);
     return said;
   }
 

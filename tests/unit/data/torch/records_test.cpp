@@ -45,10 +45,13 @@ class RecordData : public DataTest {
   }
 
   Prepared open(const Experiment& e, std::vector<std::string>* said = nullptr) const {
-    prepare_data(e, folder_ / "cache", [&](const std::string& text) {
-      if (said) said->push_back(text);
-    });
-    return open_prepared(e, folder_ / "cache", 1);
+    prepare_data(
+        e, folder_ / "cache",
+        [&](const std::string& text) {
+          if (said) said->push_back(text);
+        },
+        /*weights=*/false);
+    return open_prepared(e, folder_ / "cache", 1, /*weights=*/false);
   }
   std::string refused(const Experiment& e, const BatchRequest& request = {}, int64_t world = 1,
                       ExitStatus status = ExitStatus::data) const {

@@ -32,8 +32,9 @@ class WindowSources : public DataTest {
     return e;
   }
   Prepared open(const Experiment& e) const {
-    prepare_data(e, folder_ / "cache", [](const std::string&) {});
-    return open_prepared(e, folder_ / "cache", 1);
+    prepare_data(
+        e, folder_ / "cache", [](const std::string&) {}, /*weights=*/false);
+    return open_prepared(e, folder_ / "cache", 1, /*weights=*/false);
   }
   /// The first byte of each window, in the order of the source.
   static std::string digits(const BatchSource& source, int64_t count) {
@@ -82,7 +83,7 @@ TEST_F(WindowSources, OfRandomIdsAreNeverShuffled) {
   Experiment e = text_experiment();
   e.data.kind = DataKind::random;
   e.data.order = "shuffled";
-  const Prepared prepared = open_prepared(e, folder_ / "cache", 1);
+  const Prepared prepared = open_prepared(e, folder_ / "cache", 1, /*weights=*/false);
   const auto source = training_batches(e, prepared, {}, 1);
   EXPECT_EQ(source->count(), std::numeric_limits<int64_t>::max());
   EXPECT_THAT(source->training(40, 0, 1).windows, ElementsAre(40));
