@@ -95,9 +95,7 @@ class LoadedStudy {
       throw Error(ExitStatus::usage, study_.file.string() +
                                          ": --pilot: the study states no seeds of a pilot; add them, other ones than "
                                          "its own: pilot = [1, 2, 3]");
-    const std::vector<TunedChoice> none(study_.members.size());
-    std::vector<StudyResult> unused;
-    return train(pilot_runs(study_, study_.pilot_seeds), none, jobs, unused);
+    return run(pilot_runs(study_, study_.pilot_seeds), jobs).exit_code;
   }
 
  private:
@@ -114,13 +112,14 @@ class LoadedStudy {
   int train(const std::vector<StudyRun>& runs, const std::vector<TunedChoice>& choices, int64_t jobs,
             std::vector<StudyResult>& results) {
     const SweepOutcome outcome = run(runs, jobs);
-    std::vector<double> operations;
-    for (const Job& job : members_.jobs) operations.push_back(member_cost(job, catalog_).operations_per_step);
+    if (operations_per_step_.empty())
+      for (const Job& job : members_.jobs)
+        operations_per_step_.push_back(member_cost(job, catalog_).operations_per_step);
     for (size_t i = 0; i < runs.size(); ++i) {
       if (outcome.ends[i].run == 0) continue;
       StudyResult found = result_of(runs[i], outcome.ends[i]);
       found.choice = choices[runs[i].member];
-      found.operations_per_step = operations[runs[i].member];
+      found.operations_per_step = operations_per_step_[runs[i].member];
       results.push_back(std::move(found));
     }
     return outcome.exit_code;
@@ -172,6 +171,7 @@ class LoadedStudy {
   Study study_;
   LoadedMembers members_;
   Json definition_;
+  std::vector<double> operations_per_step_;  ///< by member; empty until runs have ended
 };
 
 void write_report(const Options& options, const Study& stated, const StudyResults& results) {

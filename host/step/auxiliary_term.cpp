@@ -130,7 +130,8 @@ Tensor AuxiliaryTerm::gradient(const Tensor& logits, int64_t begin, int64_t n) {
               teacher(policy_, head_1_hidden_),
               {},
               {}};
-  const Sources sources = sources_in(rows_, begin, m);
+  const bool needs_sources = auxiliary_.needs.correct || auxiliary_.needs.upcoming > 0;
+  const Sources sources = needs_sources ? sources_in(rows_, begin, m) : Sources();
   if (auxiliary_.needs.correct) chunk.correct = step.batch().correct.index_select(0, sources.sequence);
   if (auxiliary_.needs.upcoming > 0)
     chunk.upcoming = upcoming_tokens(step.micro_batch(), sources, auxiliary_.needs.upcoming);

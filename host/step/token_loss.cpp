@@ -59,12 +59,15 @@ Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, 
   return by_source(loss_.scores(rows.hidden, rows.targets, request, rows.most), rows);
 }
 
+void TokenLoss::keep_head_1(StepContext& step, const Tensor& hidden) const {
+  if (pipeline_.auxiliary_loss) AuxiliaryTerm::keep_head_1(*pipeline_.auxiliary_loss, step, model_, hidden);
+}
+
 Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden) {
   const HeadRows rows = head_rows(step, head, hidden);
   std::optional<AuxiliaryTerm> auxiliary;
   LinearCrossEntropy::Addition addition;
-  if (head == 1 && pipeline_.auxiliary_loss)
-    AuxiliaryTerm::keep_head_1(*pipeline_.auxiliary_loss, step, model_, hidden);
+  if (head == 1) keep_head_1(step, hidden);
   if (has_auxiliary_loss(head)) {
     auxiliary.emplace(*pipeline_.auxiliary_loss, rows, loss_, auxiliary_coefficient(rows), factor_);
     addition = [&](const Tensor& logits, int64_t begin, int64_t n) { return auxiliary->gradient(logits, begin, n); };
@@ -90,8 +93,7 @@ void TokenLoss::add_loss(StepContext& step, int64_t head, const Tensor& hidden) 
     gradient(step, head, hidden);
     return;
   }
-  if (head == 1 && pipeline_.auxiliary_loss)
-    AuxiliaryTerm::keep_head_1(*pipeline_.auxiliary_loss, step, model_, hidden);
+  if (head == 1) keep_head_1(step, hidden);
   const HeadRows rows = head_rows(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   add_to_totals(rows, scores.losses, coefficients(rows, weigh_rows(rows, scores)) * scores.losses);

@@ -84,6 +84,7 @@ class TokenLoss {
     return pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(head);
   }
   double auxiliary_coefficient(const HeadRows& rows) const;
+  void keep_head_1(StepContext& step, const at::Tensor& hidden) const;
   std::optional<int64_t> bound_on_selected(const HeadRows& rows, const Weights& weights) const;
 
   ShardedModel& model_;

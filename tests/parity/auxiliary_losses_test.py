@@ -3,8 +3,7 @@ parameters, on one rank and on several, in every division of the work, with ever
 from dataclasses import replace
 
 import pytest
-from checkpoint import model_tensors
-from compare import assert_losses_close, assert_tensors_close
+from equal_runs import PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
 from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference
@@ -45,37 +44,16 @@ CASES = {
 SHORT = ["label-smoothing", "z-loss-rho1", "unlikelihood", "asft", "distillation", "token-order"]
 
 
-def expect_equal(place, wanted, **changes):
-    place.run(**changes)
-    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
-    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks, accumulation", cases([(1, 1), (2, 2)], [(1, 2), (2, 1)]))
 @pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
-    shape, recipe = CASES[case]
-    recipe = replace(recipe, accumulation=accumulation)
-    wanted = train_reference(place.folder, shape, recipe)
-    expect_equal(place, wanted, **changes_for(shape, recipe, ranks))
+    expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
 
 
 def test_a_divisor_of_weights_is_not_that_of_the_auxiliary_loss(place):
-    shape, recipe = CASES["z-loss-rho1"]
-    recipe = replace(recipe, normalize="weights", accumulation=2, steps=4, head_weights=[1.0, 0.5, 0.0, 2.0])
-    expect_equal(place, train_reference(place.folder, shape, recipe), **changes_for(shape, recipe))
-
-
-LAYOUTS = {
-    "no_shard": {"parallel__strategy": "no_shard"},
-    "reference sharded alone": {"parallel__strategy": "no_shard", "reference__strategy": "full_shard"},
-    "sequence": {"parallel__sequence": 2, "train__batch_size": 4},
-    "tensor": {"parallel__tensor": 2, "train__batch_size": 4},
-    "sections": {"parallel__pipeline": 2, "train__batch_size": 4},
-    "sequence and tensor": {"parallel__processes": 4, "parallel__sequence": 2, "parallel__tensor": 2,
-                            "train__batch_size": 4},
-}
+    expect_case_equal(place, *CASES["z-loss-rho1"], normalize="weights", accumulation=2, steps=4,
+                      head_weights=[1.0, 0.5, 0.0, 2.0])
 
 
 @pytest.mark.soak
@@ -83,14 +61,10 @@ LAYOUTS = {
                                         ["distillation-chained", "token-order"]))
 def test_every_layout_equals_pytorch(place, case):
     shape, recipe = CASES[case]
-    recipe = replace(recipe, accumulation=2, steps=4)
-    wanted = train_reference(place.folder, shape, recipe)
-    for layout, changes in LAYOUTS.items():
-        if "reference" in layout and "reference" not in case:
-            continue
-        if layout == "sequence and tensor" and shape == READER:  # it has two heads of attention
-            continue
-        expect_equal(place, wanted, **changes_for(shape, recipe) | changes)
+    layouts = [*PLAIN_LAYOUTS, *["reference sharded alone"] * case.startswith("reference")]
+    if shape == READER:
+        layouts.remove("sequence and tensor")  # four ranks for its two heads of attention
+    expect_layouts_equal(place, shape, recipe, layouts)
 
 
 def test_the_log_has_the_mean_of_each_head(place):

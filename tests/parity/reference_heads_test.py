@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 from checkpoint import model_tensors
-from compare import assert_losses_close, assert_tensors_close, assert_tensors_equal
+from compare import assert_tensors_equal
+from equal_runs import expect_case_equal, expect_layouts_equal
 from experiment import ONE_RANK
 from paths import cases
 from reference import Recipe
-from start import POLICY, READER, changes_for, frozen_shape, train_reference, write_frozen
+from start import POLICY, READER, changes_for, frozen_shape, write_frozen
 
 OWN = {"layers": 5, "future_tokens": 4}  # as many heads as the policy
 MORE = {"layers": 6, "future_tokens": 5}
@@ -39,43 +40,16 @@ CASES = {
 SHORT = ["rho1", "formula", "chained"]
 
 
-def expect_equal(place, wanted, **changes):
-    place.run(**changes)
-    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
-    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
 @pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
-    shape, recipe = CASES[case]
-    recipe = replace(recipe, accumulation=accumulation)
-    wanted = train_reference(place.folder, shape, recipe)
-    expect_equal(place, wanted, **changes_for(shape, recipe, ranks))
-
-
-LAYOUTS = {
-    "no_shard": {"parallel__strategy": "no_shard"},
-    "shard_grad_op": {"parallel__strategy": "shard_grad_op"},
-    "reference sharded alone": {"parallel__strategy": "no_shard", "reference__strategy": "full_shard"},
-    "sequence": {"parallel__sequence": 2, "train__batch_size": 4},
-    "tensor": {"parallel__tensor": 2, "train__batch_size": 4},
-    "sections": {"parallel__pipeline": 2, "train__batch_size": 4},
-    "hybrid": {"parallel__processes": 4, "parallel__strategy": "hybrid_shard", "parallel__shard_group_size": 2,
-               "train__batch_size": 1},
-    "sequence and tensor": {"parallel__processes": 4, "parallel__sequence": 2, "parallel__tensor": 2,
-                            "train__batch_size": 4},
-}
+    expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
 
 
 @pytest.mark.parametrize("kind", ["parallel", "chained"])
 def test_every_layout_equals_pytorch(place, kind):
-    shape, recipe = CASES["rho1" if kind == "parallel" else "chained"]
-    recipe = replace(recipe, accumulation=2, steps=4)
-    wanted = train_reference(place.folder, shape, recipe)
-    for layout in LAYOUTS.values():
-        expect_equal(place, wanted, **changes_for(shape, recipe) | layout)
+    expect_layouts_equal(place, *CASES["rho1" if kind == "parallel" else "chained"])
 
 
 def test_a_cache_of_one_choice_is_not_read_by_the_other(place):

@@ -3,8 +3,7 @@ final parameters, on one rank and on two, with micro-batches, packed, and in eve
 from dataclasses import replace
 
 import pytest
-from checkpoint import model_tensors
-from compare import assert_losses_close, assert_tensors_close
+from equal_runs import PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
 from experiment import ONE_RANK
 from paths import cases
 from reference import Recipe
@@ -32,38 +31,16 @@ CASES = {
 SHORT = ["weights", "weights-packed", "ranks", "answers-packed"]
 
 
-def expect_equal(place, wanted, **changes):
-    place.run(**changes)
-    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
-    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
 @pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
-    shape, recipe = CASES[case]
-    recipe = replace(recipe, accumulation=accumulation)
-    wanted = train_reference(place.folder, shape, recipe)
-    expect_equal(place, wanted, **changes_for(shape, recipe, ranks))
-
-
-LAYOUTS = {
-    "no_shard": {"parallel__strategy": "no_shard"},
-    "sequence": {"parallel__sequence": 2, "train__batch_size": 4},
-    "tensor": {"parallel__tensor": 2, "train__batch_size": 4},
-    "sections": {"parallel__pipeline": 2, "train__batch_size": 4},
-    "sequence and tensor": {"parallel__processes": 4, "parallel__sequence": 2, "parallel__tensor": 2,
-                            "train__batch_size": 4},
-}
+    expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
 
 
 def test_every_layout_equals_pytorch(place):
     shape, recipe = CASES["weights-of-ranks"]
-    shape, recipe = replace(shape, kv_heads=4), replace(recipe, accumulation=2, steps=4)
-    wanted = train_reference(place.folder, shape, recipe)
-    for layout in LAYOUTS.values():
-        expect_equal(place, wanted, **changes_for(shape, recipe) | layout)
+    expect_layouts_equal(place, replace(shape, kv_heads=4), recipe, PLAIN_LAYOUTS)
 
 
 def test_a_run_that_reads_no_weights_prepares_the_same_files(place):

@@ -38,23 +38,29 @@ class Companion final : public Weighting {
   }
 };
 
+/// The call's result; adds its time to `seconds`.
+template <class Call>
+auto timed(double& seconds, Call call) {
+  const auto start = Clock::now();
+  auto result = call();
+  seconds += seconds_since(start);
+  return result;
+}
+
 /// Measures the total time of the pipeline's calls.
 class TimedWeighting final : public Weighting {
  public:
   TimedWeighting(std::unique_ptr<Weighting> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
   Needs needs() const override { return inner_->needs(); }
-  Weights weigh(TokenStep& step) override { return timed(step); }
-  Weights weigh(HeadStep& step) override { return timed(step); }
-  Weights weigh(BatchStep& step) override { return timed(step); }
+  Weights weigh(TokenStep& step) override { return weighed(step); }
+  Weights weigh(HeadStep& step) override { return weighed(step); }
+  Weights weigh(BatchStep& step) override { return weighed(step); }
   Tensor value_loss(ValueStep& step) override { return inner_->value_loss(step); }
 
  private:
   template <class AnyStep>
-  Weights timed(AnyStep& step) {
-    const auto start = Clock::now();
-    Weights weights = inner_->weigh(step);
-    seconds_ += seconds_since(start);
-    return weights;
+  Weights weighed(AnyStep& step) {
+    return timed(seconds_, [&] { return inner_->weigh(step); });
   }
 
   std::unique_ptr<Weighting> inner_;
@@ -66,10 +72,7 @@ class TimedObjective final : public Objective {
   TimedObjective(std::unique_ptr<Objective> inner, double& seconds) : inner_(std::move(inner)), seconds_(seconds) {}
   Needs needs() const override { return inner_->needs(); }
   Tensor loss(ValueStep& step) override {
-    const auto start = Clock::now();
-    Tensor loss = inner_->loss(step);
-    seconds_ += seconds_since(start);
-    return loss;
+    return timed(seconds_, [&] { return inner_->loss(step); });
   }
 
  private:
@@ -84,10 +87,7 @@ class TimedAuxiliaryLoss final : public AuxiliaryLoss {
   LogitsNeeds needs() const override { return inner_->needs(); }
   bool applies(int64_t head) const override { return inner_->applies(head); }
   Tensor loss(LogitsStep& step) override {
-    const auto start = Clock::now();
-    Tensor loss = inner_->loss(step);
-    seconds_ += seconds_since(start);
-    return loss;
+    return timed(seconds_, [&] { return inner_->loss(step); });
   }
 
  private:

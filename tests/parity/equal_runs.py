@@ -1,0 +1,39 @@
+"""Runs of the host that must equal plain PyTorch: losses of all steps to 1e-6, final parameters to 1e-5."""
+from dataclasses import replace
+
+from checkpoint import model_tensors
+from compare import assert_losses_close, assert_tensors_close
+from start import changes_for, train_reference
+
+LAYOUTS = {
+    "no_shard": {"parallel__strategy": "no_shard"},
+    "shard_grad_op": {"parallel__strategy": "shard_grad_op"},
+    "reference sharded alone": {"parallel__strategy": "no_shard", "reference__strategy": "full_shard"},
+    "sequence": {"parallel__sequence": 2, "train__batch_size": 4},
+    "tensor": {"parallel__tensor": 2, "train__batch_size": 4},
+    "sections": {"parallel__pipeline": 2, "train__batch_size": 4},
+    "hybrid": {"parallel__processes": 4, "parallel__strategy": "hybrid_shard", "parallel__shard_group_size": 2,
+               "train__batch_size": 1},
+    "sequence and tensor": {"parallel__processes": 4, "parallel__sequence": 2, "parallel__tensor": 2,
+                            "train__batch_size": 4},
+}
+PLAIN_LAYOUTS = ["no_shard", "sequence", "tensor", "sections", "sequence and tensor"]  # without a reference
+
+
+def expect_equal(place, wanted, **changes):
+    place.run(**changes)
+    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
+
+
+def expect_case_equal(place, shape, recipe, ranks=2, **changes):
+    """`changes`: of the recipe."""
+    recipe = replace(recipe, **changes)
+    expect_equal(place, train_reference(place.folder, shape, recipe), **changes_for(shape, recipe, ranks))
+
+
+def expect_layouts_equal(place, shape, recipe, layouts=LAYOUTS):
+    recipe = replace(recipe, accumulation=2, steps=4)
+    wanted = train_reference(place.folder, shape, recipe)
+    for layout in layouts:
+        expect_equal(place, wanted, **changes_for(shape, recipe) | LAYOUTS[layout])
