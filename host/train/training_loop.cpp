@@ -155,6 +155,7 @@ std::optional<ExitStatus> TrainingLoop::after_step(const StepReport& report) {
     recorder_.event("info", "stopped", report.step, "stopped by a signal; resume with --resume");
     return ExitStatus::interrupted;
   }
+  if (report.step == trainer().num_steps()) return std::nullopt;  // it is validated before its save, which has the loss
   const bool is_best = validation_is_due() && validate();
   const CheckpointConfig& checkpoint = experiment_.checkpoint;
   if (step_is_multiple_of(checkpoint.every_steps) || step_completes(checkpoint.every_epochs) || report.save || is_best)

@@ -243,6 +243,17 @@ def test_the_best_checkpoint_is_kept_and_has_a_name(place):
         assert 0 < rows[step]["epoch"] <= rows[12]["epoch"]
 
 
+def test_the_last_checkpoint_can_be_the_best(place):
+    """Also where it is one of those that are saved every few steps."""
+    (place.folder / "text.txt").write_text(TEXT * 120)
+    place.run(**VALIDATED | {"optimizer__lr": 1e-3, "checkpoint__every_steps": 6})
+    losses = place.log.metric("valid/ce_head_1")
+    assert min(losses, key=losses.get) == 12, losses
+    assert f"{losses[12]:.4f} at step 12" in place.host("generate", "trial@best", "Seven").err
+    last = json.loads(place.host("checkpoint", "list", "trial", "--json").out)[-1]
+    assert (last["best"], last["valid_loss"], last["valid_step"]) == ("best", losses[12], 12)
+
+
 def test_the_best_is_found_across_a_stop(place):
     """A resumed run saves a new best only if it is better than those before the stop."""
     (place.folder / "text.txt").write_text(TEXT * 120)
