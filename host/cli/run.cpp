@@ -12,6 +12,7 @@
 #include "launch/end_command.hpp"
 #include "launch/run_launcher.hpp"
 #include "launch/sweep_run.hpp"
+#include "report/compare.hpp"
 #include "report/table.hpp"
 
 namespace wmtp {
@@ -77,6 +78,9 @@ bool is_sweep(const Options& options, const SweepRequest& sweep, const std::opti
 int run_and_print(const SweepRequest& request, SourceTexts& texts) {
   const SweepOutcome outcome = run_sweep(request, texts);
   print_table(std::cout, outcome.members, TableFormat::text);
+  if (!outcome.incomparable.empty())
+    std::cout << join_names(outcome.incomparable) << (outcome.incomparable.size() > 1 ? " are" : " is")
+              << " not comparable between all of these runs: " << why_no_difference << '\n';
   if (!outcome.means.rows.empty()) {
     std::cout << "\nmeans over seeds with standard errors (`wmtp-host runs compare` pairs the seeds)\n";
     print_table(std::cout, outcome.means, TableFormat::text);

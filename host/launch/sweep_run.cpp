@@ -102,10 +102,12 @@ class Sweep {
       return one.code != 0 && !(keeps_diverged_ && one.code == int(ExitStatus::guard));
     };
     const auto bad = std::find_if(members_.begin(), members_.end(), is_bad);
-    SweepOutcome outcome{.exit_code = bad == members_.end() ? 0 : bad->code,
-                         .members = {{"name", "seed", "run", "status", "train/loss", "valid/loss"}, {}, false},
-                         .ends = {},
-                         .means = {{"name", "seeds", "train/loss", "valid/loss"}, {}, false}};
+    SweepOutcome outcome{
+        .exit_code = bad == members_.end() ? 0 : bad->code,
+        .members = {{"name", "seed", "run", "status", "train/loss", "valid/loss", "valid/ce_head_1"}, {}, false},
+        .incomparable = {},
+        .ends = {},
+        .means = {{"name", "seeds", "train/loss", "valid/loss"}, {}, false}};
     std::map<std::string, std::array<std::vector<double>, 2>> losses;
     for (size_t i = 0; i < members_.size(); ++i) {
       const auto row = result_of(i);
@@ -114,6 +116,10 @@ class Sweep {
         if (row[4 + k].is_number()) losses[row[0]][k].push_back(row[4 + k]);
       outcome.members.rows.push_back(row);
     }
+    std::vector<int64_t> runs;
+    for (const SweepEnd& end : outcome.ends)
+      if (end.run != 0) runs.push_back(end.run);
+    outcome.incomparable = incomparable(LogReader(database()), runs, {"train/loss", "valid/loss"});
     bool several = false;
     for (const auto& [name, columns] : losses) {
       const MeanAndError train = mean_and_error(columns[0]), valid = mean_and_error(columns[1]);
@@ -183,10 +189,11 @@ class Sweep {
 
   std::vector<Json> result_of(size_t i) const {
     const Experiment& experiment = members_[i].run->job().experiment;
-    std::vector<Json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr};
+    std::vector<Json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr, nullptr};
     if (const auto run = finished(i)) {
       const Table found =
-          LogReader(database()).query("SELECT id, status, train_loss, valid_loss FROM v_runs WHERE id = ?1", {run->id});
+          LogReader(database())
+              .query("SELECT id, status, train_loss, valid_loss, valid_head_1 FROM v_runs WHERE id = ?1", {run->id});
       std::copy(found.rows.at(0).begin(), found.rows.at(0).end(), row.begin() + 2);
     }
     return row;

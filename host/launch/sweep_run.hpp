@@ -30,9 +30,10 @@ struct SweepEnd {
 };
 
 struct SweepOutcome {
-  int exit_code = 0;           ///< of the first failed member, except those that diverged and are kept
-  Table members;               ///< their losses
-  std::vector<SweepEnd> ends;  ///< of the same members
+  int exit_code = 0;                      ///< of the first failed member, except those that diverged and are kept
+  Table members;                          ///< their losses
+  std::vector<std::string> incomparable;  ///< losses that do not measure the same in all of the members
+  std::vector<SweepEnd> ends;             ///< of the same members
   Table means;  ///< over the seeds of each name, with standard errors; empty unless a name has several seeds
 };
 

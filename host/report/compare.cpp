@@ -32,11 +32,13 @@ std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) 
   return params;
 }
 
-/// A row for each key whose values differ.
-Table differing(std::vector<std::string> columns, const std::map<std::string, std::vector<Json>>& values_of_key) {
+/// A row for each key whose values differ, and for those of `always`.
+Table differing(std::vector<std::string> columns, const std::map<std::string, std::vector<Json>>& values_of_key,
+                const std::set<std::string>& always = {}) {
   Table table{std::move(columns), {}, false};
   for (const auto& [key, values] : values_of_key) {
-    if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) continue;
+    const bool differs = std::ranges::adjacent_find(values, std::not_equal_to()) != values.end();
+    if (!differs && !always.contains(key)) continue;
     table.rows.push_back({key});
     table.rows.back().insert(table.rows.back().end(), values.begin(), values.end());
   }
@@ -68,16 +70,29 @@ class Comparison {
     if (sides_.size() < 2) throw Error(ExitStatus::usage, "found fewer than two runs to compare");
   }
 
-  /// Keys whose values differ between runs; the seed only if no side has several.
+  /// Keys whose values differ between or within sides; the seed only if no side has several.
   Table params() const {
     std::map<std::string, std::vector<Json>> values;
     each([&](const LoggedValues& run) {
       for (const auto& [key, value] : run.params) values[key];
     });
     if (has_seeds()) values.erase("seed");
+    std::set<std::string> mixed;
+    for (const Side& side : sides_) mixed.merge(mixed_keys(side));
     for (auto& [key, row] : values)
       for (const Side& side : sides_) row.push_back(values_of(side, key));
-    return differing(columns("key"), values);
+    return differing(columns("key"), values, mixed);
+  }
+
+  /// Keys besides the seed in which the runs of a side differ: they are no repetitions of one experiment.
+  std::set<std::string> mixed_keys(const Side& side) const {
+    std::map<std::string, std::set<std::string>> values;
+    for (const auto& [seed, run] : side.runs)
+      for (const auto& [key, value] : run.params) values[key].insert(value);
+    std::set<std::string> mixed;
+    for (const auto& [key, found] : values)
+      if (found.size() > 1 && key != "seed") mixed.insert(key);
+    return mixed;
   }
 
   /// Validation first, then training, then the others, with time and speed last.
@@ -291,6 +306,16 @@ void warn_of_other_differences(std::ostream& out, const Table& params) {
            "others\n";
 }
 
+/// A name means its newest run of each seed, also if some of them were another experiment.
+void warn_of_mixed_sides(std::ostream& out, const Comparison& comparison) {
+  for (const Side& side : comparison.sides())
+    if (const auto mixed = comparison.mixed_keys(side); !mixed.empty())
+      out << "warning: the runs of " << Comparison::title(side) << " differ in "
+          << join_names({mixed.begin(), mixed.end()})
+          << ", so their mean and ± are over different experiments; name runs by their numbers, or give each "
+             "experiment a name of its own\n";
+}
+
 /// What ±, the differences and their intervals are.
 void explain_figures(std::ostream& out, const Comparison& comparison) {
   out << "last values; differences from " << Comparison::title(comparison.sides().front());
@@ -434,6 +459,17 @@ std::string quantity_of(const std::string& metric, const std::map<std::string, s
   return quantity;
 }
 
+std::vector<std::string> incomparable(const LogReader& log, const std::vector<int64_t>& runs,
+                                      const std::vector<std::string>& metrics) {
+  std::vector<std::string> found;
+  for (const std::string& metric : metrics) {
+    std::set<std::string> quantities;
+    for (const int64_t run : runs) quantities.insert(quantity_of(metric, params_of(log, run)));
+    if (quantities.size() > 1) found.push_back(metric);
+  }
+  return found;
+}
+
 MeanAndError mean_and_error(const std::vector<double>& values) {
   MeanAndError of;
   of.count = int64_t(values.size());
@@ -491,6 +527,7 @@ void print_comparison(std::ostream& out, const LogReader& log, const ComparisonR
   else
     print_table(out, params, TableFormat::text), out << '\n';
   print_repetitions(out, comparison, params);
+  warn_of_mixed_sides(out, comparison);
   warn_of_other_differences(out, params);
   print_metrics(out, comparison, request);
 }

@@ -42,6 +42,9 @@ std::string quantity_of(const std::string& metric, const std::map<std::string, s
 const std::vector<std::string>& metrics_with_quantities();
 /// "the weights or the number of heads differ; compare valid/ce_head_1"
 extern const char* const why_no_difference;
+/// Those of `metrics` that do not measure the same in all of the runs.
+std::vector<std::string> incomparable(const LogReader& log, const std::vector<int64_t>& runs,
+                                      const std::vector<std::string>& metrics);
 
 /// A row per key whose values differ: the key, then the value of each run (null: none).
 Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);

@@ -500,7 +500,8 @@ def test_differences_and_means_are_taken_at_common_steps_only(sparse, tmp_path, 
         assert [step for step, _ in mean] == list(range(0, 301, 50))
         for step, values in mean:
             assert values == pytest.approx([8 * math.exp(-step / 60)] * 3)
-        assert remarks(browser, "valid/loss") == "the mean of short ends with run 3"
+        assert remarks(browser, "valid/loss") == ("the runs of short differ in every_steps; "
+                                                  "the mean of short ends with run 3")
         sound(browser, served.address)
 
 

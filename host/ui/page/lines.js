@@ -85,8 +85,14 @@ const Lines = (() => {
     return groups;
   }
 
+  /** Config keys in which runs of one name differ, the seed aside: they are no repetitions of one experiment. */
+  const mixedKeys = (ids) => (state.group !== "name" ? [] : Object.keys(state.configs).filter((key) =>
+    !["name", "seed", "sweep"].includes(key) && new Set(ids.map((id) => configOf(id, key))).size > 1));
+
   function meanLine(group, curves, lineOf, remarks) {
     const line = meanOf(curves.map(lineOf)), title = groupTitle(group), [{ run }] = curves;
+    const mixed = mixedKeys(curves.map((curve) => curve.run)).map(shortKey);
+    if (mixed.length) remarks.push(`the runs of ${title} differ in ${mixed.join(", ")}`);
     const shortest = curves.reduce((a, b) => (b.last_step < a.last_step ? b : a));
     if (!line.at.length) remarks.push(`the runs of ${title} have no common step`);
     else if (curves.some((curve) => curve.last_step > shortest.last_step))

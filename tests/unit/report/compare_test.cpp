@@ -167,6 +167,19 @@ TEST_F(CompareTest, SaysWhichWordsMeanTheSame) {
   EXPECT_FALSE(holds(text({"a", "c"}), "the same")) << text({"a", "c"});
 }
 
+TEST_F(CompareTest, WarnsOfANameWhoseRunsAreDifferentExperiments) {
+  for (const int64_t seed : {1, 2}) {
+    run("a", seed, 0.5, 3);
+    run("b", seed, 0.5, 4);
+  }
+  EXPECT_FALSE(holds(text({"a", "b"}), "warning")) << text({"a", "b"});
+  for (const char* name : {"a", "b"}) run(name, 2, 0.6, 5, /*finishes=*/true, /*steps=*/3);
+  const std::string mixed = text({"a", "b"});
+  EXPECT_TRUE(holds(mixed, "warning: the runs of a (2 seeds) differ in pipeline.keep and train.steps, so")) << mixed;
+  EXPECT_TRUE(holds(mixed, "warning: the runs of b (2 seeds) differ in ")) << mixed;
+  EXPECT_TRUE(holds(mixed, "2 | 3")) << mixed;
+}
+
 TEST_F(CompareTest, WarnsOfKeysThatChangeTheNumbersOfAnyMethod) {
   run("a", 1, 0.5, 3);
   run("b", 1, 0.6, 4);
