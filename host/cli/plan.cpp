@@ -235,11 +235,12 @@ int plan_study_of(const Options& options, const GlobalOptions& globals) {
   return plan_study(options.file, options.json, globals);
 }
 
-int plan(const Options& options, const GlobalOptions& globals) {
+int plan(const Options& given, const GlobalOptions& globals) {
   check_thread_count();
-  check_options(options);
-  if (SourceTexts texts; is_study(options.file, texts)) return plan_study_of(options, globals);
-  if (options.gpus.size() > 1 || options.on.size() > 1) return compare_rents(options, globals);
+  check_options(given);
+  if (SourceTexts texts; is_study(given.file, texts)) return plan_study_of(given, globals);
+  if (given.gpus.size() > 1 || given.on.size() > 1) return compare_rents(given, globals);
+  const Options options = given.gpus.empty() ? given : with_gpus(given, given.gpus.front());
   const Catalog catalog(globals.plugin_folders);
   CheckedPlan one(options, catalog, globals);
   const Experiment& experiment = one.experiment;
@@ -302,8 +303,8 @@ void add_plan(CommandLine& line) {
   add_option(command, "--fit MEMORY", options.fit,
              "find the largest train.batch_size that fits into this memory per rank");
   add_option(command, "--gpus N", options.gpus,
-             "compare the cost of a step with so many GPUs on each host, a rank for each; comma-separated: one table "
-             "(16 are 2 hosts of 8)",
+             "compare the cost of a step with so many GPUs on each host, a rank for each (without --nodes, 16 are 2 "
+             "hosts of 8); comma-separated: one table",
              comma_separated, one_word, count)
       ->excludes("--nproc");
   add_option(command, "--on NAME", options.on,

@@ -193,7 +193,7 @@ void print_times(std::ostream& out, const Hardware& hardware, const StepCost& wh
   }
   const bool hides = whole.time->communication <= whole.time->computation;
   if (whole.variant->request.ranks > 1)
-    out << "One axis is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over "
+    out << "Sharding alone is " << (whole.fits && hides ? "enough" : "not enough") << ": full_shard over "
         << counted(whole.variant->request.ranks, "rank") << " computes for " << seconds_text(whole.time->computation)
         << " and communicates for " << seconds_text(whole.time->communication)
         << (whole.fits ? "" : ", but does not fit") << (hides ? "" : "; more tokens per rank and micro-batch hide more")
@@ -268,8 +268,8 @@ void print_cluster(std::ostream& out, const PlannedCluster& cluster, const Plann
   if (!cluster.divided.empty())
     out << "sequence N, tensor N, pipeline N: N ranks divide the positions of each sequence, the features of each "
            "block,\n"
-           "or the blocks of the model (micro-batches x batch_size); N times the micro-batches leave the tokens of a "
-           "step.\n";
+           "or the blocks of the model (micro-batches x batch_size); with N times the micro-batches, a step has as "
+           "many tokens.\n";
   if (cluster.memory) print_recommendation(out, cluster);
   if (cluster.hardware) print_times(out, *cluster.hardware, whole);
   if (cluster.like) print_measured_rates(out, cluster);

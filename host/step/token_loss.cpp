@@ -186,7 +186,7 @@ TokenLoss::Gradient TokenLoss::gradient_with_known_weights(const HeadRows& rows,
   const auto result = loss_.one_pass(
       rows.hidden, rows.targets,
       [&](const Scores& chunk, int64_t begin) { return scaled.narrow(0, begin, chunk.losses.size(0)); },
-      /*sparse=*/weights.meaning != Weights::Meaning::uniform, {}, rows.most, addition);
+      /*sparse=*/weights.meaning != Weights::Meaning::uniform, {}, rows.most, addition, weights.share);
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 

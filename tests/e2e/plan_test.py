@@ -89,6 +89,7 @@ CASES = {
                                         parallel__precision="bf16", checkpoint__every_steps=1),
     "only the last blocks": dict(adapter={"plugin": "full", "train_last": 5}),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
+    "weights of divided features": dict(pipeline={"plugin": "focal"}, parallel__tensor=2),
     "compared heads": dict(log={"heads_every_steps": 1}),
     "compared heads in bf16, accumulated, lora": dict(log={"heads_every_steps": 1}, train__gradient_accumulation=2,
                                                       parallel__precision="bf16", adapter=LORA),
@@ -102,7 +103,7 @@ SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "c
          "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
          "only the last blocks", "chained heads", "state in a file", "state and masters in a file",
          "hybrid_shard, gradients that travel in bf16", "divided positions",
-         "divided features", "compared heads", "compared chained heads")
+         "divided features", "weights of divided features", "compared heads", "compared chained heads")
 
 
 def test_heads_that_are_not_compared_take_nothing(place):
@@ -190,6 +191,16 @@ def test_the_plan_of_sections_is_what_the_largest_takes(place, changes):
     assert {"forward", "backward", "head_1", "optimizer"} <= set(found)
     for phase, bytes_ in found.items():
         assert bytes_ - A_FEW_NUMBERS <= phases[phase]["allocated"] <= 1.05 * bytes_, phase
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_plan_of_a_random_choice_is_near_what_a_run_takes(place, ranks):
+    """How many tokens are chosen is known only on average."""
+    changes = {**SIZES, "pipeline": {"plugin": "random"}, "parallel__processes": ranks, "parallel__tensor": ranks}
+    plan = planned(place, place.write(**changes))
+    place.run(**changes)
+    most = this_one(plan)["bytes"]["allocated"]
+    assert measured(place.log) == {rank: pytest.approx(most, rel=0.02) for rank in range(ranks)}
 
 
 @pytest.mark.soak
@@ -510,6 +521,8 @@ def test_numbers_of_gpus_and_cards_are_compared_in_one_table(place):
     assert by[8, "a100-80gb"]["time"] == best["time"] and by[8, "a100-80gb"]["bytes"] == best["bytes"]
     shown = place.host("plan", file, *both).out
     assert all(row["hosts"] == (2 if row["gpus"] == 16 else 1) for row in rows)
+    small = place.write(**SIZES)
+    assert planned(place, small, "--gpus", 16) == planned(place, small, "--nodes", 2, "--gpus", 8)
     assert re.search(r"^ +1 +1  h100 +does not fit: \S+ lacks [\d.]+ GiB ", shown, re.MULTILINE), shown
     assert "GPU-hours" in shown and "not calibrated: products at the lowest share" in shown
     grows = "Without train.global_batch_size the tokens of a step grow with the GPUs"

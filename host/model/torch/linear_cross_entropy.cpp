@@ -1,6 +1,7 @@
 #include "model/torch/linear_cross_entropy.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/round_up.hpp"
 #include "memory/allocator.hpp"
@@ -45,6 +46,9 @@ struct LinearCrossEntropy::Chosen {
   bool has_spares = false;  ///< whether there may be entries without a token
 
   int64_t count() const { return from.size(0); }
+  /// Whether to differentiate all of `rows` instead: to omit fewer than a sixteenth saves less time than it takes to
+  /// copy the logits of the others. Those of rows that ranks without so many tokens fill up are such few.
+  bool are_all(int64_t rows) const { return !from.defined() || (!has_spares && 16 * (rows - count()) < rows); }
   Chosen narrow(int64_t begin, int64_t n) const {
     return {from.narrow(0, begin, n), to.narrow(0, begin, n), has_spares};
   }
@@ -74,6 +78,14 @@ LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficient
   }
   const Tensor index = at::nonzero_static(coefficients, *at_most, /*fill_value=*/N).squeeze(1);
   return {index.clamp_max(N - 1), index, /*has_spares=*/true};
+}
+
+/// Those with a nonzero coefficient; in a step without values, `share` of all.
+LinearCrossEntropy::Chosen LinearCrossEntropy::found(const Tensor& coefficients, double share) const {
+  if (!coefficients.is_meta()) return nonzero(coefficients);
+  const auto expected = int64_t(std::ceil(share * double(coefficients.size(0))));
+  const Tensor index = at::empty({expected}, coefficients.options().dtype(at::kLong));
+  return {index, index};
 }
 
 /// Tokens differentiated in one product: n, or with a VocabularySplit n of each rank.
@@ -181,8 +193,8 @@ Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, Sc
 
 LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, const Tensor& targets,
                                                         const Coefficients& coefficients, bool sparse,
-                                                        ScoreRequest request, int64_t most,
-                                                        const Addition& addition) const {
+                                                        ScoreRequest request, int64_t most, const Addition& addition,
+                                                        double share) const {
   const MemoryScope scope(MemoryCategory::logits);
   const int64_t count = hidden.size(0);
   const Tensor weight = output_.weight();
@@ -193,7 +205,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
     auto [scores, log_sum] = scored(chunk, own_targets, request);
     put(result.scores, begin, scores);
     complete(chunk, std::move(log_sum), own > 0 ? coefficients(scores, begin).contiguous() : scores.losses, n);
-    const Chosen chosen = sparse && !addition ? nonzero(chunk.coefficient) : Chosen();
+    const Chosen chosen = sparse && !addition ? found(chunk.coefficient, share) : Chosen();
     add(chunk, addition, begin, own, n);
     differentiate_here(std::move(chunk), chosen, weight, result.d_hidden.narrow(0, begin, own));
   });
@@ -211,7 +223,7 @@ void LinearCrossEntropy::differentiate_here(Chunk chunk, const Chosen& chosen, c
 
 /// Adds to the weight's gradient and writes d_hidden [n,D], with a row more for spare entries.
 void LinearCrossEntropy::differentiate(Chunk chunk, const Chosen& chosen, const Tensor& weight, Tensor d_hidden) const {
-  const bool all = !chosen.from.defined() || chosen.count() == chunk.hidden.size(0);
+  const bool all = chosen.are_all(chunk.hidden.size(0));
   if (!all) {
     d_hidden.zero_();
     if (chosen.count() == 0) return;

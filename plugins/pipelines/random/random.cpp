@@ -41,9 +41,10 @@ class Random : public wmtp::Weighting {
   wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const Tensor u = step.uniform(0), valid = step.valid();
     if (kind_ == "lognormal") return wmtp::Weights::by_target(lognormal(u.select(-1, 0)));
-    const Tensor selected = u.lt(keep_.at(step.number())).logical_and(valid);
+    const double keep = keep_.at(step.number());
+    const Tensor selected = u.lt(keep).logical_and(valid);
     step.metric("random/selection_ratio", selected.sum(), valid.sum());
-    return wmtp::Weights::by_source(selected.to(at::kFloat));
+    return wmtp::Weights::by_source(selected.to(at::kFloat), keep);
   }
 
  private:
