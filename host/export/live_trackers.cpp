@@ -1,16 +1,26 @@
 #include "export/live_trackers.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <sstream>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/installation.hpp"
 #include "base/text.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {
 
 constexpr std::chrono::minutes limit{2};
+
+constexpr const char* find_packages = R"(
+import importlib.util
+for name in sys.argv[1:]:
+    if importlib.util.find_spec(name) is None: print(name)
+)";
 
 LiveTrackers::Outcome outcome_of(const std::string& name, ChildProcess& child) {
   const ChildResult result = finish_child(child, limit);
@@ -21,6 +31,24 @@ LiveTrackers::Outcome outcome_of(const std::string& name, ChildProcess& child) {
 }
 
 }  // namespace
+
+std::vector<std::string> missing_trackers(const LogConfig& config) {
+  std::vector<std::string> packages;
+  if (config.wandb) packages.emplace_back("wandb");
+  if (config.trackio) packages.emplace_back("trackio");
+  if (!config.mlflow.empty()) packages.emplace_back("mlflow");
+  if (packages.empty()) return {};
+  const auto [python, name] = users_python();
+  std::istringstream missing(python.empty() ? fmt::format("{}", fmt::join(packages, " "))
+                                            : run_child(python_child(python, find_packages, packages), limit).output);
+  std::vector<std::string> warnings;
+  for (std::string package; missing >> package;)
+    warnings.push_back("[log] " + package + ": " +
+                       (python.empty() ? "found no " + name : python.string() + " has no " + package) +
+                       ", so the run will not be there; " + PythonProgram{"", "", package}.advice() +
+                       ", now or before `wmtp-host export` sends it");
+  return warnings;
+}
 
 LiveTrackers::LiveTrackers(const LogConfig& config, std::filesystem::path database, int64_t run_id)
     : database_(std::move(database)), run_id_(run_id), mlflow_(config.mlflow) {

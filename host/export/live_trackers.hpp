@@ -14,6 +14,10 @@
 
 namespace wmtp {
 
+/// A warning for each tracker of `config` that the user's Python (process/python_program.hpp) lacks, before a run
+/// trains for days. Starts that Python if there is a tracker.
+std::vector<std::string> missing_trackers(const LogConfig& config);
+
 class LiveTrackers {
  public:
   /// Starts the children that follow the run of this number. finish() reports those that could not be started.

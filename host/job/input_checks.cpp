@@ -77,6 +77,15 @@ std::vector<std::string> weight_warnings(const std::string& table, const std::fi
   return warnings;
 }
 
+void check_offload_folder(const Experiment& experiment) {
+  if (experiment.parallel.offload_path.empty()) return;
+  const std::filesystem::path folder = experiment.resolve(experiment.parallel.offload_path);
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(folder, unknown))
+    throw Error(ExitStatus::storage, "[parallel] offload_path: there is no folder " + folder.string() +
+                                         " on this host; create it, or name a folder on a local disk");
+}
+
 std::vector<std::string> input_warnings(const Experiment& experiment, const std::filesystem::path& database) {
   std::vector<std::string> warnings = gaps_in_data(experiment);
   const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {

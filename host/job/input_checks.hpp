@@ -23,6 +23,9 @@ std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& ex
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database);
 
+/// Error(storage) if the folder of parallel.offload_path is not on this host. For what starts ranks here.
+void check_offload_folder(const Experiment& experiment);
+
 /// What no tensor of `weights` reveals and deserves a warning, as "[model] weights FOLDER: rope_theta is 500000.0 there
 /// and 10000.0 here": positions and norms that differ from those of `model`, and of weights to train dropout, which
 /// this program has not. `table`: "model", or that of a frozen model.

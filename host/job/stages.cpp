@@ -198,12 +198,14 @@ std::string start_text(const RunPlan& run) {
   return (run.path.empty() ? run.file : stage_title(run)) + continuation(run);
 }
 
-void log_start(const RunPlan& run) {
+void log_start(const RunPlan& run, bool has_overrides) {
   if (run.path.empty()) return;
   if (run.from.run_id > 0) log_info(start_text(run));
-  log_info(stage_title(run) + (!run.from.folder.empty() ? " resumes from its last checkpoint first"
-                               : run.from.run_id > 0 ? " restarts first, because its unfinished run has no checkpoint"
-                                                     : " runs first: no finished run in the log"));
+  log_info(stage_title(run) +
+           (!run.from.folder.empty() ? " resumes from its last checkpoint first"
+            : run.from.run_id > 0    ? " restarts first, because its unfinished run has no checkpoint"
+                                     : " runs first: no finished run in the log") +
+           (has_overrides ? "; it trains as its file says, --set does not change it" : ""));
 }
 
 ExitStatus run_in_order(const std::vector<RunPlan>& runs, const StartRun& start) {

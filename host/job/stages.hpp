@@ -114,7 +114,8 @@ std::string stage_title(const RunPlan& stage);
 std::string start_text(const RunPlan& run);
 
 /// Logs that a stage starts or resumes; does nothing for the experiment.
-void log_start(const RunPlan& run);
+/// `has_overrides`: whether the command has --set, which does not reach stages.
+void log_start(const RunPlan& run, bool has_overrides);
 
 struct RunResult {
   ExitStatus status = ExitStatus::done;

@@ -12,6 +12,7 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/verify.hpp"
 #include "comm/rank_environment.hpp"
+#include "export/live_trackers.hpp"
 #include "io/draft.hpp"
 #include "io/scratch_folder.hpp"
 #include "job/engine_process.hpp"
@@ -126,6 +127,7 @@ void RunLauncher::log_stages() {
 
 std::vector<std::string> RunLauncher::warnings() {
   std::vector<std::string> found = input_warnings(job_.experiment, job_.database);
+  std::ranges::move(missing_trackers(job_.experiment.log), std::back_inserter(found));
   for (const RunPlan& stage : plan_stages(job_.experiment, hashes_, ResumeRule()))
     if (stage.reused_run == 0)
       std::ranges::move(input_warnings(experiment_at(job_.experiment, stage.path), job_.database),
@@ -168,6 +170,7 @@ void RunLauncher::check(int64_t hosts) {
 
 void RunLauncher::check_inputs(const Experiment& experiment, int64_t processes) {
   wmtp::check_inputs(experiment, processes, catalog_, hashes_, job_.database);
+  check_offload_folder(experiment);
 }
 
 void RunLauncher::check_fit(const Experiment& experiment, int64_t processes, int64_t hosts) {
@@ -239,7 +242,7 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
 }
 
 RunResult RunLauncher::start(const RunPlan& run, const Stages& stages, std::shared_ptr<ForkServer> engine) {
-  log_start(run);
+  log_start(run, !job_.overrides.empty());
   JobRequest request = job_;
   request.stage = run.path;
   request.stages = stages;

@@ -162,6 +162,7 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const Identit
     log_ = std::make_unique<RunLog>(session.job().database, start, sink);
     lock_ = std::make_unique<RunLock>(log_->run_folder());
     announce_run(*log_);
+    for (const std::string& warning : missing_trackers(experiment.log)) log_warning(warning);
     trackers_ = std::make_unique<LiveTrackers>(experiment.log, session.job().database, log_->run_id());
   }
   run_folder_ = session.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");

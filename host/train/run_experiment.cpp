@@ -136,7 +136,7 @@ ExitStatus run_with_stages(Session& session, const Experiment& experiment) {
   const Job& job = session.job();
   if (session.own_launcher()) return run_one(session, experiment, job.stages, job.from).status;
   return run_in_order(agree_on_plan(session, experiment), [&](const RunPlan& run, const Stages& stages) {
-    if (session.is_rank0()) log_start(run);
+    if (session.is_rank0()) log_start(run, !job.overrides.empty());
     return run_one(session, experiment_at(experiment, run.path), stages, run.from);
   });
 }

@@ -143,8 +143,11 @@ class TestMembersBesideEachOther:
         place.write({**stage, "name": "reference"}, "reference.toml")
         file = place.write({**stage, "pipeline": {"plugin": "rho1", "keep": 0.6},
                             "reference": {"experiment": "reference.toml"}, "sweep": {"seed": [1, 2, 3]}})
-        place.host("run", file, "--jobs", 2, timeout=120)
+        ended = place.host("run", file, "--jobs", 2, "--set", "train.steps=3", timeout=120)
         assert [name for name, _, _ in names(place)] == ["reference", "trial", "trial", "trial"]
+        assert ("runs first: no finished run in the log; it trains as its file says, --set does not change it"
+                in ended.err)
+        assert [max(place.log.losses(run)) for run in (1, 2)] == [2, 3]
 
     def test_one_that_fails_does_not_end_the_others(self, place):
         file = place.write(train__steps=20, parallel__processes=1)
@@ -203,6 +206,12 @@ class TestSeveralFilesOnOneLine:
         assert names(place) == [("first", 7, "finished"), ("second", 8, "finished")]
         assert re.search(r"first +7 +1 +finished", ended.out) and re.search(r"second +8 +2 +finished", ended.out)
         assert place.host("run", *files).err.count("is reused") == 2
+        assert "not comparable" not in ended.out
+
+    def test_say_which_losses_do_not_measure_the_same(self, place):
+        files = self.write(place, pipeline={"plugin": "dft"})
+        assert ("train/loss is not comparable between all of these runs: the weights or the number of heads differ"
+                in place.host("run", *files, timeout=120).out)
 
     def test_may_hold_sweeps(self, place):
         shown = place.host("run", *self.write(place, sweep=SWEEP), "--dry-run").err

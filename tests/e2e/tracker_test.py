@@ -273,3 +273,15 @@ def test_a_tracker_that_fails_is_a_warning_and_not_the_runs_failure(place):
                      ended.err), ended
     assert "export 1 --to mlflow --push http://127.0.0.1:9" in ended.err
     assert place.log.newest()["status"] == "finished"
+
+
+def test_a_missing_tracker_is_known_before_the_first_step(place):
+    log, python = {"wandb": True, "trackio": True, "mlflow": "http://127.0.0.1:9"}, {"WMTP_PYTHON": "/usr/bin/python3"}
+    missing = [f"warning: [log] {name}: /usr/bin/python3 has no {name}, so the run will not be there; name a Python "
+               f"that has {name} in WMTP_PYTHON" for name in ("wandb", "trackio", "mlflow")]
+    before = place.run("--dry-run", log=log, env=python).err
+    ended = place.run(train__steps=2, log=log, env=python).err
+    for warning in missing:
+        assert warning in before
+        assert ended.index(warning) < ended.index("not all of the run is in")
+    assert "[log]" not in place.run("--dry-run", env=python).err
