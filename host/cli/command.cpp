@@ -118,16 +118,32 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return nearest.empty() ? help : "did you mean '" + nearest + "'? " + help;
 }
 
+/// What does here what a command of another program does.
+const std::map<std::string, const char*> commands_elsewhere{
+    {"chat", "generate MODEL --chat"},
+    {"serve", "ui"},
+    {"dashboard", "ui"},
+    {"sweep", "run FILE`, whose [sweep] lists the values, or `wmtp-host study FILE"},
+    {"launch", "run FILE --nproc N"},
+    {"resume", "run FILE --resume"},
+    {"finetune", "init DATA MODEL"},
+    {"status", "runs list"},
+    {"version", "--version"},
+};
+
 std::string unknown_command(const CLI::App& app, const std::string& word) {
+  const std::string no_command = "there is no command `" + full_name(app) + " " + word + "`; ";
+  std::string meant;
   for (const CLI::App* group : app.get_subcommands({}))  // `check` for `plugins check`
     for (const std::string& name : command_names(*group))
-      if (name == word)
-        return "there is no command `" + full_name(app) + " " + word + "`; did you mean `" + full_name(*group) + " " +
-               word + "`?";
+      if (name == word) meant += (meant.empty() ? "`" : " or `") + full_name(*group) + " " + word + "`";
+  if (const auto found = commands_elsewhere.find(word); !app.get_parent() && found != commands_elsewhere.end())
+    meant = std::string("`wmtp-host ") + found->second + "`";
+  if (!meant.empty()) return no_command + "did you mean " + meant + "?";
   std::vector<std::string> names = command_names(app);
   if (!app.get_parent())
     for (const auto& [name, full] : short_forms) names.push_back(name);
-  return "there is no command `" + full_name(app) + " " + word + "`; " + suggestion(word, names, app);
+  return no_command + suggestion(word, names, app);
 }
 
 void visit_tree(const CLI::App& app, const std::function<void(const std::string&, const CLI::App&)>& visit) {

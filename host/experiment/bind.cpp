@@ -38,10 +38,13 @@ std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
     const bool is_table = std::find(keys.begin(), keys.end(), nearest) == keys.end();
     return "did you mean " + (is_table ? table_header(key_path(table.name, nearest)) : quote(nearest)) + "?";
   }
-  for (const SchemaTable& other : schema()) {
-    if (find_key(other, key))
-      return quote(key) + " is a " + (other.name.empty() ? "top-level key" : "key of " + table_header(other.name));
+  if (const std::string meant = key_meant_by(key); !meant.empty()) {
+    const size_t dot = meant.rfind('.');
+    return quote(key) + " is a " +
+           (dot == std::string::npos ? "top-level key" : "key of " + table_header(meant.substr(0, dot)));
   }
+  for (const SchemaTable& other : schema())
+    if (find_key(other, key)) return quote(key) + " is a key of " + table_header(other.name);
   return (table.name.empty() ? "known: " : "known keys: ") + join_names(known);
 }
 

@@ -296,6 +296,12 @@ SchemaTable parallel_table() {
            "gathered parameters are kept for the whole step; `shard_optimizer`: also, each rank keeps its whole "
            "gradient; `no_shard`: nothing is sharded; `hybrid_shard`: as `full_shard` within groups of "
            "`shard_group_size` ranks")
+           .also({{"ddp", "no_shard"},
+                  {"zero1", "shard_optimizer"},
+                  {"zero2", "shard_grad_op"},
+                  {"zero3", "full_shard"},
+                  {"fsdp", "full_shard"},
+                  {"hsdp", "hybrid_shard"}})
            .not_in_identity(),
        groups,
        key("sequence", AT(parallel.sequence),

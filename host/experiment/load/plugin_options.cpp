@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "experiment/foreign_names.hpp"
 #include "experiment/load/rules.hpp"
 #include "experiment/schema.hpp"
 #include "experiment/toml/toml_position.hpp"
@@ -125,7 +126,12 @@ class PluginBinder {
       }
       const std::string nearest = nearest_name(entry.key, names);
       std::string hint = names.empty() ? "it has no options" : "its options: " + join_names(names);
-      if (!nearest.empty()) hint = "did you mean " + quote(nearest) + "?";
+      if (const std::string meant = lora_option_meant_by(entry.key);
+          description.kind == PluginKind::adapter && !meant.empty())
+        hint = choice.plugin == "lora" ? "it is called " + quote(meant)
+                                       : "adapter.plugin = \"lora\" has it as " + quote(meant);
+      else if (!nearest.empty())
+        hint = "did you mean " + quote(nearest) + "?";
       diagnostics_.add(
           entry.position,
           "unknown option " + quote(entry.key) + " of " + to_string(description.kind) + " " + quote(choice.plugin),

@@ -10,11 +10,15 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
+#include <iterator>
+#include <numeric>
 #include <string_view>
 #include <tuple>
 #include <variant>
 
 #include "base/files.hpp"
+#include "base/installation.hpp"
 #include "base/shell_text.hpp"
 #include "base/utf8.hpp"
 #include "experiment/toml/toml_position.hpp"
@@ -194,15 +198,31 @@ std::string trimmed(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
+/// The path below a folder `experiments` that it names, else the file's name.
+std::filesystem::path place_among_experiments(const std::filesystem::path& file) {
+  const auto folder = std::find(file.begin(), file.end(), "experiments");
+  if (folder == file.end()) return file.filename();
+  return std::accumulate(std::next(folder), file.end(), std::filesystem::path(), std::divides());
+}
+
+std::string advice_for_missing(const std::filesystem::path& file, const std::string& shown_as) {
+  if (shown_as.find('=') != std::string::npos)
+    return "if it is a key of the experiment: --set " + shell_quoted(shown_as);
+  if (file.extension() == ".toml" && is_there(experiments_folder() / place_among_experiments(file)))
+    return "`wmtp-host experiments --copy experiments` copies the shipped experiments here";
+  return "pass the path of an experiment (.toml)";
+}
+
 }  // namespace
 
 std::string read_source(const std::filesystem::path& file, const std::string& shown_as) {
   std::error_code problem;
   if (!is_there(file))
-    throw Error(ExitStatus::usage, shown_as + ": no such file; " +
-                                       (shown_as.find('=') == std::string::npos
-                                            ? "pass the path of an experiment (.toml)"
-                                            : "if it is a key of the experiment: --set " + shell_quoted(shown_as)));
+    throw Error(ExitStatus::usage, shown_as + ": no such file; " + advice_for_missing(file, shown_as));
+  if (std::filesystem::is_directory(file, problem))
+    throw Error(ExitStatus::usage, shown_as +
+                                       ": found a folder, wanted an experiment (.toml); to continue a run, repeat "
+                                       "its command with --resume; for a folder of data, `wmtp-host init`");
   check_is_file(file, ExitStatus::usage);
   std::ifstream stream(file, std::ios::binary);
   std::string text(max_source_bytes + 1, '\0');
@@ -212,9 +232,11 @@ std::string read_source(const std::filesystem::path& file, const std::string& sh
     throw Error(ExitStatus::usage, shown_as + ": cannot be read; check its permissions");
   if (text.size() > max_source_bytes) {
     const auto size = std::filesystem::file_size(file, problem);
-    throw Error(ExitStatus::usage, shown_as + ": found " + std::to_string(problem ? text.size() : size) +
-                                       " bytes, wanted at most " + std::to_string(max_source_bytes) +
-                                       "; an experiment file is short; put data into files that it names");
+    throw Error(ExitStatus::usage,
+                shown_as + ": found " + std::to_string(problem ? text.size() : size) + " bytes, wanted at most " +
+                    std::to_string(max_source_bytes) +
+                    "; an experiment file is short, and names the files of its data; `wmtp-host init " +
+                    shell_quoted(shown_as) + "` writes one for this file");
   }
   return text;
 }

@@ -166,6 +166,16 @@ TEST_F(CommandTest, LeadsHabitsFromElsewhereToOurWords) {
   EXPECT_EQ(host("help runs list").out, host("runs list --help").out);
   EXPECT_TRUE(
       has(host("run a.toml --lr 1e-3").err, "has no option --lr; set the experiment's key: --set optimizer.lr="));
+  for (const char* option : {"--train.steps 5", "--train-steps=5", "--steps 5"})
+    EXPECT_TRUE(has(host(std::string("run a.toml ") + option).err, "set the experiment's key: --set train.steps="));
+  EXPECT_TRUE(has(host("run a.toml --batch-size 3").err, "--set train.batch_size="));
+  EXPECT_TRUE(has(host("run a.toml --seed 3").err, "--set seed="));
+  EXPECT_TRUE(has(host("chat").err, "did you mean `wmtp-host generate MODEL --chat`?"));
+  EXPECT_TRUE(has(host("inspect x").err, "did you mean `wmtp-host plugins inspect` or `wmtp-host data inspect`?"));
+  for (const char* shipped : {"experiments/rho1.toml", "my/experiments/weightings/focal.toml", "rho1.toml"})
+    EXPECT_TRUE(has(host(std::string("run ") + shipped).err,
+                    "no such file; `wmtp-host experiments --copy experiments` copies the shipped experiments here"));
+  EXPECT_TRUE(has(host("run own.toml").err, "no such file; pass the path of an experiment (.toml)"));
   EXPECT_TRUE(has(host("run seed=3").err, "seed=3: no such file; if it is a key of the experiment: --set seed=3"));
 }
 

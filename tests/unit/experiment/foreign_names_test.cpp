@@ -26,10 +26,25 @@ TEST(ForeignNames, SayWhatDiffers) {
   EXPECT_EQ(advice_for_foreign_name("dim"), "");
 }
 
-TEST(ForeignNames, MeanTheOnlyKeyOfThatName) {
+TEST(ForeignNames, MeanTheKeyOfThatNameInTheOutermostTable) {
   EXPECT_EQ(key_meant_by("lr"), "optimizer.lr");
-  EXPECT_EQ(key_meant_by("seed"), "");  // also of [data.arithmetic]
+  EXPECT_EQ(key_meant_by("seed"), "seed");          // also of [data.arithmetic]
+  EXPECT_EQ(key_meant_by("steps"), "train.steps");  // the same
+  EXPECT_EQ(key_meant_by("every_steps"), "");       // of [checkpoint], [log] and [validation]
   EXPECT_EQ(key_meant_by("nothing"), "");
+}
+
+TEST(ForeignNames, AreKeysWithTheirTablesAndMayBeJoinedOtherwise) {
+  for (const char* name : {"train.steps", "train-steps", "train_steps"}) EXPECT_EQ(key_meant_by(name), "train.steps");
+  EXPECT_EQ(key_meant_by("learning-rate"), "optimizer.lr");
+  EXPECT_EQ(key_meant_by("checkpoint.every-steps"), "checkpoint.every_steps");
+  EXPECT_EQ(key_meant_by("train.nothing"), "");
+}
+
+TEST(ForeignNames, OfLoraLeadToItsOptions) {
+  EXPECT_EQ(lora_option_meant_by("r"), "rank");
+  EXPECT_EQ(lora_option_meant_by("target_modules"), "targets");
+  EXPECT_EQ(lora_option_meant_by("rank"), "");
 }
 
 }  // namespace
