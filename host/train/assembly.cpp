@@ -180,8 +180,12 @@ ModelTokenizer Assembly::tokenizer() const {
   return {is_json   ? SavedTokenizer::tokenizer_json
           : is_byte ? SavedTokenizer::byte
                     : SavedTokenizer::bpe,
-          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name), nullptr, token_ids_json(ends),
-          data_.prompt_template};
+          data_.folder / (is_json ? tokenizer_json_name : tokenizer_model_name),
+          nullptr,
+          token_ids_json(ends),
+          data_.prompt_template,
+          "",
+          ends_.empty() ? "" : started_from_};
 }
 
 std::optional<BaseModel> Assembly::base_model() const {

@@ -99,16 +99,19 @@ def in_a_shell(commands, folder):
 
 def test_the_walk_from_a_hugging_face_model_to_a_result_works_as_written(folder):
     blocks = BLOCK.findall((ROOT / "docs/finetuning.md").read_text())
-    assert len(blocks) == 7
+    assert len(blocks) == 8
+    texts = {"temperature": 0.7, "eos_token_id": 2}  # how the model is sampled elsewhere
+    (folder / LARGE / "generation_config.json").write_text(json.dumps(texts))
     shell = in_a_shell("".join(blocks), folder)
     assert shell.returncode == 0, shell.stdout[-3000:] + shell.stderr[-3000:]
     log = RunLog(folder / "runs/wmtp.db")
-    assert [row["name"] for row in log.runs()] == ["lora", "small", "lora_rho1"]
+    assert [row["name"] for row in log.runs()] == ["first", "lora", "small", "lora_rho1"]
     for row in log.runs():
         losses = log.metric("valid/loss", row["id"])
         assert losses[200] < losses[0], row["name"]
-    assert len(log.query("SELECT * FROM v_text_losses WHERE run_id = 3")) == 4, "one for each head"
-    assert [row["problems"] for row in log.query("SELECT problems FROM v_evaluations WHERE run_id = 3")] == [3]
+    assert len(log.query("SELECT * FROM v_text_losses WHERE run_id = 4")) == 4, "one for each head"
+    assert [row["problems"] for row in log.query("SELECT problems FROM v_evaluations WHERE run_id = 4")] == [3]
+    assert json.loads((folder / "tuned-hf/generation_config.json").read_text()) == texts
     # The last line of `generate`, then of use.py: the answers of the merged model and of PEFT, and of each head.
     ours, merged, adapted, heads = shell.stdout.splitlines()[-4:]
     assert ours.isdigit() and (merged, adapted) == (f"merged: {ours}", f"adapter: {ours}"), shell.stdout[-1000:]

@@ -110,6 +110,8 @@ void write_description(const std::filesystem::path& folder, const ModelDescripti
   const ModelTokenizer& tokenizer = description.tokenizer;
   write_new_file(folder / params_file_name, description.params);
   if (!tokenizer.file.empty() && tokenizer.kind != SavedTokenizer::byte) copy_tokenizer_files(tokenizer.file, folder);
+  if (const auto& from = tokenizer.generation_config_from; !from.empty())
+    copy_from_folder(from, generation_config_name, folder);
 }
 
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,

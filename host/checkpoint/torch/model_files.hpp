@@ -24,6 +24,8 @@ struct ModelTokenizer {
   Json bos_token_id, eos_token_id;             ///< an id, a list of ids, or null if unknown
   std::string prompt_template = {};            ///< SavedShape::prompt_template
   std::string left_out = {};                   ///< why a tokenizer of a Hugging Face folder is not used, or ""
+  /// Folder of a model with the same tokenizer, whose generation_config.json, if it has one, is kept; or "".
+  std::filesystem::path generation_config_from = {};
 };
 
 /// The files that make parameters a model: params.json and the tokenizer's.
