@@ -236,6 +236,10 @@ std::string first_content(const fs::path& file) {
   }
 }
 
+std::string if_token_ids(const fs::path& file) {
+  return "if it contains token ids, set [data] kind = \"tokens\" and file = \"" + file.string() + "\"";
+}
+
 class KindCheck {
  public:
   KindCheck(const fs::path& file, FileUse use)
@@ -410,8 +414,7 @@ class KindCheck {
       return std::string(use_ == FileUse::tokens ? "set [data] kind = \"text\" or \"records\", and " : "") +
              "convert it first: wmtp-host data convert " + shell_path(file_.string()) + " --to " +
              shell_path(new_name(".jsonl").string());
-    if (advice == by_numpy)
-      return "if it contains token ids, set [data] kind = \"tokens\" and file = \"" + file_.string() + "\"";
+    if (advice == by_numpy) return if_token_ids(file_);
     if (advice == by_exclusion)
       return use_ == FileUse::text
                  ? "exclude it with data.exclude, or set data.encoding = \"bytes\" to train on its bytes"
@@ -424,7 +427,8 @@ class KindCheck {
 
   [[noreturn]] void refuse(const std::string& found, const std::string& what_to_do) const {
     throw Error(ExitStatus::data, file_.string() + ": found " + found + (is_inside_ ? " inside" : "") + ", wanted " +
-                                      to_string(use_) + "; " + what_to_do);
+                                      to_string(use_) + "; " + what_to_do +
+                                      (use_ == FileUse::text ? advice_for_token_ids(file_) : ""));
   }
 
   const fs::path& file_;
@@ -444,6 +448,10 @@ std::string read_file_start(const fs::path& file, size_t bytes) {
   start.resize(size_t(in.gcount()));
   if (!in.is_open() || in.bad()) throw Error(ExitStatus::data, file.string() + " cannot be read; check its rights");
   return start;
+}
+
+std::string advice_for_token_ids(const fs::path& file) {
+  return file.extension() == ".bin" ? "; " + if_token_ids(file) : "";
 }
 
 void check_file_kind(const fs::path& file, FileUse use) { KindCheck(file, use).run(); }

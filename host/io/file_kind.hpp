@@ -28,6 +28,10 @@ std::string read_file_start(const std::filesystem::path& file, size_t bytes);
 /// packed with gzip or zstd, and are examined unpacked.
 void check_file_kind(const std::filesystem::path& file, FileUse use);
 
+/// What to add to the refusal of a file named .bin as text: "; if it contains token ids, set [data] kind = ...". "" for
+/// other names.
+std::string advice_for_token_ids(const std::filesystem::path& file);
+
 /// The same error if `piece`, a later part of the text in `file`, is in an encoding that writes all characters with
 /// ASCII (io/seven_bit_text.hpp): headers of a mail may come first.
 void refuse_seven_bit(const std::filesystem::path& file, std::string_view piece);

@@ -66,7 +66,8 @@ int64_t InvalidUtf8Counter::count(const fs::path& file) {
     ended = got < piece_bytes;
     if (const size_t nul = bytes.find('\0'); nul != std::string::npos)
       throw Error(ExitStatus::data, file.string() + ": found a NUL byte at byte " +
-                                        with_thousands(offset + int64_t(nul)) + ", wanted text; " + or_bytes);
+                                        with_thousands(offset + int64_t(nul)) + ", wanted text; " + or_bytes +
+                                        advice_for_token_ids(file));
     refuse_seven_bit(file, bytes);
     std::string_view rest(bytes.data(), ended ? bytes.size() : complete_utf8_length(bytes));
     const size_t done = rest.size();
@@ -86,12 +87,13 @@ int64_t InvalidUtf8Counter::count(const fs::path& file) {
 
 void InvalidUtf8Counter::refuse_too_many() const {
   if (invalid_ * one_invalid_in <= bytes_) return;
-  throw Error(
-      ExitStatus::data,
-      first_file_.string() + ": found " + counted(invalid_, "byte") + " in no character of UTF-8, the first at byte " +
-          with_thousands(first_) + (files_ > 1 ? ", others in " + counted(files_ - 1, "more file") : "") +
-          ", wanted at most one in a thousand; convert it first (iconv -f ENCODING -t UTF-8 " +
-          shell_path(first_file_.string()) + ", with its encoding, such as LATIN1, GB18030 or SHIFT-JIS), " + or_bytes);
+  throw Error(ExitStatus::data,
+              first_file_.string() + ": found " + counted(invalid_, "byte") +
+                  " in no character of UTF-8, the first at byte " + with_thousands(first_) +
+                  (files_ > 1 ? ", others in " + counted(files_ - 1, "more file") : "") +
+                  ", wanted at most one in a thousand; convert it first (iconv -f ENCODING -t UTF-8 " +
+                  shell_path(first_file_.string()) + ", with its encoding, such as LATIN1, GB18030 or SHIFT-JIS), " +
+                  or_bytes + advice_for_token_ids(first_file_));
 }
 
 void check_text_files(const std::vector<fs::path>& files) {

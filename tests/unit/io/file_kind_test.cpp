@@ -35,6 +35,14 @@ std::string widened(const std::string& text, int zeros, bool first) {
   return wide;
 }
 
+TEST_F(FileKinds, OfTokenIdsAreNamedWhereTextIsWanted) {
+  const std::string ids = widened("ids of one byte each", 1, false);
+  const std::string advice = "; if it contains token ids, set [data] kind = \"tokens\" and file = \"";
+  EXPECT_TRUE(has(refused(ids, FileUse::text, "train.bin"), advice + at("train.bin") + "\""));
+  EXPECT_TRUE(has(refused("\x01\x7f\0\xfe"s, FileUse::text, "train.bin"), advice));
+  EXPECT_FALSE(has(refused(ids, FileUse::text, "train.txt"), "token ids"));
+}
+
 TEST_F(FileKinds, AreRefusedByTheirFirstBytesWithACommandThatConvertsThem) {
   const std::string quoted = "'" + at("a file") + "'";
   const std::map<std::string, std::pair<std::string, std::string>> kinds{
