@@ -148,6 +148,11 @@ std::string human_seconds(double seconds) {
   return std::to_string(whole / 3600) + "h " + two_digits(whole % 3600 / 60) + "m";
 }
 
+std::string human_whole_seconds(double seconds) {
+  if (seconds < 1) return "under 1s";
+  return seconds < 60 ? printed("%.0fs", seconds) : human_seconds(seconds);
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

@@ -46,6 +46,8 @@ std::string human_bytes(int64_t bytes);
 
 /// 75.2 -> "1m 15s"
 std::string human_seconds(double seconds);
+/// Of a duration between two whole seconds: "6s", "under 1s".
+std::string human_whole_seconds(double seconds);
 
 /// Now as ISO-8601 UTC, "2026-01-31T12:00:00Z".
 std::string utc_now();

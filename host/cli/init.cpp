@@ -359,7 +359,8 @@ class Experiments {
   std::string model() const {
     if (has_model())
       return "\n[model]\nweights = " + quoted(model_.string()) + "\nfuture_tokens = 4\nnew_heads = \"copy\"\n";
-    return "\n[model]\ndim = 128\nlayers = 6\nheads = 4\nfuture_tokens = 4\n" + vocabulary_;
+    return "\n[model]\ndim = 128\nlayers = 6             # 2 of the trunk, and one for each of the 4 future tokens\n"
+           "heads = 4\nfuture_tokens = 4\n" + vocabulary_;
   }
 
   std::string data() const {

@@ -186,7 +186,7 @@ void print_head(std::ostream& out, const OrderedJson& run, const std::string& re
     out << "  head 1     validation loss " << text("valid_head_1") << ", lowest " << text("best_valid_head_1") << '\n';
   out << "  pipeline   " << text("pipeline") << ", adapter " << text("adapter") << '\n'
       << "  started    " << text("started_at") << ", ended " << text("ended_at") << ", "
-      << human_seconds(run.at("seconds").is_number() ? run.at("seconds").get<double>() : 0) << '\n'
+      << human_whole_seconds(run.at("seconds").is_number() ? run.at("seconds").get<double>() : 0) << '\n'
       << "  layout     " << counted(run.at("world_size").get<int64_t>(), "rank") << ", " << text("strategy") << ", "
       << text("precision") << ", " << text("device") << '\n';
   if (run.at("tokens_per_second").is_number())

@@ -141,7 +141,7 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
   for (auto& row : table.rows) {
     if (row[9].is_number()) row[9] = with_thousands(std::llround(row[9].get<double>()));
     row[10] = readable_time(row[10].get<std::string>());
-    if (row[11].is_number()) row[11] = human_seconds(row[11].get<double>());
+    if (row[11].is_number()) row[11] = human_whole_seconds(row[11].get<double>());
     if (row[12].is_null()) row[12] = "";
   }
   print_table(out, table, format);

@@ -26,7 +26,7 @@ class Summary {
     const auto status = run[0][1].get<std::string>();
     const auto segments = run[0][3].get<int64_t>();
     out_ << "run " << id_ << " (" << run[0][0].get<std::string>() << ") " << status << " after "
-         << human_seconds(run[0][2].is_number() ? run[0][2].get<double>() : 0)
+         << human_whole_seconds(run[0][2].is_number() ? run[0][2].get<double>() : 0)
          << (segments > 1 ? " in " + counted(segments, "segment") : "");
     if (const std::string result = result_text(log_, id_); !result.empty()) out_ << ": " << result;
     out_ << '\n';
@@ -165,15 +165,16 @@ std::string loss_change_text(double begin, double end) {
 }
 
 std::string result_text(const LogReader& log, int64_t run_id) {
-  const auto metric = [&](const std::string& name, const std::string& order) -> std::optional<double> {
+  const auto point = [&](const std::string& name, const std::string& order) {
     const std::string sql =
-        "SELECT value FROM v_curves WHERE run_id = ?1 AND name = ?2 AND value IS NOT NULL ORDER BY step ";
-    const auto found = log.query(sql + order + " LIMIT 1", {run_id, name}).rows;
-    return found.empty() ? std::nullopt : std::optional(found[0][0].get<double>());
+        "SELECT step, value FROM v_curves WHERE run_id = ?1 AND name = ?2 AND value IS NOT NULL ORDER BY step ";
+    return log.query(sql + order + " LIMIT 1", {run_id, name}).rows;
   };
-  for (const auto& [title, name] : {std::pair("validation loss ", "valid/loss"), {"training loss ", "train/loss"}})
-    if (const auto begin = metric(name, "ASC"), end = metric(name, "DESC"); begin && end)
-      return title + loss_change_text(*begin, *end);
+  for (const auto& [title, name] : {std::pair("validation loss ", "valid/loss"), {"training loss ", "train/loss"}}) {
+    const auto begin = point(name, "ASC"), end = point(name, "DESC");
+    if (!begin.empty() && begin[0][0] != end[0][0])  // validated once, it says nothing of the training
+      return title + loss_change_text(begin[0][1].get<double>(), end[0][1].get<double>());
+  }
   return "";
 }
 

@@ -93,7 +93,7 @@ class Watch {
       out_ << OrderedJson{{"status", status}, {"exit_code", lost ? Json() : Json(code)}}.dump() << '\n';
     else
       out_ << state["name"].get<std::string>() << ": " << status << " after "
-           << human_seconds(state["seconds"].is_number() ? state["seconds"].get<double>() : 0)
+           << human_whole_seconds(state["seconds"].is_number() ? state["seconds"].get<double>() : 0)
            << (lost ? " (no heartbeat for a minute)" : "")
            << (state["tokens_per_second"].is_number() ? ", " + speed_text(state["tokens_per_second"], nullptr) : "")
            << '\n';
