@@ -31,6 +31,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
+import machine  # noqa: E402
 from experiment import write  # noqa: E402
 from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
@@ -253,7 +254,7 @@ def report(case, pairs):
 
 
 def measure(name, case, num_pairs):
-    print(f"{name}: {case.about}; {os.cpu_count()} cores", flush=True)
+    print(f"{name}: {case.about}; {machine.processor()}", flush=True)
     uniform = np.log(MODELS[case.model]["vocab_size"])
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as folder_name:
         folder = Path(folder_name)
@@ -261,12 +262,13 @@ def measure(name, case, num_pairs):
         run_host(folder, case), run_peer(folder, case)  # warms up both sides' libraries; not counted
         pairs, bare = [], []
         for number in range(num_pairs):
-            bare.append(bare_rates(case))
-            sides = {}
-            for side in (run_host, run_peer) if number % 2 == 0 else (run_peer, run_host):
-                sides[side], losses = side(folder, case)
-                if case.pipeline == "baseline":
-                    assert all(abs(loss - uniform) < 1 for loss in losses), f"{side.__name__}: losses {losses}"
+            with machine.watched(f"pair {number + 1}"):
+                bare.append(bare_rates(case))
+                sides = {}
+                for side in (run_host, run_peer) if number % 2 == 0 else (run_peer, run_host):
+                    sides[side], losses = side(folder, case)
+                    if case.pipeline == "baseline":
+                        assert all(abs(loss - uniform) < 1 for loss in losses), f"{side.__name__}: losses {losses}"
             pairs.append((sides[run_host], sides[run_peer]))
             host, peer = pairs[-1]
             print(f"pair {number + 1}: " + ", ".join(f"{figure} {host[figure]:.1f} : {peer[figure]:.1f}"

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import machine
 from bench import CASES, experiment
 from experiment import write
 from host import users_environment
@@ -63,6 +64,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=15)
     arguments = parser.parse_args()
+    print(machine.processor())
     print(f"{'':>18}" + "".join(f"{name:>12}" for name in SETTINGS) + "   ms; default : fastest other")
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as name:
         folder = Path(name)

@@ -5,7 +5,6 @@ that the training thread waits for a save. The reference is the median step with
 save are shown too, because copying and writing take cores and memory bandwidth from them.
 """
 import argparse
-import os
 import shutil
 import statistics
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
+import machine  # noqa: E402
 from experiment import write  # noqa: E402
 from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
@@ -73,7 +73,7 @@ def main():
     alone = statistics.median(value for step, value in seconds.items() if step > 2 and step not in during)
     crowded = statistics.median(seconds[step] for step in during)
     print(f"{parameters(tables['model']) / 1e6:.1f}M parameters, {arguments.ranks} ranks, batch {arguments.batch} x "
-          f"256, {arguments.strategy}, {arguments.precision}; {os.cpu_count()} cores; {size / 2**20:.0f} MiB a save")
+          f"256, {arguments.strategy}, {arguments.precision}; {machine.processor()}; {size / 2**20:.0f} MiB a save")
     print(f"a step alone {alone:.3f} s, during a save {crowded:.3f} s\n")
     print(f"{'saved at':>9}{'stall, s':>12}{'of a step':>12}{'whole save, s':>16}")
     for step in saved:

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
+import machine  # noqa: E402
 from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
 
@@ -96,7 +97,7 @@ def main():
                          part: lambda: seconds_of(lambda: host("checkpoint", *words), made)}
                 order = ["copy", part] if number % 2 == 0 else [part, "copy"]
                 pairs[part].append({name: timed[name]() for name in order})
-    print(f"{size / 1e9:.2f} GB, {arguments.rounds} pairs each; {os.cpu_count()} cores\n")
+    print(f"{size / 1e9:.2f} GB, {arguments.rounds} pairs each; {machine.processor()}\n")
     print(f"{'':>8}{'median, s':>12}{'its copy, s':>13}{'of a copy':>12}{'from':>7}{'to':>7}")
     for part, rows in pairs.items():
         shares = sorted(row["copy"] / row[part] for row in rows)

@@ -6,6 +6,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
+import machine
 from bench import CASES, MODELS, experiment, run_host, write_inputs
 from experiment import write
 from runlog import RunLog
@@ -18,7 +19,8 @@ def in_turn(pairs, one, other):
     found = []
     for number in range(pairs):
         order = (one, other) if number % 2 == 0 else (other, one)
-        figures = {side: side() for side in order}
+        with machine.watched(f"pair {number + 1}"):
+            figures = {side: side() for side in order}
         found.append((figures[one], figures[other]))
     return found
 
@@ -78,6 +80,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.pairs < 1:
         parser.error("wanted at least 1 pair")
+    print(machine.processor())
     compare_heads()
     for precision in ("fp32", "bf16"):
         compare_strategies(arguments.pairs, precision)

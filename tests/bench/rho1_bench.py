@@ -6,7 +6,6 @@ are compared, and separately those of the first epoch, which evaluate the refere
 Only ratios within a pair of consecutive runs count; their median is reported.
 """
 import argparse
-import os
 import shutil
 import statistics
 import subprocess
@@ -19,6 +18,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
+import machine  # noqa: E402
 from experiment import write  # noqa: E402
 from host import users_environment  # noqa: E402
 from paths import HOST  # noqa: E402
@@ -72,7 +72,7 @@ def main():
     shape, train, ranks = rho1["model"], rho1["train"], rho1["parallel"]["processes"]
     print(f"dim {shape['dim']}, {shape['layers']} layers of which {shape['future_tokens']} are heads, vocabulary "
           f"{vocab_size}, sequence {train['sequence_length']}; {ranks} ranks, batch {train['batch_size']}, "
-          f"{rho1['parallel']['strategy']}; {arguments.steps} steps an epoch; {os.cpu_count()} cores")
+          f"{rho1['parallel']['strategy']}; {arguments.steps} steps an epoch; {machine.processor()}")
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as name:
         folder = Path(name)
         count = arguments.steps * ranks * train["batch_size"] * train["sequence_length"]
@@ -87,7 +87,8 @@ def main():
             for signals in folder.rglob("signals"):
                 shutil.rmtree(signals)
             order = ("rho1", "baseline") if number % 2 == 0 else ("baseline", "rho1")
-            seconds = {side: step_seconds(folder, side) for side in order}
+            with machine.watched(f"pair {number + 1}"):
+                seconds = {side: step_seconds(folder, side) for side in order}
             evaluated.append(seconds["rho1"][0] / seconds["baseline"][0])
             cached.append(seconds["rho1"][1] / seconds["baseline"][1])
             print(f"pair {number + 1}: second epoch, ms a step: rho-1 {1000 * seconds['rho1'][1]:.1f}, baseline "
