@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
+#include <string>
 
 #include "support/ranks.hpp"
 
@@ -45,24 +47,35 @@ TEST(Border, WhereTheModelEndsPassesNothing) {
   EXPECT_FALSE(border.exchange(numbers({4}, 0), {4}).defined());
 }
 
-TEST(Border, OnWhichSidesDisagreeIsNamedByTheChecker) {
+/// What the checker of collectives says of two sides of a border.
+std::string noticed(const std::function<void(const Border&, bool is_first)>& side) {
   setenv("WMTP_CHECK_COLLECTIVES", "1", 1);
-  const auto run = [] {
-    on_ranks(2, [](Channels& all) {
+  std::string text;
+  try {
+    on_ranks(2, [&](Channels& all) {
       all.form_sections(2);
       Channels& channels = all.section_channels();
       const bool is_first = channels.section_index() == 0;
-      const Border border(is_first ? channels.after() : channels.before(), at::kFloat);
-      border.exchange(numbers({is_first ? 4 : 6}, 0), {is_first ? 4 : 6});
+      side(Border(is_first ? channels.after() : channels.before(), at::kFloat), is_first);
     });
-  };
-  try {
-    run();
-    FAIL() << "sides that exchange different sizes were not noticed";
   } catch (const Error& error) {
-    unsetenv("WMTP_CHECK_COLLECTIVES");
-    EXPECT_NE(std::string(error.what()).find("passing a border of sections"), std::string::npos) << error.what();
+    text = error.what();
   }
+  unsetenv("WMTP_CHECK_COLLECTIVES");
+  return text;
+}
+
+TEST(Border, OnWhichSidesDisagreeIsNamedByTheChecker) {
+  const std::string sizes = noticed(
+      [](const Border& border, bool is_first) { border.exchange(numbers({is_first ? 4 : 6}, 0), {is_first ? 4 : 6}); });
+  EXPECT_NE(sizes.find("passing a border of sections"), std::string::npos) << sizes;
+  // Two exchanges, of which one side makes the second one first.
+  const std::string order = noticed([](const Border& border, bool is_first) {
+    const int64_t first = is_first ? 4 : 6;
+    border.exchange(numbers({first}, 0), {first});
+    border.exchange(numbers({10 - first}, 0), {10 - first});
+  });
+  EXPECT_NE(order.find("passing a border of sections"), std::string::npos) << order;
 }
 
 }  // namespace

@@ -238,10 +238,15 @@ TEST(TensorParallelTraining, OrthogonalizesWholeMatrices) {
   expect_like_one_rank(kind, few, 2e-5);  // Newton's iterations enlarge rounding
 }
 
-TEST(TensorParallelTraining, ClipsTheNormOfAllPieces) {
-  Kind kind;
-  kind.change = [](Experiment& e) { e.train.clip_norm = 0.05; };
-  expect_like_one_rank(kind, few);
+/// Each norm with a limit that the gradients of these models exceed.
+const std::map<Norm, double> clipped{{Norm::l2, 0.05}, {Norm::l1, 1}, {Norm::inf, 0.002}};
+
+TEST(TensorParallelTraining, ClipsEveryNormOfAllPieces) {
+  for (const auto& [norm, limit] : clipped) {
+    Kind kind;
+    kind.change = [norm = norm, limit = limit](Experiment& e) { e.train.norm = norm, e.train.clip_norm = limit; };
+    expect_like_one_rank(kind, few);
+  }
 }
 
 /// Sections of 4 trunk blocks and 3 heads.
@@ -256,6 +261,17 @@ TEST(PipelineTraining, IsThatOfOneRank) {
   Kind kind;
   kind.change = four_blocks;
   expect_like_one_rank(kind, sections);
+}
+
+TEST(PipelineTraining, ClipsEveryNormOfAllSections) {
+  for (const auto& [norm, limit] : clipped) {
+    Kind kind;
+    kind.change = [norm = norm, limit = limit](Experiment& e) {
+      four_blocks(e);
+      e.train.norm = norm, e.train.clip_norm = limit;
+    };
+    expect_like_one_rank(kind, {{3, 1, 1, Strategy::shard_grad_op, 2, 3}, {4, 1, 2, Strategy::full_shard, 4, 2}});
+  }
 }
 
 TEST(PipelineTraining, OfOneSectionOnAsManyRanksHasTheSameBitsWithoutClipping) {
